@@ -1,0 +1,185 @@
+//! Who holds what: holdings, their charges on devices, and the stages of their life.
+//!
+//! ```text
+//!          offer            take, effect sent        seen running           asked to go              evidence
+//! (none) ────────▶ Offered ──────────────────▶ Sent ─────────────▶ Running ─────────────▶ Releasing ─────────▶ (gone)
+//!                     │ expires                  │ evidence that it did not happen            ▲
+//!                     └──▶ (gone)                └──▶ (gone)        observe: straight to Running, cannot be refused
+//! ```
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Span;
+use crate::request::{NodeNeed, RequestId, Role, Spec, Terms};
+use crate::units::{Bytes, Cores, Millis, Name};
+
+/// A holding inside one ledger. Never printed, never ordered by in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HoldingId(pub u64);
+
+/// Everything that one request holds on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// Who holds it.
+    pub request: RequestId,
+    /// Where.
+    pub node: Name,
+    /// Where it is in its life.
+    pub stage: Stage,
+    /// What it holds of devices: one charge a device, or one for several where the card is not known.
+    pub charges: Vec<Charge>,
+    /// What it holds of the node besides.
+    pub resources: NodeNeed,
+    /// On which terms.
+    pub terms: Terms,
+    /// Whether it is doing anything.
+    pub activity: Activity,
+    /// What was asked, where a decision of ours placed it; `None` for what was only observed.
+    pub spec: Option<Arc<Spec>>,
+}
+
+impl Holding {
+    /// The bytes it holds over all devices, each charge once; `None` when some of it is undeclared.
+    pub fn bytes(&self) -> Option<Bytes> {
+        self.charges.iter().try_fold(Bytes::ZERO, |sum, charge| Some(sum.plus(charge.bytes()?)))
+    }
+}
+
+/// Where a holding is in its life. Only an offer expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Promised to an asker who has not taken it yet; given back at this time.
+    Offered {
+        /// When it is given back.
+        until: Millis,
+    },
+    /// The effect has left: it counts until there is evidence that it did not happen.
+    Sent,
+    /// Seen running.
+    Running {
+        /// Since when.
+        since: Millis,
+    },
+    /// Asked to go: it counts until there is evidence that the memory is back.
+    Releasing {
+        /// Since when.
+        since: Millis,
+    },
+}
+
+impl Stage {
+    /// Its name in front of people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Offered { .. } => "offered",
+            Stage::Sent => "sent",
+            Stage::Running { .. } => "running",
+            Stage::Releasing { .. } => "releasing",
+        }
+    }
+
+    /// Whether the memory is on its way back.
+    pub fn is_releasing(self) -> bool {
+        matches!(self, Stage::Releasing { .. })
+    }
+}
+
+/// Whether a holder is doing anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// Nobody says; it is treated as active.
+    Unknown,
+    /// It serves so many requests now. However long they take, it is not idle.
+    Active {
+        /// How many.
+        requests: u32,
+    },
+    /// It serves none.
+    Idle {
+        /// Since when.
+        since: Millis,
+    },
+}
+
+/// What is held of one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Charge {
+    /// The ordinals it may be on: one where the card is known, several where it is one of those and nobody says which.
+    pub on: Vec<u16>,
+    /// How much memory.
+    pub amount: Booked,
+    /// How much compute, in the device's unit.
+    pub cores: Cores,
+    /// How many slots.
+    pub slots: u32,
+    /// The hardware slice it sits in, on a partitioned device.
+    pub slice: Option<Slice>,
+    /// Which container accounts for what.
+    pub parts: Vec<Part>,
+}
+
+impl Charge {
+    /// Whether it is on one of several cards and nobody knows which.
+    pub fn floats(&self) -> bool {
+        self.on.len() > 1
+    }
+
+    /// The bytes booked; `None` when undeclared or when the device's size is not known.
+    pub fn bytes(&self) -> Option<Bytes> {
+        match self.amount {
+            Booked::Share(bytes) => Some(Bytes::new(bytes.get())),
+            Booked::Whole { bytes } => bytes,
+            Booked::Undeclared => None,
+        }
+    }
+}
+
+/// How much memory a charge books. Nothing at all cannot be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Booked {
+    /// So many bytes.
+    Share(NonZeroU64),
+    /// All that is usable, and nobody beside; so many bytes where the device's size is known.
+    Whole {
+        /// How much that is.
+        bytes: Option<Bytes>,
+    },
+    /// Nobody said how much. Observed only: it closes the device to new work.
+    Undeclared,
+}
+
+impl Booked {
+    /// So many bytes; nothing at all is undeclared.
+    pub fn share(bytes: Bytes) -> Self {
+        NonZeroU64::new(bytes.get()).map_or(Booked::Undeclared, Booked::Share)
+    }
+}
+
+/// The hardware slice of a partitioned device.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its profile.
+    pub profile: Name,
+    /// Where it sits.
+    pub span: Span,
+}
+
+/// One container's part of a charge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The container.
+    pub container: Name,
+    /// When it runs.
+    pub role: Role,
+    /// Its own memory; `None` when undeclared.
+    pub bytes: Option<Bytes>,
+    /// Its own compute.
+    pub cores: Cores,
+}

@@ -1,0 +1,146 @@
+//! Look, judge, choose: a decision, with all that it was made from.
+
+use std::sync::Arc;
+
+use crate::candidate;
+use crate::draft::View;
+use crate::ledger::NodeId;
+use crate::policy::Policy;
+use crate::reason::{NodeReason, Reason, RequestReason};
+use crate::request::{Asks, Request, RequestId, Spec};
+use crate::room::NodeView;
+use crate::units::{Bytes, Name};
+use crate::verdict::{Candidate, NodeVerdict, Table};
+
+/// The answer to a request, and everything it was made from.
+#[derive(Clone, Debug)]
+#[must_use = "an unread decision explains nothing"]
+pub struct Decision {
+    /// Who asked.
+    pub request: RequestId,
+    /// What was asked.
+    pub spec: Arc<Spec>,
+    /// The ledger's revision that was looked at.
+    pub revision: u64,
+    /// The policy that chose, as the request leans.
+    pub policy: Policy,
+    /// What was found, for each shape that was tried, in order.
+    pub shapes: Vec<Table>,
+    /// The answer.
+    pub outcome: Outcome,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The best place.
+    Placed(Candidate),
+    /// No place; the reason where it is not one of nodes and devices.
+    Refused(Option<RequestReason>),
+}
+
+impl Decision {
+    /// The place, where there is one.
+    pub fn place(&self) -> Option<&Candidate> {
+        match &self.outcome {
+            Outcome::Placed(candidate) => Some(candidate),
+            Outcome::Refused(_) => None,
+        }
+    }
+
+    /// The verdicts that answered: those of the shape taken, or of the last one tried.
+    pub fn table(&self) -> Option<&Table> {
+        self.shapes.last()
+    }
+
+    /// The refusal that came nearest: the node and device that lacked the least memory.
+    pub fn nearest_miss(&self) -> Option<Miss> {
+        let table = self.table()?;
+        table.unordered().filter(|verdict| verdict.reason.is_none()).filter_map(|v| nearest_on(v)).min()
+    }
+}
+
+/// A device that would have done, but for so much memory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Miss {
+    /// What was lacking.
+    pub short_by: Bytes,
+    /// The node.
+    pub node: Name,
+    /// The device, by ordinal.
+    pub ordinal: u16,
+    /// What was needed.
+    pub need: Bytes,
+    /// What was free.
+    pub free: Bytes,
+}
+
+fn nearest_on(verdict: &NodeVerdict) -> Option<Miss> {
+    let failed = verdict.needs.iter().filter(|need| !need.passed).flat_map(|need| &need.devices);
+    failed
+        .filter_map(|device| match device.reason.as_ref()? {
+            Reason::ShortOfMemory { need, free, .. } | Reason::TooSmall { need, free, .. } => Some(Miss {
+                short_by: need.less(*free),
+                node: verdict.view.node.name.clone(),
+                ordinal: device.ordinal,
+                need: *need,
+                free: *free,
+            }),
+            _ => None,
+        })
+        .min()
+}
+
+/// Decides a request on nodes as they stand. Changes nothing; the commit asks the same `fit` again.
+pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision {
+    let policy = policy.leaning(&request.spec.leaning);
+    let mut shapes = Vec::new();
+    let refusal = match &request.spec.asks {
+        Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
+        Asks::Shapes(_) if view.nodes().next().is_none() => Some(RequestReason::NoNodes),
+        Asks::Shapes(_) => None,
+    };
+    let mut outcome = Outcome::Refused(refusal);
+    for shape in (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape) {
+        let (table, best) = judge_all(view.nodes(), &policy, &request.spec, shape);
+        shapes.push(table);
+        if let Some(best) = best {
+            outcome = Outcome::Placed(best);
+            break;
+        }
+    }
+    Decision {
+        request: request.id.clone(),
+        spec: request.spec.clone(),
+        revision: view.revision(),
+        policy,
+        shapes,
+        outcome,
+    }
+}
+
+/// Judges every node, and chooses the best; of equals the first by name.
+fn judge_all<'v>(
+    nodes: impl Iterator<Item = (NodeId, &'v NodeView)>,
+    policy: &Policy,
+    spec: &Spec,
+    shape: u16,
+) -> (Table, Option<Candidate>) {
+    let mut table = Table::default();
+    let mut best: Option<Candidate> = None;
+    for (id, view) in nodes {
+        let verdict = candidate::judge(view, policy, spec, shape);
+        if let Some(found) = &verdict.best
+            && best.as_ref().is_none_or(|best| found.score.total() > best.score.total())
+        {
+            best = Some(found.clone());
+        }
+        table.set(id, Some(Arc::new(verdict)));
+    }
+    (table, best)
+}
+
+/// Whether a node could take the request once others have left: nothing lasting stands against it.
+pub(crate) fn only_load_is_against(reason: Option<&NodeReason>) -> bool {
+    reason.is_none_or(|reason| reason.clears_on() == crate::reason::Change::LoadFell)
+}

@@ -1,0 +1,134 @@
+//! A ledger with changes that are not made yet: gangs, evictions, promises and what-if try here.
+//!
+//! A draft copies only the rows it changes, and is thrown away by dropping it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
+use crate::fit::{self, Placement, Refusal};
+use crate::ledger::{Ledger, NodeId};
+use crate::reason::NodeReason;
+use crate::request::{Request, RequestId};
+use crate::room::NodeView;
+
+/// Nodes with their accounts, real or drafted: all that a decision looks at.
+pub trait View {
+    /// The nodes, in the order of their names.
+    fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)>;
+
+    /// A node with its account.
+    fn node(&self, id: NodeId) -> Option<&NodeView>;
+
+    /// How many operations the ledger had seen when this was looked at.
+    fn revision(&self) -> u64;
+}
+
+impl View for Ledger {
+    fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
+        Ledger::nodes(self)
+    }
+
+    fn node(&self, id: NodeId) -> Option<&NodeView> {
+        self.view(id)
+    }
+
+    fn revision(&self) -> u64 {
+        Ledger::revision(self)
+    }
+}
+
+/// A ledger with changes that are not made yet.
+#[derive(Clone, Debug)]
+pub struct Draft<'a> {
+    ledger: &'a Ledger,
+    changed: BTreeMap<NodeId, NodeView>,
+    gone: BTreeSet<HoldingId>,
+    drafted: u64,
+}
+
+impl View for Draft<'_> {
+    fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
+        self.ledger.nodes().map(|(id, view)| (id, self.changed.get(&id).unwrap_or(view)))
+    }
+
+    fn node(&self, id: NodeId) -> Option<&NodeView> {
+        self.changed.get(&id).or_else(|| self.ledger.view(id))
+    }
+
+    fn revision(&self) -> u64 {
+        self.ledger.revision()
+    }
+}
+
+impl<'a> Draft<'a> {
+    /// A draft without changes.
+    pub fn of(ledger: &'a Ledger) -> Self {
+        Draft { ledger, changed: BTreeMap::new(), gone: BTreeSet::new(), drafted: u64::MAX }
+    }
+
+    /// The ledger behind the draft.
+    pub fn ledger(&self) -> &'a Ledger {
+        self.ledger
+    }
+
+    /// The nodes that differ from the ledger's.
+    pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.changed.keys().copied()
+    }
+
+    /// Lets a holding go.
+    pub fn without(&mut self, id: HoldingId) {
+        if let Some(holding) = self.ledger.holding(id).filter(|_| !self.gone.contains(&id))
+            && let Some(node) = self.ledger.node_id(&holding.node)
+            && let Some(view) = self.touch(node)
+        {
+            Arc::make_mut(&mut view.room).remove(id, holding);
+            self.gone.insert(id);
+        }
+    }
+
+    /// Lets everything go that is on its way back already.
+    pub fn without_releasing(&mut self) {
+        let going = self.ledger.holdings().filter(|(_, holding)| holding.stage.is_releasing());
+        for id in going.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.without(id);
+        }
+    }
+
+    /// Takes back what was promised to this request, so that it can be judged anew.
+    pub fn without_promise_to(&mut self, request: &RequestId) {
+        if let Some(promise) = self.ledger.promise_to(request)
+            && let Some(node) = self.ledger.node_id(&promise.placement.node)
+            && let Some(view) = self.touch(node)
+        {
+            Arc::make_mut(&mut view.room).promise(&promise.charges, false);
+        }
+    }
+
+    /// Takes a place in the draft, by the same `fit` that the commit asks.
+    pub fn place(&mut self, request: &Request, place: &Placement) -> Result<Vec<Charge>, Refusal> {
+        let missing = || Refusal::Node { node: place.node.clone(), reason: NodeReason::NoSuchNode };
+        let node = self.ledger.node_id(&place.node).ok_or_else(missing)?;
+        let charges = fit::admit(self.node(node).ok_or_else(missing)?, &request.spec, place)?;
+        let holding = Holding {
+            request: request.id.clone(),
+            node: place.node.clone(),
+            stage: Stage::Sent,
+            charges: charges.clone(),
+            resources: request.spec.resources,
+            terms: request.terms.clone(),
+            activity: Activity::Unknown,
+            spec: Some(request.spec.clone()),
+        };
+        let id = HoldingId(self.drafted);
+        self.drafted -= 1;
+        Arc::make_mut(&mut self.touch(node).ok_or_else(missing)?.room).add(id, &holding);
+        Ok(charges)
+    }
+
+    fn touch(&mut self, node: NodeId) -> Option<&mut NodeView> {
+        let view = self.ledger.view(node)?;
+        Some(self.changed.entry(node).or_insert_with(|| view.clone()))
+    }
+}

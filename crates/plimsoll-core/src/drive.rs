@@ -1,0 +1,142 @@
+//! The loop around the machine, without I/O: journal this, and only then publish that and send these.
+//!
+//! ```text
+//!  event ──▶ handle ──▶ staged ──▶ batch ──(the caller makes it durable)──▶ committed ──▶ effects, answers
+//! ```
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::digest;
+use crate::event::{Event, Operation, Outcome};
+use crate::request::RequestId;
+use crate::scheduler::Scheduler;
+use crate::summary;
+use crate::units::Millis;
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its number; the next one's is one more.
+    pub seq: u64,
+    /// When it happened.
+    pub now: Millis,
+    /// What happened.
+    pub event: Event,
+    /// What changed.
+    pub operations: Vec<Operation>,
+    /// What was decided, in few words.
+    pub decisions: Vec<DecisionRecord>,
+    /// The version of the core that decided.
+    pub core: String,
+}
+
+/// A decision as the journal keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionRecord {
+    /// Who asked.
+    pub request: RequestId,
+    /// The answer in one sentence.
+    pub summary: String,
+    /// The digest of all that was seen.
+    pub digest: u64,
+}
+
+/// What came of one record, to be let out once the record is durable.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The record's number.
+    pub seq: u64,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// The machine with what has been decided and is not durable yet. Nothing leaves before it is.
+#[derive(Debug)]
+pub struct Drive {
+    scheduler: Scheduler,
+    staged: Vec<(Record, Outcome)>,
+    in_flight: VecDeque<Output>,
+    next_seq: u64,
+}
+
+impl Drive {
+    /// Goes on from a state whose last record had the number before `next_seq`.
+    pub fn resume(scheduler: Scheduler, next_seq: u64) -> Self {
+        Drive { scheduler, staged: Vec::new(), in_flight: VecDeque::new(), next_seq }
+    }
+
+    /// The machine, to look at.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// Takes an event; what came of it waits for the next batch.
+    pub fn handle(&mut self, now: Millis, event: Event) {
+        let outcome = self.scheduler.step(now, event.clone());
+        let decided = |decision| DecisionRecord {
+            request: crate::decide::Decision::clone(decision).request,
+            summary: summary::sentence(decision),
+            digest: digest(decision),
+        };
+        let record = Record {
+            seq: self.next_seq,
+            now,
+            event,
+            operations: outcome.operations.clone(),
+            decisions: outcome.decisions.iter().map(decided).collect(),
+            core: env!("CARGO_PKG_VERSION").to_string(),
+        };
+        self.next_seq += 1;
+        self.staged.push((record, outcome));
+    }
+
+    /// The records to make durable next, in one go; none while an earlier batch is still on its way.
+    pub fn batch(&mut self) -> Vec<Record> {
+        if !self.in_flight.is_empty() {
+            return Vec::new();
+        }
+        let (records, outputs): (Vec<_>, VecDeque<_>) = std::mem::take(&mut self.staged)
+            .into_iter()
+            .map(|(record, outcome)| {
+                let seq = record.seq;
+                (record, Output { seq, outcome })
+            })
+            .unzip();
+        self.in_flight = outputs;
+        records
+    }
+
+    /// The last batch is durable: what came of it may leave.
+    pub fn committed(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.in_flight).into()
+    }
+}
+
+/// A difference between what a journal says and what deciding again says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// The record's number.
+    pub seq: u64,
+    /// What the journal says.
+    pub recorded: Vec<DecisionRecord>,
+    /// What deciding again says.
+    pub again: Vec<DecisionRecord>,
+}
+
+/// Decides every event of a journal again, from the state that it began with, and lists what differs.
+pub fn replay<'a>(from: Scheduler, records: impl IntoIterator<Item = &'a Record>) -> Vec<Divergence> {
+    let mut drive = Drive::resume(from, 0);
+    let mut divergences = Vec::new();
+    for record in records {
+        drive.handle(record.now, record.event.clone());
+        let again = drive.batch().pop().expect("an event makes a record");
+        drive.committed();
+        if (&again.decisions, &again.operations) != (&record.decisions, &record.operations) {
+            let recorded = record.decisions.clone();
+            divergences.push(Divergence { seq: record.seq, recorded, again: again.decisions });
+        }
+    }
+    divergences
+}

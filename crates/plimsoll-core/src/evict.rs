@@ -1,0 +1,310 @@
+//! Who would have to go so that a request fits: the cheapest set of holders, planned whole before anybody is asked to leave.
+
+use std::collections::BinaryHeap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::candidate;
+use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
+use crate::decide::only_load_is_against;
+use crate::draft::{Draft, View};
+use crate::fit::{self, Placement};
+use crate::ledger::{Ledger, NodeId};
+use crate::policy::Policy;
+use crate::request::{Eviction, Request, RequestId};
+use crate::units::{Bytes, Millis, Name};
+
+/// A place that will be there once these have gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The place.
+    pub place: Placement,
+    /// What will be charged.
+    pub charges: Vec<Charge>,
+    /// Who has to be asked to go; nobody where it is enough to wait for those who are going.
+    pub victims: Vec<RequestId>,
+    /// Whose going it waits for, the victims included.
+    pub after: Vec<RequestId>,
+}
+
+/// Whether the search found a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Planned {
+    /// The cheapest plan.
+    Found(Plan),
+    /// No set of holders that may go makes room.
+    Impossible,
+    /// The search was cut off.
+    NotFound {
+        /// Steps that were tried.
+        steps: u32,
+    },
+}
+
+/// Why a holder may not be asked to go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Stays {
+    /// The asker may not evict.
+    #[error("the request may not evict anybody")]
+    AskerMayNot,
+    /// It is pinned.
+    #[error("it is pinned")]
+    Pinned,
+    /// It serves the very model that is asked for.
+    #[error("it is of the same model")]
+    SameModel,
+    /// It is still starting.
+    #[error("it is still starting")]
+    Starting,
+    /// It is going already.
+    #[error("it is going already")]
+    Going,
+    /// It has been there too short a time; swapping it again at once would only thrash.
+    #[error("it came only lately and stays until {} ms", until.0)]
+    Fresh {
+        /// When it may go.
+        until: Millis,
+    },
+    /// It serves requests.
+    #[error("it is serving {requests} requests")]
+    Active {
+        /// How many.
+        requests: u32,
+    },
+    /// Nobody says whether it is active.
+    #[error("nobody says whether it is active")]
+    ActivityUnknown,
+    /// It has no idle limit.
+    #[error("it has no idle limit")]
+    NoIdleLimit,
+    /// It is idle, but not for long enough.
+    #[error("it is idle, but may go only from {} ms on", from.0)]
+    NotIdleYet {
+        /// When it may go.
+        from: Millis,
+    },
+}
+
+/// Whether a holder may be asked to go for nobody in particular, and since when. What a list of slots shows.
+pub fn evictable(holding: &Holding, now: Millis, residency: u64) -> Result<Millis, Stays> {
+    if holding.terms.pinned {
+        return Err(Stays::Pinned);
+    }
+    let since = match holding.stage {
+        Stage::Offered { .. } | Stage::Sent => return Err(Stays::Starting),
+        Stage::Releasing { .. } => return Err(Stays::Going),
+        Stage::Running { since } => since,
+    };
+    let settled = since.after(residency);
+    let idle_from = match holding.activity {
+        Activity::Active { requests } => return Err(Stays::Active { requests }),
+        Activity::Unknown if holding.terms.speculative => since,
+        Activity::Unknown => return Err(Stays::ActivityUnknown),
+        Activity::Idle { since } if holding.terms.speculative => since,
+        Activity::Idle { since } => since.after(holding.terms.idle_limit.ok_or(Stays::NoIdleLimit)?),
+    };
+    if idle_from > now {
+        return Err(Stays::NotIdleYet { from: idle_from });
+    }
+    if settled > now {
+        return Err(Stays::Fresh { until: settled });
+    }
+    Ok(idle_from.max(settled))
+}
+
+/// Whether a holder may be asked to go for this request.
+pub fn may_go(holding: &Holding, request: &Request, now: Millis, residency: u64) -> Result<(), Stays> {
+    if request.terms.speculative || request.terms.eviction == Eviction::Never {
+        return Err(Stays::AskerMayNot);
+    }
+    if request.terms.model.is_some() && holding.terms.model == request.terms.model {
+        return Err(Stays::SameModel);
+    }
+    let lower = holding.terms.priority < request.terms.priority;
+    match evictable(holding, now, residency) {
+        Ok(_) => Ok(()),
+        Err(Stays::Active { .. } | Stays::ActivityUnknown | Stays::NoIdleLimit | Stays::NotIdleYet { .. })
+            if lower && request.terms.eviction == Eviction::LowerPriority =>
+        {
+            Ok(())
+        }
+        Err(stays) => Err(stays),
+    }
+}
+
+/// What it costs to let a set of holders go, compared in this order. Adding a holder never makes a set cheaper.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cost {
+    priority: i32,
+    active: u32,
+    reload: u64,
+    bytes: Bytes,
+    names: Vec<RequestId>,
+}
+
+impl Cost {
+    const NONE: Cost = Cost { priority: i32::MIN, active: 0, reload: 0, bytes: Bytes::ZERO, names: Vec::new() };
+
+    fn with(&self, holding: &Holding) -> Cost {
+        let priority = if holding.terms.speculative { i32::MIN } else { holding.terms.priority };
+        let active = matches!(holding.activity, Activity::Active { .. } | Activity::Unknown);
+        let mut names = self.names.clone();
+        names.push(holding.request.clone());
+        names.sort();
+        Cost {
+            priority: self.priority.max(priority),
+            active: self.active + u32::from(active),
+            reload: self.reload.saturating_add(holding.terms.reload_cost),
+            bytes: self.bytes.plus(holding.bytes().unwrap_or(Bytes::ZERO)),
+            names,
+        }
+    }
+}
+
+/// The cheapest set of holders whose going makes room for the request, among those that may go.
+pub fn plan(ledger: &Ledger, policy: &Policy, request: &Request, may_go: impl Fn(&Holding) -> bool) -> Planned {
+    search(ledger, policy, request, may_go, Cost::with)
+}
+
+/// The set with the fewest bytes, whatever else it costs: for advice, where nobody is asked to go.
+pub fn plan_by_bytes(ledger: &Ledger, policy: &Policy, request: &Request, may_go: impl Fn(&Holding) -> bool) -> Planned {
+    search(ledger, policy, request, may_go, |so_far, holding| Cost {
+        priority: i32::MIN,
+        active: 0,
+        reload: 0,
+        ..so_far.with(holding)
+    })
+}
+
+/// The place that those who are going already will leave, where that is enough.
+pub fn after_releases(ledger: &Ledger, policy: &Policy, request: &Request) -> Option<Plan> {
+    match plan(ledger, policy, request, |_| false) {
+        Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
+        _ => None,
+    }
+}
+
+fn search(
+    ledger: &Ledger,
+    policy: &Policy,
+    request: &Request,
+    may_go: impl Fn(&Holding) -> bool,
+    cost_with: impl Fn(&Cost, &Holding) -> Cost,
+) -> Planned {
+    let mut base = Draft::of(ledger);
+    base.without_releasing();
+    base.without_promise_to(&request.id);
+    let policy = policy.leaning(&request.spec.leaning);
+    let nodes = nodes_worth_trying(&base, &policy, request, &may_go);
+    let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
+    for (at, _) in nodes.iter().enumerate() {
+        heap.push(std::cmp::Reverse(Attempt { cost: Cost::NONE, node: at, victims: Vec::new() }));
+    }
+    let mut steps = 0;
+    while let Some(std::cmp::Reverse(attempt)) = heap.pop() {
+        if steps == policy.search_steps {
+            return Planned::NotFound { steps };
+        }
+        steps += 1;
+        let (id, holders) = &nodes[attempt.node];
+        let mut draft = base.clone();
+        for &victim in &attempt.victims {
+            draft.without(holders[victim].0);
+        }
+        if let Some(plan) = place_on(&draft, *id, &policy, request, &attempt.cost.names) {
+            return Planned::Found(plan);
+        }
+        let from = attempt.victims.last().map_or(0, |last| last + 1);
+        for next in from..holders.len() {
+            let cost = cost_with(&attempt.cost, holders[next].1);
+            let victims = attempt.victims.iter().copied().chain([next]).collect();
+            heap.push(std::cmp::Reverse(Attempt { cost, node: attempt.node, victims }));
+        }
+    }
+    Planned::Impossible
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Attempt {
+    cost: Cost,
+    node: usize,
+    victims: Vec<usize>,
+}
+
+type Holders<'a> = Vec<(HoldingId, &'a Holding)>;
+
+/// The nodes where the request would fit if all who may go went, each with those holders. Where even that does not
+/// help, nobody is worth asking.
+fn nodes_worth_trying<'a>(
+    base: &Draft<'a>,
+    policy: &Policy,
+    request: &Request,
+    may_go: &impl Fn(&Holding) -> bool,
+) -> Vec<(NodeId, Holders<'a>)> {
+    let ledger = base.ledger();
+    let worth = |id: NodeId| {
+        let leaving = |(_, holding): &(HoldingId, &Holding)| {
+            !holding.stage.is_releasing() && holding.request != request.id && may_go(holding)
+        };
+        let holders: Holders = ledger.holdings_on(id).filter(leaving).collect();
+        let mut draft = base.clone();
+        for (holder, _) in &holders {
+            draft.without(*holder);
+        }
+        let view = draft.node(id)?;
+        let open = only_load_is_against(fit::fit_node(view, &request.spec).as_ref());
+        (open && place_on(&draft, id, policy, request, &[]).is_some()).then_some((id, holders))
+    };
+    let ids: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
+    ids.into_iter().filter_map(worth).collect()
+}
+
+fn place_on(draft: &Draft, id: NodeId, policy: &Policy, request: &Request, victims: &[RequestId]) -> Option<Plan> {
+    let view = draft.node(id)?;
+    let shapes = (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
+    let mut found = shapes.filter_map(|shape| candidate::judge(view, policy, &request.spec, shape).best);
+    let place = found.next()?.place;
+    let charges = fit::admit(view, &request.spec, &place).ok()?;
+    let mut after: Vec<RequestId> = draft
+        .ledger()
+        .holdings_on(id)
+        .filter(|(_, holding)| holding.stage.is_releasing() && touches(holding, &charges))
+        .map(|(_, holding)| holding.request.clone())
+        .collect();
+    after.extend(victims.iter().cloned());
+    Some(Plan { place, charges, victims: victims.to_vec(), after })
+}
+
+fn touches(holding: &Holding, charges: &[Charge]) -> bool {
+    let on = |charge: &Charge| charge.on.iter().any(|o| charges.iter().any(|other| other.on.contains(o)));
+    holding.charges.iter().any(on)
+}
+
+/// What could be had on a device if all who may go went: each holder counted once, with what it holds there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evictable {
+    /// The node.
+    pub node: Name,
+    /// The device.
+    pub ordinal: u16,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+/// What could be had on each device if all who may go went.
+pub fn evictable_bytes(ledger: &Ledger, may_go: impl Fn(&Holding) -> bool) -> Vec<Evictable> {
+    let mut rows = Vec::new();
+    for (id, view) in ledger.nodes() {
+        for (ordinal, _) in (0_u16..).zip(&view.node.devices) {
+            let here = |charge: &&Charge| charge.on.contains(&ordinal);
+            let bytes = ledger
+                .holdings_on(id)
+                .filter(|(_, holding)| may_go(holding))
+                .flat_map(|(_, holding)| holding.charges.iter().filter(here))
+                .fold(Bytes::ZERO, |sum, charge| sum.plus(charge.bytes().unwrap_or(Bytes::ZERO)));
+            rows.push(Evictable { node: view.node.name.clone(), ordinal, bytes });
+        }
+    }
+    rows
+}

@@ -1,0 +1,572 @@
+//! The one place that says whether a need fits a device, and a request a node. Asked by the planner and again by
+//! the commit, without flags.
+
+use serde::{Deserialize, Serialize};
+
+use crate::charge::{Booked, Charge, Part, Slice};
+use crate::device::{Capacity, Device, Health, Node, Sharing, Telemetry};
+use crate::reason::{NodeReason, Reason};
+use crate::request::{Amount, Compute, Container, Need, PlainRule, Role, Shape, Spec, Wishes};
+use crate::room::{DeviceRoom, NodeRoom, NodeView};
+use crate::units::{Bytes, Cores, Name};
+
+/// A place for a request: a node, the shape taken, and the devices that serve each need.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The node's name.
+    pub node: Name,
+    /// Which of the request's shapes.
+    pub shape: u16,
+    /// For each need of each container in order, the ordinals of its devices; where the plugin picks the card, all it may pick.
+    pub picks: Vec<Vec<u16>>,
+}
+
+/// Why a placement is not admitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// The node cannot take the request.
+    #[error("node {node} {reason}")]
+    Node {
+        /// The node.
+        node: Name,
+        /// Why.
+        reason: NodeReason,
+    },
+    /// A device cannot take a need.
+    #[error("container {container}: {device} {reason}")]
+    Device {
+        /// The container whose need it is.
+        container: Name,
+        /// The device, as people know it.
+        device: String,
+        /// Why.
+        reason: Reason,
+    },
+    /// The placement does not answer the request: it names another number of devices or needs.
+    #[error("the placement does not match the request: {problem}")]
+    Mismatch {
+        /// What does not match.
+        problem: String,
+    },
+}
+
+/// Whether this placement of this request fits this node, and what it would be charged.
+pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<Charge>, Refusal> {
+    let node = &view.node;
+    let at_node = |reason| Refusal::Node { node: node.name.clone(), reason };
+    let shape = spec
+        .shapes()
+        .get(usize::from(placement.shape))
+        .ok_or_else(|| Refusal::Mismatch { problem: format!("there is no shape {}", placement.shape) })?;
+    if let Some(reason) = fit_node(view, spec) {
+        return Err(at_node(reason));
+    }
+    let mut trial = Trial::new(node, &view.room);
+    let mut picks = placement.picks.iter();
+    for (index, container, need) in needs(shape) {
+        let pick = picks.next().ok_or_else(|| mismatch("a need has no devices"))?;
+        trial.take_pick(index, container, need, pick).map_err(|fault| match fault {
+            Fault::Device(ordinal, reason) => Refusal::Device {
+                container: container.name.clone(),
+                device: node.device_label(usize::from(ordinal)),
+                reason,
+            },
+            Fault::Mismatch(problem) => mismatch(problem),
+        })?;
+    }
+    if picks.next().is_some() {
+        return Err(mismatch("there are devices for more needs than were asked"));
+    }
+    Ok(trial.charges(shape))
+}
+
+fn mismatch(problem: &str) -> Refusal {
+    Refusal::Mismatch { problem: problem.to_string() }
+}
+
+/// The needs of a shape in the order in which they are served, each with its container and that container's index.
+pub fn needs(shape: &Shape) -> impl Iterator<Item = (usize, &Container, &Need)> {
+    shape.containers.iter().enumerate().flat_map(|(i, c)| c.needs.iter().map(move |need| (i, c, need)))
+}
+
+/// Why the node itself cannot take the request, whatever its devices say.
+pub fn fit_node(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
+    let (node, rules) = (&*view.node, &spec.rules);
+    if let Some(wanted) = rules.named.as_ref().filter(|wanted| **wanted != node.name) {
+        return Some(NodeReason::NotNamed { wanted: wanted.clone() });
+    }
+    if node.unschedulable {
+        return Some(NodeReason::Unschedulable);
+    }
+    if let Some(failed) = rules.all.iter().find(|requirement| !requirement.holds(&node.name, &node.labels)) {
+        return Some(NodeReason::SelectorMismatch { wanted: failed.to_string().into() });
+    }
+    if !rules.any.is_empty() && !rules.any.iter().any(|term| term.holds(&node.name, &node.labels)) {
+        return Some(NodeReason::AffinityMismatch);
+    }
+    if let Some(taint) = rules.barred_by(&node.taints) {
+        return Some(NodeReason::TaintNotTolerated { taint: taint.to_string().into() });
+    }
+    let wants_devices = spec.shapes().iter().all(|shape| shape.device_count() > 0);
+    if let Some(missing) = node.unknown.as_ref().filter(|_| wants_devices) {
+        return Some(NodeReason::CapacityUnknown { missing: missing.clone() });
+    }
+    fit_resources(view, spec)
+}
+
+fn fit_resources(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
+    let (node, room, need) = (&*view.node, &*view.room, spec.resources);
+    if let Some(free) = room.free_cpu(node).filter(|free| need.cpu > *free) {
+        return Some(NodeReason::ShortOfCpu { need: need.cpu, free });
+    }
+    if let Some(free) = room.free_memory(node).filter(|free| need.memory > *free) {
+        return Some(NodeReason::ShortOfNodeMemory { need: need.memory, free });
+    }
+    room.free_pods(node)
+        .filter(|free| need.pods > *free)
+        .map(|_| NodeReason::PodsExhausted { pods: node.allocatable.pods.unwrap_or_default() })
+}
+
+/// The request's own bookings on one node while it is judged there: a trial that changes no account.
+#[derive(Clone, Debug)]
+pub struct Trial<'a> {
+    node: &'a Node,
+    room: &'a NodeRoom,
+    mine: Vec<Mine>,
+    /// Idle cards that may still be opened, where some unknown ones are faulty.
+    spare: Option<u16>,
+}
+
+/// What the request itself has booked on one device so far.
+#[derive(Clone, Debug, Default)]
+struct Mine {
+    peak: Peak,
+    whole: bool,
+    floating: bool,
+    slices: Vec<Slice>,
+    parts: Vec<(usize, Taken)>,
+}
+
+/// What one need takes of one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Memory; `None` where the device's size is not known and the whole of it is taken.
+    pub bytes: Option<Bytes>,
+    /// Whether nobody else may be there.
+    pub whole: bool,
+    /// Compute.
+    pub cores: u32,
+    /// Slots.
+    pub slots: u32,
+    /// The hardware slice, on a partitioned device.
+    pub slice: Option<Slice>,
+    /// What the request would hold there in all, at its peak.
+    pub peak: Bytes,
+}
+
+/// The most that a request holds of a device over the lives of its containers:
+/// max(init + the sidecars before it, all sidecars + all apps).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    init: Load,
+    sidecars: Load,
+    apps: Load,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    bytes: Bytes,
+    cores: u32,
+    slots: u32,
+}
+
+impl Load {
+    fn plus(self, other: Load) -> Load {
+        Load {
+            bytes: self.bytes.plus(other.bytes),
+            cores: self.cores.saturating_add(other.cores),
+            slots: self.slots.saturating_add(other.slots),
+        }
+    }
+
+    fn max(self, other: Load) -> Load {
+        Load {
+            bytes: self.bytes.max(other.bytes),
+            cores: self.cores.max(other.cores),
+            slots: self.slots.max(other.slots),
+        }
+    }
+}
+
+impl Peak {
+    fn with(mut self, role: Role, load: Load) -> Peak {
+        match role {
+            Role::Init => self.init = self.init.max(self.sidecars.plus(load)),
+            Role::Sidecar => self.sidecars = self.sidecars.plus(load),
+            Role::App => self.apps = self.apps.plus(load),
+        }
+        self
+    }
+
+    fn total(self) -> Load {
+        self.init.max(self.sidecars.plus(self.apps))
+    }
+}
+
+/// The peak memory of containers that each hold so much, in the order in which they start.
+pub fn peak_bytes(parts: impl IntoIterator<Item = (Role, Bytes)>) -> Bytes {
+    let add = |peak: Peak, (role, bytes)| peak.with(role, Load { bytes, ..Load::default() });
+    parts.into_iter().fold(Peak::default(), add).total().bytes
+}
+
+/// What keeps a need from a pick of devices.
+enum Fault {
+    Device(u16, Reason),
+    Mismatch(&'static str),
+}
+
+impl<'a> Trial<'a> {
+    /// A trial on a node as it stands.
+    pub fn new(node: &'a Node, room: &'a NodeRoom) -> Self {
+        let spare = (node.missing_cards > 0).then(|| {
+            let working = node.devices.len().saturating_sub(usize::from(node.missing_cards));
+            u16::try_from(working.saturating_sub(room.cards_in_use())).unwrap_or(u16::MAX)
+        });
+        Trial { node, room, mine: Vec::new(), spare }
+    }
+
+    /// Idle cards that may still be opened, where some unknown ones are faulty.
+    pub fn spare(&self) -> Option<u16> {
+        self.spare
+    }
+
+    /// Whether the request has booked the same on both devices so far.
+    pub(crate) fn same_own(&self, one: usize, other: usize) -> bool {
+        match (self.mine.get(one), self.mine.get(other)) {
+            (Some(a), Some(b)) => (a.peak, a.whole, &a.slices, &a.parts) == (b.peak, b.whole, &b.slices, &b.parts),
+            _ => true,
+        }
+    }
+
+    /// Whether device `ordinal` can take this need of this container, beside what the request has booked there already.
+    pub fn fit(&self, container: usize, role: Role, need: &Need, ordinal: usize) -> Result<Taken, Reason> {
+        let (Some(device), Some(room)) = (self.node.devices.get(ordinal), self.room.devices().get(ordinal)) else {
+            return Err(Reason::NoSuchDevice { ordinal: u16::try_from(ordinal).unwrap_or(u16::MAX) });
+        };
+        let mine = self.mine.get(ordinal).filter(|mine| !mine.parts.is_empty());
+        self.fit_condition(device, room, mine.is_some())?;
+        fit_wishes(device, &need.kind, &need.wishes)?;
+        if mine.is_some_and(|mine| !mine.floating && mine.parts.iter().any(|(c, _)| *c == container)) {
+            return Err(Reason::SameContainer);
+        }
+        fit_amounts(device, room, role, need, mine)
+    }
+
+    fn fit_condition(&self, device: &Device, room: &DeviceRoom, already_mine: bool) -> Result<(), Reason> {
+        match device.health {
+            Health::Healthy => {}
+            Health::Faulty => return Err(Reason::Faulty),
+            Health::Gone => return Err(Reason::Gone),
+        }
+        if self.spare == Some(0) && room.tenants().is_empty() && !already_mine {
+            let working = self.node.devices.len().saturating_sub(usize::from(self.node.missing_cards));
+            return Err(Reason::SomeCardFaulty { bookable: u16::try_from(working).unwrap_or(u16::MAX) });
+        }
+        if device.cordoned {
+            return Err(Reason::Cordoned);
+        }
+        if room.closed() {
+            return Err(Reason::Closed);
+        }
+        match room.telemetry() {
+            Telemetry::Stale { since } => Err(Reason::StaleTelemetry { since }),
+            Telemetry::None | Telemetry::Fresh { .. } => Ok(()),
+        }
+    }
+
+    /// Books a need on devices that were found to fit.
+    pub fn take(&mut self, container: usize, role: Role, ordinal: usize, taken: Taken, floating: bool) {
+        if self.mine.is_empty() {
+            self.mine = vec![Mine::default(); self.node.devices.len()];
+        }
+        let mine = &mut self.mine[ordinal];
+        let opens = mine.parts.is_empty() && self.room.devices()[ordinal].tenants().is_empty();
+        self.spare = self.spare.map(|spare| spare.saturating_sub(u16::from(opens)));
+        let load = Load { bytes: taken.bytes.unwrap_or(Bytes::ZERO), cores: taken.cores, slots: taken.slots };
+        mine.peak = mine.peak.with(role, load);
+        mine.whole |= taken.whole;
+        mine.floating = floating;
+        mine.slices.extend(taken.slice.clone());
+        mine.parts.push((container, taken));
+    }
+
+    fn take_pick(&mut self, index: usize, container: &Container, need: &Need, pick: &[u16]) -> Result<(), Fault> {
+        let floating = self.node.floats(&need.kind);
+        if floating {
+            if need.count.get() > 1 {
+                let ordinal = pick.first().copied().unwrap_or_default();
+                return Err(Fault::Device(ordinal, Reason::ChoiceNotDistinct { wanted: need.count.get() }));
+            }
+            if self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal)) {
+                return Err(Fault::Mismatch("the device plugin may pick a card that the placement does not name"));
+            }
+        } else if pick.len() != usize::from(need.count.get()) {
+            return Err(Fault::Mismatch("a need has another number of devices than it asks"));
+        }
+        let numa = |ordinal: &u16| self.node.devices.get(usize::from(*ordinal)).and_then(|device| device.numa);
+        if need.wishes.one_numa && pick.windows(2).any(|pair| numa(&pair[0]) != numa(&pair[1])) {
+            let reason = Reason::NumaNotFit { fitting: 1, wanted: need.count.get() };
+            return Err(Fault::Device(pick[0], reason));
+        }
+        for &ordinal in pick {
+            let at = usize::from(ordinal);
+            let taken =
+                self.fit(index, container.role, need, at).map_err(|reason| Fault::Device(ordinal, reason))?;
+            self.take(index, container.role, at, taken, floating);
+        }
+        Ok(())
+    }
+
+    /// The cards that the device plugin may pick for a need of this kind: all that work.
+    pub fn pickable<'s>(&'s self, kind: &'s str) -> impl Iterator<Item = u16> + 's {
+        (0_u16..)
+            .zip(&self.node.devices)
+            .filter(move |(_, device)| &*device.kind == kind && device.health == Health::Healthy)
+            .map(|(ordinal, _)| ordinal)
+    }
+
+    /// What the request would be charged for all that it has taken in this trial.
+    pub fn charges(&self, shape: &Shape) -> Vec<Charge> {
+        let mut charges: Vec<Charge> = Vec::new();
+        let mut floating: Option<Charge> = None;
+        for (ordinal, mine) in (0_u16..).zip(&self.mine).filter(|(_, mine)| !mine.parts.is_empty()) {
+            let usable = self.room.devices()[usize::from(ordinal)].usable();
+            let charge = mine.charge(shape, usable);
+            if mine.floating {
+                floating = Some(floating.map_or(charge.clone(), |so_far| larger(so_far, charge)));
+                floating.as_mut().expect("just set").on.push(ordinal);
+            } else if mine.slices.is_empty() {
+                charges.push(Charge { on: vec![ordinal], ..charge });
+            } else {
+                charges.extend(mine.slice_charges(ordinal, shape));
+            }
+        }
+        charges.extend(floating);
+        charges
+    }
+}
+
+fn larger(one: Charge, other: Charge) -> Charge {
+    if one.bytes() >= other.bytes() { one } else { Charge { on: one.on, ..other } }
+}
+
+impl Mine {
+    fn charge(&self, shape: &Shape, usable: Option<Bytes>) -> Charge {
+        let total = self.peak.total();
+        let amount = if self.whole { Booked::Whole { bytes: usable } } else { Booked::share(total.bytes) };
+        let parts = self.parts.iter().map(|(index, taken)| part(shape, *index, taken)).collect();
+        Charge { on: Vec::new(), amount, cores: Cores(total.cores), slots: total.slots, slice: None, parts }
+    }
+
+    /// On a partitioned device each container sits in a slice of its own.
+    fn slice_charges(&self, ordinal: u16, shape: &Shape) -> Vec<Charge> {
+        let charge = |(index, taken): &(usize, Taken)| Charge {
+            on: vec![ordinal],
+            amount: Booked::share(taken.bytes.unwrap_or(Bytes::ZERO)),
+            cores: Cores(taken.cores),
+            slots: taken.slots,
+            slice: taken.slice.clone(),
+            parts: vec![part(shape, *index, taken)],
+        };
+        self.parts.iter().map(charge).collect()
+    }
+}
+
+fn part(shape: &Shape, index: usize, taken: &Taken) -> Part {
+    let container = &shape.containers[index];
+    Part { container: container.name.clone(), role: container.role, bytes: taken.bytes, cores: Cores(taken.cores) }
+}
+
+fn fit_wishes(device: &Device, kind: &Name, wishes: &Wishes) -> Result<(), Reason> {
+    let mismatch = |wanted: &str, is: &str| Reason::TypeMismatch { wanted: wanted.into(), is: is.into() };
+    if device.kind != *kind {
+        return Err(mismatch(kind, &device.kind));
+    }
+    if *wishes == Wishes::default() {
+        return Ok(());
+    }
+    let model = device.model.as_deref().unwrap_or(&device.kind);
+    if !wishes.models.is_empty() && !wishes.models.iter().any(|wish| contains_in_any_case(model, wish)) {
+        return Err(mismatch(&wishes.models.join(" or "), model));
+    }
+    if let Some(unwanted) = wishes.not_models.iter().find(|wish| contains_in_any_case(model, wish)) {
+        return Err(mismatch(&format!("something other than {unwanted}"), model));
+    }
+    if let Some(mode) = device.mode.as_ref().filter(|_| !wishes.modes.is_empty())
+        && !wishes.modes.contains(mode)
+    {
+        return Err(mismatch(&format!("mode {}", wishes.modes.join(" or ")), &format!("in mode {mode}")));
+    }
+    let called = |names: &[Name]| match &device.identity {
+        crate::device::Identity::Uuid(uuid) => names.contains(uuid),
+        crate::device::Identity::Ordinal => false,
+    };
+    if (!wishes.uuids.is_empty() && !called(&wishes.uuids)) || called(&wishes.not_uuids) {
+        return Err(Reason::UuidMismatch);
+    }
+    Ok(())
+}
+
+fn contains_in_any_case(text: &str, part: &str) -> bool {
+    text.to_lowercase().contains(&part.to_lowercase())
+}
+
+/// What a need means on this very device.
+enum Wanted {
+    Share(Bytes),
+    Whole,
+    Profile(Name),
+}
+
+fn wanted(device: &Device, amount: &Amount) -> Result<Wanted, Reason> {
+    let usable = || match &device.memory.total {
+        Capacity::Unknown { missing } => Err(Reason::CapacityUnknown { missing: missing.clone() }),
+        Capacity::Known { .. } => Ok(device.memory.usable().expect("a known total has a usable part")),
+    };
+    match amount {
+        Amount::Bytes(bytes) => usable().map(|_| Wanted::Share(Bytes::new(bytes.get()))),
+        Amount::Portion(portion) => portion.of(usable()?).map(Wanted::Share).ok_or(Reason::ShareTooSmall),
+        Amount::Whole => Ok(Wanted::Whole),
+        Amount::Profile(name) => Ok(Wanted::Profile(name.clone())),
+        Amount::Unknown(missing) => Err(Reason::NeedUnknown { missing: missing.clone() }),
+        Amount::Plain(rule) => match (device.sharing, rule) {
+            (Sharing::Exclusive | Sharing::Shares, _) | (Sharing::Tokens { .. }, PlainRule::Whole) => {
+                Ok(Wanted::Whole)
+            }
+            (Sharing::Tokens { .. }, PlainRule::Refuse) => Err(Reason::PlainRefused),
+            (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
+                let part = Bytes::new(usable()?.get() / u64::from(replicas.max(1))).floor_mib();
+                if part.is_zero() { Err(Reason::ShareTooSmall) } else { Ok(Wanted::Share(part)) }
+            }
+        },
+    }
+}
+
+fn fit_amounts(device: &Device, room: &DeviceRoom, role: Role, need: &Need, mine: Option<&Mine>) -> Result<Taken, Reason> {
+    let peak = mine.map(|mine| mine.peak).unwrap_or_default();
+    fit_slots(device, room, role, need, peak)?;
+    if need.wishes.alone && !room.tenants().is_empty() {
+        return Err(Reason::NotAlone);
+    }
+    let wanted = wanted(device, &need.amount)?;
+    if room.has_undeclared() {
+        return Err(Reason::HeldUndeclared);
+    }
+    if device.geometry.is_some() && !matches!(wanted, Wanted::Whole) {
+        return fit_slice(device, room, need, &wanted, mine);
+    }
+    let (bytes, whole) = match wanted {
+        Wanted::Share(bytes) => (Some(bytes), false),
+        Wanted::Whole => (room.usable(), true),
+        Wanted::Profile(name) => return Err(Reason::NoSlice { wanted: name }),
+    };
+    let cores = cores_wanted(device, if whole { Compute::All } else { need.compute });
+    let load = Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots: need.slots };
+    let total = peak.with(role, load).total();
+    fit_memory(room, total.bytes)?;
+    fit_cores(device, room, total.cores)?;
+    let all_cores = device.cores.is_some_and(|has| total.cores >= has.0 && has.0 > 0);
+    if (whole || all_cores) && !room.tenants().is_empty() {
+        return Err(Reason::Exclusive);
+    }
+    if device.cores.is_some_and(|has| has.0 > 0 && room.cores() >= has.0) && total.cores == 0 {
+        return Err(Reason::ComputeExhausted);
+    }
+    Ok(Taken { bytes, whole, cores, slots: need.slots, slice: None, peak: total.bytes })
+}
+
+fn fit_slots(device: &Device, room: &DeviceRoom, role: Role, need: &Need, peak: Peak) -> Result<(), Reason> {
+    let total = peak.with(role, Load { slots: need.slots, ..Load::default() }).total().slots;
+    match device.slots {
+        Some(slots) if total > slots.saturating_sub(room.slots()) => Err(Reason::SlotsExhausted { slots }),
+        _ => Ok(()),
+    }
+}
+
+fn fit_memory(room: &DeviceRoom, need: Bytes) -> Result<(), Reason> {
+    let (Some(usable), Some(free)) = (room.usable(), room.open()) else { return Ok(()) };
+    if need > usable {
+        Err(Reason::TooSmall { need, usable, free })
+    } else if need > free {
+        Err(Reason::ShortOfMemory { need, free, usable })
+    } else {
+        Ok(())
+    }
+}
+
+fn fit_cores(device: &Device, room: &DeviceRoom, need: u32) -> Result<(), Reason> {
+    let Some(Cores(total)) = device.cores.filter(|_| need > 0) else { return Ok(()) };
+    let free = total.saturating_sub(room.cores());
+    if need > free { Err(Reason::ShortOfCores { need, free, total }) } else { Ok(()) }
+}
+
+fn cores_wanted(device: &Device, compute: Compute) -> u32 {
+    let total = device.cores.map_or(0, |cores| cores.0);
+    match compute {
+        Compute::Any => 0,
+        Compute::Units(units) => units.0.min(total),
+        Compute::Percent(percent) => {
+            let units = u64::from(total) * u64::from(percent.min(100)) / 100;
+            u32::try_from(units).unwrap_or(total).max(u32::from(total > 0))
+        }
+        Compute::All => total,
+    }
+}
+
+/// The smallest slice that is large enough and has a free place. Small odd slices start from the high end, so that
+/// the low end stays open for large ones.
+fn fit_slice(device: &Device, room: &DeviceRoom, need: &Need, wanted: &Wanted, mine: Option<&Mine>) -> Result<Taken, Reason> {
+    let geometry = device.geometry.as_ref().expect("asked only of partitioned devices");
+    let own = mine.map_or(0, |mine| mine.slices.iter().fold(0, |mask, slice| mask | slice.span.mask()));
+    let taken = room.occupied() | own;
+    let fits = |profile: &&crate::device::Profile| match wanted {
+        Wanted::Share(bytes) => profile.memory >= *bytes,
+        Wanted::Profile(name) => profile.name == *name,
+        Wanted::Whole => false,
+    };
+    let mut profiles: Vec<_> = geometry.profiles.iter().filter(fits).collect();
+    profiles.sort_by_key(|profile| (profile.memory, profile.placements.first().map_or(0, |span| span.size)));
+    let no_slice = || Reason::NoSlice {
+        wanted: match wanted {
+            Wanted::Share(bytes) => bytes.to_string().into(),
+            Wanted::Profile(name) => name.clone(),
+            Wanted::Whole => "the whole device".into(),
+        },
+    };
+    if let Wanted::Share(need) = wanted
+        && profiles.is_empty()
+    {
+        fit_memory(room, *need)?;
+    }
+    for profile in profiles {
+        let Some(span) = free_span(profile, taken) else { continue };
+        let total = mine.map(|mine| mine.peak.total().bytes).unwrap_or_default().plus(profile.memory);
+        fit_memory(room, total)?;
+        fit_cores(device, room, profile.cores.0)?;
+        return Ok(Taken {
+            bytes: Some(profile.memory),
+            whole: false,
+            cores: profile.cores.0,
+            slots: need.slots,
+            slice: Some(Slice { profile: profile.name.clone(), span }),
+            peak: total,
+        });
+    }
+    Err(no_slice())
+}
+
+fn free_span(profile: &crate::device::Profile, taken: u64) -> Option<crate::device::Span> {
+    let from_high_end = profile.name.starts_with("1g.") || profile.name.starts_with("3g.");
+    let free = profile.placements.iter().copied().filter(|span| span.mask() & taken == 0);
+    if from_high_end { free.max_by_key(|span| span.start) } else { free.min_by_key(|span| span.start) }
+}

@@ -1,0 +1,187 @@
+//! Gangs: members that are placed together or not at all, each with its own reason.
+
+use std::ops::ControlFlow;
+
+use crate::candidate::{self, OutOfSteps};
+use crate::decide::{Decision, Outcome, decide};
+use crate::draft::{Draft, View};
+use crate::fit::Placement;
+use crate::ledger::Ledger;
+use crate::policy::Policy;
+use crate::reason::RequestReason;
+use crate::request::Request;
+use crate::room::NodeView;
+use crate::units::Name;
+use crate::verdict::Candidate;
+
+/// Members that stand or fall together.
+#[derive(Clone, Debug)]
+pub struct Gang {
+    /// Its name.
+    pub name: Name,
+    /// How many members must be placed together. More are placed where they can be.
+    pub minimum: u32,
+    /// The members, in the order in which they are served.
+    pub members: Vec<Request>,
+}
+
+/// The answer to a gang: one decision a member, in their order.
+#[derive(Clone, Debug)]
+#[must_use = "an unread decision explains nothing"]
+pub struct GangDecision {
+    /// One decision a member. When the gang is refused, all are.
+    pub decisions: Vec<Decision>,
+    /// Whether the gang was placed.
+    pub placed: bool,
+    /// Whether the search was cut off before it could say no.
+    pub cut_off: bool,
+}
+
+/// Decides a gang: a place for at least the minimum of members together, or for none.
+pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecision {
+    let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
+    let (decisions, placed) = in_turn(ledger, policy, &gang.members);
+    if placed == members && placed >= gang.minimum {
+        return GangDecision { decisions, placed: true, cut_off: false };
+    }
+    let found = if members < gang.minimum { Ok(None) } else { search(ledger, policy, gang) };
+    match found {
+        Ok(Some(places)) => {
+            GangDecision { decisions: along(ledger, policy, &gang.members, places), placed: true, cut_off: false }
+        }
+        Ok(None) | Err(OutOfSteps) => {
+            let refused = refuse(decisions, gang, placed);
+            GangDecision { decisions: refused, placed: false, cut_off: found == Err(OutOfSteps) }
+        }
+    }
+}
+
+/// Serves the members one after the other, each with the place it likes best.
+fn in_turn(ledger: &Ledger, policy: &Policy, members: &[Request]) -> (Vec<Decision>, u32) {
+    let mut draft = Draft::of(ledger);
+    let mut placed = 0;
+    let decisions = members.iter().map(|member| {
+        let decision = decide(&draft, policy, member);
+        if let Some(found) = decision.place() {
+            draft.place(member, &found.place).expect("what decide proposes the draft admits, on the same rows");
+            placed += 1;
+        }
+        decision
+    });
+    (decisions.collect(), placed)
+}
+
+/// Places for the members, by trying all; with as few members left out as can be.
+fn search(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Result<Option<Vec<Option<Placement>>>, OutOfSteps> {
+    let spare = gang.members.len().saturating_sub(gang.minimum as usize);
+    let mut steps = policy.search_steps;
+    for left_out in 0..=spare {
+        let mut places = Vec::new();
+        let mut hunt = Hunt { policy, members: &gang.members, steps: &mut steps };
+        if hunt.descend(&Draft::of(ledger), left_out, &mut places)?.is_break() {
+            return Ok(Some(places));
+        }
+    }
+    Ok(None)
+}
+
+struct Hunt<'a> {
+    policy: &'a Policy,
+    members: &'a [Request],
+    steps: &'a mut u32,
+}
+
+impl Hunt<'_> {
+    /// Breaks when every member from here on has a place, or is among those left out.
+    fn descend(
+        &mut self,
+        draft: &Draft,
+        left_out: usize,
+        places: &mut Vec<Option<Placement>>,
+    ) -> Result<ControlFlow<()>, OutOfSteps> {
+        let Some(member) = self.members.get(places.len()) else { return Ok(ControlFlow::Break(())) };
+        let policy = self.policy.leaning(&member.spec.leaning);
+        let shapes = u16::try_from(member.spec.shapes().len()).unwrap_or(u16::MAX);
+        for shape in 0..shapes {
+            let mut tried: Vec<&NodeView> = Vec::new();
+            for (_, view) in draft.nodes() {
+                if tried.iter().any(|earlier| alike(earlier, view)) {
+                    continue;
+                }
+                tried.push(view);
+                for place in self.places(view, &policy, member, shape)? {
+                    let mut next = draft.clone();
+                    next.place(member, &place).expect("what the search proposes the draft admits, on the same rows");
+                    places.push(Some(place));
+                    if self.descend(&next, left_out, places)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    places.pop();
+                }
+            }
+        }
+        if left_out > 0 {
+            places.push(None);
+            if self.descend(draft, left_out - 1, places)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            places.pop();
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn places(&mut self, view: &NodeView, policy: &Policy, member: &Request, shape: u16) -> Result<Vec<Placement>, OutOfSteps> {
+        let mut found = Vec::new();
+        *self.steps = self.steps.checked_sub(1).ok_or(OutOfSteps)?;
+        let mut keep = |place| {
+            found.push(place);
+            ControlFlow::Continue(())
+        };
+        let _ = candidate::each_place(view, policy, &member.spec, shape, self.steps, &mut keep)?;
+        Ok(found)
+    }
+}
+
+/// Whether two nodes would answer every member alike, so that trying one is enough.
+fn alike(one: &NodeView, other: &NodeView) -> bool {
+    one.node.labels == other.node.labels
+        && one.node.taints == other.node.taints
+        && one.node.unschedulable == other.node.unschedulable
+        && one.node.allocatable == other.node.allocatable
+        && one.node.choice == other.node.choice
+        && one.node.missing_cards == other.node.missing_cards
+        && one.node.unknown == other.node.unknown
+        && one.node.devices == other.node.devices
+        && one.room.same_sums(&other.room)
+}
+
+/// The members' decisions along places that were found together.
+fn along(ledger: &Ledger, policy: &Policy, members: &[Request], places: Vec<Option<Placement>>) -> Vec<Decision> {
+    let mut draft = Draft::of(ledger);
+    let decisions = members.iter().zip(places).map(|(member, place)| {
+        let mut decision = decide(&draft, policy, member);
+        decision.outcome = match place {
+            Some(place) => {
+                let view = ledger.node_id(&place.node).and_then(|id| draft.node(id)).expect("places are on nodes");
+                let score = candidate::score_of(view, &decision.policy, &member.spec, &place);
+                draft.place(member, &place).expect("the search tried these places in this order");
+                Outcome::Placed(Candidate { place, score })
+            }
+            None => Outcome::Refused(None),
+        };
+        decision
+    });
+    decisions.collect()
+}
+
+fn refuse(decisions: Vec<Decision>, gang: &Gang, placed: u32) -> Vec<Decision> {
+    let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
+    let reason = RequestReason::GangIncomplete { gang: gang.name.clone(), minimum: gang.minimum, placed, members };
+    let refuse = |mut decision: Decision| {
+        if !matches!(decision.outcome, Outcome::Refused(Some(_))) {
+            decision.outcome = Outcome::Refused(Some(reason.clone()));
+        }
+        decision
+    };
+    decisions.into_iter().map(refuse).collect()
+}

@@ -1,0 +1,118 @@
+//! What was found before: a memo for each spec, so that a decision judges only the nodes that changed since the last one.
+//!
+//! The answer is the same as [`crate::decide::decide`] gives, table and all; a property test holds the two together.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::candidate;
+use crate::decide::{Decision, Outcome};
+use crate::ledger::{Ledger, NodeId};
+use crate::policy::Policy;
+use crate::reason::RequestReason;
+use crate::request::{Asks, Request, Spec};
+use crate::units::Name;
+use crate::verdict::{Candidate, Table};
+
+/// Specs that are remembered; the one that was asked longest ago makes room.
+const SPECS_KEPT: usize = 128;
+
+/// What was found before, for the specs that were asked lately.
+#[derive(Clone, Debug, Default)]
+pub struct Memo {
+    specs: BTreeMap<(Arc<Spec>, Policy), Vec<Found>>,
+    asked: BTreeMap<(Arc<Spec>, Policy), u64>,
+    clock: u64,
+}
+
+/// What was found for one shape of one spec.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    point: Option<u64>,
+    table: Table,
+    /// The nodes that fit, best first.
+    ranked: BTreeSet<(Reverse<i64>, Name, NodeId)>,
+}
+
+impl Memo {
+    /// Decides a request on the ledger, as [`crate::decide::decide`] would, judging only what changed.
+    pub fn decide(&mut self, ledger: &Ledger, policy: &Policy, request: &Request) -> Decision {
+        let policy = policy.leaning(&request.spec.leaning);
+        let refusal = match &request.spec.asks {
+            Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
+            Asks::Shapes(_) if ledger.node_count() == 0 => Some(RequestReason::NoNodes),
+            Asks::Shapes(_) => None,
+        };
+        let found = self.remember(&request.spec, &policy);
+        let mut shapes = Vec::new();
+        let mut outcome = Outcome::Refused(refusal);
+        for (shape, found) in (0_u16..).zip(found) {
+            found.refresh(ledger, &policy, &request.spec, shape);
+            shapes.push(found.table.clone());
+            if let Some(best) = found.best() {
+                outcome = Outcome::Placed(best.clone());
+                break;
+            }
+        }
+        let (request, spec) = (request.id.clone(), request.spec.clone());
+        Decision { request, spec, revision: ledger.revision(), policy, shapes, outcome }
+    }
+
+    fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy) -> &mut Vec<Found> {
+        let key = (spec.clone(), policy.clone());
+        self.clock += 1;
+        self.asked.insert(key.clone(), self.clock);
+        if self.asked.len() > SPECS_KEPT
+            && let Some(oldest) = self.asked.iter().min_by_key(|(_, asked)| **asked).map(|(key, _)| key.clone())
+        {
+            self.asked.remove(&oldest);
+            self.specs.remove(&oldest);
+        }
+        let shapes = spec.shapes().len();
+        self.specs.entry(key).or_insert_with(|| vec![Found::default(); shapes])
+    }
+}
+
+impl Found {
+    fn refresh(&mut self, ledger: &Ledger, policy: &Policy, spec: &Spec, shape: u16) {
+        let (changed, point) = ledger.changed_since(self.point.unwrap_or_default());
+        match changed.filter(|_| self.point.is_some()) {
+            Some(changed) => {
+                let changed: BTreeSet<NodeId> = changed.collect();
+                for id in changed {
+                    self.rejudge(ledger, policy, spec, shape, id);
+                }
+            }
+            None => {
+                *self = Found { table: Table::with_slots(ledger.node_slots()), ..Found::default() };
+                for (id, _) in ledger.nodes() {
+                    self.rejudge(ledger, policy, spec, shape, id);
+                }
+            }
+        }
+        self.point = Some(point);
+    }
+
+    fn rejudge(&mut self, ledger: &Ledger, policy: &Policy, spec: &Spec, shape: u16, id: NodeId) {
+        if let Some(old) = self.table.get(id)
+            && let Some(best) = &old.best
+        {
+            self.ranked.remove(&rank(best, id));
+        }
+        let verdict = ledger.view(id).map(|view| candidate::judge(view, policy, spec, shape));
+        if let Some(best) = verdict.as_ref().and_then(|verdict| verdict.best.as_ref()) {
+            self.ranked.insert(rank(best, id));
+        }
+        self.table.set(id, verdict.map(Arc::new));
+    }
+
+    fn best(&self) -> Option<&Candidate> {
+        let (_, _, id) = self.ranked.first()?;
+        self.table.get(*id)?.best.as_ref()
+    }
+}
+
+fn rank(best: &Candidate, id: NodeId) -> (Reverse<i64>, Name, NodeId) {
+    (Reverse(best.score.total()), best.place.node.clone(), id)
+}

@@ -1,0 +1,262 @@
+//! What would make a refused request fit: the smallest changes, each carried out on a draft and found to fit.
+
+use std::num::{NonZeroU16, NonZeroU64};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::charge::{Holding, Stage};
+use crate::decide::{Decision, decide};
+use crate::draft::Draft;
+use crate::evict::{self, Planned};
+use crate::ledger::Ledger;
+use crate::policy::Policy;
+use crate::reason::{NodeReason, Reason};
+use crate::request::{Amount, Asks, Need, PlainRule, Request, Spec};
+use crate::rules::NodeRules;
+use crate::units::{Bytes, Name};
+use crate::verdict::NodeVerdict;
+
+/// A change that would make the request fit. Every one was tried and found to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// What kind of change.
+    pub kind: Kind,
+    /// The change in words, reading after "it would fit if".
+    pub text: String,
+    /// What is changed: holders, a node, a rule.
+    pub target: Vec<Name>,
+    /// How much: bytes to ask for, bytes given up, devices.
+    pub amount: Option<u64>,
+}
+
+/// What kind of change. In the order of harm: those that harm nobody stand first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Another rule for requests that declare no memory.
+    PlainRule,
+    /// Another node, which a rule of the request rules out.
+    OtherNode,
+    /// More devices, each with less.
+    MoreDevices,
+    /// Fewer devices.
+    FewerDevices,
+    /// Less memory.
+    AskLess,
+    /// Somebody gives up a place.
+    GiveUp,
+}
+
+/// The smallest changes that would make a refused request fit, those that harm nobody first.
+pub fn remedies(ledger: &Ledger, policy: &Policy, request: &Request, refused: &Decision) -> Vec<Remedy> {
+    let bench = Bench { ledger, policy, request, refused };
+    let found = [
+        bench.plain_rule(),
+        bench.other_node(),
+        bench.more_devices(),
+        bench.fewer_devices(),
+        bench.ask_less(),
+        bench.give_up(),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+struct Bench<'a> {
+    ledger: &'a Ledger,
+    policy: &'a Policy,
+    request: &'a Request,
+    refused: &'a Decision,
+}
+
+impl Bench<'_> {
+    /// Whether the request fits when its spec is changed so.
+    fn fits(&self, change: impl FnOnce(&mut Spec)) -> Option<Decision> {
+        let mut spec = Spec::clone(&self.request.spec);
+        change(&mut spec);
+        let request = Request { spec: Arc::new(spec), ..self.request.clone() };
+        let decision = decide(&Draft::of(self.ledger), self.policy, &request);
+        decision.place().is_some().then_some(decision)
+    }
+
+    fn first_need(&self) -> Option<&Need> {
+        let shape = self.request.spec.shapes().last()?;
+        shape.containers.iter().flat_map(|container| &container.needs).next()
+    }
+
+    fn verdicts(&self) -> impl Iterator<Item = &NodeVerdict> {
+        self.refused.table().into_iter().flat_map(|table| table.by_name())
+    }
+
+    fn plain_rule(&self) -> Option<Remedy> {
+        let now = each_need(&self.request.spec).find_map(|need| match need.amount {
+            Amount::Plain(rule) => Some(rule),
+            _ => None,
+        })?;
+        let others = [PlainRule::Whole, PlainRule::EqualShare].into_iter().filter(|rule| *rule != now);
+        let fitting = |rule: &PlainRule| {
+            let change = |need: &mut Need| {
+                if matches!(need.amount, Amount::Plain(_)) {
+                    need.amount = Amount::Plain(*rule);
+                }
+            };
+            self.fits(|spec| change_needs(spec, change)).is_some()
+        };
+        let rule = others.into_iter().find(fitting)?;
+        Some(Remedy {
+            kind: Kind::PlainRule,
+            text: format!("requests without declared memory counted as {rule} (--plain {rule})"),
+            target: vec![rule.to_string().into()],
+            amount: None,
+        })
+    }
+
+    fn other_node(&self) -> Option<Remedy> {
+        let ruled_out = |verdict: &&NodeVerdict| {
+            let by_rule = |reason: &NodeReason| {
+                matches!(
+                    reason,
+                    NodeReason::NotNamed { .. }
+                        | NodeReason::SelectorMismatch { .. }
+                        | NodeReason::AffinityMismatch
+                        | NodeReason::TaintNotTolerated { .. }
+                )
+            };
+            verdict.reason.as_ref().is_some_and(by_rule) && verdict.needs.iter().all(|need| need.passed)
+        };
+        let verdict = self.verdicts().filter(ruled_out).find(|verdict| {
+            let name = verdict.view.node.name.clone();
+            let tolerations = verdict.view.node.taints.iter().map(tolerate).collect();
+            let rules = NodeRules { named: Some(name), tolerations, ..NodeRules::default() };
+            self.fits(|spec| spec.rules = rules).is_some()
+        })?;
+        let node = &verdict.view.node.name;
+        let reason = verdict.reason.as_ref().expect("only nodes that a rule ruled out are tried");
+        Some(Remedy {
+            kind: Kind::OtherNode,
+            text: format!("it could run on {node}, which {reason}"),
+            target: vec![node.clone()],
+            amount: None,
+        })
+    }
+
+    fn more_devices(&self) -> Option<Remedy> {
+        let need = self.first_need().filter(|_| each_need(&self.request.spec).count() == 1)?;
+        let Amount::Bytes(bytes) = need.amount else { return None };
+        let total = Bytes::new(bytes.get()).get().checked_mul(u64::from(need.count.get()))?;
+        let most = self.verdicts().map(|verdict| verdict.view.node.devices.len()).max()?;
+        let most = u16::try_from(most.min(16)).ok()?;
+        let (count, each) = (need.count.get() + 1..=most).find_map(|count| {
+            let each = Bytes::new(total).split_up(NonZeroU64::from(NonZeroU16::new(count)?));
+            let change = |need: &mut Need| {
+                need.count = NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
+                need.amount = Amount::bytes(each);
+            };
+            self.fits(|spec| change_needs(spec, change)).map(|_| (count, each))
+        })?;
+        Some(Remedy {
+            kind: Kind::MoreDevices,
+            text: format!("it were split over {count} devices with {each} on each"),
+            target: Vec::new(),
+            amount: Some(u64::from(count)),
+        })
+    }
+
+    fn fewer_devices(&self) -> Option<Remedy> {
+        let most = each_need(&self.request.spec).map(|need| need.count.get()).max()?;
+        let count = (1..most).rev().find(|count| {
+            let limit = NonZeroU16::new(*count).unwrap_or(NonZeroU16::MIN);
+            let change = |need: &mut Need| need.count = need.count.min(limit);
+            self.fits(|spec| change_needs(spec, change)).is_some()
+        })?;
+        let (text, amount) = match count {
+            1 => ("it asked for 1 device".to_string(), 1),
+            count => (format!("it asked for {count} devices"), count),
+        };
+        Some(Remedy { kind: Kind::FewerDevices, text, target: Vec::new(), amount: Some(u64::from(amount)) })
+    }
+
+    /// The most it could ask for: what is open on the devices that lack nothing but memory.
+    fn ask_less(&self) -> Option<Remedy> {
+        let need = self.first_need().filter(|need| matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)))?;
+        let wanted = usize::from(need.count.get());
+        let open_on = |verdict: &NodeVerdict| {
+            let failed = verdict.needs.iter().find(|need| !need.passed)?;
+            let lacks_memory = |reason: &Option<Reason>| {
+                matches!(
+                    reason,
+                    None | Some(
+                        Reason::ShortOfMemory { .. }
+                            | Reason::TooSmall { .. }
+                            | Reason::TooFew { .. }
+                            | Reason::ChoiceNotOwned
+                            | Reason::NumaNotFit { .. }
+                    )
+                )
+            };
+            let mut open: Vec<Bytes> = failed
+                .devices
+                .iter()
+                .filter(|device| lacks_memory(&device.reason))
+                .filter_map(|device| verdict.view.room.devices()[usize::from(device.ordinal)].open())
+                .collect();
+            open.sort_unstable();
+            let floats = verdict.view.node.floats(&need.kind);
+            let at = if floats { 0 } else { open.len().checked_sub(wanted)? };
+            open.get(at).copied()
+        };
+        let mut offers: Vec<Bytes> =
+            self.verdicts().filter(|v| v.reason.is_none()).filter_map(open_on).filter(|b| !b.is_zero()).collect();
+        offers.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
+        offers.dedup();
+        let fitting = |bytes: &Bytes| {
+            let change = |need: &mut Need| {
+                if matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)) {
+                    need.amount = Amount::bytes(*bytes);
+                }
+            };
+            self.fits(|spec| change_needs(spec, change)).is_some()
+        };
+        let most = offers.into_iter().take(8).find(fitting)?;
+        let each = if wanted > 1 { " on each device" } else { "" };
+        Some(Remedy {
+            kind: Kind::AskLess,
+            text: format!("it asked for at most {most}{each}"),
+            target: Vec::new(),
+            amount: Some(most.get()),
+        })
+    }
+
+    fn give_up(&self) -> Option<Remedy> {
+        let could_go = |holding: &Holding| !holding.terms.pinned && !matches!(holding.stage, Stage::Releasing { .. });
+        let Planned::Found(plan) = evict::plan_by_bytes(self.ledger, self.policy, self.request, could_go) else {
+            return None;
+        };
+        let names: Vec<Name> = plan.after.iter().map(|id| Name::from(id.to_string())).collect();
+        let bytes = plan.after.iter().filter_map(|id| self.ledger.of_request(id)?.1.bytes());
+        let bytes = bytes.fold(Bytes::ZERO, Bytes::plus);
+        let verb = if plan.victims.is_empty() { "were gone" } else { "gave up" };
+        Some(Remedy {
+            kind: Kind::GiveUp,
+            text: format!("{} {verb} ({bytes})", names.join(" and ")),
+            target: names,
+            amount: Some(bytes.get()),
+        })
+    }
+}
+
+fn tolerate(taint: &crate::rules::Taint) -> crate::rules::Toleration {
+    let (key, value, effect) = (Some(taint.key.clone()), Some(taint.value.clone()), Some(taint.effect));
+    crate::rules::Toleration { key, value, effect }
+}
+
+fn each_need(spec: &Spec) -> impl Iterator<Item = &Need> {
+    spec.shapes().iter().flat_map(|shape| &shape.containers).flat_map(|container| &container.needs)
+}
+
+fn change_needs(spec: &mut Spec, change: impl Fn(&mut Need)) {
+    let Asks::Shapes(shapes) = &mut spec.asks else { return };
+    for need in shapes.iter_mut().flat_map(|s| &mut s.containers).flat_map(|c| &mut c.needs) {
+        change(need);
+    }
+}

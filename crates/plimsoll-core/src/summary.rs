@@ -1,0 +1,172 @@
+//! A decision in few words: counts over devices, and one sentence with the nearest miss. Made when somebody reads it.
+
+use std::collections::BTreeMap;
+
+use crate::decide::{Decision, Outcome};
+use crate::reason::{NodeReason, Reason};
+use crate::request::{Amount, Need, Shape};
+use crate::units::Bytes;
+use crate::verdict::{NeedVerdict, NodeVerdict};
+
+/// Why a container found no devices on a node, as counts over the node's devices in checking order
+/// (`2/8 NumaNotFit, 3/8 CardInsufficientMemory`); `None` when it passed.
+pub fn container_reason(verdict: &NodeVerdict, container: usize) -> Option<String> {
+    let failed: Vec<String> = verdict
+        .needs
+        .iter()
+        .filter(|need| usize::from(need.container) == container && !need.passed)
+        .map(need_reason)
+        .collect();
+    (!failed.is_empty()).then(|| failed.join("; "))
+}
+
+fn need_reason(need: &NeedVerdict) -> String {
+    let devices = need.devices.len();
+    if devices < usize::from(need.wanted) {
+        return "NodeInsufficientDevice".to_string();
+    }
+    let parts = counts(need.devices.iter().filter_map(|device| device.reason.as_ref()));
+    parts.iter().map(|(code, count)| format!("{count}/{devices} {code}")).collect::<Vec<_>>().join(", ")
+}
+
+/// How often each reason was given, in checking order.
+pub fn counts<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(&'static str, usize)> {
+    let mut by_code: BTreeMap<&'static str, (&Reason, usize)> = BTreeMap::new();
+    for reason in reasons {
+        let row = by_code.entry(reason.code()).or_insert((reason, 0));
+        *row = (row.0.min(reason), row.1 + 1);
+    }
+    let mut rows: Vec<_> = by_code.into_iter().map(|(code, (first, count))| (first, code, count)).collect();
+    rows.sort();
+    rows.into_iter().map(|(_, code, count)| (code, count)).collect()
+}
+
+/// The decision in one sentence: where it is placed, or why not and what came nearest.
+pub fn sentence(decision: &Decision) -> String {
+    match &decision.outcome {
+        Outcome::Placed(found) => format!("placed on {}", found.place.node),
+        Outcome::Refused(Some(reason)) => match nearest(decision) {
+            Some(nearest) => format!("{reason}; {}{nearest}", why(decision)),
+            None => format!("{reason}{}", prefixed("; ", &why(decision))),
+        },
+        Outcome::Refused(None) => format!("{}{}", why(decision), nearest(decision).unwrap_or_default()),
+    }
+}
+
+fn prefixed(prefix: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{prefix}{text}") }
+}
+
+/// What was asked and how often each rule refused it; nothing when something fits or nothing was tried.
+fn why(decision: &Decision) -> String {
+    let (Some(table), Some(shape)) = (decision.table(), decision.spec.shapes().last()) else { return String::new() };
+    if table.unordered().any(|verdict| verdict.fits()) {
+        return String::new();
+    }
+    let mut nodes: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let mut devices: Vec<&Reason> = Vec::new();
+    let (mut judged, mut too_few) = (0, 0);
+    for verdict in table.unordered() {
+        if let Some(reason) = &verdict.reason {
+            *nodes.entry(node_phrase(reason)).or_default() += 1;
+            continue;
+        }
+        let Some(need) = verdict.needs.iter().find(|need| !need.passed) else { continue };
+        if need.devices.len() < usize::from(need.wanted) {
+            too_few += 1;
+            continue;
+        }
+        judged += need.devices.len();
+        devices.extend(need.devices.iter().filter_map(|device| device.reason.as_ref()));
+    }
+    let mut parts: Vec<String> = Vec::new();
+    let mut seen: Vec<(&Reason, &'static str, usize)> = Vec::new();
+    for reason in devices {
+        match seen.iter_mut().find(|(_, phrase, _)| *phrase == reason.phrase()) {
+            Some(row) => *row = (row.0.min(reason), row.1, row.2 + 1),
+            None => seen.push((reason, reason.phrase(), 1)),
+        }
+    }
+    seen.sort();
+    parts.extend(seen.iter().map(|(_, phrase, count)| format!("{count} of {judged} devices {phrase}")));
+    if too_few > 0 {
+        parts.push(format!("{too_few} {} too few devices", plural(too_few, "node has", "nodes have")));
+    }
+    parts.extend(nodes.iter().map(|(phrase, count)| format!("{count} {} {phrase}", plural(*count, "node", "nodes"))));
+    format!("no place for {}: {}", describe(shape), parts.join(", "))
+}
+
+fn plural(count: usize, one: &'static str, many: &'static str) -> &'static str {
+    if count == 1 { one } else { many }
+}
+
+fn nearest(decision: &Decision) -> Option<String> {
+    if decision.table()?.unordered().any(|verdict| verdict.fits()) {
+        return None;
+    }
+    let miss = decision.nearest_miss()?;
+    let verdict = decision.table()?.unordered().find(|verdict| verdict.view.node.name == miss.node)?;
+    let label = verdict.view.node.device_label(usize::from(miss.ordinal));
+    let holders = holders(verdict, miss.ordinal);
+    Some(format!(
+        " (nearest: {label} on {}, needs {}, {} free, short by {}{})",
+        miss.node,
+        miss.need,
+        miss.free,
+        miss.short_by,
+        prefixed("; held by ", &holders)
+    ))
+}
+
+/// Who is on a device, with what they hold, as it was when it was judged.
+pub fn holders(verdict: &NodeVerdict, ordinal: u16) -> String {
+    const SHOWN: usize = 4;
+    let room = &verdict.view.room.devices()[usize::from(ordinal)];
+    let tenant = |t: &crate::room::Tenant| {
+        let bytes = t.bytes.map_or("undeclared".to_string(), |bytes| bytes.to_string());
+        let stage = if t.stage.is_releasing() { ", releasing" } else { "" };
+        format!("{} ({bytes}{stage})", t.name)
+    };
+    let mut names: Vec<String> = room.tenants().iter().take(SHOWN).map(tenant).collect();
+    if room.tenants().len() > SHOWN {
+        names.push(format!("{} more", room.tenants().len() - SHOWN));
+    }
+    if !room.foreign().is_zero() {
+        names.push(format!("foreign processes ({})", room.foreign()));
+    }
+    names.join(", ")
+}
+
+/// What a shape asks, in few words.
+pub fn describe(shape: &Shape) -> String {
+    let needs: Vec<String> = shape.containers.iter().flat_map(|c| &c.needs).map(describe_need).collect();
+    if needs.is_empty() { "a pod without devices".to_string() } else { needs.join(" and ") }
+}
+
+fn describe_need(need: &Need) -> String {
+    let each = match &need.amount {
+        Amount::Bytes(bytes) => Bytes::new(bytes.get()).to_string(),
+        Amount::Portion(portion) => format!("{portion} of a device"),
+        Amount::Whole => "a whole device".to_string(),
+        Amount::Plain(_) => "a device without declared memory".to_string(),
+        Amount::Profile(name) => format!("a {name} slice"),
+        Amount::Unknown(_) => "an unknown amount".to_string(),
+    };
+    if need.count.get() == 1 { each } else { format!("{} x {each}", need.count) }
+}
+
+fn node_phrase(reason: &NodeReason) -> &'static str {
+    match reason {
+        NodeReason::NoSuchNode => "not there",
+        NodeReason::NotNamed { .. } => "not the one named",
+        NodeReason::Unschedulable => "unschedulable",
+        NodeReason::SelectorMismatch { .. } | NodeReason::AffinityMismatch => "not selected",
+        NodeReason::TaintNotTolerated { .. } => "tainted",
+        NodeReason::CapacityUnknown { .. } => "of unknown capacity",
+        NodeReason::ShortOfCpu { .. } => "short of CPU",
+        NodeReason::ShortOfNodeMemory { .. } => "short of main memory",
+        NodeReason::PodsExhausted { .. } => "full of pods",
+        NodeReason::ContainersTogether => "without room for all containers together",
+        NodeReason::NotFound { .. } => "not decided within the search's steps",
+    }
+}

@@ -1,0 +1,333 @@
+//! What the operator declares about a node, by Plimsoll's own annotations. It wins over labels.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+
+use crate::quantity::quoted;
+
+/// The node annotation that declares devices, as a JSON list.
+pub const DEVICES: &str = "plimsoll.dev/devices";
+
+/// The node annotation that says who chooses the device.
+pub const DEVICE_CHOICE: &str = "plimsoll.dev/device-choice";
+
+/// Who chooses the physical device that a container gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The one who booked it: the container gets exactly that device.
+    Owned,
+    /// The device plugin, which knows nothing of bookings.
+    Plugin,
+}
+
+impl DeviceChoice {
+    /// Reads the annotation.
+    pub fn parse(text: &str) -> Result<DeviceChoice, DeclaredError> {
+        match text {
+            "owned" => Ok(DeviceChoice::Owned),
+            "plugin" => Ok(DeviceChoice::Plugin),
+            other => Err(DeclaredError::Choice { value: quoted(other) }),
+        }
+    }
+}
+
+/// A device that an operator declares.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredDevice {
+    /// Its UUID; `None` where only its ordinal is known.
+    pub uuid: Option<String>,
+    /// Its ordinal on the node; its position in the list if not given.
+    pub index: Option<u32>,
+    /// Its model.
+    pub model: Option<String>,
+    /// HAMi's word for its vendor; NVIDIA if not given.
+    #[serde(default = "nvidia")]
+    pub vendor: String,
+    /// Its memory; without it the device takes whole-device work only.
+    pub memory: Option<Size>,
+    /// What the driver keeps for itself.
+    pub reserve: Option<Size>,
+    /// The most that may be booked on it.
+    pub cap: Option<Size>,
+    /// Memory that is in use by something nobody booked.
+    pub foreign: Option<Size>,
+    /// Its compute, in the vendor's unit.
+    pub cores: Option<u64>,
+    /// How many tenants it may have.
+    pub slots: Option<u64>,
+    /// Its NUMA node.
+    pub numa: Option<u32>,
+    /// How it is shared, such as `hami-core`, `mps` or `mig`.
+    pub mode: Option<String>,
+    /// Whether it works; it does if not given.
+    #[serde(default = "healthy")]
+    pub health: bool,
+}
+
+fn nvidia() -> String {
+    "NVIDIA".to_owned()
+}
+
+fn healthy() -> bool {
+    true
+}
+
+/// Why a declaration cannot be read. The caller names the node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeclaredError {
+    /// The JSON is not as it must be.
+    #[error("annotation {DEVICES}, at {path}: {message}")]
+    Json {
+        /// Where in the list.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// Two devices have the same UUID.
+    #[error("annotation {DEVICES} declares the UUID \"{uuid}\" twice")]
+    UuidTwice {
+        /// The UUID.
+        uuid: String,
+    },
+    /// Two devices have the same ordinal.
+    #[error("annotation {DEVICES} declares the index {index} twice")]
+    IndexTwice {
+        /// The ordinal.
+        index: u32,
+    },
+    /// A field has a value that no device can have.
+    #[error("annotation {DEVICES}, device {position}: {field} is {value}, {why}")]
+    Impossible {
+        /// The device's position in the list, from 0.
+        position: usize,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The choice is neither of the two.
+    #[error("annotation {DEVICE_CHOICE} is \"{value}\", and must be \"owned\" or \"plugin\"")]
+    Choice {
+        /// What it says.
+        value: String,
+    },
+}
+
+/// Reads the declared devices of a node.
+pub fn decode(text: &str) -> Result<Vec<DeclaredDevice>, DeclaredError> {
+    let mut from = serde_json::Deserializer::from_str(text);
+    let wrong = |path: String, message: String| DeclaredError::Json { path, message };
+    let devices: Vec<DeclaredDevice> = serde_path_to_error::deserialize(&mut from)
+        .map_err(|error| wrong(error.path().to_string(), error.inner().to_string()))?;
+    from.end()
+        .map_err(|error| wrong("its end".to_owned(), error.to_string()))?;
+    check(&devices)?;
+    Ok(devices)
+}
+
+fn check(devices: &[DeclaredDevice]) -> Result<(), DeclaredError> {
+    let mut uuids = BTreeSet::new();
+    let mut indices = BTreeSet::new();
+    for (position, device) in devices.iter().enumerate() {
+        check_sizes(position, device)?;
+        if let Some(uuid) = &device.uuid
+            && !uuids.insert(uuid)
+        {
+            return Err(DeclaredError::UuidTwice { uuid: quoted(uuid) });
+        }
+        let index = device.index.or_else(|| u32::try_from(position).ok());
+        if let Some(index) = index
+            && !indices.insert(index)
+        {
+            return Err(DeclaredError::IndexTwice { index });
+        }
+    }
+    Ok(())
+}
+
+fn check_sizes(position: usize, device: &DeclaredDevice) -> Result<(), DeclaredError> {
+    let impossible = |field, value: String, why| DeclaredError::Impossible {
+        position,
+        field,
+        value,
+        why,
+    };
+    if let Some(uuid) = device.uuid.as_deref().filter(|uuid| uuid.trim().is_empty()) {
+        return Err(impossible(
+            "uuid",
+            format!("\"{}\"", quoted(uuid)),
+            "and must not be blank; leave it out",
+        ));
+    }
+    if device.memory == Some(Size(0)) {
+        return Err(impossible(
+            "memory",
+            "0".to_owned(),
+            "which no device has; leave it out if it is not known",
+        ));
+    }
+    let Some(memory) = device.memory else {
+        let sized = [("reserve", device.reserve), ("cap", device.cap)];
+        return match sized
+            .into_iter()
+            .find_map(|(field, size)| size.map(|size| (field, size)))
+        {
+            Some((field, size)) => Err(impossible(
+                field,
+                size.0.to_string(),
+                "which says nothing without memory",
+            )),
+            None => Ok(()),
+        };
+    };
+    for (field, size) in [("reserve", device.reserve), ("cap", device.cap)] {
+        if let Some(size) = size.filter(|size| *size > memory) {
+            return Err(impossible(
+                field,
+                format!("{} bytes", size.0),
+                "more than the memory of the device",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A size in bytes, written as a whole number of bytes or as text with a binary unit: `"80GiB"`, `"32607MiB"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl Size {
+    fn parse(text: &str) -> Option<Size> {
+        let end = text.find(|c: char| !c.is_ascii_digit())?;
+        let (number, unit) = text.split_at(end);
+        let shift = match unit.trim_start() {
+            "KiB" => 10,
+            "MiB" => 20,
+            "GiB" => 30,
+            "TiB" => 40,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(1 << shift).map(Size)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
+        from.deserialize_any(SizeVisitor)
+    }
+}
+
+struct SizeVisitor;
+
+impl Visitor<'_> for SizeVisitor {
+    type Value = Size;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a whole number of bytes, or text with a unit such as \"80GiB\" or \"32607MiB\"")
+    }
+
+    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {
+        Ok(Size(bytes))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+        Size::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(&quoted(text)), &self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(text: &str) -> String {
+        decode(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn a_declaration_says_what_it_knows() {
+        let text = r#"[{"uuid":"GPU-a","model":"H100","memory":"80GiB","reserve":"500MiB","cap":64424509440,"cores":100,"slots":10,
+            "numa":1,"mode":"mps","health":false,"foreign":"1GiB","index":3}, {}]"#;
+        let devices = decode(text).unwrap();
+        assert_eq!(devices[0].memory, Some(Size(80 << 30)));
+        assert_eq!(devices[0].reserve, Some(Size(500 << 20)));
+        assert_eq!(devices[0].cap, Some(Size(60 << 30)));
+        assert_eq!((devices[0].health, devices[0].vendor.as_str()), (false, "NVIDIA"));
+        assert_eq!((devices[1].memory, devices[1].health), (None, true));
+        assert_eq!(decode("[]"), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_place() {
+        for (text, part) in [
+            (
+                r#"[{"uuid":"a","memroy":1}]"#,
+                "[0].memroy: unknown field `memroy`",
+            ),
+            (
+                r#"[{"memory":"80GB"}]"#,
+                "[0].memory: invalid value: string \"80GB\"",
+            ),
+            (r#"[{"memory":"80"}]"#, "[0].memory"),
+            (r#"[{"memory":"1.5GiB"}]"#, "[0].memory"),
+            (r#"[{"memory":"-1GiB"}]"#, "[0].memory"),
+            (r#"[{"memory":-1}]"#, "[0].memory"),
+            (r#"[{"memory":1.5}]"#, "[0].memory"),
+            (r#"[{"memory":"18446744073709551615TiB"}]"#, "[0].memory"),
+            (r#"[{"memory":0}]"#, "device 0: memory is 0"),
+            (
+                r#"[{"memory":1,"reserve":2}]"#,
+                "device 0: reserve is 2 bytes, more than the memory",
+            ),
+            (
+                r#"[{"memory":1,"cap":2}]"#,
+                "device 0: cap is 2 bytes, more than the memory",
+            ),
+            (r#"[{"cap":2}]"#, "says nothing without memory"),
+            (r#"[{"uuid":"a"},{"uuid":"a"}]"#, "declares the UUID \"a\" twice"),
+            (r#"[{"index":1},{}]"#, "declares the index 1 twice"),
+            (r#"[{"uuid":" "}]"#, "must not be blank"),
+            (r#"[] x"#, "its end"),
+            ("{}", "annotation plimsoll.dev/devices"),
+            ("", "annotation plimsoll.dev/devices"),
+        ] {
+            assert!(message(text).contains(part), "{text}: {}", message(text));
+        }
+    }
+
+    #[test]
+    fn the_choice_of_the_device_is_one_of_two() {
+        assert_eq!(DeviceChoice::parse("owned"), Ok(DeviceChoice::Owned));
+        assert_eq!(DeviceChoice::parse("plugin"), Ok(DeviceChoice::Plugin));
+        for text in ["", "Owned", "owned ", "both"] {
+            let error = DeviceChoice::parse(text).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "annotation plimsoll.dev/device-choice is \"{text}\", and must be \"owned\" or \"plugin\""
+                )
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC*") {
+            let _ = (decode(&text), DeviceChoice::parse(&text), Size::parse(&text));
+        }
+
+        #[test]
+        fn a_size_survives_being_written_and_read(mib in 1u64..1 << 44) {
+            let text = format!(r#"[{{"memory":"{mib}MiB"}},{{"memory":{}}}]"#, mib << 20);
+            let devices = decode(&text).unwrap();
+            prop_assert_eq!(devices[0].memory, Some(Size(mib << 20)));
+            prop_assert_eq!(devices[0].memory, devices[1].memory);
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! What one container asks of one vendor, by HAMi's resources.
+
+use crate::object::ContainerResources;
+use crate::quantity::{Quantity, QuantityError};
+
+use super::vendor::{CountUnit, Vendor};
+
+/// What a container asks of one vendor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// How many devices; `None` where only cores are asked and their number says how many.
+    pub devices: Option<u64>,
+    /// How many slices of a device, for vendors that count those.
+    pub slices: Option<u64>,
+    /// How much memory of each device.
+    pub memory: MemoryAsk,
+    /// How much compute, in the vendor's unit.
+    pub cores: Option<u64>,
+}
+
+/// How much memory of a device is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryAsk {
+    /// Nothing is said: all of it.
+    Unset,
+    /// So many MiB.
+    Mib(u64),
+    /// So many hundredths, 1 to 100.
+    Percent(u8),
+}
+
+/// Why it is not known what a container asks. The caller names pod and container.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// An amount cannot be read.
+    #[error("{resource}: {error}")]
+    Amount {
+        /// The resource.
+        resource: &'static str,
+        /// Why.
+        error: QuantityError,
+    },
+    /// A memory of zero.
+    #[error("{resource} is 0; leave it out to take the whole device, or say how much is needed")]
+    NoMemory {
+        /// The resource.
+        resource: &'static str,
+    },
+    /// Memory is asked in two ways.
+    #[error("{memory} is {mib} and {percentage} is {percent}; say one of them")]
+    TwoMemories {
+        /// The resource with an amount.
+        memory: &'static str,
+        /// The amount.
+        mib: u64,
+        /// The resource with a percentage.
+        percentage: &'static str,
+        /// The percentage.
+        percent: u64,
+    },
+    /// A part of a device is asked, but no device.
+    #[error("{resource} is asked without {count}; say how many devices")]
+    NoCount {
+        /// The resource that is asked.
+        resource: &'static str,
+        /// The one that is missing.
+        count: &'static str,
+    },
+    /// A sum cannot be divided evenly over the devices.
+    #[error("{resource} is {amount}, which cannot be divided evenly over {devices} devices")]
+    Uneven {
+        /// The resource.
+        resource: &'static str,
+        /// The sum.
+        amount: u64,
+        /// The number of devices.
+        devices: u64,
+    },
+}
+
+/// Reads what a container asks of a vendor; `None` if it asks nothing of it. Limits count, and requests where no limit is.
+pub fn read(vendor: &'static Vendor, resources: &ContainerResources) -> Result<Option<Ask>, AskError> {
+    let count = amount(resources, vendor.count, Quantity::whole)?;
+    if count == Some(0) {
+        return Ok(None);
+    }
+    let memory = memory(vendor, resources)?;
+    let cores = match vendor.cores {
+        Some(cores) => amount(resources, cores.name, Quantity::whole)?,
+        None => None,
+    };
+    if count.is_none() && memory == MemoryAsk::Unset && cores.is_none() {
+        return Ok(None);
+    }
+    let (devices, slices) = devices(vendor, count, memory, cores)?;
+    let ask = Ask {
+        devices,
+        slices,
+        memory,
+        cores,
+    };
+    per_device(vendor, ask).map(Some)
+}
+
+fn devices(
+    vendor: &'static Vendor,
+    count: Option<u64>,
+    memory: MemoryAsk,
+    cores: Option<u64>,
+) -> Result<(Option<u64>, Option<u64>), AskError> {
+    match (count, vendor.count_unit) {
+        (Some(slices), CountUnit::Slices) => Ok((Some(1), Some(slices))),
+        (Some(devices), CountUnit::Devices) => Ok((Some(devices), None)),
+        (None, _) if vendor.count_defaults_to_one => Ok((Some(1), None)),
+        // Neuron cores can be asked for by themselves.
+        (None, _) if vendor.memory.is_none() && cores.is_some() => Ok((None, None)),
+        (None, _) => {
+            let asked = if memory == MemoryAsk::Unset {
+                vendor.cores.map(|cores| cores.name)
+            } else {
+                None
+            };
+            let asked = asked.or(vendor.memory.map(|memory| memory.name));
+            Err(AskError::NoCount {
+                resource: asked.unwrap_or(vendor.word),
+                count: vendor.count,
+            })
+        }
+    }
+}
+
+fn memory(vendor: &'static Vendor, resources: &ContainerResources) -> Result<MemoryAsk, AskError> {
+    let percent = match vendor.percentage {
+        // HAMi takes 0 for "not said", and more than 100 for 100. Both book the whole device, so that they are kept.
+        Some(name) => amount(resources, name, Quantity::whole)?
+            .filter(|percent| *percent > 0)
+            .map(|percent| (name, percent)),
+        None => None,
+    };
+    let mib = match vendor.memory {
+        Some(memory) => {
+            amount(resources, memory.name, |quantity| memory.mib(quantity))?.map(|mib| (memory.name, mib))
+        }
+        None => None,
+    };
+    match (mib, percent) {
+        (Some((resource, 0)), _) => Err(AskError::NoMemory { resource }),
+        (Some((memory, mib)), Some((percentage, percent))) if percent <= 100 => Err(AskError::TwoMemories {
+            memory,
+            mib,
+            percentage,
+            percent,
+        }),
+        (Some((_, mib)), _) => Ok(MemoryAsk::Mib(mib)),
+        (None, Some((_, percent))) => Ok(MemoryAsk::Percent(u8::try_from(percent.min(100)).unwrap_or(100))),
+        (None, None) => Ok(MemoryAsk::Unset),
+    }
+}
+
+/// Sums over all devices of the container, divided into what each device gives.
+fn per_device(vendor: &'static Vendor, mut ask: Ask) -> Result<Ask, AskError> {
+    let Some(devices) = ask.devices.filter(|devices| *devices > 0) else {
+        return Ok(ask);
+    };
+    if let (MemoryAsk::Mib(total), Some(memory)) =
+        (ask.memory, vendor.memory.filter(|memory| memory.is_total))
+    {
+        ask.memory = MemoryAsk::Mib(share(memory.name, total, devices)?);
+    }
+    if let (Some(total), Some(cores)) = (ask.cores, vendor.cores.filter(|cores| cores.is_total)) {
+        ask.cores = Some(share(cores.name, total, devices)?);
+    }
+    Ok(ask)
+}
+
+fn share(resource: &'static str, amount: u64, devices: u64) -> Result<u64, AskError> {
+    if amount.is_multiple_of(devices) {
+        Ok(amount / devices)
+    } else {
+        Err(AskError::Uneven {
+            resource,
+            amount,
+            devices,
+        })
+    }
+}
+
+fn amount(
+    resources: &ContainerResources,
+    resource: &'static str,
+    read: impl Fn(&Quantity) -> Result<u64, QuantityError>,
+) -> Result<Option<u64>, AskError> {
+    let quantity = resources
+        .limits
+        .get(resource)
+        .or_else(|| resources.requests.get(resource));
+    let amount = quantity.map(|quantity| quantity.map_err(Clone::clone).and_then(&read));
+    amount
+        .transpose()
+        .map_err(|error| AskError::Amount { resource, error })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::vendor::VENDORS;
+    use super::*;
+
+    fn ask(word: &str, limits: &[(&'static str, &'static str)]) -> Result<Option<Ask>, AskError> {
+        let resources = ContainerResources {
+            limits: limits.iter().copied().collect(),
+            ..ContainerResources::default()
+        };
+        read(Vendor::by_word(word).unwrap(), &resources)
+    }
+
+    fn nvidia(limits: &[(&'static str, &'static str)]) -> Ask {
+        ask("NVIDIA", limits).unwrap().unwrap()
+    }
+
+    const GPU: (&str, &str) = ("nvidia.com/gpu", "1");
+    const MEM: &str = "nvidia.com/gpumem";
+    const PCT: &str = "nvidia.com/gpumem-percentage";
+
+    #[test]
+    fn requests_are_read_as_table_a3_says() {
+        let one = Ask {
+            devices: Some(1),
+            slices: None,
+            memory: MemoryAsk::Unset,
+            cores: None,
+        };
+        assert_eq!(nvidia(&[GPU]), one);
+        let two = Ask {
+            devices: Some(2),
+            memory: MemoryAsk::Mib(4096),
+            ..one
+        };
+        assert_eq!(nvidia(&[("nvidia.com/gpu", "2"), (MEM, "4096")]), two);
+        for (percent, memory) in [
+            ("50", MemoryAsk::Percent(50)),
+            ("150", MemoryAsk::Percent(100)),
+            ("101", MemoryAsk::Percent(100)),
+            ("4294967346", MemoryAsk::Percent(100)),
+            ("0", MemoryAsk::Unset),
+        ] {
+            assert_eq!(nvidia(&[GPU, (PCT, percent)]).memory, memory, "{percent}");
+        }
+        assert_eq!(
+            nvidia(&[GPU, (PCT, "0"), (MEM, "2000")]).memory,
+            MemoryAsk::Mib(2000)
+        );
+        let requests = ContainerResources {
+            requests: [GPU].into_iter().collect(),
+            ..ContainerResources::default()
+        };
+        assert_eq!(read(Vendor::by_word("NVIDIA").unwrap(), &requests), Ok(Some(one)));
+        // Row A4: memory or cores alone mean one device.
+        assert_eq!(nvidia(&[(MEM, "4096")]).devices, Some(1));
+        assert_eq!(nvidia(&[("nvidia.com/gpucores", "30")]).cores, Some(30));
+    }
+
+    #[test]
+    fn rows_of_table_a3_that_make_a_request_vanish_are_refused_instead() {
+        // A3 "-1 -> treated as unset": a negative amount is a mistake, and acceptance B10 refuses it.
+        let error = ask("NVIDIA", &[GPU, (PCT, "-1")]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "nvidia.com/gpumem-percentage: \"-1\" is negative; an amount cannot be"
+        );
+        // A3 "gpumem 16Gi or 16.0Gi -> empty request": such a pod would be placed anywhere with nothing booked (B10).
+        for text in ["16Gi", "16.0Gi"] {
+            let error = ask("NVIDIA", &[GPU, (MEM, text)]).unwrap_err().to_string();
+            assert!(
+                error.starts_with("nvidia.com/gpumem: ") && error.ends_with("write 16384"),
+                "{error}"
+            );
+        }
+        // B10 as well: an amount beside a percentage. HAMi lets the amount win.
+        let error = ask("NVIDIA", &[GPU, (MEM, "8k"), (PCT, "50")])
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "nvidia.com/gpumem is 8000 and nvidia.com/gpumem-percentage is 50; say one of them"
+        );
+        for text in [
+            "1500m",
+            "1e9999",
+            "NaN",
+            "8000MB",
+            "",
+            "0",
+            "99999999999999999999999",
+        ] {
+            let error = ask("NVIDIA", &[GPU, (MEM, text)]).unwrap_err().to_string();
+            assert!(error.starts_with("nvidia.com/gpumem"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_same_amount_written_in_three_ways_is_the_same_request() {
+        for text in ["8000", "8k", "8e3"] {
+            assert_eq!(nvidia(&[GPU, (MEM, text)]).memory, MemoryAsk::Mib(8000), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_vendor_has_its_own_rules() {
+        let memory = |word, limits: &[_]| ask(word, limits).unwrap().unwrap().memory;
+        assert_eq!(
+            memory(
+                "MLU",
+                &[
+                    ("cambricon.com/vmlu", "1"),
+                    ("cambricon.com/mlu.smlu.vmemory", "4")
+                ]
+            ),
+            MemoryAsk::Mib(1024)
+        );
+        let two = [
+            ("mthreads.com/vgpu", "2"),
+            ("mthreads.com/sgpu-memory", "192"),
+            ("mthreads.com/sgpu-core", "32"),
+        ];
+        let two = ask("Mthreads", &two).unwrap().unwrap();
+        assert_eq!((two.memory, two.cores), (MemoryAsk::Mib(49152), Some(16)));
+        assert!(matches!(
+            ask(
+                "Mthreads",
+                &[("mthreads.com/vgpu", "2"), ("mthreads.com/sgpu-core", "17")]
+            ),
+            Err(AskError::Uneven { .. })
+        ));
+        let slices = ask("Enflame", &[("enflame.com/drs-gcu", "3")]).unwrap().unwrap();
+        assert_eq!((slices.devices, slices.slices), (Some(1), Some(3)));
+        let cores = ask("AWSNeuron", &[("aws.amazon.com/neuroncore", "4")])
+            .unwrap()
+            .unwrap();
+        assert_eq!((cores.devices, cores.cores), (None, Some(4)));
+        let error = ask("DCU", &[("hygon.com/dcumem", "4096")])
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "hygon.com/dcumem is asked without hygon.com/dcunum; say how many devices"
+        );
+    }
+
+    #[test]
+    fn a_container_that_asks_nothing_asks_nothing() {
+        for vendor in VENDORS {
+            assert_eq!(
+                read(vendor, &ContainerResources::default()),
+                Ok(None),
+                "{}",
+                vendor.word
+            );
+        }
+        assert_eq!(ask("NVIDIA", &[("nvidia.com/gpu", "0"), (MEM, "4096")]), Ok(None));
+    }
+
+    proptest! {
+        #[test]
+        fn no_amount_makes_it_panic(amounts in prop::collection::vec("[-+0-9.eEkMGi]{0,12}|\\PC{0,6}", 4)) {
+            for vendor in VENDORS {
+                let limits = vendor.resource_names().zip(amounts.iter().map(String::as_str)).collect();
+                let _ = read(vendor, &ContainerResources { limits, ..ContainerResources::default() });
+            }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The entries of the table.
+
+use super::{
+    CapacityRule, CoresResource, CoresUnit, CountUnit, MemoryResource, MemorySource, Register, Template,
+    Vendor, WishKeys,
+};
+
+const fn mib(name: &'static str) -> Option<MemoryResource> {
+    units(name, 1)
+}
+
+const fn units(name: &'static str, unit_mib: u64) -> Option<MemoryResource> {
+    Some(MemoryResource {
+        name,
+        unit_mib,
+        suffix_is_bytes: false,
+        small_is_gib: false,
+        is_total: false,
+    })
+}
+
+const fn cores(name: &'static str, unit: CoresUnit) -> Option<CoresResource> {
+    Some(CoresResource {
+        name,
+        unit,
+        is_total: false,
+    })
+}
+
+const fn keys(wanted: &'static str, unwanted: &'static str) -> WishKeys {
+    WishKeys { wanted, unwanted }
+}
+
+const fn template(name: &'static str, memory_mib: u64, cores: u64) -> Template {
+    Template {
+        name,
+        memory_mib,
+        cores,
+    }
+}
+
+/// What most vendors have in common; each entry says what is its own.
+const COMMON: Vendor = Vendor {
+    word: "",
+    count: "",
+    count_unit: CountUnit::Devices,
+    memory: None,
+    cores: None,
+    percentage: None,
+    register: Register::Annotation(""),
+    memory_source: MemorySource::Reported,
+    allocated: "",
+    to_allocate: None,
+    types: None,
+    uuids: keys("", ""),
+    templates: &[],
+    count_defaults_to_one: false,
+};
+
+macro_rules! ascend {
+    ($word:literal, $templates:expr) => {
+        Vendor {
+            word: $word,
+            count: concat!("huawei.com/", $word),
+            memory: mib(concat!("huawei.com/", $word, "-memory")),
+            cores: cores(concat!("huawei.com/", $word, "-core"), CoresUnit::Percent),
+            register: Register::Annotation(concat!("hami.io/node-register-", $word)),
+            allocated: concat!("hami.io/", $word, "-devices-allocated"),
+            to_allocate: Some(concat!("hami.io/", $word, "-devices-to-allocate")),
+            uuids: keys(
+                concat!("hami.io/use-", $word, "-uuid"),
+                concat!("hami.io/no-use-", $word, "-uuid"),
+            ),
+            templates: $templates,
+            ..COMMON
+        }
+    };
+}
+
+macro_rules! iluvatar {
+    ($word:literal) => {
+        Vendor {
+            word: $word,
+            count: concat!("iluvatar.ai/", $word, "-vgpu"),
+            memory: units(concat!("iluvatar.ai/", $word, ".vMem"), 256),
+            cores: cores(concat!("iluvatar.ai/", $word, ".vCore"), CoresUnit::Percent),
+            register: Register::Annotation(concat!("hami.io/node-", $word, "-register")),
+            allocated: concat!("hami.io/", $word, "-devices-allocated"),
+            to_allocate: Some(concat!("hami.io/", $word, "-devices-to-allocate")),
+            uuids: keys(
+                concat!("hami.io/use-", $word, "-uuid"),
+                concat!("hami.io/no-use-", $word, "-uuid"),
+            ),
+            ..COMMON
+        }
+    };
+}
+
+const ASCEND_64G: &[Template] = &[
+    template("vir05_1c_16g", 16384, 5),
+    template("vir10_3c_32g", 32768, 10),
+];
+
+/// All vendors, NVIDIA first.
+pub static VENDORS: &[Vendor] = &[
+    Vendor {
+        word: "NVIDIA",
+        count: "nvidia.com/gpu",
+        memory: mib("nvidia.com/gpumem"),
+        cores: cores("nvidia.com/gpucores", CoresUnit::Percent),
+        percentage: Some("nvidia.com/gpumem-percentage"),
+        register: Register::Annotation("hami.io/node-nvidia-register"),
+        allocated: "hami.io/vgpu-devices-allocated",
+        to_allocate: Some("hami.io/vgpu-devices-to-allocate"),
+        types: Some(keys("nvidia.com/use-gputype", "nvidia.com/nouse-gputype")),
+        uuids: keys("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"),
+        count_defaults_to_one: true,
+        ..COMMON
+    },
+    Vendor {
+        word: "AMD",
+        count: "amd.com/gpu",
+        memory: mib("amd.com/gpumem"),
+        cores: cores("amd.com/gpucores", CoresUnit::Percent),
+        register: Register::Annotation("hami.io/node-amd-register"),
+        allocated: "hami.io/amd-devices-allocated",
+        to_allocate: Some("hami.io/amd-devices-to-allocate"),
+        types: Some(keys("amd.com/use-gputype", "amd.com/nouse-gputype")),
+        uuids: keys("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),
+        ..COMMON
+    },
+    Vendor {
+        word: "DCU",
+        count: "hygon.com/dcunum",
+        memory: mib("hygon.com/dcumem"),
+        cores: cores("hygon.com/dcucores", CoresUnit::Percent),
+        register: Register::Annotation("hami.io/node-dcu-register"),
+        allocated: "hami.io/dcu-devices-allocated",
+        to_allocate: Some("hami.io/dcu-devices-to-allocate"),
+        types: Some(keys("hygon.com/use-dcutype", "hygon.com/nouse-dcutype")),
+        uuids: keys("hygon.com/use-gpuuuid", "hygon.com/nouse-gpuuuid"),
+        ..COMMON
+    },
+    ascend!(
+        "Ascend910A",
+        &[
+            template("vir02", 2184, 2),
+            template("vir04", 4369, 4),
+            template("vir08", 8738, 8),
+            template("vir16", 17476, 16)
+        ]
+    ),
+    ascend!(
+        "Ascend910B2",
+        &[
+            template("vir03_1c_8g", 8192, 3),
+            template("vir06_1c_16g", 16384, 6),
+            template("vir12_3c_32g", 32768, 12)
+        ]
+    ),
+    ascend!("Ascend910B3", ASCEND_64G),
+    ascend!(
+        "Ascend910B4",
+        &[
+            template("vir05_1c_8g", 8192, 5),
+            template("vir10_3c_16g", 16384, 10)
+        ]
+    ),
+    ascend!("Ascend910B4-1", ASCEND_64G),
+    ascend!("Ascend910C", ASCEND_64G),
+    ascend!(
+        "Ascend310P",
+        &[
+            template("vir01", 3072, 1),
+            template("vir02", 6144, 2),
+            template("vir04", 12288, 4)
+        ]
+    ),
+    iluvatar!("MR-V100"),
+    iluvatar!("MR-V50"),
+    iluvatar!("BI-V150"),
+    iluvatar!("BI-V100"),
+    Vendor {
+        word: "MLU",
+        count: "cambricon.com/vmlu",
+        memory: units("cambricon.com/mlu.smlu.vmemory", 256),
+        cores: cores("cambricon.com/mlu.smlu.vcore", CoresUnit::Percent),
+        register: Register::Capacity(CapacityRule::Cambricon),
+        allocated: "hami.io/cambricon-mlu-devices-allocated",
+        to_allocate: Some("hami.io/cambricon-mlu-devices-to-allocate"),
+        types: Some(keys("cambricon.com/use-mlutype", "cambricon.com/nouse-mlutype")),
+        uuids: keys("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),
+        ..COMMON
+    },
+    Vendor {
+        word: "Metax-GPU",
+        count: "metax-tech.com/gpu",
+        register: Register::Capacity(CapacityRule::Whole { infix: "metax" }),
+        memory_source: MemorySource::Assumed(65536),
+        allocated: "hami.io/metax-gpu-devices-allocated",
+        to_allocate: Some("hami.io/metax-gpu-devices-to-allocate"),
+        uuids: keys("metax-tech.com/use-gpuuuid", "metax-tech.com/nouse-gpuuuid"),
+        ..COMMON
+    },
+    Vendor {
+        word: "Metax-SGPU",
+        count: "metax-tech.com/sgpu",
+        memory: Some(MemoryResource {
+            name: "metax-tech.com/vmemory",
+            unit_mib: 1024,
+            suffix_is_bytes: true,
+            small_is_gib: false,
+            is_total: false,
+        }),
+        cores: cores("metax-tech.com/vcore", CoresUnit::Percent),
+        register: Register::MetaxSgpu("metax-tech.com/node-gpu-devices"),
+        allocated: "hami.io/metax-sgpu-devices-allocated",
+        to_allocate: Some("hami.io/metax-sgpu-devices-to-allocate"),
+        uuids: keys("metax-tech.com/use-gpuuuid", "metax-tech.com/nouse-gpuuuid"),
+        ..COMMON
+    },
+    Vendor {
+        word: "Mthreads",
+        count: "mthreads.com/vgpu",
+        memory: Some(MemoryResource {
+            name: "mthreads.com/sgpu-memory",
+            unit_mib: 512,
+            suffix_is_bytes: false,
+            small_is_gib: false,
+            is_total: true,
+        }),
+        cores: Some(CoresResource {
+            name: "mthreads.com/sgpu-core",
+            unit: CoresUnit::PerDevice(16),
+            is_total: true,
+        }),
+        register: Register::Capacity(CapacityRule::Mthreads),
+        allocated: "hami.io/mthreads-vgpu-devices-allocated",
+        uuids: keys("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),
+        ..COMMON
+    },
+    Vendor {
+        word: "Enflame",
+        count: "enflame.com/drs-gcu",
+        count_unit: CountUnit::Slices,
+        memory: Some(MemoryResource {
+            name: "enflame.com/gcu-memory",
+            unit_mib: 1,
+            suffix_is_bytes: false,
+            small_is_gib: true,
+            is_total: false,
+        }),
+        cores: cores("enflame.com/gcu-core", CoresUnit::Percent),
+        register: Register::EnflameDrs("enflame.com/gcu-drs-capacity"),
+        allocated: "hami.io/enflame-vgpu-devices-allocated",
+        uuids: keys("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),
+        count_defaults_to_one: true,
+        ..COMMON
+    },
+    Vendor {
+        word: "GCU",
+        count: "enflame.com/gcu",
+        register: Register::Capacity(CapacityRule::Whole { infix: "enflame" }),
+        memory_source: MemorySource::Unknown,
+        allocated: "hami.io/enflame-gcu-devices-allocated",
+        to_allocate: Some("hami.io/enflame-gcu-devices-to-allocate"),
+        uuids: keys("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),
+        ..COMMON
+    },
+    Vendor {
+        word: "kunlun",
+        count: "kunlunxin.com/xpu",
+        register: Register::Capacity(CapacityRule::WholeInTwoHalves { infix: "kunlun" }),
+        memory_source: MemorySource::Assumed(98304),
+        allocated: "hami.io/kunlun-allocated",
+        uuids: keys("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid"),
+        ..COMMON
+    },
+    Vendor {
+        word: "XPU",
+        count: "kunlunxin.com/vxpu",
+        memory: mib("kunlunxin.com/vxpu-memory"),
+        register: Register::Annotation("hami.io/node-register-xpu"),
+        allocated: "hami.io/xpu-devices-allocated",
+        to_allocate: Some("hami.io/xpu-devices-to-allocate"),
+        uuids: keys("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid"),
+        templates: &[template("24g", 24576, 0), template("48g", 49152, 0)],
+        ..COMMON
+    },
+    Vendor {
+        word: "AWSNeuron",
+        count: "aws.amazon.com/neuron",
+        cores: Some(CoresResource {
+            name: "aws.amazon.com/neuroncore",
+            unit: CoresUnit::DeviceCores,
+            is_total: true,
+        }),
+        register: Register::Capacity(CapacityRule::Neuron),
+        memory_source: MemorySource::Unknown,
+        allocated: "hami.io/aws-neuron-devices-allocated",
+        uuids: keys(
+            "aws.amazon.com/use-neuron-uuid",
+            "aws.amazon.com/nouse-neuron-uuid",
+        ),
+        ..COMMON
+    },
+    Vendor {
+        word: "Vastai",
+        count: "vastaitech.com/va",
+        register: Register::Annotation("hami.io/node-va-register"),
+        allocated: "hami.io/Vastai-devices-allocated",
+        to_allocate: Some("hami.io/Vastai-devices-to-allocate"),
+        uuids: keys("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),
+        ..COMMON
+    },
+    Vendor {
+        word: "Biren",
+        count: "birentech.com/gpu",
+        register: Register::Annotation("hami.io/node-biren-register"),
+        allocated: "hami.io/Biren-devices-allocated",
+        to_allocate: Some("hami.io/Biren-devices-to-allocate"),
+        uuids: keys("birentech.com/use-gpuuuid", "birentech.com/nouse-gpuuuid"),
+        ..COMMON
+    },
+];

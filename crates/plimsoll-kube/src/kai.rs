@@ -1,0 +1,391 @@
+//! What KAI's annotations and labels say: shares of GPUs, and which physical GPU a share is on.
+
+use std::collections::BTreeSet;
+
+use crate::object::{Pod, StringMap};
+use crate::quantity::{Quantity, QuantityError, quoted};
+
+/// The pod annotation that asks for so many MiB of each GPU.
+pub const GPU_MEMORY: &str = "gpu-memory";
+/// The pod annotation that asks for a part of each GPU.
+pub const GPU_FRACTION: &str = "gpu-fraction";
+/// The pod annotation that says how many GPUs, each with the same share.
+pub const NUM_DEVICES: &str = "gpu-fraction-num-devices";
+/// The pod annotation that says which container gets the GPUs.
+pub const CONTAINER_NAME: &str = "gpu-fraction-container-name";
+/// The pod label with the group of one GPU; with a slash and an id behind it, of one of several.
+pub const GPU_GROUP: &str = "runai-gpu-group";
+/// The namespace of reservation pods.
+pub const RESERVATION_NAMESPACE: &str = "kai-resource-reservation";
+/// How the names of reservation pods begin.
+pub const RESERVATION_PREFIX: &str = "gpu-reservation-";
+/// The annotation in which a reservation pod writes the UUID of its GPU, in spite of its name.
+pub const RESERVED_UUID: &str = "run.ai/reserve_for_gpu_index";
+/// The label of nodes and pods that says which pool they are of, unless an operator chose another.
+pub const NODE_POOL: &str = "kai.scheduler/node-pool";
+
+/// Decimal places of a fraction that are kept; more than any GPU has bytes.
+const MAX_PLACES: usize = 18;
+
+/// What a pod asks of KAI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// The share of each GPU.
+    pub share: Share,
+    /// How many GPUs.
+    pub devices: u32,
+    /// The container that gets them; the first one if not given.
+    pub container: Option<String>,
+}
+
+/// A share of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// So many MiB, at least 1.
+    Mib(u64),
+    /// A part of it.
+    Fraction(Fraction),
+}
+
+/// A part of a whole, exactly: more than nothing and less than all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fraction {
+    /// Above the line.
+    pub numerator: u64,
+    /// Below the line.
+    pub denominator: u64,
+}
+
+/// Why it is not known what a pod asks of KAI. Each variant names the annotation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KaiError {
+    /// The memory cannot be read.
+    #[error("annotation {GPU_MEMORY}: {0}")]
+    Memory(QuantityError),
+    /// The memory is zero.
+    #[error("annotation {GPU_MEMORY} is 0, and must be a positive number of MiB")]
+    NoMemory,
+    /// The fraction is none.
+    #[error(
+        "annotation {GPU_FRACTION} is \"{value}\", and must be a decimal number above 0 and below 1, such as 0.5"
+    )]
+    Fraction {
+        /// What it says.
+        value: String,
+    },
+    /// Both memory and a fraction are asked.
+    #[error(
+        "annotations {GPU_MEMORY} (\"{memory}\") and {GPU_FRACTION} (\"{fraction}\") are both there; say one of them"
+    )]
+    Both {
+        /// What one says.
+        memory: String,
+        /// What the other says.
+        fraction: String,
+    },
+    /// The number of GPUs is none.
+    #[error("annotation {NUM_DEVICES} is \"{value}\", and must be a positive whole number")]
+    Devices {
+        /// What it says.
+        value: String,
+    },
+    /// A number of GPUs or a container is named, but no share.
+    #[error("annotation {key} is there without {GPU_MEMORY} or {GPU_FRACTION}; say how much of each GPU")]
+    NoShare {
+        /// The annotation that is there.
+        key: &'static str,
+    },
+}
+
+impl Ask {
+    /// Reads what a pod asks; `None` if it asks nothing of KAI.
+    pub fn read(annotations: &StringMap) -> Result<Option<Ask>, KaiError> {
+        let share = match (annotations.get(GPU_MEMORY), annotations.get(GPU_FRACTION)) {
+            (Some(memory), Some(fraction)) => {
+                return Err(KaiError::Both {
+                    memory: quoted(memory),
+                    fraction: quoted(fraction),
+                });
+            }
+            (Some(memory), None) => Share::Mib(memory_mib(memory)?),
+            (None, Some(fraction)) => Share::Fraction(Fraction::parse(fraction)?),
+            (None, None) => {
+                let alone = [NUM_DEVICES, CONTAINER_NAME]
+                    .into_iter()
+                    .find(|key| annotations.contains_key(key));
+                return alone.map_or(Ok(None), |key| Err(KaiError::NoShare { key }));
+            }
+        };
+        let container = annotations
+            .get(CONTAINER_NAME)
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        Ok(Some(Ask {
+            share,
+            devices: annotations.get(NUM_DEVICES).map_or(Ok(1), devices)?,
+            container: container.map(str::to_owned),
+        }))
+    }
+}
+
+fn memory_mib(text: &str) -> Result<u64, KaiError> {
+    let mib = Quantity::parse(text)
+        .and_then(|quantity| quantity.units(1))
+        .map_err(KaiError::Memory)?;
+    if mib == 0 {
+        Err(KaiError::NoMemory)
+    } else {
+        Ok(mib)
+    }
+}
+
+fn devices(text: &str) -> Result<u32, KaiError> {
+    let number = Quantity::parse(text).and_then(|quantity| quantity.whole()).ok();
+    let number = number
+        .and_then(|number| u32::try_from(number).ok())
+        .filter(|number| *number > 0);
+    number.ok_or_else(|| KaiError::Devices { value: quoted(text) })
+}
+
+impl Fraction {
+    /// Reads a decimal number above 0 and below 1, without ever making a float of it.
+    pub fn parse(text: &str) -> Result<Fraction, KaiError> {
+        Fraction::decimal(text).ok_or_else(|| KaiError::Fraction { value: quoted(text) })
+    }
+
+    fn decimal(text: &str) -> Option<Fraction> {
+        let (whole, places) = text.split_once('.')?;
+        let places = places.trim_end_matches('0');
+        let digits = places.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits
+            || places.is_empty()
+            || places.len() > MAX_PLACES
+            || !whole.bytes().all(|byte| byte == b'0')
+        {
+            return None;
+        }
+        let numerator: u64 = places.parse().ok()?;
+        let denominator = 10u64.checked_pow(u32::try_from(places.len()).ok()?)?;
+        let common = gcd(numerator, denominator);
+        Some(Fraction {
+            numerator: numerator / common,
+            denominator: denominator / common,
+        })
+    }
+
+    /// This part of an amount, rounded down.
+    pub fn floor_of(self, amount: u64) -> u64 {
+        let part = u128::from(amount) * u128::from(self.numerator) / u128::from(self.denominator.max(1));
+        u64::try_from(part).unwrap_or(amount)
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A pod that KAI starts to learn and to hold a physical GPU. It uses nothing itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// The group whose pods share the GPU.
+    pub group: Option<String>,
+    /// The node.
+    pub node: Option<String>,
+    /// The UUID of the GPU, once the pod has written it.
+    pub uuid: Option<String>,
+}
+
+/// What a reservation pod says; `None` for every other pod.
+pub fn reservation(pod: &Pod) -> Option<Reservation> {
+    let metadata = &pod.metadata;
+    let is_one = metadata.namespace.as_deref() == Some(RESERVATION_NAMESPACE)
+        && metadata.name.starts_with(RESERVATION_PREFIX);
+    let text = |value: Option<&str>| {
+        value
+            .map(str::trim)
+            .filter(|value| !value.is_empty())
+            .map(str::to_owned)
+    };
+    is_one.then(|| Reservation {
+        group: text(metadata.labels.get(GPU_GROUP)),
+        node: text(pod.node_name()),
+        uuid: text(metadata.annotations.get(RESERVED_UUID)),
+    })
+}
+
+/// The groups of the GPUs that a pod shares: one label for one, a label for each of several.
+pub fn gpu_groups(labels: &StringMap) -> BTreeSet<String> {
+    let group = |(label, value): (&str, &str)| match label.strip_prefix(GPU_GROUP)? {
+        "" => Some(value.to_owned()),
+        rest => rest.strip_prefix('/').map(str::to_owned),
+    };
+    labels
+        .iter()
+        .filter_map(group)
+        .filter(|group| !group.trim().is_empty())
+        .collect()
+}
+
+/// The pool that a node or a pod is of, by the label that the operator chose for it.
+pub fn node_pool<'a>(labels: &'a StringMap, key: &str) -> Option<&'a str> {
+    labels.get(key).filter(|pool| !pool.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ask(annotations: &[(&str, &str)]) -> Result<Option<Ask>, KaiError> {
+        Ask::read(&annotations.iter().copied().collect())
+    }
+
+    #[test]
+    fn memory_is_a_positive_number_of_mib_by_kubernetes_rules() {
+        for text in ["8000", "8k", "8e3"] {
+            let expected = Ask {
+                share: Share::Mib(8000),
+                devices: 1,
+                container: None,
+            };
+            assert_eq!(ask(&[(GPU_MEMORY, text)]), Ok(Some(expected)), "{text}");
+        }
+        for text in [
+            "0", "-1", "1500m", "1e9999", "NaN", "8000MB", "", "3Gi", "abc", " 8000",
+        ] {
+            let error = ask(&[(GPU_MEMORY, text)]).expect_err(text).to_string();
+            assert!(error.starts_with("annotation gpu-memory"), "{error}");
+        }
+        let error = ask(&[(GPU_MEMORY, "3Gi")]).unwrap_err().to_string();
+        assert!(error.contains("3,221,225,472 MiB; write 3072"), "{error}");
+    }
+
+    #[test]
+    fn a_fraction_is_exact() {
+        for (text, numerator, denominator) in [
+            ("0.5", 1, 2),
+            (".25", 1, 4),
+            ("0.33", 33, 100),
+            ("00.10", 1, 10),
+            ("0.000000000000000001", 1, 10u64.pow(18)),
+        ] {
+            assert_eq!(
+                Fraction::parse(text),
+                Ok(Fraction {
+                    numerator,
+                    denominator
+                }),
+                "{text}"
+            );
+        }
+        for text in [
+            "0", "1", "0.0", "1.0", "1.5", "-0.5", "+0.5", "0.5.5", "5e-1", "NaN", "", ".", "0.", "50%",
+            "500m", "0,5",
+        ] {
+            let error = Fraction::parse(text).expect_err(text).to_string();
+            assert!(error.starts_with("annotation gpu-fraction is "), "{error}");
+        }
+        assert!(Fraction::parse(&format!("0.{}1", "0".repeat(18))).is_err());
+        assert_eq!(Fraction::parse("0.5").unwrap().floor_of(32607), 16303);
+        assert_eq!(
+            Fraction::parse("0.999999999999999999")
+                .unwrap()
+                .floor_of(u64::MAX),
+            u64::MAX - 19
+        );
+    }
+
+    #[test]
+    fn devices_and_container_go_with_a_share() {
+        let full = ask(&[
+            (GPU_FRACTION, "0.5"),
+            (NUM_DEVICES, "2"),
+            (CONTAINER_NAME, "main"),
+        ])
+        .unwrap()
+        .unwrap();
+        assert_eq!((full.devices, full.container.as_deref()), (2, Some("main")));
+        for text in ["0", "-1", "1.5", "x", "", "4294967296"] {
+            assert!(
+                matches!(
+                    ask(&[(GPU_FRACTION, "0.5"), (NUM_DEVICES, text)]),
+                    Err(KaiError::Devices { .. })
+                ),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            ask(&[(NUM_DEVICES, "2")]),
+            Err(KaiError::NoShare { key: NUM_DEVICES })
+        );
+        assert_eq!(ask(&[]), Ok(None));
+        let error = ask(&[(GPU_FRACTION, "0.5"), (GPU_MEMORY, "100")])
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "annotations gpu-memory (\"100\") and gpu-fraction (\"0.5\") are both there; say one of them"
+        );
+    }
+
+    #[test]
+    fn a_reservation_pod_tells_the_physical_gpu_of_its_group() {
+        let json = r#"{"metadata":{"name":"gpu-reservation-1a2b","namespace":"kai-resource-reservation",
+            "labels":{"runai-gpu-group":"g1"},"annotations":{"run.ai/reserve_for_gpu_index":"GPU-7"}},"spec":{"nodeName":"n"}}"#;
+        let pod: Pod = serde_json::from_str(json).unwrap();
+        let expected = Reservation {
+            group: Some("g1".into()),
+            node: Some("n".into()),
+            uuid: Some("GPU-7".into()),
+        };
+        assert_eq!(reservation(&pod), Some(expected));
+        for other in [
+            json.replace("kai-resource-reservation", "default"),
+            json.replace("gpu-reservation-", "web-"),
+        ] {
+            let pod: Pod = serde_json::from_str(&other).unwrap();
+            assert_eq!(reservation(&pod), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_groups_of_a_pod_are_in_its_labels() {
+        let labels = |pairs: &[(&str, &str)]| gpu_groups(&pairs.iter().copied().collect());
+        assert_eq!(
+            labels(&[("runai-gpu-group", "g1")]),
+            BTreeSet::from(["g1".into()])
+        );
+        let several = [
+            ("runai-gpu-group/g1", "g1"),
+            ("runai-gpu-group/g2", "true"),
+            ("runai-gpu-groups", "no"),
+        ];
+        assert_eq!(labels(&several), BTreeSet::from(["g1".into(), "g2".into()]));
+        assert_eq!(labels(&[("runai-gpu-group", "")]), BTreeSet::new());
+        assert_eq!(
+            node_pool(&StringMap::from_iter([(NODE_POOL, "a")]), NODE_POOL),
+            Some("a")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(a in "\\PC*", b in "\\PC*") {
+            let _ = (ask(&[(GPU_MEMORY, &a), (NUM_DEVICES, &b)]), ask(&[(GPU_FRACTION, &a), (CONTAINER_NAME, &b)]));
+        }
+
+        #[test]
+        fn a_fraction_is_the_number_that_was_written(places in 1u64..1_000_000) {
+            let fraction = Fraction::parse(&format!("0.{places:06}")).unwrap();
+            prop_assert_eq!(u128::from(fraction.numerator) * 1_000_000, u128::from(fraction.denominator) * u128::from(places));
+            prop_assert!(2 * fraction.floor_of(80 << 30) <= 2 * (80 << 30));
+        }
+
+        #[test]
+        fn two_halves_are_never_more_than_the_whole(amount: u64, places in 1u64..=500) {
+            let fraction = Fraction::parse(&format!("0.{places:03}")).unwrap();
+            prop_assert!(fraction.floor_of(amount).checked_mul(2).is_some_and(|both| both <= amount));
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What NVIDIA's feature discovery says about a node by its labels.
+//!
+//! One set of labels describes all GPUs of a node, so that on a node with different models it is true of one of them at most.
+//! Each value is read by itself; whether they agree with each other and with the node's capacity is not decided here.
+
+use std::collections::BTreeMap;
+
+use crate::object::StringMap;
+use crate::quantity::quoted;
+
+/// How many physical GPUs the node has.
+pub const COUNT: &str = "nvidia.com/gpu.count";
+/// How many replicas the device plugin makes of each.
+pub const REPLICAS: &str = "nvidia.com/gpu.replicas";
+/// The memory of one physical GPU, in MiB.
+pub const MEMORY: &str = "nvidia.com/gpu.memory";
+/// The model.
+pub const PRODUCT: &str = "nvidia.com/gpu.product";
+/// How the GPUs are shared.
+pub const SHARING_STRATEGY: &str = "nvidia.com/gpu.sharing-strategy";
+/// How MIG instances are advertised.
+pub const MIG_STRATEGY: &str = "nvidia.com/mig.strategy";
+
+/// What stands before the profile in a label about MIG instances.
+const MIG_PREFIX: &str = "nvidia.com/mig-";
+
+/// A memory of so many MiB is a tebibyte: more than any GPU has, and what some tools write in bytes.
+const SUSPICIOUS_MIB: u64 = 1 << 20;
+
+/// A value that may be missing, and may be unreadable.
+pub type Field<T> = Option<Result<T, LabelError>>;
+
+/// What the labels of a node say about its GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeatureLabels {
+    /// How many physical GPUs; in MIG's single strategy how many instances.
+    pub count: Field<u64>,
+    /// How many replicas of each; 0 for GPUs that cannot be used whole.
+    pub replicas: Field<u64>,
+    /// The memory of each, in MiB.
+    pub memory_mib: Field<u64>,
+    /// The model.
+    pub product: Option<String>,
+    /// How the GPUs are shared.
+    pub sharing: Option<Sharing>,
+    /// How MIG instances are advertised.
+    pub mig_strategy: Field<MigStrategy>,
+    /// MIG instances by profile, such as `1g.5gb`.
+    pub mig: BTreeMap<String, MigLabels>,
+}
+
+/// How the GPUs of a node are shared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sharing {
+    /// Not at all.
+    None,
+    /// Tenants take turns; nothing bounds their memory.
+    TimeSlicing,
+    /// Tenants share at once, each with a bound.
+    Mps,
+    /// In a way that is not known here.
+    Other(String),
+}
+
+/// How MIG instances are advertised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MigStrategy {
+    /// There are none.
+    None,
+    /// As GPUs, all of one size.
+    Single,
+    /// Each profile under its own name.
+    Mixed,
+}
+
+/// What the labels say about the MIG instances of one profile.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MigLabels {
+    /// How many instances.
+    pub count: Field<u64>,
+    /// The memory of each, in MiB.
+    pub memory_mib: Field<u64>,
+    /// How many replicas of each.
+    pub replicas: Field<u64>,
+}
+
+/// Why a label cannot be believed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LabelError {
+    /// It is no whole number.
+    #[error("label {label} is \"{value}\", and must be a whole number")]
+    NotANumber {
+        /// The label.
+        label: String,
+        /// What it says.
+        value: String,
+    },
+    /// It says that there is no memory.
+    #[error("label {label} is 0; a GPU without memory does not exist, so its memory is not known")]
+    NoMemory {
+        /// The label.
+        label: String,
+    },
+    /// It is so large that it must be bytes.
+    #[error("label {label} is {mib} MiB, more than any GPU has; it looks like bytes, and must be MiB")]
+    Bytes {
+        /// The label.
+        label: String,
+        /// What it says.
+        mib: u64,
+    },
+    /// It is a word that is not known.
+    #[error("label {label} is \"{value}\", and must be {expected}")]
+    Unknown {
+        /// The label.
+        label: String,
+        /// What it says.
+        value: String,
+        /// The words that there are.
+        expected: &'static str,
+    },
+}
+
+impl FeatureLabels {
+    /// Reads the labels of a node.
+    pub fn read(labels: &StringMap) -> FeatureLabels {
+        FeatureLabels {
+            count: labels.get(COUNT).map(|value| number(COUNT, value)),
+            replicas: labels.get(REPLICAS).map(|value| number(REPLICAS, value)),
+            memory_mib: labels.get(MEMORY).map(|value| memory(MEMORY, value)),
+            product: labels.get(PRODUCT).map(str::to_owned),
+            sharing: labels.get(SHARING_STRATEGY).map(sharing),
+            mig_strategy: labels.get(MIG_STRATEGY).map(mig_strategy),
+            mig: mig(labels),
+        }
+    }
+
+    /// Whether the labels say nothing about GPUs at all.
+    pub fn is_empty(&self) -> bool {
+        *self == FeatureLabels::default()
+    }
+}
+
+fn number(label: &str, value: &str) -> Result<u64, LabelError> {
+    value.trim().parse().map_err(|_| LabelError::NotANumber {
+        label: label.to_owned(),
+        value: quoted(value),
+    })
+}
+
+fn memory(label: &str, value: &str) -> Result<u64, LabelError> {
+    match number(label, value)? {
+        0 => Err(LabelError::NoMemory {
+            label: label.to_owned(),
+        }),
+        mib if mib >= SUSPICIOUS_MIB => Err(LabelError::Bytes {
+            label: label.to_owned(),
+            mib,
+        }),
+        mib => Ok(mib),
+    }
+}
+
+fn sharing(value: &str) -> Sharing {
+    match value.trim() {
+        "none" | "" => Sharing::None,
+        "time-slicing" => Sharing::TimeSlicing,
+        "mps" => Sharing::Mps,
+        other => Sharing::Other(other.to_owned()),
+    }
+}
+
+fn mig_strategy(value: &str) -> Result<MigStrategy, LabelError> {
+    match value.trim() {
+        "none" | "" => Ok(MigStrategy::None),
+        "single" => Ok(MigStrategy::Single),
+        "mixed" => Ok(MigStrategy::Mixed),
+        other => Err(LabelError::Unknown {
+            label: MIG_STRATEGY.to_owned(),
+            value: quoted(other),
+            expected: "none, single or mixed",
+        }),
+    }
+}
+
+fn mig(labels: &StringMap) -> BTreeMap<String, MigLabels> {
+    let mut profiles: BTreeMap<String, MigLabels> = BTreeMap::new();
+    for (label, value) in labels.iter() {
+        let Some((profile, property)) = label
+            .strip_prefix(MIG_PREFIX)
+            .and_then(|rest| rest.rsplit_once('.'))
+        else {
+            continue;
+        };
+        // Others, such as `slices.gi`, say nothing that is needed here.
+        if !matches!(property, "count" | "memory" | "replicas") {
+            continue;
+        }
+        let entry = profiles.entry(profile.to_owned()).or_default();
+        match property {
+            "count" => entry.count = Some(number(label, value)),
+            "memory" => entry.memory_mib = Some(memory(label, value)),
+            _ => entry.replicas = Some(number(label, value)),
+        }
+    }
+    profiles
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(labels: &[(&str, &str)]) -> FeatureLabels {
+        FeatureLabels::read(&labels.iter().copied().collect())
+    }
+
+    #[test]
+    fn the_labels_of_a_time_sliced_node_are_read() {
+        let labels = read(&[
+            (COUNT, "1"),
+            (REPLICAS, "100"),
+            (MEMORY, "32607"),
+            (PRODUCT, "NVIDIA-Thor-SHARED"),
+            (SHARING_STRATEGY, "time-slicing"),
+            (MIG_STRATEGY, "none"),
+            ("nvidia.com/gpu.family", "blackwell"),
+        ]);
+        let expected = FeatureLabels {
+            count: Some(Ok(1)),
+            replicas: Some(Ok(100)),
+            memory_mib: Some(Ok(32607)),
+            product: Some("NVIDIA-Thor-SHARED".into()),
+            sharing: Some(Sharing::TimeSlicing),
+            mig_strategy: Some(Ok(MigStrategy::None)),
+            mig: BTreeMap::new(),
+        };
+        assert_eq!(labels, expected);
+        assert!(read(&[("kubernetes.io/hostname", "n")]).is_empty());
+    }
+
+    #[test]
+    fn mig_instances_are_read_by_profile() {
+        let labels = read(&[
+            (MIG_STRATEGY, "mixed"),
+            ("nvidia.com/mig.capable", "true"),
+            ("nvidia.com/mig-1g.5gb.count", "2"),
+            ("nvidia.com/mig-1g.5gb.memory", "5120"),
+            ("nvidia.com/mig-1g.5gb.slices.gi", "1"),
+            ("nvidia.com/mig-1g.10gb.me.replicas", "x"),
+            ("nvidia.com/mig-7g", "1"),
+        ]);
+        assert_eq!(labels.mig.keys().collect::<Vec<_>>(), ["1g.10gb.me", "1g.5gb"]);
+        assert_eq!(
+            labels.mig["1g.5gb"],
+            MigLabels {
+                count: Some(Ok(2)),
+                memory_mib: Some(Ok(5120)),
+                replicas: None
+            }
+        );
+        assert!(matches!(
+            labels.mig["1g.10gb.me"].replicas,
+            Some(Err(LabelError::NotANumber { .. }))
+        ));
+    }
+
+    #[test]
+    fn a_label_that_cannot_be_believed_is_an_error_of_its_own() {
+        for (label, value, part) in [
+            (MEMORY, "32Gi", "\"32Gi\", and must be a whole number"),
+            (MEMORY, "-1", "must be a whole number"),
+            (MEMORY, "0", "its memory is not known"),
+            (MEMORY, "1048576", "looks like bytes, and must be MiB"),
+            (MEMORY, "34190917632", "34190917632 MiB, more than any GPU has"),
+        ] {
+            let labels = read(&[(label, value), (COUNT, "2")]);
+            let error = labels.memory_mib.unwrap().unwrap_err().to_string();
+            assert!(
+                error.starts_with("label nvidia.com/gpu.memory") && error.contains(part),
+                "{error}"
+            );
+            assert_eq!(labels.count, Some(Ok(2)));
+        }
+        assert_eq!(read(&[(MEMORY, "1048575")]).memory_mib, Some(Ok(1_048_575)));
+        assert_eq!(
+            read(&[(SHARING_STRATEGY, "magic")]).sharing,
+            Some(Sharing::Other("magic".into()))
+        );
+        assert!(
+            read(&[(MIG_STRATEGY, "magic")])
+                .mig_strategy
+                .is_some_and(|strategy| strategy.is_err())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_label_makes_it_panic(suffix in "\\PC{0,20}", value in "\\PC*") {
+            for label in [COUNT, REPLICAS, MEMORY, SHARING_STRATEGY, MIG_STRATEGY, &format!("{MIG_PREFIX}{suffix}")] {
+                let _ = read(&[(label, &value)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Groups of pods that are placed whole or not at all, and the classes that order pods.
+
+use serde::Deserialize;
+
+use super::{Metadata, nullable};
+
+/// Whose PodGroup it is: the API groups spell the minimum differently and pods name the group differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodGroupFlavor {
+    /// `scheduling.k8s.io`, Kubernetes' own.
+    Kubernetes,
+    /// `scheduling.x-k8s.io`, of the coscheduling plugin.
+    Coscheduling,
+    /// `scheduling.run.ai`, KAI's.
+    Kai,
+    /// `scheduling.volcano.sh`.
+    Volcano,
+}
+
+impl PodGroupFlavor {
+    /// The flavor of an API group, if it has PodGroups.
+    pub fn of_api_group(group: &str) -> Option<PodGroupFlavor> {
+        match group {
+            "scheduling.k8s.io" => Some(PodGroupFlavor::Kubernetes),
+            "scheduling.x-k8s.io" => Some(PodGroupFlavor::Coscheduling),
+            "scheduling.run.ai" => Some(PodGroupFlavor::Kai),
+            "scheduling.volcano.sh" => Some(PodGroupFlavor::Volcano),
+            _ => None,
+        }
+    }
+}
+
+/// A group of pods with its minimum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodGroup {
+    /// Whose it is.
+    pub flavor: PodGroupFlavor,
+    /// Name and annotations.
+    pub metadata: Metadata,
+    /// How many pods must run together; `None` where the group asks for no gang.
+    pub min_member: Option<u32>,
+}
+
+/// The fields of all flavors on the wire.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodGroupFields {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: Metadata,
+    #[serde(deserialize_with = "nullable")]
+    spec: PodGroupSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodGroupSpec {
+    min_member: Option<u32>,
+    // `schedulingPolicy` since v1alpha2, `policy` before it.
+    #[serde(alias = "schedulingPolicy", deserialize_with = "nullable")]
+    policy: Policy,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Policy {
+    gang: Option<Gang>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Gang {
+    min_count: Option<u32>,
+}
+
+impl PodGroupFields {
+    pub(crate) fn of_flavor(self, flavor: PodGroupFlavor) -> PodGroup {
+        let min_member = match flavor {
+            PodGroupFlavor::Kubernetes => self.spec.policy.gang.and_then(|gang| gang.min_count),
+            _ => self.spec.min_member,
+        };
+        PodGroup {
+            flavor,
+            metadata: self.metadata,
+            min_member,
+        }
+    }
+}
+
+/// A class of priority.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PriorityClass {
+    /// Its name.
+    #[serde(deserialize_with = "nullable")]
+    pub metadata: Metadata,
+    /// The priority that its pods have.
+    #[serde(deserialize_with = "nullable")]
+    pub value: i32,
+    /// Whether pods without a class have it.
+    #[serde(deserialize_with = "nullable")]
+    pub global_default: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flavor_of_pod_group_says_its_minimum() {
+        for (group, json, minimum) in [
+            ("scheduling.x-k8s.io", r#"{"spec":{"minMember":3}}"#, Some(3)),
+            (
+                "scheduling.run.ai",
+                r#"{"spec":{"minMember":2,"queue":"a"}}"#,
+                Some(2),
+            ),
+            ("scheduling.volcano.sh", r#"{"spec":{"minMember":4}}"#, Some(4)),
+            (
+                "scheduling.k8s.io",
+                r#"{"spec":{"policy":{"gang":{"minCount":5}}}}"#,
+                Some(5),
+            ),
+            (
+                "scheduling.k8s.io",
+                r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":5}}}}"#,
+                Some(5),
+            ),
+            ("scheduling.k8s.io", r#"{"spec":{"policy":{"basic":{}}}}"#, None),
+        ] {
+            let flavor = PodGroupFlavor::of_api_group(group).unwrap();
+            let fields: PodGroupFields = serde_json::from_str(json).unwrap();
+            assert_eq!(fields.of_flavor(flavor).min_member, minimum, "{group} {json}");
+        }
+        assert_eq!(PodGroupFlavor::of_api_group("example.com"), None);
+    }
+}

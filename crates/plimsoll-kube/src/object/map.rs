@@ -1,0 +1,260 @@
+//! Maps of strings and of quantities, in the order of their keys; a key that stands twice is an error.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::quantity::{Quantity, QuantityError, float_text};
+
+/// Labels, annotations or a node selector.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StringMap(BTreeMap<String, String>);
+
+impl StringMap {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// Whether the key is there, with whatever value.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// All pairs, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for StringMap {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> StringMap {
+        StringMap(
+            pairs
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+        )
+    }
+}
+
+impl<'de> Deserialize<'de> for StringMap {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<StringMap, D::Error> {
+        from.deserialize_map(UniqueKeys::<Text>(PhantomData))
+            .map(|map| StringMap(map.into_iter().map(|(key, Text(value))| (key, value)).collect()))
+    }
+}
+
+/// Amounts by resource name. One that cannot be read is kept as its error, so that only what needs it is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resources(BTreeMap<String, Result<Quantity, QuantityError>>);
+
+impl Resources {
+    /// The amount of a resource, or why it cannot be read; `None` if it is not listed.
+    pub fn get(&self, name: &str) -> Option<Result<&Quantity, &QuantityError>> {
+        self.0.get(name).map(Result::as_ref)
+    }
+
+    /// Whether the resource is listed, readable or not.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// All resources, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Result<&Quantity, &QuantityError>)> {
+        self.0
+            .iter()
+            .map(|(name, amount)| (name.as_str(), amount.as_ref()))
+    }
+
+    /// Whether nothing is listed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<K: Into<String>, V: AsRef<str>> FromIterator<(K, V)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Resources {
+        Resources(
+            pairs
+                .into_iter()
+                .map(|(name, text)| (name.into(), Quantity::parse(text.as_ref())))
+                .collect(),
+        )
+    }
+}
+
+impl<'de> Deserialize<'de> for Resources {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Resources, D::Error> {
+        from.deserialize_map(UniqueKeys::<Amount>(PhantomData))
+            .map(|map| {
+                Resources(
+                    map.into_iter()
+                        .map(|(name, Amount(amount))| (name, amount))
+                        .collect(),
+                )
+            })
+    }
+}
+
+/// Reads a map and refuses a key that stands twice: which of the two counts would be a guess. `null` values of strings
+/// are empty, as in Kubernetes.
+struct UniqueKeys<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for UniqueKeys<T> {
+    type Value = BTreeMap<String, T>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+        let mut map = BTreeMap::new();
+        while let Some((key, value)) = from.next_entry::<String, T>()? {
+            if map.contains_key(&key) {
+                return Err(de::Error::custom(format_args!(
+                    "the key \"{key}\" stands twice; remove one of them"
+                )));
+            }
+            map.insert(key, value);
+        }
+        Ok(map)
+    }
+}
+
+/// A string in a map, with a hint where a number or a boolean was written without quotes.
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Text, D::Error> {
+        from.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl Visitor<'_> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a string; put the value in quotes")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
+        Ok(Text(text.to_owned()))
+    }
+
+    fn visit_string<E: de::Error>(self, text: String) -> Result<Text, E> {
+        Ok(Text(text))
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Text, E> {
+        Ok(Text(String::new()))
+    }
+}
+
+/// An amount or the reason why there is none: reading it never fails.
+struct Amount(Result<Quantity, QuantityError>);
+
+impl Amount {
+    fn unreadable(value: impl Into<String>) -> Amount {
+        Amount(Err(QuantityError::NotANumber { value: value.into() }))
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Amount, D::Error> {
+        from.deserialize_any(AmountVisitor)
+    }
+}
+
+struct AmountVisitor;
+
+impl<'de> Visitor<'de> for AmountVisitor {
+    type Value = Amount;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a Kubernetes quantity")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
+        Ok(Amount(Quantity::parse(text)))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Amount, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Amount, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Amount, E> {
+        self.visit_str(&float_text(number))
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Amount, E> {
+        Ok(Amount::unreadable(value.to_string()))
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Amount, E> {
+        Ok(Amount::unreadable("null"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Amount, A::Error> {
+        while from.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Amount::unreadable("[…]"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Amount, A::Error> {
+        while from.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Amount::unreadable("{…}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_that_cannot_be_read_is_kept_as_its_error() {
+        let json = r#"{"cpu": 2, "memory": "16Gi", "a": "8000MB", "b": null, "c": {"x": 1}, "d": true, "e": [1], "f": 0.5}"#;
+        let resources: Resources = serde_json::from_str(json).unwrap();
+        assert_eq!(resources.get("cpu").unwrap().unwrap().whole(), Ok(2));
+        assert_eq!(resources.get("f").unwrap().unwrap().milli_ceil(), Ok(500));
+        assert!(matches!(
+            resources.get("a"),
+            Some(Err(QuantityError::UnknownSuffix { .. }))
+        ));
+        for name in ["b", "c", "d", "e"] {
+            assert!(
+                matches!(resources.get(name), Some(Err(QuantityError::NotANumber { .. }))),
+                "{name}"
+            );
+        }
+        assert_eq!(resources.get("gpu"), None);
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_refused() {
+        let twice = r#"{"gpu-memory": "1", "gpu-memory": "2"}"#;
+        let error = serde_json::from_str::<StringMap>(twice).unwrap_err().to_string();
+        assert!(error.contains("\"gpu-memory\" stands twice"), "{error}");
+        assert!(serde_json::from_str::<Resources>(twice).is_err());
+    }
+
+    #[test]
+    fn a_number_without_quotes_in_a_string_map_is_refused_with_a_hint() {
+        let error = serde_json::from_str::<StringMap>(r#"{"gpu-memory": 8000}"#)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("put the value in quotes"), "{error}");
+    }
+}

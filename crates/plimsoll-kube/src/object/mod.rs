@@ -1,0 +1,42 @@
+//! Kubernetes objects, narrowed to the fields that placement reads.
+//!
+//! Unknown fields are ignored, missing ones have their default, and `null` is taken wherever Kubernetes may print it. Inside
+//! the fields that are read nothing is lenient: a wrong type is an error with its path, and so is a key that stands twice.
+
+mod affinity;
+mod group;
+mod map;
+mod metadata;
+mod node;
+mod pod;
+mod strict;
+mod workload;
+
+pub use affinity::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm,
+};
+pub(crate) use group::PodGroupFields;
+pub use group::{PodGroup, PodGroupFlavor, PriorityClass};
+pub use map::{Resources, StringMap};
+pub use metadata::{Metadata, OwnerReference};
+pub use node::{Condition, Node, NodeSpec, NodeStatus, Taint};
+pub use pod::{
+    Container, ContainerPort, ContainerResources, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus,
+    SchedulingGroup, Toleration, Volume,
+};
+pub(crate) use workload::WorkloadFields;
+pub use workload::{PodTemplate, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};
+
+use serde::{Deserialize, Deserializer};
+
+pub(crate) use strict::{NoLists, nullable};
+
+/// Something of which only its presence is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Present;
+
+impl<'de> Deserialize<'de> for Present {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Present, D::Error> {
+        serde::de::IgnoredAny::deserialize(from).map(|_| Present)
+    }
+}

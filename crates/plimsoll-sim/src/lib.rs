@@ -1,0 +1,1 @@
+//! Scenarios as text, and an independent witness for the core of Plimsoll.

@@ -1,0 +1,273 @@
+//! Breaks the code on purpose, one marked line at a time, and sees that the tests notice.
+//!
+//! A line that may not be lost carries the comment `// mutant: <name>` at its end, and [`MUTANTS`] says what takes its
+//! place. All of it happens in a copy under `target/mutants`. A change that does not compile has killed nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// One change, and the tests that must notice it.
+struct Mutant {
+    /// As in the mark `// mutant: <name>`.
+    name: &'static str,
+    /// Where the marked line stands.
+    file: &'static str,
+    /// What the marked line becomes; it keeps its indentation.
+    becomes: &'static str,
+    /// The arguments of `cargo test`, an invocation a row. Every one must pass before the change and fail after it.
+    must_fail: &'static [&'static [&'static str]],
+}
+
+const MUTANTS: &[Mutant] = &[
+    // The commit asks about an empty node, so that a proposal made on an older ledger is added to a newer one.
+    Mutant {
+        name: "commit-check",
+        file: "crates/plimsoll-core/src/ledger.rs",
+        becomes: "let bare = NodeView { room: Arc::new(crate::room::NodeRoom::empty(&view.node, &[])), ..view }; \
+                  let charges = fit::admit(&bare, &request.spec, place)?;",
+        must_fail: &[&["-p", "plimsoll-core"]],
+    },
+];
+
+/// Tries the mutants with these names, or all of them.
+pub(crate) fn run(workspace: &Path, names: &[String]) -> Result<()> {
+    for name in names {
+        ensure!(
+            MUTANTS.iter().any(|m| m.name == name),
+            "no mutant is called {name}: see MUTANTS in xtask/src/mutants.rs"
+        );
+    }
+    let chosen: Vec<&Mutant> = MUTANTS
+        .iter()
+        .filter(|m| names.is_empty() || names.iter().any(|name| name == m.name))
+        .collect();
+    let copy = Copy::of(workspace)?;
+    copy.check_marks()?;
+    chosen
+        .iter()
+        .try_for_each(|mutant| copy.changed(mutant).map(drop))?;
+    // A test that fails anyway notices nothing.
+    let invocations: BTreeSet<&[&str]> = chosen.iter().flat_map(|m| m.must_fail.iter().copied()).collect();
+    for invocation in invocations {
+        let output = copy.cargo_test(&[], invocation)?;
+        ensure!(
+            output.status.success(),
+            "{} fails without any mutant\n{}",
+            shown(invocation),
+            end_of(&output)
+        );
+    }
+    let mut survivors = Vec::new();
+    for mutant in chosen {
+        let original = copy.change(mutant)?;
+        for invocation in mutant.must_fail {
+            if !copy.kills(mutant, invocation)? {
+                survivors.push(format!("{} survives {}", mutant.name, shown(invocation)));
+            }
+        }
+        copy.write(mutant, &original)?;
+    }
+    ensure!(
+        survivors.is_empty(),
+        "{}: write the test that notices",
+        survivors.join("\n")
+    );
+    Ok(())
+}
+
+/// The workspace as it is now, tracked or not, in a place where it may be broken.
+struct Copy {
+    files: Vec<PathBuf>,
+    source: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    fn of(workspace: &Path) -> Result<Copy> {
+        let place = workspace.join("target/mutants");
+        let copy = Copy {
+            files: listed(workspace)?,
+            source: place.join("src"),
+            target: place.join("target"),
+        };
+        if copy.source.exists() {
+            fs::remove_dir_all(&copy.source).context("could not clear the copy of an earlier run")?;
+        }
+        // The copies get the time of now and not that of the original, so that cargo never takes what a broken-off run
+        // has built for fresh.
+        for file in &copy.files {
+            let to = copy.source.join(file);
+            let folder = to.parent().expect("a file in the copy stands in a folder");
+            fs::create_dir_all(folder).with_context(|| format!("could not create {}", folder.display()))?;
+            let bytes = fs::read(workspace.join(file))
+                .with_context(|| format!("could not read {}", file.display()))?;
+            fs::write(&to, bytes).with_context(|| format!("could not write {}", to.display()))?;
+        }
+        Ok(copy)
+    }
+
+    /// Every mark in the source has its row in the table.
+    fn check_marks(&self) -> Result<()> {
+        for file in self
+            .files
+            .iter()
+            .filter(|file| file.starts_with("crates") && file.extension() == Some("rs".as_ref()))
+        {
+            let path = self.source.join(file);
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
+            for name in text.lines().filter_map(mark) {
+                let is_known = MUTANTS
+                    .iter()
+                    .any(|m| m.name == name && Path::new(m.file) == file);
+                ensure!(
+                    is_known,
+                    "{} marks the mutant {name}, which has no row in MUTANTS",
+                    file.display()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the mutant, and returns what the file was.
+    fn change(&self, mutant: &Mutant) -> Result<String> {
+        let (original, changed) = self.changed(mutant)?;
+        self.write(mutant, &changed)?;
+        Ok(original)
+    }
+
+    /// What the mutant's file is, and what it becomes.
+    fn changed(&self, mutant: &Mutant) -> Result<(String, String)> {
+        let path = self.source.join(mutant.file);
+        let original = fs::read_to_string(path).with_context(|| format!("could not read {}", mutant.file))?;
+        let changed = mutated(&original, mutant.name, mutant.becomes).context(mutant.file)?;
+        Ok((original, changed))
+    }
+
+    fn write(&self, mutant: &Mutant, text: &str) -> Result<()> {
+        let path = self.source.join(mutant.file);
+        fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))
+    }
+
+    /// Whether the tests notice the mutant that is applied.
+    fn kills(&self, mutant: &Mutant, invocation: &[&str]) -> Result<bool> {
+        let build = self.cargo_test(&["--no-run"], invocation)?;
+        if !build.status.success() {
+            bail!(
+                "{} does not compile, which kills nothing: mend `becomes`\n{}",
+                mutant.name,
+                end_of(&build)
+            );
+        }
+        let started = Instant::now();
+        let is_killed = !self.cargo_test(&[], invocation)?.status.success();
+        let outcome = if is_killed { "killed by" } else { "SURVIVES" };
+        println!(
+            "{}: {outcome} {} in {} s",
+            mutant.name,
+            shown(invocation),
+            started.elapsed().as_secs()
+        );
+        Ok(is_killed)
+    }
+
+    fn cargo_test(&self, flags: &[&str], invocation: &[&str]) -> Result<Output> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command
+            .current_dir(&self.source)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .arg("test")
+            .args(flags)
+            .args(invocation);
+        command
+            .output()
+            .with_context(|| format!("could not run {}", shown(invocation)))
+    }
+}
+
+/// What git tracks or would track, and exists.
+fn listed(workspace: &Path) -> Result<Vec<PathBuf>> {
+    let mut command = Command::new("git");
+    command
+        .current_dir(workspace)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let output = command.output().context("could not run git to list the files")?;
+    ensure!(
+        output.status.success(),
+        "git lists no files: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    let names = String::from_utf8(output.stdout).context("a file has a name that is no text")?;
+    let files = names.split_terminator('\0').map(PathBuf::from);
+    Ok(files.filter(|file| workspace.join(file).is_file()).collect())
+}
+
+/// The name in the mark at the end of a line.
+fn mark(line: &str) -> Option<&str> {
+    line.rsplit_once("// mutant: ").map(|(_, name)| name.trim())
+}
+
+/// The text with the one marked line changed.
+fn mutated(text: &str, name: &str, becomes: &str) -> Result<String> {
+    let marked = text.lines().filter(|line| mark(line) == Some(name)).count();
+    ensure!(
+        marked == 1,
+        "{marked} lines end with `// mutant: {name}`, and there must be one"
+    );
+    let change = |line: &str| match mark(line) {
+        Some(found) if found == name => {
+            let indentation = line.len() - line.trim_start().len();
+            format!("{}{becomes}\n", &line[..indentation])
+        }
+        _ => format!("{line}\n"),
+    };
+    Ok(text.lines().map(change).collect())
+}
+
+fn shown(invocation: &[&str]) -> String {
+    format!("`cargo test {}`", invocation.join(" "))
+}
+
+/// What a reader needs of a run that went wrong.
+fn end_of(output: &Output) -> String {
+    const LINES: usize = 40;
+    let text = [&output.stdout, &output.stderr]
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        .concat();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_marked_line_and_no_other_changes() {
+        let text = "fn f() {\n    check()?; // mutant: a\n    add(); // mutant: ab\n}\n";
+        let changed = mutated(text, "a", "let _ = check();").expect("one line is marked");
+        assert_eq!(
+            changed,
+            "fn f() {\n    let _ = check();\n    add(); // mutant: ab\n}\n"
+        );
+    }
+
+    #[test]
+    fn a_mark_that_is_missing_or_doubled_is_an_error() {
+        assert!(mutated("check()?;\n", "a", "").is_err());
+        assert!(mutated("one // mutant: a\ntwo // mutant: a\n", "a", "").is_err());
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<&str> = MUTANTS.iter().map(|m| m.name).collect();
+        assert_eq!(names.len(), MUTANTS.len());
+    }
+}
