@@ -17,7 +17,12 @@ pub fn judge(view: &NodeView, policy: &Policy, spec: &Spec, shape_index: u16) ->
     let reason = fit::fit_node(view, spec);
     let search = Search::new(view, policy, spec, shape);
     let (needs, greedy) = search.first_choice();
-    let refused = |reason| NodeVerdict { view: view.clone(), reason, needs: needs.clone(), best: None };
+    let refused = |reason| NodeVerdict {
+        view: view.clone(),
+        reason,
+        needs: needs.clone(),
+        best: None,
+    };
     if reason.is_some() {
         return refused(reason);
     }
@@ -31,9 +36,22 @@ pub fn judge(view: &NodeView, policy: &Policy, spec: &Spec, shape_index: u16) ->
     };
     let Some(picks) = found else { return refused(None) };
     let score = search.score(&picks);
-    let needs = if needs.iter().all(|need| need.passed) { needs } else { search.along(&picks) };
-    let place = Placement { node: view.node.name.clone(), shape: shape_index, picks };
-    NodeVerdict { view: view.clone(), reason: None, needs, best: Some(Candidate { place, score }) }
+    let needs = if needs.iter().all(|need| need.passed) {
+        needs
+    } else {
+        search.along(&picks)
+    };
+    let place = Placement {
+        node: view.node.name.clone(),
+        shape: shape_index,
+        picks,
+    };
+    NodeVerdict {
+        view: view.clone(),
+        reason: None,
+        needs,
+        best: Some(Candidate { place, score }),
+    }
 }
 
 /// How good a given place is.
@@ -59,7 +77,11 @@ pub fn each_place(
     let mut trial = Trial::new(&view.node, &view.room);
     let mut picks = Vec::new();
     search.descend(&mut trial, &mut picks, steps, &mut |picks| {
-        visit(Placement { node: view.node.name.clone(), shape: shape_index, picks: picks.to_vec() })
+        visit(Placement {
+            node: view.node.name.clone(),
+            shape: shape_index,
+            picks: picks.to_vec(),
+        })
     })
 }
 
@@ -95,7 +117,14 @@ impl<'a> Search<'a> {
             !need.wishes.uuids.is_empty() || !need.wishes.not_uuids.is_empty()
         };
         let alike = !needs.iter().any(named);
-        Search { view, policy, spec, shape, needs, alike }
+        Search {
+            view,
+            policy,
+            spec,
+            shape,
+            needs,
+            alike,
+        }
     }
 
     /// Serves the needs in order, each with the devices it likes best. Every need is judged, also after one failed.
@@ -155,7 +184,9 @@ impl<'a> Search<'a> {
         steps: &mut u32,
         visit: &mut dyn FnMut(&Picks) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, OutOfSteps> {
-        let Some(&(index, container, need)) = self.needs.get(picks.len()) else { return Ok(visit(picks)) };
+        let Some(&(index, container, need)) = self.needs.get(picks.len()) else {
+            return Ok(visit(picks));
+        };
         let (_, fitting) = self.judge_need(trial, index, container, need);
         for pick in self.all_picks(trial, need, &fitting) {
             *steps = steps.checked_sub(1).ok_or(OutOfSteps)?;
@@ -171,41 +202,90 @@ impl<'a> Search<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn judge_need(&self, trial: &Trial, index: usize, container: &Container, need: &Need) -> (NeedVerdict, Vec<Fitting>) {
+    fn judge_need(
+        &self,
+        trial: &Trial,
+        index: usize,
+        container: &Container,
+        need: &Need,
+    ) -> (NeedVerdict, Vec<Fitting>) {
         let node = &self.view.node;
         let mut devices = Vec::with_capacity(node.devices.len());
         let mut fitting = Vec::new();
-        for (ordinal, device) in (0_u16..).zip(&node.devices).filter(|(_, device)| device.kind == need.kind) {
+        for (ordinal, device) in (0_u16..)
+            .zip(&node.devices)
+            .filter(|(_, device)| device.kind == need.kind)
+        {
             let at = usize::from(ordinal);
             let (amount, reason) = match trial.fit(index, container.role, need, at) {
                 Ok(taken) => {
                     let room = &self.view.room.devices()[at];
                     let peak = taken.peak;
-                    let added = Added { bytes: peak.get(), cores: taken.cores, slots: taken.slots };
+                    let added = Added {
+                        bytes: peak.get(),
+                        cores: taken.cores,
+                        slots: taken.slots,
+                    };
                     let fill = score::device_fill(device, room, added, self.policy.fullness);
                     let liking = match self.policy.devices {
                         crate::request::Order::Pack => fill,
                         crate::request::Order::Spread => FULL - fill,
                     };
-                    fitting.push(Fitting { ordinal, taken, liking, opens: room.tenants().is_empty() });
+                    fitting.push(Fitting {
+                        ordinal,
+                        taken,
+                        liking,
+                        opens: room.tenants().is_empty(),
+                    });
                     (Some(peak), None)
                 }
-                Err(reason) => (reason.need(), Some(reason)),
+                Err(reason) => (
+                    reason
+                        .need()
+                        .or_else(|| trial.would_hold(container.role, need, at)),
+                    Some(reason),
+                ),
             };
-            devices.push(DeviceVerdict { ordinal, need: amount, reason });
+            devices.push(DeviceVerdict {
+                ordinal,
+                need: amount,
+                reason,
+            });
         }
         let wanted = need.count.get();
         let container = u16::try_from(index).unwrap_or(u16::MAX);
-        let verdict = NeedVerdict { container, wanted, devices: devices.into_boxed_slice(), passed: false };
+        let verdict = NeedVerdict {
+            container,
+            wanted,
+            devices: devices.into_boxed_slice(),
+            passed: false,
+        };
         fitting.sort_by_key(|fit| (std::cmp::Reverse(fit.liking), fit.ordinal));
         (verdict, fitting)
     }
 
-    fn take(&self, trial: &mut Trial, index: usize, container: &Container, pick: &[u16], fitting: &[Fitting], need: &Need) {
+    fn take(
+        &self,
+        trial: &mut Trial,
+        index: usize,
+        container: &Container,
+        pick: &[u16],
+        fitting: &[Fitting],
+        need: &Need,
+    ) {
         let floating = self.view.node.floats(&need.kind);
         for ordinal in pick {
-            let fit = fitting.iter().find(|fit| fit.ordinal == *ordinal).expect("a pick is made of fitting devices");
-            trial.take(index, container.role, usize::from(*ordinal), fit.taken.clone(), floating);
+            let fit = fitting
+                .iter()
+                .find(|fit| fit.ordinal == *ordinal)
+                .expect("a pick is made of fitting devices");
+            trial.take(
+                index,
+                container.role,
+                usize::from(*ordinal),
+                fit.taken.clone(),
+                floating,
+            );
         }
     }
 
@@ -222,14 +302,20 @@ impl<'a> Search<'a> {
             return numa.map(|pick| self.best_linked(trial, need, fitting, pick));
         }
         let anywhere = first_of(fitting.iter(), wanted, trial.spare());
-        let first = if self.policy.prefer_one_numa && wanted > 1 { numa.or(anywhere) } else { anywhere };
+        let first = if self.policy.prefer_one_numa && wanted > 1 {
+            numa.or(anywhere)
+        } else {
+            anywhere
+        };
         first.map(|pick| self.best_linked(trial, need, fitting, pick))
     }
 
     /// Where the device plugin picks the card, the need must fit whichever card that is.
     fn floating_pick(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
         let cards: Vec<u16> = trial.pickable(&need.kind).collect();
-        let all_fit = cards.iter().all(|card| fitting.iter().any(|fit| fit.ordinal == *card));
+        let all_fit = cards
+            .iter()
+            .all(|card| fitting.iter().any(|fit| fit.ordinal == *card));
         (need.count.get() == 1 && all_fit && !cards.is_empty()).then_some(cards)
     }
 
@@ -243,23 +329,41 @@ impl<'a> Search<'a> {
         let in_group = |group: &Option<u16>| {
             let members = fitting.iter().filter(|fit| numa(fit) == *group);
             let pick = first_of(members, wanted, trial.spare())?;
-            let liking = |ordinal: &u16| fitting.iter().find(|f| f.ordinal == *ordinal).map_or(0, |f| f.liking);
+            let liking = |ordinal: &u16| {
+                fitting
+                    .iter()
+                    .find(|f| f.ordinal == *ordinal)
+                    .map_or(0, |f| f.liking)
+            };
             Some((pick.iter().map(liking).sum::<i64>(), pick))
         };
         let picks = groups.iter().filter_map(in_group);
-        picks.max_by_key(|(liking, pick)| (*liking, std::cmp::Reverse(pick.first().copied()))).map(|(_, pick)| pick)
+        picks
+            .max_by_key(|(liking, pick)| (*liking, std::cmp::Reverse(pick.first().copied())))
+            .map(|(_, pick)| pick)
     }
 
     /// The best linked devices where links are known and wanted; a single device is the one that others miss least.
     fn best_linked(&self, trial: &Trial, need: &Need, fitting: &[Fitting], first: Vec<u16>) -> Vec<u16> {
         let node = &self.view.node;
-        let known = fitting.iter().any(|fit| !node.devices[usize::from(fit.ordinal)].links.is_empty());
+        let known = fitting
+            .iter()
+            .any(|fit| !node.devices[usize::from(fit.ordinal)].links.is_empty());
         if !known || !(need.wishes.linked || (self.policy.prefer_links && first.len() > 1)) {
             return first;
         }
         if first.len() == 1 {
-            let missed = |fit: &&Fitting| node.devices[usize::from(fit.ordinal)].links.values().map(|l| u64::from(*l)).sum::<u64>();
-            return fitting.iter().min_by_key(missed).map_or(first, |fit| vec![fit.ordinal]);
+            let missed = |fit: &&Fitting| {
+                node.devices[usize::from(fit.ordinal)]
+                    .links
+                    .values()
+                    .map(|l| u64::from(*l))
+                    .sum::<u64>()
+            };
+            return fitting
+                .iter()
+                .min_by_key(missed)
+                .map_or(first, |fit| vec![fit.ordinal]);
         }
         let mut best = (score::links(node, &first), first);
         let limit = usize::try_from(self.policy.search_steps).unwrap_or(usize::MAX);
@@ -273,23 +377,38 @@ impl<'a> Search<'a> {
     }
 
     /// Every set of devices that would serve the need, the best liked first.
-    fn all_picks<'s>(&'s self, trial: &'s Trial, need: &'s Need, fitting: &'s [Fitting]) -> Box<dyn Iterator<Item = Vec<u16>> + 's> {
+    fn all_picks<'s>(
+        &'s self,
+        trial: &'s Trial,
+        need: &'s Need,
+        fitting: &'s [Fitting],
+    ) -> Box<dyn Iterator<Item = Vec<u16>> + 's> {
         if self.view.node.floats(&need.kind) {
             return Box::new(self.floating_pick(trial, need, fitting).into_iter());
         }
         let node = &self.view.node;
         let numa = |ordinal: &u16| node.devices[usize::from(*ordinal)].numa;
-        let class = |at: usize| if self.alike { self.class_of(trial, fitting, at) } else { at };
+        let class = |at: usize| {
+            if self.alike {
+                self.class_of(trial, fitting, at)
+            } else {
+                at
+            }
+        };
         let classes: Vec<usize> = (0..fitting.len()).map(class).collect();
         let sets = Combinations::new(usize::from(need.count.get()), classes);
-        Box::new(sets.map(move |set| set.into_iter().map(|at| &fitting[at]).collect::<Vec<_>>()).filter_map(move |set| {
-            let opens = set.iter().filter(|fit| fit.opens).count();
-            let mut pick: Vec<u16> = set.iter().map(|fit| fit.ordinal).collect();
-            let spare_ok = trial.spare().is_none_or(|spare| opens <= usize::from(spare));
-            let numa_ok = !need.wishes.one_numa || pick.windows(2).all(|pair| numa(&pair[0]) == numa(&pair[1]));
-            pick.sort_unstable();
-            (spare_ok && numa_ok).then_some(pick)
-        }))
+        Box::new(
+            sets.map(move |set| set.into_iter().map(|at| &fitting[at]).collect::<Vec<_>>())
+                .filter_map(move |set| {
+                    let opens = set.iter().filter(|fit| fit.opens).count();
+                    let mut pick: Vec<u16> = set.iter().map(|fit| fit.ordinal).collect();
+                    let spare_ok = trial.spare().is_none_or(|spare| opens <= usize::from(spare));
+                    let numa_ok =
+                        !need.wishes.one_numa || pick.windows(2).all(|pair| numa(&pair[0]) == numa(&pair[1]));
+                    pick.sort_unstable();
+                    (spare_ok && numa_ok).then_some(pick)
+                }),
+        )
     }
 
     /// The first fitting device that is like this one in everything that a later need could look at.
@@ -311,7 +430,9 @@ impl<'a> Search<'a> {
                 && rooms[a].same_sums(&rooms[b])
                 && trial.same_own(a, b)
         };
-        (0..at).find(|&earlier| same(&fitting[earlier], &fitting[at])).unwrap_or(at)
+        (0..at)
+            .find(|&earlier| same(&fitting[earlier], &fitting[at]))
+            .unwrap_or(at)
     }
 
     /// Gives the devices that would fit, but do not help, their reason.
@@ -324,22 +445,44 @@ impl<'a> Search<'a> {
         let in_numa: Vec<u16> = verdict
             .devices
             .iter()
-            .map(|d| narrow(verdict.devices.iter().filter(fits).filter(|o| numa_of(o.ordinal) == numa_of(d.ordinal)).count()))
+            .map(|d| {
+                narrow(
+                    verdict
+                        .devices
+                        .iter()
+                        .filter(fits)
+                        .filter(|o| numa_of(o.ordinal) == numa_of(d.ordinal))
+                        .count(),
+                )
+            })
             .collect();
         let wanted = need.count.get();
         let floats = node.floats(&need.kind);
         let spare_short = trial.spare().is_some() && fitting >= usize::from(wanted);
-        for (device, in_numa) in verdict.devices.iter_mut().zip(in_numa).filter(|(device, _)| device.reason.is_none()) {
+        for (device, in_numa) in verdict
+            .devices
+            .iter_mut()
+            .zip(in_numa)
+            .filter(|(device, _)| device.reason.is_none())
+        {
             device.reason = Some(if floats && wanted > 1 {
                 Reason::ChoiceNotDistinct { wanted }
             } else if floats {
                 Reason::ChoiceNotOwned
             } else if need.wishes.one_numa && fitting >= usize::from(wanted) {
-                Reason::NumaNotFit { fitting: in_numa, wanted }
+                Reason::NumaNotFit {
+                    fitting: in_numa,
+                    wanted,
+                }
             } else if spare_short {
-                Reason::SomeCardFaulty { bookable: narrow(node.devices.len()).saturating_sub(node.missing_cards) }
+                Reason::SomeCardFaulty {
+                    bookable: narrow(node.devices.len()).saturating_sub(node.missing_cards),
+                }
             } else {
-                Reason::TooFew { fitting: narrow(fitting), wanted }
+                Reason::TooFew {
+                    fitting: narrow(fitting),
+                    wanted,
+                }
             });
         }
     }
@@ -360,7 +503,11 @@ impl<'a> Search<'a> {
             .iter()
             .flat_map(|charge| {
                 let bytes = charge.bytes().unwrap_or(Bytes::ZERO).get();
-                let added = Added { bytes, cores: charge.cores.0, slots: charge.slots };
+                let added = Added {
+                    bytes,
+                    cores: charge.cores.0,
+                    slots: charge.slots,
+                };
                 charge.on.iter().map(move |ordinal| (*ordinal, added))
             })
             .collect();
@@ -369,7 +516,11 @@ impl<'a> Search<'a> {
 }
 
 /// The best liked `wanted` devices, with no more newly opened cards than can be.
-fn first_of<'f>(fitting: impl Iterator<Item = &'f Fitting>, wanted: usize, spare: Option<u16>) -> Option<Vec<u16>> {
+fn first_of<'f>(
+    fitting: impl Iterator<Item = &'f Fitting>,
+    wanted: usize,
+    spare: Option<u16>,
+) -> Option<Vec<u16>> {
     let mut left = spare.map_or(usize::MAX, usize::from);
     let mut pick = Vec::with_capacity(wanted);
     for fit in fitting {
@@ -412,7 +563,9 @@ impl Combinations {
     /// Whether each class is used from its front.
     fn is_canonical(&self, set: &[usize]) -> bool {
         set.iter().all(|&at| {
-            let earlier = (0..at).rev().find(|&other| self.classes[other] == self.classes[at]);
+            let earlier = (0..at)
+                .rev()
+                .find(|&other| self.classes[other] == self.classes[at]);
             earlier.is_none_or(|other| set.contains(&other))
         })
     }

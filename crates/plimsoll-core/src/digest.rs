@@ -11,11 +11,14 @@ pub fn digest(decision: &Decision) -> u64 {
     decision.request.hash(&mut hasher);
     decision.policy.hash(&mut hasher);
     match &decision.outcome {
-        Outcome::Placed(found) => (1_u8, &found.place.node, found.place.shape, &found.place.picks).hash(&mut hasher),
+        Outcome::Placed(found) => {
+            (1_u8, &found.place.node, found.place.shape, &found.place.picks).hash(&mut hasher);
+        }
         Outcome::Refused(reason) => (0_u8, reason.as_ref().map(ToString::to_string)).hash(&mut hasher),
     }
     let verdicts = decision.shapes.iter().enumerate();
-    let sum = verdicts.flat_map(|(shape, table)| table.unordered().map(move |verdict| of_verdict(shape, verdict)));
+    let sum =
+        verdicts.flat_map(|(shape, table)| table.unordered().map(move |verdict| of_verdict(shape, verdict)));
     sum.fold(hasher.finish(), u64::wrapping_add)
 }
 
@@ -26,7 +29,15 @@ fn of_verdict(shape: usize, verdict: &NodeVerdict) -> u64 {
         (need.container, need.wanted, need.passed).hash(&mut hasher);
         for device in &need.devices {
             let room = &verdict.view.room.devices()[usize::from(device.ordinal)];
-            (device.ordinal, device.need, &device.reason, room.usable(), room.load(), room.free()).hash(&mut hasher);
+            (
+                device.ordinal,
+                device.need,
+                &device.reason,
+                room.usable(),
+                room.load(),
+                room.free(),
+            )
+                .hash(&mut hasher);
         }
     }
     if let Some(best) = &verdict.best {

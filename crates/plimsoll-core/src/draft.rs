@@ -49,7 +49,9 @@ pub struct Draft<'a> {
 
 impl View for Draft<'_> {
     fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
-        self.ledger.nodes().map(|(id, view)| (id, self.changed.get(&id).unwrap_or(view)))
+        self.ledger
+            .nodes()
+            .map(|(id, view)| (id, self.changed.get(&id).unwrap_or(view)))
     }
 
     fn node(&self, id: NodeId) -> Option<&NodeView> {
@@ -64,7 +66,12 @@ impl View for Draft<'_> {
 impl<'a> Draft<'a> {
     /// A draft without changes.
     pub fn of(ledger: &'a Ledger) -> Self {
-        Draft { ledger, changed: BTreeMap::new(), gone: BTreeSet::new(), drafted: u64::MAX }
+        Draft {
+            ledger,
+            changed: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            drafted: u64::MAX,
+        }
     }
 
     /// The ledger behind the draft.
@@ -90,7 +97,10 @@ impl<'a> Draft<'a> {
 
     /// Lets everything go that is on its way back already.
     pub fn without_releasing(&mut self) {
-        let going = self.ledger.holdings().filter(|(_, holding)| holding.stage.is_releasing());
+        let going = self
+            .ledger
+            .holdings()
+            .filter(|(_, holding)| holding.stage.is_releasing());
         for id in going.map(|(id, _)| id).collect::<Vec<_>>() {
             self.without(id);
         }
@@ -108,7 +118,10 @@ impl<'a> Draft<'a> {
 
     /// Takes a place in the draft, by the same `fit` that the commit asks.
     pub fn place(&mut self, request: &Request, place: &Placement) -> Result<Vec<Charge>, Refusal> {
-        let missing = || Refusal::Node { node: place.node.clone(), reason: NodeReason::NoSuchNode };
+        let missing = || Refusal::Node {
+            node: place.node.clone(),
+            reason: NodeReason::NoSuchNode,
+        };
         let node = self.ledger.node_id(&place.node).ok_or_else(missing)?;
         let charges = fit::admit(self.node(node).ok_or_else(missing)?, &request.spec, place)?;
         let holding = Holding {

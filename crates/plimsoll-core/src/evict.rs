@@ -124,11 +124,9 @@ pub fn may_go(holding: &Holding, request: &Request, now: Millis, residency: u64)
     let lower = holding.terms.priority < request.terms.priority;
     match evictable(holding, now, residency) {
         Ok(_) => Ok(()),
-        Err(Stays::Active { .. } | Stays::ActivityUnknown | Stays::NoIdleLimit | Stays::NotIdleYet { .. })
-            if lower && request.terms.eviction == Eviction::LowerPriority =>
-        {
-            Ok(())
-        }
+        Err(
+            Stays::Active { .. } | Stays::ActivityUnknown | Stays::NoIdleLimit | Stays::NotIdleYet { .. },
+        ) if lower && request.terms.eviction == Eviction::LowerPriority => Ok(()),
         Err(stays) => Err(stays),
     }
 }
@@ -144,10 +142,20 @@ struct Cost {
 }
 
 impl Cost {
-    const NONE: Cost = Cost { priority: i32::MIN, active: 0, reload: 0, bytes: Bytes::ZERO, names: Vec::new() };
+    const NONE: Cost = Cost {
+        priority: i32::MIN,
+        active: 0,
+        reload: 0,
+        bytes: Bytes::ZERO,
+        names: Vec::new(),
+    };
 
     fn with(&self, holding: &Holding) -> Cost {
-        let priority = if holding.terms.speculative { i32::MIN } else { holding.terms.priority };
+        let priority = if holding.terms.speculative {
+            i32::MIN
+        } else {
+            holding.terms.priority
+        };
         let active = matches!(holding.activity, Activity::Active { .. } | Activity::Unknown);
         let mut names = self.names.clone();
         names.push(holding.request.clone());
@@ -163,12 +171,22 @@ impl Cost {
 }
 
 /// The cheapest set of holders whose going makes room for the request, among those that may go.
-pub fn plan(ledger: &Ledger, policy: &Policy, request: &Request, may_go: impl Fn(&Holding) -> bool) -> Planned {
+pub fn plan(
+    ledger: &Ledger,
+    policy: &Policy,
+    request: &Request,
+    may_go: impl Fn(&Holding) -> bool,
+) -> Planned {
     search(ledger, policy, request, may_go, Cost::with)
 }
 
 /// The set with the fewest bytes, whatever else it costs: for advice, where nobody is asked to go.
-pub fn plan_by_bytes(ledger: &Ledger, policy: &Policy, request: &Request, may_go: impl Fn(&Holding) -> bool) -> Planned {
+pub fn plan_by_bytes(
+    ledger: &Ledger,
+    policy: &Policy,
+    request: &Request,
+    may_go: impl Fn(&Holding) -> bool,
+) -> Planned {
     search(ledger, policy, request, may_go, |so_far, holding| Cost {
         priority: i32::MIN,
         active: 0,
@@ -199,7 +217,11 @@ fn search(
     let nodes = nodes_worth_trying(&base, &policy, request, &may_go);
     let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
     for (at, _) in nodes.iter().enumerate() {
-        heap.push(std::cmp::Reverse(Attempt { cost: Cost::NONE, node: at, victims: Vec::new() }));
+        heap.push(std::cmp::Reverse(Attempt {
+            cost: Cost::NONE,
+            node: at,
+            victims: Vec::new(),
+        }));
     }
     let mut steps = 0;
     while let Some(std::cmp::Reverse(attempt)) = heap.pop() {
@@ -216,10 +238,14 @@ fn search(
             return Planned::Found(plan);
         }
         let from = attempt.victims.last().map_or(0, |last| last + 1);
-        for next in from..holders.len() {
-            let cost = cost_with(&attempt.cost, holders[next].1);
+        for (next, (_, holder)) in holders.iter().enumerate().skip(from) {
+            let cost = cost_with(&attempt.cost, holder);
             let victims = attempt.victims.iter().copied().chain([next]).collect();
-            heap.push(std::cmp::Reverse(Attempt { cost, node: attempt.node, victims }));
+            heap.push(std::cmp::Reverse(Attempt {
+                cost,
+                node: attempt.node,
+                victims,
+            }));
         }
     }
     Planned::Impossible
@@ -260,7 +286,13 @@ fn nodes_worth_trying<'a>(
     ids.into_iter().filter_map(worth).collect()
 }
 
-fn place_on(draft: &Draft, id: NodeId, policy: &Policy, request: &Request, victims: &[RequestId]) -> Option<Plan> {
+fn place_on(
+    draft: &Draft,
+    id: NodeId,
+    policy: &Policy,
+    request: &Request,
+    victims: &[RequestId],
+) -> Option<Plan> {
     let view = draft.node(id)?;
     let shapes = (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
     let mut found = shapes.filter_map(|shape| candidate::judge(view, policy, &request.spec, shape).best);
@@ -273,11 +305,21 @@ fn place_on(draft: &Draft, id: NodeId, policy: &Policy, request: &Request, victi
         .map(|(_, holding)| holding.request.clone())
         .collect();
     after.extend(victims.iter().cloned());
-    Some(Plan { place, charges, victims: victims.to_vec(), after })
+    Some(Plan {
+        place,
+        charges,
+        victims: victims.to_vec(),
+        after,
+    })
 }
 
 fn touches(holding: &Holding, charges: &[Charge]) -> bool {
-    let on = |charge: &Charge| charge.on.iter().any(|o| charges.iter().any(|other| other.on.contains(o)));
+    let on = |charge: &Charge| {
+        charge
+            .on
+            .iter()
+            .any(|o| charges.iter().any(|other| other.on.contains(o)))
+    };
     holding.charges.iter().any(on)
 }
 
@@ -302,8 +344,14 @@ pub fn evictable_bytes(ledger: &Ledger, may_go: impl Fn(&Holding) -> bool) -> Ve
                 .holdings_on(id)
                 .filter(|(_, holding)| may_go(holding))
                 .flat_map(|(_, holding)| holding.charges.iter().filter(here))
-                .fold(Bytes::ZERO, |sum, charge| sum.plus(charge.bytes().unwrap_or(Bytes::ZERO)));
-            rows.push(Evictable { node: view.node.name.clone(), ordinal, bytes });
+                .fold(Bytes::ZERO, |sum, charge| {
+                    sum.plus(charge.bytes().unwrap_or(Bytes::ZERO))
+                });
+            rows.push(Evictable {
+                node: view.node.name.clone(),
+                ordinal,
+                bytes,
+            });
         }
     }
     rows

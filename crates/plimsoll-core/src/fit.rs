@@ -6,9 +6,19 @@ use serde::{Deserialize, Serialize};
 use crate::charge::{Booked, Charge, Part, Slice};
 use crate::device::{Capacity, Device, Health, Node, Sharing, Telemetry};
 use crate::reason::{NodeReason, Reason};
-use crate::request::{Amount, Compute, Container, Need, PlainRule, Role, Shape, Spec, Wishes};
+use crate::request::{Amount, Compute, Container, Need, PlainRule, Role, Shape, Spec};
 use crate::room::{DeviceRoom, NodeRoom, NodeView};
 use crate::units::{Bytes, Cores, Name};
+
+mod peak;
+mod slice;
+mod wishes;
+
+pub use peak::peak_bytes;
+
+use peak::{Load, Peak};
+use slice::fit_slice;
+use wishes::fit_wishes;
 
 /// A place for a request: a node, the shape taken, and the devices that serve each need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,11 +63,16 @@ pub enum Refusal {
 /// Whether this placement of this request fits this node, and what it would be charged.
 pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<Charge>, Refusal> {
     let node = &view.node;
-    let at_node = |reason| Refusal::Node { node: node.name.clone(), reason };
+    let at_node = |reason| Refusal::Node {
+        node: node.name.clone(),
+        reason,
+    };
     let shape = spec
         .shapes()
         .get(usize::from(placement.shape))
-        .ok_or_else(|| Refusal::Mismatch { problem: format!("there is no shape {}", placement.shape) })?;
+        .ok_or_else(|| Refusal::Mismatch {
+            problem: format!("there is no shape {}", placement.shape),
+        })?;
     if let Some(reason) = fit_node(view, spec) {
         return Err(at_node(reason));
     }
@@ -65,14 +80,16 @@ pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<
     let mut picks = placement.picks.iter();
     for (index, container, need) in needs(shape) {
         let pick = picks.next().ok_or_else(|| mismatch("a need has no devices"))?;
-        trial.take_pick(index, container, need, pick).map_err(|fault| match fault {
-            Fault::Device(ordinal, reason) => Refusal::Device {
-                container: container.name.clone(),
-                device: node.device_label(usize::from(ordinal)),
-                reason,
-            },
-            Fault::Mismatch(problem) => mismatch(problem),
-        })?;
+        trial
+            .take_pick(index, container, need, pick)
+            .map_err(|fault| match fault {
+                Fault::Device(ordinal, reason) => Refusal::Device {
+                    container: container.name.clone(),
+                    device: node.device_label(usize::from(ordinal)),
+                    reason,
+                },
+                Fault::Mismatch(problem) => mismatch(problem),
+            })?;
     }
     if picks.next().is_some() {
         return Err(mismatch("there are devices for more needs than were asked"));
@@ -81,35 +98,53 @@ pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<
 }
 
 fn mismatch(problem: &str) -> Refusal {
-    Refusal::Mismatch { problem: problem.to_string() }
+    Refusal::Mismatch {
+        problem: problem.to_string(),
+    }
 }
 
 /// The needs of a shape in the order in which they are served, each with its container and that container's index.
 pub fn needs(shape: &Shape) -> impl Iterator<Item = (usize, &Container, &Need)> {
-    shape.containers.iter().enumerate().flat_map(|(i, c)| c.needs.iter().map(move |need| (i, c, need)))
+    shape
+        .containers
+        .iter()
+        .enumerate()
+        .flat_map(|(i, c)| c.needs.iter().map(move |need| (i, c, need)))
 }
 
 /// Why the node itself cannot take the request, whatever its devices say.
 pub fn fit_node(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
     let (node, rules) = (&*view.node, &spec.rules);
     if let Some(wanted) = rules.named.as_ref().filter(|wanted| **wanted != node.name) {
-        return Some(NodeReason::NotNamed { wanted: wanted.clone() });
+        return Some(NodeReason::NotNamed {
+            wanted: wanted.clone(),
+        });
     }
     if node.unschedulable {
         return Some(NodeReason::Unschedulable);
     }
-    if let Some(failed) = rules.all.iter().find(|requirement| !requirement.holds(&node.name, &node.labels)) {
-        return Some(NodeReason::SelectorMismatch { wanted: failed.to_string().into() });
+    if let Some(failed) = rules
+        .all
+        .iter()
+        .find(|requirement| !requirement.holds(&node.name, &node.labels))
+    {
+        return Some(NodeReason::SelectorMismatch {
+            wanted: failed.to_string().into(),
+        });
     }
     if !rules.any.is_empty() && !rules.any.iter().any(|term| term.holds(&node.name, &node.labels)) {
         return Some(NodeReason::AffinityMismatch);
     }
     if let Some(taint) = rules.barred_by(&node.taints) {
-        return Some(NodeReason::TaintNotTolerated { taint: taint.to_string().into() });
+        return Some(NodeReason::TaintNotTolerated {
+            taint: taint.to_string().into(),
+        });
     }
     let wants_devices = spec.shapes().iter().all(|shape| shape.device_count() > 0);
     if let Some(missing) = node.unknown.as_ref().filter(|_| wants_devices) {
-        return Some(NodeReason::CapacityUnknown { missing: missing.clone() });
+        return Some(NodeReason::CapacityUnknown {
+            missing: missing.clone(),
+        });
     }
     fit_resources(view, spec)
 }
@@ -120,11 +155,16 @@ fn fit_resources(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
         return Some(NodeReason::ShortOfCpu { need: need.cpu, free });
     }
     if let Some(free) = room.free_memory(node).filter(|free| need.memory > *free) {
-        return Some(NodeReason::ShortOfNodeMemory { need: need.memory, free });
+        return Some(NodeReason::ShortOfNodeMemory {
+            need: need.memory,
+            free,
+        });
     }
     room.free_pods(node)
         .filter(|free| need.pods > *free)
-        .map(|_| NodeReason::PodsExhausted { pods: node.allocatable.pods.unwrap_or_default() })
+        .map(|_| NodeReason::PodsExhausted {
+            pods: node.allocatable.pods.unwrap_or_default(),
+        })
 }
 
 /// The request's own bookings on one node while it is judged there: a trial that changes no account.
@@ -164,61 +204,6 @@ pub struct Taken {
     pub peak: Bytes,
 }
 
-/// The most that a request holds of a device over the lives of its containers:
-/// max(init + the sidecars before it, all sidecars + all apps).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peak {
-    init: Load,
-    sidecars: Load,
-    apps: Load,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Load {
-    bytes: Bytes,
-    cores: u32,
-    slots: u32,
-}
-
-impl Load {
-    fn plus(self, other: Load) -> Load {
-        Load {
-            bytes: self.bytes.plus(other.bytes),
-            cores: self.cores.saturating_add(other.cores),
-            slots: self.slots.saturating_add(other.slots),
-        }
-    }
-
-    fn max(self, other: Load) -> Load {
-        Load {
-            bytes: self.bytes.max(other.bytes),
-            cores: self.cores.max(other.cores),
-            slots: self.slots.max(other.slots),
-        }
-    }
-}
-
-impl Peak {
-    fn with(mut self, role: Role, load: Load) -> Peak {
-        match role {
-            Role::Init => self.init = self.init.max(self.sidecars.plus(load)),
-            Role::Sidecar => self.sidecars = self.sidecars.plus(load),
-            Role::App => self.apps = self.apps.plus(load),
-        }
-        self
-    }
-
-    fn total(self) -> Load {
-        self.init.max(self.sidecars.plus(self.apps))
-    }
-}
-
-/// The peak memory of containers that each hold so much, in the order in which they start.
-pub fn peak_bytes(parts: impl IntoIterator<Item = (Role, Bytes)>) -> Bytes {
-    let add = |peak: Peak, (role, bytes)| peak.with(role, Load { bytes, ..Load::default() });
-    parts.into_iter().fold(Peak::default(), add).total().bytes
-}
-
 /// What keeps a need from a pick of devices.
 enum Fault {
     Device(u16, Reason),
@@ -232,7 +217,12 @@ impl<'a> Trial<'a> {
             let working = node.devices.len().saturating_sub(usize::from(node.missing_cards));
             u16::try_from(working.saturating_sub(room.cards_in_use())).unwrap_or(u16::MAX)
         });
-        Trial { node, room, mine: Vec::new(), spare }
+        Trial {
+            node,
+            room,
+            mine: Vec::new(),
+            spare,
+        }
     }
 
     /// Idle cards that may still be opened, where some unknown ones are faulty.
@@ -243,15 +233,20 @@ impl<'a> Trial<'a> {
     /// Whether the request has booked the same on both devices so far.
     pub(crate) fn same_own(&self, one: usize, other: usize) -> bool {
         match (self.mine.get(one), self.mine.get(other)) {
-            (Some(a), Some(b)) => (a.peak, a.whole, &a.slices, &a.parts) == (b.peak, b.whole, &b.slices, &b.parts),
+            (Some(a), Some(b)) => {
+                (a.peak, a.whole, &a.slices, &a.parts) == (b.peak, b.whole, &b.slices, &b.parts)
+            }
             _ => true,
         }
     }
 
     /// Whether device `ordinal` can take this need of this container, beside what the request has booked there already.
     pub fn fit(&self, container: usize, role: Role, need: &Need, ordinal: usize) -> Result<Taken, Reason> {
-        let (Some(device), Some(room)) = (self.node.devices.get(ordinal), self.room.devices().get(ordinal)) else {
-            return Err(Reason::NoSuchDevice { ordinal: u16::try_from(ordinal).unwrap_or(u16::MAX) });
+        let (Some(device), Some(room)) = (self.node.devices.get(ordinal), self.room.devices().get(ordinal))
+        else {
+            return Err(Reason::NoSuchDevice {
+                ordinal: u16::try_from(ordinal).unwrap_or(u16::MAX),
+            });
         };
         let mine = self.mine.get(ordinal).filter(|mine| !mine.parts.is_empty());
         self.fit_condition(device, room, mine.is_some())?;
@@ -262,6 +257,28 @@ impl<'a> Trial<'a> {
         fit_amounts(device, room, role, need, mine)
     }
 
+    /// What the request would hold at its peak on a device, were the need served there; `None` where that cannot be said.
+    pub fn would_hold(&self, role: Role, need: &Need, ordinal: usize) -> Option<Bytes> {
+        let device = self.node.devices.get(ordinal)?;
+        let bytes = match wanted(device, &need.amount).ok()? {
+            Wanted::Share(bytes) => bytes,
+            Wanted::Whole => device.memory.usable()?,
+            Wanted::Profile(_) => return None,
+        };
+        let peak = self.mine.get(ordinal).map(|mine| mine.peak).unwrap_or_default();
+        Some(
+            peak.with(
+                role,
+                Load {
+                    bytes,
+                    ..Load::default()
+                },
+            )
+            .total()
+            .bytes,
+        )
+    }
+
     fn fit_condition(&self, device: &Device, room: &DeviceRoom, already_mine: bool) -> Result<(), Reason> {
         match device.health {
             Health::Healthy => {}
@@ -269,8 +286,14 @@ impl<'a> Trial<'a> {
             Health::Gone => return Err(Reason::Gone),
         }
         if self.spare == Some(0) && room.tenants().is_empty() && !already_mine {
-            let working = self.node.devices.len().saturating_sub(usize::from(self.node.missing_cards));
-            return Err(Reason::SomeCardFaulty { bookable: u16::try_from(working).unwrap_or(u16::MAX) });
+            let working = self
+                .node
+                .devices
+                .len()
+                .saturating_sub(usize::from(self.node.missing_cards));
+            return Err(Reason::SomeCardFaulty {
+                bookable: u16::try_from(working).unwrap_or(u16::MAX),
+            });
         }
         if device.cordoned {
             return Err(Reason::Cordoned);
@@ -292,7 +315,11 @@ impl<'a> Trial<'a> {
         let mine = &mut self.mine[ordinal];
         let opens = mine.parts.is_empty() && self.room.devices()[ordinal].tenants().is_empty();
         self.spare = self.spare.map(|spare| spare.saturating_sub(u16::from(opens)));
-        let load = Load { bytes: taken.bytes.unwrap_or(Bytes::ZERO), cores: taken.cores, slots: taken.slots };
+        let load = Load {
+            bytes: taken.bytes.unwrap_or(Bytes::ZERO),
+            cores: taken.cores,
+            slots: taken.slots,
+        };
         mine.peak = mine.peak.with(role, load);
         mine.whole |= taken.whole;
         mine.floating = floating;
@@ -300,28 +327,52 @@ impl<'a> Trial<'a> {
         mine.parts.push((container, taken));
     }
 
-    fn take_pick(&mut self, index: usize, container: &Container, need: &Need, pick: &[u16]) -> Result<(), Fault> {
+    fn take_pick(
+        &mut self,
+        index: usize,
+        container: &Container,
+        need: &Need,
+        pick: &[u16],
+    ) -> Result<(), Fault> {
         let floating = self.node.floats(&need.kind);
         if floating {
             if need.count.get() > 1 {
                 let ordinal = pick.first().copied().unwrap_or_default();
-                return Err(Fault::Device(ordinal, Reason::ChoiceNotDistinct { wanted: need.count.get() }));
+                return Err(Fault::Device(
+                    ordinal,
+                    Reason::ChoiceNotDistinct {
+                        wanted: need.count.get(),
+                    },
+                ));
             }
             if self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal)) {
-                return Err(Fault::Mismatch("the device plugin may pick a card that the placement does not name"));
+                return Err(Fault::Mismatch(
+                    "the device plugin may pick a card that the placement does not name",
+                ));
             }
         } else if pick.len() != usize::from(need.count.get()) {
-            return Err(Fault::Mismatch("a need has another number of devices than it asks"));
+            return Err(Fault::Mismatch(
+                "a need has another number of devices than it asks",
+            ));
         }
-        let numa = |ordinal: &u16| self.node.devices.get(usize::from(*ordinal)).and_then(|device| device.numa);
+        let numa = |ordinal: &u16| {
+            self.node
+                .devices
+                .get(usize::from(*ordinal))
+                .and_then(|device| device.numa)
+        };
         if need.wishes.one_numa && pick.windows(2).any(|pair| numa(&pair[0]) != numa(&pair[1])) {
-            let reason = Reason::NumaNotFit { fitting: 1, wanted: need.count.get() };
+            let reason = Reason::NumaNotFit {
+                fitting: 1,
+                wanted: need.count.get(),
+            };
             return Err(Fault::Device(pick[0], reason));
         }
         for &ordinal in pick {
             let at = usize::from(ordinal);
-            let taken =
-                self.fit(index, container.role, need, at).map_err(|reason| Fault::Device(ordinal, reason))?;
+            let taken = self
+                .fit(index, container.role, need, at)
+                .map_err(|reason| Fault::Device(ordinal, reason))?;
             self.take(index, container.role, at, taken, floating);
         }
         Ok(())
@@ -339,14 +390,20 @@ impl<'a> Trial<'a> {
     pub fn charges(&self, shape: &Shape) -> Vec<Charge> {
         let mut charges: Vec<Charge> = Vec::new();
         let mut floating: Option<Charge> = None;
-        for (ordinal, mine) in (0_u16..).zip(&self.mine).filter(|(_, mine)| !mine.parts.is_empty()) {
+        for (ordinal, mine) in (0_u16..)
+            .zip(&self.mine)
+            .filter(|(_, mine)| !mine.parts.is_empty())
+        {
             let usable = self.room.devices()[usize::from(ordinal)].usable();
             let charge = mine.charge(shape, usable);
             if mine.floating {
                 floating = Some(floating.map_or(charge.clone(), |so_far| larger(so_far, charge)));
                 floating.as_mut().expect("just set").on.push(ordinal);
             } else if mine.slices.is_empty() {
-                charges.push(Charge { on: vec![ordinal], ..charge });
+                charges.push(Charge {
+                    on: vec![ordinal],
+                    ..charge
+                });
             } else {
                 charges.extend(mine.slice_charges(ordinal, shape));
             }
@@ -357,15 +414,34 @@ impl<'a> Trial<'a> {
 }
 
 fn larger(one: Charge, other: Charge) -> Charge {
-    if one.bytes() >= other.bytes() { one } else { Charge { on: one.on, ..other } }
+    if one.bytes() >= other.bytes() {
+        one
+    } else {
+        Charge { on: one.on, ..other }
+    }
 }
 
 impl Mine {
     fn charge(&self, shape: &Shape, usable: Option<Bytes>) -> Charge {
         let total = self.peak.total();
-        let amount = if self.whole { Booked::Whole { bytes: usable } } else { Booked::share(total.bytes) };
-        let parts = self.parts.iter().map(|(index, taken)| part(shape, *index, taken)).collect();
-        Charge { on: Vec::new(), amount, cores: Cores(total.cores), slots: total.slots, slice: None, parts }
+        let amount = if self.whole {
+            Booked::Whole { bytes: usable }
+        } else {
+            Booked::share(total.bytes)
+        };
+        let parts = self
+            .parts
+            .iter()
+            .map(|(index, taken)| part(shape, *index, taken))
+            .collect();
+        Charge {
+            on: Vec::new(),
+            amount,
+            cores: Cores(total.cores),
+            slots: total.slots,
+            slice: None,
+            parts,
+        }
     }
 
     /// On a partitioned device each container sits in a slice of its own.
@@ -384,41 +460,12 @@ impl Mine {
 
 fn part(shape: &Shape, index: usize, taken: &Taken) -> Part {
     let container = &shape.containers[index];
-    Part { container: container.name.clone(), role: container.role, bytes: taken.bytes, cores: Cores(taken.cores) }
-}
-
-fn fit_wishes(device: &Device, kind: &Name, wishes: &Wishes) -> Result<(), Reason> {
-    let mismatch = |wanted: &str, is: &str| Reason::TypeMismatch { wanted: wanted.into(), is: is.into() };
-    if device.kind != *kind {
-        return Err(mismatch(kind, &device.kind));
+    Part {
+        container: container.name.clone(),
+        role: container.role,
+        bytes: taken.bytes,
+        cores: Cores(taken.cores),
     }
-    if *wishes == Wishes::default() {
-        return Ok(());
-    }
-    let model = device.model.as_deref().unwrap_or(&device.kind);
-    if !wishes.models.is_empty() && !wishes.models.iter().any(|wish| contains_in_any_case(model, wish)) {
-        return Err(mismatch(&wishes.models.join(" or "), model));
-    }
-    if let Some(unwanted) = wishes.not_models.iter().find(|wish| contains_in_any_case(model, wish)) {
-        return Err(mismatch(&format!("something other than {unwanted}"), model));
-    }
-    if let Some(mode) = device.mode.as_ref().filter(|_| !wishes.modes.is_empty())
-        && !wishes.modes.contains(mode)
-    {
-        return Err(mismatch(&format!("mode {}", wishes.modes.join(" or ")), &format!("in mode {mode}")));
-    }
-    let called = |names: &[Name]| match &device.identity {
-        crate::device::Identity::Uuid(uuid) => names.contains(uuid),
-        crate::device::Identity::Ordinal => false,
-    };
-    if (!wishes.uuids.is_empty() && !called(&wishes.uuids)) || called(&wishes.not_uuids) {
-        return Err(Reason::UuidMismatch);
-    }
-    Ok(())
-}
-
-fn contains_in_any_case(text: &str, part: &str) -> bool {
-    text.to_lowercase().contains(&part.to_lowercase())
 }
 
 /// What a need means on this very device.
@@ -430,15 +477,22 @@ enum Wanted {
 
 fn wanted(device: &Device, amount: &Amount) -> Result<Wanted, Reason> {
     let usable = || match &device.memory.total {
-        Capacity::Unknown { missing } => Err(Reason::CapacityUnknown { missing: missing.clone() }),
+        Capacity::Unknown { missing } => Err(Reason::CapacityUnknown {
+            missing: missing.clone(),
+        }),
         Capacity::Known { .. } => Ok(device.memory.usable().expect("a known total has a usable part")),
     };
     match amount {
         Amount::Bytes(bytes) => usable().map(|_| Wanted::Share(Bytes::new(bytes.get()))),
-        Amount::Portion(portion) => portion.of(usable()?).map(Wanted::Share).ok_or(Reason::ShareTooSmall),
+        Amount::Portion(portion) => portion
+            .of(usable()?)
+            .map(Wanted::Share)
+            .ok_or(Reason::ShareTooSmall),
         Amount::Whole => Ok(Wanted::Whole),
         Amount::Profile(name) => Ok(Wanted::Profile(name.clone())),
-        Amount::Unknown(missing) => Err(Reason::NeedUnknown { missing: missing.clone() }),
+        Amount::Unknown(missing) => Err(Reason::NeedUnknown {
+            missing: missing.clone(),
+        }),
         Amount::Plain(rule) => match (device.sharing, rule) {
             (Sharing::Exclusive | Sharing::Shares, _) | (Sharing::Tokens { .. }, PlainRule::Whole) => {
                 Ok(Wanted::Whole)
@@ -446,13 +500,23 @@ fn wanted(device: &Device, amount: &Amount) -> Result<Wanted, Reason> {
             (Sharing::Tokens { .. }, PlainRule::Refuse) => Err(Reason::PlainRefused),
             (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
                 let part = Bytes::new(usable()?.get() / u64::from(replicas.max(1))).floor_mib();
-                if part.is_zero() { Err(Reason::ShareTooSmall) } else { Ok(Wanted::Share(part)) }
+                if part.is_zero() {
+                    Err(Reason::ShareTooSmall)
+                } else {
+                    Ok(Wanted::Share(part))
+                }
             }
         },
     }
 }
 
-fn fit_amounts(device: &Device, room: &DeviceRoom, role: Role, need: &Need, mine: Option<&Mine>) -> Result<Taken, Reason> {
+fn fit_amounts(
+    device: &Device,
+    room: &DeviceRoom,
+    role: Role,
+    need: &Need,
+    mine: Option<&Mine>,
+) -> Result<Taken, Reason> {
     let peak = mine.map(|mine| mine.peak).unwrap_or_default();
     fit_slots(device, room, role, need, peak)?;
     if need.wishes.alone && !room.tenants().is_empty() {
@@ -462,8 +526,12 @@ fn fit_amounts(device: &Device, room: &DeviceRoom, role: Role, need: &Need, mine
     if room.has_undeclared() {
         return Err(Reason::HeldUndeclared);
     }
-    if device.geometry.is_some() && !matches!(wanted, Wanted::Whole) {
-        return fit_slice(device, room, need, &wanted, mine);
+    if let Some(geometry) = device
+        .geometry
+        .as_ref()
+        .filter(|_| !matches!(wanted, Wanted::Whole))
+    {
+        return fit_slice(geometry, device, room, need, &wanted, mine);
     }
     let (bytes, whole) = match wanted {
         Wanted::Share(bytes) => (Some(bytes), false),
@@ -471,7 +539,11 @@ fn fit_amounts(device: &Device, room: &DeviceRoom, role: Role, need: &Need, mine
         Wanted::Profile(name) => return Err(Reason::NoSlice { wanted: name }),
     };
     let cores = cores_wanted(device, if whole { Compute::All } else { need.compute });
-    let load = Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots: need.slots };
+    let load = Load {
+        bytes: bytes.unwrap_or(Bytes::ZERO),
+        cores,
+        slots: need.slots,
+    };
     let total = peak.with(role, load).total();
     fit_memory(room, total.bytes)?;
     fit_cores(device, room, total.cores)?;
@@ -482,11 +554,27 @@ fn fit_amounts(device: &Device, room: &DeviceRoom, role: Role, need: &Need, mine
     if device.cores.is_some_and(|has| has.0 > 0 && room.cores() >= has.0) && total.cores == 0 {
         return Err(Reason::ComputeExhausted);
     }
-    Ok(Taken { bytes, whole, cores, slots: need.slots, slice: None, peak: total.bytes })
+    Ok(Taken {
+        bytes,
+        whole,
+        cores,
+        slots: need.slots,
+        slice: None,
+        peak: total.bytes,
+    })
 }
 
 fn fit_slots(device: &Device, room: &DeviceRoom, role: Role, need: &Need, peak: Peak) -> Result<(), Reason> {
-    let total = peak.with(role, Load { slots: need.slots, ..Load::default() }).total().slots;
+    let total = peak
+        .with(
+            role,
+            Load {
+                slots: need.slots,
+                ..Load::default()
+            },
+        )
+        .total()
+        .slots;
     match device.slots {
         Some(slots) if total > slots.saturating_sub(room.slots()) => Err(Reason::SlotsExhausted { slots }),
         _ => Ok(()),
@@ -494,7 +582,9 @@ fn fit_slots(device: &Device, room: &DeviceRoom, role: Role, need: &Need, peak: 
 }
 
 fn fit_memory(room: &DeviceRoom, need: Bytes) -> Result<(), Reason> {
-    let (Some(usable), Some(free)) = (room.usable(), room.open()) else { return Ok(()) };
+    let (Some(usable), Some(free)) = (room.usable(), room.open()) else {
+        return Ok(());
+    };
     if need > usable {
         Err(Reason::TooSmall { need, usable, free })
     } else if need > free {
@@ -505,9 +595,15 @@ fn fit_memory(room: &DeviceRoom, need: Bytes) -> Result<(), Reason> {
 }
 
 fn fit_cores(device: &Device, room: &DeviceRoom, need: u32) -> Result<(), Reason> {
-    let Some(Cores(total)) = device.cores.filter(|_| need > 0) else { return Ok(()) };
+    let Some(Cores(total)) = device.cores.filter(|_| need > 0) else {
+        return Ok(());
+    };
     let free = total.saturating_sub(room.cores());
-    if need > free { Err(Reason::ShortOfCores { need, free, total }) } else { Ok(()) }
+    if need > free {
+        Err(Reason::ShortOfCores { need, free, total })
+    } else {
+        Ok(())
+    }
 }
 
 fn cores_wanted(device: &Device, compute: Compute) -> u32 {
@@ -521,52 +617,4 @@ fn cores_wanted(device: &Device, compute: Compute) -> u32 {
         }
         Compute::All => total,
     }
-}
-
-/// The smallest slice that is large enough and has a free place. Small odd slices start from the high end, so that
-/// the low end stays open for large ones.
-fn fit_slice(device: &Device, room: &DeviceRoom, need: &Need, wanted: &Wanted, mine: Option<&Mine>) -> Result<Taken, Reason> {
-    let geometry = device.geometry.as_ref().expect("asked only of partitioned devices");
-    let own = mine.map_or(0, |mine| mine.slices.iter().fold(0, |mask, slice| mask | slice.span.mask()));
-    let taken = room.occupied() | own;
-    let fits = |profile: &&crate::device::Profile| match wanted {
-        Wanted::Share(bytes) => profile.memory >= *bytes,
-        Wanted::Profile(name) => profile.name == *name,
-        Wanted::Whole => false,
-    };
-    let mut profiles: Vec<_> = geometry.profiles.iter().filter(fits).collect();
-    profiles.sort_by_key(|profile| (profile.memory, profile.placements.first().map_or(0, |span| span.size)));
-    let no_slice = || Reason::NoSlice {
-        wanted: match wanted {
-            Wanted::Share(bytes) => bytes.to_string().into(),
-            Wanted::Profile(name) => name.clone(),
-            Wanted::Whole => "the whole device".into(),
-        },
-    };
-    if let Wanted::Share(need) = wanted
-        && profiles.is_empty()
-    {
-        fit_memory(room, *need)?;
-    }
-    for profile in profiles {
-        let Some(span) = free_span(profile, taken) else { continue };
-        let total = mine.map(|mine| mine.peak.total().bytes).unwrap_or_default().plus(profile.memory);
-        fit_memory(room, total)?;
-        fit_cores(device, room, profile.cores.0)?;
-        return Ok(Taken {
-            bytes: Some(profile.memory),
-            whole: false,
-            cores: profile.cores.0,
-            slots: need.slots,
-            slice: Some(Slice { profile: profile.name.clone(), span }),
-            peak: total,
-        });
-    }
-    Err(no_slice())
-}
-
-fn free_span(profile: &crate::device::Profile, taken: u64) -> Option<crate::device::Span> {
-    let from_high_end = profile.name.starts_with("1g.") || profile.name.starts_with("3g.");
-    let free = profile.placements.iter().copied().filter(|span| span.mask() & taken == 0);
-    if from_high_end { free.max_by_key(|span| span.start) } else { free.min_by_key(|span| span.start) }
 }

@@ -42,16 +42,30 @@ pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecisio
     let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
     let (decisions, placed) = in_turn(ledger, policy, &gang.members);
     if placed == members && placed >= gang.minimum {
-        return GangDecision { decisions, placed: true, cut_off: false };
+        return GangDecision {
+            decisions,
+            placed: true,
+            cut_off: false,
+        };
     }
-    let found = if members < gang.minimum { Ok(None) } else { search(ledger, policy, gang) };
+    let found = if members < gang.minimum {
+        Ok(None)
+    } else {
+        search(ledger, policy, gang)
+    };
     match found {
-        Ok(Some(places)) => {
-            GangDecision { decisions: along(ledger, policy, &gang.members, places), placed: true, cut_off: false }
-        }
+        Ok(Some(places)) => GangDecision {
+            decisions: along(ledger, policy, &gang.members, places),
+            placed: true,
+            cut_off: false,
+        },
         Ok(None) | Err(OutOfSteps) => {
             let refused = refuse(decisions, gang, placed);
-            GangDecision { decisions: refused, placed: false, cut_off: found == Err(OutOfSteps) }
+            GangDecision {
+                decisions: refused,
+                placed: false,
+                cut_off: found == Err(OutOfSteps),
+            }
         }
     }
 }
@@ -63,7 +77,9 @@ fn in_turn(ledger: &Ledger, policy: &Policy, members: &[Request]) -> (Vec<Decisi
     let decisions = members.iter().map(|member| {
         let decision = decide(&draft, policy, member);
         if let Some(found) = decision.place() {
-            draft.place(member, &found.place).expect("what decide proposes the draft admits, on the same rows");
+            draft
+                .place(member, &found.place)
+                .expect("what decide proposes the draft admits, on the same rows");
             placed += 1;
         }
         decision
@@ -72,13 +88,24 @@ fn in_turn(ledger: &Ledger, policy: &Policy, members: &[Request]) -> (Vec<Decisi
 }
 
 /// Places for the members, by trying all; with as few members left out as can be.
-fn search(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Result<Option<Vec<Option<Placement>>>, OutOfSteps> {
+fn search(
+    ledger: &Ledger,
+    policy: &Policy,
+    gang: &Gang,
+) -> Result<Option<Vec<Option<Placement>>>, OutOfSteps> {
     let spare = gang.members.len().saturating_sub(gang.minimum as usize);
     let mut steps = policy.search_steps;
     for left_out in 0..=spare {
         let mut places = Vec::new();
-        let mut hunt = Hunt { policy, members: &gang.members, steps: &mut steps };
-        if hunt.descend(&Draft::of(ledger), left_out, &mut places)?.is_break() {
+        let mut hunt = Hunt {
+            policy,
+            members: &gang.members,
+            steps: &mut steps,
+        };
+        if hunt
+            .descend(&Draft::of(ledger), left_out, &mut places)?
+            .is_break()
+        {
             return Ok(Some(places));
         }
     }
@@ -99,7 +126,9 @@ impl Hunt<'_> {
         left_out: usize,
         places: &mut Vec<Option<Placement>>,
     ) -> Result<ControlFlow<()>, OutOfSteps> {
-        let Some(member) = self.members.get(places.len()) else { return Ok(ControlFlow::Break(())) };
+        let Some(member) = self.members.get(places.len()) else {
+            return Ok(ControlFlow::Break(()));
+        };
         let policy = self.policy.leaning(&member.spec.leaning);
         let shapes = u16::try_from(member.spec.shapes().len()).unwrap_or(u16::MAX);
         for shape in 0..shapes {
@@ -111,7 +140,8 @@ impl Hunt<'_> {
                 tried.push(view);
                 for place in self.places(view, &policy, member, shape)? {
                     let mut next = draft.clone();
-                    next.place(member, &place).expect("what the search proposes the draft admits, on the same rows");
+                    next.place(member, &place)
+                        .expect("what the search proposes the draft admits, on the same rows");
                     places.push(Some(place));
                     if self.descend(&next, left_out, places)?.is_break() {
                         return Ok(ControlFlow::Break(()));
@@ -130,7 +160,13 @@ impl Hunt<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn places(&mut self, view: &NodeView, policy: &Policy, member: &Request, shape: u16) -> Result<Vec<Placement>, OutOfSteps> {
+    fn places(
+        &mut self,
+        view: &NodeView,
+        policy: &Policy,
+        member: &Request,
+        shape: u16,
+    ) -> Result<Vec<Placement>, OutOfSteps> {
         let mut found = Vec::new();
         *self.steps = self.steps.checked_sub(1).ok_or(OutOfSteps)?;
         let mut keep = |place| {
@@ -156,15 +192,25 @@ fn alike(one: &NodeView, other: &NodeView) -> bool {
 }
 
 /// The members' decisions along places that were found together.
-fn along(ledger: &Ledger, policy: &Policy, members: &[Request], places: Vec<Option<Placement>>) -> Vec<Decision> {
+fn along(
+    ledger: &Ledger,
+    policy: &Policy,
+    members: &[Request],
+    places: Vec<Option<Placement>>,
+) -> Vec<Decision> {
     let mut draft = Draft::of(ledger);
     let decisions = members.iter().zip(places).map(|(member, place)| {
         let mut decision = decide(&draft, policy, member);
         decision.outcome = match place {
             Some(place) => {
-                let view = ledger.node_id(&place.node).and_then(|id| draft.node(id)).expect("places are on nodes");
+                let view = ledger
+                    .node_id(&place.node)
+                    .and_then(|id| draft.node(id))
+                    .expect("places are on nodes");
                 let score = candidate::score_of(view, &decision.policy, &member.spec, &place);
-                draft.place(member, &place).expect("the search tried these places in this order");
+                draft
+                    .place(member, &place)
+                    .expect("the search tried these places in this order");
                 Outcome::Placed(Candidate { place, score })
             }
             None => Outcome::Refused(None),
@@ -176,7 +222,12 @@ fn along(ledger: &Ledger, policy: &Policy, members: &[Request], places: Vec<Opti
 
 fn refuse(decisions: Vec<Decision>, gang: &Gang, placed: u32) -> Vec<Decision> {
     let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
-    let reason = RequestReason::GangIncomplete { gang: gang.name.clone(), minimum: gang.minimum, placed, members };
+    let reason = RequestReason::GangIncomplete {
+        gang: gang.name.clone(),
+        minimum: gang.minimum,
+        placed,
+        members,
+    };
     let refuse = |mut decision: Decision| {
         if !matches!(decision.outcome, Outcome::Refused(Some(_))) {
             decision.outcome = Outcome::Refused(Some(reason.clone()));

@@ -11,11 +11,15 @@ use serde::{Deserialize, Serialize};
 use crate::charge::{Activity, Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::{Node, Telemetry};
 use crate::fit::{self, Placement, Refusal};
-use crate::identity;
 use crate::reason::NodeReason;
 use crate::request::{Request, RequestId};
-use crate::room::{Measured, NodeRoom, NodeView};
+use crate::room::{Measured, NodeView};
 use crate::units::{Bytes, Millis, Name};
+
+mod apply;
+mod rows;
+
+pub use rows::{LedgerRows, NodeRow};
 
 /// A node inside one ledger. Never printed, never ordered by in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,17 +107,47 @@ pub struct Operation(Change);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Change {
-    PutNode { node: Box<Node> },
-    DropNode { name: Name },
-    Hold { holding: Box<Holding> },
-    Restage { request: RequestId, stage: Stage },
-    Drop { request: RequestId },
-    DropCharges { request: RequestId, ordinal: u16 },
-    Raise { request: RequestId, ordinal: u16, bytes: Bytes },
-    Act { request: RequestId, activity: Activity },
-    Measure { node: Name, ordinal: u16, measured: Measured },
-    Promise { request: RequestId, promise: Box<Promise> },
-    Unpromise { request: RequestId },
+    PutNode {
+        node: Box<Node>,
+    },
+    DropNode {
+        name: Name,
+    },
+    Hold {
+        holding: Box<Holding>,
+    },
+    Restage {
+        request: RequestId,
+        stage: Stage,
+    },
+    Drop {
+        request: RequestId,
+    },
+    DropCharges {
+        request: RequestId,
+        ordinal: u16,
+    },
+    Raise {
+        request: RequestId,
+        ordinal: u16,
+        bytes: Bytes,
+    },
+    Act {
+        request: RequestId,
+        activity: Activity,
+    },
+    Measure {
+        node: Name,
+        ordinal: u16,
+        measured: Measured,
+    },
+    Promise {
+        request: RequestId,
+        promise: Box<Promise>,
+    },
+    Unpromise {
+        request: RequestId,
+    },
 }
 
 /// Why a verb of the ledger does not apply.
@@ -161,7 +195,12 @@ impl Ledger {
     }
 
     /// Offers a place until a time. An earlier offer to the same request is given back in the same step.
-    pub fn offer(&mut self, request: &Request, place: &Placement, until: Millis) -> Result<Operation, LedgerError> {
+    pub fn offer(
+        &mut self,
+        request: &Request,
+        place: &Placement,
+        until: Millis,
+    ) -> Result<Operation, LedgerError> {
         self.hold(request, place, Stage::Offered { until })
     }
 
@@ -189,7 +228,9 @@ impl Ledger {
     /// Records evidence that an effect that had left did not happen; gives an offer back.
     pub fn fail(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Offered { .. } | Stage::Sent => Ok(self.commit(Change::Drop { request: request.clone() })),
+            Stage::Offered { .. } | Stage::Sent => Ok(self.commit(Change::Drop {
+                request: request.clone(),
+            })),
             stage => Err(wrong_stage(request, stage, "undone")),
         }
     }
@@ -205,13 +246,18 @@ impl Ledger {
     /// Records evidence that all of it is gone.
     pub fn freed(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
-        Ok(self.commit(Change::Drop { request: request.clone() }))
+        Ok(self.commit(Change::Drop {
+            request: request.clone(),
+        }))
     }
 
     /// Records evidence that its memory on one device is back; the rest of it stays.
     pub fn freed_on(&mut self, request: &RequestId, ordinal: u16) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Releasing { .. } => Ok(self.commit(Change::DropCharges { request: request.clone(), ordinal })),
+            Stage::Releasing { .. } => Ok(self.commit(Change::DropCharges {
+                request: request.clone(),
+                ordinal,
+            })),
             stage => Err(wrong_stage(request, stage, "freed in part")),
         }
     }
@@ -219,8 +265,16 @@ impl Ledger {
     /// Gives back the offers that nobody took in time.
     pub fn expire(&mut self, now: Millis) -> Vec<Operation> {
         let late = |holding: &&Holding| matches!(holding.stage, Stage::Offered { until } if until <= now);
-        let expired: Vec<RequestId> = self.holdings.values().filter(late).map(|h| h.request.clone()).collect();
-        expired.into_iter().map(|request| self.commit(Change::Drop { request })).collect()
+        let expired: Vec<RequestId> = self
+            .holdings
+            .values()
+            .filter(late)
+            .map(|h| h.request.clone())
+            .collect();
+        expired
+            .into_iter()
+            .map(|request| self.commit(Change::Drop { request }))
+            .collect()
     }
 
     /// Records what really runs. Reality is not refused: it may overflow a device, which then shows as a breach.
@@ -231,27 +285,53 @@ impl Ledger {
                 charge.amount = Booked::share(Bytes::new(bytes.get()).min(Bytes::DEVICE_MAX));
             }
         }
-        Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
+        Ok(self.commit(Change::Hold {
+            holding: Box::new(holding),
+        }))
     }
 
     /// Raises a charge to what was measured; never lowers it.
-    pub fn raise(&mut self, request: &RequestId, ordinal: u16, bytes: Bytes) -> Result<Operation, LedgerError> {
+    pub fn raise(
+        &mut self,
+        request: &RequestId,
+        ordinal: u16,
+        bytes: Bytes,
+    ) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
         let bytes = bytes.min(Bytes::DEVICE_MAX);
-        Ok(self.commit(Change::Raise { request: request.clone(), ordinal, bytes }))
+        Ok(self.commit(Change::Raise {
+            request: request.clone(),
+            ordinal,
+            bytes,
+        }))
     }
 
     /// Records whether a holder is doing anything.
     pub fn act(&mut self, request: &RequestId, activity: Activity) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
-        Ok(self.commit(Change::Act { request: request.clone(), activity }))
+        Ok(self.commit(Change::Act {
+            request: request.clone(),
+            activity,
+        }))
     }
 
     /// Records what was measured on a device.
-    pub fn measure(&mut self, node: &Name, ordinal: u16, measured: Measured) -> Result<Operation, LedgerError> {
+    pub fn measure(
+        &mut self,
+        node: &Name,
+        ordinal: u16,
+        measured: Measured,
+    ) -> Result<Operation, LedgerError> {
         self.find(node)?;
-        let measured = Measured { foreign: measured.foreign.min(Bytes::DEVICE_MAX), ..measured };
-        Ok(self.commit(Change::Measure { node: node.clone(), ordinal, measured }))
+        let measured = Measured {
+            foreign: measured.foreign.min(Bytes::DEVICE_MAX),
+            ..measured
+        };
+        Ok(self.commit(Change::Measure {
+            node: node.clone(),
+            ordinal,
+            measured,
+        }))
     }
 
     /// Marks as stale what was measured before a time.
@@ -263,23 +343,43 @@ impl Ledger {
                     && at < before
                 {
                     let telemetry = Telemetry::Stale { since: at };
-                    stale.push((name.clone(), ordinal, Measured { telemetry, ..*measured }));
+                    stale.push((
+                        name.clone(),
+                        ordinal,
+                        Measured {
+                            telemetry,
+                            ..*measured
+                        },
+                    ));
                 }
             }
         }
-        let mark = |(node, ordinal, measured)| self.commit(Change::Measure { node, ordinal, measured });
+        let mark = |(node, ordinal, measured)| {
+            self.commit(Change::Measure {
+                node,
+                ordinal,
+                measured,
+            })
+        };
         stale.into_iter().map(mark).collect()
     }
 
     /// Promises memory that is on its way back. The promise replaces an earlier one to the same request.
     pub fn promise(&mut self, request: &RequestId, promise: Promise) -> Result<Operation, LedgerError> {
         self.find(&promise.placement.node)?;
-        Ok(self.commit(Change::Promise { request: request.clone(), promise: Box::new(promise) }))
+        Ok(self.commit(Change::Promise {
+            request: request.clone(),
+            promise: Box::new(promise),
+        }))
     }
 
     /// Takes a promise back; `None` when there is none.
     pub fn unpromise(&mut self, request: &RequestId) -> Option<Operation> {
-        self.promises.contains_key(request).then(|| self.commit(Change::Unpromise { request: request.clone() }))
+        self.promises.contains_key(request).then(|| {
+            self.commit(Change::Unpromise {
+                request: request.clone(),
+            })
+        })
     }
 
     /// The one commit: asks `fit` again, on the ledger as it stands, and charges what it says.
@@ -296,13 +396,21 @@ impl Ledger {
             activity: Activity::Unknown,
             spec: Some(request.spec.clone()),
         };
-        Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
+        Ok(self.commit(Change::Hold {
+            holding: Box::new(holding),
+        }))
     }
 
     /// The node as the request itself sees it: without its own offer and its own promise, which this would replace.
     fn view_for(&self, request: &RequestId, node: &Name) -> Result<NodeView, LedgerError> {
-        let missing = || Refusal::Node { node: node.clone(), reason: NodeReason::NoSuchNode };
-        let mut view = self.entry(*self.by_name.get(node).ok_or_else(missing)?).view.clone();
+        let missing = || Refusal::Node {
+            node: node.clone(),
+            reason: NodeReason::NoSuchNode,
+        };
+        let mut view = self
+            .entry(*self.by_name.get(node).ok_or_else(missing)?)
+            .view
+            .clone();
         if let Some((id, own)) = self.of_request(request) {
             if !matches!(own.stage, Stage::Offered { .. }) {
                 return Err(wrong_stage(request, own.stage, "placed again"));
@@ -311,14 +419,21 @@ impl Ledger {
                 Arc::make_mut(&mut view.room).remove(id, own);
             }
         }
-        if let Some(promise) = self.promises.get(request).filter(|promise| promise.placement.node == *node) {
+        if let Some(promise) = self
+            .promises
+            .get(request)
+            .filter(|promise| promise.placement.node == *node)
+        {
             Arc::make_mut(&mut view.room).promise(&promise.charges, false);
         }
         Ok(view)
     }
 
     fn restage(&mut self, request: &RequestId, stage: Stage) -> Operation {
-        self.commit(Change::Restage { request: request.clone(), stage })
+        self.commit(Change::Restage {
+            request: request.clone(),
+            stage,
+        })
     }
 
     fn commit(&mut self, change: Change) -> Operation {
@@ -361,12 +476,19 @@ impl Ledger {
 
     /// What was last measured on the devices of a node.
     pub fn measured(&self, id: NodeId) -> &[Measured] {
-        self.nodes.get(id.index()).and_then(Option::as_ref).map_or(&[], |entry| &entry.measured)
+        self.nodes
+            .get(id.index())
+            .and_then(Option::as_ref)
+            .map_or(&[], |entry| &entry.measured)
     }
 
     /// The holdings on a node.
     pub fn holdings_on(&self, id: NodeId) -> impl Iterator<Item = (HoldingId, &Holding)> {
-        let ids = self.nodes.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.holdings);
+        let ids = self
+            .nodes
+            .get(id.index())
+            .and_then(Option::as_ref)
+            .map(|entry| &entry.holdings);
         ids.into_iter().flatten().map(|id| (*id, &self.holdings[id]))
     }
 
@@ -404,324 +526,40 @@ impl Ledger {
     /// The nodes that changed since a point that an earlier call returned, and the point now; `None` when that is too
     /// long ago to remember, and everything may have changed.
     pub fn changed_since(&self, point: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
-        let skip = point.checked_sub(self.changes.first).and_then(|skip| usize::try_from(skip).ok());
-        (skip.map(|skip| self.changes.log.iter().skip(skip).copied()), self.changes.end())
+        let skip = point
+            .checked_sub(self.changes.first)
+            .and_then(|skip| usize::try_from(skip).ok());
+        (
+            skip.map(|skip| self.changes.log.iter().skip(skip).copied()),
+            self.changes.end(),
+        )
     }
 
     fn entry(&self, id: NodeId) -> &Entry {
-        self.nodes[id.index()].as_ref().expect("every named node has an entry")
+        self.nodes[id.index()]
+            .as_ref()
+            .expect("every named node has an entry")
     }
 
     fn find(&self, node: &Name) -> Result<NodeId, LedgerError> {
-        self.by_name.get(node).copied().ok_or_else(|| LedgerError::NoSuchNode { node: node.clone() })
+        self.by_name
+            .get(node)
+            .copied()
+            .ok_or_else(|| LedgerError::NoSuchNode { node: node.clone() })
     }
 
     fn stage_of(&self, request: &RequestId) -> Result<Stage, LedgerError> {
         let held = self.of_request(request);
-        held.map(|(_, h)| h.stage).ok_or_else(|| LedgerError::NotHeld { request: request.clone() })
+        held.map(|(_, h)| h.stage).ok_or_else(|| LedgerError::NotHeld {
+            request: request.clone(),
+        })
     }
 }
 
 fn wrong_stage(request: &RequestId, stage: Stage, wanted: &'static str) -> LedgerError {
-    LedgerError::WrongStage { request: request.clone(), stage: stage.name(), wanted }
-}
-
-/// Applying operations: total, and the same for a fresh decision and for recovery.
-impl Ledger {
-    /// A ledger from nothing and the operations of a journal.
-    pub fn recover<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Self {
-        let mut ledger = Ledger::default();
-        for operation in operations {
-            ledger.apply(&operation.0);
-        }
-        ledger
-    }
-
-    /// Applies the next operation of a journal to a ledger that is being recovered.
-    pub fn recover_next(&mut self, operation: &Operation) {
-        self.apply(&operation.0);
-    }
-
-    fn apply(&mut self, change: &Change) {
-        self.revision += 1;
-        match change {
-            Change::PutNode { node } => self.apply_put(node),
-            Change::DropNode { name } => self.apply_drop_node(name),
-            Change::Hold { holding } => self.apply_hold(holding),
-            Change::Restage { request, stage } => self.amend(request, |holding| holding.stage = *stage),
-            Change::Act { request, activity } => self.amend(request, |holding| holding.activity = *activity),
-            Change::Raise { request, ordinal, bytes } => self.amend(request, |h| raise(h, *ordinal, *bytes)),
-            Change::Drop { request } => self.apply_drop(request),
-            Change::DropCharges { request, ordinal } => self.apply_drop_charges(request, *ordinal),
-            Change::Measure { node, ordinal, measured } => self.apply_measure(node, *ordinal, *measured),
-            Change::Promise { request, promise } => self.apply_promise(request, Some(promise)),
-            Change::Unpromise { request } => self.apply_promise(request, None),
-        }
-    }
-
-    fn apply_put(&mut self, node: &Node) {
-        let Some(&id) = self.by_name.get(&node.name) else {
-            return self.apply_put_new(node);
-        };
-        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
-        entry.leaving = false;
-        let in_use = |ordinal: usize| !entry.view.room.devices()[ordinal].tenants().is_empty();
-        let merged = identity::merge(&entry.view.node, node, in_use);
-        let moved = |old: u16| merged.moved.get(usize::from(old)).copied().flatten();
-        let mut measured = vec![Measured::default(); merged.node.devices.len()];
-        for (old, row) in (0_u16..).zip(&entry.measured) {
-            if let Some(new) = moved(old) {
-                measured[usize::from(new)] = *row;
-            }
-        }
-        (entry.view.node, entry.measured) = (Arc::new(merged.node), measured);
-        for holding in &entry.holdings {
-            let charges = &mut self.holdings.get_mut(holding).expect("listed holdings exist").charges;
-            rekey(charges, moved);
-        }
-        for promise in self.promises.values_mut().filter(|promise| promise.placement.node == node.name) {
-            rekey(&mut promise.charges, moved);
-            for ordinal in promise.placement.picks.iter_mut().flatten() {
-                *ordinal = moved(*ordinal).unwrap_or(*ordinal);
-            }
-        }
-        self.rebuild(id);
-    }
-
-    fn apply_put_new(&mut self, node: &Node) {
-        let id = self.vacant.pop().unwrap_or_else(|| {
-            self.nodes.push(None);
-            NodeId(u32::try_from(self.nodes.len() - 1).expect("fewer nodes than 2^32"))
-        });
-        let view = NodeView { node: Arc::new(node.clone()), room: Arc::new(NodeRoom::empty(node, &[])) };
-        let measured = vec![Measured::default(); node.devices.len()];
-        self.nodes[id.index()] = Some(Entry { view, measured, holdings: BTreeSet::new(), leaving: false });
-        self.by_name.insert(node.name.clone(), id);
-        self.changes.push(id);
-    }
-
-    /// Sums a node's account anew from its holdings: after its facts changed, what is usable did too.
-    fn rebuild(&mut self, id: NodeId) {
-        let entry = self.nodes[id.index()].as_mut().expect("rebuilt nodes exist");
-        let node = &entry.view.node;
-        let mut room = NodeRoom::empty(node, &entry.measured);
-        for holding in &entry.holdings {
-            let held = self.holdings.get_mut(holding).expect("listed holdings exist");
-            refresh_whole(held, node);
-            room.add(*holding, held);
-        }
-        for promise in self.promises.values().filter(|promise| promise.placement.node == node.name) {
-            room.promise(&promise.charges, true);
-        }
-        entry.view.room = Arc::new(room);
-        self.changes.push(id);
-    }
-
-    fn apply_drop_node(&mut self, name: &Name) {
-        let Some(&id) = self.by_name.get(name) else { return };
-        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
-        entry.leaving = true;
-        entry.view.node = Arc::new(identity::all_gone(&entry.view.node));
-        self.rebuild(id);
-        self.vacate_if_empty(id);
-    }
-
-    fn vacate_if_empty(&mut self, id: NodeId) {
-        let entry = self.entry(id);
-        if entry.leaving && entry.holdings.is_empty() {
-            let name = entry.view.node.name.clone();
-            self.nodes[id.index()] = None;
-            self.by_name.remove(&name);
-            self.vacant.push(id);
-            self.changes.push(id);
-        }
-    }
-
-    fn apply_hold(&mut self, holding: &Holding) {
-        let Some(&node) = self.by_name.get(&holding.node) else { return };
-        self.apply_promise(&holding.request, None);
-        self.apply_drop(&holding.request);
-        let id = HoldingId(self.next_holding);
-        self.next_holding += 1;
-        let mut holding = holding.clone();
-        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
-        refresh_whole(&mut holding, &entry.view.node);
-        Arc::make_mut(&mut entry.view.room).add(id, &holding);
-        entry.holdings.insert(id);
-        self.book(&holding, true);
-        self.by_request.insert(holding.request.clone(), id);
-        self.holdings.insert(id, holding);
-        self.changes.push(node);
-    }
-
-    fn apply_drop(&mut self, request: &RequestId) {
-        let Some(id) = self.by_request.remove(request) else { return };
-        let holding = self.holdings.remove(&id).expect("listed holdings exist");
-        self.book(&holding, false);
-        let node = self.by_name[&holding.node];
-        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
-        Arc::make_mut(&mut entry.view.room).remove(id, &holding);
-        entry.holdings.remove(&id);
-        self.changes.push(node);
-        self.vacate_if_empty(node);
-    }
-
-    fn apply_drop_charges(&mut self, request: &RequestId, ordinal: u16) {
-        self.amend(request, |holding| holding.charges.retain(|charge| charge.on != [ordinal]));
-        if self.of_request(request).is_some_and(|(_, holding)| holding.charges.is_empty()) {
-            self.apply_drop(request);
-        }
-    }
-
-    fn amend(&mut self, request: &RequestId, change: impl FnOnce(&mut Holding)) {
-        let Some(&id) = self.by_request.get(request) else { return };
-        let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
-        let node = self.by_name[&holding.node];
-        self.book(&holding, false);
-        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
-        let room = Arc::make_mut(&mut entry.view.room);
-        room.remove(id, &holding);
-        change(&mut holding);
-        room.add(id, &holding);
-        self.book(&holding, true);
-        self.holdings.insert(id, holding);
-        self.changes.push(node);
-    }
-
-    fn apply_measure(&mut self, name: &Name, ordinal: u16, measured: Measured) {
-        let Some(&id) = self.by_name.get(name) else { return };
-        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
-        if let Some(row) = entry.measured.get_mut(usize::from(ordinal)) {
-            *row = measured;
-            Arc::make_mut(&mut entry.view.room).measure(usize::from(ordinal), measured);
-            self.changes.push(id);
-        }
-    }
-
-    fn apply_promise(&mut self, request: &RequestId, promise: Option<&Promise>) {
-        if let Some(old) = self.promises.remove(request) {
-            self.mark_promise(&old, false);
-        }
-        if let Some(new) = promise {
-            self.mark_promise(new, true);
-            self.promises.insert(request.clone(), new.clone());
-        }
-    }
-
-    fn mark_promise(&mut self, promise: &Promise, made: bool) {
-        let Some(&id) = self.by_name.get(&promise.placement.node) else { return };
-        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
-        Arc::make_mut(&mut entry.view.room).promise(&promise.charges, made);
-        self.changes.push(id);
-    }
-
-    fn book(&mut self, holding: &Holding, more: bool) {
-        let account = self.accounts.entry(holding.request.account.clone()).or_default();
-        let bytes = holding.bytes().unwrap_or(Bytes::ZERO);
-        if more {
-            (account.bytes, account.holdings) = (account.bytes.plus(bytes), account.holdings + 1);
-        } else {
-            (account.bytes, account.holdings) = (account.bytes.less(bytes), account.holdings - 1);
-        }
-    }
-}
-
-fn rekey(charges: &mut [Charge], moved: impl Fn(u16) -> Option<u16>) {
-    for ordinal in charges.iter_mut().flat_map(|charge| &mut charge.on) {
-        *ordinal = moved(*ordinal).expect("a device that somebody is on stays, as gone if need be");
-    }
-}
-
-/// A whole device is what is usable of it now.
-fn refresh_whole(holding: &mut Holding, node: &Node) {
-    for charge in &mut holding.charges {
-        if let Booked::Whole { bytes } = &mut charge.amount {
-            let usable = |ordinal: &u16| node.devices.get(usize::from(*ordinal)).and_then(|d| d.memory.usable());
-            *bytes = charge.on.iter().filter_map(usable).max();
-        }
-    }
-}
-
-fn raise(holding: &mut Holding, ordinal: u16, bytes: Bytes) {
-    for charge in holding.charges.iter_mut().filter(|charge| charge.on == [ordinal]) {
-        if charge.bytes().is_none_or(|booked| booked < bytes) {
-            charge.amount = Booked::share(bytes);
-        }
-    }
-}
-
-/// The rows of a ledger, to save and to start again from. The sums are not among them: they are summed anew.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LedgerRows {
-    /// The revision.
-    pub revision: u64,
-    /// The number of the next holding.
-    pub next_holding: u64,
-    /// The nodes with what was measured there.
-    pub nodes: Vec<NodeRow>,
-    /// The holdings with their numbers.
-    pub holdings: Vec<(HoldingId, Holding)>,
-    /// The promises.
-    pub promises: Vec<(RequestId, Promise)>,
-}
-
-/// A node as it is saved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NodeRow {
-    /// Its facts, gone devices included.
-    pub node: Node,
-    /// What was measured on its devices.
-    pub measured: Vec<Measured>,
-    /// Whether it goes with its last holding.
-    pub leaving: bool,
-}
-
-impl Ledger {
-    /// The rows to save.
-    pub fn rows(&self) -> LedgerRows {
-        let row = |entry: &Entry| NodeRow {
-            node: (*entry.view.node).clone(),
-            measured: entry.measured.clone(),
-            leaving: entry.leaving,
-        };
-        LedgerRows {
-            revision: self.revision,
-            next_holding: self.next_holding,
-            nodes: self.by_name.values().map(|id| row(self.entry(*id))).collect(),
-            holdings: self.holdings.iter().map(|(id, holding)| (*id, holding.clone())).collect(),
-            promises: self.promises.iter().map(|(id, promise)| (id.clone(), promise.clone())).collect(),
-        }
-    }
-
-    /// The ledger that rows describe, summed anew; an error says which row contradicts the others.
-    pub fn from_rows(rows: LedgerRows) -> Result<Self, String> {
-        let mut ledger = Ledger::default();
-        for row in rows.nodes {
-            ledger.apply_put_new(&row.node);
-            let entry = ledger.nodes.last_mut().and_then(Option::as_mut).expect("just put");
-            (entry.measured, entry.leaving) = (row.measured, row.leaving);
-        }
-        for (id, holding) in rows.holdings {
-            let node = ledger.node_id(&holding.node).ok_or_else(|| format!("{} is on no node", holding.request))?;
-            let entry = ledger.nodes[node.index()].as_mut().expect("every named node has an entry");
-            let devices = entry.view.node.devices.len();
-            if holding.charges.iter().flat_map(|charge| &charge.on).any(|ordinal| usize::from(*ordinal) >= devices) {
-                return Err(format!("{} is on a device that {} does not have", holding.request, holding.node));
-            }
-            entry.holdings.insert(id);
-            ledger.book(&holding, true);
-            if ledger.by_request.insert(holding.request.clone(), id).is_some() {
-                return Err(format!("{} holds two places", holding.request));
-            }
-            ledger.holdings.insert(id, holding);
-        }
-        ledger.promises = rows.promises.into_iter().collect();
-        for id in ledger.by_name.values().copied().collect::<Vec<_>>() {
-            ledger.rebuild(id);
-        }
-        (ledger.next_holding, ledger.revision) = (rows.next_holding, rows.revision);
-        Ok(ledger)
+    LedgerError::WrongStage {
+        request: request.clone(),
+        stage: stage.name(),
+        wanted,
     }
 }

@@ -56,7 +56,14 @@ impl Memo {
             }
         }
         let (request, spec) = (request.id.clone(), request.spec.clone());
-        Decision { request, spec, revision: ledger.revision(), policy, shapes, outcome }
+        Decision {
+            request,
+            spec,
+            revision: ledger.revision(),
+            policy,
+            shapes,
+            outcome,
+        }
     }
 
     fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy) -> &mut Vec<Found> {
@@ -64,13 +71,19 @@ impl Memo {
         self.clock += 1;
         self.asked.insert(key.clone(), self.clock);
         if self.asked.len() > SPECS_KEPT
-            && let Some(oldest) = self.asked.iter().min_by_key(|(_, asked)| **asked).map(|(key, _)| key.clone())
+            && let Some(oldest) = self
+                .asked
+                .iter()
+                .min_by_key(|(_, asked)| **asked)
+                .map(|(key, _)| key.clone())
         {
             self.asked.remove(&oldest);
             self.specs.remove(&oldest);
         }
         let shapes = spec.shapes().len();
-        self.specs.entry(key).or_insert_with(|| vec![Found::default(); shapes])
+        self.specs
+            .entry(key)
+            .or_insert_with(|| vec![Found::default(); shapes])
     }
 }
 
@@ -85,7 +98,10 @@ impl Found {
                 }
             }
             None => {
-                *self = Found { table: Table::with_slots(ledger.node_slots()), ..Found::default() };
+                *self = Found {
+                    table: Table::with_slots(ledger.node_slots()),
+                    ..Found::default()
+                };
                 for (id, _) in ledger.nodes() {
                     self.rejudge(ledger, policy, spec, shape, id);
                 }
@@ -100,7 +116,9 @@ impl Found {
         {
             self.ranked.remove(&rank(best, id));
         }
-        let verdict = ledger.view(id).map(|view| candidate::judge(view, policy, spec, shape));
+        let verdict = ledger
+            .view(id)
+            .map(|view| candidate::judge(view, policy, spec, shape));
         if let Some(best) = verdict.as_ref().and_then(|verdict| verdict.best.as_ref()) {
             self.ranked.insert(rank(best, id));
         }

@@ -200,7 +200,9 @@ impl Reason {
     /// How much memory was lacking, where that is what was wrong.
     pub fn short_by(&self) -> Option<Bytes> {
         match self {
-            Reason::TooSmall { need, free, .. } | Reason::ShortOfMemory { need, free, .. } => Some(need.less(*free)),
+            Reason::TooSmall { need, free, .. } | Reason::ShortOfMemory { need, free, .. } => {
+                Some(need.less(*free))
+            }
             _ => None,
         }
     }
@@ -212,7 +214,9 @@ impl Reason {
             Reason::Cordoned | Reason::Closed => Change::DeviceOpened,
             Reason::StaleTelemetry { .. } => Change::TelemetryArrived,
             Reason::CapacityUnknown { .. } | Reason::NoSuchDevice { .. } => Change::NodeChanged,
-            Reason::TypeMismatch { .. } | Reason::UuidMismatch | Reason::TooSmall { .. } => Change::NodeChanged,
+            Reason::TypeMismatch { .. } | Reason::UuidMismatch | Reason::TooSmall { .. } => {
+                Change::NodeChanged
+            }
             Reason::NeedUnknown { .. }
             | Reason::ShareTooSmall
             | Reason::PlainRefused
@@ -241,14 +245,22 @@ impl fmt::Display for Reason {
             Reason::Faulty => f.write_str("is reported faulty"),
             Reason::Gone => f.write_str("is not reported any more"),
             Reason::SomeCardFaulty { bookable } => {
-                write!(f, "may be the faulty one: only {bookable} of the node's cards work, and as many are in use")
+                write!(
+                    f,
+                    "may be the faulty one: only {bookable} of the node's cards work, and as many are in use"
+                )
             }
             Reason::Cordoned => f.write_str("is cordoned"),
             Reason::Closed => f.write_str("is closed until its books and its memory agree again"),
-            Reason::StaleTelemetry { since } => write!(f, "was last measured at {} ms, which is too old", since.0),
+            Reason::StaleTelemetry { since } => {
+                write!(f, "was last measured at {} ms, which is too old", since.0)
+            }
             Reason::TypeMismatch { wanted, is } => write!(f, "is {is}, and {wanted} is wanted"),
             Reason::NumaNotFit { fitting, wanted } => {
-                write!(f, "fits, but its NUMA node has {fitting} such devices and {wanted} are wanted on one")
+                write!(
+                    f,
+                    "fits, but its NUMA node has {fitting} such devices and {wanted} are wanted on one"
+                )
             }
             Reason::UuidMismatch => f.write_str("is not among the devices that the request names"),
             Reason::SameContainer => f.write_str("is already used by the same container"),
@@ -258,18 +270,33 @@ impl fmt::Display for Reason {
             Reason::CapacityUnknown { missing } => write!(f, "has unknown memory: {missing}"),
             Reason::ShareTooSmall => f.write_str("would give less than 1 MiB for the share asked"),
             Reason::PlainRefused => f.write_str("is shared, and the request declares no memory"),
-            Reason::HeldUndeclared => f.write_str("has a tenant that declares no memory, so what is left is unknown"),
-            Reason::TooSmall { need, usable, .. } => write!(f, "needs {need}, the device has {usable} usable"),
-            Reason::ShortOfMemory { need, free, usable } => write!(f, "needs {need}, {free} free of {usable}"),
-            Reason::ShortOfCores { need, free, total } => write!(f, "needs {need} cores, {free} free of {total}"),
+            Reason::HeldUndeclared => {
+                f.write_str("has a tenant that declares no memory, so what is left is unknown")
+            }
+            Reason::TooSmall { need, usable, .. } => {
+                write!(f, "needs {need}, the device has {usable} usable")
+            }
+            Reason::ShortOfMemory { need, free, usable } => {
+                write!(f, "needs {need}, {free} free of {usable}")
+            }
+            Reason::ShortOfCores { need, free, total } => {
+                write!(f, "needs {need} cores, {free} free of {total}")
+            }
             Reason::Exclusive => f.write_str("has a tenant, and the request wants the whole device"),
             Reason::ComputeExhausted => f.write_str("has all its compute booked"),
             Reason::NoSlice { wanted } => write!(f, "has no free place for a slice of {wanted}"),
-            Reason::ChoiceNotOwned => f.write_str("fits, but the device plugin may pick another card, which does not"),
-            Reason::ChoiceNotDistinct { wanted } => {
-                write!(f, "is picked by the device plugin, which may give one card twice where {wanted} are wanted")
+            Reason::ChoiceNotOwned => {
+                f.write_str("fits, but the device plugin may pick another card, which does not")
             }
-            Reason::TooFew { fitting, wanted } => write!(f, "fits, but only {fitting} of {wanted} devices do"),
+            Reason::ChoiceNotDistinct { wanted } => {
+                write!(
+                    f,
+                    "is picked by the device plugin, which may give one card twice where {wanted} are wanted"
+                )
+            }
+            Reason::TooFew { fitting, wanted } => {
+                write!(f, "fits, but only {fitting} of {wanted} devices do")
+            }
         }
     }
 }
@@ -372,12 +399,18 @@ impl fmt::Display for NodeReason {
             NodeReason::Unschedulable => f.write_str("is marked unschedulable"),
             NodeReason::SelectorMismatch { wanted } => write!(f, "does not match {wanted}"),
             NodeReason::AffinityMismatch => f.write_str("matches none of the required affinity terms"),
-            NodeReason::TaintNotTolerated { taint } => write!(f, "has the taint {taint}, which is not tolerated"),
+            NodeReason::TaintNotTolerated { taint } => {
+                write!(f, "has the taint {taint}, which is not tolerated")
+            }
             NodeReason::CapacityUnknown { missing } => write!(f, "has unknown devices: {missing}"),
             NodeReason::ShortOfCpu { need, free } => write!(f, "needs {need} CPU, {free} free"),
-            NodeReason::ShortOfNodeMemory { need, free } => write!(f, "needs {need} of main memory, {free} free"),
+            NodeReason::ShortOfNodeMemory { need, free } => {
+                write!(f, "needs {need} of main memory, {free} free")
+            }
             NodeReason::PodsExhausted { pods } => write!(f, "runs all the {pods} pods it admits"),
-            NodeReason::ContainersTogether => f.write_str("has room for each container, but not for all together"),
+            NodeReason::ContainersTogether => {
+                f.write_str("has room for each container, but not for all together")
+            }
             NodeReason::NotFound { steps } => write!(f, "was not decided: no place found in {steps} steps"),
         }
     }
@@ -409,11 +442,27 @@ impl fmt::Display for RequestReason {
         match self {
             RequestReason::Malformed(misuse) => f.write_str(&misuse.problem),
             RequestReason::NoNodes => f.write_str("there are no nodes"),
-            RequestReason::GangIncomplete { gang, minimum, placed, members } if members < minimum => {
-                write!(f, "gang {gang} needs {minimum} members, and there are {members} ({placed} have a place)")
+            RequestReason::GangIncomplete {
+                gang,
+                minimum,
+                placed,
+                members,
+            } if members < minimum => {
+                write!(
+                    f,
+                    "gang {gang} needs {minimum} members, and there are {members} ({placed} have a place)"
+                )
             }
-            RequestReason::GangIncomplete { gang, minimum, placed, .. } => {
-                write!(f, "gang {gang} needs {minimum} members placed together, and {placed} can be")
+            RequestReason::GangIncomplete {
+                gang,
+                minimum,
+                placed,
+                ..
+            } => {
+                write!(
+                    f,
+                    "gang {gang} needs {minimum} members placed together, and {placed} can be"
+                )
             }
         }
     }

@@ -35,13 +35,20 @@ impl RequestId {
     /// The request of this name in this account; its uid is its name until one is known.
     pub fn new(account: impl Into<Name>, name: impl Into<Name>) -> Self {
         let name = name.into();
-        RequestId { account: account.into(), uid: name.clone(), name }
+        RequestId {
+            account: account.into(),
+            uid: name.clone(),
+            name,
+        }
     }
 
     /// The same with this uid.
     #[must_use]
     pub fn with_uid(self, uid: impl Into<Name>) -> Self {
-        RequestId { uid: uid.into(), ..self }
+        RequestId {
+            uid: uid.into(),
+            ..self
+        }
     }
 }
 
@@ -113,12 +120,22 @@ pub struct Shape {
 impl Shape {
     /// A single container with a single need.
     pub fn single(container: impl Into<Name>, need: Need) -> Self {
-        Shape { containers: vec![Container { name: container.into(), role: Role::App, needs: vec![need] }] }
+        Shape {
+            containers: vec![Container {
+                name: container.into(),
+                role: Role::App,
+                needs: vec![need],
+            }],
+        }
     }
 
     /// How many devices all needs of all containers name.
     pub fn device_count(&self) -> u32 {
-        self.containers.iter().flat_map(|c| &c.needs).map(|need| u32::from(need.count.get())).sum()
+        self.containers
+            .iter()
+            .flat_map(|c| &c.needs)
+            .map(|need| u32::from(need.count.get()))
+            .sum()
     }
 }
 

@@ -148,7 +148,10 @@ impl DeviceRoom {
 
     /// Everything that counts against the line: held, floating, releasing and foreign.
     pub fn load(&self) -> Bytes {
-        self.held.plus(self.floating).plus(self.releasing).plus(self.foreign)
+        self.held
+            .plus(self.floating)
+            .plus(self.releasing)
+            .plus(self.foreign)
     }
 
     /// What is free now; nothing when the device is over-full, `None` when unknown.
@@ -165,7 +168,10 @@ impl DeviceRoom {
         if self.promised.is_zero() {
             return Some(free);
         }
-        let later = self.usable?.less(self.load().less(self.releasing)).less(self.promised);
+        let later = self
+            .usable?
+            .less(self.load().less(self.releasing))
+            .less(self.promised);
         Some(free.min(later))
     }
 
@@ -184,14 +190,25 @@ impl DeviceRoom {
     pub(crate) fn same_sums(&self, other: &DeviceRoom) -> bool {
         let sums = |d: &DeviceRoom| {
             let memory = (d.usable, d.held, d.floating, d.releasing, d.foreign, d.promised);
-            (memory, d.cores, d.slots, d.undeclared, d.occupied, d.closed, d.telemetry, d.tenants.is_empty())
+            (
+                memory,
+                d.cores,
+                d.slots,
+                d.undeclared,
+                d.occupied,
+                d.closed,
+                d.telemetry,
+                d.tenants.is_empty(),
+            )
         };
         sums(self) == sums(other)
     }
 
     fn add(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
         let bytes = charge.bytes();
-        *self.column(holding.stage, charge) = self.column(holding.stage, charge).plus(bytes.unwrap_or(Bytes::ZERO));
+        *self.column(holding.stage, charge) = self
+            .column(holding.stage, charge)
+            .plus(bytes.unwrap_or(Bytes::ZERO));
         self.cores = self.cores.saturating_add(charge.cores.0);
         self.slots = self.slots.saturating_add(charge.slots);
         self.undeclared += u16::from(charge.amount == Booked::Undeclared);
@@ -199,13 +216,21 @@ impl DeviceRoom {
             self.occupied |= slice.span.mask();
         }
         let name = Name::from(holding.request.to_string());
-        self.tenants.push(Tenant { holding: id, name, bytes, stage: holding.stage, floating: charge.floats() });
+        self.tenants.push(Tenant {
+            holding: id,
+            name,
+            bytes,
+            stage: holding.stage,
+            floating: charge.floats(),
+        });
     }
 
     fn remove(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
         let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
         let column = self.column(holding.stage, charge);
-        *column = column.checked_sub(bytes).expect("a charge is taken off the column that it was added to");
+        *column = column
+            .checked_sub(bytes)
+            .expect("a charge is taken off the column that it was added to");
         self.cores = self.cores.saturating_sub(charge.cores.0);
         self.slots = self.slots.saturating_sub(charge.slots);
         self.undeclared -= u16::from(charge.amount == Booked::Undeclared);
@@ -230,8 +255,18 @@ impl NodeRoom {
     /// The account of a node without tenants.
     pub fn empty(node: &Node, measured: &[Measured]) -> Self {
         let of = |ordinal: usize| measured.get(ordinal).copied().unwrap_or_default();
-        let devices = node.devices.iter().enumerate().map(|(i, device)| DeviceRoom::empty(device, of(i))).collect();
-        NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, devices }
+        let devices = node
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(i, device)| DeviceRoom::empty(device, of(i)))
+            .collect();
+        NodeRoom {
+            cpu: 0,
+            memory: Bytes::ZERO,
+            pods: 0,
+            devices,
+        }
     }
 
     /// The accounts of its devices, by ordinal.
@@ -241,7 +276,9 @@ impl NodeRoom {
 
     /// What is free of the node besides devices; `None` where it is not limited.
     pub fn free_cpu(&self, node: &Node) -> Option<MilliCpu> {
-        node.allocatable.cpu.map(|cpu| MilliCpu(cpu.0.saturating_sub(self.cpu)))
+        node.allocatable
+            .cpu
+            .map(|cpu| MilliCpu(cpu.0.saturating_sub(self.cpu)))
     }
 
     /// Main memory that is free; `None` where it is not limited.
@@ -256,13 +293,20 @@ impl NodeRoom {
 
     /// Cards that somebody is on, or may be on.
     pub fn cards_in_use(&self) -> usize {
-        self.devices.iter().filter(|device| !device.tenants.is_empty()).count()
+        self.devices
+            .iter()
+            .filter(|device| !device.tenants.is_empty())
+            .count()
     }
 
     /// Whether both accounts read the same, whoever the tenants are.
     pub(crate) fn same_sums(&self, other: &NodeRoom) -> bool {
         (self.cpu, self.memory, self.pods) == (other.cpu, other.memory, other.pods)
-            && self.devices.iter().zip(&other.devices).all(|(one, other)| one.same_sums(other))
+            && self
+                .devices
+                .iter()
+                .zip(&other.devices)
+                .all(|(one, other)| one.same_sums(other))
     }
 
     /// Adds all that a holding has here. Only the ledger and its drafts do so.
@@ -286,7 +330,11 @@ impl NodeRoom {
         for charge in charges {
             let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
             self.each(charge, |device| {
-                device.promised = if made { device.promised.plus(bytes) } else { device.promised.less(bytes) };
+                device.promised = if made {
+                    device.promised.plus(bytes)
+                } else {
+                    device.promised.less(bytes)
+                };
             });
         }
     }
@@ -294,7 +342,8 @@ impl NodeRoom {
     /// Replaces what was measured on a device.
     pub(crate) fn measure(&mut self, ordinal: usize, measured: Measured) {
         if let Some(device) = self.devices.get_mut(ordinal) {
-            (device.foreign, device.telemetry, device.closed) = (measured.foreign, measured.telemetry, measured.closed);
+            (device.foreign, device.telemetry, device.closed) =
+                (measured.foreign, measured.telemetry, measured.closed);
         }
     }
 

@@ -63,7 +63,10 @@ impl Score {
     /// The term by which this score loses most against a better one.
     pub fn loses_by(&self, better: &Score) -> Option<Term> {
         let behind = |term: &Term| better.points(*term) - self.points(*term);
-        Term::ALL.into_iter().filter(|term| behind(term) > 0).max_by_key(|term| (behind(term), std::cmp::Reverse(*term)))
+        Term::ALL
+            .into_iter()
+            .filter(|term| behind(term) > 0)
+            .max_by_key(|term| (behind(term), std::cmp::Reverse(*term)))
     }
 }
 
@@ -79,7 +82,11 @@ pub(crate) struct Added {
 pub(crate) fn score(view: &NodeView, policy: &Policy, spec: &Spec, chosen: &[(u16, Added)]) -> Score {
     let weighted = |value: i64, weight: u16| value * i64::from(weight);
     let weights = &policy.terms;
-    let node = if chosen.is_empty() { node_cpu_fill(view, &spec.resources) } else { node_fill(view, chosen) };
+    let node = if chosen.is_empty() {
+        node_cpu_fill(view, &spec.resources)
+    } else {
+        node_fill(view, chosen)
+    };
     let mut points = [0; 5];
     points[Term::Node as usize] = weighted(ordered(policy.nodes, node), weights.node);
     if !chosen.is_empty() {
@@ -108,14 +115,26 @@ fn ordered(order: Order, fill: i64) -> i64 {
 
 /// How full a device would be, by the weights of what fullness means.
 pub(crate) fn device_fill(device: &Device, room: &DeviceRoom, added: Added, weights: Weights) -> i64 {
-    let memory = room.usable().map(|usable| share(room.load().get().saturating_add(added.bytes), usable.get()));
-    let cores = device.cores.map(|has| share(u64::from(room.cores()) + u64::from(added.cores), u64::from(has.0)));
-    let slots = device.slots.map(|has| share(u64::from(room.slots()) + u64::from(added.slots), u64::from(has)));
-    let parts = [(memory, weights.memory), (cores, weights.cores), (slots, weights.slots)];
-    let (sum, weight) = parts.into_iter().fold((0, 0), |(sum, weights), (fill, weight)| match fill {
-        Some(fill) => (sum + fill * i64::from(weight), weights + i64::from(weight)),
-        None => (sum, weights),
-    });
+    let memory = room
+        .usable()
+        .map(|usable| share(room.load().get().saturating_add(added.bytes), usable.get()));
+    let cores = device
+        .cores
+        .map(|has| share(u64::from(room.cores()) + u64::from(added.cores), u64::from(has.0)));
+    let slots = device
+        .slots
+        .map(|has| share(u64::from(room.slots()) + u64::from(added.slots), u64::from(has)));
+    let parts = [
+        (memory, weights.memory),
+        (cores, weights.cores),
+        (slots, weights.slots),
+    ];
+    let (sum, weight) = parts
+        .into_iter()
+        .fold((0, 0), |(sum, weights), (fill, weight)| match fill {
+            Some(fill) => (sum + fill * i64::from(weight), weights + i64::from(weight)),
+            None => (sum, weights),
+        });
     if weight == 0 { 0 } else { sum / weight }
 }
 
@@ -130,22 +149,36 @@ fn share(part: u64, whole: u64) -> i64 {
 fn devices_fill(view: &NodeView, policy: &Policy, chosen: &[(u16, Added)]) -> i64 {
     let fill = |(ordinal, added): &(u16, Added)| {
         let at = usize::from(*ordinal);
-        device_fill(&view.node.devices[at], &view.room.devices()[at], *added, policy.fullness)
+        device_fill(
+            &view.node.devices[at],
+            &view.room.devices()[at],
+            *added,
+            policy.fullness,
+        )
     };
     chosen.iter().map(fill).sum::<i64>() / i64::try_from(chosen.len()).unwrap_or(1).max(1)
 }
 
 fn node_fill(view: &NodeView, chosen: &[(u16, Added)]) -> i64 {
     let added: u64 = chosen.iter().map(|(_, added)| added.bytes).sum();
-    let (load, usable) = view.room.devices().iter().fold((added, 0_u64), |(load, usable), device| {
-        let has = device.usable().map_or(0, |bytes| bytes.get());
-        (load.saturating_add(device.load().get().min(has)), usable.saturating_add(has))
-    });
+    let (load, usable) = view
+        .room
+        .devices()
+        .iter()
+        .fold((added, 0_u64), |(load, usable), device| {
+            let has = device.usable().map_or(0, super::units::Bytes::get);
+            (
+                load.saturating_add(device.load().get().min(has)),
+                usable.saturating_add(has),
+            )
+        });
     share(load, usable)
 }
 
 fn node_cpu_fill(view: &NodeView, need: &NodeNeed) -> i64 {
-    let (Some(all), Some(free)) = (view.node.allocatable.cpu, view.room.free_cpu(&view.node)) else { return 0 };
+    let (Some(all), Some(free)) = (view.node.allocatable.cpu, view.room.free_cpu(&view.node)) else {
+        return 0;
+    };
     share(all.0.saturating_sub(free.0).saturating_add(need.cpu.0), all.0)
 }
 
@@ -158,8 +191,17 @@ pub(crate) fn on_one_numa(node: &Node, ordinals: &[u16]) -> bool {
 
 /// The sum of the links between every pair of these devices.
 pub(crate) fn links(node: &Node, ordinals: &[u16]) -> i64 {
-    let link = |from: u16, to: u16| node.devices[usize::from(from)].links.get(&to).copied().unwrap_or(0);
-    let pairs = ordinals.iter().enumerate().flat_map(|(i, &a)| ordinals[i + 1..].iter().map(move |&b| (a, b)));
+    let link = |from: u16, to: u16| {
+        node.devices[usize::from(from)]
+            .links
+            .get(&to)
+            .copied()
+            .unwrap_or(0)
+    };
+    let pairs = ordinals
+        .iter()
+        .enumerate()
+        .flat_map(|(i, &a)| ordinals[i + 1..].iter().map(move |&b| (a, b)));
     pairs.map(|(a, b)| i64::from(link(a, b))).sum()
 }
 
@@ -171,6 +213,10 @@ fn preferred(node: &Node, spec: &Spec) -> i64 {
         .filter(|(_, term)| term.holds(&node.name, &node.labels))
         .map(|(weight, _)| i64::from(*weight) * FULL / 100)
         .sum();
-    let disliked = node.taints.iter().filter(|t| t.effect == Effect::PreferNoSchedule && !rules.tolerates(t)).count();
+    let disliked = node
+        .taints
+        .iter()
+        .filter(|t| t.effect == Effect::PreferNoSchedule && !rules.tolerates(t))
+        .count();
     liked - FULL * i64::try_from(disliked).unwrap_or(0)
 }

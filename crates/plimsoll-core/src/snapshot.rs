@@ -28,7 +28,9 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// Another program wrote it.
-    #[error("the snapshot has version {found}, and this program reads version {VERSION}; use the program that wrote it, or a newer one")]
+    #[error(
+        "the snapshot has version {found}, and this program reads version {VERSION}; use the program that wrote it, or a newer one"
+    )]
     Version {
         /// The version it has.
         found: u32,
@@ -55,7 +57,9 @@ impl Scheduler {
     /// The state that a snapshot holds.
     pub fn restore(snapshot: Snapshot) -> Result<Self, SnapshotError> {
         if snapshot.version != VERSION {
-            return Err(SnapshotError::Version { found: snapshot.version });
+            return Err(SnapshotError::Version {
+                found: snapshot.version,
+            });
         }
         let mut scheduler = Scheduler::new(snapshot.settings);
         scheduler.ledger =

@@ -1,0 +1,294 @@
+//! Applying operations: total, and the same for a fresh decision and for recovery.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Change, Entry, Ledger, NodeId, Operation, Promise};
+use crate::charge::{Booked, Charge, Holding, HoldingId};
+use crate::device::Node;
+use crate::identity;
+use crate::request::RequestId;
+use crate::room::{Measured, NodeRoom, NodeView};
+use crate::units::{Bytes, Name};
+
+impl Ledger {
+    /// A ledger from nothing and the operations of a journal.
+    pub fn recover<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Self {
+        let mut ledger = Ledger::default();
+        for operation in operations {
+            ledger.apply(&operation.0);
+        }
+        ledger
+    }
+
+    /// Applies the next operation of a journal to a ledger that is being recovered.
+    pub fn recover_next(&mut self, operation: &Operation) {
+        self.apply(&operation.0);
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
+        self.revision += 1;
+        match change {
+            Change::PutNode { node } => self.apply_put(node),
+            Change::DropNode { name } => self.apply_drop_node(name),
+            Change::Hold { holding } => self.apply_hold(holding),
+            Change::Restage { request, stage } => self.amend(request, |holding| holding.stage = *stage),
+            Change::Act { request, activity } => self.amend(request, |holding| holding.activity = *activity),
+            Change::Raise {
+                request,
+                ordinal,
+                bytes,
+            } => self.amend(request, |h| raise(h, *ordinal, *bytes)),
+            Change::Drop { request } => self.apply_drop(request),
+            Change::DropCharges { request, ordinal } => self.apply_drop_charges(request, *ordinal),
+            Change::Measure {
+                node,
+                ordinal,
+                measured,
+            } => self.apply_measure(node, *ordinal, *measured),
+            Change::Promise { request, promise } => self.apply_promise(request, Some(promise)),
+            Change::Unpromise { request } => self.apply_promise(request, None),
+        }
+    }
+
+    fn apply_put(&mut self, node: &Node) {
+        let Some(&id) = self.by_name.get(&node.name) else {
+            return self.apply_put_new(node);
+        };
+        let entry = self.nodes[id.index()]
+            .as_mut()
+            .expect("every named node has an entry");
+        entry.leaving = false;
+        let in_use = |ordinal: usize| !entry.view.room.devices()[ordinal].tenants().is_empty();
+        let merged = identity::merge(&entry.view.node, node, in_use);
+        let moved = |old: u16| merged.moved.get(usize::from(old)).copied().flatten();
+        let mut measured = vec![Measured::default(); merged.node.devices.len()];
+        for (old, row) in (0_u16..).zip(&entry.measured) {
+            if let Some(new) = moved(old) {
+                measured[usize::from(new)] = *row;
+            }
+        }
+        (entry.view.node, entry.measured) = (Arc::new(merged.node), measured);
+        for holding in &entry.holdings {
+            let charges = &mut self
+                .holdings
+                .get_mut(holding)
+                .expect("listed holdings exist")
+                .charges;
+            rekey(charges, moved);
+        }
+        for promise in self
+            .promises
+            .values_mut()
+            .filter(|promise| promise.placement.node == node.name)
+        {
+            rekey(&mut promise.charges, moved);
+            for ordinal in promise.placement.picks.iter_mut().flatten() {
+                *ordinal = moved(*ordinal).unwrap_or(*ordinal);
+            }
+        }
+        self.rebuild(id);
+    }
+
+    pub(super) fn apply_put_new(&mut self, node: &Node) {
+        let id = self.vacant.pop().unwrap_or_else(|| {
+            self.nodes.push(None);
+            NodeId(u32::try_from(self.nodes.len() - 1).expect("fewer nodes than 2^32"))
+        });
+        let view = NodeView {
+            node: Arc::new(node.clone()),
+            room: Arc::new(NodeRoom::empty(node, &[])),
+        };
+        let measured = vec![Measured::default(); node.devices.len()];
+        self.nodes[id.index()] = Some(Entry {
+            view,
+            measured,
+            holdings: BTreeSet::new(),
+            leaving: false,
+        });
+        self.by_name.insert(node.name.clone(), id);
+        self.changes.push(id);
+    }
+
+    /// Sums a node's account anew from its holdings: after its facts changed, what is usable did too.
+    pub(super) fn rebuild(&mut self, id: NodeId) {
+        let entry = self.nodes[id.index()].as_mut().expect("rebuilt nodes exist");
+        let node = &entry.view.node;
+        let mut room = NodeRoom::empty(node, &entry.measured);
+        for holding in &entry.holdings {
+            let held = self.holdings.get_mut(holding).expect("listed holdings exist");
+            refresh_whole(held, node);
+            room.add(*holding, held);
+        }
+        for promise in self
+            .promises
+            .values()
+            .filter(|promise| promise.placement.node == node.name)
+        {
+            room.promise(&promise.charges, true);
+        }
+        entry.view.room = Arc::new(room);
+        self.changes.push(id);
+    }
+
+    fn apply_drop_node(&mut self, name: &Name) {
+        let Some(&id) = self.by_name.get(name) else { return };
+        let entry = self.nodes[id.index()]
+            .as_mut()
+            .expect("every named node has an entry");
+        entry.leaving = true;
+        entry.view.node = Arc::new(identity::all_gone(&entry.view.node));
+        self.rebuild(id);
+        self.vacate_if_empty(id);
+    }
+
+    fn vacate_if_empty(&mut self, id: NodeId) {
+        let entry = self.entry(id);
+        if entry.leaving && entry.holdings.is_empty() {
+            let name = entry.view.node.name.clone();
+            self.nodes[id.index()] = None;
+            self.by_name.remove(&name);
+            self.vacant.push(id);
+            self.changes.push(id);
+        }
+    }
+
+    fn apply_hold(&mut self, holding: &Holding) {
+        let Some(&node) = self.by_name.get(&holding.node) else {
+            return;
+        };
+        self.apply_promise(&holding.request, None);
+        self.apply_drop(&holding.request);
+        let id = HoldingId(self.next_holding);
+        self.next_holding += 1;
+        let mut holding = holding.clone();
+        let entry = self.nodes[node.index()]
+            .as_mut()
+            .expect("every named node has an entry");
+        refresh_whole(&mut holding, &entry.view.node);
+        Arc::make_mut(&mut entry.view.room).add(id, &holding);
+        entry.holdings.insert(id);
+        self.book(&holding, true);
+        self.by_request.insert(holding.request.clone(), id);
+        self.holdings.insert(id, holding);
+        self.changes.push(node);
+    }
+
+    fn apply_drop(&mut self, request: &RequestId) {
+        let Some(id) = self.by_request.remove(request) else {
+            return;
+        };
+        let holding = self.holdings.remove(&id).expect("listed holdings exist");
+        self.book(&holding, false);
+        let node = self.by_name[&holding.node];
+        let entry = self.nodes[node.index()]
+            .as_mut()
+            .expect("every named node has an entry");
+        Arc::make_mut(&mut entry.view.room).remove(id, &holding);
+        entry.holdings.remove(&id);
+        self.changes.push(node);
+        self.vacate_if_empty(node);
+    }
+
+    fn apply_drop_charges(&mut self, request: &RequestId, ordinal: u16) {
+        self.amend(request, |holding| {
+            holding.charges.retain(|charge| charge.on != [ordinal]);
+        });
+        if self
+            .of_request(request)
+            .is_some_and(|(_, holding)| holding.charges.is_empty())
+        {
+            self.apply_drop(request);
+        }
+    }
+
+    fn amend(&mut self, request: &RequestId, change: impl FnOnce(&mut Holding)) {
+        let Some(&id) = self.by_request.get(request) else {
+            return;
+        };
+        let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
+        let node = self.by_name[&holding.node];
+        self.book(&holding, false);
+        let entry = self.nodes[node.index()]
+            .as_mut()
+            .expect("every named node has an entry");
+        let room = Arc::make_mut(&mut entry.view.room);
+        room.remove(id, &holding);
+        change(&mut holding);
+        room.add(id, &holding);
+        self.book(&holding, true);
+        self.holdings.insert(id, holding);
+        self.changes.push(node);
+    }
+
+    fn apply_measure(&mut self, name: &Name, ordinal: u16, measured: Measured) {
+        let Some(&id) = self.by_name.get(name) else { return };
+        let entry = self.nodes[id.index()]
+            .as_mut()
+            .expect("every named node has an entry");
+        if let Some(row) = entry.measured.get_mut(usize::from(ordinal)) {
+            *row = measured;
+            Arc::make_mut(&mut entry.view.room).measure(usize::from(ordinal), measured);
+            self.changes.push(id);
+        }
+    }
+
+    fn apply_promise(&mut self, request: &RequestId, promise: Option<&Promise>) {
+        if let Some(old) = self.promises.remove(request) {
+            self.mark_promise(&old, false);
+        }
+        if let Some(new) = promise {
+            self.mark_promise(new, true);
+            self.promises.insert(request.clone(), new.clone());
+        }
+    }
+
+    fn mark_promise(&mut self, promise: &Promise, made: bool) {
+        let Some(&id) = self.by_name.get(&promise.placement.node) else {
+            return;
+        };
+        let entry = self.nodes[id.index()]
+            .as_mut()
+            .expect("every named node has an entry");
+        Arc::make_mut(&mut entry.view.room).promise(&promise.charges, made);
+        self.changes.push(id);
+    }
+
+    pub(super) fn book(&mut self, holding: &Holding, more: bool) {
+        let account = self.accounts.entry(holding.request.account.clone()).or_default();
+        let bytes = holding.bytes().unwrap_or(Bytes::ZERO);
+        if more {
+            (account.bytes, account.holdings) = (account.bytes.plus(bytes), account.holdings + 1);
+        } else {
+            (account.bytes, account.holdings) = (account.bytes.less(bytes), account.holdings - 1);
+        }
+    }
+}
+
+fn rekey(charges: &mut [Charge], moved: impl Fn(u16) -> Option<u16>) {
+    for ordinal in charges.iter_mut().flat_map(|charge| &mut charge.on) {
+        *ordinal = moved(*ordinal).expect("a device that somebody is on stays, as gone if need be");
+    }
+}
+
+/// A whole device is what is usable of it now.
+fn refresh_whole(holding: &mut Holding, node: &Node) {
+    for charge in &mut holding.charges {
+        if let Booked::Whole { bytes } = &mut charge.amount {
+            let usable = |ordinal: &u16| {
+                node.devices
+                    .get(usize::from(*ordinal))
+                    .and_then(|d| d.memory.usable())
+            };
+            *bytes = charge.on.iter().filter_map(usable).max();
+        }
+    }
+}
+
+fn raise(holding: &mut Holding, ordinal: u16, bytes: Bytes) {
+    for charge in holding.charges.iter_mut().filter(|charge| charge.on == [ordinal]) {
+        if charge.bytes().is_none_or(|booked| booked < bytes) {
+            charge.amount = Booked::share(bytes);
+        }
+    }
+}

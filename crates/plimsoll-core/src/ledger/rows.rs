@@ -1,0 +1,109 @@
+//! The rows of a ledger, to save and to start again from. The sums are not among them: they are summed anew.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, Ledger, Promise};
+use crate::charge::{Holding, HoldingId};
+use crate::device::Node;
+use crate::request::RequestId;
+use crate::room::Measured;
+
+/// The rows of a ledger, to save and to start again from. The sums are not among them: they are summed anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LedgerRows {
+    /// The revision.
+    pub revision: u64,
+    /// The number of the next holding.
+    pub next_holding: u64,
+    /// The nodes with what was measured there.
+    pub nodes: Vec<NodeRow>,
+    /// The holdings with their numbers.
+    pub holdings: Vec<(HoldingId, Holding)>,
+    /// The promises.
+    pub promises: Vec<(RequestId, Promise)>,
+}
+
+/// A node as it is saved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeRow {
+    /// Its facts, gone devices included.
+    pub node: Node,
+    /// What was measured on its devices.
+    pub measured: Vec<Measured>,
+    /// Whether it goes with its last holding.
+    pub leaving: bool,
+}
+
+impl Ledger {
+    /// The rows to save.
+    pub fn rows(&self) -> LedgerRows {
+        let row = |entry: &Entry| NodeRow {
+            node: (*entry.view.node).clone(),
+            measured: entry.measured.clone(),
+            leaving: entry.leaving,
+        };
+        LedgerRows {
+            revision: self.revision,
+            next_holding: self.next_holding,
+            nodes: self.by_name.values().map(|id| row(self.entry(*id))).collect(),
+            holdings: self
+                .holdings
+                .iter()
+                .map(|(id, holding)| (*id, holding.clone()))
+                .collect(),
+            promises: self
+                .promises
+                .iter()
+                .map(|(id, promise)| (id.clone(), promise.clone()))
+                .collect(),
+        }
+    }
+
+    /// The ledger that rows describe, summed anew; an error says which row contradicts the others.
+    pub fn from_rows(rows: LedgerRows) -> Result<Self, String> {
+        let mut ledger = Ledger::default();
+        for row in rows.nodes {
+            ledger.apply_put_new(&row.node);
+            let entry = ledger
+                .nodes
+                .last_mut()
+                .and_then(Option::as_mut)
+                .expect("just put");
+            (entry.measured, entry.leaving) = (row.measured, row.leaving);
+        }
+        for (id, holding) in rows.holdings {
+            let node = ledger
+                .node_id(&holding.node)
+                .ok_or_else(|| format!("{} is on no node", holding.request))?;
+            let entry = ledger.nodes[node.index()]
+                .as_mut()
+                .expect("every named node has an entry");
+            let devices = entry.view.node.devices.len();
+            if holding
+                .charges
+                .iter()
+                .flat_map(|charge| &charge.on)
+                .any(|ordinal| usize::from(*ordinal) >= devices)
+            {
+                return Err(format!(
+                    "{} is on a device that {} does not have",
+                    holding.request, holding.node
+                ));
+            }
+            entry.holdings.insert(id);
+            ledger.book(&holding, true);
+            if ledger.by_request.insert(holding.request.clone(), id).is_some() {
+                return Err(format!("{} holds two places", holding.request));
+            }
+            ledger.holdings.insert(id, holding);
+        }
+        ledger.promises = rows.promises.into_iter().collect();
+        for id in ledger.by_name.values().copied().collect::<Vec<_>>() {
+            ledger.rebuild(id);
+        }
+        (ledger.next_holding, ledger.revision) = (rows.next_holding, rows.revision);
+        Ok(ledger)
+    }
+}

@@ -1,0 +1,139 @@
+//! The life of a charge after it was made: evidence that comes in, time that passes.
+
+use super::Step;
+use crate::charge::{Holding, Stage};
+use crate::event::Operation;
+use crate::queue::{Backoff, Waiting};
+use crate::reason::Change;
+use crate::request::{Request, RequestId};
+use crate::units::Millis;
+
+impl Step<'_> {
+    pub(super) fn forgive(&mut self, id: &RequestId) {
+        if self.machine.queue.failures(id) > 0 {
+            self.machine.queue.forgive(id);
+            self.out.operations.push(Operation::Forgive(id.clone()));
+        }
+    }
+
+    pub(super) fn withdraw(&mut self, id: &RequestId) {
+        self.unwait(id);
+        self.forgive(id);
+        if let Some(operation) = self.machine.ledger.unpromise(id) {
+            self.record(operation);
+        }
+        match self
+            .machine
+            .ledger
+            .of_request(id)
+            .map(|(_, holding)| holding.stage)
+        {
+            Some(Stage::Offered { .. }) => {
+                let given_back = self.machine.ledger.fail(id);
+                self.keep(given_back);
+            }
+            Some(Stage::Sent | Stage::Running { .. }) => self.ask_to_go(id),
+            Some(Stage::Releasing { .. }) | None => {}
+        }
+        self.lifted.insert(Change::LoadFell);
+    }
+
+    pub(super) fn is_generation(&self, id: &RequestId, generation: u64) -> bool {
+        self.machine
+            .ledger
+            .of_request(id)
+            .is_some_and(|(holding, _)| holding.0 == generation)
+    }
+
+    pub(super) fn started(&mut self, id: &RequestId, generation: u64) {
+        if self.is_generation(id, generation) {
+            let confirmed = self.machine.ledger.confirm(id, self.now);
+            self.keep(confirmed);
+            self.forgive(id);
+        }
+    }
+
+    pub(super) fn failed(&mut self, id: &RequestId, generation: u64) {
+        if !self.is_generation(id, generation) {
+            return;
+        }
+        let Some((_, holding)) = self.machine.ledger.of_request(id) else {
+            return;
+        };
+        let holding = holding.clone();
+        let undone = self.machine.ledger.fail(id);
+        if !self.keep(undone) {
+            return;
+        }
+        self.lifted.insert(Change::LoadFell);
+        if let Some(spec) = holding.spec {
+            let backoff = Backoff::after(self.machine.queue.failures(id), self.now);
+            let request = Request {
+                id: id.clone(),
+                spec,
+                terms: holding.terms,
+            };
+            let reason = format!(
+                "its start on {} failed; tried again from {} ms on",
+                holding.node, backoff.until.0
+            );
+            let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
+            let waiting = Waiting {
+                request,
+                gang: None,
+                since: self.now,
+                deadline: None,
+                backoff,
+                wakes_on,
+                reason,
+            };
+            self.keep_waiting(waiting, None);
+        }
+    }
+
+    pub(super) fn freed(&mut self, id: &RequestId, ordinal: Option<u16>) {
+        let freed = match ordinal {
+            Some(ordinal) => self.machine.ledger.freed_on(id, ordinal),
+            None => self.machine.ledger.freed(id),
+        };
+        if self.keep(freed) {
+            self.lifted.insert(Change::LoadFell);
+        }
+    }
+
+    pub(super) fn observed(&mut self, holding: Holding) {
+        self.unwait(&holding.request);
+        let observed = self.machine.ledger.observe(holding);
+        self.keep(observed);
+    }
+
+    pub(super) fn tick(&mut self) {
+        let expired = self.machine.ledger.expire(self.now);
+        if !expired.is_empty() {
+            self.lifted.insert(Change::LoadFell);
+        }
+        let old = Millis(self.now.0.saturating_sub(self.machine.settings.telemetry_for));
+        let stale = self.machine.ledger.age_telemetry(old);
+        for operation in expired.into_iter().chain(stale) {
+            self.record(operation);
+        }
+        let late = |w: &&Waiting| w.deadline.is_some_and(|deadline| deadline <= self.now);
+        let late: Vec<RequestId> = self
+            .machine
+            .queue
+            .iter()
+            .filter(late)
+            .map(|w| w.request.id.clone())
+            .collect();
+        for id in late {
+            if let Some(waiting) = self.unwait(&id) {
+                if let Some(operation) = self.machine.ledger.unpromise(&id) {
+                    self.record(operation);
+                }
+                self.refuse(&id, format!("its deadline passed: {}", waiting.reason));
+            }
+        }
+        // Idleness, residency and back-off all end by time alone.
+        self.lifted.insert(Change::LoadFell);
+    }
+}
