@@ -75,10 +75,7 @@ impl Breach {
 
 /// Everything that is wrong on any device.
 pub fn audit(ledger: &Ledger) -> Vec<Breach> {
-    ledger
-        .nodes()
-        .flat_map(|(id, _)| audit_node(ledger, id))
-        .collect()
+    ledger.nodes().flat_map(|(id, _)| audit_node(ledger, id)).collect()
 }
 
 /// Everything that is wrong on the devices of one node.
@@ -94,10 +91,7 @@ pub fn audit_node(ledger: &Ledger, id: NodeId) -> Vec<Breach> {
         breaches.extend(over_line(view, ordinal, room, &on));
         breaches.extend(slices_overlap(view, ordinal, &on));
     }
-    if !breaches
-        .iter()
-        .any(|breach| matches!(breach, Breach::OverLine { .. }))
-    {
+    if !breaches.iter().any(|breach| matches!(breach, Breach::OverLine { .. })) {
         breaches.extend(no_assignment(view, &holdings));
     }
     breaches
@@ -105,16 +99,11 @@ pub fn audit_node(ledger: &Ledger, id: NodeId) -> Vec<Breach> {
 
 fn charges_on<'a>(holdings: &[&'a Holding], ordinal: u16) -> impl Iterator<Item = (&'a Holding, &'a Charge)> {
     let on = move |charge: &&Charge| charge.on.contains(&ordinal);
-    holdings
-        .iter()
-        .copied()
-        .flat_map(move |h| h.charges.iter().filter(on).map(move |charge| (h, charge)))
+    holdings.iter().copied().flat_map(move |h| h.charges.iter().filter(on).map(move |charge| (h, charge)))
 }
 
 fn sum<'a>(charges: impl Iterator<Item = &'a Charge>) -> Bytes {
-    charges.fold(Bytes::ZERO, |sum, charge| {
-        sum.plus(charge.bytes().unwrap_or(Bytes::ZERO))
-    })
+    charges.fold(Bytes::ZERO, |sum, charge| sum.plus(charge.bytes().unwrap_or(Bytes::ZERO)))
 }
 
 fn sums_differ(
@@ -150,32 +139,16 @@ fn over_line(view: &NodeView, ordinal: u16, room: &DeviceRoom, on: &[(&Holding, 
 fn slices_overlap(view: &NodeView, ordinal: u16, on: &[(&Holding, &Charge)]) -> Option<Breach> {
     let mut taken = 0_u64;
     let mut overlap = false;
-    for mask in on
-        .iter()
-        .filter_map(|(_, charge)| charge.slice.as_ref())
-        .map(|slice| slice.span.mask())
-    {
+    for mask in on.iter().filter_map(|(_, charge)| charge.slice.as_ref()).map(|slice| slice.span.mask()) {
         overlap |= taken & mask != 0;
         taken |= mask;
     }
-    let holders = || {
-        names(
-            on.iter()
-                .filter(|(_, c)| c.slice.is_some())
-                .map(|(holding, _)| *holding),
-        )
-    };
-    overlap.then(|| Breach::SlicesOverlap {
-        node: view.node.name.clone(),
-        ordinal,
-        holders: holders(),
-    })
+    let holders = || names(on.iter().filter(|(_, c)| c.slice.is_some()).map(|(holding, _)| *holding));
+    overlap.then(|| Breach::SlicesOverlap { node: view.node.name.clone(), ordinal, holders: holders() })
 }
 
 fn names<'a>(holdings: impl Iterator<Item = &'a Holding>) -> Vec<Name> {
-    let mut names: Vec<Name> = holdings
-        .map(|holding| Name::from(holding.request.to_string()))
-        .collect();
+    let mut names: Vec<Name> = holdings.map(|holding| Name::from(holding.request.to_string())).collect();
     names.dedup();
     names
 }
@@ -185,18 +158,14 @@ const ASSIGNMENT_STEPS: u32 = 100_000;
 
 /// Whether tenants of unknown cards cannot all be somewhere, whichever cards they got.
 fn no_assignment(view: &NodeView, holdings: &[&Holding]) -> Option<Breach> {
-    let mut floating: Vec<&Charge> = holdings
-        .iter()
-        .flat_map(|h| h.charges.iter().filter(|c| c.floats()))
-        .collect();
+    let mut floating: Vec<&Charge> =
+        holdings.iter().flat_map(|h| h.charges.iter().filter(|c| c.floats())).collect();
     if floating.is_empty() {
         return None;
     }
     let mut free: BTreeMap<u16, Bytes> = BTreeMap::new();
     for (ordinal, device) in (0_u16..).zip(&view.node.devices) {
-        let surely = charges_on(holdings, ordinal)
-            .filter(|(_, c)| !c.floats())
-            .map(|(_, charge)| charge);
+        let surely = charges_on(holdings, ordinal).filter(|(_, c)| !c.floats()).map(|(_, charge)| charge);
         let foreign = view.room.devices()[usize::from(ordinal)].foreign();
         free.insert(ordinal, device.memory.usable()?.less(sum(surely).plus(foreign)));
     }
@@ -204,9 +173,11 @@ fn no_assignment(view: &NodeView, holdings: &[&Holding]) -> Option<Breach> {
     let mut steps = ASSIGNMENT_STEPS;
     (assign(&floating, &mut free, &mut steps) == Some(false)).then(|| Breach::NoAssignment {
         node: view.node.name.clone(),
-        usable: view.room.devices().iter().fold(Bytes::ZERO, |sum, room| {
-            sum.plus(room.usable().unwrap_or_default())
-        }),
+        usable: view
+            .room
+            .devices()
+            .iter()
+            .fold(Bytes::ZERO, |sum, room| sum.plus(room.usable().unwrap_or_default())),
         held: sum(holdings.iter().flat_map(|holding| &holding.charges)),
         holders: names(holdings.iter().copied().filter(|h| !h.charges.is_empty())),
     })

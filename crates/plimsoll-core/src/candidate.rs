@@ -5,98 +5,103 @@ use std::ops::ControlFlow;
 use crate::fit::{self, Placement, Taken, Trial};
 use crate::policy::Policy;
 use crate::reason::{NodeReason, Reason};
-use crate::request::{Container, Need, Shape, Spec};
+use crate::request::{Container, Need, Order, Shape, Spec};
 use crate::room::NodeView;
-use crate::score::{self, Added, FULL};
+use crate::score::{self, Added, FULL, Score};
 use crate::units::Bytes;
 use crate::verdict::{Candidate, DeviceVerdict, NeedVerdict, NodeVerdict};
 
-/// Judges one node for one shape of a request: every need on every device, and the best place if there is one.
-pub fn judge(view: &NodeView, policy: &Policy, spec: &Spec, shape_index: u16) -> NodeVerdict {
-    let shape = &spec.shapes()[usize::from(shape_index)];
-    let reason = fit::fit_node(view, spec);
-    let search = Search::new(view, policy, spec, shape);
-    let (needs, greedy) = search.first_choice();
-    let refused = |reason| NodeVerdict {
-        view: view.clone(),
-        reason,
-        needs: needs.clone(),
-        best: None,
-    };
-    if reason.is_some() {
-        return refused(reason);
-    }
-    let found = match greedy {
-        Some(found) => Some(found),
-        None if search.needs.len() > 1 => match search.any_choice() {
-            Ok(found) => found,
-            Err(steps) => return refused(Some(NodeReason::NotFound { steps })),
-        },
-        None => None,
-    };
-    let Some(picks) = found else { return refused(None) };
-    let score = search.score(&picks);
-    let needs = if needs.iter().all(|need| need.passed) {
-        needs
-    } else {
-        search.along(&picks)
-    };
-    let place = Placement {
-        node: view.node.name.clone(),
-        shape: shape_index,
-        picks,
-    };
-    NodeVerdict {
-        view: view.clone(),
-        reason: None,
-        needs,
-        best: Some(Candidate { place, score }),
-    }
-}
+mod combinations;
 
-/// How good a given place is.
-pub fn score_of(view: &NodeView, policy: &Policy, spec: &Spec, place: &Placement) -> score::Score {
-    let shape = &spec.shapes()[usize::from(place.shape)];
-    Search::new(view, policy, spec, shape).score(&place.picks)
-}
+use combinations::Combinations;
 
-/// Every place on a node, best first, until the visitor has seen enough or the steps run out.
-/// Devices that are alike in everything that matters stand for each other.
-pub fn each_place(
-    view: &NodeView,
-    policy: &Policy,
-    spec: &Spec,
+/// One shape of a request with its policy: what nodes are judged by.
+pub struct Judge<'a> {
+    policy: &'a Policy,
+    spec: &'a Spec,
+    shape: &'a Shape,
     shape_index: u16,
-    steps: &mut u32,
-    visit: &mut dyn FnMut(Placement) -> ControlFlow<()>,
-) -> Result<ControlFlow<()>, OutOfSteps> {
-    if fit::fit_node(view, spec).is_some() {
-        return Ok(ControlFlow::Continue(()));
-    }
-    let search = Search::new(view, policy, spec, &spec.shapes()[usize::from(shape_index)]);
-    let mut trial = Trial::new(&view.node, &view.room);
-    let mut picks = Vec::new();
-    search.descend(&mut trial, &mut picks, steps, &mut |picks| {
-        visit(Placement {
-            node: view.node.name.clone(),
-            shape: shape_index,
-            picks: picks.to_vec(),
-        })
-    })
+    needs: Vec<(usize, &'a Container, &'a Need)>,
+    /// Whether devices of the same state may stand for each other: not where a need names them.
+    alike: bool,
 }
 
 /// The search was cut off; what it did not find may still be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfSteps;
 
+impl<'a> Judge<'a> {
+    /// The judge of one shape of a request.
+    pub fn new(policy: &'a Policy, spec: &'a Spec, shape_index: u16) -> Self {
+        let shape = &spec.shapes()[usize::from(shape_index)];
+        let needs: Vec<_> = fit::needs(shape).collect();
+        let named = |(_, _, need): &(usize, &Container, &Need)| {
+            !need.wishes.uuids.is_empty() || !need.wishes.not_uuids.is_empty()
+        };
+        let alike = !needs.iter().any(named);
+        Judge { policy, spec, shape, shape_index, needs, alike }
+    }
+
+    /// Judges one node: every need on every device, and the best place if there is one.
+    pub fn judge(&self, view: &NodeView) -> NodeVerdict {
+        let search = Search { judge: self, view };
+        let (needs, found) = search.first_choice();
+        let mut verdict =
+            NodeVerdict { view: view.clone(), reason: fit::fit_node(view, self.spec), needs, best: None };
+        if verdict.reason.is_some() {
+            return verdict;
+        }
+        let (picks, score) = match found {
+            Some(found) => found,
+            None if self.needs.len() < 2 => return verdict,
+            None => match search.any_choice() {
+                Ok(Some(picks)) => {
+                    verdict.needs = search.along(&picks);
+                    let score = search.score(&picks);
+                    (picks, score)
+                }
+                Ok(None) => return verdict,
+                Err(steps) => {
+                    verdict.reason = Some(NodeReason::NotFound { steps });
+                    return verdict;
+                }
+            },
+        };
+        verdict.best = Some(Candidate { place: self.place(view, picks), score });
+        verdict
+    }
+
+    /// How good a given place is.
+    pub fn score(&self, view: &NodeView, place: &Placement) -> Score {
+        Search { judge: self, view }.score(&place.picks)
+    }
+
+    /// Every place on a node, best first, until the visitor has seen enough or the steps run out.
+    /// Devices that are alike in everything that matters stand for each other.
+    pub fn each_place(
+        &self,
+        view: &NodeView,
+        steps: &mut u32,
+        visit: &mut dyn FnMut(Placement) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, OutOfSteps> {
+        if fit::fit_node(view, self.spec).is_some() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let search = Search { judge: self, view };
+        let mut trial = Trial::new(&view.node, &view.room);
+        search
+            .descend(&mut trial, &mut Vec::new(), steps, &mut |picks| visit(self.place(view, picks.clone())))
+    }
+
+    fn place(&self, view: &NodeView, picks: Picks) -> Placement {
+        Placement { node: view.node.name.clone(), shape: self.shape_index, picks }
+    }
+}
+
+/// One judge on one node.
 struct Search<'a> {
+    judge: &'a Judge<'a>,
     view: &'a NodeView,
-    policy: &'a Policy,
-    spec: &'a Spec,
-    shape: &'a Shape,
-    needs: Vec<(usize, &'a Container, &'a Need)>,
-    /// Whether devices of the same state may stand for each other: not where a need names them.
-    alike: bool,
 }
 
 /// A device that fits a need, and what it would give.
@@ -108,52 +113,82 @@ struct Fitting {
     opens: bool,
 }
 
+impl Fitting {
+    fn added(&self) -> Added {
+        Added { bytes: self.taken.peak.get(), cores: self.taken.cores, slots: self.taken.slots }
+    }
+}
+
 type Picks = Vec<Vec<u16>>;
 
 impl<'a> Search<'a> {
-    fn new(view: &'a NodeView, policy: &'a Policy, spec: &'a Spec, shape: &'a Shape) -> Self {
-        let needs: Vec<_> = fit::needs(shape).collect();
-        let named = |(_, _, need): &(usize, &Container, &Need)| {
-            !need.wishes.uuids.is_empty() || !need.wishes.not_uuids.is_empty()
-        };
-        let alike = !needs.iter().any(named);
-        Search {
-            view,
-            policy,
-            spec,
-            shape,
-            needs,
-            alike,
-        }
-    }
-
     /// Serves the needs in order, each with the devices it likes best. Every need is judged, also after one failed.
-    fn first_choice(&self) -> (Vec<NeedVerdict>, Option<Picks>) {
+    fn first_choice(&self) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
         let mut trial = Trial::new(&self.view.node, &self.view.room);
-        let mut verdicts = Vec::with_capacity(self.needs.len());
-        let mut picks = Some(Vec::with_capacity(self.needs.len()));
-        for &(index, container, need) in &self.needs {
-            let (mut verdict, fitting) = self.judge_need(&trial, index, container, need);
-            let pick = self.best_pick(&trial, need, &fitting);
-            match &pick {
-                Some(pick) => self.take(&mut trial, index, container, pick, &fitting, need),
+        if let [(index, container, need)] = self.judge.needs[..] {
+            return self.single_choice(&trial, index, container, need);
+        }
+        let mut verdicts = Vec::with_capacity(self.judge.needs.len());
+        let mut picks = Vec::with_capacity(self.judge.needs.len());
+        for &(index, container, need) in &self.judge.needs {
+            let (mut verdict, mut fitting) = self.judge_need(&trial, index, container, need);
+            rank(&mut fitting);
+            match self.best_pick(&trial, need, &fitting) {
+                Some(pick) => {
+                    self.take(&mut trial, index, container, &pick, &fitting, need);
+                    verdict.passed = true;
+                    picks.push(pick);
+                }
                 None => self.say_why_too_few(&trial, need, &mut verdict),
             }
-            verdict.passed = pick.is_some();
             verdicts.push(verdict);
-            picks = picks.zip(pick).map(|(mut picks, pick)| {
-                picks.push(pick);
-                picks
-            });
         }
-        (verdicts, picks)
+        let found = (picks.len() == self.judge.needs.len()).then(|| {
+            let score = self.score(&picks);
+            (picks, score)
+        });
+        (verdicts, found)
+    }
+
+    /// The same for a request with a single need, which is most of them: nothing has to be tried out.
+    fn single_choice(
+        &self,
+        trial: &Trial,
+        index: usize,
+        container: &Container,
+        need: &Need,
+    ) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
+        let (mut verdict, mut fitting) = self.judge_need(trial, index, container, need);
+        let simple = need.count.get() == 1 && !need.wishes.linked && !self.view.node.floats(&need.kind);
+        let pick = if simple {
+            let best = fitting.iter().max_by_key(|fit| (fit.liking, std::cmp::Reverse(fit.ordinal)));
+            best.map(|fit| vec![fit.ordinal])
+        } else {
+            rank(&mut fitting);
+            self.best_pick(trial, need, &fitting)
+        };
+        let Some(pick) = pick else {
+            self.say_why_too_few(trial, need, &mut verdict);
+            return (vec![verdict], None);
+        };
+        verdict.passed = true;
+        let added = |ordinal: &u16| {
+            let fit = fitting
+                .iter()
+                .find(|fit| fit.ordinal == *ordinal)
+                .expect("a pick is made of fitting devices");
+            (*ordinal, fit.added())
+        };
+        let chosen: Vec<(u16, Added)> = pick.iter().map(added).collect();
+        let score = score::score(self.view, self.judge.policy, self.judge.spec, &chosen);
+        (vec![verdict], Some((vec![pick], score)))
     }
 
     /// The verdicts along a choice that was found later.
     fn along(&self, picks: &Picks) -> Vec<NeedVerdict> {
         let mut trial = Trial::new(&self.view.node, &self.view.room);
-        let mut verdicts = Vec::with_capacity(self.needs.len());
-        for (&(index, container, need), pick) in self.needs.iter().zip(picks) {
+        let mut verdicts = Vec::with_capacity(self.judge.needs.len());
+        for (&(index, container, need), pick) in self.judge.needs.iter().zip(picks) {
             let (mut verdict, fitting) = self.judge_need(&trial, index, container, need);
             self.take(&mut trial, index, container, pick, &fitting, need);
             verdict.passed = true;
@@ -164,7 +199,7 @@ impl<'a> Search<'a> {
 
     /// The first choice that serves all needs, by trying all; an error holds the steps when they ran out.
     fn any_choice(&self) -> Result<Option<Picks>, u32> {
-        let mut steps = self.policy.search_steps;
+        let mut steps = self.judge.policy.search_steps;
         let mut trial = Trial::new(&self.view.node, &self.view.room);
         let mut found = None;
         let mut keep = |picks: &Picks| {
@@ -173,7 +208,7 @@ impl<'a> Search<'a> {
         };
         match self.descend(&mut trial, &mut Vec::new(), &mut steps, &mut keep) {
             Ok(_) => Ok(found),
-            Err(OutOfSteps) => Err(self.policy.search_steps),
+            Err(OutOfSteps) => Err(self.judge.policy.search_steps),
         }
     }
 
@@ -184,10 +219,11 @@ impl<'a> Search<'a> {
         steps: &mut u32,
         visit: &mut dyn FnMut(&Picks) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, OutOfSteps> {
-        let Some(&(index, container, need)) = self.needs.get(picks.len()) else {
+        let Some(&(index, container, need)) = self.judge.needs.get(picks.len()) else {
             return Ok(visit(picks));
         };
-        let (_, fitting) = self.judge_need(trial, index, container, need);
+        let (_, mut fitting) = self.judge_need(trial, index, container, need);
+        rank(&mut fitting);
         for pick in self.all_picks(trial, need, &fitting) {
             *steps = steps.checked_sub(1).ok_or(OutOfSteps)?;
             let mut next = trial.clone();
@@ -202,6 +238,7 @@ impl<'a> Search<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// What every device of the need's kind says, and those that fit, by ordinal.
     fn judge_need(
         &self,
         trial: &Trial,
@@ -209,58 +246,37 @@ impl<'a> Search<'a> {
         container: &Container,
         need: &Need,
     ) -> (NeedVerdict, Vec<Fitting>) {
-        let node = &self.view.node;
-        let mut devices = Vec::with_capacity(node.devices.len());
+        let (node, gauges) = (&self.view.node, self.view.room.gauges());
+        let kind = self.view.room.kind(&need.kind);
+        let mut devices = Vec::with_capacity(gauges.len());
         let mut fitting = Vec::new();
-        for (ordinal, device) in (0_u16..)
-            .zip(&node.devices)
-            .filter(|(_, device)| device.kind == need.kind)
-        {
+        for (ordinal, gauge) in (0_u16..).zip(gauges).filter(|(_, gauge)| Some(gauge.kind) == kind) {
             let at = usize::from(ordinal);
-            let (amount, reason) = match trial.fit(index, container.role, need, at) {
+            let (amount, reason) = match trial.fit_kindred(index, container.role, need, at) {
                 Ok(taken) => {
-                    let room = &self.view.room.devices()[at];
                     let peak = taken.peak;
-                    let added = Added {
-                        bytes: peak.get(),
-                        cores: taken.cores,
-                        slots: taken.slots,
+                    let mut fit = Fitting { ordinal, taken, liking: 0, opens: !gauge.tenanted };
+                    let fill =
+                        score::device_fill(&node.devices[at], gauge, fit.added(), self.judge.policy.fullness);
+                    fit.liking = match self.judge.policy.devices {
+                        Order::Pack => fill,
+                        Order::Spread => FULL - fill,
                     };
-                    let fill = score::device_fill(device, room, added, self.policy.fullness);
-                    let liking = match self.policy.devices {
-                        crate::request::Order::Pack => fill,
-                        crate::request::Order::Spread => FULL - fill,
-                    };
-                    fitting.push(Fitting {
-                        ordinal,
-                        taken,
-                        liking,
-                        opens: room.tenants().is_empty(),
-                    });
+                    if fitting.is_empty() {
+                        fitting.reserve_exact(gauges.len());
+                    }
+                    fitting.push(fit);
                     (Some(peak), None)
                 }
-                Err(reason) => (
-                    reason
-                        .need()
-                        .or_else(|| trial.would_hold(container.role, need, at)),
-                    Some(reason),
-                ),
+                Err(reason) => {
+                    let need = reason.need().or_else(|| trial.would_hold(container.role, need, at));
+                    (need, Some(reason))
+                }
             };
-            devices.push(DeviceVerdict {
-                ordinal,
-                need: amount,
-                reason,
-            });
+            devices.push(DeviceVerdict { ordinal, need: amount, reason });
         }
-        let wanted = need.count.get();
-        let container = u16::try_from(index).unwrap_or(u16::MAX);
-        let verdict = NeedVerdict {
-            container,
-            wanted,
-            devices: devices.into_boxed_slice(),
-            passed: false,
-        };
-        fitting.sort_by_key(|fit| (std::cmp::Reverse(fit.liking), fit.ordinal));
+        let (container, wanted) = (u16::try_from(index).unwrap_or(u16::MAX), need.count.get());
+        let verdict = NeedVerdict { container, wanted, devices: devices.into_boxed_slice(), passed: false };
         (verdict, fitting)
     }
 
@@ -279,13 +295,7 @@ impl<'a> Search<'a> {
                 .iter()
                 .find(|fit| fit.ordinal == *ordinal)
                 .expect("a pick is made of fitting devices");
-            trial.take(
-                index,
-                container.role,
-                usize::from(*ordinal),
-                fit.taken.clone(),
-                floating,
-            );
+            trial.take(index, container.role, usize::from(*ordinal), fit.taken.clone(), floating);
         }
     }
 
@@ -297,15 +307,13 @@ impl<'a> Search<'a> {
         if fitting.len() < wanted {
             return None;
         }
-        let numa = self.best_by_numa(trial, need, fitting);
-        if need.wishes.one_numa && wanted > 1 {
-            return numa.map(|pick| self.best_linked(trial, need, fitting, pick));
-        }
-        let anywhere = first_of(fitting.iter(), wanted, trial.spare());
-        let first = if self.policy.prefer_one_numa && wanted > 1 {
-            numa.or(anywhere)
-        } else {
-            anywhere
+        let anywhere = || first_of(fitting.iter(), wanted, trial.spare());
+        let first = match (wanted > 1, need.wishes.one_numa) {
+            (true, true) => self.best_by_numa(trial, need, fitting),
+            (true, false) if self.judge.policy.prefer_one_numa => {
+                self.best_by_numa(trial, need, fitting).or_else(anywhere)
+            }
+            _ => anywhere(),
         };
         first.map(|pick| self.best_linked(trial, need, fitting, pick))
     }
@@ -313,9 +321,7 @@ impl<'a> Search<'a> {
     /// Where the device plugin picks the card, the need must fit whichever card that is.
     fn floating_pick(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
         let cards: Vec<u16> = trial.pickable(&need.kind).collect();
-        let all_fit = cards
-            .iter()
-            .all(|card| fitting.iter().any(|fit| fit.ordinal == *card));
+        let all_fit = cards.iter().all(|card| fitting.iter().any(|fit| fit.ordinal == *card));
         (need.count.get() == 1 && all_fit && !cards.is_empty()).then_some(cards)
     }
 
@@ -329,12 +335,8 @@ impl<'a> Search<'a> {
         let in_group = |group: &Option<u16>| {
             let members = fitting.iter().filter(|fit| numa(fit) == *group);
             let pick = first_of(members, wanted, trial.spare())?;
-            let liking = |ordinal: &u16| {
-                fitting
-                    .iter()
-                    .find(|f| f.ordinal == *ordinal)
-                    .map_or(0, |f| f.liking)
-            };
+            let liking =
+                |ordinal: &u16| fitting.iter().find(|f| f.ordinal == *ordinal).map_or(0, |f| f.liking);
             Some((pick.iter().map(liking).sum::<i64>(), pick))
         };
         let picks = groups.iter().filter_map(in_group);
@@ -346,27 +348,18 @@ impl<'a> Search<'a> {
     /// The best linked devices where links are known and wanted; a single device is the one that others miss least.
     fn best_linked(&self, trial: &Trial, need: &Need, fitting: &[Fitting], first: Vec<u16>) -> Vec<u16> {
         let node = &self.view.node;
-        let known = fitting
-            .iter()
-            .any(|fit| !node.devices[usize::from(fit.ordinal)].links.is_empty());
-        if !known || !(need.wishes.linked || (self.policy.prefer_links && first.len() > 1)) {
+        let known = fitting.iter().any(|fit| !node.devices[usize::from(fit.ordinal)].links.is_empty());
+        if !known || !(need.wishes.linked || (self.judge.policy.prefer_links && first.len() > 1)) {
             return first;
         }
         if first.len() == 1 {
             let missed = |fit: &&Fitting| {
-                node.devices[usize::from(fit.ordinal)]
-                    .links
-                    .values()
-                    .map(|l| u64::from(*l))
-                    .sum::<u64>()
+                node.devices[usize::from(fit.ordinal)].links.values().map(|l| u64::from(*l)).sum::<u64>()
             };
-            return fitting
-                .iter()
-                .min_by_key(missed)
-                .map_or(first, |fit| vec![fit.ordinal]);
+            return fitting.iter().min_by_key(missed).map_or(first, |fit| vec![fit.ordinal]);
         }
         let mut best = (score::links(node, &first), first);
-        let limit = usize::try_from(self.policy.search_steps).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.judge.policy.search_steps).unwrap_or(usize::MAX);
         for pick in self.all_picks(trial, need, fitting).take(limit) {
             let links = score::links(node, &pick);
             if links > best.0 {
@@ -389,26 +382,21 @@ impl<'a> Search<'a> {
         let node = &self.view.node;
         let numa = |ordinal: &u16| node.devices[usize::from(*ordinal)].numa;
         let class = |at: usize| {
-            if self.alike {
-                self.class_of(trial, fitting, at)
-            } else {
-                at
-            }
+            if self.judge.alike { self.class_of(trial, fitting, at) } else { at }
         };
         let classes: Vec<usize> = (0..fitting.len()).map(class).collect();
         let sets = Combinations::new(usize::from(need.count.get()), classes);
-        Box::new(
-            sets.map(move |set| set.into_iter().map(|at| &fitting[at]).collect::<Vec<_>>())
-                .filter_map(move |set| {
-                    let opens = set.iter().filter(|fit| fit.opens).count();
-                    let mut pick: Vec<u16> = set.iter().map(|fit| fit.ordinal).collect();
-                    let spare_ok = trial.spare().is_none_or(|spare| opens <= usize::from(spare));
-                    let numa_ok =
-                        !need.wishes.one_numa || pick.windows(2).all(|pair| numa(&pair[0]) == numa(&pair[1]));
-                    pick.sort_unstable();
-                    (spare_ok && numa_ok).then_some(pick)
-                }),
-        )
+        Box::new(sets.map(move |set| set.into_iter().map(|at| &fitting[at]).collect::<Vec<_>>()).filter_map(
+            move |set| {
+                let opens = set.iter().filter(|fit| fit.opens).count();
+                let mut pick: Vec<u16> = set.iter().map(|fit| fit.ordinal).collect();
+                let spare_ok = trial.spare().is_none_or(|spare| opens <= usize::from(spare));
+                let numa_ok =
+                    !need.wishes.one_numa || pick.windows(2).all(|pair| numa(&pair[0]) == numa(&pair[1]));
+                pick.sort_unstable();
+                (spare_ok && numa_ok).then_some(pick)
+            },
+        ))
     }
 
     /// The first fitting device that is like this one in everything that a later need could look at.
@@ -430,9 +418,7 @@ impl<'a> Search<'a> {
                 && rooms[a].same_sums(&rooms[b])
                 && trial.same_own(a, b)
         };
-        (0..at)
-            .find(|&earlier| same(&fitting[earlier], &fitting[at]))
-            .unwrap_or(at)
+        (0..at).find(|&earlier| same(&fitting[earlier], &fitting[at])).unwrap_or(at)
     }
 
     /// Gives the devices that would fit, but do not help, their reason.
@@ -442,54 +428,38 @@ impl<'a> Search<'a> {
         let fitting = verdict.devices.iter().filter(fits).count();
         let narrow = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         let numa_of = |ordinal: u16| node.devices[usize::from(ordinal)].numa;
-        let in_numa: Vec<u16> = verdict
-            .devices
-            .iter()
-            .map(|d| {
-                narrow(
-                    verdict
-                        .devices
-                        .iter()
-                        .filter(fits)
-                        .filter(|o| numa_of(o.ordinal) == numa_of(d.ordinal))
-                        .count(),
-                )
-            })
-            .collect();
+        let by_numa: Vec<u16> = if need.wishes.one_numa {
+            let together = |d: &DeviceVerdict| {
+                let same = |other: &&DeviceVerdict| numa_of(other.ordinal) == numa_of(d.ordinal);
+                narrow(verdict.devices.iter().filter(fits).filter(same).count())
+            };
+            verdict.devices.iter().map(together).collect()
+        } else {
+            Vec::new()
+        };
         let wanted = need.count.get();
         let floats = node.floats(&need.kind);
         let spare_short = trial.spare().is_some() && fitting >= usize::from(wanted);
-        for (device, in_numa) in verdict
-            .devices
-            .iter_mut()
-            .zip(in_numa)
-            .filter(|(device, _)| device.reason.is_none())
-        {
+        for (at, device) in verdict.devices.iter_mut().enumerate().filter(|(_, d)| d.reason.is_none()) {
             device.reason = Some(if floats && wanted > 1 {
                 Reason::ChoiceNotDistinct { wanted }
             } else if floats {
                 Reason::ChoiceNotOwned
             } else if need.wishes.one_numa && fitting >= usize::from(wanted) {
-                Reason::NumaNotFit {
-                    fitting: in_numa,
-                    wanted,
-                }
+                Reason::NumaNotFit { fitting: by_numa[at], wanted }
             } else if spare_short {
                 Reason::SomeCardFaulty {
                     bookable: narrow(node.devices.len()).saturating_sub(node.missing_cards),
                 }
             } else {
-                Reason::TooFew {
-                    fitting: narrow(fitting),
-                    wanted,
-                }
+                Reason::TooFew { fitting: narrow(fitting), wanted }
             });
         }
     }
 
     fn score(&self, picks: &Picks) -> score::Score {
         let mut trial = Trial::new(&self.view.node, &self.view.room);
-        for (&(index, container, need), pick) in self.needs.iter().zip(picks) {
+        for (&(index, container, need), pick) in self.judge.needs.iter().zip(picks) {
             let floating = self.view.node.floats(&need.kind);
             for ordinal in pick {
                 let at = usize::from(*ordinal);
@@ -499,20 +469,21 @@ impl<'a> Search<'a> {
             }
         }
         let chosen: Vec<(u16, Added)> = trial
-            .charges(self.shape)
+            .charges(self.judge.shape)
             .iter()
             .flat_map(|charge| {
                 let bytes = charge.bytes().unwrap_or(Bytes::ZERO).get();
-                let added = Added {
-                    bytes,
-                    cores: charge.cores.0,
-                    slots: charge.slots,
-                };
+                let added = Added { bytes, cores: charge.cores.0, slots: charge.slots };
                 charge.on.iter().map(move |ordinal| (*ordinal, added))
             })
             .collect();
-        score::score(self.view, self.policy, self.spec, &chosen)
+        score::score(self.view, self.judge.policy, self.judge.spec, &chosen)
     }
+}
+
+/// The best liked first; of equals the first by ordinal.
+fn rank(fitting: &mut [Fitting]) {
+    fitting.sort_unstable_by_key(|fit| (std::cmp::Reverse(fit.liking), fit.ordinal));
 }
 
 /// The best liked `wanted` devices, with no more newly opened cards than can be.
@@ -535,52 +506,4 @@ fn first_of<'f>(
     }
     pick.sort_unstable();
     (pick.len() == wanted).then_some(pick)
-}
-
-/// Sets of `size` positions in lexicographic order; of positions of one class only the first ones are used.
-struct Combinations {
-    size: usize,
-    classes: Vec<usize>,
-    next: Option<Vec<usize>>,
-}
-
-impl Combinations {
-    fn new(size: usize, classes: Vec<usize>) -> Self {
-        let next = (size <= classes.len()).then(|| (0..size).collect());
-        Combinations { size, classes, next }
-    }
-
-    fn advance(&self, mut set: Vec<usize>) -> Option<Vec<usize>> {
-        let n = self.classes.len();
-        let at = (0..self.size).rev().find(|&i| set[i] < n - self.size + i)?;
-        set[at] += 1;
-        for i in at + 1..self.size {
-            set[i] = set[i - 1] + 1;
-        }
-        Some(set)
-    }
-
-    /// Whether each class is used from its front.
-    fn is_canonical(&self, set: &[usize]) -> bool {
-        set.iter().all(|&at| {
-            let earlier = (0..at)
-                .rev()
-                .find(|&other| self.classes[other] == self.classes[at]);
-            earlier.is_none_or(|other| set.contains(&other))
-        })
-    }
-}
-
-impl Iterator for Combinations {
-    type Item = Vec<usize>;
-
-    fn next(&mut self) -> Option<Vec<usize>> {
-        loop {
-            let set = self.next.take()?;
-            self.next = self.advance(set.clone());
-            if self.is_canonical(&set) {
-                return Some(set);
-            }
-        }
-    }
 }

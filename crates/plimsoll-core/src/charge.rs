@@ -45,9 +45,7 @@ pub struct Holding {
 impl Holding {
     /// The bytes it holds over all devices, each charge once; `None` when some of it is undeclared.
     pub fn bytes(&self) -> Option<Bytes> {
-        self.charges
-            .iter()
-            .try_fold(Bytes::ZERO, |sum, charge| Some(sum.plus(charge.bytes()?)))
+        self.charges.iter().try_fold(Bytes::ZERO, |sum, charge| Some(sum.plus(charge.bytes()?)))
     }
 }
 

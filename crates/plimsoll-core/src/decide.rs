@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::candidate;
+use crate::candidate::Judge;
 use crate::draft::View;
 use crate::ledger::NodeId;
 use crate::policy::Policy;
@@ -56,11 +56,7 @@ impl Decision {
     /// The refusal that came nearest: the node and device that lacked the least memory.
     pub fn nearest_miss(&self) -> Option<Miss> {
         let table = self.table()?;
-        table
-            .unordered()
-            .filter(|verdict| verdict.reason.is_none())
-            .filter_map(|v| nearest_on(v))
-            .min()
+        table.unordered().filter(|verdict| verdict.reason.is_none()).filter_map(|v| nearest_on(v)).min()
     }
 }
 
@@ -80,11 +76,7 @@ pub struct Miss {
 }
 
 fn nearest_on(verdict: &NodeVerdict) -> Option<Miss> {
-    let failed = verdict
-        .needs
-        .iter()
-        .filter(|need| !need.passed)
-        .flat_map(|need| &need.devices);
+    let failed = verdict.needs.iter().filter(|need| !need.passed).flat_map(|need| &need.devices);
     failed
         .filter_map(|device| match device.reason.as_ref()? {
             Reason::ShortOfMemory { need, free, .. } | Reason::TooSmall { need, free, .. } => Some(Miss {
@@ -136,12 +128,11 @@ fn judge_all<'v>(
 ) -> (Table, Option<Candidate>) {
     let mut table = Table::default();
     let mut best: Option<Candidate> = None;
+    let judge = Judge::new(policy, spec, shape);
     for (id, view) in nodes {
-        let verdict = candidate::judge(view, policy, spec, shape);
+        let verdict = judge.judge(view);
         if let Some(found) = &verdict.best
-            && best
-                .as_ref()
-                .is_none_or(|best| found.score.total() > best.score.total())
+            && best.as_ref().is_none_or(|best| found.score.total() > best.score.total())
         {
             best = Some(found.clone());
         }

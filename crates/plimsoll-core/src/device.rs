@@ -65,10 +65,7 @@ impl Node {
     pub fn floats(&self, kind: &str) -> bool {
         self.choice == DeviceChoice::Plugin
             && self.devices.iter().filter(|d| &*d.kind == kind).count() > 1
-            && self
-                .devices
-                .iter()
-                .any(|d| &*d.kind == kind && matches!(d.sharing, Sharing::Tokens { .. }))
+            && self.devices.iter().any(|d| &*d.kind == kind && matches!(d.sharing, Sharing::Tokens { .. }))
     }
 }
 
@@ -274,14 +271,8 @@ impl fmt::Display for Sharing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Sharing::Exclusive => "none",
-            Sharing::Tokens {
-                strategy: Strategy::TimeSlicing,
-                ..
-            } => "time-slicing",
-            Sharing::Tokens {
-                strategy: Strategy::Mps,
-                ..
-            } => "mps",
+            Sharing::Tokens { strategy: Strategy::TimeSlicing, .. } => "time-slicing",
+            Sharing::Tokens { strategy: Strategy::Mps, .. } => "mps",
             Sharing::Shares => "shares",
         })
     }
@@ -350,9 +341,7 @@ pub struct Span {
 impl Span {
     /// The slices as bits.
     pub fn mask(self) -> u64 {
-        let ones = 1_u64
-            .checked_shl(u32::from(self.size))
-            .map_or(u64::MAX, |bit| bit - 1);
+        let ones = 1_u64.checked_shl(u32::from(self.size)).map_or(u64::MAX, |bit| bit - 1);
         ones.checked_shl(u32::from(self.start)).unwrap_or(0)
     }
 }
@@ -363,26 +352,14 @@ mod tests {
 
     #[test]
     fn usable_is_total_less_reserve_and_at_most_the_cap() {
-        let known = |bytes| Capacity::Known {
-            bytes,
-            source: Source::Declared,
-        };
-        let memory = |reserve, cap| Memory {
-            total: known(Bytes::gib(80)),
-            reserve,
-            cap,
-        };
+        let known = |bytes| Capacity::Known { bytes, source: Source::Declared };
+        let memory = |reserve, cap| Memory { total: known(Bytes::gib(80)), reserve, cap };
         assert_eq!(memory(Bytes::ZERO, None).usable(), Some(Bytes::gib(80)));
         assert_eq!(memory(Bytes::gib(1), None).usable(), Some(Bytes::gib(79)));
-        assert_eq!(
-            memory(Bytes::gib(1), Some(Bytes::gib(60))).usable(),
-            Some(Bytes::gib(60))
-        );
+        assert_eq!(memory(Bytes::gib(1), Some(Bytes::gib(60))).usable(), Some(Bytes::gib(60)));
         assert_eq!(memory(Bytes::gib(90), None).usable(), Some(Bytes::ZERO));
         let unknown = Memory {
-            total: Capacity::Unknown {
-                missing: "a label".into(),
-            },
+            total: Capacity::Unknown { missing: "a label".into() },
             reserve: Bytes::ZERO,
             cap: None,
         };
@@ -402,10 +379,7 @@ mod tests {
         let mut node = Node::new("n");
         node.choice = DeviceChoice::Plugin;
         let mut card = Device::new("NVIDIA", Bytes::gib(32), Source::Label);
-        card.sharing = Sharing::Tokens {
-            replicas: 100,
-            strategy: Strategy::TimeSlicing,
-        };
+        card.sharing = Sharing::Tokens { replicas: 100, strategy: Strategy::TimeSlicing };
         node.devices.push(card.clone());
         assert!(!node.floats("NVIDIA"), "a single card leaves no choice");
         node.devices.push(card);

@@ -29,14 +29,7 @@ fn of_verdict(shape: usize, verdict: &NodeVerdict) -> u64 {
         (need.container, need.wanted, need.passed).hash(&mut hasher);
         for device in &need.devices {
             let room = &verdict.view.room.devices()[usize::from(device.ordinal)];
-            (
-                device.ordinal,
-                device.need,
-                &device.reason,
-                room.usable(),
-                room.load(),
-                room.free(),
-            )
+            (device.ordinal, device.need, &device.reason, room.usable(), room.load(), room.free())
                 .hash(&mut hasher);
         }
     }

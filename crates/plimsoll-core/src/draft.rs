@@ -3,7 +3,6 @@
 //! A draft copies only the rows it changes, and is thrown away by dropping it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::fit::{self, Placement, Refusal};
@@ -49,9 +48,7 @@ pub struct Draft<'a> {
 
 impl View for Draft<'_> {
     fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
-        self.ledger
-            .nodes()
-            .map(|(id, view)| (id, self.changed.get(&id).unwrap_or(view)))
+        self.ledger.nodes().map(|(id, view)| (id, self.changed.get(&id).unwrap_or(view)))
     }
 
     fn node(&self, id: NodeId) -> Option<&NodeView> {
@@ -66,12 +63,7 @@ impl View for Draft<'_> {
 impl<'a> Draft<'a> {
     /// A draft without changes.
     pub fn of(ledger: &'a Ledger) -> Self {
-        Draft {
-            ledger,
-            changed: BTreeMap::new(),
-            gone: BTreeSet::new(),
-            drafted: u64::MAX,
-        }
+        Draft { ledger, changed: BTreeMap::new(), gone: BTreeSet::new(), drafted: u64::MAX }
     }
 
     /// The ledger behind the draft.
@@ -90,17 +82,14 @@ impl<'a> Draft<'a> {
             && let Some(node) = self.ledger.node_id(&holding.node)
             && let Some(view) = self.touch(node)
         {
-            Arc::make_mut(&mut view.room).remove(id, holding);
+            view.remove(id, holding);
             self.gone.insert(id);
         }
     }
 
     /// Lets everything go that is on its way back already.
     pub fn without_releasing(&mut self) {
-        let going = self
-            .ledger
-            .holdings()
-            .filter(|(_, holding)| holding.stage.is_releasing());
+        let going = self.ledger.holdings().filter(|(_, holding)| holding.stage.is_releasing());
         for id in going.map(|(id, _)| id).collect::<Vec<_>>() {
             self.without(id);
         }
@@ -112,16 +101,13 @@ impl<'a> Draft<'a> {
             && let Some(node) = self.ledger.node_id(&promise.placement.node)
             && let Some(view) = self.touch(node)
         {
-            Arc::make_mut(&mut view.room).promise(&promise.charges, false);
+            view.promise(&promise.charges, false);
         }
     }
 
     /// Takes a place in the draft, by the same `fit` that the commit asks.
     pub fn place(&mut self, request: &Request, place: &Placement) -> Result<Vec<Charge>, Refusal> {
-        let missing = || Refusal::Node {
-            node: place.node.clone(),
-            reason: NodeReason::NoSuchNode,
-        };
+        let missing = || Refusal::Node { node: place.node.clone(), reason: NodeReason::NoSuchNode };
         let node = self.ledger.node_id(&place.node).ok_or_else(missing)?;
         let charges = fit::admit(self.node(node).ok_or_else(missing)?, &request.spec, place)?;
         let holding = Holding {
@@ -136,7 +122,7 @@ impl<'a> Draft<'a> {
         };
         let id = HoldingId(self.drafted);
         self.drafted -= 1;
-        Arc::make_mut(&mut self.touch(node).ok_or_else(missing)?.room).add(id, &holding);
+        self.touch(node).ok_or_else(missing)?.add(id, &holding);
         Ok(charges)
     }
 

@@ -64,12 +64,7 @@ pub struct Drive {
 impl Drive {
     /// Goes on from a state whose last record had the number before `next_seq`.
     pub fn resume(scheduler: Scheduler, next_seq: u64) -> Self {
-        Drive {
-            scheduler,
-            staged: Vec::new(),
-            in_flight: VecDeque::new(),
-            next_seq,
-        }
+        Drive { scheduler, staged: Vec::new(), in_flight: VecDeque::new(), next_seq }
     }
 
     /// The machine, to look at.
@@ -140,11 +135,7 @@ pub fn replay<'a>(from: Scheduler, records: impl IntoIterator<Item = &'a Record>
         drive.committed();
         if (&again.decisions, &again.operations) != (&record.decisions, &record.operations) {
             let recorded = record.decisions.clone();
-            divergences.push(Divergence {
-                seq: record.seq,
-                recorded,
-                again: again.decisions,
-            });
+            divergences.push(Divergence { seq: record.seq, recorded, again: again.decisions });
         }
     }
     divergences

@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::candidate;
+use crate::candidate::Judge;
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::decide::only_load_is_against;
 use crate::draft::{Draft, View};
@@ -142,20 +142,11 @@ struct Cost {
 }
 
 impl Cost {
-    const NONE: Cost = Cost {
-        priority: i32::MIN,
-        active: 0,
-        reload: 0,
-        bytes: Bytes::ZERO,
-        names: Vec::new(),
-    };
+    const NONE: Cost =
+        Cost { priority: i32::MIN, active: 0, reload: 0, bytes: Bytes::ZERO, names: Vec::new() };
 
     fn with(&self, holding: &Holding) -> Cost {
-        let priority = if holding.terms.speculative {
-            i32::MIN
-        } else {
-            holding.terms.priority
-        };
+        let priority = if holding.terms.speculative { i32::MIN } else { holding.terms.priority };
         let active = matches!(holding.activity, Activity::Active { .. } | Activity::Unknown);
         let mut names = self.names.clone();
         names.push(holding.request.clone());
@@ -217,11 +208,7 @@ fn search(
     let nodes = nodes_worth_trying(&base, &policy, request, &may_go);
     let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
     for (at, _) in nodes.iter().enumerate() {
-        heap.push(std::cmp::Reverse(Attempt {
-            cost: Cost::NONE,
-            node: at,
-            victims: Vec::new(),
-        }));
+        heap.push(std::cmp::Reverse(Attempt { cost: Cost::NONE, node: at, victims: Vec::new() }));
     }
     let mut steps = 0;
     while let Some(std::cmp::Reverse(attempt)) = heap.pop() {
@@ -241,11 +228,7 @@ fn search(
         for (next, (_, holder)) in holders.iter().enumerate().skip(from) {
             let cost = cost_with(&attempt.cost, holder);
             let victims = attempt.victims.iter().copied().chain([next]).collect();
-            heap.push(std::cmp::Reverse(Attempt {
-                cost,
-                node: attempt.node,
-                victims,
-            }));
+            heap.push(std::cmp::Reverse(Attempt { cost, node: attempt.node, victims }));
         }
     }
     Planned::Impossible
@@ -295,7 +278,7 @@ fn place_on(
 ) -> Option<Plan> {
     let view = draft.node(id)?;
     let shapes = (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
-    let mut found = shapes.filter_map(|shape| candidate::judge(view, policy, &request.spec, shape).best);
+    let mut found = shapes.filter_map(|shape| Judge::new(policy, &request.spec, shape).judge(view).best);
     let place = found.next()?.place;
     let charges = fit::admit(view, &request.spec, &place).ok()?;
     let mut after: Vec<RequestId> = draft
@@ -305,21 +288,11 @@ fn place_on(
         .map(|(_, holding)| holding.request.clone())
         .collect();
     after.extend(victims.iter().cloned());
-    Some(Plan {
-        place,
-        charges,
-        victims: victims.to_vec(),
-        after,
-    })
+    Some(Plan { place, charges, victims: victims.to_vec(), after })
 }
 
 fn touches(holding: &Holding, charges: &[Charge]) -> bool {
-    let on = |charge: &Charge| {
-        charge
-            .on
-            .iter()
-            .any(|o| charges.iter().any(|other| other.on.contains(o)))
-    };
+    let on = |charge: &Charge| charge.on.iter().any(|o| charges.iter().any(|other| other.on.contains(o)));
     holding.charges.iter().any(on)
 }
 
@@ -344,14 +317,8 @@ pub fn evictable_bytes(ledger: &Ledger, may_go: impl Fn(&Holding) -> bool) -> Ve
                 .holdings_on(id)
                 .filter(|(_, holding)| may_go(holding))
                 .flat_map(|(_, holding)| holding.charges.iter().filter(here))
-                .fold(Bytes::ZERO, |sum, charge| {
-                    sum.plus(charge.bytes().unwrap_or(Bytes::ZERO))
-                });
-            rows.push(Evictable {
-                node: view.node.name.clone(),
-                ordinal,
-                bytes,
-            });
+                .fold(Bytes::ZERO, |sum, charge| sum.plus(charge.bytes().unwrap_or(Bytes::ZERO)));
+            rows.push(Evictable { node: view.node.name.clone(), ordinal, bytes });
         }
     }
     rows

@@ -4,11 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::charge::{Booked, Charge, Part, Slice};
-use crate::device::{Capacity, Device, Health, Node, Sharing, Telemetry};
+use crate::device::{Capacity, Device, Health, Node, Sharing, Strategy, Telemetry};
 use crate::reason::{NodeReason, Reason};
 use crate::request::{Amount, Compute, Container, Need, PlainRule, Role, Shape, Spec};
-use crate::room::{DeviceRoom, NodeRoom, NodeView};
-use crate::units::{Bytes, Cores, Name};
+use crate::room::{DeviceRoom, Gauge, NodeRoom, NodeView};
+use crate::units::{Bytes, Cores, Name, Portion};
 
 mod peak;
 mod slice;
@@ -17,7 +17,6 @@ mod wishes;
 pub use peak::peak_bytes;
 
 use peak::{Load, Peak};
-use slice::fit_slice;
 use wishes::fit_wishes;
 
 /// A place for a request: a node, the shape taken, and the devices that serve each need.
@@ -63,16 +62,11 @@ pub enum Refusal {
 /// Whether this placement of this request fits this node, and what it would be charged.
 pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<Charge>, Refusal> {
     let node = &view.node;
-    let at_node = |reason| Refusal::Node {
-        node: node.name.clone(),
-        reason,
-    };
+    let at_node = |reason| Refusal::Node { node: node.name.clone(), reason };
     let shape = spec
         .shapes()
         .get(usize::from(placement.shape))
-        .ok_or_else(|| Refusal::Mismatch {
-            problem: format!("there is no shape {}", placement.shape),
-        })?;
+        .ok_or_else(|| Refusal::Mismatch { problem: format!("there is no shape {}", placement.shape) })?;
     if let Some(reason) = fit_node(view, spec) {
         return Err(at_node(reason));
     }
@@ -80,16 +74,14 @@ pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<
     let mut picks = placement.picks.iter();
     for (index, container, need) in needs(shape) {
         let pick = picks.next().ok_or_else(|| mismatch("a need has no devices"))?;
-        trial
-            .take_pick(index, container, need, pick)
-            .map_err(|fault| match fault {
-                Fault::Device(ordinal, reason) => Refusal::Device {
-                    container: container.name.clone(),
-                    device: node.device_label(usize::from(ordinal)),
-                    reason,
-                },
-                Fault::Mismatch(problem) => mismatch(problem),
-            })?;
+        trial.take_pick(index, container, need, pick).map_err(|fault| match fault {
+            Fault::Device(ordinal, reason) => Refusal::Device {
+                container: container.name.clone(),
+                device: node.device_label(usize::from(ordinal)),
+                reason,
+            },
+            Fault::Mismatch(problem) => mismatch(problem),
+        })?;
     }
     if picks.next().is_some() {
         return Err(mismatch("there are devices for more needs than were asked"));
@@ -98,53 +90,35 @@ pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<
 }
 
 fn mismatch(problem: &str) -> Refusal {
-    Refusal::Mismatch {
-        problem: problem.to_string(),
-    }
+    Refusal::Mismatch { problem: problem.to_string() }
 }
 
 /// The needs of a shape in the order in which they are served, each with its container and that container's index.
 pub fn needs(shape: &Shape) -> impl Iterator<Item = (usize, &Container, &Need)> {
-    shape
-        .containers
-        .iter()
-        .enumerate()
-        .flat_map(|(i, c)| c.needs.iter().map(move |need| (i, c, need)))
+    shape.containers.iter().enumerate().flat_map(|(i, c)| c.needs.iter().map(move |need| (i, c, need)))
 }
 
 /// Why the node itself cannot take the request, whatever its devices say.
 pub fn fit_node(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
     let (node, rules) = (&*view.node, &spec.rules);
     if let Some(wanted) = rules.named.as_ref().filter(|wanted| **wanted != node.name) {
-        return Some(NodeReason::NotNamed {
-            wanted: wanted.clone(),
-        });
+        return Some(NodeReason::NotNamed { wanted: wanted.clone() });
     }
     if node.unschedulable {
         return Some(NodeReason::Unschedulable);
     }
-    if let Some(failed) = rules
-        .all
-        .iter()
-        .find(|requirement| !requirement.holds(&node.name, &node.labels))
-    {
-        return Some(NodeReason::SelectorMismatch {
-            wanted: failed.to_string().into(),
-        });
+    if let Some(failed) = rules.all.iter().find(|requirement| !requirement.holds(&node.name, &node.labels)) {
+        return Some(NodeReason::SelectorMismatch { wanted: failed.to_string().into() });
     }
     if !rules.any.is_empty() && !rules.any.iter().any(|term| term.holds(&node.name, &node.labels)) {
         return Some(NodeReason::AffinityMismatch);
     }
     if let Some(taint) = rules.barred_by(&node.taints) {
-        return Some(NodeReason::TaintNotTolerated {
-            taint: taint.to_string().into(),
-        });
+        return Some(NodeReason::TaintNotTolerated { taint: taint.to_string().into() });
     }
     let wants_devices = spec.shapes().iter().all(|shape| shape.device_count() > 0);
     if let Some(missing) = node.unknown.as_ref().filter(|_| wants_devices) {
-        return Some(NodeReason::CapacityUnknown {
-            missing: missing.clone(),
-        });
+        return Some(NodeReason::CapacityUnknown { missing: missing.clone() });
     }
     fit_resources(view, spec)
 }
@@ -155,16 +129,11 @@ fn fit_resources(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
         return Some(NodeReason::ShortOfCpu { need: need.cpu, free });
     }
     if let Some(free) = room.free_memory(node).filter(|free| need.memory > *free) {
-        return Some(NodeReason::ShortOfNodeMemory {
-            need: need.memory,
-            free,
-        });
+        return Some(NodeReason::ShortOfNodeMemory { need: need.memory, free });
     }
     room.free_pods(node)
         .filter(|free| need.pods > *free)
-        .map(|_| NodeReason::PodsExhausted {
-            pods: node.allocatable.pods.unwrap_or_default(),
-        })
+        .map(|_| NodeReason::PodsExhausted { pods: node.allocatable.pods.unwrap_or_default() })
 }
 
 /// The request's own bookings on one node while it is judged there: a trial that changes no account.
@@ -199,7 +168,7 @@ pub struct Taken {
     /// Slots.
     pub slots: u32,
     /// The hardware slice, on a partitioned device.
-    pub slice: Option<Slice>,
+    pub slice: Option<Box<Slice>>,
     /// What the request would hold there in all, at its peak.
     pub peak: Bytes,
 }
@@ -217,12 +186,7 @@ impl<'a> Trial<'a> {
             let working = node.devices.len().saturating_sub(usize::from(node.missing_cards));
             u16::try_from(working.saturating_sub(room.cards_in_use())).unwrap_or(u16::MAX)
         });
-        Trial {
-            node,
-            room,
-            mine: Vec::new(),
-            spare,
-        }
+        Trial { node, room, mine: Vec::new(), spare }
     }
 
     /// Idle cards that may still be opened, where some unknown ones are faulty.
@@ -242,58 +206,61 @@ impl<'a> Trial<'a> {
 
     /// Whether device `ordinal` can take this need of this container, beside what the request has booked there already.
     pub fn fit(&self, container: usize, role: Role, need: &Need, ordinal: usize) -> Result<Taken, Reason> {
-        let (Some(device), Some(room)) = (self.node.devices.get(ordinal), self.room.devices().get(ordinal))
-        else {
-            return Err(Reason::NoSuchDevice {
-                ordinal: u16::try_from(ordinal).unwrap_or(u16::MAX),
-            });
-        };
+        match self.node.devices.get(ordinal) {
+            None => Err(Reason::NoSuchDevice { ordinal: u16::try_from(ordinal).unwrap_or(u16::MAX) }),
+            Some(device) if device.kind != need.kind => {
+                self.fit_condition(device, ordinal, false)?;
+                Err(wishes::mismatch(&need.kind, &device.kind))
+            }
+            Some(_) => self.fit_kindred(container, role, need, ordinal),
+        }
+    }
+
+    /// The same for a device that is known to be there and of the need's kind.
+    pub(crate) fn fit_kindred(
+        &self,
+        container: usize,
+        role: Role,
+        need: &Need,
+        ordinal: usize,
+    ) -> Result<Taken, Reason> {
+        let (device, gauge) = (&self.node.devices[ordinal], &self.room.gauges()[ordinal]);
         let mine = self.mine.get(ordinal).filter(|mine| !mine.parts.is_empty());
-        self.fit_condition(device, room, mine.is_some())?;
-        fit_wishes(device, &need.kind, &need.wishes)?;
+        if !gauge.ready || self.spare.is_some() {
+            self.fit_condition(device, ordinal, mine.is_some())?;
+        }
+        if !need.wishes.is_empty() {
+            fit_wishes(device, &need.wishes)?;
+        }
         if mine.is_some_and(|mine| !mine.floating && mine.parts.iter().any(|(c, _)| *c == container)) {
             return Err(Reason::SameContainer);
         }
-        fit_amounts(device, room, role, need, mine)
+        Spot { device, gauge, rooms: self.room.devices(), ordinal, mine }.fit(role, need)
     }
 
     /// What the request would hold at its peak on a device, were the need served there; `None` where that cannot be said.
     pub fn would_hold(&self, role: Role, need: &Need, ordinal: usize) -> Option<Bytes> {
         let device = self.node.devices.get(ordinal)?;
-        let bytes = match wanted(device, &need.amount).ok()? {
+        let bytes = match wanted(device, self.room.gauges().get(ordinal)?, &need.amount).ok()? {
             Wanted::Share(bytes) => bytes,
             Wanted::Whole => device.memory.usable()?,
             Wanted::Profile(_) => return None,
         };
         let peak = self.mine.get(ordinal).map(|mine| mine.peak).unwrap_or_default();
-        Some(
-            peak.with(
-                role,
-                Load {
-                    bytes,
-                    ..Load::default()
-                },
-            )
-            .total()
-            .bytes,
-        )
+        Some(peak.with(role, Load { bytes, ..Load::default() }).total().bytes)
     }
 
-    fn fit_condition(&self, device: &Device, room: &DeviceRoom, already_mine: bool) -> Result<(), Reason> {
+    #[cold]
+    fn fit_condition(&self, device: &Device, ordinal: usize, already_mine: bool) -> Result<(), Reason> {
+        let room = &self.room.devices()[ordinal];
         match device.health {
             Health::Healthy => {}
             Health::Faulty => return Err(Reason::Faulty),
             Health::Gone => return Err(Reason::Gone),
         }
         if self.spare == Some(0) && room.tenants().is_empty() && !already_mine {
-            let working = self
-                .node
-                .devices
-                .len()
-                .saturating_sub(usize::from(self.node.missing_cards));
-            return Err(Reason::SomeCardFaulty {
-                bookable: u16::try_from(working).unwrap_or(u16::MAX),
-            });
+            let working = self.node.devices.len().saturating_sub(usize::from(self.node.missing_cards));
+            return Err(Reason::SomeCardFaulty { bookable: u16::try_from(working).unwrap_or(u16::MAX) });
         }
         if device.cordoned {
             return Err(Reason::Cordoned);
@@ -315,15 +282,11 @@ impl<'a> Trial<'a> {
         let mine = &mut self.mine[ordinal];
         let opens = mine.parts.is_empty() && self.room.devices()[ordinal].tenants().is_empty();
         self.spare = self.spare.map(|spare| spare.saturating_sub(u16::from(opens)));
-        let load = Load {
-            bytes: taken.bytes.unwrap_or(Bytes::ZERO),
-            cores: taken.cores,
-            slots: taken.slots,
-        };
+        let load = Load { bytes: taken.bytes.unwrap_or(Bytes::ZERO), cores: taken.cores, slots: taken.slots };
         mine.peak = mine.peak.with(role, load);
         mine.whole |= taken.whole;
         mine.floating = floating;
-        mine.slices.extend(taken.slice.clone());
+        mine.slices.extend(taken.slice.as_deref().cloned());
         mine.parts.push((container, taken));
     }
 
@@ -338,12 +301,7 @@ impl<'a> Trial<'a> {
         if floating {
             if need.count.get() > 1 {
                 let ordinal = pick.first().copied().unwrap_or_default();
-                return Err(Fault::Device(
-                    ordinal,
-                    Reason::ChoiceNotDistinct {
-                        wanted: need.count.get(),
-                    },
-                ));
+                return Err(Fault::Device(ordinal, Reason::ChoiceNotDistinct { wanted: need.count.get() }));
             }
             if self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal)) {
                 return Err(Fault::Mismatch(
@@ -351,28 +309,18 @@ impl<'a> Trial<'a> {
                 ));
             }
         } else if pick.len() != usize::from(need.count.get()) {
-            return Err(Fault::Mismatch(
-                "a need has another number of devices than it asks",
-            ));
+            return Err(Fault::Mismatch("a need has another number of devices than it asks"));
         }
-        let numa = |ordinal: &u16| {
-            self.node
-                .devices
-                .get(usize::from(*ordinal))
-                .and_then(|device| device.numa)
-        };
+        let numa =
+            |ordinal: &u16| self.node.devices.get(usize::from(*ordinal)).and_then(|device| device.numa);
         if need.wishes.one_numa && pick.windows(2).any(|pair| numa(&pair[0]) != numa(&pair[1])) {
-            let reason = Reason::NumaNotFit {
-                fitting: 1,
-                wanted: need.count.get(),
-            };
+            let reason = Reason::NumaNotFit { fitting: 1, wanted: need.count.get() };
             return Err(Fault::Device(pick[0], reason));
         }
         for &ordinal in pick {
             let at = usize::from(ordinal);
-            let taken = self
-                .fit(index, container.role, need, at)
-                .map_err(|reason| Fault::Device(ordinal, reason))?;
+            let taken =
+                self.fit(index, container.role, need, at).map_err(|reason| Fault::Device(ordinal, reason))?;
             self.take(index, container.role, at, taken, floating);
         }
         Ok(())
@@ -390,20 +338,14 @@ impl<'a> Trial<'a> {
     pub fn charges(&self, shape: &Shape) -> Vec<Charge> {
         let mut charges: Vec<Charge> = Vec::new();
         let mut floating: Option<Charge> = None;
-        for (ordinal, mine) in (0_u16..)
-            .zip(&self.mine)
-            .filter(|(_, mine)| !mine.parts.is_empty())
-        {
+        for (ordinal, mine) in (0_u16..).zip(&self.mine).filter(|(_, mine)| !mine.parts.is_empty()) {
             let usable = self.room.devices()[usize::from(ordinal)].usable();
             let charge = mine.charge(shape, usable);
             if mine.floating {
                 floating = Some(floating.map_or(charge.clone(), |so_far| larger(so_far, charge)));
                 floating.as_mut().expect("just set").on.push(ordinal);
             } else if mine.slices.is_empty() {
-                charges.push(Charge {
-                    on: vec![ordinal],
-                    ..charge
-                });
+                charges.push(Charge { on: vec![ordinal], ..charge });
             } else {
                 charges.extend(mine.slice_charges(ordinal, shape));
             }
@@ -414,34 +356,15 @@ impl<'a> Trial<'a> {
 }
 
 fn larger(one: Charge, other: Charge) -> Charge {
-    if one.bytes() >= other.bytes() {
-        one
-    } else {
-        Charge { on: one.on, ..other }
-    }
+    if one.bytes() >= other.bytes() { one } else { Charge { on: one.on, ..other } }
 }
 
 impl Mine {
     fn charge(&self, shape: &Shape, usable: Option<Bytes>) -> Charge {
         let total = self.peak.total();
-        let amount = if self.whole {
-            Booked::Whole { bytes: usable }
-        } else {
-            Booked::share(total.bytes)
-        };
-        let parts = self
-            .parts
-            .iter()
-            .map(|(index, taken)| part(shape, *index, taken))
-            .collect();
-        Charge {
-            on: Vec::new(),
-            amount,
-            cores: Cores(total.cores),
-            slots: total.slots,
-            slice: None,
-            parts,
-        }
+        let amount = if self.whole { Booked::Whole { bytes: usable } } else { Booked::share(total.bytes) };
+        let parts = self.parts.iter().map(|(index, taken)| part(shape, *index, taken)).collect();
+        Charge { on: Vec::new(), amount, cores: Cores(total.cores), slots: total.slots, slice: None, parts }
     }
 
     /// On a partitioned device each container sits in a slice of its own.
@@ -451,7 +374,7 @@ impl Mine {
             amount: Booked::share(taken.bytes.unwrap_or(Bytes::ZERO)),
             cores: Cores(taken.cores),
             slots: taken.slots,
-            slice: taken.slice.clone(),
+            slice: taken.slice.as_deref().cloned(),
             parts: vec![part(shape, *index, taken)],
         };
         self.parts.iter().map(charge).collect()
@@ -475,139 +398,116 @@ enum Wanted {
     Profile(Name),
 }
 
-fn wanted(device: &Device, amount: &Amount) -> Result<Wanted, Reason> {
+impl Wanted {
+    fn name(&self) -> Name {
+        match self {
+            Wanted::Share(bytes) => bytes.to_string().into(),
+            Wanted::Whole => "the whole device".into(),
+            Wanted::Profile(name) => name.clone(),
+        }
+    }
+}
+
+/// One device with what the request has there already.
+struct Spot<'a> {
+    device: &'a Device,
+    gauge: &'a Gauge,
+    rooms: &'a [DeviceRoom],
+    ordinal: usize,
+    mine: Option<&'a Mine>,
+}
+
+impl Spot<'_> {
+    /// The checks on amounts, from the most lasting reason to the most passing one.
+    fn fit(&self, role: Role, need: &Need) -> Result<Taken, Reason> {
+        let gauge = self.gauge;
+        if self.with_mine(role, Load { slots: need.slots, ..Load::default() }).slots > gauge.slots_free {
+            return Err(Reason::SlotsExhausted { slots: self.device.slots.unwrap_or(u32::MAX) });
+        }
+        if need.wishes.alone && gauge.tenanted {
+            return Err(Reason::NotAlone);
+        }
+        let wanted = wanted(self.device, gauge, &need.amount)?;
+        if gauge.undeclared {
+            return Err(Reason::HeldUndeclared);
+        }
+        let (bytes, whole) = match wanted {
+            Wanted::Share(bytes) if !gauge.partitioned => (Some(bytes), false),
+            Wanted::Whole => (gauge.known.then_some(gauge.usable), true),
+            Wanted::Share(_) | Wanted::Profile(_) => return self.fit_slice(need, &wanted),
+        };
+        let cores = cores_wanted(gauge.cores, if whole { Compute::All } else { need.compute });
+        let load = Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots: need.slots };
+        let total = self.with_mine(role, load);
+        self.fit_memory(total.bytes)?;
+        self.fit_cores(total.cores)?;
+        if gauge.tenanted && (whole || (total.cores >= gauge.cores && gauge.cores > 0)) {
+            return Err(Reason::Exclusive);
+        }
+        if total.cores == 0 && gauge.cores > 0 && gauge.cores_free == 0 {
+            return Err(Reason::ComputeExhausted);
+        }
+        Ok(Taken { bytes, whole, cores, slots: need.slots, slice: None, peak: total.bytes })
+    }
+
+    #[inline]
+    fn with_mine(&self, role: Role, load: Load) -> Load {
+        self.mine.map_or(load, |mine| mine.peak.with(role, load).total())
+    }
+
+    fn fit_memory(&self, need: Bytes) -> Result<(), Reason> {
+        let Gauge { usable, open: free, known, .. } = *self.gauge;
+        if need <= free || !known {
+            Ok(())
+        } else if need > usable {
+            Err(Reason::TooSmall { need, usable, free })
+        } else {
+            Err(Reason::ShortOfMemory { need, free, usable })
+        }
+    }
+
+    fn fit_cores(&self, need: u32) -> Result<(), Reason> {
+        let Gauge { cores: total, cores_free: free, .. } = *self.gauge;
+        if need > free { Err(Reason::ShortOfCores { need, free, total }) } else { Ok(()) }
+    }
+}
+
+#[inline]
+fn wanted(device: &Device, gauge: &Gauge, amount: &Amount) -> Result<Wanted, Reason> {
+    match amount {
+        Amount::Bytes(bytes) if gauge.known => Ok(Wanted::Share(Bytes::new(bytes.get()))),
+        amount => wanted_otherwise(device, gauge, amount),
+    }
+}
+
+fn wanted_otherwise(device: &Device, gauge: &Gauge, amount: &Amount) -> Result<Wanted, Reason> {
     let usable = || match &device.memory.total {
-        Capacity::Unknown { missing } => Err(Reason::CapacityUnknown {
-            missing: missing.clone(),
-        }),
-        Capacity::Known { .. } => Ok(device.memory.usable().expect("a known total has a usable part")),
+        Capacity::Unknown { missing } => Err(Reason::CapacityUnknown { missing: missing.clone() }),
+        Capacity::Known { .. } => Ok(gauge.usable),
     };
+    let share = |bytes: Option<Bytes>| bytes.map(Wanted::Share).ok_or(Reason::ShareTooSmall);
     match amount {
         Amount::Bytes(bytes) => usable().map(|_| Wanted::Share(Bytes::new(bytes.get()))),
-        Amount::Portion(portion) => portion
-            .of(usable()?)
-            .map(Wanted::Share)
-            .ok_or(Reason::ShareTooSmall),
+        Amount::Portion(portion) => share(portion.of(usable()?)),
         Amount::Whole => Ok(Wanted::Whole),
         Amount::Profile(name) => Ok(Wanted::Profile(name.clone())),
-        Amount::Unknown(missing) => Err(Reason::NeedUnknown {
-            missing: missing.clone(),
-        }),
-        Amount::Plain(rule) => match (device.sharing, rule) {
-            (Sharing::Exclusive | Sharing::Shares, _) | (Sharing::Tokens { .. }, PlainRule::Whole) => {
-                Ok(Wanted::Whole)
+        Amount::Unknown(missing) => Err(Reason::NeedUnknown { missing: missing.clone() }),
+        Amount::Plain(rule) => match device.sharing {
+            Sharing::Exclusive | Sharing::Shares => Ok(Wanted::Whole),
+            Sharing::Tokens { .. } if *rule == PlainRule::Refuse => Err(Reason::PlainRefused),
+            // The service itself limits each client to an equal part.
+            Sharing::Tokens { replicas, strategy: Strategy::Mps } => {
+                share(Portion::new(1, replicas.into()).and_then(|p| p.of(gauge.usable)))
             }
-            (Sharing::Tokens { .. }, PlainRule::Refuse) => Err(Reason::PlainRefused),
-            (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
-                let part = Bytes::new(usable()?.get() / u64::from(replicas.max(1))).floor_mib();
-                if part.is_zero() {
-                    Err(Reason::ShareTooSmall)
-                } else {
-                    Ok(Wanted::Share(part))
-                }
+            Sharing::Tokens { .. } if *rule == PlainRule::Whole => Ok(Wanted::Whole),
+            Sharing::Tokens { replicas, .. } => {
+                share(Portion::new(1, u64::from(replicas)).and_then(|p| p.of(gauge.usable)))
             }
         },
     }
 }
 
-fn fit_amounts(
-    device: &Device,
-    room: &DeviceRoom,
-    role: Role,
-    need: &Need,
-    mine: Option<&Mine>,
-) -> Result<Taken, Reason> {
-    let peak = mine.map(|mine| mine.peak).unwrap_or_default();
-    fit_slots(device, room, role, need, peak)?;
-    if need.wishes.alone && !room.tenants().is_empty() {
-        return Err(Reason::NotAlone);
-    }
-    let wanted = wanted(device, &need.amount)?;
-    if room.has_undeclared() {
-        return Err(Reason::HeldUndeclared);
-    }
-    if let Some(geometry) = device
-        .geometry
-        .as_ref()
-        .filter(|_| !matches!(wanted, Wanted::Whole))
-    {
-        return fit_slice(geometry, device, room, need, &wanted, mine);
-    }
-    let (bytes, whole) = match wanted {
-        Wanted::Share(bytes) => (Some(bytes), false),
-        Wanted::Whole => (room.usable(), true),
-        Wanted::Profile(name) => return Err(Reason::NoSlice { wanted: name }),
-    };
-    let cores = cores_wanted(device, if whole { Compute::All } else { need.compute });
-    let load = Load {
-        bytes: bytes.unwrap_or(Bytes::ZERO),
-        cores,
-        slots: need.slots,
-    };
-    let total = peak.with(role, load).total();
-    fit_memory(room, total.bytes)?;
-    fit_cores(device, room, total.cores)?;
-    let all_cores = device.cores.is_some_and(|has| total.cores >= has.0 && has.0 > 0);
-    if (whole || all_cores) && !room.tenants().is_empty() {
-        return Err(Reason::Exclusive);
-    }
-    if device.cores.is_some_and(|has| has.0 > 0 && room.cores() >= has.0) && total.cores == 0 {
-        return Err(Reason::ComputeExhausted);
-    }
-    Ok(Taken {
-        bytes,
-        whole,
-        cores,
-        slots: need.slots,
-        slice: None,
-        peak: total.bytes,
-    })
-}
-
-fn fit_slots(device: &Device, room: &DeviceRoom, role: Role, need: &Need, peak: Peak) -> Result<(), Reason> {
-    let total = peak
-        .with(
-            role,
-            Load {
-                slots: need.slots,
-                ..Load::default()
-            },
-        )
-        .total()
-        .slots;
-    match device.slots {
-        Some(slots) if total > slots.saturating_sub(room.slots()) => Err(Reason::SlotsExhausted { slots }),
-        _ => Ok(()),
-    }
-}
-
-fn fit_memory(room: &DeviceRoom, need: Bytes) -> Result<(), Reason> {
-    let (Some(usable), Some(free)) = (room.usable(), room.open()) else {
-        return Ok(());
-    };
-    if need > usable {
-        Err(Reason::TooSmall { need, usable, free })
-    } else if need > free {
-        Err(Reason::ShortOfMemory { need, free, usable })
-    } else {
-        Ok(())
-    }
-}
-
-fn fit_cores(device: &Device, room: &DeviceRoom, need: u32) -> Result<(), Reason> {
-    let Some(Cores(total)) = device.cores.filter(|_| need > 0) else {
-        return Ok(());
-    };
-    let free = total.saturating_sub(room.cores());
-    if need > free {
-        Err(Reason::ShortOfCores { need, free, total })
-    } else {
-        Ok(())
-    }
-}
-
-fn cores_wanted(device: &Device, compute: Compute) -> u32 {
-    let total = device.cores.map_or(0, |cores| cores.0);
+fn cores_wanted(total: u32, compute: Compute) -> u32 {
     match compute {
         Compute::Any => 0,
         Compute::Units(units) => units.0.min(total),

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::candidate::{self, OutOfSteps};
+use crate::candidate::{Judge, OutOfSteps};
 use crate::decide::{Decision, Outcome, decide};
 use crate::draft::{Draft, View};
 use crate::fit::Placement;
@@ -42,17 +42,9 @@ pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecisio
     let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
     let (decisions, placed) = in_turn(ledger, policy, &gang.members);
     if placed == members && placed >= gang.minimum {
-        return GangDecision {
-            decisions,
-            placed: true,
-            cut_off: false,
-        };
+        return GangDecision { decisions, placed: true, cut_off: false };
     }
-    let found = if members < gang.minimum {
-        Ok(None)
-    } else {
-        search(ledger, policy, gang)
-    };
+    let found = if members < gang.minimum { Ok(None) } else { search(ledger, policy, gang) };
     match found {
         Ok(Some(places)) => GangDecision {
             decisions: along(ledger, policy, &gang.members, places),
@@ -61,11 +53,7 @@ pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecisio
         },
         Ok(None) | Err(OutOfSteps) => {
             let refused = refuse(decisions, gang, placed);
-            GangDecision {
-                decisions: refused,
-                placed: false,
-                cut_off: found == Err(OutOfSteps),
-            }
+            GangDecision { decisions: refused, placed: false, cut_off: found == Err(OutOfSteps) }
         }
     }
 }
@@ -97,15 +85,8 @@ fn search(
     let mut steps = policy.search_steps;
     for left_out in 0..=spare {
         let mut places = Vec::new();
-        let mut hunt = Hunt {
-            policy,
-            members: &gang.members,
-            steps: &mut steps,
-        };
-        if hunt
-            .descend(&Draft::of(ledger), left_out, &mut places)?
-            .is_break()
-        {
+        let mut hunt = Hunt { policy, members: &gang.members, steps: &mut steps };
+        if hunt.descend(&Draft::of(ledger), left_out, &mut places)?.is_break() {
             return Ok(Some(places));
         }
     }
@@ -173,7 +154,7 @@ impl Hunt<'_> {
             found.push(place);
             ControlFlow::Continue(())
         };
-        let _ = candidate::each_place(view, policy, &member.spec, shape, self.steps, &mut keep)?;
+        let _ = Judge::new(policy, &member.spec, shape).each_place(view, self.steps, &mut keep)?;
         Ok(found)
     }
 }
@@ -203,14 +184,10 @@ fn along(
         let mut decision = decide(&draft, policy, member);
         decision.outcome = match place {
             Some(place) => {
-                let view = ledger
-                    .node_id(&place.node)
-                    .and_then(|id| draft.node(id))
-                    .expect("places are on nodes");
-                let score = candidate::score_of(view, &decision.policy, &member.spec, &place);
-                draft
-                    .place(member, &place)
-                    .expect("the search tried these places in this order");
+                let view =
+                    ledger.node_id(&place.node).and_then(|id| draft.node(id)).expect("places are on nodes");
+                let score = Judge::new(&decision.policy, &member.spec, place.shape).score(view, &place);
+                draft.place(member, &place).expect("the search tried these places in this order");
                 Outcome::Placed(Candidate { place, score })
             }
             None => Outcome::Refused(None),
@@ -222,12 +199,8 @@ fn along(
 
 fn refuse(decisions: Vec<Decision>, gang: &Gang, placed: u32) -> Vec<Decision> {
     let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
-    let reason = RequestReason::GangIncomplete {
-        gang: gang.name.clone(),
-        minimum: gang.minimum,
-        placed,
-        members,
-    };
+    let reason =
+        RequestReason::GangIncomplete { gang: gang.name.clone(), minimum: gang.minimum, placed, members };
     let refuse = |mut decision: Decision| {
         if !matches!(decision.outcome, Outcome::Refused(Some(_))) {
             decision.outcome = Outcome::Refused(Some(reason.clone()));

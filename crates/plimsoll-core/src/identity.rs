@@ -16,16 +16,12 @@ pub(crate) fn merge(old: &Node, new: &Node, in_use: impl Fn(usize) -> bool) -> M
     let mut moved = Vec::with_capacity(old.devices.len());
     for (ordinal, device) in old.devices.iter().enumerate() {
         let now = match &device.identity {
-            Identity::Uuid(_) => new
-                .devices
-                .iter()
-                .position(|candidate| candidate.identity == device.identity),
+            Identity::Uuid(_) => {
+                new.devices.iter().position(|candidate| candidate.identity == device.identity)
+            }
             Identity::Ordinal => same_place(old, new, ordinal),
         };
-        moved.push(
-            now.or_else(|| in_use(ordinal).then(|| keep_as_gone(&mut node, device)))
-                .map(narrow),
-        );
+        moved.push(now.or_else(|| in_use(ordinal).then(|| keep_as_gone(&mut node, device))).map(narrow));
     }
     Merged { node, moved }
 }
@@ -48,10 +44,7 @@ fn same_place(old: &Node, new: &Node, ordinal: usize) -> Option<usize> {
 }
 
 fn keep_as_gone(node: &mut Node, device: &Device) -> usize {
-    node.devices.push(Device {
-        health: Health::Gone,
-        ..device.clone()
-    });
+    node.devices.push(Device { health: Health::Gone, ..device.clone() });
     node.devices.len() - 1
 }
 

@@ -4,7 +4,6 @@
 //! and never decides again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -107,47 +106,17 @@ pub struct Operation(Change);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Change {
-    PutNode {
-        node: Box<Node>,
-    },
-    DropNode {
-        name: Name,
-    },
-    Hold {
-        holding: Box<Holding>,
-    },
-    Restage {
-        request: RequestId,
-        stage: Stage,
-    },
-    Drop {
-        request: RequestId,
-    },
-    DropCharges {
-        request: RequestId,
-        ordinal: u16,
-    },
-    Raise {
-        request: RequestId,
-        ordinal: u16,
-        bytes: Bytes,
-    },
-    Act {
-        request: RequestId,
-        activity: Activity,
-    },
-    Measure {
-        node: Name,
-        ordinal: u16,
-        measured: Measured,
-    },
-    Promise {
-        request: RequestId,
-        promise: Box<Promise>,
-    },
-    Unpromise {
-        request: RequestId,
-    },
+    PutNode { node: Box<Node> },
+    DropNode { name: Name },
+    Hold { holding: Box<Holding> },
+    Restage { request: RequestId, stage: Stage },
+    Drop { request: RequestId },
+    DropCharges { request: RequestId, ordinal: u16 },
+    Raise { request: RequestId, ordinal: u16, bytes: Bytes },
+    Act { request: RequestId, activity: Activity },
+    Measure { node: Name, ordinal: u16, measured: Measured },
+    Promise { request: RequestId, promise: Box<Promise> },
+    Unpromise { request: RequestId },
 }
 
 /// Why a verb of the ledger does not apply.
@@ -228,9 +197,7 @@ impl Ledger {
     /// Records evidence that an effect that had left did not happen; gives an offer back.
     pub fn fail(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Offered { .. } | Stage::Sent => Ok(self.commit(Change::Drop {
-                request: request.clone(),
-            })),
+            Stage::Offered { .. } | Stage::Sent => Ok(self.commit(Change::Drop { request: request.clone() })),
             stage => Err(wrong_stage(request, stage, "undone")),
         }
     }
@@ -246,18 +213,15 @@ impl Ledger {
     /// Records evidence that all of it is gone.
     pub fn freed(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
-        Ok(self.commit(Change::Drop {
-            request: request.clone(),
-        }))
+        Ok(self.commit(Change::Drop { request: request.clone() }))
     }
 
     /// Records evidence that its memory on one device is back; the rest of it stays.
     pub fn freed_on(&mut self, request: &RequestId, ordinal: u16) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Releasing { .. } => Ok(self.commit(Change::DropCharges {
-                request: request.clone(),
-                ordinal,
-            })),
+            Stage::Releasing { .. } => {
+                Ok(self.commit(Change::DropCharges { request: request.clone(), ordinal }))
+            }
             stage => Err(wrong_stage(request, stage, "freed in part")),
         }
     }
@@ -265,16 +229,9 @@ impl Ledger {
     /// Gives back the offers that nobody took in time.
     pub fn expire(&mut self, now: Millis) -> Vec<Operation> {
         let late = |holding: &&Holding| matches!(holding.stage, Stage::Offered { until } if until <= now);
-        let expired: Vec<RequestId> = self
-            .holdings
-            .values()
-            .filter(late)
-            .map(|h| h.request.clone())
-            .collect();
-        expired
-            .into_iter()
-            .map(|request| self.commit(Change::Drop { request }))
-            .collect()
+        let expired: Vec<RequestId> =
+            self.holdings.values().filter(late).map(|h| h.request.clone()).collect();
+        expired.into_iter().map(|request| self.commit(Change::Drop { request })).collect()
     }
 
     /// Records what really runs. Reality is not refused: it may overflow a device, which then shows as a breach.
@@ -285,9 +242,7 @@ impl Ledger {
                 charge.amount = Booked::share(Bytes::new(bytes.get()).min(Bytes::DEVICE_MAX));
             }
         }
-        Ok(self.commit(Change::Hold {
-            holding: Box::new(holding),
-        }))
+        Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
     }
 
     /// Raises a charge to what was measured; never lowers it.
@@ -299,20 +254,13 @@ impl Ledger {
     ) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
         let bytes = bytes.min(Bytes::DEVICE_MAX);
-        Ok(self.commit(Change::Raise {
-            request: request.clone(),
-            ordinal,
-            bytes,
-        }))
+        Ok(self.commit(Change::Raise { request: request.clone(), ordinal, bytes }))
     }
 
     /// Records whether a holder is doing anything.
     pub fn act(&mut self, request: &RequestId, activity: Activity) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
-        Ok(self.commit(Change::Act {
-            request: request.clone(),
-            activity,
-        }))
+        Ok(self.commit(Change::Act { request: request.clone(), activity }))
     }
 
     /// Records what was measured on a device.
@@ -323,15 +271,8 @@ impl Ledger {
         measured: Measured,
     ) -> Result<Operation, LedgerError> {
         self.find(node)?;
-        let measured = Measured {
-            foreign: measured.foreign.min(Bytes::DEVICE_MAX),
-            ..measured
-        };
-        Ok(self.commit(Change::Measure {
-            node: node.clone(),
-            ordinal,
-            measured,
-        }))
+        let measured = Measured { foreign: measured.foreign.min(Bytes::DEVICE_MAX), ..measured };
+        Ok(self.commit(Change::Measure { node: node.clone(), ordinal, measured }))
     }
 
     /// Marks as stale what was measured before a time.
@@ -343,43 +284,25 @@ impl Ledger {
                     && at < before
                 {
                     let telemetry = Telemetry::Stale { since: at };
-                    stale.push((
-                        name.clone(),
-                        ordinal,
-                        Measured {
-                            telemetry,
-                            ..*measured
-                        },
-                    ));
+                    stale.push((name.clone(), ordinal, Measured { telemetry, ..*measured }));
                 }
             }
         }
-        let mark = |(node, ordinal, measured)| {
-            self.commit(Change::Measure {
-                node,
-                ordinal,
-                measured,
-            })
-        };
+        let mark = |(node, ordinal, measured)| self.commit(Change::Measure { node, ordinal, measured });
         stale.into_iter().map(mark).collect()
     }
 
     /// Promises memory that is on its way back. The promise replaces an earlier one to the same request.
     pub fn promise(&mut self, request: &RequestId, promise: Promise) -> Result<Operation, LedgerError> {
         self.find(&promise.placement.node)?;
-        Ok(self.commit(Change::Promise {
-            request: request.clone(),
-            promise: Box::new(promise),
-        }))
+        Ok(self.commit(Change::Promise { request: request.clone(), promise: Box::new(promise) }))
     }
 
     /// Takes a promise back; `None` when there is none.
     pub fn unpromise(&mut self, request: &RequestId) -> Option<Operation> {
-        self.promises.contains_key(request).then(|| {
-            self.commit(Change::Unpromise {
-                request: request.clone(),
-            })
-        })
+        self.promises
+            .contains_key(request)
+            .then(|| self.commit(Change::Unpromise { request: request.clone() }))
     }
 
     /// The one commit: asks `fit` again, on the ledger as it stands, and charges what it says.
@@ -396,44 +319,29 @@ impl Ledger {
             activity: Activity::Unknown,
             spec: Some(request.spec.clone()),
         };
-        Ok(self.commit(Change::Hold {
-            holding: Box::new(holding),
-        }))
+        Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
     }
 
     /// The node as the request itself sees it: without its own offer and its own promise, which this would replace.
     fn view_for(&self, request: &RequestId, node: &Name) -> Result<NodeView, LedgerError> {
-        let missing = || Refusal::Node {
-            node: node.clone(),
-            reason: NodeReason::NoSuchNode,
-        };
-        let mut view = self
-            .entry(*self.by_name.get(node).ok_or_else(missing)?)
-            .view
-            .clone();
+        let missing = || Refusal::Node { node: node.clone(), reason: NodeReason::NoSuchNode };
+        let mut view = self.entry(*self.by_name.get(node).ok_or_else(missing)?).view.clone();
         if let Some((id, own)) = self.of_request(request) {
             if !matches!(own.stage, Stage::Offered { .. }) {
                 return Err(wrong_stage(request, own.stage, "placed again"));
             }
             if own.node == *node {
-                Arc::make_mut(&mut view.room).remove(id, own);
+                view.remove(id, own);
             }
         }
-        if let Some(promise) = self
-            .promises
-            .get(request)
-            .filter(|promise| promise.placement.node == *node)
-        {
-            Arc::make_mut(&mut view.room).promise(&promise.charges, false);
+        if let Some(promise) = self.promises.get(request).filter(|promise| promise.placement.node == *node) {
+            view.promise(&promise.charges, false);
         }
         Ok(view)
     }
 
     fn restage(&mut self, request: &RequestId, stage: Stage) -> Operation {
-        self.commit(Change::Restage {
-            request: request.clone(),
-            stage,
-        })
+        self.commit(Change::Restage { request: request.clone(), stage })
     }
 
     fn commit(&mut self, change: Change) -> Operation {
@@ -476,19 +384,12 @@ impl Ledger {
 
     /// What was last measured on the devices of a node.
     pub fn measured(&self, id: NodeId) -> &[Measured] {
-        self.nodes
-            .get(id.index())
-            .and_then(Option::as_ref)
-            .map_or(&[], |entry| &entry.measured)
+        self.nodes.get(id.index()).and_then(Option::as_ref).map_or(&[], |entry| &entry.measured)
     }
 
     /// The holdings on a node.
     pub fn holdings_on(&self, id: NodeId) -> impl Iterator<Item = (HoldingId, &Holding)> {
-        let ids = self
-            .nodes
-            .get(id.index())
-            .and_then(Option::as_ref)
-            .map(|entry| &entry.holdings);
+        let ids = self.nodes.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.holdings);
         ids.into_iter().flatten().map(|id| (*id, &self.holdings[id]))
     }
 
@@ -526,40 +427,24 @@ impl Ledger {
     /// The nodes that changed since a point that an earlier call returned, and the point now; `None` when that is too
     /// long ago to remember, and everything may have changed.
     pub fn changed_since(&self, point: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
-        let skip = point
-            .checked_sub(self.changes.first)
-            .and_then(|skip| usize::try_from(skip).ok());
-        (
-            skip.map(|skip| self.changes.log.iter().skip(skip).copied()),
-            self.changes.end(),
-        )
+        let skip = point.checked_sub(self.changes.first).and_then(|skip| usize::try_from(skip).ok());
+        (skip.map(|skip| self.changes.log.iter().skip(skip).copied()), self.changes.end())
     }
 
     fn entry(&self, id: NodeId) -> &Entry {
-        self.nodes[id.index()]
-            .as_ref()
-            .expect("every named node has an entry")
+        self.nodes[id.index()].as_ref().expect("every named node has an entry")
     }
 
     fn find(&self, node: &Name) -> Result<NodeId, LedgerError> {
-        self.by_name
-            .get(node)
-            .copied()
-            .ok_or_else(|| LedgerError::NoSuchNode { node: node.clone() })
+        self.by_name.get(node).copied().ok_or_else(|| LedgerError::NoSuchNode { node: node.clone() })
     }
 
     fn stage_of(&self, request: &RequestId) -> Result<Stage, LedgerError> {
         let held = self.of_request(request);
-        held.map(|(_, h)| h.stage).ok_or_else(|| LedgerError::NotHeld {
-            request: request.clone(),
-        })
+        held.map(|(_, h)| h.stage).ok_or_else(|| LedgerError::NotHeld { request: request.clone() })
     }
 }
 
 fn wrong_stage(request: &RequestId, stage: Stage, wanted: &'static str) -> LedgerError {
-    LedgerError::WrongStage {
-        request: request.clone(),
-        stage: stage.name(),
-        wanted,
-    }
+    LedgerError::WrongStage { request: request.clone(), stage: stage.name(), wanted }
 }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::candidate;
+use crate::candidate::Judge;
 use crate::decide::{Decision, Outcome};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
@@ -56,14 +56,7 @@ impl Memo {
             }
         }
         let (request, spec) = (request.id.clone(), request.spec.clone());
-        Decision {
-            request,
-            spec,
-            revision: ledger.revision(),
-            policy,
-            shapes,
-            outcome,
-        }
+        Decision { request, spec, revision: ledger.revision(), policy, shapes, outcome }
     }
 
     fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy) -> &mut Vec<Found> {
@@ -71,54 +64,45 @@ impl Memo {
         self.clock += 1;
         self.asked.insert(key.clone(), self.clock);
         if self.asked.len() > SPECS_KEPT
-            && let Some(oldest) = self
-                .asked
-                .iter()
-                .min_by_key(|(_, asked)| **asked)
-                .map(|(key, _)| key.clone())
+            && let Some(oldest) =
+                self.asked.iter().min_by_key(|(_, asked)| **asked).map(|(key, _)| key.clone())
         {
             self.asked.remove(&oldest);
             self.specs.remove(&oldest);
         }
         let shapes = spec.shapes().len();
-        self.specs
-            .entry(key)
-            .or_insert_with(|| vec![Found::default(); shapes])
+        self.specs.entry(key).or_insert_with(|| vec![Found::default(); shapes])
     }
 }
 
 impl Found {
     fn refresh(&mut self, ledger: &Ledger, policy: &Policy, spec: &Spec, shape: u16) {
+        let judge = Judge::new(policy, spec, shape);
         let (changed, point) = ledger.changed_since(self.point.unwrap_or_default());
         match changed.filter(|_| self.point.is_some()) {
             Some(changed) => {
                 let changed: BTreeSet<NodeId> = changed.collect();
                 for id in changed {
-                    self.rejudge(ledger, policy, spec, shape, id);
+                    self.rejudge(ledger, &judge, id);
                 }
             }
             None => {
-                *self = Found {
-                    table: Table::with_slots(ledger.node_slots()),
-                    ..Found::default()
-                };
+                *self = Found { table: Table::with_slots(ledger.node_slots()), ..Found::default() };
                 for (id, _) in ledger.nodes() {
-                    self.rejudge(ledger, policy, spec, shape, id);
+                    self.rejudge(ledger, &judge, id);
                 }
             }
         }
         self.point = Some(point);
     }
 
-    fn rejudge(&mut self, ledger: &Ledger, policy: &Policy, spec: &Spec, shape: u16, id: NodeId) {
+    fn rejudge(&mut self, ledger: &Ledger, judge: &Judge, id: NodeId) {
         if let Some(old) = self.table.get(id)
             && let Some(best) = &old.best
         {
             self.ranked.remove(&rank(best, id));
         }
-        let verdict = ledger
-            .view(id)
-            .map(|view| candidate::judge(view, policy, spec, shape));
+        let verdict = ledger.view(id).map(|view| judge.judge(view));
         if let Some(best) = verdict.as_ref().and_then(|verdict| verdict.best.as_ref()) {
             self.ranked.insert(rank(best, id));
         }

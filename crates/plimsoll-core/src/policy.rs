@@ -56,11 +56,7 @@ impl Policy {
 
     /// The policies that have a name of their own.
     pub fn all() -> [Policy; 4] {
-        let mixed = |name, nodes, devices| Policy {
-            nodes,
-            devices,
-            ..Policy::named(name, nodes)
-        };
+        let mixed = |name, nodes, devices| Policy { nodes, devices, ..Policy::named(name, nodes) };
         [
             Policy::pack(),
             Policy::spread(),
@@ -90,20 +86,10 @@ impl Policy {
             name: name.into(),
             nodes: order,
             devices: order,
-            fullness: Weights {
-                slots: 0,
-                cores: 0,
-                memory: 1,
-            },
+            fullness: Weights { slots: 0, cores: 0, memory: 1 },
             prefer_one_numa: true,
             prefer_links: true,
-            terms: TermWeights {
-                node: 1,
-                device: 1,
-                numa: 1,
-                link: 1,
-                preferred: 1,
-            },
+            terms: TermWeights { node: 1, device: 1, numa: 1, link: 1, preferred: 1 },
             search_steps: 20_000,
         }
     }

@@ -66,10 +66,7 @@ impl Backoff {
     /// The next pause after one more failure: a second, doubled each time, at most five minutes.
     pub fn after(failures: u32, now: Millis) -> Self {
         let pause = 1000_u64.checked_shl(failures).unwrap_or(u64::MAX).min(300_000);
-        Backoff {
-            failures: failures + 1,
-            until: now.after(pause),
-        }
+        Backoff { failures: failures + 1, until: now.after(pause) }
     }
 }
 
@@ -81,11 +78,7 @@ impl Queue {
             self.arrivals += 1;
             let terms = &waiting.request.terms;
             let priority = std::cmp::Reverse(terms.priority);
-            Turn {
-                speculative: terms.speculative,
-                priority,
-                arrival: self.arrivals,
-            }
+            Turn { speculative: terms.speculative, priority, arrival: self.arrivals }
         });
         if let Some(backoff) = waiting.backoff {
             self.failures.insert(id.clone(), backoff.failures);
@@ -152,16 +145,8 @@ impl Queue {
     /// The rows to save.
     pub fn rows(&self) -> QueueRows {
         QueueRows {
-            waiting: self
-                .waiting
-                .iter()
-                .map(|(turn, waiting)| (turn.arrival, waiting.clone()))
-                .collect(),
-            failures: self
-                .failures
-                .iter()
-                .map(|(id, failures)| (id.clone(), *failures))
-                .collect(),
+            waiting: self.waiting.iter().map(|(turn, waiting)| (turn.arrival, waiting.clone())).collect(),
+            failures: self.failures.iter().map(|(id, failures)| (id.clone(), *failures)).collect(),
             arrivals: self.arrivals,
         }
     }

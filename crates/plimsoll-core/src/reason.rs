@@ -257,10 +257,7 @@ impl fmt::Display for Reason {
             }
             Reason::TypeMismatch { wanted, is } => write!(f, "is {is}, and {wanted} is wanted"),
             Reason::NumaNotFit { fitting, wanted } => {
-                write!(
-                    f,
-                    "fits, but its NUMA node has {fitting} such devices and {wanted} are wanted on one"
-                )
+                write!(f, "fits, but its NUMA node has {fitting} such devices and {wanted} are wanted on one")
             }
             Reason::UuidMismatch => f.write_str("is not among the devices that the request names"),
             Reason::SameContainer => f.write_str("is already used by the same container"),
@@ -442,27 +439,14 @@ impl fmt::Display for RequestReason {
         match self {
             RequestReason::Malformed(misuse) => f.write_str(&misuse.problem),
             RequestReason::NoNodes => f.write_str("there are no nodes"),
-            RequestReason::GangIncomplete {
-                gang,
-                minimum,
-                placed,
-                members,
-            } if members < minimum => {
+            RequestReason::GangIncomplete { gang, minimum, placed, members } if members < minimum => {
                 write!(
                     f,
                     "gang {gang} needs {minimum} members, and there are {members} ({placed} have a place)"
                 )
             }
-            RequestReason::GangIncomplete {
-                gang,
-                minimum,
-                placed,
-                ..
-            } => {
-                write!(
-                    f,
-                    "gang {gang} needs {minimum} members placed together, and {placed} can be"
-                )
+            RequestReason::GangIncomplete { gang, minimum, placed, .. } => {
+                write!(f, "gang {gang} needs {minimum} members placed together, and {placed} can be")
             }
         }
     }

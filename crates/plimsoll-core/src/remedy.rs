@@ -50,12 +50,7 @@ pub enum Kind {
 
 /// The smallest changes that would make a refused request fit, those that harm nobody first.
 pub fn remedies(ledger: &Ledger, policy: &Policy, request: &Request, refused: &Decision) -> Vec<Remedy> {
-    let bench = Bench {
-        ledger,
-        policy,
-        request,
-        refused,
-    };
+    let bench = Bench { ledger, policy, request, refused };
     let found = [
         bench.plain_rule(),
         bench.other_node(),
@@ -79,21 +74,14 @@ impl Bench<'_> {
     fn fits(&self, change: impl FnOnce(&mut Spec)) -> Option<Decision> {
         let mut spec = Spec::clone(&self.request.spec);
         change(&mut spec);
-        let request = Request {
-            spec: Arc::new(spec),
-            ..self.request.clone()
-        };
+        let request = Request { spec: Arc::new(spec), ..self.request.clone() };
         let decision = decide(&Draft::of(self.ledger), self.policy, &request);
         decision.place().is_some().then_some(decision)
     }
 
     fn first_need(&self) -> Option<&Need> {
         let shape = self.request.spec.shapes().last()?;
-        shape
-            .containers
-            .iter()
-            .flat_map(|container| &container.needs)
-            .next()
+        shape.containers.iter().flat_map(|container| &container.needs).next()
     }
 
     fn verdicts(&self) -> impl Iterator<Item = &NodeVerdict> {
@@ -105,9 +93,7 @@ impl Bench<'_> {
             Amount::Plain(rule) => Some(rule),
             _ => None,
         })?;
-        let others = [PlainRule::Whole, PlainRule::EqualShare]
-            .into_iter()
-            .filter(|rule| *rule != now);
+        let others = [PlainRule::Whole, PlainRule::EqualShare].into_iter().filter(|rule| *rule != now);
         let fitting = |rule: &PlainRule| {
             let change = |need: &mut Need| {
                 if matches!(need.amount, Amount::Plain(_)) {
@@ -141,18 +127,11 @@ impl Bench<'_> {
         let verdict = self.verdicts().filter(ruled_out).find(|verdict| {
             let name = verdict.view.node.name.clone();
             let tolerations = verdict.view.node.taints.iter().map(tolerate).collect();
-            let rules = NodeRules {
-                named: Some(name),
-                tolerations,
-                ..NodeRules::default()
-            };
+            let rules = NodeRules { named: Some(name), tolerations, ..NodeRules::default() };
             self.fits(|spec| spec.rules = rules).is_some()
         })?;
         let node = &verdict.view.node.name;
-        let reason = verdict
-            .reason
-            .as_ref()
-            .expect("only nodes that a rule ruled out are tried");
+        let reason = verdict.reason.as_ref().expect("only nodes that a rule ruled out are tried");
         Some(Remedy {
             kind: Kind::OtherNode,
             text: format!("it could run on {node}, which {reason}"),
@@ -162,19 +141,12 @@ impl Bench<'_> {
     }
 
     fn more_devices(&self) -> Option<Remedy> {
-        let need = self
-            .first_need()
-            .filter(|_| each_need(&self.request.spec).count() == 1)?;
+        let need = self.first_need().filter(|_| each_need(&self.request.spec).count() == 1)?;
         let Amount::Bytes(bytes) = need.amount else {
             return None;
         };
-        let total = Bytes::new(bytes.get())
-            .get()
-            .checked_mul(u64::from(need.count.get()))?;
-        let most = self
-            .verdicts()
-            .map(|verdict| verdict.view.node.devices.len())
-            .max()?;
+        let total = Bytes::new(bytes.get()).get().checked_mul(u64::from(need.count.get()))?;
+        let most = self.verdicts().map(|verdict| verdict.view.node.devices.len()).max()?;
         let most = u16::try_from(most.min(16)).ok()?;
         let (count, each) = (need.count.get() + 1..=most).find_map(|count| {
             let each = Bytes::new(total).split_up(NonZeroU64::from(NonZeroU16::new(count)?));
@@ -182,8 +154,7 @@ impl Bench<'_> {
                 need.count = NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
                 need.amount = Amount::bytes(each);
             };
-            self.fits(|spec| change_needs(spec, change))
-                .map(|_| (count, each))
+            self.fits(|spec| change_needs(spec, change)).map(|_| (count, each))
         })?;
         Some(Remedy {
             kind: Kind::MoreDevices,
@@ -204,19 +175,13 @@ impl Bench<'_> {
             1 => ("it asked for 1 device".to_string(), 1),
             count => (format!("it asked for {count} devices"), count),
         };
-        Some(Remedy {
-            kind: Kind::FewerDevices,
-            text,
-            target: Vec::new(),
-            amount: Some(u64::from(amount)),
-        })
+        Some(Remedy { kind: Kind::FewerDevices, text, target: Vec::new(), amount: Some(u64::from(amount)) })
     }
 
     /// The most it could ask for: what is open on the devices that lack nothing but memory.
     fn ask_less(&self) -> Option<Remedy> {
-        let need = self
-            .first_need()
-            .filter(|need| matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)))?;
+        let need =
+            self.first_need().filter(|need| matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)))?;
         let wanted = usize::from(need.count.get());
         let open_on = |verdict: &NodeVerdict| {
             let failed = verdict.needs.iter().find(|need| !need.passed)?;
@@ -240,11 +205,7 @@ impl Bench<'_> {
                 .collect();
             open.sort_unstable();
             let floats = verdict.view.node.floats(&need.kind);
-            let at = if floats {
-                0
-            } else {
-                open.len().checked_sub(wanted)?
-            };
+            let at = if floats { 0 } else { open.len().checked_sub(wanted)? };
             open.get(at).copied()
         };
         let mut offers: Vec<Bytes> = self
@@ -281,16 +242,9 @@ impl Bench<'_> {
             return None;
         };
         let names: Vec<Name> = plan.after.iter().map(|id| Name::from(id.to_string())).collect();
-        let bytes = plan
-            .after
-            .iter()
-            .filter_map(|id| self.ledger.of_request(id)?.1.bytes());
+        let bytes = plan.after.iter().filter_map(|id| self.ledger.of_request(id)?.1.bytes());
         let bytes = bytes.fold(Bytes::ZERO, Bytes::plus);
-        let verb = if plan.victims.is_empty() {
-            "were gone"
-        } else {
-            "gave up"
-        };
+        let verb = if plan.victims.is_empty() { "were gone" } else { "gave up" };
         Some(Remedy {
             kind: Kind::GiveUp,
             text: format!("{} {verb} ({bytes})", names.join(" and ")),
@@ -301,30 +255,19 @@ impl Bench<'_> {
 }
 
 fn tolerate(taint: &crate::rules::Taint) -> crate::rules::Toleration {
-    let (key, value, effect) = (
-        Some(taint.key.clone()),
-        Some(taint.value.clone()),
-        Some(taint.effect),
-    );
+    let (key, value, effect) = (Some(taint.key.clone()), Some(taint.value.clone()), Some(taint.effect));
     crate::rules::Toleration { key, value, effect }
 }
 
 fn each_need(spec: &Spec) -> impl Iterator<Item = &Need> {
-    spec.shapes()
-        .iter()
-        .flat_map(|shape| &shape.containers)
-        .flat_map(|container| &container.needs)
+    spec.shapes().iter().flat_map(|shape| &shape.containers).flat_map(|container| &container.needs)
 }
 
 fn change_needs(spec: &mut Spec, change: impl Fn(&mut Need)) {
     let Asks::Shapes(shapes) = &mut spec.asks else {
         return;
     };
-    for need in shapes
-        .iter_mut()
-        .flat_map(|s| &mut s.containers)
-        .flat_map(|c| &mut c.needs)
-    {
+    for need in shapes.iter_mut().flat_map(|s| &mut s.containers).flat_map(|c| &mut c.needs) {
         change(need);
     }
 }

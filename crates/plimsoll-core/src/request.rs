@@ -35,20 +35,13 @@ impl RequestId {
     /// The request of this name in this account; its uid is its name until one is known.
     pub fn new(account: impl Into<Name>, name: impl Into<Name>) -> Self {
         let name = name.into();
-        RequestId {
-            account: account.into(),
-            uid: name.clone(),
-            name,
-        }
+        RequestId { account: account.into(), uid: name.clone(), name }
     }
 
     /// The same with this uid.
     #[must_use]
     pub fn with_uid(self, uid: impl Into<Name>) -> Self {
-        RequestId {
-            uid: uid.into(),
-            ..self
-        }
+        RequestId { uid: uid.into(), ..self }
     }
 }
 
@@ -120,22 +113,12 @@ pub struct Shape {
 impl Shape {
     /// A single container with a single need.
     pub fn single(container: impl Into<Name>, need: Need) -> Self {
-        Shape {
-            containers: vec![Container {
-                name: container.into(),
-                role: Role::App,
-                needs: vec![need],
-            }],
-        }
+        Shape { containers: vec![Container { name: container.into(), role: Role::App, needs: vec![need] }] }
     }
 
     /// How many devices all needs of all containers name.
     pub fn device_count(&self) -> u32 {
-        self.containers
-            .iter()
-            .flat_map(|c| &c.needs)
-            .map(|need| u32::from(need.count.get()))
-            .sum()
+        self.containers.iter().flat_map(|c| &c.needs).map(|need| u32::from(need.count.get())).sum()
     }
 }
 
@@ -288,6 +271,17 @@ pub struct Wishes {
     pub alone: bool,
     /// The best linked devices are wanted.
     pub linked: bool,
+}
+
+impl Wishes {
+    /// Whether any device of the kind will do, as far as its own facts go.
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+            && self.not_models.is_empty()
+            && self.uuids.is_empty()
+            && self.not_uuids.is_empty()
+            && self.modes.is_empty()
+    }
 }
 
 /// What is asked of the node besides devices, already as the peak over the containers' lives.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
-use crate::device::{Device, Node, Telemetry};
+use crate::device::{Device, Health, Node, Telemetry};
 use crate::request::NodeNeed;
 use crate::units::{Bytes, MilliCpu, Name};
 
@@ -15,7 +15,66 @@ pub struct NodeRoom {
     cpu: u64,
     memory: Bytes,
     pods: u32,
+    kinds: Vec<Name>,
+    gauges: Vec<Gauge>,
     devices: Vec<DeviceRoom>,
+}
+
+/// What `fit` reads first of a device: its account boiled down to one short row, so that judging every device of a
+/// cluster runs at the speed of memory. Read off the account whenever that changes, never summed by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gauge {
+    /// What may be used when empty; nothing when unknown.
+    pub usable: Bytes,
+    /// Everything that counts against the line.
+    pub load: Bytes,
+    /// What a new request may have.
+    pub open: Bytes,
+    /// Compute there is, and compute left; none where it is not accounted.
+    pub cores: u32,
+    /// Compute left.
+    pub cores_free: u32,
+    /// Slots left; as many as can be counted where they are not limited.
+    pub slots_free: u32,
+    /// Its kind, as a place in the node's list of kinds.
+    pub kind: u8,
+    /// Works, is open, and is measured freshly enough.
+    pub ready: bool,
+    /// Its memory is known.
+    pub known: bool,
+    /// Somebody is there.
+    pub tenanted: bool,
+    /// Somebody is there whose use nothing bounds.
+    pub undeclared: bool,
+    /// It is cut into hardware slices.
+    pub partitioned: bool,
+}
+
+impl Gauge {
+    fn read(node: &Node, kinds: &[Name], ordinal: usize, room: &DeviceRoom) -> Self {
+        let device = &node.devices[ordinal];
+        let cores = device.cores.map_or(0, |cores| cores.0);
+        let slots = device.slots.unwrap_or(u32::MAX);
+        let fresh = !matches!(room.telemetry, Telemetry::Stale { .. });
+        Gauge {
+            usable: room.usable.unwrap_or(Bytes::ZERO),
+            load: room.load(),
+            open: room.open().unwrap_or(Bytes::ZERO),
+            cores,
+            cores_free: cores.saturating_sub(room.cores),
+            slots_free: slots.saturating_sub(room.slots),
+            kind: kinds
+                .iter()
+                .position(|kind| *kind == device.kind)
+                .and_then(|k| u8::try_from(k).ok())
+                .unwrap_or(u8::MAX),
+            ready: device.health == Health::Healthy && !device.cordoned && !room.closed && fresh,
+            known: room.usable.is_some(),
+            tenanted: !room.tenants.is_empty(),
+            undeclared: room.undeclared > 0,
+            partitioned: device.geometry.is_some(),
+        }
+    }
 }
 
 /// The account of one device.
@@ -148,10 +207,7 @@ impl DeviceRoom {
 
     /// Everything that counts against the line: held, floating, releasing and foreign.
     pub fn load(&self) -> Bytes {
-        self.held
-            .plus(self.floating)
-            .plus(self.releasing)
-            .plus(self.foreign)
+        self.held.plus(self.floating).plus(self.releasing).plus(self.foreign)
     }
 
     /// What is free now; nothing when the device is over-full, `None` when unknown.
@@ -168,10 +224,7 @@ impl DeviceRoom {
         if self.promised.is_zero() {
             return Some(free);
         }
-        let later = self
-            .usable?
-            .less(self.load().less(self.releasing))
-            .less(self.promised);
+        let later = self.usable?.less(self.load().less(self.releasing)).less(self.promised);
         Some(free.min(later))
     }
 
@@ -190,25 +243,15 @@ impl DeviceRoom {
     pub(crate) fn same_sums(&self, other: &DeviceRoom) -> bool {
         let sums = |d: &DeviceRoom| {
             let memory = (d.usable, d.held, d.floating, d.releasing, d.foreign, d.promised);
-            (
-                memory,
-                d.cores,
-                d.slots,
-                d.undeclared,
-                d.occupied,
-                d.closed,
-                d.telemetry,
-                d.tenants.is_empty(),
-            )
+            (memory, d.cores, d.slots, d.undeclared, d.occupied, d.closed, d.telemetry, d.tenants.is_empty())
         };
         sums(self) == sums(other)
     }
 
     fn add(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
         let bytes = charge.bytes();
-        *self.column(holding.stage, charge) = self
-            .column(holding.stage, charge)
-            .plus(bytes.unwrap_or(Bytes::ZERO));
+        *self.column(holding.stage, charge) =
+            self.column(holding.stage, charge).plus(bytes.unwrap_or(Bytes::ZERO));
         self.cores = self.cores.saturating_add(charge.cores.0);
         self.slots = self.slots.saturating_add(charge.slots);
         self.undeclared += u16::from(charge.amount == Booked::Undeclared);
@@ -228,9 +271,7 @@ impl DeviceRoom {
     fn remove(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
         let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
         let column = self.column(holding.stage, charge);
-        *column = column
-            .checked_sub(bytes)
-            .expect("a charge is taken off the column that it was added to");
+        *column = column.checked_sub(bytes).expect("a charge is taken off the column that it was added to");
         self.cores = self.cores.saturating_sub(charge.cores.0);
         self.slots = self.slots.saturating_sub(charge.slots);
         self.undeclared -= u16::from(charge.amount == Booked::Undeclared);
@@ -255,18 +296,23 @@ impl NodeRoom {
     /// The account of a node without tenants.
     pub fn empty(node: &Node, measured: &[Measured]) -> Self {
         let of = |ordinal: usize| measured.get(ordinal).copied().unwrap_or_default();
-        let devices = node
-            .devices
-            .iter()
-            .enumerate()
-            .map(|(i, device)| DeviceRoom::empty(device, of(i)))
-            .collect();
-        NodeRoom {
-            cpu: 0,
-            memory: Bytes::ZERO,
-            pods: 0,
-            devices,
-        }
+        let devices: Vec<DeviceRoom> =
+            node.devices.iter().enumerate().map(|(i, device)| DeviceRoom::empty(device, of(i))).collect();
+        let mut kinds: Vec<Name> = node.devices.iter().map(|device| device.kind.clone()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let gauges = (0..devices.len()).map(|i| Gauge::read(node, &kinds, i, &devices[i])).collect();
+        NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, kinds, gauges, devices }
+    }
+
+    /// The short rows of its devices, by ordinal.
+    pub(crate) fn gauges(&self) -> &[Gauge] {
+        &self.gauges
+    }
+
+    /// The place of a kind in the node's list of kinds, as the short rows name it.
+    pub(crate) fn kind(&self, kind: &Name) -> Option<u8> {
+        self.kinds.iter().position(|known| known == kind).and_then(|place| u8::try_from(place).ok())
     }
 
     /// The accounts of its devices, by ordinal.
@@ -276,9 +322,7 @@ impl NodeRoom {
 
     /// What is free of the node besides devices; `None` where it is not limited.
     pub fn free_cpu(&self, node: &Node) -> Option<MilliCpu> {
-        node.allocatable
-            .cpu
-            .map(|cpu| MilliCpu(cpu.0.saturating_sub(self.cpu)))
+        node.allocatable.cpu.map(|cpu| MilliCpu(cpu.0.saturating_sub(self.cpu)))
     }
 
     /// Main memory that is free; `None` where it is not limited.
@@ -293,64 +337,56 @@ impl NodeRoom {
 
     /// Cards that somebody is on, or may be on.
     pub fn cards_in_use(&self) -> usize {
-        self.devices
-            .iter()
-            .filter(|device| !device.tenants.is_empty())
-            .count()
+        self.devices.iter().filter(|device| !device.tenants.is_empty()).count()
     }
 
     /// Whether both accounts read the same, whoever the tenants are.
     pub(crate) fn same_sums(&self, other: &NodeRoom) -> bool {
         (self.cpu, self.memory, self.pods) == (other.cpu, other.memory, other.pods)
-            && self
-                .devices
-                .iter()
-                .zip(&other.devices)
-                .all(|(one, other)| one.same_sums(other))
+            && self.devices.iter().zip(&other.devices).all(|(one, other)| one.same_sums(other))
     }
 
     /// Adds all that a holding has here. Only the ledger and its drafts do so.
-    pub(crate) fn add(&mut self, id: HoldingId, holding: &Holding) {
+    pub(crate) fn add(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
         self.shift(holding.resources, true);
         for charge in &holding.charges {
-            self.each(charge, |device| device.add(id, holding, charge));
+            self.each(node, charge, |device| device.add(id, holding, charge));
         }
     }
 
     /// Takes off all that a holding has here.
-    pub(crate) fn remove(&mut self, id: HoldingId, holding: &Holding) {
+    pub(crate) fn remove(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
         self.shift(holding.resources, false);
         for charge in &holding.charges {
-            self.each(charge, |device| device.remove(id, holding, charge));
+            self.each(node, charge, |device| device.remove(id, holding, charge));
         }
     }
 
     /// Marks memory as promised to somebody who waits, or takes the mark off again.
-    pub(crate) fn promise(&mut self, charges: &[Charge], made: bool) {
+    pub(crate) fn promise(&mut self, node: &Node, charges: &[Charge], made: bool) {
         for charge in charges {
             let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
-            self.each(charge, |device| {
-                device.promised = if made {
-                    device.promised.plus(bytes)
-                } else {
-                    device.promised.less(bytes)
-                };
+            self.each(node, charge, |device| {
+                device.promised =
+                    if made { device.promised.plus(bytes) } else { device.promised.less(bytes) };
             });
         }
     }
 
     /// Replaces what was measured on a device.
-    pub(crate) fn measure(&mut self, ordinal: usize, measured: Measured) {
+    pub(crate) fn measure(&mut self, node: &Node, ordinal: usize, measured: Measured) {
         if let Some(device) = self.devices.get_mut(ordinal) {
             (device.foreign, device.telemetry, device.closed) =
                 (measured.foreign, measured.telemetry, measured.closed);
+            self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
         }
     }
 
-    fn each(&mut self, charge: &Charge, mut change: impl FnMut(&mut DeviceRoom)) {
-        for &ordinal in &charge.on {
-            if let Some(device) = self.devices.get_mut(usize::from(ordinal)) {
+    fn each(&mut self, node: &Node, charge: &Charge, mut change: impl FnMut(&mut DeviceRoom)) {
+        for ordinal in charge.on.iter().map(|ordinal| usize::from(*ordinal)) {
+            if let Some(device) = self.devices.get_mut(ordinal) {
                 change(device);
+                self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
             }
         }
     }
@@ -375,4 +411,23 @@ pub struct NodeView {
     pub node: Arc<Node>,
     /// What is held there.
     pub room: Arc<NodeRoom>,
+}
+
+/// Changing the account of a node; only the ledger and its drafts do so. Rows that a decision keeps are copied first.
+impl NodeView {
+    pub(crate) fn add(&mut self, id: HoldingId, holding: &Holding) {
+        Arc::make_mut(&mut self.room).add(&self.node, id, holding);
+    }
+
+    pub(crate) fn remove(&mut self, id: HoldingId, holding: &Holding) {
+        Arc::make_mut(&mut self.room).remove(&self.node, id, holding);
+    }
+
+    pub(crate) fn promise(&mut self, charges: &[Charge], made: bool) {
+        Arc::make_mut(&mut self.room).promise(&self.node, charges, made);
+    }
+
+    pub(crate) fn measure(&mut self, ordinal: usize, measured: Measured) {
+        Arc::make_mut(&mut self.room).measure(&self.node, ordinal, measured);
+    }
 }

@@ -73,10 +73,7 @@ pub enum Operator {
 impl Requirement {
     /// That the label has exactly this value.
     pub fn label_is(key: impl Into<Name>, value: impl Into<Name>) -> Self {
-        Requirement {
-            subject: Subject::Label(key.into()),
-            operator: Operator::In(vec![value.into()]),
-        }
+        Requirement { subject: Subject::Label(key.into()), operator: Operator::In(vec![value.into()]) }
     }
 
     /// Whether it holds for a node of this name with these labels.
@@ -198,20 +195,14 @@ mod tests {
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<Name, Name> {
-        pairs
-            .iter()
-            .map(|(k, v)| (Name::from(*k), Name::from(*v)))
-            .collect()
+        pairs.iter().map(|(k, v)| (Name::from(*k), Name::from(*v))).collect()
     }
 
     #[test]
     fn requirements_compare_as_kubernetes_does() {
         let node = Name::from("n1");
         let has = labels(&[("zone", "a"), ("gen", "7")]);
-        let on = |key: &str, operator| Requirement {
-            subject: Subject::Label(key.into()),
-            operator,
-        };
+        let on = |key: &str, operator| Requirement { subject: Subject::Label(key.into()), operator };
         assert!(on("zone", Operator::In(vec!["a".into(), "b".into()])).holds(&node, &has));
         assert!(!on("zone", Operator::NotIn(vec!["a".into()])).holds(&node, &has));
         assert!(on("absent", Operator::NotIn(vec!["a".into()])).holds(&node, &has));
@@ -223,19 +214,12 @@ mod tests {
             !on("zone", Operator::Gt(1)).holds(&node, &has),
             "a value that is no number is above nothing"
         );
-        assert!(
-            !Term::default().holds(&node, &has),
-            "an empty term selects nothing"
-        );
+        assert!(!Term::default().holds(&node, &has), "an empty term selects nothing");
     }
 
     #[test]
     fn a_taint_bars_what_does_not_tolerate_it() {
-        let taint = |effect| Taint {
-            key: "gpu".into(),
-            value: "yes".into(),
-            effect,
-        };
+        let taint = |effect| Taint { key: "gpu".into(), value: "yes".into(), effect };
         let taints = [taint(Effect::PreferNoSchedule), taint(Effect::NoSchedule)];
         let mut rules = NodeRules::default();
         assert_eq!(rules.barred_by(&taints), Some(&taints[1]));

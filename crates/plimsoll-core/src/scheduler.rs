@@ -34,10 +34,7 @@ const UNTIL_QUIET: Millis = Millis(u64::MAX);
 impl Scheduler {
     /// An empty one.
     pub fn new(settings: Settings) -> Self {
-        Scheduler {
-            settings,
-            ..Scheduler::default()
-        }
+        Scheduler { settings, ..Scheduler::default() }
     }
 
     /// The ledger.
@@ -63,12 +60,7 @@ impl Scheduler {
     /// Takes one event at one time.
     pub fn step(&mut self, now: Millis, event: Event) -> Outcome {
         let (_, before) = self.ledger.changed_since(0);
-        let mut step = Step {
-            now,
-            out: Outcome::default(),
-            lifted: BTreeSet::new(),
-            machine: self,
-        };
+        let mut step = Step { now, out: Outcome::default(), lifted: BTreeSet::new(), machine: self };
         step.take(event);
         step.wake();
         step.start_quiet();
@@ -118,31 +110,18 @@ impl Step<'_> {
             Event::Ask { request } => self.ask(&request),
             Event::Take { request, node } => self.take_offer(&request, node.as_ref()),
             Event::Submit { request, deadline } => self.submit(request, deadline),
-            Event::SubmitGang {
-                name,
-                minimum,
-                members,
-            } => self.submit_gang(&name, minimum, members),
+            Event::SubmitGang { name, minimum, members } => self.submit_gang(&name, minimum, members),
             Event::Withdraw { request } => self.withdraw(&request),
             Event::Started { request, generation } => self.started(&request, generation),
             Event::Failed { request, generation } => self.failed(&request, generation),
             Event::Freed { request, ordinal } => self.freed(&request, ordinal),
             Event::Observed { holding } => self.observed(*holding),
-            Event::Measured {
-                node,
-                ordinal,
-                measured,
-            } => {
+            Event::Measured { node, ordinal, measured } => {
                 let measured = self.machine.ledger.measure(&node, ordinal, measured);
                 self.keep(measured);
-                self.lifted
-                    .extend([Change::TelemetryArrived, Change::LoadFell, Change::DeviceOpened]);
+                self.lifted.extend([Change::TelemetryArrived, Change::LoadFell, Change::DeviceOpened]);
             }
-            Event::Grew {
-                request,
-                ordinal,
-                bytes,
-            } => {
+            Event::Grew { request, ordinal, bytes } => {
                 let raised = self.machine.ledger.raise(&request, ordinal, bytes);
                 self.keep(raised);
             }
@@ -169,9 +148,7 @@ impl Step<'_> {
     }
 
     fn wait(&mut self, waiting: Waiting) {
-        self.out
-            .operations
-            .push(Operation::Wait(Box::new(waiting.clone())));
+        self.out.operations.push(Operation::Wait(Box::new(waiting.clone())));
         self.machine.queue.put(waiting);
     }
 
@@ -183,19 +160,14 @@ impl Step<'_> {
 
     fn decide(&mut self, request: &Request) -> Decision {
         let machine = &mut *self.machine;
-        machine
-            .memo
-            .decide(&machine.ledger, &machine.settings.policy, request)
+        machine.memo.decide(&machine.ledger, &machine.settings.policy, request)
     }
 
     fn ask(&mut self, request: &Request) {
         if let Some((_, holding)) = self.machine.ledger.of_request(&request.id) {
             if !matches!(holding.stage, Stage::Offered { .. }) {
                 let node = holding.node.clone();
-                return self.out.answers.push(Answer::Placed {
-                    request: request.id.clone(),
-                    node,
-                });
+                return self.out.answers.push(Answer::Placed { request: request.id.clone(), node });
             }
             let given_back = self.machine.ledger.fail(&request.id);
             self.keep(given_back);
@@ -206,16 +178,9 @@ impl Step<'_> {
             Some(found) => {
                 let offered = self.machine.ledger.offer(request, &found.place, until);
                 self.keep(offered);
-                Answer::Offered {
-                    request: request.id.clone(),
-                    place: found.place.clone(),
-                    until,
-                }
+                Answer::Offered { request: request.id.clone(), place: found.place.clone(), until }
             }
-            None => Answer::Refused {
-                request: request.id.clone(),
-                reason: summary::sentence(&decision),
-            },
+            None => Answer::Refused { request: request.id.clone(), reason: summary::sentence(&decision) },
         };
         self.out.decisions.push(decision);
         self.out.answers.push(answer);
@@ -235,19 +200,10 @@ impl Step<'_> {
         };
         let mut narrowed = (*spec).clone();
         narrowed.rules.named = Some(node.clone());
-        let request = Request {
-            id: id.clone(),
-            spec: spec.clone(),
-            terms,
-        };
-        let there = Request {
-            spec: std::sync::Arc::new(narrowed),
-            ..request.clone()
-        };
+        let request = Request { id: id.clone(), spec: spec.clone(), terms };
+        let there = Request { spec: std::sync::Arc::new(narrowed), ..request.clone() };
         let decision = self.decide(&there);
-        let moved = decision
-            .place()
-            .map(|found| self.machine.ledger.send(&request, &found.place));
+        let moved = decision.place().map(|found| self.machine.ledger.send(&request, &found.place));
         let sentence = summary::sentence(&decision);
         self.out.decisions.push(decision);
         match moved {
@@ -267,26 +223,15 @@ impl Step<'_> {
     }
 
     fn refuse(&mut self, request: &RequestId, reason: String) {
-        self.out.answers.push(Answer::Refused {
-            request: request.clone(),
-            reason,
-        });
+        self.out.answers.push(Answer::Refused { request: request.clone(), reason });
     }
 
     /// The effect that leaves with a charge, and the word to the one who asked.
     fn start(&mut self, id: &RequestId) {
         let (generation, holding) = self.machine.ledger.of_request(id).expect("just charged");
         let (node, charges) = (holding.node.clone(), holding.charges.clone());
-        self.out.answers.push(Answer::Placed {
-            request: id.clone(),
-            node: node.clone(),
-        });
-        self.out.effects.push(Effect::Start {
-            request: id.clone(),
-            generation: generation.0,
-            node,
-            charges,
-        });
+        self.out.answers.push(Answer::Placed { request: id.clone(), node: node.clone() });
+        self.out.effects.push(Effect::Start { request: id.clone(), generation: generation.0, node, charges });
     }
 
     /// Checks every node that changed, from outside; a sum that is wrong closes its device.
@@ -298,10 +243,7 @@ impl Step<'_> {
             for breach in &breaches {
                 if let Breach::SumsDiffer { node, ordinal, .. } = breach {
                     let measured = self.machine.ledger.measured(id)[usize::from(*ordinal)];
-                    let closed = Measured {
-                        closed: true,
-                        ..measured
-                    };
+                    let closed = Measured { closed: true, ..measured };
                     let closed = self.machine.ledger.measure(node, *ordinal, closed);
                     self.keep(closed);
                 }

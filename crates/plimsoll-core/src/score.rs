@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::{Device, Node};
 use crate::policy::Policy;
 use crate::request::{NodeNeed, Order, Spec, Weights};
-use crate::room::{DeviceRoom, NodeView};
+use crate::room::{Gauge, NodeView};
 use crate::rules::Effect;
 
 /// The most a term can be worth before its weight.
@@ -82,11 +82,7 @@ pub(crate) struct Added {
 pub(crate) fn score(view: &NodeView, policy: &Policy, spec: &Spec, chosen: &[(u16, Added)]) -> Score {
     let weighted = |value: i64, weight: u16| value * i64::from(weight);
     let weights = &policy.terms;
-    let node = if chosen.is_empty() {
-        node_cpu_fill(view, &spec.resources)
-    } else {
-        node_fill(view, chosen)
-    };
+    let node = if chosen.is_empty() { node_cpu_fill(view, &spec.resources) } else { node_fill(view, chosen) };
     let mut points = [0; 5];
     points[Term::Node as usize] = weighted(ordered(policy.nodes, node), weights.node);
     if !chosen.is_empty() {
@@ -114,27 +110,23 @@ fn ordered(order: Order, fill: i64) -> i64 {
 }
 
 /// How full a device would be, by the weights of what fullness means.
-pub(crate) fn device_fill(device: &Device, room: &DeviceRoom, added: Added, weights: Weights) -> i64 {
-    let memory = room
-        .usable()
-        .map(|usable| share(room.load().get().saturating_add(added.bytes), usable.get()));
-    let cores = device
-        .cores
-        .map(|has| share(u64::from(room.cores()) + u64::from(added.cores), u64::from(has.0)));
-    let slots = device
-        .slots
-        .map(|has| share(u64::from(room.slots()) + u64::from(added.slots), u64::from(has)));
+pub(crate) fn device_fill(device: &Device, gauge: &Gauge, added: Added, weights: Weights) -> i64 {
+    let memory = || share(gauge.load.get().saturating_add(added.bytes), gauge.usable.get());
+    if weights.cores == 0 && weights.slots == 0 {
+        return if gauge.known { memory() } else { 0 };
+    }
+    let used = |all: u32, free: u32, more: u32| u64::from(all - free.min(all)) + u64::from(more);
+    let cores = || share(used(gauge.cores, gauge.cores_free, added.cores), u64::from(gauge.cores));
+    let slots = device.slots.map(|all| share(used(all, gauge.slots_free, added.slots), u64::from(all)));
     let parts = [
-        (memory, weights.memory),
-        (cores, weights.cores),
+        (gauge.known.then(memory), weights.memory),
+        ((gauge.cores > 0).then(cores), weights.cores),
         (slots, weights.slots),
     ];
-    let (sum, weight) = parts
-        .into_iter()
-        .fold((0, 0), |(sum, weights), (fill, weight)| match fill {
-            Some(fill) => (sum + fill * i64::from(weight), weights + i64::from(weight)),
-            None => (sum, weights),
-        });
+    let (sum, weight) = parts.into_iter().fold((0, 0), |(sum, weights), (fill, weight)| match fill {
+        Some(fill) => (sum + fill * i64::from(weight), weights + i64::from(weight)),
+        None => (sum, weights),
+    });
     if weight == 0 { 0 } else { sum / weight }
 }
 
@@ -142,36 +134,29 @@ fn share(part: u64, whole: u64) -> i64 {
     if whole == 0 {
         return FULL;
     }
-    let share = u128::from(part.min(whole)) * u128::from(FULL.unsigned_abs()) / u128::from(whole);
+    let (part, full) = (part.min(whole), FULL.unsigned_abs());
+    // Sixty-four bits hold any device's size times ten thousand, and divide many times faster.
+    let share = match part.checked_mul(full) {
+        Some(product) => product / whole,
+        None => u64::try_from(u128::from(part) * u128::from(full) / u128::from(whole)).unwrap_or(full),
+    };
     i64::try_from(share).unwrap_or(FULL)
 }
 
 fn devices_fill(view: &NodeView, policy: &Policy, chosen: &[(u16, Added)]) -> i64 {
     let fill = |(ordinal, added): &(u16, Added)| {
         let at = usize::from(*ordinal);
-        device_fill(
-            &view.node.devices[at],
-            &view.room.devices()[at],
-            *added,
-            policy.fullness,
-        )
+        device_fill(&view.node.devices[at], &view.room.gauges()[at], *added, policy.fullness)
     };
     chosen.iter().map(fill).sum::<i64>() / i64::try_from(chosen.len()).unwrap_or(1).max(1)
 }
 
 fn node_fill(view: &NodeView, chosen: &[(u16, Added)]) -> i64 {
     let added: u64 = chosen.iter().map(|(_, added)| added.bytes).sum();
-    let (load, usable) = view
-        .room
-        .devices()
-        .iter()
-        .fold((added, 0_u64), |(load, usable), device| {
-            let has = device.usable().map_or(0, super::units::Bytes::get);
-            (
-                load.saturating_add(device.load().get().min(has)),
-                usable.saturating_add(has),
-            )
-        });
+    let (load, usable) = view.room.gauges().iter().fold((added, 0_u64), |(load, usable), gauge| {
+        let has = gauge.usable.get();
+        (load.saturating_add(gauge.load.get().min(has)), usable.saturating_add(has))
+    });
     share(load, usable)
 }
 
@@ -191,17 +176,9 @@ pub(crate) fn on_one_numa(node: &Node, ordinals: &[u16]) -> bool {
 
 /// The sum of the links between every pair of these devices.
 pub(crate) fn links(node: &Node, ordinals: &[u16]) -> i64 {
-    let link = |from: u16, to: u16| {
-        node.devices[usize::from(from)]
-            .links
-            .get(&to)
-            .copied()
-            .unwrap_or(0)
-    };
-    let pairs = ordinals
-        .iter()
-        .enumerate()
-        .flat_map(|(i, &a)| ordinals[i + 1..].iter().map(move |&b| (a, b)));
+    let link = |from: u16, to: u16| node.devices[usize::from(from)].links.get(&to).copied().unwrap_or(0);
+    let pairs =
+        ordinals.iter().enumerate().flat_map(|(i, &a)| ordinals[i + 1..].iter().map(move |&b| (a, b)));
     pairs.map(|(a, b)| i64::from(link(a, b))).sum()
 }
 
@@ -213,10 +190,7 @@ fn preferred(node: &Node, spec: &Spec) -> i64 {
         .filter(|(_, term)| term.holds(&node.name, &node.labels))
         .map(|(weight, _)| i64::from(*weight) * FULL / 100)
         .sum();
-    let disliked = node
-        .taints
-        .iter()
-        .filter(|t| t.effect == Effect::PreferNoSchedule && !rules.tolerates(t))
-        .count();
+    let disliked =
+        node.taints.iter().filter(|t| t.effect == Effect::PreferNoSchedule && !rules.tolerates(t)).count();
     liked - FULL * i64::try_from(disliked).unwrap_or(0)
 }

@@ -57,9 +57,7 @@ impl Scheduler {
     /// The state that a snapshot holds.
     pub fn restore(snapshot: Snapshot) -> Result<Self, SnapshotError> {
         if snapshot.version != VERSION {
-            return Err(SnapshotError::Version {
-                found: snapshot.version,
-            });
+            return Err(SnapshotError::Version { found: snapshot.version });
         }
         let mut scheduler = Scheduler::new(snapshot.settings);
         scheduler.ledger =

@@ -50,9 +50,7 @@ impl fmt::Display for Step {
         } else {
             write!(f, "[{}]", self.code.to_uppercase())?;
         }
-        self.facts
-            .iter()
-            .try_for_each(|(name, fact)| write!(f, " {name}={fact}"))
+        self.facts.iter().try_for_each(|(name, fact)| write!(f, " {name}={fact}"))
     }
 }
 
@@ -66,10 +64,8 @@ impl fmt::Display for Fact {
             Fact::Text(text) => f.write_str(text),
             Fact::List(names) => write!(f, "[{}]", names.join(",")),
             Fact::Sizes(sizes) => {
-                let rows: Vec<String> = sizes
-                    .iter()
-                    .map(|(name, bytes)| format!("{name}:{}", size(bytes)))
-                    .collect();
+                let rows: Vec<String> =
+                    sizes.iter().map(|(name, bytes)| format!("{name}:{}", size(bytes))).collect();
                 write!(f, "{{{}}}", rows.join(","))
             }
         }
@@ -89,11 +85,7 @@ const SLOT_CODES: [&str; 8] = [
 
 /// The steps of a decision that people know by this id.
 pub fn steps(decision: &Decision, id: &str, vocabulary: Vocabulary) -> Vec<Step> {
-    let teller = Teller {
-        decision,
-        id,
-        vocabulary,
-    };
+    let teller = Teller { decision, id, vocabulary };
     let tables = decision.shapes.iter();
     let nodes = tables.flat_map(|table| table.by_name());
     nodes.flat_map(|verdict| teller.node(verdict)).collect()
@@ -115,10 +107,8 @@ impl Teller<'_> {
     }
 
     fn pod_need(&self, verdict: &NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
-        let fitting: Vec<String> = labels(
-            verdict,
-            need.devices.iter().filter(|device| device.reason.is_none()),
-        );
+        let fitting: Vec<String> =
+            labels(verdict, need.devices.iter().filter(|device| device.reason.is_none()));
         let mut steps = Vec::new();
         for device in &need.devices {
             let room = room(verdict, device);
@@ -127,10 +117,7 @@ impl Teller<'_> {
             let later = after_release(room);
             let fit_check = [
                 ("in_use", Fact::Flag(!room.tenants().is_empty())),
-                (
-                    "enough_with_releasing",
-                    Fact::Flag(device.need.zip(later).is_some_and(|(n, l)| n <= l)),
-                ),
+                ("enough_with_releasing", Fact::Flag(device.need.zip(later).is_some_and(|(n, l)| n <= l))),
                 (
                     "all_released",
                     Fact::Flag(
@@ -154,19 +141,13 @@ impl Teller<'_> {
     /// What was selected on the node, and whether that succeeded.
     fn choice(&self, verdict: &NodeVerdict, need: &NeedVerdict, fitting: Vec<String>) -> Vec<Step> {
         let selected = self.selected(verdict);
-        let Some(first) = need
-            .devices
-            .iter()
-            .find(|d| selected.contains(&d.ordinal))
-            .or(need.devices.first())
+        let Some(first) =
+            need.devices.iter().find(|d| selected.contains(&d.ordinal)).or(need.devices.first())
         else {
             return Vec::new();
         };
         let later_fits = |device: &DeviceVerdict| {
-            device
-                .need
-                .zip(after_release(room(verdict, device)))
-                .is_some_and(|(n, l)| n <= l)
+            device.need.zip(after_release(room(verdict, device))).is_some_and(|(n, l)| n <= l)
         };
         let enough = |count: usize| count >= usize::from(need.wanted);
         let waits = !need.passed && enough(need.devices.iter().filter(|device| later_fits(device)).count());
@@ -177,23 +158,13 @@ impl Teller<'_> {
         let chosen = self.is_chosen(verdict);
         let select = [
             ("devices_wanted", Fact::Number(Some(u64::from(need.wanted)))),
-            (
-                "kind",
-                Fact::Text(if whole { "whole" } else { "shared" }.to_string()),
-            ),
+            ("kind", Fact::Text(if whole { "whole" } else { "shared" }.to_string())),
             ("waits_for_release", Fact::Flag(waits)),
         ];
         let allocate = [
             ("promise_only", Fact::Flag(waits)),
             ("fitting", Fact::List(fitting)),
-            (
-                "selected",
-                Fact::List(if chosen {
-                    ordinals(verdict, &selected)
-                } else {
-                    Vec::new()
-                }),
-            ),
+            ("selected", Fact::List(if chosen { ordinals(verdict, &selected) } else { Vec::new() })),
             ("succeeded", Fact::Flag(chosen)),
         ];
         vec![
@@ -205,26 +176,14 @@ impl Teller<'_> {
     fn slot_need(&self, verdict: &NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
         let before: Vec<(String, Option<u64>)> = loads(verdict, |_| Bytes::ZERO);
         let per_gpu = |code, sizes: &[(String, Option<u64>)], device: &DeviceVerdict| {
-            self.about(
-                verdict,
-                device,
-                code,
-                [("allocated_per_gpu", Fact::Sizes(sizes.to_vec()))],
-            )
+            self.about(verdict, device, code, [("allocated_per_gpu", Fact::Sizes(sizes.to_vec()))])
         };
         let Some(first) = need.devices.first() else {
             return Vec::new();
         };
         let mut steps = vec![per_gpu("gpu_allocation_start", &before, first)];
-        let validation = if need.wanted == 1 {
-            "single_gpu_validation"
-        } else {
-            "multi_gpu_validation"
-        };
-        let tried = need
-            .devices
-            .iter()
-            .map(|device| per_gpu(validation, &before, device));
+        let validation = if need.wanted == 1 { "single_gpu_validation" } else { "multi_gpu_validation" };
+        let tried = need.devices.iter().map(|device| per_gpu(validation, &before, device));
         steps.extend(tried);
         let selected = self.selected(verdict);
         if !self.is_chosen(verdict) {
@@ -232,25 +191,14 @@ impl Teller<'_> {
             return steps;
         }
         let taken = |ordinal: u16| {
-            let own = need
-                .devices
-                .iter()
-                .find(|d| d.ordinal == ordinal && selected.contains(&ordinal));
+            let own = need.devices.iter().find(|d| d.ordinal == ordinal && selected.contains(&ordinal));
             own.and_then(|device| device.need).unwrap_or(Bytes::ZERO)
         };
         let after = loads(verdict, taken);
-        for device in need
-            .devices
-            .iter()
-            .filter(|device| selected.contains(&device.ordinal))
-        {
+        for device in need.devices.iter().filter(|device| selected.contains(&device.ordinal)) {
             steps.push(per_gpu("gpu_selected", &before, device));
         }
-        let on = need
-            .devices
-            .iter()
-            .find(|device| selected.contains(&device.ordinal))
-            .unwrap_or(first);
+        let on = need.devices.iter().find(|device| selected.contains(&device.ordinal)).unwrap_or(first);
         steps.push(per_gpu("memory_before_slot_creation", &before, on));
         steps.push(per_gpu("memory_after_slot_creation", &after, on));
         steps.push(per_gpu("allocation_success", &after, on));
@@ -265,9 +213,7 @@ impl Teller<'_> {
     }
 
     fn is_chosen(&self, verdict: &NodeVerdict) -> bool {
-        self.decision
-            .place()
-            .is_some_and(|found| found.place.node == verdict.view.node.name)
+        self.decision.place().is_some_and(|found| found.place.node == verdict.view.node.name)
             && verdict.best.is_some()
     }
 
@@ -290,16 +236,10 @@ impl Teller<'_> {
             ("decision", Fact::Text(self.id.to_string())),
             (subject, Fact::Text(self.decision.request.to_string())),
             ("node", Fact::Text(node.name.to_string())),
-            (
-                "device",
-                Fact::Text(node.device_label(usize::from(device.ordinal))),
-            ),
+            ("device", Fact::Text(node.device_label(usize::from(device.ordinal)))),
             ("revision", Fact::Number(Some(self.decision.revision))),
             ("total", number(total)),
-            (
-                "held",
-                number(Some(room.held().plus(room.floating())).filter(|_| !room.has_undeclared())),
-            ),
+            ("held", number(Some(room.held().plus(room.floating())).filter(|_| !room.has_undeclared()))),
             ("releasing", number(Some(room.releasing()))),
             ("foreign", number(Some(room.foreign()))),
             ("requested", number(device.need)),
@@ -319,12 +259,8 @@ fn room<'a>(verdict: &'a NodeVerdict, device: &DeviceVerdict) -> &'a DeviceRoom 
 }
 
 fn after_release(room: &DeviceRoom) -> Option<Bytes> {
-    Some(
-        room.usable()?
-            .less(room.load().less(room.releasing()))
-            .less(room.promised()),
-    )
-    .filter(|_| !room.has_undeclared())
+    Some(room.usable()?.less(room.load().less(room.releasing())).less(room.promised()))
+        .filter(|_| !room.has_undeclared())
 }
 
 fn number(bytes: Option<Bytes>) -> Fact {
@@ -332,25 +268,17 @@ fn number(bytes: Option<Bytes>) -> Fact {
 }
 
 fn labels<'a>(verdict: &NodeVerdict, devices: impl Iterator<Item = &'a DeviceVerdict>) -> Vec<String> {
-    devices
-        .map(|device| verdict.view.node.device_label(usize::from(device.ordinal)))
-        .collect()
+    devices.map(|device| verdict.view.node.device_label(usize::from(device.ordinal))).collect()
 }
 
 fn ordinals(verdict: &NodeVerdict, ordinals: &[u16]) -> Vec<String> {
-    ordinals
-        .iter()
-        .map(|ordinal| verdict.view.node.device_label(usize::from(*ordinal)))
-        .collect()
+    ordinals.iter().map(|ordinal| verdict.view.node.device_label(usize::from(*ordinal))).collect()
 }
 
 fn loads(verdict: &NodeVerdict, more: impl Fn(u16) -> Bytes) -> Vec<(String, Option<u64>)> {
     let row = |(ordinal, room): (u16, &DeviceRoom)| {
         let label = verdict.view.node.device_label(usize::from(ordinal));
-        (
-            label,
-            (!room.has_undeclared()).then(|| room.load().plus(more(ordinal)).get()),
-        )
+        (label, (!room.has_undeclared()).then(|| room.load().plus(more(ordinal)).get()))
     };
     (0_u16..).zip(verdict.view.room.devices()).map(row).collect()
 }

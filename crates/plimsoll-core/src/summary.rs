@@ -26,11 +26,7 @@ fn need_reason(need: &NeedVerdict) -> String {
         return "NodeInsufficientDevice".to_string();
     }
     let parts = counts(need.devices.iter().filter_map(|device| device.reason.as_ref()));
-    parts
-        .iter()
-        .map(|(code, count)| format!("{count}/{devices} {code}"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    parts.iter().map(|(code, count)| format!("{count}/{devices} {code}")).collect::<Vec<_>>().join(", ")
 }
 
 /// How often each reason was given, in checking order.
@@ -40,10 +36,7 @@ pub fn counts<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(&'static st
         let row = by_code.entry(reason.code()).or_insert((reason, 0));
         *row = (row.0.min(reason), row.1 + 1);
     }
-    let mut rows: Vec<_> = by_code
-        .into_iter()
-        .map(|(code, (first, count))| (first, code, count))
-        .collect();
+    let mut rows: Vec<_> = by_code.into_iter().map(|(code, (first, count))| (first, code, count)).collect();
     rows.sort();
     rows.into_iter().map(|(_, code, count)| (code, count)).collect()
 }
@@ -61,11 +54,7 @@ pub fn sentence(decision: &Decision) -> String {
 }
 
 fn prefixed(prefix: &str, text: &str) -> String {
-    if text.is_empty() {
-        String::new()
-    } else {
-        format!("{prefix}{text}")
-    }
+    if text.is_empty() { String::new() } else { format!("{prefix}{text}") }
 }
 
 /// What was asked and how often each rule refused it; nothing when something fits or nothing was tried.
@@ -103,20 +92,12 @@ fn why(decision: &Decision) -> String {
         }
     }
     seen.sort();
-    parts.extend(
-        seen.iter()
-            .map(|(_, phrase, count)| format!("{count} of {judged} devices {phrase}")),
-    );
+    parts.extend(seen.iter().map(|(_, phrase, count)| format!("{count} of {judged} devices {phrase}")));
     if too_few > 0 {
-        parts.push(format!(
-            "{too_few} {} too few devices",
-            plural(too_few, "node has", "nodes have")
-        ));
+        parts.push(format!("{too_few} {} too few devices", plural(too_few, "node has", "nodes have")));
     }
     parts.extend(
-        nodes
-            .iter()
-            .map(|(phrase, count)| format!("{count} {} {phrase}", plural(*count, "node", "nodes"))),
+        nodes.iter().map(|(phrase, count)| format!("{count} {} {phrase}", plural(*count, "node", "nodes"))),
     );
     format!("no place for {}: {}", describe(shape), parts.join(", "))
 }
@@ -130,10 +111,7 @@ fn nearest(decision: &Decision) -> Option<String> {
         return None;
     }
     let miss = decision.nearest_miss()?;
-    let verdict = decision
-        .table()?
-        .unordered()
-        .find(|verdict| verdict.view.node.name == miss.node)?;
+    let verdict = decision.table()?.unordered().find(|verdict| verdict.view.node.name == miss.node)?;
     let label = verdict.view.node.device_label(usize::from(miss.ordinal));
     let holders = holders(verdict, miss.ordinal);
     Some(format!(
@@ -151,9 +129,7 @@ pub fn holders(verdict: &NodeVerdict, ordinal: u16) -> String {
     const SHOWN: usize = 4;
     let room = &verdict.view.room.devices()[usize::from(ordinal)];
     let tenant = |t: &crate::room::Tenant| {
-        let bytes = t
-            .bytes
-            .map_or("undeclared".to_string(), |bytes| bytes.to_string());
+        let bytes = t.bytes.map_or("undeclared".to_string(), |bytes| bytes.to_string());
         let stage = if t.stage.is_releasing() { ", releasing" } else { "" };
         format!("{} ({bytes}{stage})", t.name)
     };
@@ -169,17 +145,8 @@ pub fn holders(verdict: &NodeVerdict, ordinal: u16) -> String {
 
 /// What a shape asks, in few words.
 pub fn describe(shape: &Shape) -> String {
-    let needs: Vec<String> = shape
-        .containers
-        .iter()
-        .flat_map(|c| &c.needs)
-        .map(describe_need)
-        .collect();
-    if needs.is_empty() {
-        "a pod without devices".to_string()
-    } else {
-        needs.join(" and ")
-    }
+    let needs: Vec<String> = shape.containers.iter().flat_map(|c| &c.needs).map(describe_need).collect();
+    if needs.is_empty() { "a pod without devices".to_string() } else { needs.join(" and ") }
 }
 
 fn describe_need(need: &Need) -> String {
@@ -191,11 +158,7 @@ fn describe_need(need: &Need) -> String {
         Amount::Profile(name) => format!("a {name} slice"),
         Amount::Unknown(_) => "an unknown amount".to_string(),
     };
-    if need.count.get() == 1 {
-        each
-    } else {
-        format!("{} x {each}", need.count)
-    }
+    if need.count.get() == 1 { each } else { format!("{} x {each}", need.count) }
 }
 
 fn node_phrase(reason: &NodeReason) -> &'static str {

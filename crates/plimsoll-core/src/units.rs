@@ -158,12 +158,8 @@ impl FromStr for Bytes {
         if trimmed.is_empty() {
             return Err(SizeError::Empty);
         }
-        let malformed = || SizeError::Malformed {
-            text: text.to_string(),
-        };
-        let split = trimmed
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(trimmed.len());
+        let malformed = || SizeError::Malformed { text: text.to_string() };
+        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, suffix) = trimmed.split_at(split);
         let unit = match suffix.trim_start() {
             "" | "B" => 1,
@@ -177,21 +173,14 @@ impl FromStr for Bytes {
         if whole.is_empty() || number.ends_with('.') || fraction.len() > 12 || fraction.contains('.') {
             return Err(malformed());
         }
-        let too_large = || SizeError::TooLarge {
-            text: text.to_string(),
-        };
+        let too_large = || SizeError::TooLarge { text: text.to_string() };
         let whole: u64 = whole.parse().map_err(|_| too_large())?;
         let scale = 10_u128.pow(u32::try_from(fraction.len()).map_err(|_| malformed())?);
-        let fraction: u128 = if fraction.is_empty() {
-            0
-        } else {
-            fraction.parse().map_err(|_| malformed())?
-        };
+        let fraction: u128 =
+            if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| malformed())? };
         let scaled = fraction * u128::from(unit);
         if !scaled.is_multiple_of(scale) && unit == 1 {
-            return Err(SizeError::Fractional {
-                text: text.to_string(),
-            });
+            return Err(SizeError::Fractional { text: text.to_string() });
         }
         let total = u128::from(whole) * u128::from(unit) + scaled / scale;
         u64::try_from(total).map(Bytes).map_err(|_| too_large())
@@ -210,11 +199,7 @@ pub struct MilliCpu(pub u64);
 
 impl fmt::Display for MilliCpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_multiple_of(1000) {
-            write!(f, "{}", self.0 / 1000)
-        } else {
-            write!(f, "{}m", self.0)
-        }
+        if self.0.is_multiple_of(1000) { write!(f, "{}", self.0 / 1000) } else { write!(f, "{}m", self.0) }
     }
 }
 
@@ -248,6 +233,11 @@ impl Portion {
     pub fn new(parts: u64, of: u64) -> Option<Self> {
         let of = NonZeroU64::new(of)?;
         (parts > 0 && parts <= of.get()).then_some(Portion { parts, of })
+    }
+
+    /// The parts, and of how many.
+    pub const fn parts(self) -> (u64, u64) {
+        (self.parts, self.of.get())
     }
 
     /// The share of `usable`, floored to whole MiB so that two halves always fit; `None` when that is nothing.
@@ -301,19 +291,13 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(bytes), "{text}");
         }
-        for text in [
-            "", " ", "GiB", "-1", "1e9", "80GB", "1.", ".5GiB", "1..2", "1.2.3", "0x10", "NaN", "1 2",
-        ] {
+        for text in
+            ["", " ", "GiB", "-1", "1e9", "80GB", "1.", ".5GiB", "1..2", "1.2.3", "0x10", "NaN", "1 2"]
+        {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
-        assert!(matches!(
-            "0.5".parse::<Bytes>(),
-            Err(SizeError::Fractional { .. })
-        ));
-        assert!(matches!(
-            "99999999999TiB".parse::<Bytes>(),
-            Err(SizeError::TooLarge { .. })
-        ));
+        assert!(matches!("0.5".parse::<Bytes>(), Err(SizeError::Fractional { .. })));
+        assert!(matches!("99999999999TiB".parse::<Bytes>(), Err(SizeError::TooLarge { .. })));
     }
 
     #[test]

@@ -74,9 +74,7 @@ impl Table {
     /// A table with room for nodes of an index below `slots`.
     pub fn with_slots(slots: usize) -> Self {
         let chunk = Arc::new(vec![None; CHUNK]);
-        Table {
-            chunks: vec![chunk; slots.div_ceil(CHUNK)],
-        }
+        Table { chunks: vec![chunk; slots.div_ceil(CHUNK)] }
     }
 
     /// The verdict on a node.

@@ -55,15 +55,7 @@ impl Peak {
 
 /// The peak memory of containers that each hold so much, in the order in which they start.
 pub fn peak_bytes(parts: impl IntoIterator<Item = (Role, Bytes)>) -> Bytes {
-    let add = |peak: Peak, (role, bytes)| {
-        peak.with(
-            role,
-            Load {
-                bytes,
-                ..Load::default()
-            },
-        )
-    };
+    let add = |peak: Peak, (role, bytes)| peak.with(role, Load { bytes, ..Load::default() });
     parts.into_iter().fold(Peak::default(), add).total().bytes
 }
 
@@ -84,10 +76,7 @@ mod tests {
         assert_eq!(peak(&[(Init, 100), (App, 200), (App, 300)]), Bytes::mib(500));
         assert_eq!(peak(&[(Init, 100), (Init, 200)]), Bytes::mib(200));
         assert_eq!(peak(&[(Sidecar, 20_000), (App, 20_000)]), Bytes::mib(40_000));
-        assert_eq!(
-            peak(&[(Init, 300), (Sidecar, 100), (Init, 250), (App, 50)]),
-            Bytes::mib(350)
-        );
+        assert_eq!(peak(&[(Init, 300), (Sidecar, 100), (Init, 250), (App, 50)]), Bytes::mib(350));
         assert_eq!(peak(&[(Init, 30_000), (App, 20_000)]), Bytes::mib(30_000));
     }
 }

@@ -1,85 +1,50 @@
 //! Fitting a need into a hardware slice of a partitioned device.
 
-use super::{Mine, Taken, Wanted, fit_cores, fit_memory};
+use super::{Spot, Taken, Wanted};
 use crate::charge::Slice;
-use crate::device::{Device, Geometry, Profile, Span};
+use crate::device::{Profile, Span};
 use crate::reason::Reason;
 use crate::request::Need;
-use crate::room::DeviceRoom;
 
-/// The smallest slice that is large enough and has a free place. Small odd slices start from the high end, so that
-/// the low end stays open for large ones.
-pub(super) fn fit_slice(
-    geometry: &Geometry,
-    device: &Device,
-    room: &DeviceRoom,
-    need: &Need,
-    wanted: &Wanted,
-    mine: Option<&Mine>,
-) -> Result<Taken, Reason> {
-    let own = mine.map_or(0, |mine| {
-        mine.slices.iter().fold(0, |mask, slice| mask | slice.span.mask())
-    });
-    let taken = room.occupied() | own;
-    let fits = |profile: &&Profile| match wanted {
-        Wanted::Share(bytes) => profile.memory >= *bytes,
-        Wanted::Profile(name) => profile.name == *name,
-        Wanted::Whole => false,
-    };
-    let mut profiles: Vec<_> = geometry.profiles.iter().filter(fits).collect();
-    profiles.sort_by_key(|profile| {
-        (
-            profile.memory,
-            profile.placements.first().map_or(0, |span| span.size),
-        )
-    });
-    let no_slice = || Reason::NoSlice {
-        wanted: match wanted {
-            Wanted::Share(bytes) => bytes.to_string().into(),
-            Wanted::Profile(name) => name.clone(),
-            Wanted::Whole => "the whole device".into(),
-        },
-    };
-    if let Wanted::Share(need) = wanted
-        && profiles.is_empty()
-    {
-        fit_memory(room, *need)?;
+impl Spot<'_> {
+    /// The smallest slice that is large enough and has a free place.
+    pub(super) fn fit_slice(&self, need: &Need, wanted: &Wanted) -> Result<Taken, Reason> {
+        let profiles = self.profiles(wanted);
+        if let (Wanted::Share(bytes), true) = (wanted, profiles.is_empty()) {
+            self.fit_memory(*bytes)?;
+        }
+        let own =
+            self.mine.map_or(0, |mine| mine.slices.iter().fold(0, |mask, slice| mask | slice.span.mask()));
+        let taken = self.rooms[self.ordinal].occupied() | own;
+        let free = profiles.into_iter().find_map(|profile| Some((profile, free_span(profile, taken)?)));
+        let Some((profile, span)) = free else { return Err(Reason::NoSlice { wanted: wanted.name() }) };
+        let mine = self.mine.map(|mine| mine.peak.total().bytes).unwrap_or_default();
+        let peak = mine.plus(profile.memory);
+        self.fit_memory(peak)?;
+        self.fit_cores(profile.cores.0)?;
+        let slice = Some(Box::new(Slice { profile: profile.name.clone(), span }));
+        let (bytes, cores) = (Some(profile.memory), profile.cores.0);
+        Ok(Taken { bytes, whole: false, cores, slots: need.slots, slice, peak })
     }
-    for profile in profiles {
-        let Some(span) = free_span(profile, taken) else {
-            continue;
+
+    /// The profiles that would do, the smallest first.
+    fn profiles(&self, wanted: &Wanted) -> Vec<&Profile> {
+        let would_do = |profile: &&Profile| match wanted {
+            Wanted::Share(bytes) => profile.memory >= *bytes,
+            Wanted::Profile(name) => profile.name == *name,
+            Wanted::Whole => false,
         };
-        let total = mine
-            .map(|mine| mine.peak.total().bytes)
-            .unwrap_or_default()
-            .plus(profile.memory);
-        fit_memory(room, total)?;
-        fit_cores(device, room, profile.cores.0)?;
-        return Ok(Taken {
-            bytes: Some(profile.memory),
-            whole: false,
-            cores: profile.cores.0,
-            slots: need.slots,
-            slice: Some(Slice {
-                profile: profile.name.clone(),
-                span,
-            }),
-            peak: total,
-        });
+        let all = self.device.geometry.iter().flat_map(|geometry| &geometry.profiles);
+        let mut profiles: Vec<&Profile> = all.filter(would_do).collect();
+        profiles
+            .sort_by_key(|profile| (profile.memory, profile.placements.first().map_or(0, |span| span.size)));
+        profiles
     }
-    Err(no_slice())
 }
 
+/// Small odd slices start from the high end, so that the low end stays open for large ones.
 fn free_span(profile: &Profile, taken: u64) -> Option<Span> {
     let from_high_end = profile.name.starts_with("1g.") || profile.name.starts_with("3g.");
-    let free = profile
-        .placements
-        .iter()
-        .copied()
-        .filter(|span| span.mask() & taken == 0);
-    if from_high_end {
-        free.max_by_key(|span| span.start)
-    } else {
-        free.min_by_key(|span| span.start)
-    }
+    let free = profile.placements.iter().copied().filter(|span| span.mask() & taken == 0);
+    if from_high_end { free.max_by_key(|span| span.start) } else { free.min_by_key(|span| span.start) }
 }

@@ -34,18 +34,10 @@ impl Ledger {
             Change::Hold { holding } => self.apply_hold(holding),
             Change::Restage { request, stage } => self.amend(request, |holding| holding.stage = *stage),
             Change::Act { request, activity } => self.amend(request, |holding| holding.activity = *activity),
-            Change::Raise {
-                request,
-                ordinal,
-                bytes,
-            } => self.amend(request, |h| raise(h, *ordinal, *bytes)),
+            Change::Raise { request, ordinal, bytes } => self.amend(request, |h| raise(h, *ordinal, *bytes)),
             Change::Drop { request } => self.apply_drop(request),
             Change::DropCharges { request, ordinal } => self.apply_drop_charges(request, *ordinal),
-            Change::Measure {
-                node,
-                ordinal,
-                measured,
-            } => self.apply_measure(node, *ordinal, *measured),
+            Change::Measure { node, ordinal, measured } => self.apply_measure(node, *ordinal, *measured),
             Change::Promise { request, promise } => self.apply_promise(request, Some(promise)),
             Change::Unpromise { request } => self.apply_promise(request, None),
         }
@@ -55,9 +47,7 @@ impl Ledger {
         let Some(&id) = self.by_name.get(&node.name) else {
             return self.apply_put_new(node);
         };
-        let entry = self.nodes[id.index()]
-            .as_mut()
-            .expect("every named node has an entry");
+        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
         entry.leaving = false;
         let in_use = |ordinal: usize| !entry.view.room.devices()[ordinal].tenants().is_empty();
         let merged = identity::merge(&entry.view.node, node, in_use);
@@ -70,18 +60,10 @@ impl Ledger {
         }
         (entry.view.node, entry.measured) = (Arc::new(merged.node), measured);
         for holding in &entry.holdings {
-            let charges = &mut self
-                .holdings
-                .get_mut(holding)
-                .expect("listed holdings exist")
-                .charges;
+            let charges = &mut self.holdings.get_mut(holding).expect("listed holdings exist").charges;
             rekey(charges, moved);
         }
-        for promise in self
-            .promises
-            .values_mut()
-            .filter(|promise| promise.placement.node == node.name)
-        {
+        for promise in self.promises.values_mut().filter(|promise| promise.placement.node == node.name) {
             rekey(&mut promise.charges, moved);
             for ordinal in promise.placement.picks.iter_mut().flatten() {
                 *ordinal = moved(*ordinal).unwrap_or(*ordinal);
@@ -95,17 +77,9 @@ impl Ledger {
             self.nodes.push(None);
             NodeId(u32::try_from(self.nodes.len() - 1).expect("fewer nodes than 2^32"))
         });
-        let view = NodeView {
-            node: Arc::new(node.clone()),
-            room: Arc::new(NodeRoom::empty(node, &[])),
-        };
+        let view = NodeView { node: Arc::new(node.clone()), room: Arc::new(NodeRoom::empty(node, &[])) };
         let measured = vec![Measured::default(); node.devices.len()];
-        self.nodes[id.index()] = Some(Entry {
-            view,
-            measured,
-            holdings: BTreeSet::new(),
-            leaving: false,
-        });
+        self.nodes[id.index()] = Some(Entry { view, measured, holdings: BTreeSet::new(), leaving: false });
         self.by_name.insert(node.name.clone(), id);
         self.changes.push(id);
     }
@@ -118,14 +92,10 @@ impl Ledger {
         for holding in &entry.holdings {
             let held = self.holdings.get_mut(holding).expect("listed holdings exist");
             refresh_whole(held, node);
-            room.add(*holding, held);
+            room.add(node, *holding, held);
         }
-        for promise in self
-            .promises
-            .values()
-            .filter(|promise| promise.placement.node == node.name)
-        {
-            room.promise(&promise.charges, true);
+        for promise in self.promises.values().filter(|promise| promise.placement.node == node.name) {
+            room.promise(node, &promise.charges, true);
         }
         entry.view.room = Arc::new(room);
         self.changes.push(id);
@@ -133,9 +103,7 @@ impl Ledger {
 
     fn apply_drop_node(&mut self, name: &Name) {
         let Some(&id) = self.by_name.get(name) else { return };
-        let entry = self.nodes[id.index()]
-            .as_mut()
-            .expect("every named node has an entry");
+        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
         entry.leaving = true;
         entry.view.node = Arc::new(identity::all_gone(&entry.view.node));
         self.rebuild(id);
@@ -162,11 +130,9 @@ impl Ledger {
         let id = HoldingId(self.next_holding);
         self.next_holding += 1;
         let mut holding = holding.clone();
-        let entry = self.nodes[node.index()]
-            .as_mut()
-            .expect("every named node has an entry");
+        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
         refresh_whole(&mut holding, &entry.view.node);
-        Arc::make_mut(&mut entry.view.room).add(id, &holding);
+        entry.view.add(id, &holding);
         entry.holdings.insert(id);
         self.book(&holding, true);
         self.by_request.insert(holding.request.clone(), id);
@@ -181,10 +147,8 @@ impl Ledger {
         let holding = self.holdings.remove(&id).expect("listed holdings exist");
         self.book(&holding, false);
         let node = self.by_name[&holding.node];
-        let entry = self.nodes[node.index()]
-            .as_mut()
-            .expect("every named node has an entry");
-        Arc::make_mut(&mut entry.view.room).remove(id, &holding);
+        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
+        entry.view.remove(id, &holding);
         entry.holdings.remove(&id);
         self.changes.push(node);
         self.vacate_if_empty(node);
@@ -194,10 +158,7 @@ impl Ledger {
         self.amend(request, |holding| {
             holding.charges.retain(|charge| charge.on != [ordinal]);
         });
-        if self
-            .of_request(request)
-            .is_some_and(|(_, holding)| holding.charges.is_empty())
-        {
+        if self.of_request(request).is_some_and(|(_, holding)| holding.charges.is_empty()) {
             self.apply_drop(request);
         }
     }
@@ -209,13 +170,10 @@ impl Ledger {
         let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
         let node = self.by_name[&holding.node];
         self.book(&holding, false);
-        let entry = self.nodes[node.index()]
-            .as_mut()
-            .expect("every named node has an entry");
-        let room = Arc::make_mut(&mut entry.view.room);
-        room.remove(id, &holding);
+        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
+        entry.view.remove(id, &holding);
         change(&mut holding);
-        room.add(id, &holding);
+        entry.view.add(id, &holding);
         self.book(&holding, true);
         self.holdings.insert(id, holding);
         self.changes.push(node);
@@ -223,12 +181,10 @@ impl Ledger {
 
     fn apply_measure(&mut self, name: &Name, ordinal: u16, measured: Measured) {
         let Some(&id) = self.by_name.get(name) else { return };
-        let entry = self.nodes[id.index()]
-            .as_mut()
-            .expect("every named node has an entry");
+        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
         if let Some(row) = entry.measured.get_mut(usize::from(ordinal)) {
             *row = measured;
-            Arc::make_mut(&mut entry.view.room).measure(usize::from(ordinal), measured);
+            entry.view.measure(usize::from(ordinal), measured);
             self.changes.push(id);
         }
     }
@@ -247,10 +203,8 @@ impl Ledger {
         let Some(&id) = self.by_name.get(&promise.placement.node) else {
             return;
         };
-        let entry = self.nodes[id.index()]
-            .as_mut()
-            .expect("every named node has an entry");
-        Arc::make_mut(&mut entry.view.room).promise(&promise.charges, made);
+        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
+        entry.view.promise(&promise.charges, made);
         self.changes.push(id);
     }
 
@@ -275,11 +229,8 @@ fn rekey(charges: &mut [Charge], moved: impl Fn(u16) -> Option<u16>) {
 fn refresh_whole(holding: &mut Holding, node: &Node) {
     for charge in &mut holding.charges {
         if let Booked::Whole { bytes } = &mut charge.amount {
-            let usable = |ordinal: &u16| {
-                node.devices
-                    .get(usize::from(*ordinal))
-                    .and_then(|d| d.memory.usable())
-            };
+            let usable =
+                |ordinal: &u16| node.devices.get(usize::from(*ordinal)).and_then(|d| d.memory.usable());
             *bytes = charge.on.iter().filter_map(usable).max();
         }
     }

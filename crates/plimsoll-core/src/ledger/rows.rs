@@ -48,16 +48,8 @@ impl Ledger {
             revision: self.revision,
             next_holding: self.next_holding,
             nodes: self.by_name.values().map(|id| row(self.entry(*id))).collect(),
-            holdings: self
-                .holdings
-                .iter()
-                .map(|(id, holding)| (*id, holding.clone()))
-                .collect(),
-            promises: self
-                .promises
-                .iter()
-                .map(|(id, promise)| (id.clone(), promise.clone()))
-                .collect(),
+            holdings: self.holdings.iter().map(|(id, holding)| (*id, holding.clone())).collect(),
+            promises: self.promises.iter().map(|(id, promise)| (id.clone(), promise.clone())).collect(),
         }
     }
 
@@ -66,20 +58,13 @@ impl Ledger {
         let mut ledger = Ledger::default();
         for row in rows.nodes {
             ledger.apply_put_new(&row.node);
-            let entry = ledger
-                .nodes
-                .last_mut()
-                .and_then(Option::as_mut)
-                .expect("just put");
+            let entry = ledger.nodes.last_mut().and_then(Option::as_mut).expect("just put");
             (entry.measured, entry.leaving) = (row.measured, row.leaving);
         }
         for (id, holding) in rows.holdings {
-            let node = ledger
-                .node_id(&holding.node)
-                .ok_or_else(|| format!("{} is on no node", holding.request))?;
-            let entry = ledger.nodes[node.index()]
-                .as_mut()
-                .expect("every named node has an entry");
+            let node =
+                ledger.node_id(&holding.node).ok_or_else(|| format!("{} is on no node", holding.request))?;
+            let entry = ledger.nodes[node.index()].as_mut().expect("every named node has an entry");
             let devices = entry.view.node.devices.len();
             if holding
                 .charges

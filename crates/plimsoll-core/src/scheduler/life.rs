@@ -22,12 +22,7 @@ impl Step<'_> {
         if let Some(operation) = self.machine.ledger.unpromise(id) {
             self.record(operation);
         }
-        match self
-            .machine
-            .ledger
-            .of_request(id)
-            .map(|(_, holding)| holding.stage)
-        {
+        match self.machine.ledger.of_request(id).map(|(_, holding)| holding.stage) {
             Some(Stage::Offered { .. }) => {
                 let given_back = self.machine.ledger.fail(id);
                 self.keep(given_back);
@@ -39,10 +34,7 @@ impl Step<'_> {
     }
 
     pub(super) fn is_generation(&self, id: &RequestId, generation: u64) -> bool {
-        self.machine
-            .ledger
-            .of_request(id)
-            .is_some_and(|(holding, _)| holding.0 == generation)
+        self.machine.ledger.of_request(id).is_some_and(|(holding, _)| holding.0 == generation)
     }
 
     pub(super) fn started(&mut self, id: &RequestId, generation: u64) {
@@ -68,25 +60,12 @@ impl Step<'_> {
         self.lifted.insert(Change::LoadFell);
         if let Some(spec) = holding.spec {
             let backoff = Backoff::after(self.machine.queue.failures(id), self.now);
-            let request = Request {
-                id: id.clone(),
-                spec,
-                terms: holding.terms,
-            };
-            let reason = format!(
-                "its start on {} failed; tried again from {} ms on",
-                holding.node, backoff.until.0
-            );
+            let request = Request { id: id.clone(), spec, terms: holding.terms };
+            let reason =
+                format!("its start on {} failed; tried again from {} ms on", holding.node, backoff.until.0);
             let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
-            let waiting = Waiting {
-                request,
-                gang: None,
-                since: self.now,
-                deadline: None,
-                backoff,
-                wakes_on,
-                reason,
-            };
+            let waiting =
+                Waiting { request, gang: None, since: self.now, deadline: None, backoff, wakes_on, reason };
             self.keep_waiting(waiting, None);
         }
     }
@@ -118,13 +97,8 @@ impl Step<'_> {
             self.record(operation);
         }
         let late = |w: &&Waiting| w.deadline.is_some_and(|deadline| deadline <= self.now);
-        let late: Vec<RequestId> = self
-            .machine
-            .queue
-            .iter()
-            .filter(late)
-            .map(|w| w.request.id.clone())
-            .collect();
+        let late: Vec<RequestId> =
+            self.machine.queue.iter().filter(late).map(|w| w.request.id.clone()).collect();
         for id in late {
             if let Some(waiting) = self.unwait(&id) {
                 if let Some(operation) = self.machine.ledger.unpromise(&id) {

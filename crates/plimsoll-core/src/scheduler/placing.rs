@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Step, UNTIL_QUIET};
-use crate::candidate;
+use crate::candidate::Judge;
 use crate::charge::{Holding, Stage};
 use crate::decide::{Decision, Outcome as Answered, decide};
 use crate::device::Health;
@@ -24,19 +24,12 @@ use crate::units::{Millis, Name};
 impl Step<'_> {
     pub(super) fn submit(&mut self, request: Request, deadline: Option<Millis>) {
         if let Some((_, holding)) = self.machine.ledger.of_request(&request.id) {
-            let answer = Answer::Placed {
-                request: request.id.clone(),
-                node: holding.node.clone(),
-            };
+            let answer = Answer::Placed { request: request.id.clone(), node: holding.node.clone() };
             return self.out.answers.push(answer);
         }
         if let Some(waiting) = self.machine.queue.get(&request.id) {
             let (reason, promised) = (waiting.reason.clone(), self.promised_after(&request.id));
-            return self.out.answers.push(Answer::Waiting {
-                request: request.id.clone(),
-                reason,
-                promised,
-            });
+            return self.out.answers.push(Answer::Waiting { request: request.id.clone(), reason, promised });
         }
         let waiting = Waiting {
             request,
@@ -49,14 +42,7 @@ impl Step<'_> {
         };
         if waiting.request.terms.speculative && self.machine.queue.has_real_work() {
             let reason = "speculative work waits while real work does".to_string();
-            return self.keep_waiting(
-                Waiting {
-                    reason,
-                    wakes_on: vec![Change::LoadFell],
-                    ..waiting
-                },
-                None,
-            );
+            return self.keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
         }
         self.try_place(waiting);
     }
@@ -74,15 +60,9 @@ impl Step<'_> {
     /// Whether somebody's promise waits only for holders that are still going.
     pub(super) fn promise_stands(&self, id: &RequestId) -> bool {
         let going = |after: &RequestId| {
-            self.machine
-                .ledger
-                .of_request(after)
-                .is_some_and(|(_, holding)| holding.stage.is_releasing())
+            self.machine.ledger.of_request(after).is_some_and(|(_, holding)| holding.stage.is_releasing())
         };
-        self.machine
-            .ledger
-            .promise_to(id)
-            .is_some_and(|promise| promise.after.iter().any(going))
+        self.machine.ledger.promise_to(id).is_some_and(|promise| promise.after.iter().any(going))
     }
 
     /// Decides, and places, promises, waits or refuses.
@@ -95,32 +75,19 @@ impl Step<'_> {
             self.unwait(&request.id);
             return self.launch(&request, &place);
         }
-        if matches!(
-            decision.outcome,
-            Answered::Refused(Some(RequestReason::Malformed(_)))
-        ) || !self.could_ever_fit(&request)
+        if matches!(decision.outcome, Answered::Refused(Some(RequestReason::Malformed(_))))
+            || !self.could_ever_fit(&request)
         {
             let reason = summary::sentence(&decision);
             self.out.decisions.push(decision);
             self.unwait(&request.id);
             return self.refuse(&request.id, reason);
         }
-        let plan = if self.promise_stands(&request.id) {
-            None
-        } else {
-            self.plan_room(&request)
-        };
+        let plan = if self.promise_stands(&request.id) { None } else { self.plan_room(&request) };
         let reason = summary::sentence(&decision);
         let wakes_on = wakes_on(&decision);
         self.out.decisions.push(decision);
-        self.keep_waiting(
-            Waiting {
-                reason,
-                wakes_on,
-                ..waiting
-            },
-            plan,
-        );
+        self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, plan);
     }
 
     pub(super) fn keep_waiting(&mut self, waiting: Waiting, plan: Option<Plan>) {
@@ -133,31 +100,18 @@ impl Step<'_> {
             return;
         }
         self.wait(waiting);
-        self.out.answers.push(Answer::Waiting {
-            request: id,
-            reason,
-            promised,
-        });
+        self.out.answers.push(Answer::Waiting { request: id, reason, promised });
     }
 
     pub(super) fn promised_after(&self, id: &RequestId) -> Vec<RequestId> {
-        self.machine
-            .ledger
-            .promise_to(id)
-            .map(|promise| promise.after.clone())
-            .unwrap_or_default()
+        self.machine.ledger.promise_to(id).map(|promise| promise.after.clone()).unwrap_or_default()
     }
 
     /// A place that those who are going, or may be asked to go, will leave.
     pub(super) fn plan_room(&self, request: &Request) -> Option<Plan> {
         let (now, residency) = (self.now, self.machine.settings.residency);
         let may_go = |holding: &Holding| evict::may_go(holding, request, now, residency).is_ok();
-        match evict::plan(
-            &self.machine.ledger,
-            &self.machine.settings.policy,
-            request,
-            may_go,
-        ) {
+        match evict::plan(&self.machine.ledger, &self.machine.settings.policy, request, may_go) {
             Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
             _ => None,
         }
@@ -167,11 +121,7 @@ impl Step<'_> {
         for victim in &plan.victims {
             self.ask_to_go(victim);
         }
-        let promise = Promise {
-            placement: plan.place,
-            charges: plan.charges,
-            after: plan.after,
-        };
+        let promise = Promise { placement: plan.place, charges: plan.charges, after: plan.after };
         let promised = self.machine.ledger.promise(id, promise);
         self.keep(promised);
     }
@@ -183,11 +133,7 @@ impl Step<'_> {
         let node = holding.node.clone();
         let going = self.machine.ledger.begin_release(id, self.now);
         if self.keep(going) {
-            self.out.effects.push(Effect::Stop {
-                request: id.clone(),
-                generation: generation.0,
-                node,
-            });
+            self.out.effects.push(Effect::Stop { request: id.clone(), generation: generation.0, node });
         }
     }
 
@@ -203,11 +149,8 @@ impl Step<'_> {
                 (device.health, device.cordoned) = (Health::Healthy, false);
             }
             let room = Arc::new(NodeRoom::empty(&node, &[]));
-            let empty = NodeView {
-                node: Arc::new(node),
-                room,
-            };
-            shapes().any(|shape| candidate::judge(&empty, policy, &request.spec, shape).fits())
+            let empty = NodeView { node: Arc::new(node), room };
+            shapes().any(|shape| Judge::new(policy, &request.spec, shape).judge(&empty).fits())
         })
     }
 
@@ -220,27 +163,17 @@ impl Step<'_> {
             self.machine.ledger.offer(request, place, UNTIL_QUIET)
         };
         let charged = self.keep(charged);
-        debug_assert!(
-            charged,
-            "what decide proposes the commit admits, on the same ledger"
-        );
+        debug_assert!(charged, "what decide proposes the commit admits, on the same ledger");
         if charged && quiet {
             self.start(&request.id);
         } else if charged {
-            let answer = Answer::Placed {
-                request: request.id.clone(),
-                node: place.node.clone(),
-            };
+            let answer = Answer::Placed { request: request.id.clone(), node: place.node.clone() };
             self.out.answers.push(answer);
         }
     }
 
     pub(super) fn is_quiet(&self, request: &Request, place: &Placement) -> bool {
-        let Some(view) = self
-            .machine
-            .ledger
-            .node_id(&place.node)
-            .and_then(|id| self.machine.ledger.view(id))
+        let Some(view) = self.machine.ledger.node_id(&place.node).and_then(|id| self.machine.ledger.view(id))
         else {
             return false;
         };
@@ -260,28 +193,15 @@ impl Step<'_> {
             return;
         }
         let held = |(_, h): &(_, &Holding)| h.stage == Stage::Offered { until: UNTIL_QUIET };
-        let staged: Vec<Holding> = self
-            .machine
-            .ledger
-            .holdings()
-            .filter(held)
-            .map(|(_, h)| h.clone())
-            .collect();
+        let staged: Vec<Holding> =
+            self.machine.ledger.holdings().filter(held).map(|(_, h)| h.clone()).collect();
         for holding in staged {
             let Some(spec) = holding.spec.clone() else {
                 continue;
             };
-            let request = Request {
-                id: holding.request.clone(),
-                spec,
-                terms: holding.terms.clone(),
-            };
+            let request = Request { id: holding.request.clone(), spec, terms: holding.terms.clone() };
             let picks = holding.charges.iter().map(|charge| charge.on.clone()).collect();
-            let place = Placement {
-                node: holding.node.clone(),
-                shape: 0,
-                picks,
-            };
+            let place = Placement { node: holding.node.clone(), shape: 0, picks };
             if self.is_quiet(&request, &place) {
                 let taken = self.machine.ledger.take(&request.id);
                 if self.keep(taken) {
@@ -298,10 +218,7 @@ impl Step<'_> {
         for request in members.clone() {
             self.wait(Waiting {
                 request,
-                gang: Some(GangMember {
-                    name: name.clone(),
-                    minimum: minimum.saturating_sub(placed),
-                }),
+                gang: Some(GangMember { name: name.clone(), minimum: minimum.saturating_sub(placed) }),
                 since: self.now,
                 deadline: None,
                 backoff: None,
@@ -319,25 +236,14 @@ impl Step<'_> {
 
     /// Decides all members of a gang that wait: places them together, or none.
     pub(super) fn try_gang(&mut self, name: &Name) {
-        let waiting = self
-            .machine
-            .queue
-            .iter()
-            .filter(|w| w.gang.as_ref().is_some_and(|gang| gang.name == *name));
+        let waiting =
+            self.machine.queue.iter().filter(|w| w.gang.as_ref().is_some_and(|gang| gang.name == *name));
         let waiting: Vec<Waiting> = waiting.cloned().collect();
-        let Some(minimum) = waiting
-            .first()
-            .and_then(|w| w.gang.as_ref())
-            .map(|gang| gang.minimum)
-        else {
+        let Some(minimum) = waiting.first().and_then(|w| w.gang.as_ref()).map(|gang| gang.minimum) else {
             return;
         };
         let members = waiting.iter().map(|w| w.request.clone()).collect();
-        let gang = Gang {
-            name: name.clone(),
-            minimum,
-            members,
-        };
+        let gang = Gang { name: name.clone(), minimum, members };
         let decided = decide_gang(&self.machine.ledger, &self.machine.settings.policy, &gang);
         for (waiting, decision) in waiting.into_iter().zip(decided.decisions) {
             if let Some(found) = decision.place() {
@@ -357,22 +263,11 @@ impl Step<'_> {
 /// The changes that could lift any of a refusal's reasons.
 fn wakes_on(decision: &Decision) -> Vec<Change> {
     let mut changes = BTreeSet::from([Change::NodeChanged]);
-    for verdict in decision
-        .shapes
-        .iter()
-        .flat_map(super::super::verdict::Table::unordered)
-    {
-        changes.extend(
-            verdict
-                .reason
-                .as_ref()
-                .map(super::super::reason::NodeReason::clears_on),
-        );
+    for verdict in decision.shapes.iter().flat_map(super::super::verdict::Table::unordered) {
+        changes.extend(verdict.reason.as_ref().map(super::super::reason::NodeReason::clears_on));
         let devices = verdict.needs.iter().flat_map(|need| &need.devices);
         changes.extend(
-            devices
-                .filter_map(|device| device.reason.as_ref())
-                .map(super::super::reason::Reason::clears_on),
+            devices.filter_map(|device| device.reason.as_ref()).map(super::super::reason::Reason::clears_on),
         );
     }
     changes.remove(&Change::RequestChanged);
