@@ -161,7 +161,7 @@ impl Cost {
     }
 }
 
-/// The cheapest set of holders whose going makes room for the request, among those that may go.
+/// The cheapest set of holders whose going makes room for a request that does not fit now, among those that may go.
 pub fn plan(
     ledger: &Ledger,
     policy: &Policy,
@@ -257,6 +257,9 @@ fn nodes_worth_trying<'a>(
             !holding.stage.is_releasing() && holding.request != request.id && may_go(holding)
         };
         let holders: Holders = ledger.holdings_on(id).filter(leaving).collect();
+        if holders.is_empty() && !ledger.holdings_on(id).any(|(_, holding)| holding.stage.is_releasing()) {
+            return None;
+        }
         let mut draft = base.clone();
         for (holder, _) in &holders {
             draft.without(*holder);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::charge::{Activity, Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::{Node, Telemetry};
 use crate::fit::{self, Placement, Refusal};
-use crate::reason::NodeReason;
+use crate::reason::{NodeReason, Reason};
 use crate::request::{Request, RequestId};
 use crate::room::{Measured, NodeView};
 use crate::units::{Bytes, Millis, Name};
@@ -41,6 +41,7 @@ pub struct Ledger {
     by_request: BTreeMap<RequestId, HoldingId>,
     promises: BTreeMap<RequestId, Promise>,
     accounts: BTreeMap<Name, Account>,
+    releasing: usize,
     next_holding: u64,
     revision: u64,
     changes: Changes,
@@ -235,8 +236,10 @@ impl Ledger {
     }
 
     /// Records what really runs. Reality is not refused: it may overflow a device, which then shows as a breach.
+    /// Only a device that is not there is refused.
     pub fn observe(&mut self, mut holding: Holding) -> Result<Operation, LedgerError> {
-        self.find(&holding.node)?;
+        let id = self.find(&holding.node)?;
+        self.check_ordinals(id, &holding.request, &holding.charges)?;
         for charge in &mut holding.charges {
             if let Booked::Share(bytes) = charge.amount {
                 charge.amount = Booked::share(Bytes::new(bytes.get()).min(Bytes::DEVICE_MAX));
@@ -294,7 +297,8 @@ impl Ledger {
 
     /// Promises memory that is on its way back. The promise replaces an earlier one to the same request.
     pub fn promise(&mut self, request: &RequestId, promise: Promise) -> Result<Operation, LedgerError> {
-        self.find(&promise.placement.node)?;
+        let id = self.find(&promise.placement.node)?;
+        self.check_ordinals(id, request, &promise.charges)?;
         Ok(self.commit(Change::Promise { request: request.clone(), promise: Box::new(promise) }))
     }
 
@@ -338,6 +342,19 @@ impl Ledger {
             view.promise(&promise.charges, false);
         }
         Ok(view)
+    }
+
+    fn check_ordinals(&self, id: NodeId, request: &RequestId, charges: &[Charge]) -> Result<(), LedgerError> {
+        let node = &self.entry(id).view.node;
+        let missing = |ordinal: &&u16| usize::from(**ordinal) >= node.devices.len();
+        match charges.iter().flat_map(|charge| &charge.on).find(missing) {
+            None => Ok(()),
+            Some(&ordinal) => Err(LedgerError::Refused(Refusal::Device {
+                container: request.to_string().into(),
+                device: node.device_label(usize::from(ordinal)),
+                reason: Reason::NoSuchDevice { ordinal },
+            })),
+        }
     }
 
     fn restage(&mut self, request: &RequestId, stage: Stage) -> Operation {
@@ -407,6 +424,11 @@ impl Ledger {
     pub fn of_request(&self, request: &RequestId) -> Option<(HoldingId, &Holding)> {
         let id = *self.by_request.get(request)?;
         Some((id, &self.holdings[&id]))
+    }
+
+    /// Whether anybody's memory is on its way back.
+    pub fn has_releasing(&self) -> bool {
+        self.releasing > 0
     }
 
     /// The promises that are open, by the one they were made to.

@@ -15,8 +15,10 @@ use crate::request::{Asks, Request, Spec};
 use crate::units::Name;
 use crate::verdict::{Candidate, Table};
 
-/// Specs that are remembered; the one that was asked longest ago makes room.
-const SPECS_KEPT: usize = 128;
+/// Verdicts that are remembered over all specs, about a kilobyte each; the spec asked longest ago makes room.
+const VERDICTS_KEPT: usize = 1 << 16;
+/// Specs that are remembered however large the fleet is.
+const SPECS_KEPT: usize = 4;
 
 /// What was found before, for the specs that were asked lately.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +46,7 @@ impl Memo {
             Asks::Shapes(_) if ledger.node_count() == 0 => Some(RequestReason::NoNodes),
             Asks::Shapes(_) => None,
         };
-        let found = self.remember(&request.spec, &policy);
+        let found = self.remember(&request.spec, &policy, ledger.node_count());
         let mut shapes = Vec::new();
         let mut outcome = Outcome::Refused(refusal);
         for (shape, found) in (0_u16..).zip(found) {
@@ -59,11 +61,12 @@ impl Memo {
         Decision { request, spec, revision: ledger.revision(), policy, shapes, outcome }
     }
 
-    fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy) -> &mut Vec<Found> {
+    fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy, nodes: usize) -> &mut Vec<Found> {
         let key = (spec.clone(), policy.clone());
         self.clock += 1;
         self.asked.insert(key.clone(), self.clock);
-        if self.asked.len() > SPECS_KEPT
+        let kept = (VERDICTS_KEPT / nodes.max(1)).max(SPECS_KEPT);
+        if self.asked.len() > kept
             && let Some(oldest) =
                 self.asked.iter().min_by_key(|(_, asked)| **asked).map(|(key, _)| key.clone())
         {

@@ -63,12 +63,8 @@ impl Ledger {
             let charges = &mut self.holdings.get_mut(holding).expect("listed holdings exist").charges;
             rekey(charges, moved);
         }
-        for promise in self.promises.values_mut().filter(|promise| promise.placement.node == node.name) {
-            rekey(&mut promise.charges, moved);
-            for ordinal in promise.placement.picks.iter_mut().flatten() {
-                *ordinal = moved(*ordinal).unwrap_or(*ordinal);
-            }
-        }
+        self.promises
+            .retain(|_, promise| promise.placement.node != node.name || rekey_promise(promise, moved));
         self.rebuild(id);
     }
 
@@ -211,10 +207,16 @@ impl Ledger {
     pub(super) fn book(&mut self, holding: &Holding, more: bool) {
         let account = self.accounts.entry(holding.request.account.clone()).or_default();
         let bytes = holding.bytes().unwrap_or(Bytes::ZERO);
+        let releasing = usize::from(holding.stage.is_releasing());
         if more {
             (account.bytes, account.holdings) = (account.bytes.plus(bytes), account.holdings + 1);
+            self.releasing += releasing;
         } else {
             (account.bytes, account.holdings) = (account.bytes.less(bytes), account.holdings - 1);
+            self.releasing -= releasing;
+        }
+        if account.holdings == 0 {
+            self.accounts.remove(&holding.request.account);
         }
     }
 }
@@ -223,6 +225,18 @@ fn rekey(charges: &mut [Charge], moved: impl Fn(u16) -> Option<u16>) {
     for ordinal in charges.iter_mut().flat_map(|charge| &mut charge.on) {
         *ordinal = moved(*ordinal).expect("a device that somebody is on stays, as gone if need be");
     }
+}
+
+/// Moves a promise with its devices; false when one of them is gone, and the promise with it.
+fn rekey_promise(promise: &mut Promise, moved: impl Fn(u16) -> Option<u16>) -> bool {
+    let charged = promise.charges.iter_mut().flat_map(|charge| &mut charge.on);
+    charged.chain(promise.placement.picks.iter_mut().flatten()).all(|ordinal| match moved(*ordinal) {
+        Some(now) => {
+            *ordinal = now;
+            true
+        }
+        None => false,
+    })
 }
 
 /// A whole device is what is usable of it now.

@@ -16,7 +16,7 @@ use crate::gang::{Gang, decide_gang};
 use crate::ledger::Promise;
 use crate::queue::{GangMember, Waiting};
 use crate::reason::{Change, RequestReason};
-use crate::request::{Request, RequestId};
+use crate::request::{Eviction, Request, RequestId};
 use crate::room::{NodeRoom, NodeView};
 use crate::summary;
 use crate::units::{Millis, Name};
@@ -68,6 +68,7 @@ impl Step<'_> {
     /// Decides, and places, promises, waits or refuses.
     pub(super) fn try_place(&mut self, waiting: Waiting) {
         let request = waiting.request.clone();
+        let first = self.machine.queue.get(&request.id).is_none();
         let decision = self.decide_for(&request);
         if let Some(found) = decision.place() {
             let place = found.place.clone();
@@ -76,7 +77,7 @@ impl Step<'_> {
             return self.launch(&request, &place);
         }
         if matches!(decision.outcome, Answered::Refused(Some(RequestReason::Malformed(_))))
-            || !self.could_ever_fit(&request)
+            || (first && !self.could_ever_fit(&request))
         {
             let reason = summary::sentence(&decision);
             self.out.decisions.push(decision);
@@ -109,6 +110,10 @@ impl Step<'_> {
 
     /// A place that those who are going, or may be asked to go, will leave.
     pub(super) fn plan_room(&self, request: &Request) -> Option<Plan> {
+        let evicts = !request.terms.speculative && request.terms.eviction != Eviction::Never;
+        if !evicts && !self.machine.ledger.has_releasing() {
+            return None;
+        }
         let (now, residency) = (self.now, self.machine.settings.residency);
         let may_go = |holding: &Holding| evict::may_go(holding, request, now, residency).is_ok();
         match evict::plan(&self.machine.ledger, &self.machine.settings.policy, request, may_go) {
