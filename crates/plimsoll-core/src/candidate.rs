@@ -12,8 +12,9 @@ use crate::units::Bytes;
 use crate::verdict::{Candidate, DeviceVerdict, NeedVerdict, NodeVerdict};
 
 mod combinations;
+mod pick;
 
-use combinations::Combinations;
+use pick::rank;
 
 /// One shape of a request with its policy: what nodes are judged by.
 pub struct Judge<'a> {
@@ -158,30 +159,40 @@ impl<'a> Search<'a> {
         container: &Container,
         need: &Need,
     ) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
+        if need.count.get() == 1 && !need.wishes.linked && !self.view.node.floats(&need.kind) {
+            return self.single_device(trial, index, container, need);
+        }
         let (mut verdict, mut fitting) = self.judge_need(trial, index, container, need);
-        let simple = need.count.get() == 1 && !need.wishes.linked && !self.view.node.floats(&need.kind);
-        let pick = if simple {
-            let best = fitting.iter().max_by_key(|fit| (fit.liking, std::cmp::Reverse(fit.ordinal)));
-            best.map(|fit| vec![fit.ordinal])
-        } else {
-            rank(&mut fitting);
-            self.best_pick(trial, need, &fitting)
-        };
-        let Some(pick) = pick else {
+        rank(&mut fitting);
+        let Some(pick) = self.best_pick(trial, need, &fitting) else {
             self.say_why_too_few(trial, need, &mut verdict);
             return (vec![verdict], None);
         };
         verdict.passed = true;
-        let added = |ordinal: &u16| {
-            let fit = fitting
-                .iter()
-                .find(|fit| fit.ordinal == *ordinal)
-                .expect("a pick is made of fitting devices");
-            (*ordinal, fit.added())
-        };
-        let chosen: Vec<(u16, Added)> = pick.iter().map(added).collect();
+        let picked = fitting.iter().filter(|fit| pick.contains(&fit.ordinal));
+        let chosen: Vec<(u16, Added)> = picked.map(|fit| (fit.ordinal, fit.added())).collect();
         let score = score::score(self.view, self.judge.policy, self.judge.spec, &chosen);
         (vec![verdict], Some((vec![pick], score)))
+    }
+
+    /// The same for a single device: the best liked one.
+    fn single_device(
+        &self,
+        trial: &Trial,
+        index: usize,
+        container: &Container,
+        need: &Need,
+    ) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
+        let mut best: Option<(i64, u16, Added)> = None;
+        let mut verdict = self.judge_each(trial, index, container, need, |fit| {
+            if best.is_none_or(|(liking, ..)| fit.liking > liking) {
+                best = Some((fit.liking, fit.ordinal, fit.added()));
+            }
+        });
+        let Some((_, ordinal, added)) = best else { return (vec![verdict], None) };
+        verdict.passed = true;
+        let score = score::score(self.view, self.judge.policy, self.judge.spec, &[(ordinal, added)]);
+        (vec![verdict], Some((vec![vec![ordinal]], score)))
     }
 
     /// The verdicts along a choice that was found later.
@@ -246,26 +257,38 @@ impl<'a> Search<'a> {
         container: &Container,
         need: &Need,
     ) -> (NeedVerdict, Vec<Fitting>) {
+        let mut fitting = Vec::with_capacity(self.view.node.devices.len());
+        let verdict = self.judge_each(trial, index, container, need, |fit| fitting.push(fit));
+        (verdict, fitting)
+    }
+
+    /// What every device of the need's kind says; those that fit are handed out, by ordinal.
+    #[inline]
+    fn judge_each(
+        &self,
+        trial: &Trial,
+        index: usize,
+        container: &Container,
+        need: &Need,
+        mut fits: impl FnMut(Fitting),
+    ) -> NeedVerdict {
         let (node, gauges) = (&self.view.node, self.view.room.gauges());
         let kind = self.view.room.kind(&need.kind);
         let mut devices = Vec::with_capacity(gauges.len());
-        let mut fitting = Vec::new();
         for (ordinal, gauge) in (0_u16..).zip(gauges).filter(|(_, gauge)| Some(gauge.kind) == kind) {
             let at = usize::from(ordinal);
             let (amount, reason) = match trial.fit_kindred(index, container.role, need, at) {
                 Ok(taken) => {
                     let peak = taken.peak;
-                    let mut fit = Fitting { ordinal, taken, liking: 0, opens: !gauge.tenanted };
+                    let mut fit =
+                        Fitting { ordinal, taken, liking: 0, opens: trial.opens(usize::from(ordinal)) };
                     let fill =
                         score::device_fill(&node.devices[at], gauge, fit.added(), self.judge.policy.fullness);
                     fit.liking = match self.judge.policy.devices {
                         Order::Pack => fill,
                         Order::Spread => FULL - fill,
                     };
-                    if fitting.is_empty() {
-                        fitting.reserve_exact(gauges.len());
-                    }
-                    fitting.push(fit);
+                    fits(fit);
                     (Some(peak), None)
                 }
                 Err(reason) => {
@@ -276,8 +299,7 @@ impl<'a> Search<'a> {
             devices.push(DeviceVerdict { ordinal, need: amount, reason });
         }
         let (container, wanted) = (u16::try_from(index).unwrap_or(u16::MAX), need.count.get());
-        let verdict = NeedVerdict { container, wanted, devices: devices.into_boxed_slice(), passed: false };
-        (verdict, fitting)
+        NeedVerdict { container, wanted, devices: devices.into_boxed_slice(), passed: false }
     }
 
     fn take(
@@ -297,128 +319,6 @@ impl<'a> Search<'a> {
                 .expect("a pick is made of fitting devices");
             trial.take(index, container.role, usize::from(*ordinal), fit.taken.clone(), floating);
         }
-    }
-
-    fn best_pick(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
-        let wanted = usize::from(need.count.get());
-        if self.view.node.floats(&need.kind) {
-            return self.floating_pick(trial, need, fitting);
-        }
-        if fitting.len() < wanted {
-            return None;
-        }
-        let anywhere = || first_of(fitting.iter(), wanted, trial.spare());
-        let first = match (wanted > 1, need.wishes.one_numa) {
-            (true, true) => self.best_by_numa(trial, need, fitting),
-            (true, false) if self.judge.policy.prefer_one_numa => {
-                self.best_by_numa(trial, need, fitting).or_else(anywhere)
-            }
-            _ => anywhere(),
-        };
-        first.map(|pick| self.best_linked(trial, need, fitting, pick))
-    }
-
-    /// Where the device plugin picks the card, the need must fit whichever card that is.
-    fn floating_pick(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
-        let cards: Vec<u16> = trial.pickable(&need.kind).collect();
-        let all_fit = cards.iter().all(|card| fitting.iter().any(|fit| fit.ordinal == *card));
-        (need.count.get() == 1 && all_fit && !cards.is_empty()).then_some(cards)
-    }
-
-    /// The best liked devices that hang on one NUMA node.
-    fn best_by_numa(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
-        let numa = |fit: &Fitting| self.view.node.devices[usize::from(fit.ordinal)].numa;
-        let mut groups: Vec<Option<u16>> = fitting.iter().map(numa).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        let wanted = usize::from(need.count.get());
-        let in_group = |group: &Option<u16>| {
-            let members = fitting.iter().filter(|fit| numa(fit) == *group);
-            let pick = first_of(members, wanted, trial.spare())?;
-            let liking =
-                |ordinal: &u16| fitting.iter().find(|f| f.ordinal == *ordinal).map_or(0, |f| f.liking);
-            Some((pick.iter().map(liking).sum::<i64>(), pick))
-        };
-        let picks = groups.iter().filter_map(in_group);
-        picks
-            .max_by_key(|(liking, pick)| (*liking, std::cmp::Reverse(pick.first().copied())))
-            .map(|(_, pick)| pick)
-    }
-
-    /// The best linked devices where links are known and wanted; a single device is the one that others miss least.
-    fn best_linked(&self, trial: &Trial, need: &Need, fitting: &[Fitting], first: Vec<u16>) -> Vec<u16> {
-        let node = &self.view.node;
-        let known = fitting.iter().any(|fit| !node.devices[usize::from(fit.ordinal)].links.is_empty());
-        if !known || !(need.wishes.linked || (self.judge.policy.prefer_links && first.len() > 1)) {
-            return first;
-        }
-        if first.len() == 1 {
-            let missed = |fit: &&Fitting| {
-                node.devices[usize::from(fit.ordinal)].links.values().map(|l| u64::from(*l)).sum::<u64>()
-            };
-            return fitting.iter().min_by_key(missed).map_or(first, |fit| vec![fit.ordinal]);
-        }
-        let mut best = (score::links(node, &first), first);
-        let limit = usize::try_from(self.judge.policy.search_steps).unwrap_or(usize::MAX);
-        for pick in self.all_picks(trial, need, fitting).take(limit) {
-            let links = score::links(node, &pick);
-            if links > best.0 {
-                best = (links, pick);
-            }
-        }
-        best.1
-    }
-
-    /// Every set of devices that would serve the need, the best liked first.
-    fn all_picks<'s>(
-        &'s self,
-        trial: &'s Trial,
-        need: &'s Need,
-        fitting: &'s [Fitting],
-    ) -> Box<dyn Iterator<Item = Vec<u16>> + 's> {
-        if self.view.node.floats(&need.kind) {
-            return Box::new(self.floating_pick(trial, need, fitting).into_iter());
-        }
-        let node = &self.view.node;
-        let numa = |ordinal: &u16| node.devices[usize::from(*ordinal)].numa;
-        let class = |at: usize| {
-            if self.judge.alike { self.class_of(trial, fitting, at) } else { at }
-        };
-        let classes: Vec<usize> = (0..fitting.len()).map(class).collect();
-        let sets = Combinations::new(usize::from(need.count.get()), classes);
-        Box::new(sets.map(move |set| set.into_iter().map(|at| &fitting[at]).collect::<Vec<_>>()).filter_map(
-            move |set| {
-                let opens = set.iter().filter(|fit| fit.opens).count();
-                let mut pick: Vec<u16> = set.iter().map(|fit| fit.ordinal).collect();
-                let spare_ok = trial.spare().is_none_or(|spare| opens <= usize::from(spare));
-                let numa_ok =
-                    !need.wishes.one_numa || pick.windows(2).all(|pair| numa(&pair[0]) == numa(&pair[1]));
-                pick.sort_unstable();
-                (spare_ok && numa_ok).then_some(pick)
-            },
-        ))
-    }
-
-    /// The first fitting device that is like this one in everything that a later need could look at.
-    fn class_of(&self, trial: &Trial, fitting: &[Fitting], at: usize) -> usize {
-        let same = |one: &Fitting, other: &Fitting| {
-            let (a, b) = (usize::from(one.ordinal), usize::from(other.ordinal));
-            let (devices, rooms) = (&self.view.node.devices, self.view.room.devices());
-            one.taken == other.taken
-                && devices[a].numa == devices[b].numa
-                && devices[a].links.is_empty()
-                && devices[b].links.is_empty()
-                && devices[a].model == devices[b].model
-                && devices[a].mode == devices[b].mode
-                && devices[a].memory == devices[b].memory
-                && devices[a].cores == devices[b].cores
-                && devices[a].slots == devices[b].slots
-                && devices[a].sharing == devices[b].sharing
-                && devices[a].geometry == devices[b].geometry
-                && rooms[a].same_sums(&rooms[b])
-                && trial.same_own(a, b)
-        };
-        (0..at).find(|&earlier| same(&fitting[earlier], &fitting[at])).unwrap_or(at)
     }
 
     /// Gives the devices that would fit, but do not help, their reason.
@@ -479,31 +379,4 @@ impl<'a> Search<'a> {
             .collect();
         score::score(self.view, self.judge.policy, self.judge.spec, &chosen)
     }
-}
-
-/// The best liked first; of equals the first by ordinal.
-fn rank(fitting: &mut [Fitting]) {
-    fitting.sort_unstable_by_key(|fit| (std::cmp::Reverse(fit.liking), fit.ordinal));
-}
-
-/// The best liked `wanted` devices, with no more newly opened cards than can be.
-fn first_of<'f>(
-    fitting: impl Iterator<Item = &'f Fitting>,
-    wanted: usize,
-    spare: Option<u16>,
-) -> Option<Vec<u16>> {
-    let mut left = spare.map_or(usize::MAX, usize::from);
-    let mut pick = Vec::with_capacity(wanted);
-    for fit in fitting {
-        if pick.len() == wanted {
-            break;
-        }
-        if fit.opens && left == 0 {
-            continue;
-        }
-        left -= usize::from(fit.opens);
-        pick.push(fit.ordinal);
-    }
-    pick.sort_unstable();
-    (pick.len() == wanted).then_some(pick)
 }

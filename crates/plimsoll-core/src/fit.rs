@@ -4,19 +4,21 @@
 use serde::{Deserialize, Serialize};
 
 use crate::charge::{Booked, Charge, Part, Slice};
-use crate::device::{Capacity, Device, Health, Node, Sharing, Strategy, Telemetry};
+use crate::device::{Device, Health, Node, Telemetry};
 use crate::reason::{NodeReason, Reason};
-use crate::request::{Amount, Compute, Container, Need, PlainRule, Role, Shape, Spec};
-use crate::room::{DeviceRoom, Gauge, NodeRoom, NodeView};
-use crate::units::{Bytes, Cores, Name, Portion};
+use crate::request::{Container, Need, Role, Shape, Spec};
+use crate::room::{NodeRoom, NodeView};
+use crate::units::{Bytes, Cores, Name};
 
 mod peak;
 mod slice;
+mod spot;
 mod wishes;
 
 pub use peak::peak_bytes;
 
 use peak::{Load, Peak};
+use spot::{Spot, Wanted, wanted};
 use wishes::fit_wishes;
 
 /// A place for a request: a node, the shape taken, and the devices that serve each need.
@@ -194,6 +196,12 @@ impl<'a> Trial<'a> {
         self.spare
     }
 
+    /// Whether the request would be the first on this device.
+    pub(crate) fn opens(&self, ordinal: usize) -> bool {
+        self.room.devices()[ordinal].tenants().is_empty()
+            && self.mine.get(ordinal).is_none_or(|mine| mine.parts.is_empty())
+    }
+
     /// Whether the request has booked the same on both devices so far.
     pub(crate) fn same_own(&self, one: usize, other: usize) -> bool {
         match (self.mine.get(one), self.mine.get(other)) {
@@ -217,6 +225,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The same for a device that is known to be there and of the need's kind.
+    #[inline]
     pub(crate) fn fit_kindred(
         &self,
         container: usize,
@@ -225,17 +234,22 @@ impl<'a> Trial<'a> {
         ordinal: usize,
     ) -> Result<Taken, Reason> {
         let (device, gauge) = (&self.node.devices[ordinal], &self.room.gauges()[ordinal]);
-        let mine = self.mine.get(ordinal).filter(|mine| !mine.parts.is_empty());
-        if !gauge.ready || self.spare.is_some() {
-            self.fit_condition(device, ordinal, mine.is_some())?;
+        let spot = Spot { device, gauge, rooms: self.room.devices(), ordinal, mine: None };
+        if gauge.ready && self.mine.is_empty() && self.spare.is_none() && need.wishes.is_empty() {
+            return spot.fit(role, need);
         }
-        if !need.wishes.is_empty() {
-            fit_wishes(device, &need.wishes)?;
-        }
+        self.fit_with_care(container, role, need, spot)
+    }
+
+    /// The same where the device's state, the request's wishes or its other containers have a say.
+    fn fit_with_care(&self, container: usize, role: Role, need: &Need, spot: Spot) -> Result<Taken, Reason> {
+        let mine = self.mine.get(spot.ordinal).filter(|mine| !mine.parts.is_empty());
+        self.fit_condition(spot.device, spot.ordinal, mine.is_some())?;
+        fit_wishes(spot.device, &need.wishes)?;
         if mine.is_some_and(|mine| !mine.floating && mine.parts.iter().any(|(c, _)| *c == container)) {
             return Err(Reason::SameContainer);
         }
-        Spot { device, gauge, rooms: self.room.devices(), ordinal, mine }.fit(role, need)
+        Spot { mine, ..spot }.fit(role, need)
     }
 
     /// What the request would hold at its peak on a device, were the need served there; `None` where that cannot be said.
@@ -279,9 +293,9 @@ impl<'a> Trial<'a> {
         if self.mine.is_empty() {
             self.mine = vec![Mine::default(); self.node.devices.len()];
         }
-        let mine = &mut self.mine[ordinal];
-        let opens = mine.parts.is_empty() && self.room.devices()[ordinal].tenants().is_empty();
+        let opens = self.opens(ordinal);
         self.spare = self.spare.map(|spare| spare.saturating_sub(u16::from(opens)));
+        let mine = &mut self.mine[ordinal];
         let load = Load { bytes: taken.bytes.unwrap_or(Bytes::ZERO), cores: taken.cores, slots: taken.slots };
         mine.peak = mine.peak.with(role, load);
         mine.whole |= taken.whole;
@@ -388,133 +402,5 @@ fn part(shape: &Shape, index: usize, taken: &Taken) -> Part {
         role: container.role,
         bytes: taken.bytes,
         cores: Cores(taken.cores),
-    }
-}
-
-/// What a need means on this very device.
-enum Wanted {
-    Share(Bytes),
-    Whole,
-    Profile(Name),
-}
-
-impl Wanted {
-    fn name(&self) -> Name {
-        match self {
-            Wanted::Share(bytes) => bytes.to_string().into(),
-            Wanted::Whole => "the whole device".into(),
-            Wanted::Profile(name) => name.clone(),
-        }
-    }
-}
-
-/// One device with what the request has there already.
-struct Spot<'a> {
-    device: &'a Device,
-    gauge: &'a Gauge,
-    rooms: &'a [DeviceRoom],
-    ordinal: usize,
-    mine: Option<&'a Mine>,
-}
-
-impl Spot<'_> {
-    /// The checks on amounts, from the most lasting reason to the most passing one.
-    fn fit(&self, role: Role, need: &Need) -> Result<Taken, Reason> {
-        let gauge = self.gauge;
-        if self.with_mine(role, Load { slots: need.slots, ..Load::default() }).slots > gauge.slots_free {
-            return Err(Reason::SlotsExhausted { slots: self.device.slots.unwrap_or(u32::MAX) });
-        }
-        if need.wishes.alone && gauge.tenanted {
-            return Err(Reason::NotAlone);
-        }
-        let wanted = wanted(self.device, gauge, &need.amount)?;
-        if gauge.undeclared {
-            return Err(Reason::HeldUndeclared);
-        }
-        let (bytes, whole) = match wanted {
-            Wanted::Share(bytes) if !gauge.partitioned => (Some(bytes), false),
-            Wanted::Whole => (gauge.known.then_some(gauge.usable), true),
-            Wanted::Share(_) | Wanted::Profile(_) => return self.fit_slice(need, &wanted),
-        };
-        let cores = cores_wanted(gauge.cores, if whole { Compute::All } else { need.compute });
-        let load = Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots: need.slots };
-        let total = self.with_mine(role, load);
-        self.fit_memory(total.bytes)?;
-        self.fit_cores(total.cores)?;
-        if gauge.tenanted && (whole || (total.cores >= gauge.cores && gauge.cores > 0)) {
-            return Err(Reason::Exclusive);
-        }
-        if total.cores == 0 && gauge.cores > 0 && gauge.cores_free == 0 {
-            return Err(Reason::ComputeExhausted);
-        }
-        Ok(Taken { bytes, whole, cores, slots: need.slots, slice: None, peak: total.bytes })
-    }
-
-    #[inline]
-    fn with_mine(&self, role: Role, load: Load) -> Load {
-        self.mine.map_or(load, |mine| mine.peak.with(role, load).total())
-    }
-
-    fn fit_memory(&self, need: Bytes) -> Result<(), Reason> {
-        let Gauge { usable, open: free, known, .. } = *self.gauge;
-        if need <= free || !known {
-            Ok(())
-        } else if need > usable {
-            Err(Reason::TooSmall { need, usable, free })
-        } else {
-            Err(Reason::ShortOfMemory { need, free, usable })
-        }
-    }
-
-    fn fit_cores(&self, need: u32) -> Result<(), Reason> {
-        let Gauge { cores: total, cores_free: free, .. } = *self.gauge;
-        if need > free { Err(Reason::ShortOfCores { need, free, total }) } else { Ok(()) }
-    }
-}
-
-#[inline]
-fn wanted(device: &Device, gauge: &Gauge, amount: &Amount) -> Result<Wanted, Reason> {
-    match amount {
-        Amount::Bytes(bytes) if gauge.known => Ok(Wanted::Share(Bytes::new(bytes.get()))),
-        amount => wanted_otherwise(device, gauge, amount),
-    }
-}
-
-fn wanted_otherwise(device: &Device, gauge: &Gauge, amount: &Amount) -> Result<Wanted, Reason> {
-    let usable = || match &device.memory.total {
-        Capacity::Unknown { missing } => Err(Reason::CapacityUnknown { missing: missing.clone() }),
-        Capacity::Known { .. } => Ok(gauge.usable),
-    };
-    let share = |bytes: Option<Bytes>| bytes.map(Wanted::Share).ok_or(Reason::ShareTooSmall);
-    match amount {
-        Amount::Bytes(bytes) => usable().map(|_| Wanted::Share(Bytes::new(bytes.get()))),
-        Amount::Portion(portion) => share(portion.of(usable()?)),
-        Amount::Whole => Ok(Wanted::Whole),
-        Amount::Profile(name) => Ok(Wanted::Profile(name.clone())),
-        Amount::Unknown(missing) => Err(Reason::NeedUnknown { missing: missing.clone() }),
-        Amount::Plain(rule) => match device.sharing {
-            Sharing::Exclusive | Sharing::Shares => Ok(Wanted::Whole),
-            Sharing::Tokens { .. } if *rule == PlainRule::Refuse => Err(Reason::PlainRefused),
-            // The service itself limits each client to an equal part.
-            Sharing::Tokens { replicas, strategy: Strategy::Mps } => {
-                share(Portion::new(1, replicas.into()).and_then(|p| p.of(gauge.usable)))
-            }
-            Sharing::Tokens { .. } if *rule == PlainRule::Whole => Ok(Wanted::Whole),
-            Sharing::Tokens { replicas, .. } => {
-                share(Portion::new(1, u64::from(replicas)).and_then(|p| p.of(gauge.usable)))
-            }
-        },
-    }
-}
-
-fn cores_wanted(total: u32, compute: Compute) -> u32 {
-    match compute {
-        Compute::Any => 0,
-        Compute::Units(units) => units.0.min(total),
-        Compute::Percent(percent) => {
-            let units = u64::from(total) * u64::from(percent.min(100)) / 100;
-            u32::try_from(units).unwrap_or(total).max(u32::from(total > 0))
-        }
-        Compute::All => total,
     }
 }

@@ -74,12 +74,19 @@ impl Queue {
     /// Adds somebody, or replaces what was known of them without losing their turn.
     pub(crate) fn put(&mut self, waiting: Waiting) {
         let id = waiting.request.id.clone();
-        let turn = self.turns.get(&id).copied().unwrap_or_else(|| {
-            self.arrivals += 1;
-            let terms = &waiting.request.terms;
-            let priority = std::cmp::Reverse(terms.priority);
-            Turn { speculative: terms.speculative, priority, arrival: self.arrivals }
-        });
+        let arrival = match self.turns.get(&id) {
+            Some(earlier) => {
+                self.waiting.remove(earlier);
+                earlier.arrival
+            }
+            None => {
+                self.arrivals += 1;
+                self.arrivals
+            }
+        };
+        let terms = &waiting.request.terms;
+        let priority = std::cmp::Reverse(terms.priority);
+        let turn = Turn { speculative: terms.speculative, priority, arrival };
         if let Some(backoff) = waiting.backoff {
             self.failures.insert(id.clone(), backoff.failures);
         }

@@ -259,13 +259,10 @@ impl DeviceRoom {
             self.occupied |= slice.span.mask();
         }
         let name = Name::from(holding.request.to_string());
-        self.tenants.push(Tenant {
-            holding: id,
-            name,
-            bytes,
-            stage: holding.stage,
-            floating: charge.floats(),
-        });
+        let tenant = Tenant { holding: id, name, bytes, stage: holding.stage, floating: charge.floats() };
+        // By arrival, also for one that was taken off to be changed: the order must not tell how a state was reached.
+        let at = self.tenants.partition_point(|other| other.holding <= id);
+        self.tenants.insert(at, tenant);
     }
 
     fn remove(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {

@@ -110,6 +110,7 @@ fn ordered(order: Order, fill: i64) -> i64 {
 }
 
 /// How full a device would be, by the weights of what fullness means.
+#[inline]
 pub(crate) fn device_fill(device: &Device, gauge: &Gauge, added: Added, weights: Weights) -> i64 {
     let memory = || share(gauge.load.get().saturating_add(added.bytes), gauge.usable.get());
     if weights.cores == 0 && weights.slots == 0 {
@@ -130,6 +131,7 @@ pub(crate) fn device_fill(device: &Device, gauge: &Gauge, added: Added, weights:
     if weight == 0 { 0 } else { sum / weight }
 }
 
+#[inline]
 fn share(part: u64, whole: u64) -> i64 {
     if whole == 0 {
         return FULL;

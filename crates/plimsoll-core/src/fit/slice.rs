@@ -1,6 +1,7 @@
 //! Fitting a need into a hardware slice of a partitioned device.
 
-use super::{Spot, Taken, Wanted};
+use super::Taken;
+use super::spot::{Spot, Wanted};
 use crate::charge::Slice;
 use crate::device::{Profile, Span};
 use crate::reason::Reason;

@@ -82,19 +82,31 @@ impl Ledger {
 
     /// Sums a node's account anew from its holdings: after its facts changed, what is usable did too.
     pub(super) fn rebuild(&mut self, id: NodeId) {
+        self.refresh_wholes(id);
         let entry = self.nodes[id.index()].as_mut().expect("rebuilt nodes exist");
         let node = &entry.view.node;
         let mut room = NodeRoom::empty(node, &entry.measured);
         for holding in &entry.holdings {
-            let held = self.holdings.get_mut(holding).expect("listed holdings exist");
-            refresh_whole(held, node);
-            room.add(node, *holding, held);
+            room.add(node, *holding, &self.holdings[holding]);
         }
         for promise in self.promises.values().filter(|promise| promise.placement.node == node.name) {
             room.promise(node, &promise.charges, true);
         }
         entry.view.room = Arc::new(room);
         self.changes.push(id);
+    }
+
+    /// What a whole device comes to has changed, and with it what its holders' accounts hold.
+    fn refresh_wholes(&mut self, id: NodeId) {
+        let entry = self.entry(id);
+        let (node, holdings) = (entry.view.node.clone(), entry.holdings.clone());
+        for id in holdings {
+            let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
+            self.book(&holding, false);
+            refresh_whole(&mut holding, &node);
+            self.book(&holding, true);
+            self.holdings.insert(id, holding);
+        }
     }
 
     fn apply_drop_node(&mut self, name: &Name) {
@@ -122,11 +134,15 @@ impl Ledger {
             return;
         };
         self.apply_promise(&holding.request, None);
+        // A node that is leaving does not go between a holder's old charge and its new one.
+        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
+        let leaving = std::mem::take(&mut entry.leaving);
         self.apply_drop(&holding.request);
         let id = HoldingId(self.next_holding);
         self.next_holding += 1;
         let mut holding = holding.clone();
         let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
+        entry.leaving = leaving;
         refresh_whole(&mut holding, &entry.view.node);
         entry.view.add(id, &holding);
         entry.holdings.insert(id);
