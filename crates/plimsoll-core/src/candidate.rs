@@ -1,6 +1,7 @@
 //! Which devices of one node would serve a request, in a fixed order of preference: exact within a number of steps.
 
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 use crate::fit::{self, Placement, Taken, Trial};
 use crate::policy::Policy;
@@ -43,12 +44,23 @@ impl<'a> Judge<'a> {
         Judge { policy, spec, shape, shape_index, needs, alike }
     }
 
+    /// The same judge for one of several requests that may name devices: no device stands for another.
+    #[must_use]
+    pub fn telling_devices_apart(self) -> Self {
+        Judge { alike: false, ..self }
+    }
+
     /// Judges one node: every need on every device, and the best place if there is one.
     pub fn judge(&self, view: &NodeView) -> NodeVerdict {
         let search = Search { judge: self, view };
         let (needs, found) = search.first_choice();
-        let mut verdict =
-            NodeVerdict { view: view.clone(), reason: fit::fit_node(view, self.spec), needs, best: None };
+        let mut verdict = NodeVerdict {
+            view: view.clone(),
+            reason: fit::fit_node(view, self.spec, self.shape),
+            needs,
+            best: None,
+            digest: OnceLock::new(),
+        };
         if verdict.reason.is_some() {
             return verdict;
         }
@@ -85,7 +97,7 @@ impl<'a> Judge<'a> {
         steps: &mut u32,
         visit: &mut dyn FnMut(Placement) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, OutOfSteps> {
-        if fit::fit_node(view, self.spec).is_some() {
+        if fit::fit_node(view, self.spec, self.shape).is_some() {
             return Ok(ControlFlow::Continue(()));
         }
         let search = Search { judge: self, view };
@@ -237,6 +249,7 @@ impl<'a> Search<'a> {
         rank(&mut fitting);
         for pick in self.all_picks(trial, need, &fitting) {
             *steps = steps.checked_sub(1).ok_or(OutOfSteps)?;
+            let Some(pick) = pick else { continue };
             let mut next = trial.clone();
             self.take(&mut next, index, container, &pick, &fitting, need);
             picks.push(pick);
@@ -279,7 +292,7 @@ impl<'a> Search<'a> {
             let at = usize::from(ordinal);
             let (amount, reason) = match trial.fit_kindred(index, container.role, need, at) {
                 Ok(taken) => {
-                    let peak = taken.peak;
+                    let peak = taken.bytes.map(|_| taken.peak);
                     let mut fit =
                         Fitting { ordinal, taken, liking: 0, opens: trial.opens(usize::from(ordinal)) };
                     let fill =
@@ -289,7 +302,7 @@ impl<'a> Search<'a> {
                         Order::Spread => FULL - fill,
                     };
                     fits(fit);
-                    (Some(peak), None)
+                    (peak, None)
                 }
                 Err(reason) => {
                     let need = reason.need().or_else(|| trial.would_hold(container.role, need, at));

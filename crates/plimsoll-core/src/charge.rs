@@ -43,6 +43,23 @@ pub struct Holding {
 }
 
 impl Holding {
+    /// The same with every amount cut to what a sum of many can hold, and every list of cards in order.
+    pub(crate) fn bounded(&self) -> Holding {
+        let mut holding = self.clone();
+        let need = &mut holding.resources;
+        (need.cpu.0, need.pods) = (need.cpu.0.min(1 << 40), need.pods.min(1 << 16));
+        need.memory = need.memory.min(Bytes::DEVICE_MAX);
+        for charge in &mut holding.charges {
+            if let Booked::Share(bytes) = charge.amount {
+                charge.amount = Booked::share(Bytes::new(bytes.get()).min(Bytes::DEVICE_MAX));
+            }
+            (charge.cores.0, charge.slots) = (charge.cores.0.min(1 << 16), charge.slots.min(1 << 16));
+            charge.on.sort_unstable();
+            charge.on.dedup();
+        }
+        holding
+    }
+
     /// The bytes it holds over all devices, each charge once; `None` when some of it is undeclared.
     pub fn bytes(&self) -> Option<Bytes> {
         self.charges.iter().try_fold(Bytes::ZERO, |sum, charge| Some(sum.plus(charge.bytes()?)))

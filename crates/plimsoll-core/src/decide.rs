@@ -6,11 +6,11 @@ use crate::candidate::Judge;
 use crate::draft::View;
 use crate::ledger::NodeId;
 use crate::policy::Policy;
-use crate::reason::{NodeReason, Reason, RequestReason};
-use crate::request::{Asks, Request, RequestId, Spec};
+use crate::reason::{Reason, RequestReason};
+use crate::request::{Asks, Misuse, Request, RequestId, Spec};
 use crate::room::NodeView;
 use crate::units::{Bytes, Name};
-use crate::verdict::{Candidate, NodeVerdict, Table};
+use crate::verdict::{Candidate, DeviceVerdict, NodeVerdict, Table};
 
 /// The answer to a request, and everything it was made from.
 #[derive(Clone, Debug)]
@@ -76,19 +76,26 @@ pub struct Miss {
 }
 
 fn nearest_on(verdict: &NodeVerdict) -> Option<Miss> {
-    let failed = verdict.needs.iter().filter(|need| !need.passed).flat_map(|need| &need.devices);
-    failed
-        .filter_map(|device| match device.reason.as_ref()? {
-            Reason::ShortOfMemory { need, free, .. } | Reason::TooSmall { need, free, .. } => Some(Miss {
-                short_by: need.less(*free),
-                node: verdict.view.node.name.clone(),
-                ordinal: device.ordinal,
-                need: *need,
-                free: *free,
-            }),
-            _ => None,
-        })
-        .min()
+    let miss = |device: &DeviceVerdict| match device.reason.as_ref()? {
+        Reason::ShortOfMemory { need, free, .. } | Reason::TooSmall { need, free, .. } => Some(Miss {
+            short_by: need.less(*free),
+            node: verdict.view.node.name.clone(),
+            ordinal: device.ordinal,
+            need: *need,
+            free: *free,
+        }),
+        Reason::PromisedAway { need, open, .. } => Some(Miss {
+            short_by: need.less(*open),
+            node: verdict.view.node.name.clone(),
+            ordinal: device.ordinal,
+            need: *need,
+            free: *open,
+        }),
+        _ => None,
+    };
+    // Every need must be served, so a node is as far off as the need that is furthest from a device.
+    let failed = verdict.needs.iter().filter(|need| !need.passed);
+    failed.filter_map(|need| need.devices.iter().filter_map(miss).min()).max()
 }
 
 /// Decides a request on nodes as they stand. Changes nothing; the commit asks the same `fit` again.
@@ -97,6 +104,7 @@ pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision 
     let mut shapes = Vec::new();
     let refusal = match &request.spec.asks {
         Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
+        Asks::Shapes(shapes) if shapes.is_empty() => Some(RequestReason::Malformed(Misuse::no_shape())),
         Asks::Shapes(_) if view.nodes().next().is_none() => Some(RequestReason::NoNodes),
         Asks::Shapes(_) => None,
     };
@@ -139,9 +147,4 @@ fn judge_all<'v>(
         table.set(id, Some(Arc::new(verdict)));
     }
     (table, best)
-}
-
-/// Whether a node could take the request once others have left: nothing lasting stands against it.
-pub(crate) fn only_load_is_against(reason: Option<&NodeReason>) -> bool {
-    reason.is_none_or(|reason| reason.clears_on() == crate::reason::Change::LoadFell)
 }

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::rules::Taint;
 use crate::units::{Bytes, Cores, MilliCpu, Millis, Name};
 
+/// The kind of a device that somebody was seen on before its node was reported.
+pub(crate) const UNREPORTED: &str = "(not reported yet)";
+
 /// A machine with its devices, as the front end reported it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -46,6 +49,32 @@ impl Node {
             missing_cards: 0,
             unknown: None,
         }
+    }
+
+    /// A node that nobody has reported yet, with so many devices that somebody was seen on.
+    pub(crate) fn unreported(name: Name, devices: usize) -> Self {
+        let mut device = Device::new(UNREPORTED, Bytes::ZERO, Source::Declared);
+        let missing = Name::from("the node has not been reported yet");
+        device.memory.total = Capacity::Unknown { missing: missing.clone() };
+        Node { devices: vec![device; devices], unknown: Some(missing), ..Node::new(name) }
+    }
+
+    /// Why these facts cannot be true, where that is so.
+    pub(crate) fn contradiction(&self) -> Option<Name> {
+        const MOST: usize = 4096;
+        if self.devices.len() > MOST {
+            return Some(format!("{} devices are reported, more than {MOST}", self.devices.len()).into());
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        let uuids = self.devices.iter().filter(|device| device.health != Health::Gone);
+        let twice = uuids.filter_map(|device| match &device.identity {
+            Identity::Uuid(uuid) => Some(uuid),
+            Identity::Ordinal => None,
+        });
+        twice
+            .into_iter()
+            .find(|uuid| !seen.insert(*uuid))
+            .map(|uuid| format!("two devices have the UUID {uuid}").into())
     }
 
     /// How device `ordinal` is called in front of people: its UUID, or `node/gpu-0` where only its place is known.
@@ -180,7 +209,7 @@ impl Memory {
     /// What may be used: total less reserve, at most the cap. `None` when the total is not known.
     pub fn usable(&self) -> Option<Bytes> {
         let open = self.total.bytes()?.less(self.reserve);
-        Some(self.cap.map_or(open, |cap| cap.min(open)))
+        Some(self.cap.map_or(open, |cap| cap.min(open)).min(Bytes::DEVICE_MAX))
     }
 }
 

@@ -22,15 +22,25 @@ pub fn digest(decision: &Decision) -> u64 {
     sum.fold(hasher.finish(), u64::wrapping_add)
 }
 
+/// A verdict's own digest, made once: a verdict that stands in many tables is not read again for each.
 fn of_verdict(shape: usize, verdict: &NodeVerdict) -> u64 {
+    *verdict.digest.get_or_init(|| read_verdict(shape, verdict))
+}
+
+fn read_verdict(shape: usize, verdict: &NodeVerdict) -> u64 {
     let mut hasher = Fnv::default();
     (shape, &verdict.view.node.name, &verdict.reason).hash(&mut hasher);
     for need in &verdict.needs {
         (need.container, need.wanted, need.passed).hash(&mut hasher);
         for device in &need.devices {
             let room = &verdict.view.room.devices()[usize::from(device.ordinal)];
-            (device.ordinal, device.need, &device.reason, room.usable(), room.load(), room.free())
+            (device.ordinal, device.need, &device.reason, room.usable()).hash(&mut hasher);
+            (room.held(), room.floating(), room.releasing(), room.foreign(), room.promised())
                 .hash(&mut hasher);
+            (room.cores(), room.slots(), room.tenants().len()).hash(&mut hasher);
+            for tenant in room.tenants() {
+                (&tenant.name, tenant.bytes, tenant.stage.name()).hash(&mut hasher);
+            }
         }
     }
     if let Some(best) = &verdict.best {
@@ -51,6 +61,14 @@ impl Default for Fnv {
 impl Hasher for Fnv {
     fn finish(&self) -> u64 {
         self.0
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
     }
 
     fn write(&mut self, bytes: &[u8]) {

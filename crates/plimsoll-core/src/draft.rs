@@ -37,6 +37,24 @@ impl View for Ledger {
     }
 }
 
+/// One node of a ledger: where somebody else chose the node already.
+#[derive(Clone, Copy, Debug)]
+pub struct OneNode<'a>(pub &'a Ledger, pub NodeId);
+
+impl View for OneNode<'_> {
+    fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
+        self.0.view(self.1).map(|view| (self.1, view)).into_iter()
+    }
+
+    fn node(&self, id: NodeId) -> Option<&NodeView> {
+        self.0.view(id).filter(|_| id == self.1)
+    }
+
+    fn revision(&self) -> u64 {
+        self.0.revision()
+    }
+}
+
 /// A ledger with changes that are not made yet.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decide::Decision;
 use crate::digest::digest;
 use crate::event::{Event, Operation, Outcome};
 use crate::request::RequestId;
@@ -75,8 +76,8 @@ impl Drive {
     /// Takes an event; what came of it waits for the next batch.
     pub fn handle(&mut self, now: Millis, event: Event) {
         let outcome = self.scheduler.step(now, event.clone());
-        let decided = |decision| DecisionRecord {
-            request: crate::decide::Decision::clone(decision).request,
+        let decided = |decision: &Decision| DecisionRecord {
+            request: decision.request.clone(),
             summary: summary::sentence(decision),
             digest: digest(decision),
         };

@@ -106,6 +106,9 @@ pub enum Event {
     Freed {
         /// Who held it.
         request: RequestId,
+        /// The generation that it was started as, where that is known: what is late for another one changes nothing.
+        #[serde(default)]
+        generation: Option<u64>,
         /// On which device; all of it where none is named.
         ordinal: Option<u16>,
     },

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::candidate::Judge;
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
-use crate::decide::only_load_is_against;
 use crate::draft::{Draft, View};
 use crate::fit::{self, Placement};
 use crate::ledger::{Ledger, NodeId};
@@ -138,12 +137,13 @@ struct Cost {
     active: u32,
     reload: u64,
     bytes: Bytes,
+    count: usize,
     names: Vec<RequestId>,
 }
 
 impl Cost {
     const NONE: Cost =
-        Cost { priority: i32::MIN, active: 0, reload: 0, bytes: Bytes::ZERO, names: Vec::new() };
+        Cost { priority: i32::MIN, active: 0, reload: 0, bytes: Bytes::ZERO, count: 0, names: Vec::new() };
 
     fn with(&self, holding: &Holding) -> Cost {
         let priority = if holding.terms.speculative { i32::MIN } else { holding.terms.priority };
@@ -156,6 +156,7 @@ impl Cost {
             active: self.active + u32::from(active),
             reload: self.reload.saturating_add(holding.terms.reload_cost),
             bytes: self.bytes.plus(holding.bytes().unwrap_or(Bytes::ZERO)),
+            count: names.len(),
             names,
         }
     }
@@ -212,26 +213,88 @@ fn search(
     }
     let mut steps = 0;
     while let Some(std::cmp::Reverse(attempt)) = heap.pop() {
-        if steps == policy.search_steps {
-            return Planned::NotFound { steps };
+        if steps == policy.search_steps / EVICTION_SHARE {
+            return thinned(&base, &policy, request, &nodes, &cost_with)
+                .map_or(Planned::NotFound { steps }, Planned::Found);
         }
         steps += 1;
         let (id, holders) = &nodes[attempt.node];
-        let mut draft = base.clone();
-        for &victim in &attempt.victims {
-            draft.without(holders[victim].0);
-        }
-        if let Some(plan) = place_on(&draft, *id, &policy, request, &attempt.cost.names) {
+        if let Some(plan) = without(&base, *id, &policy, request, holders, &attempt.victims) {
             return Planned::Found(plan);
         }
         let from = attempt.victims.last().map_or(0, |last| last + 1);
         for (next, (_, holder)) in holders.iter().enumerate().skip(from) {
+            // Of holders that are alike the first ones go first, so that sets that are alike are tried once.
+            let alike =
+                |before: usize| same_to_lose(holders[before].1, holder) && !attempt.victims.contains(&before);
+            if next.checked_sub(1).is_some_and(alike) {
+                continue;
+            }
             let cost = cost_with(&attempt.cost, holder);
             let victims = attempt.victims.iter().copied().chain([next]).collect();
             heap.push(std::cmp::Reverse(Attempt { cost, node: attempt.node, victims }));
         }
     }
     Planned::Impossible
+}
+
+/// The part of a search's steps that looking for victims may take: each of its steps judges a node.
+const EVICTION_SHARE: u32 = 10;
+
+/// What is left of the set of all who may go after everybody who need not go is taken out of it, the dearest first:
+/// not always the cheapest set, but nobody in it could stay.
+fn thinned(
+    base: &Draft,
+    policy: &Policy,
+    request: &Request,
+    nodes: &[(NodeId, Holders)],
+    cost_with: &impl Fn(&Cost, &Holding) -> Cost,
+) -> Option<Plan> {
+    let thin = |(id, holders): &(NodeId, Holders)| {
+        let mut dearest: Vec<usize> = (0..holders.len()).collect();
+        dearest.sort_by_key(|at| std::cmp::Reverse(cost_with(&Cost::NONE, holders[*at].1)));
+        let mut victims: Vec<usize> = (0..holders.len()).collect();
+        for spared in dearest {
+            let fewer: Vec<usize> = victims.iter().copied().filter(|at| *at != spared).collect();
+            if without(base, *id, policy, request, holders, &fewer).is_some() {
+                victims = fewer;
+            }
+        }
+        let cost = victims.iter().fold(Cost::NONE, |cost, at| cost_with(&cost, holders[*at].1));
+        Some((cost, without(base, *id, policy, request, holders, &victims)?))
+    };
+    nodes.iter().filter_map(thin).min_by(|one, other| one.0.cmp(&other.0)).map(|(_, plan)| plan)
+}
+
+/// The place that is there once these holders of a node have gone.
+fn without(
+    base: &Draft,
+    id: NodeId,
+    policy: &Policy,
+    request: &Request,
+    holders: &Holders,
+    victims: &[usize],
+) -> Option<Plan> {
+    let mut draft = base.clone();
+    let mut names: Vec<RequestId> = Vec::with_capacity(victims.len());
+    for &victim in victims {
+        draft.without(holders[victim].0);
+        names.push(holders[victim].1.request.clone());
+    }
+    names.sort();
+    place_on(&draft, id, policy, request, &names)
+}
+
+/// Whether letting one go is as good, and costs as much, as letting the other go.
+fn same_to_lose(one: &Holding, other: &Holding) -> bool {
+    let amounts = |holding: &Holding| -> Vec<_> {
+        let amount = |charge: &Charge| {
+            (charge.on.clone(), charge.amount, charge.cores, charge.slots, charge.slice.clone())
+        };
+        holding.charges.iter().map(amount).collect()
+    };
+    (one.terms == other.terms && one.resources == other.resources && one.activity == other.activity)
+        && amounts(one) == amounts(other)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -256,7 +319,8 @@ fn nodes_worth_trying<'a>(
         let leaving = |(_, holding): &(HoldingId, &Holding)| {
             !holding.stage.is_releasing() && holding.request != request.id && may_go(holding)
         };
-        let holders: Holders = ledger.holdings_on(id).filter(leaving).collect();
+        let mut holders: Holders = ledger.holdings_on(id).filter(leaving).collect();
+        holders.sort_by(|one, other| one.1.request.cmp(&other.1.request));
         if holders.is_empty() && !ledger.holdings_on(id).any(|(_, holding)| holding.stage.is_releasing()) {
             return None;
         }
@@ -264,9 +328,7 @@ fn nodes_worth_trying<'a>(
         for (holder, _) in &holders {
             draft.without(*holder);
         }
-        let view = draft.node(id)?;
-        let open = only_load_is_against(fit::fit_node(view, &request.spec).as_ref());
-        (open && place_on(&draft, id, policy, request, &[]).is_some()).then_some((id, holders))
+        place_on(&draft, id, policy, request, &[]).map(|_| (id, holders))
     };
     let ids: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
     ids.into_iter().filter_map(worth).collect()

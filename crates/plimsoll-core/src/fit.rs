@@ -69,7 +69,7 @@ pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<
         .shapes()
         .get(usize::from(placement.shape))
         .ok_or_else(|| Refusal::Mismatch { problem: format!("there is no shape {}", placement.shape) })?;
-    if let Some(reason) = fit_node(view, spec) {
+    if let Some(reason) = fit_node(view, spec, shape) {
         return Err(at_node(reason));
     }
     let mut trial = Trial::new(node, &view.room);
@@ -101,7 +101,7 @@ pub fn needs(shape: &Shape) -> impl Iterator<Item = (usize, &Container, &Need)> 
 }
 
 /// Why the node itself cannot take the request, whatever its devices say.
-pub fn fit_node(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
+pub fn fit_node(view: &NodeView, spec: &Spec, shape: &Shape) -> Option<NodeReason> {
     let (node, rules) = (&*view.node, &spec.rules);
     if let Some(wanted) = rules.named.as_ref().filter(|wanted| **wanted != node.name) {
         return Some(NodeReason::NotNamed { wanted: wanted.clone() });
@@ -118,8 +118,7 @@ pub fn fit_node(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
     if let Some(taint) = rules.barred_by(&node.taints) {
         return Some(NodeReason::TaintNotTolerated { taint: taint.to_string().into() });
     }
-    let wants_devices = spec.shapes().iter().all(|shape| shape.device_count() > 0);
-    if let Some(missing) = node.unknown.as_ref().filter(|_| wants_devices) {
+    if let Some(missing) = node.unknown.as_ref().filter(|_| shape.device_count() > 0) {
         return Some(NodeReason::CapacityUnknown { missing: missing.clone() });
     }
     fit_resources(view, spec)
@@ -174,6 +173,9 @@ pub struct Taken {
     /// What the request would hold there in all, at its peak.
     pub peak: Bytes,
 }
+
+/// What the whole of a device of unknown memory counts as, so that two containers are told from one.
+const WHOLE_UNKNOWN: Bytes = Bytes::new(1);
 
 /// What keeps a need from a pick of devices.
 enum Fault {
@@ -246,8 +248,9 @@ impl<'a> Trial<'a> {
         let mine = self.mine.get(spot.ordinal).filter(|mine| !mine.parts.is_empty());
         self.fit_condition(spot.device, spot.ordinal, mine.is_some())?;
         fit_wishes(spot.device, &need.wishes)?;
-        if mine.is_some_and(|mine| !mine.floating && mine.parts.iter().any(|(c, _)| *c == container)) {
-            return Err(Reason::SameContainer);
+        if let Some(mine) = mine.filter(|mine| mine.parts.iter().any(|(c, _)| *c == container)) {
+            let floating = Reason::ChoiceNotDistinct { wanted: 2 };
+            return Err(if mine.floating { floating } else { Reason::SameContainer });
         }
         Spot { mine, ..spot }.fit(role, need)
     }
@@ -294,9 +297,11 @@ impl<'a> Trial<'a> {
             self.mine = vec![Mine::default(); self.node.devices.len()];
         }
         let opens = self.opens(ordinal);
-        self.spare = self.spare.map(|spare| spare.saturating_sub(u16::from(opens)));
+        // One that floats is on one card, whichever: it opens no more than that, and the plugin picks a card that works.
+        self.spare = self.spare.map(|spare| spare.saturating_sub(u16::from(opens && !floating)));
         let mine = &mut self.mine[ordinal];
-        let load = Load { bytes: taken.bytes.unwrap_or(Bytes::ZERO), cores: taken.cores, slots: taken.slots };
+        let load =
+            Load { bytes: taken.bytes.unwrap_or(WHOLE_UNKNOWN), cores: taken.cores, slots: taken.slots };
         mine.peak = mine.peak.with(role, load);
         mine.whole |= taken.whole;
         mine.floating = floating;
@@ -317,7 +322,7 @@ impl<'a> Trial<'a> {
                 let ordinal = pick.first().copied().unwrap_or_default();
                 return Err(Fault::Device(ordinal, Reason::ChoiceNotDistinct { wanted: need.count.get() }));
             }
-            if self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal)) {
+            if pick.is_empty() || self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal)) {
                 return Err(Fault::Mismatch(
                     "the device plugin may pick a card that the placement does not name",
                 ));
@@ -327,7 +332,10 @@ impl<'a> Trial<'a> {
         }
         let numa =
             |ordinal: &u16| self.node.devices.get(usize::from(*ordinal)).and_then(|device| device.numa);
-        if need.wishes.one_numa && pick.windows(2).any(|pair| numa(&pair[0]) != numa(&pair[1])) {
+        if need.wishes.one_numa
+            && !floating
+            && pick.windows(2).any(|pair| numa(&pair[0]).is_none() || numa(&pair[0]) != numa(&pair[1]))
+        {
             let reason = Reason::NumaNotFit { fitting: 1, wanted: need.count.get() };
             return Err(Fault::Device(pick[0], reason));
         }
@@ -374,6 +382,10 @@ fn larger(one: Charge, other: Charge) -> Charge {
 }
 
 impl Mine {
+    fn slice_bytes(&self) -> Bytes {
+        self.parts.iter().filter_map(|(_, taken)| taken.bytes).fold(Bytes::ZERO, Bytes::plus)
+    }
+
     fn charge(&self, shape: &Shape, usable: Option<Bytes>) -> Charge {
         let total = self.peak.total();
         let amount = if self.whole { Booked::Whole { bytes: usable } } else { Booked::share(total.bytes) };

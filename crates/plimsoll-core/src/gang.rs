@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 use crate::candidate::{Judge, OutOfSteps};
 use crate::decide::{Decision, Outcome, decide};
 use crate::draft::{Draft, View};
-use crate::fit::Placement;
+use crate::fit::{self, Placement};
 use crate::ledger::Ledger;
 use crate::policy::Policy;
 use crate::reason::RequestReason;
-use crate::request::Request;
+use crate::request::{Need, Request};
 use crate::room::NodeView;
+use crate::rules::{NodeRules, Requirement, Subject};
 use crate::units::Name;
 use crate::verdict::Candidate;
 
@@ -51,6 +52,8 @@ pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecisio
             placed: true,
             cut_off: false,
         },
+        // The search was cut off, but serving the members in turn had already found enough places.
+        Err(OutOfSteps) if placed >= gang.minimum => GangDecision { decisions, placed: true, cut_off: true },
         Ok(None) | Err(OutOfSteps) => {
             let refused = refuse(decisions, gang, placed);
             GangDecision { decisions: refused, placed: false, cut_off: found == Err(OutOfSteps) }
@@ -85,7 +88,8 @@ fn search(
     let mut steps = policy.search_steps;
     for left_out in 0..=spare {
         let mut places = Vec::new();
-        let mut hunt = Hunt { policy, members: &gang.members, steps: &mut steps };
+        let names = Names::of(&gang.members);
+        let mut hunt = Hunt { policy, members: &gang.members, names, steps: &mut steps };
         if hunt.descend(&Draft::of(ledger), left_out, &mut places)?.is_break() {
             return Ok(Some(places));
         }
@@ -93,9 +97,32 @@ fn search(
     Ok(None)
 }
 
+/// What members call by name: those do not stand for each other.
+#[derive(Clone, Copy)]
+struct Names {
+    nodes: bool,
+    devices: bool,
+}
+
+impl Names {
+    fn of(members: &[Request]) -> Self {
+        let named = |requirement: &Requirement| requirement.subject == Subject::NodeName;
+        let nodes = |rules: &NodeRules| {
+            let terms = rules.any.iter().chain(rules.preferred.iter().map(|(_, term)| term));
+            rules.named.is_some() || rules.all.iter().chain(terms.flat_map(|term| &term.0)).any(named)
+        };
+        let devices = |need: &Need| !need.wishes.uuids.is_empty() || !need.wishes.not_uuids.is_empty();
+        let needs = |member: &Request| {
+            member.spec.shapes().iter().flat_map(fit::needs).any(|(_, _, need)| devices(need))
+        };
+        Names { nodes: members.iter().any(|m| nodes(&m.spec.rules)), devices: members.iter().any(needs) }
+    }
+}
+
 struct Hunt<'a> {
     policy: &'a Policy,
     members: &'a [Request],
+    names: Names,
     steps: &'a mut u32,
 }
 
@@ -115,7 +142,7 @@ impl Hunt<'_> {
         for shape in 0..shapes {
             let mut tried: Vec<&NodeView> = Vec::new();
             for (_, view) in draft.nodes() {
-                if tried.iter().any(|earlier| alike(earlier, view)) {
+                if !self.names.nodes && tried.iter().any(|earlier| alike(earlier, view)) {
                     continue;
                 }
                 tried.push(view);
@@ -154,7 +181,9 @@ impl Hunt<'_> {
             found.push(place);
             ControlFlow::Continue(())
         };
-        let _ = Judge::new(policy, &member.spec, shape).each_place(view, self.steps, &mut keep)?;
+        let judge = Judge::new(policy, &member.spec, shape);
+        let judge = if self.names.devices { judge.telling_devices_apart() } else { judge };
+        let _ = judge.each_place(view, self.steps, &mut keep)?;
         Ok(found)
     }
 }

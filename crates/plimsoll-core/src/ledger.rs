@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::charge::{Activity, Booked, Charge, Holding, HoldingId, Stage};
+use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::device::{Node, Telemetry};
 use crate::fit::{self, Placement, Refusal};
 use crate::reason::{NodeReason, Reason};
@@ -154,7 +154,11 @@ pub enum LedgerError {
 impl Ledger {
     /// Adds a node, or replaces its facts. Charges follow their devices by UUID; a device that is not reported any more
     /// stays as gone while somebody holds it.
-    pub fn put_node(&mut self, node: Node) -> Operation {
+    pub fn put_node(&mut self, mut node: Node) -> Operation {
+        if let Some(contradiction) = node.contradiction() {
+            node.unknown = Some(contradiction);
+            node.devices.truncate(4096);
+        }
         self.commit(Change::PutNode { node: Box::new(node) })
     }
 
@@ -187,6 +191,14 @@ impl Ledger {
         }
     }
 
+    /// Lets an offer stand until another time.
+    pub fn extend(&mut self, request: &RequestId, until: Millis) -> Result<Operation, LedgerError> {
+        match self.stage_of(request)? {
+            Stage::Offered { .. } => Ok(self.restage(request, Stage::Offered { until })),
+            stage => Err(wrong_stage(request, stage, "offered")),
+        }
+    }
+
     /// Records that it was seen running.
     pub fn confirm(&mut self, request: &RequestId, now: Millis) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
@@ -198,8 +210,8 @@ impl Ledger {
     /// Records evidence that an effect that had left did not happen; gives an offer back.
     pub fn fail(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Offered { .. } | Stage::Sent => Ok(self.commit(Change::Drop { request: request.clone() })),
-            stage => Err(wrong_stage(request, stage, "undone")),
+            Stage::Running { .. } => Err(wrong_stage(request, self.stage_of(request)?, "undone")),
+            _ => Ok(self.commit(Change::Drop { request: request.clone() })),
         }
     }
 
@@ -239,11 +251,14 @@ impl Ledger {
     /// Only a device that is not there is refused.
     pub fn observe(&mut self, mut holding: Holding) -> Result<Operation, LedgerError> {
         let id = self.find(&holding.node)?;
+        let all: Vec<u16> =
+            (0_u16..).zip(&self.entry(id).view.node.devices).map(|(ordinal, _)| ordinal).collect();
+        for charge in holding.charges.iter_mut().filter(|charge| charge.on.is_empty()) {
+            charge.on.clone_from(&all);
+        }
         self.check_ordinals(id, &holding.request, &holding.charges)?;
-        for charge in &mut holding.charges {
-            if let Booked::Share(bytes) = charge.amount {
-                charge.amount = Booked::share(Bytes::new(bytes.get()).min(Bytes::DEVICE_MAX));
-            }
+        if let Some((_, own)) = self.of_request(&holding.request) {
+            keep_what_was_booked(own, &mut holding);
         }
         Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
     }
@@ -465,6 +480,21 @@ impl Ledger {
         let held = self.of_request(request);
         held.map(|(_, h)| h.stage).ok_or_else(|| LedgerError::NotHeld { request: request.clone() })
     }
+}
+
+/// What is seen of a holding that a decision of ours placed lowers nothing that was booked for it.
+fn keep_what_was_booked(own: &Holding, seen: &mut Holding) {
+    if own.node != seen.node || own.spec.is_none() {
+        return;
+    }
+    for charge in &mut seen.charges {
+        let booked =
+            own.charges.iter().find(|booked| booked.on == charge.on && booked.bytes() > charge.bytes());
+        if let Some(booked) = booked {
+            *charge = booked.clone();
+        }
+    }
+    (seen.spec, seen.terms) = (own.spec.clone(), own.terms.clone());
 }
 
 fn wrong_stage(request: &RequestId, stage: Stage, wanted: &'static str) -> LedgerError {

@@ -11,7 +11,7 @@ use crate::decide::{Decision, Outcome};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
 use crate::reason::RequestReason;
-use crate::request::{Asks, Request, Spec};
+use crate::request::{Asks, Misuse, Request, Spec};
 use crate::units::Name;
 use crate::verdict::{Candidate, Table};
 
@@ -43,6 +43,7 @@ impl Memo {
         let policy = policy.leaning(&request.spec.leaning);
         let refusal = match &request.spec.asks {
             Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
+            Asks::Shapes(shapes) if shapes.is_empty() => Some(RequestReason::Malformed(Misuse::no_shape())),
             Asks::Shapes(_) if ledger.node_count() == 0 => Some(RequestReason::NoNodes),
             Asks::Shapes(_) => None,
         };
@@ -66,7 +67,7 @@ impl Memo {
         self.clock += 1;
         self.asked.insert(key.clone(), self.clock);
         let kept = (VERDICTS_KEPT / nodes.max(1)).max(SPECS_KEPT);
-        if self.asked.len() > kept
+        while self.asked.len() > kept
             && let Some(oldest) =
                 self.asked.iter().min_by_key(|(_, asked)| **asked).map(|(key, _)| key.clone())
         {

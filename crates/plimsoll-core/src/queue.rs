@@ -65,8 +65,8 @@ pub struct Backoff {
 impl Backoff {
     /// The next pause after one more failure: a second, doubled each time, at most five minutes.
     pub fn after(failures: u32, now: Millis) -> Self {
-        let pause = 1000_u64.checked_shl(failures).unwrap_or(u64::MAX).min(300_000);
-        Backoff { failures: failures + 1, until: now.after(pause) }
+        let pause = (1000_u64 << failures.min(9)).min(300_000);
+        Backoff { failures: failures.saturating_add(1), until: now.after(pause) }
     }
 }
 

@@ -94,6 +94,15 @@ pub enum Reason {
         /// What the device could give when empty.
         usable: Bytes,
     },
+    /// Enough is free now, but it was promised to somebody who waits.
+    PromisedAway {
+        /// What is needed.
+        need: Bytes,
+        /// What is free now.
+        free: Bytes,
+        /// What of that is not promised.
+        open: Bytes,
+    },
     /// Too little compute is left.
     ShortOfCores {
         /// What is needed, in the device's unit.
@@ -149,7 +158,9 @@ impl Reason {
             Reason::ShareTooSmall => "ShareTooSmall",
             Reason::PlainRefused => "PlainRequestRefused",
             Reason::HeldUndeclared => "CardHeldUndeclared",
-            Reason::TooSmall { .. } | Reason::ShortOfMemory { .. } => "CardInsufficientMemory",
+            Reason::TooSmall { .. } | Reason::ShortOfMemory { .. } | Reason::PromisedAway { .. } => {
+                "CardInsufficientMemory"
+            }
             Reason::ShortOfCores { .. } => "CardInsufficientCore",
             Reason::ComputeExhausted => "CardComputeUnitsExhausted",
             Reason::NoSlice { .. } => "CardMigTopologyInfeasible",
@@ -181,6 +192,7 @@ impl Reason {
             Reason::HeldUndeclared => "held by tenants that declare no memory",
             Reason::TooSmall { .. } => "too small",
             Reason::ShortOfMemory { .. } => "short of memory",
+            Reason::PromisedAway { .. } => "promised to others",
             Reason::ShortOfCores { .. } => "short of cores",
             Reason::ComputeExhausted => "out of compute",
             Reason::NoSlice { .. } => "without a free slice",
@@ -192,7 +204,9 @@ impl Reason {
     /// What was needed, where the reason is about memory.
     pub fn need(&self) -> Option<Bytes> {
         match self {
-            Reason::TooSmall { need, .. } | Reason::ShortOfMemory { need, .. } => Some(*need),
+            Reason::TooSmall { need, .. }
+            | Reason::ShortOfMemory { need, .. }
+            | Reason::PromisedAway { need, .. } => Some(*need),
             _ => None,
         }
     }
@@ -203,6 +217,7 @@ impl Reason {
             Reason::TooSmall { need, free, .. } | Reason::ShortOfMemory { need, free, .. } => {
                 Some(need.less(*free))
             }
+            Reason::PromisedAway { need, open, .. } => Some(need.less(*open)),
             _ => None,
         }
     }
@@ -210,7 +225,7 @@ impl Reason {
     /// What could make this reason untrue.
     pub fn clears_on(&self) -> Change {
         match self {
-            Reason::Faulty | Reason::Gone | Reason::SomeCardFaulty { .. } => Change::DeviceRepaired,
+            Reason::Faulty | Reason::Gone => Change::DeviceRepaired,
             Reason::Cordoned | Reason::Closed => Change::DeviceOpened,
             Reason::StaleTelemetry { .. } => Change::TelemetryArrived,
             Reason::CapacityUnknown { .. } | Reason::NoSuchDevice { .. } => Change::NodeChanged,
@@ -227,6 +242,8 @@ impl Reason {
             | Reason::NotAlone
             | Reason::HeldUndeclared
             | Reason::ShortOfMemory { .. }
+            | Reason::PromisedAway { .. }
+            | Reason::SomeCardFaulty { .. }
             | Reason::ShortOfCores { .. }
             | Reason::Exclusive
             | Reason::ComputeExhausted
@@ -275,6 +292,9 @@ impl fmt::Display for Reason {
             }
             Reason::ShortOfMemory { need, free, usable } => {
                 write!(f, "needs {need}, {free} free of {usable}")
+            }
+            Reason::PromisedAway { need, free, open } => {
+                write!(f, "needs {need}, {free} free, but only {open} of that is not promised to others")
             }
             Reason::ShortOfCores { need, free, total } => {
                 write!(f, "needs {need} cores, {free} free of {total}")

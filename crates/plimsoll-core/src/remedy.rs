@@ -148,7 +148,7 @@ impl Bench<'_> {
         let total = Bytes::new(bytes.get()).get().checked_mul(u64::from(need.count.get()))?;
         let most = self.verdicts().map(|verdict| verdict.view.node.devices.len()).max()?;
         let most = u16::try_from(most.min(16)).ok()?;
-        let (count, each) = (need.count.get() + 1..=most).find_map(|count| {
+        let (count, each) = (need.count.get().saturating_add(1)..=most).find_map(|count| {
             let each = Bytes::new(total).split_up(NonZeroU64::from(NonZeroU16::new(count)?));
             let change = |need: &mut Need| {
                 need.count = NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
@@ -166,6 +166,8 @@ impl Bench<'_> {
 
     fn fewer_devices(&self) -> Option<Remedy> {
         let most = each_need(&self.request.spec).map(|need| need.count.get()).max()?;
+        let largest = self.verdicts().map(|verdict| verdict.view.node.devices.len()).max()?;
+        let most = most.min(u16::try_from(largest).ok()?.saturating_add(1));
         let count = (1..most).rev().find(|count| {
             let limit = NonZeroU16::new(*count).unwrap_or(NonZeroU16::MIN);
             let change = |need: &mut Need| need.count = need.count.min(limit);
@@ -218,7 +220,10 @@ impl Bench<'_> {
         offers.dedup();
         let fitting = |bytes: &Bytes| {
             let change = |need: &mut Need| {
-                if matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)) {
+                let more = |asked: NonZeroU64| asked.get() > bytes.get();
+                if matches!(need.amount, Amount::Portion(_))
+                    || matches!(need.amount, Amount::Bytes(asked) if more(asked))
+                {
                     need.amount = Amount::bytes(*bytes);
                 }
             };
@@ -242,6 +247,9 @@ impl Bench<'_> {
             return None;
         };
         let names: Vec<Name> = plan.after.iter().map(|id| Name::from(id.to_string())).collect();
+        if names.is_empty() {
+            return None;
+        }
         let bytes = plan.after.iter().filter_map(|id| self.ledger.of_request(id)?.1.bytes());
         let bytes = bytes.fold(Bytes::ZERO, Bytes::plus);
         let verb = if plan.victims.is_empty() { "were gone" } else { "gave up" };

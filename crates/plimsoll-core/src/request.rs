@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::NodeRules;
-use crate::units::{Bytes, Cores, MilliCpu, Name, Portion};
+use crate::units::{Bytes, Cores, MilliCpu, Millis, Name, Portion};
 
 /// Somebody asks for a place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +101,16 @@ pub struct Misuse {
     pub fields: Vec<Name>,
     /// What is wrong with them and what to write instead.
     pub problem: Name,
+}
+
+impl Misuse {
+    /// A request that offers no way to satisfy it.
+    pub(crate) fn no_shape() -> Self {
+        Misuse {
+            fields: Vec::new(),
+            problem: "the request says no way in which it could be satisfied".into(),
+        }
+    }
 }
 
 /// One way to satisfy a request: containers, each with its needs.
@@ -328,10 +338,14 @@ pub struct Weights {
 }
 
 /// On which terms a place is held, and what may be done to get one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Terms {
     /// Higher goes first, and may take from lower.
     pub priority: i32,
+    /// Whether it waits for a place, and again after a start that failed. One who only asks does not.
+    pub waits: bool,
+    /// When it gives up waiting.
+    pub deadline: Option<Millis>,
     /// Never to be evicted.
     pub pinned: bool,
     /// Whether this is work that nobody waits for yet: it never evicts, never overtakes, and goes first.

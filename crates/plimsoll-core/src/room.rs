@@ -88,7 +88,7 @@ pub struct DeviceRoom {
     promised: Bytes,
     cores: u32,
     slots: u32,
-    undeclared: u16,
+    undeclared: u32,
     occupied: u64,
     closed: bool,
     telemetry: Telemetry,
@@ -108,6 +108,8 @@ pub struct Tenant {
     pub stage: Stage,
     /// Whether it may be on another card instead.
     pub floating: bool,
+    /// The hardware slices it sits in, as bits.
+    slices: u64,
 }
 
 /// What was measured on a device and belongs to no holding.
@@ -230,7 +232,8 @@ impl DeviceRoom {
 
     /// How far what is surely here exceeds the line.
     pub fn over_by(&self) -> Bytes {
-        let surely = self.held.plus(self.releasing).plus(self.foreign);
+        let sure = self.tenants.iter().filter(|tenant| !tenant.floating).filter_map(|tenant| tenant.bytes);
+        let surely = sure.fold(self.foreign, Bytes::plus);
         self.usable.map_or(Bytes::ZERO, |usable| surely.less(usable))
     }
 
@@ -254,12 +257,16 @@ impl DeviceRoom {
             self.column(holding.stage, charge).plus(bytes.unwrap_or(Bytes::ZERO));
         self.cores = self.cores.saturating_add(charge.cores.0);
         self.slots = self.slots.saturating_add(charge.slots);
-        self.undeclared += u16::from(charge.amount == Booked::Undeclared);
-        if let Some(slice) = &charge.slice {
-            self.occupied |= slice.span.mask();
-        }
+        self.undeclared += u32::from(charge.amount == Booked::Undeclared);
+        let slices = match (&charge.slice, charge.amount) {
+            (Some(slice), _) => slice.span.mask(),
+            (None, Booked::Whole { .. }) => u64::MAX,
+            (None, _) => 0,
+        };
+        self.occupied |= slices;
         let name = Name::from(holding.request.to_string());
-        let tenant = Tenant { holding: id, name, bytes, stage: holding.stage, floating: charge.floats() };
+        let tenant =
+            Tenant { holding: id, name, bytes, stage: holding.stage, floating: charge.floats(), slices };
         // By arrival, also for one that was taken off to be changed: the order must not tell how a state was reached.
         let at = self.tenants.partition_point(|other| other.holding <= id);
         self.tenants.insert(at, tenant);
@@ -268,14 +275,12 @@ impl DeviceRoom {
     fn remove(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
         let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
         let column = self.column(holding.stage, charge);
-        *column = column.checked_sub(bytes).expect("a charge is taken off the column that it was added to");
+        *column = column.less(bytes);
         self.cores = self.cores.saturating_sub(charge.cores.0);
         self.slots = self.slots.saturating_sub(charge.slots);
-        self.undeclared -= u16::from(charge.amount == Booked::Undeclared);
-        if let Some(slice) = &charge.slice {
-            self.occupied &= !slice.span.mask();
-        }
+        self.undeclared -= u32::from(charge.amount == Booked::Undeclared);
         self.tenants.retain(|tenant| tenant.holding != id);
+        self.occupied = self.tenants.iter().fold(0, |mask, tenant| mask | tenant.slices);
     }
 
     fn column(&mut self, stage: Stage, charge: &Charge) -> &mut Bytes {

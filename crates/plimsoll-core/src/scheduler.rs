@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::breach::{self, Breach};
 use crate::charge::Stage;
-use crate::decide::Decision;
+use crate::decide::{Decision, decide};
+use crate::draft::OneNode;
 use crate::event::{Answer, Effect, Event, Operation, Outcome, Settings};
 use crate::ledger::{self, Ledger, LedgerError};
 use crate::memo::Memo;
@@ -114,13 +115,9 @@ impl Step<'_> {
             Event::Withdraw { request } => self.withdraw(&request),
             Event::Started { request, generation } => self.started(&request, generation),
             Event::Failed { request, generation } => self.failed(&request, generation),
-            Event::Freed { request, ordinal } => self.freed(&request, ordinal),
+            Event::Freed { request, generation, ordinal } => self.freed(&request, generation, ordinal),
             Event::Observed { holding } => self.observed(*holding),
-            Event::Measured { node, ordinal, measured } => {
-                let measured = self.machine.ledger.measure(&node, ordinal, measured);
-                self.keep(measured);
-                self.lifted.extend([Change::TelemetryArrived, Change::LoadFell, Change::DeviceOpened]);
-            }
+            Event::Measured { node, ordinal, measured } => self.measured(&node, ordinal, measured),
             Event::Grew { request, ordinal, bytes } => {
                 let raised = self.machine.ledger.raise(&request, ordinal, bytes);
                 self.keep(raised);
@@ -164,6 +161,7 @@ impl Step<'_> {
     }
 
     fn ask(&mut self, request: &Request) {
+        self.unwait(&request.id);
         if let Some((_, holding)) = self.machine.ledger.of_request(&request.id) {
             if !matches!(holding.stage, Stage::Offered { .. }) {
                 let node = holding.node.clone();
@@ -171,14 +169,20 @@ impl Step<'_> {
             }
             let given_back = self.machine.ledger.fail(&request.id);
             self.keep(given_back);
+            self.lifted.insert(Change::LoadFell);
         }
         let decision = self.decide(request);
         let until = self.now.after(self.machine.settings.offer_for);
-        let answer = match decision.place() {
-            Some(found) => {
-                let offered = self.machine.ledger.offer(request, &found.place, until);
-                self.keep(offered);
-                Answer::Offered { request: request.id.clone(), place: found.place.clone(), until }
+        let offer = decision
+            .place()
+            .map(|found| (&found.place, self.machine.ledger.offer(request, &found.place, until)));
+        let answer = match offer {
+            Some((place, Ok(operation))) => {
+                self.record(operation);
+                Answer::Offered { request: request.id.clone(), place: place.clone(), until }
+            }
+            Some((_, Err(error))) => {
+                Answer::Refused { request: request.id.clone(), reason: error.to_string() }
             }
             None => Answer::Refused { request: request.id.clone(), reason: summary::sentence(&decision) },
         };
@@ -192,20 +196,26 @@ impl Step<'_> {
         };
         let (at, spec, terms) = (holding.node.clone(), holding.spec.clone(), holding.terms.clone());
         if node.is_none_or(|node| *node == at) {
+            if self.machine.settings.serial_starts && !self.is_quiet_for(id) {
+                let staged = self.machine.ledger.extend(id, UNTIL_QUIET);
+                self.keep(staged);
+                return self.out.answers.push(Answer::Placed { request: id.clone(), node: at });
+            }
             let taken = self.machine.ledger.take(id);
             return self.sent(id, taken);
         }
         let (Some(node), Some(spec)) = (node, spec) else {
-            return;
+            return self.refuse(id, format!("{id} runs on {at} already"));
         };
-        let mut narrowed = (*spec).clone();
-        narrowed.rules.named = Some(node.clone());
-        let request = Request { id: id.clone(), spec: spec.clone(), terms };
-        let there = Request { spec: std::sync::Arc::new(narrowed), ..request.clone() };
-        let decision = self.decide(&there);
+        let request = Request { id: id.clone(), spec, terms };
+        let Some(there) = self.machine.ledger.node_id(node) else {
+            return self.refuse(id, format!("there is no node {node}"));
+        };
+        let decision = decide(&OneNode(&self.machine.ledger, there), &self.machine.settings.policy, &request);
         let moved = decision.place().map(|found| self.machine.ledger.send(&request, &found.place));
         let sentence = summary::sentence(&decision);
         self.out.decisions.push(decision);
+        self.lifted.insert(Change::LoadFell);
         match moved {
             Some(moved) => self.sent(id, moved),
             None => self.refuse(id, sentence),

@@ -154,7 +154,7 @@ fn devices_fill(view: &NodeView, policy: &Policy, chosen: &[(u16, Added)]) -> i6
 }
 
 fn node_fill(view: &NodeView, chosen: &[(u16, Added)]) -> i64 {
-    let added: u64 = chosen.iter().map(|(_, added)| added.bytes).sum();
+    let added = chosen.iter().fold(0_u64, |sum, (_, added)| sum.saturating_add(added.bytes));
     let (load, usable) = view.room.gauges().iter().fold((added, 0_u64), |(load, usable), gauge| {
         let has = gauge.usable.get();
         (load.saturating_add(gauge.load.get().min(has)), usable.saturating_add(has))

@@ -49,7 +49,10 @@ pub fn sentence(decision: &Decision) -> String {
             Some(nearest) => format!("{reason}; {}{nearest}", why(decision)),
             None => format!("{reason}{}", prefixed("; ", &why(decision))),
         },
-        Outcome::Refused(None) => format!("{}{}", why(decision), nearest(decision).unwrap_or_default()),
+        Outcome::Refused(None) => match why(decision) {
+            why if why.is_empty() => "left out: its gang has the minimum it needs".to_string(),
+            why => format!("{why}{}", nearest(decision).unwrap_or_default()),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a decision saw: for every node, need and device, whether it fits and why not. Shared rows, never copies.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::fit::Placement;
 use crate::ledger::NodeId;
@@ -20,6 +20,8 @@ pub struct NodeVerdict {
     pub needs: Vec<NeedVerdict>,
     /// The best place there, where there is one.
     pub best: Option<Candidate>,
+    /// The digest of all this, once somebody asked for it.
+    pub(crate) digest: OnceLock<u64>,
 }
 
 /// A place that fits, and how good it is.

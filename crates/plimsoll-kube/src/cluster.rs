@@ -3,7 +3,7 @@
 use plimsoll_core::charge::Holding;
 use plimsoll_core::device::{DeviceChoice, Node};
 use plimsoll_core::request::{PlainRule, Request};
-use plimsoll_core::units::Name;
+use plimsoll_core::units::{Bytes, Name};
 
 use crate::finding::Finding;
 
@@ -54,6 +54,10 @@ pub struct NodeFacts {
     pub advertised: Option<u64>,
     /// Tokens a physical card, where they are known.
     pub replicas: Option<u32>,
+    /// Physical cards; where labels count cards that are cut into MIG instances, another number than the node's devices.
+    pub physical: u16,
+    /// Memory that is declared to be in use by something nobody booked, by ordinal: what a ledger is told with `measure`.
+    pub foreign: Vec<(u16, Bytes)>,
     /// Where the devices and their memory are known from, in words: `label`, `register`, `declared`, `capacity`, or `none`.
     pub capacity_source: &'static str,
     /// Who decides which card a tenant gets, and why that is so.

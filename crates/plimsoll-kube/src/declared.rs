@@ -124,8 +124,7 @@ pub fn decode(text: &str) -> Result<Vec<DeclaredDevice>, DeclaredError> {
     let wrong = |path: String, message: String| DeclaredError::Json { path, message };
     let devices: Vec<DeclaredDevice> = serde_path_to_error::deserialize(&mut from)
         .map_err(|error| wrong(error.path().to_string(), error.inner().to_string()))?;
-    from.end()
-        .map_err(|error| wrong("its end".to_owned(), error.to_string()))?;
+    from.end().map_err(|error| wrong("its end".to_owned(), error.to_string()))?;
     check(&devices)?;
     Ok(devices)
 }
@@ -151,12 +150,7 @@ fn check(devices: &[DeclaredDevice]) -> Result<(), DeclaredError> {
 }
 
 fn check_sizes(position: usize, device: &DeclaredDevice) -> Result<(), DeclaredError> {
-    let impossible = |field, value: String, why| DeclaredError::Impossible {
-        position,
-        field,
-        value,
-        why,
-    };
+    let impossible = |field, value: String, why| DeclaredError::Impossible { position, field, value, why };
     if let Some(uuid) = device.uuid.as_deref().filter(|uuid| uuid.trim().is_empty()) {
         return Err(impossible(
             "uuid",
@@ -173,25 +167,16 @@ fn check_sizes(position: usize, device: &DeclaredDevice) -> Result<(), DeclaredE
     }
     let Some(memory) = device.memory else {
         let sized = [("reserve", device.reserve), ("cap", device.cap)];
-        return match sized
-            .into_iter()
-            .find_map(|(field, size)| size.map(|size| (field, size)))
-        {
-            Some((field, size)) => Err(impossible(
-                field,
-                size.0.to_string(),
-                "which says nothing without memory",
-            )),
+        return match sized.into_iter().find_map(|(field, size)| size.map(|size| (field, size))) {
+            Some((field, size)) => {
+                Err(impossible(field, size.0.to_string(), "which says nothing without memory"))
+            }
             None => Ok(()),
         };
     };
     for (field, size) in [("reserve", device.reserve), ("cap", device.cap)] {
         if let Some(size) = size.filter(|size| *size > memory) {
-            return Err(impossible(
-                field,
-                format!("{} bytes", size.0),
-                "more than the memory of the device",
-            ));
+            return Err(impossible(field, format!("{} bytes", size.0), "more than the memory of the device"));
         }
     }
     Ok(())
@@ -266,14 +251,8 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_with_its_place() {
         for (text, part) in [
-            (
-                r#"[{"uuid":"a","memroy":1}]"#,
-                "[0].memroy: unknown field `memroy`",
-            ),
-            (
-                r#"[{"memory":"80GB"}]"#,
-                "[0].memory: invalid value: string \"80GB\"",
-            ),
+            (r#"[{"uuid":"a","memroy":1}]"#, "[0].memroy: unknown field `memroy`"),
+            (r#"[{"memory":"80GB"}]"#, "[0].memory: invalid value: string \"80GB\""),
             (r#"[{"memory":"80"}]"#, "[0].memory"),
             (r#"[{"memory":"1.5GiB"}]"#, "[0].memory"),
             (r#"[{"memory":"-1GiB"}]"#, "[0].memory"),
@@ -281,14 +260,8 @@ mod tests {
             (r#"[{"memory":1.5}]"#, "[0].memory"),
             (r#"[{"memory":"18446744073709551615TiB"}]"#, "[0].memory"),
             (r#"[{"memory":0}]"#, "device 0: memory is 0"),
-            (
-                r#"[{"memory":1,"reserve":2}]"#,
-                "device 0: reserve is 2 bytes, more than the memory",
-            ),
-            (
-                r#"[{"memory":1,"cap":2}]"#,
-                "device 0: cap is 2 bytes, more than the memory",
-            ),
+            (r#"[{"memory":1,"reserve":2}]"#, "device 0: reserve is 2 bytes, more than the memory"),
+            (r#"[{"memory":1,"cap":2}]"#, "device 0: cap is 2 bytes, more than the memory"),
             (r#"[{"cap":2}]"#, "says nothing without memory"),
             (r#"[{"uuid":"a"},{"uuid":"a"}]"#, "declares the UUID \"a\" twice"),
             (r#"[{"index":1},{}]"#, "declares the index 1 twice"),

@@ -102,24 +102,17 @@ impl Ask {
     pub fn read(annotations: &StringMap) -> Result<Option<Ask>, KaiError> {
         let share = match (annotations.get(GPU_MEMORY), annotations.get(GPU_FRACTION)) {
             (Some(memory), Some(fraction)) => {
-                return Err(KaiError::Both {
-                    memory: quoted(memory),
-                    fraction: quoted(fraction),
-                });
+                return Err(KaiError::Both { memory: quoted(memory), fraction: quoted(fraction) });
             }
             (Some(memory), None) => Share::Mib(memory_mib(memory)?),
             (None, Some(fraction)) => Share::Fraction(Fraction::parse(fraction)?),
             (None, None) => {
-                let alone = [NUM_DEVICES, CONTAINER_NAME]
-                    .into_iter()
-                    .find(|key| annotations.contains_key(key));
+                let alone =
+                    [NUM_DEVICES, CONTAINER_NAME].into_iter().find(|key| annotations.contains_key(key));
                 return alone.map_or(Ok(None), |key| Err(KaiError::NoShare { key }));
             }
         };
-        let container = annotations
-            .get(CONTAINER_NAME)
-            .map(str::trim)
-            .filter(|name| !name.is_empty());
+        let container = annotations.get(CONTAINER_NAME).map(str::trim).filter(|name| !name.is_empty());
         Ok(Some(Ask {
             share,
             devices: annotations.get(NUM_DEVICES).map_or(Ok(1), devices)?,
@@ -129,21 +122,13 @@ impl Ask {
 }
 
 fn memory_mib(text: &str) -> Result<u64, KaiError> {
-    let mib = Quantity::parse(text)
-        .and_then(|quantity| quantity.units(1))
-        .map_err(KaiError::Memory)?;
-    if mib == 0 {
-        Err(KaiError::NoMemory)
-    } else {
-        Ok(mib)
-    }
+    let mib = Quantity::parse(text).and_then(|quantity| quantity.units(1)).map_err(KaiError::Memory)?;
+    if mib == 0 { Err(KaiError::NoMemory) } else { Ok(mib) }
 }
 
 fn devices(text: &str) -> Result<u32, KaiError> {
     let number = Quantity::parse(text).and_then(|quantity| quantity.whole()).ok();
-    let number = number
-        .and_then(|number| u32::try_from(number).ok())
-        .filter(|number| *number > 0);
+    let number = number.and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
     number.ok_or_else(|| KaiError::Devices { value: quoted(text) })
 }
 
@@ -167,10 +152,7 @@ impl Fraction {
         let numerator: u64 = places.parse().ok()?;
         let denominator = 10u64.checked_pow(u32::try_from(places.len()).ok()?)?;
         let common = gcd(numerator, denominator);
-        Some(Fraction {
-            numerator: numerator / common,
-            denominator: denominator / common,
-        })
+        Some(Fraction { numerator: numerator / common, denominator: denominator / common })
     }
 
     /// This part of an amount, rounded down.
@@ -200,12 +182,8 @@ pub fn reservation(pod: &Pod) -> Option<Reservation> {
     let metadata = &pod.metadata;
     let is_one = metadata.namespace.as_deref() == Some(RESERVATION_NAMESPACE)
         && metadata.name.starts_with(RESERVATION_PREFIX);
-    let text = |value: Option<&str>| {
-        value
-            .map(str::trim)
-            .filter(|value| !value.is_empty())
-            .map(str::to_owned)
-    };
+    let text =
+        |value: Option<&str>| value.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned);
     is_one.then(|| Reservation {
         group: text(metadata.labels.get(GPU_GROUP)),
         node: text(pod.node_name()),
@@ -219,11 +197,7 @@ pub fn gpu_groups(labels: &StringMap) -> BTreeSet<String> {
         "" => Some(value.to_owned()),
         rest => rest.strip_prefix('/').map(str::to_owned),
     };
-    labels
-        .iter()
-        .filter_map(group)
-        .filter(|group| !group.trim().is_empty())
-        .collect()
+    labels.iter().filter_map(group).filter(|group| !group.trim().is_empty()).collect()
 }
 
 /// The pool that a node or a pod is of, by the label that the operator chose for it.
@@ -244,16 +218,10 @@ mod tests {
     #[test]
     fn memory_is_a_positive_number_of_mib_by_kubernetes_rules() {
         for text in ["8000", "8k", "8e3"] {
-            let expected = Ask {
-                share: Share::Mib(8000),
-                devices: 1,
-                container: None,
-            };
+            let expected = Ask { share: Share::Mib(8000), devices: 1, container: None };
             assert_eq!(ask(&[(GPU_MEMORY, text)]), Ok(Some(expected)), "{text}");
         }
-        for text in [
-            "0", "-1", "1500m", "1e9999", "NaN", "8000MB", "", "3Gi", "abc", " 8000",
-        ] {
+        for text in ["0", "-1", "1500m", "1e9999", "NaN", "8000MB", "", "3Gi", "abc", " 8000"] {
             let error = ask(&[(GPU_MEMORY, text)]).expect_err(text).to_string();
             assert!(error.starts_with("annotation gpu-memory"), "{error}");
         }
@@ -270,14 +238,7 @@ mod tests {
             ("00.10", 1, 10),
             ("0.000000000000000001", 1, 10u64.pow(18)),
         ] {
-            assert_eq!(
-                Fraction::parse(text),
-                Ok(Fraction {
-                    numerator,
-                    denominator
-                }),
-                "{text}"
-            );
+            assert_eq!(Fraction::parse(text), Ok(Fraction { numerator, denominator }), "{text}");
         }
         for text in [
             "0", "1", "0.0", "1.0", "1.5", "-0.5", "+0.5", "0.5.5", "5e-1", "NaN", "", ".", "0.", "50%",
@@ -288,41 +249,23 @@ mod tests {
         }
         assert!(Fraction::parse(&format!("0.{}1", "0".repeat(18))).is_err());
         assert_eq!(Fraction::parse("0.5").unwrap().floor_of(32607), 16303);
-        assert_eq!(
-            Fraction::parse("0.999999999999999999")
-                .unwrap()
-                .floor_of(u64::MAX),
-            u64::MAX - 19
-        );
+        assert_eq!(Fraction::parse("0.999999999999999999").unwrap().floor_of(u64::MAX), u64::MAX - 19);
     }
 
     #[test]
     fn devices_and_container_go_with_a_share() {
-        let full = ask(&[
-            (GPU_FRACTION, "0.5"),
-            (NUM_DEVICES, "2"),
-            (CONTAINER_NAME, "main"),
-        ])
-        .unwrap()
-        .unwrap();
+        let full =
+            ask(&[(GPU_FRACTION, "0.5"), (NUM_DEVICES, "2"), (CONTAINER_NAME, "main")]).unwrap().unwrap();
         assert_eq!((full.devices, full.container.as_deref()), (2, Some("main")));
         for text in ["0", "-1", "1.5", "x", "", "4294967296"] {
             assert!(
-                matches!(
-                    ask(&[(GPU_FRACTION, "0.5"), (NUM_DEVICES, text)]),
-                    Err(KaiError::Devices { .. })
-                ),
+                matches!(ask(&[(GPU_FRACTION, "0.5"), (NUM_DEVICES, text)]), Err(KaiError::Devices { .. })),
                 "{text}"
             );
         }
-        assert_eq!(
-            ask(&[(NUM_DEVICES, "2")]),
-            Err(KaiError::NoShare { key: NUM_DEVICES })
-        );
+        assert_eq!(ask(&[(NUM_DEVICES, "2")]), Err(KaiError::NoShare { key: NUM_DEVICES }));
         assert_eq!(ask(&[]), Ok(None));
-        let error = ask(&[(GPU_FRACTION, "0.5"), (GPU_MEMORY, "100")])
-            .unwrap_err()
-            .to_string();
+        let error = ask(&[(GPU_FRACTION, "0.5"), (GPU_MEMORY, "100")]).unwrap_err().to_string();
         assert_eq!(
             error,
             "annotations gpu-memory (\"100\") and gpu-fraction (\"0.5\") are both there; say one of them"
@@ -334,16 +277,12 @@ mod tests {
         let json = r#"{"metadata":{"name":"gpu-reservation-1a2b","namespace":"kai-resource-reservation",
             "labels":{"runai-gpu-group":"g1"},"annotations":{"run.ai/reserve_for_gpu_index":"GPU-7"}},"spec":{"nodeName":"n"}}"#;
         let pod: Pod = serde_json::from_str(json).unwrap();
-        let expected = Reservation {
-            group: Some("g1".into()),
-            node: Some("n".into()),
-            uuid: Some("GPU-7".into()),
-        };
+        let expected =
+            Reservation { group: Some("g1".into()), node: Some("n".into()), uuid: Some("GPU-7".into()) };
         assert_eq!(reservation(&pod), Some(expected));
-        for other in [
-            json.replace("kai-resource-reservation", "default"),
-            json.replace("gpu-reservation-", "web-"),
-        ] {
+        for other in
+            [json.replace("kai-resource-reservation", "default"), json.replace("gpu-reservation-", "web-")]
+        {
             let pod: Pod = serde_json::from_str(&other).unwrap();
             assert_eq!(reservation(&pod), None, "{other}");
         }
@@ -352,21 +291,12 @@ mod tests {
     #[test]
     fn the_groups_of_a_pod_are_in_its_labels() {
         let labels = |pairs: &[(&str, &str)]| gpu_groups(&pairs.iter().copied().collect());
-        assert_eq!(
-            labels(&[("runai-gpu-group", "g1")]),
-            BTreeSet::from(["g1".into()])
-        );
-        let several = [
-            ("runai-gpu-group/g1", "g1"),
-            ("runai-gpu-group/g2", "true"),
-            ("runai-gpu-groups", "no"),
-        ];
+        assert_eq!(labels(&[("runai-gpu-group", "g1")]), BTreeSet::from(["g1".into()]));
+        let several =
+            [("runai-gpu-group/g1", "g1"), ("runai-gpu-group/g2", "true"), ("runai-gpu-groups", "no")];
         assert_eq!(labels(&several), BTreeSet::from(["g1".into(), "g2".into()]));
         assert_eq!(labels(&[("runai-gpu-group", "")]), BTreeSet::new());
-        assert_eq!(
-            node_pool(&StringMap::from_iter([(NODE_POOL, "a")]), NODE_POOL),
-            Some("a")
-        );
+        assert_eq!(node_pool(&StringMap::from_iter([(NODE_POOL, "a")]), NODE_POOL), Some("a"));
     }
 
     proptest! {

@@ -142,21 +142,13 @@ impl FeatureLabels {
 }
 
 fn number(label: &str, value: &str) -> Result<u64, LabelError> {
-    value.trim().parse().map_err(|_| LabelError::NotANumber {
-        label: label.to_owned(),
-        value: quoted(value),
-    })
+    value.trim().parse().map_err(|_| LabelError::NotANumber { label: label.to_owned(), value: quoted(value) })
 }
 
 fn memory(label: &str, value: &str) -> Result<u64, LabelError> {
     match number(label, value)? {
-        0 => Err(LabelError::NoMemory {
-            label: label.to_owned(),
-        }),
-        mib if mib >= SUSPICIOUS_MIB => Err(LabelError::Bytes {
-            label: label.to_owned(),
-            mib,
-        }),
+        0 => Err(LabelError::NoMemory { label: label.to_owned() }),
+        mib if mib >= SUSPICIOUS_MIB => Err(LabelError::Bytes { label: label.to_owned(), mib }),
         mib => Ok(mib),
     }
 }
@@ -186,9 +178,7 @@ fn mig_strategy(value: &str) -> Result<MigStrategy, LabelError> {
 fn mig(labels: &StringMap) -> BTreeMap<String, MigLabels> {
     let mut profiles: BTreeMap<String, MigLabels> = BTreeMap::new();
     for (label, value) in labels.iter() {
-        let Some((profile, property)) = label
-            .strip_prefix(MIG_PREFIX)
-            .and_then(|rest| rest.rsplit_once('.'))
+        let Some((profile, property)) = label.strip_prefix(MIG_PREFIX).and_then(|rest| rest.rsplit_once('.'))
         else {
             continue;
         };
@@ -254,16 +244,9 @@ mod tests {
         assert_eq!(labels.mig.keys().collect::<Vec<_>>(), ["1g.10gb.me", "1g.5gb"]);
         assert_eq!(
             labels.mig["1g.5gb"],
-            MigLabels {
-                count: Some(Ok(2)),
-                memory_mib: Some(Ok(5120)),
-                replicas: None
-            }
+            MigLabels { count: Some(Ok(2)), memory_mib: Some(Ok(5120)), replicas: None }
         );
-        assert!(matches!(
-            labels.mig["1g.10gb.me"].replicas,
-            Some(Err(LabelError::NotANumber { .. }))
-        ));
+        assert!(matches!(labels.mig["1g.10gb.me"].replicas, Some(Err(LabelError::NotANumber { .. }))));
     }
 
     #[test]
@@ -277,22 +260,12 @@ mod tests {
         ] {
             let labels = read(&[(label, value), (COUNT, "2")]);
             let error = labels.memory_mib.unwrap().unwrap_err().to_string();
-            assert!(
-                error.starts_with("label nvidia.com/gpu.memory") && error.contains(part),
-                "{error}"
-            );
+            assert!(error.starts_with("label nvidia.com/gpu.memory") && error.contains(part), "{error}");
             assert_eq!(labels.count, Some(Ok(2)));
         }
         assert_eq!(read(&[(MEMORY, "1048575")]).memory_mib, Some(Ok(1_048_575)));
-        assert_eq!(
-            read(&[(SHARING_STRATEGY, "magic")]).sharing,
-            Some(Sharing::Other("magic".into()))
-        );
-        assert!(
-            read(&[(MIG_STRATEGY, "magic")])
-                .mig_strategy
-                .is_some_and(|strategy| strategy.is_err())
-        );
+        assert_eq!(read(&[(SHARING_STRATEGY, "magic")]).sharing, Some(Sharing::Other("magic".into())));
+        assert!(read(&[(MIG_STRATEGY, "magic")]).mig_strategy.is_some_and(|strategy| strategy.is_err()));
     }
 
     proptest! {

@@ -1,1 +1,29 @@
-fn main() {}
+//! The load line for GPU memory, on the command line.
+
+mod cli;
+mod commands;
+mod input;
+mod json;
+mod load;
+mod near;
+mod output;
+mod plain;
+mod simulation;
+mod text;
+mod whole;
+
+#[cfg(test)]
+mod fixture;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    output::set_color(cli.color);
+    match commands::run(&cli) {
+        Ok(outcome) => outcome.into(),
+        Err(error) => output::fail(&error),
+    }
+}

@@ -35,6 +35,8 @@ impl Search<'_> {
     fn floating_pick(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
         let cards: Vec<u16> = trial.pickable(&need.kind).collect();
         let all_fit = cards.iter().all(|card| fitting.iter().any(|fit| fit.ordinal == *card));
+        // What is needed, booked and limited is one number, and so it must be the same on every card.
+        let all_fit = all_fit && fitting.windows(2).all(|pair| pair[0].taken == pair[1].taken);
         (need.count.get() == 1 && all_fit && !cards.is_empty()).then_some(cards)
     }
 
@@ -44,6 +46,7 @@ impl Search<'_> {
         let mut groups: Vec<Option<u16>> = fitting.iter().map(numa).collect();
         groups.sort_unstable();
         groups.dedup();
+        groups.retain(Option::is_some);
         let wanted = usize::from(need.count.get());
         let in_group = |group: &Option<u16>| {
             let members = fitting.iter().filter(|fit| numa(fit) == *group);
@@ -73,7 +76,7 @@ impl Search<'_> {
         }
         let mut best = (score::links(node, &first), first);
         let limit = usize::try_from(self.judge.policy.search_steps).unwrap_or(usize::MAX);
-        for pick in self.all_picks(trial, need, fitting).take(limit) {
+        for pick in self.all_picks(trial, need, fitting).take(limit).flatten() {
             let links = score::links(node, &pick);
             if links > best.0 {
                 best = (links, pick);
@@ -82,34 +85,35 @@ impl Search<'_> {
         best.1
     }
 
-    /// Every set of devices that would serve the need, the best liked first.
+    /// Every set of devices, the best liked first; `None` for one that a rule between its devices forbids, so that the
+    /// search can count it.
     pub(super) fn all_picks<'s>(
         &'s self,
         trial: &'s Trial,
         need: &'s Need,
         fitting: &'s [Fitting],
-    ) -> Box<dyn Iterator<Item = Vec<u16>> + 's> {
+    ) -> Box<dyn Iterator<Item = Option<Vec<u16>>> + 's> {
         if self.view.node.floats(&need.kind) {
-            return Box::new(self.floating_pick(trial, need, fitting).into_iter());
+            return Box::new(std::iter::once(self.floating_pick(trial, need, fitting)));
         }
         let node = &self.view.node;
-        let numa = |ordinal: &u16| node.devices[usize::from(*ordinal)].numa;
         let class = |at: usize| {
             if self.judge.alike { self.class_of(trial, fitting, at) } else { at }
         };
         let classes: Vec<usize> = (0..fitting.len()).map(class).collect();
-        let sets = Combinations::new(usize::from(need.count.get()), classes);
-        Box::new(sets.map(move |set| set.into_iter().map(|at| &fitting[at]).collect::<Vec<_>>()).filter_map(
-            move |set| {
-                let opens = set.iter().filter(|fit| fit.opens).count();
-                let mut pick: Vec<u16> = set.iter().map(|fit| fit.ordinal).collect();
-                let spare_ok = trial.spare().is_none_or(|spare| opens <= usize::from(spare));
-                let numa_ok =
-                    !need.wishes.one_numa || pick.windows(2).all(|pair| numa(&pair[0]) == numa(&pair[1]));
-                pick.sort_unstable();
-                (spare_ok && numa_ok).then_some(pick)
-            },
-        ))
+        let sets = Combinations::new(usize::from(need.count.get()), &classes);
+        let one_numa = |pick: &[u16]| {
+            let numa = |ordinal: &u16| node.devices[usize::from(*ordinal)].numa;
+            pick.len() < 2
+                || (numa(&pick[0]).is_some() && pick.iter().all(|ordinal| numa(ordinal) == numa(&pick[0])))
+        };
+        Box::new(sets.map(move |set| {
+            let opens = set.iter().filter(|at| fitting[**at].opens).count();
+            let mut pick: Vec<u16> = set.iter().map(|at| fitting[*at].ordinal).collect();
+            pick.sort_unstable();
+            let enough_work = trial.spare().is_none_or(|spare| opens <= usize::from(spare));
+            (enough_work && (!need.wishes.one_numa || one_numa(&pick))).then_some(pick)
+        }))
     }
 
     /// The first fitting device that is like this one in everything that a later need could look at.

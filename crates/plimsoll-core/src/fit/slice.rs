@@ -1,15 +1,19 @@
 //! Fitting a need into a hardware slice of a partitioned device.
 
-use super::Taken;
 use super::spot::{Spot, Wanted};
+use super::{Mine, Taken};
 use crate::charge::Slice;
 use crate::device::{Profile, Span};
 use crate::reason::Reason;
 use crate::request::Need;
+use crate::units::Bytes;
 
 impl Spot<'_> {
     /// The smallest slice that is large enough and has a free place.
     pub(super) fn fit_slice(&self, need: &Need, wanted: &Wanted) -> Result<Taken, Reason> {
+        if self.mine.is_some_and(|mine| mine.whole) {
+            return Err(Reason::NoSlice { wanted: wanted.name() });
+        }
         let profiles = self.profiles(wanted);
         if let (Wanted::Share(bytes), true) = (wanted, profiles.is_empty()) {
             self.fit_memory(*bytes)?;
@@ -19,10 +23,16 @@ impl Spot<'_> {
         let taken = self.rooms[self.ordinal].occupied() | own;
         let free = profiles.into_iter().find_map(|profile| Some((profile, free_span(profile, taken)?)));
         let Some((profile, span)) = free else { return Err(Reason::NoSlice { wanted: wanted.name() }) };
-        let mine = self.mine.map(|mine| mine.peak.total().bytes).unwrap_or_default();
-        let peak = mine.plus(profile.memory);
+        // Every container keeps its slice for the pod's whole life, so these add up whatever their roles.
+        let peak = self.mine.map_or(Bytes::ZERO, Mine::slice_bytes).plus(profile.memory);
         self.fit_memory(peak)?;
-        self.fit_cores(profile.cores.0)?;
+        let sum = |amount: fn(&Taken) -> u32| {
+            self.mine.map_or(0, |mine| mine.parts.iter().map(|(_, t)| amount(t)).sum::<u32>())
+        };
+        self.fit_cores(sum(|taken| taken.cores).saturating_add(profile.cores.0))?;
+        if sum(|taken| taken.slots).saturating_add(need.slots) > self.gauge.slots_free {
+            return Err(Reason::SlotsExhausted { slots: self.device.slots.unwrap_or(u32::MAX) });
+        }
         let slice = Some(Box::new(Slice { profile: profile.name.clone(), span }));
         let (bytes, cores) = (Some(profile.memory), profile.cores.0);
         Ok(Taken { bytes, whole: false, cores, slots: need.slots, slice, peak })

@@ -1,7 +1,7 @@
 //! One device and one need: the checks on amounts.
 
 use super::peak::Load;
-use super::{Mine, Taken};
+use super::{Mine, Taken, WHOLE_UNKNOWN};
 use crate::device::{Capacity, Device, Sharing, Strategy};
 use crate::reason::Reason;
 use crate::request::{Amount, Compute, Need, PlainRule, Role};
@@ -56,9 +56,14 @@ impl Spot<'_> {
             Wanted::Share(_) | Wanted::Profile(_) => return self.fit_slice(need, &wanted),
         };
         let cores = cores_wanted(gauge.cores, if whole { Compute::All } else { need.compute });
-        let load = Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots: need.slots };
+        let load = Load { bytes: bytes.unwrap_or(WHOLE_UNKNOWN), cores, slots: need.slots };
         let total = self.with_mine(role, load);
         self.fit_memory(total.bytes)?;
+        if !gauge.known && total.bytes > WHOLE_UNKNOWN
+            || whole && self.mine.is_some_and(|mine| !mine.slices.is_empty())
+        {
+            return Err(Reason::Exclusive);
+        }
         self.fit_cores(total.cores)?;
         if gauge.tenanted && (whole || (total.cores >= gauge.cores && gauge.cores > 0)) {
             return Err(Reason::Exclusive);
@@ -76,14 +81,18 @@ impl Spot<'_> {
 
     #[inline]
     pub(super) fn fit_memory(&self, need: Bytes) -> Result<(), Reason> {
-        let Gauge { usable, open: free, known, .. } = *self.gauge;
-        if need <= free || !known {
-            Ok(())
-        } else if need > usable {
-            Err(Reason::TooSmall { need, usable, free })
-        } else {
-            Err(Reason::ShortOfMemory { need, free, usable })
+        let Gauge { usable, open, load, known, .. } = *self.gauge;
+        if need <= open || !known {
+            return Ok(());
         }
+        let free = usable.less(load);
+        Err(if need > usable {
+            Reason::TooSmall { need, usable, free }
+        } else if need > free {
+            Reason::ShortOfMemory { need, free, usable }
+        } else {
+            Reason::PromisedAway { need, free, open }
+        })
     }
 
     #[inline]
@@ -107,6 +116,10 @@ fn wanted_otherwise(device: &Device, gauge: &Gauge, amount: &Amount) -> Result<W
         Capacity::Known { .. } => Ok(gauge.usable),
     };
     let share = |bytes: Option<Bytes>| bytes.map(Wanted::Share).ok_or(Reason::ShareTooSmall);
+    let equal = |replicas: u32| {
+        let usable = usable()?;
+        share(Portion::new(1, u64::from(replicas)).and_then(|part| part.of(usable)))
+    };
     match amount {
         Amount::Bytes(bytes) => usable().map(|_| Wanted::Share(Bytes::new(bytes.get()))),
         Amount::Portion(portion) => share(portion.of(usable()?)),
@@ -117,13 +130,9 @@ fn wanted_otherwise(device: &Device, gauge: &Gauge, amount: &Amount) -> Result<W
             Sharing::Exclusive | Sharing::Shares => Ok(Wanted::Whole),
             Sharing::Tokens { .. } if *rule == PlainRule::Refuse => Err(Reason::PlainRefused),
             // The service itself limits each client to an equal part.
-            Sharing::Tokens { replicas, strategy: Strategy::Mps } => {
-                share(Portion::new(1, replicas.into()).and_then(|p| p.of(gauge.usable)))
-            }
+            Sharing::Tokens { replicas, strategy: Strategy::Mps } => equal(replicas),
             Sharing::Tokens { .. } if *rule == PlainRule::Whole => Ok(Wanted::Whole),
-            Sharing::Tokens { replicas, .. } => {
-                share(Portion::new(1, u64::from(replicas)).and_then(|p| p.of(gauge.usable)))
-            }
+            Sharing::Tokens { replicas, .. } => equal(replicas),
         },
     }
 }

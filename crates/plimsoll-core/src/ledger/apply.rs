@@ -124,6 +124,7 @@ impl Ledger {
             let name = entry.view.node.name.clone();
             self.nodes[id.index()] = None;
             self.by_name.remove(&name);
+            self.promises.retain(|_, promise| promise.placement.node != name);
             self.vacant.push(id);
             self.changes.push(id);
         }
@@ -135,14 +136,11 @@ impl Ledger {
         };
         self.apply_promise(&holding.request, None);
         // A node that is leaving does not go between a holder's old charge and its new one.
-        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
-        let leaving = std::mem::take(&mut entry.leaving);
-        self.apply_drop(&holding.request);
+        let left = self.take_out(&holding.request);
         let id = HoldingId(self.next_holding);
         self.next_holding += 1;
-        let mut holding = holding.clone();
+        let mut holding = holding.bounded();
         let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
-        entry.leaving = leaving;
         refresh_whole(&mut holding, &entry.view.node);
         entry.view.add(id, &holding);
         entry.holdings.insert(id);
@@ -150,12 +148,20 @@ impl Ledger {
         self.by_request.insert(holding.request.clone(), id);
         self.holdings.insert(id, holding);
         self.changes.push(node);
+        if let Some(left) = left {
+            self.vacate_if_empty(left);
+        }
     }
 
     fn apply_drop(&mut self, request: &RequestId) {
-        let Some(id) = self.by_request.remove(request) else {
-            return;
-        };
+        if let Some(left) = self.take_out(request) {
+            self.vacate_if_empty(left);
+        }
+    }
+
+    /// Takes off all that a request holds, and says which node it was on: it may have been the last to hold something there.
+    fn take_out(&mut self, request: &RequestId) -> Option<NodeId> {
+        let id = self.by_request.remove(request)?;
         let holding = self.holdings.remove(&id).expect("listed holdings exist");
         self.book(&holding, false);
         let node = self.by_name[&holding.node];
@@ -163,7 +169,7 @@ impl Ledger {
         entry.view.remove(id, &holding);
         entry.holdings.remove(&id);
         self.changes.push(node);
-        self.vacate_if_empty(node);
+        Some(node)
     }
 
     fn apply_drop_charges(&mut self, request: &RequestId, ordinal: u16) {
@@ -266,9 +272,14 @@ fn refresh_whole(holding: &mut Holding, node: &Node) {
     }
 }
 
+/// Only a share can grow: a whole device is all there is, a hardware slice bounds itself, and what nobody declared stays unknown.
 fn raise(holding: &mut Holding, ordinal: u16, bytes: Bytes) {
-    for charge in holding.charges.iter_mut().filter(|charge| charge.on == [ordinal]) {
-        if charge.bytes().is_none_or(|booked| booked < bytes) {
+    let shares =
+        holding.charges.iter_mut().filter(|charge| charge.on.contains(&ordinal) && charge.slice.is_none());
+    for charge in shares {
+        if let Booked::Share(booked) = charge.amount
+            && Bytes::new(booked.get()) < bytes
+        {
             charge.amount = Booked::share(bytes);
         }
     }

@@ -57,11 +57,19 @@ impl Ledger {
     pub fn from_rows(rows: LedgerRows) -> Result<Self, String> {
         let mut ledger = Ledger::default();
         for row in rows.nodes {
+            let name = &row.node.name;
+            if ledger.by_name.contains_key(name) {
+                return Err(format!("node {name} is there twice"));
+            }
+            if row.measured.len() != row.node.devices.len() {
+                return Err(format!("node {name} has not one measurement for each device"));
+            }
             ledger.apply_put_new(&row.node);
             let entry = ledger.nodes.last_mut().and_then(Option::as_mut).expect("just put");
             (entry.measured, entry.leaving) = (row.measured, row.leaving);
         }
         for (id, holding) in rows.holdings {
+            let holding = holding.bounded();
             let node =
                 ledger.node_id(&holding.node).ok_or_else(|| format!("{} is on no node", holding.request))?;
             let entry = ledger.nodes[node.index()].as_mut().expect("every named node has an entry");
@@ -82,7 +90,12 @@ impl Ledger {
             if ledger.by_request.insert(holding.request.clone(), id).is_some() {
                 return Err(format!("{} holds two places", holding.request));
             }
-            ledger.holdings.insert(id, holding);
+            if id.0 >= rows.next_holding {
+                return Err(format!("{} has a number that is still to be given out", holding.request));
+            }
+            if ledger.holdings.insert(id, holding).is_some() {
+                return Err(format!("two holdings have the number {}", id.0));
+            }
         }
         ledger.promises = rows.promises.into_iter().collect();
         for id in ledger.by_name.values().copied().collect::<Vec<_>>() {

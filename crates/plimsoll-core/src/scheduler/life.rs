@@ -2,11 +2,13 @@
 
 use super::Step;
 use crate::charge::{Holding, Stage};
+use crate::device::{Node, Telemetry};
 use crate::event::Operation;
 use crate::queue::{Backoff, Waiting};
 use crate::reason::Change;
 use crate::request::{Request, RequestId};
-use crate::units::Millis;
+use crate::room::Measured;
+use crate::units::{Millis, Name};
 
 impl Step<'_> {
     pub(super) fn forgive(&mut self, id: &RequestId) {
@@ -58,19 +60,23 @@ impl Step<'_> {
             return;
         }
         self.lifted.insert(Change::LoadFell);
-        if let Some(spec) = holding.spec {
+        if let Some(spec) = holding.spec.filter(|_| holding.terms.waits) {
+            let deadline = holding.terms.deadline;
             let backoff = Backoff::after(self.machine.queue.failures(id), self.now);
             let request = Request { id: id.clone(), spec, terms: holding.terms };
             let reason =
                 format!("its start on {} failed; tried again from {} ms on", holding.node, backoff.until.0);
             let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
             let waiting =
-                Waiting { request, gang: None, since: self.now, deadline: None, backoff, wakes_on, reason };
+                Waiting { request, gang: None, since: self.now, deadline, backoff, wakes_on, reason };
             self.keep_waiting(waiting, None);
         }
     }
 
-    pub(super) fn freed(&mut self, id: &RequestId, ordinal: Option<u16>) {
+    pub(super) fn freed(&mut self, id: &RequestId, generation: Option<u64>, ordinal: Option<u16>) {
+        if generation.is_some_and(|generation| !self.is_generation(id, generation)) {
+            return;
+        }
         let freed = match ordinal {
             Some(ordinal) => self.machine.ledger.freed_on(id, ordinal),
             None => self.machine.ledger.freed(id),
@@ -81,9 +87,36 @@ impl Step<'_> {
     }
 
     pub(super) fn observed(&mut self, holding: Holding) {
-        self.unwait(&holding.request);
+        let (id, node) = (holding.request.clone(), holding.node.clone());
+        if self.machine.ledger.node_id(&node).is_none() {
+            // What runs counts even where the node is reported only later.
+            let highest = holding.charges.iter().flat_map(|charge| &charge.on).max();
+            let devices = highest.map_or(0, |ordinal| usize::from(*ordinal) + 1);
+            let operation = self.machine.ledger.put_node(Node::unreported(node, devices));
+            self.record(operation);
+        }
         let observed = self.machine.ledger.observe(holding);
-        self.keep(observed);
+        if self.keep(observed) {
+            self.unwait(&id);
+            self.lifted.insert(Change::LoadFell);
+        }
+    }
+
+    /// Records a measurement, unless a newer one is there already.
+    pub(super) fn measured(&mut self, node: &Name, ordinal: u16, measured: Measured) {
+        let taken = |telemetry: Telemetry| match telemetry {
+            Telemetry::None => None,
+            Telemetry::Fresh { at } | Telemetry::Stale { since: at } => Some(at),
+        };
+        let id = self.machine.ledger.node_id(node);
+        let known = id.and_then(|id| self.machine.ledger.measured(id).get(usize::from(ordinal)).copied());
+        if known.is_some_and(|known| taken(measured.telemetry) < taken(known.telemetry)) {
+            return;
+        }
+        let measured = self.machine.ledger.measure(node, ordinal, measured);
+        if self.keep(measured) {
+            self.lifted.extend([Change::TelemetryArrived, Change::LoadFell, Change::DeviceOpened]);
+        }
     }
 
     pub(super) fn tick(&mut self) {

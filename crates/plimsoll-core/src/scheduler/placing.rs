@@ -7,7 +7,7 @@ use super::{Step, UNTIL_QUIET};
 use crate::candidate::Judge;
 use crate::charge::{Holding, Stage};
 use crate::decide::{Decision, Outcome as Answered, decide};
-use crate::device::Health;
+use crate::device::{Health, Node};
 use crate::draft::Draft;
 use crate::event::{Answer, Effect};
 use crate::evict::{self, Plan, Planned};
@@ -15,15 +15,19 @@ use crate::fit::Placement;
 use crate::gang::{Gang, decide_gang};
 use crate::ledger::Promise;
 use crate::queue::{GangMember, Waiting};
-use crate::reason::{Change, RequestReason};
-use crate::request::{Eviction, Request, RequestId};
+use crate::reason::{Change, NodeReason, RequestReason};
+use crate::request::{Eviction, Request, RequestId, Spec};
 use crate::room::{NodeRoom, NodeView};
+use crate::rules::NodeRules;
 use crate::summary;
 use crate::units::{Millis, Name};
 
 impl Step<'_> {
-    pub(super) fn submit(&mut self, request: Request, deadline: Option<Millis>) {
-        if let Some((_, holding)) = self.machine.ledger.of_request(&request.id) {
+    pub(super) fn submit(&mut self, mut request: Request, deadline: Option<Millis>) {
+        (request.terms.waits, request.terms.deadline) = (true, deadline);
+        let placed =
+            self.machine.ledger.of_request(&request.id).filter(|(_, held)| !held.stage.is_releasing());
+        if let Some((_, holding)) = placed {
             let answer = Answer::Placed { request: request.id.clone(), node: holding.node.clone() };
             return self.out.answers.push(answer);
         }
@@ -49,12 +53,38 @@ impl Step<'_> {
 
     /// Decides for somebody who may have a promise: what was promised to them does not stand in their way.
     pub(super) fn decide_for(&mut self, request: &Request) -> Decision {
-        if self.machine.ledger.promise_to(&request.id).is_none() {
-            return self.decide(request);
+        let own = self.machine.ledger.promise_to(&request.id).is_some();
+        let decision = (!own).then(|| self.decide(request));
+        let lower: Vec<RequestId> = self.lower_promises(request).collect();
+        if let Some(decision) = decision.filter(|decision| decision.place().is_some() || lower.is_empty()) {
+            return decision;
         }
         let mut draft = Draft::of(&self.machine.ledger);
         draft.without_promise_to(&request.id);
+        for id in &lower {
+            draft.without_promise_to(id);
+        }
         decide(&draft, &self.machine.settings.policy, request)
+    }
+
+    /// Those of a lower priority who were promised something: a promise does not turn the order around.
+    fn lower_promises(&self, request: &Request) -> impl Iterator<Item = RequestId> {
+        let ledger = &self.machine.ledger;
+        let lower = |id: &&RequestId| {
+            let waiting = self.machine.queue.get(id);
+            waiting.is_none_or(|waiting| waiting.request.terms.priority < request.terms.priority)
+        };
+        ledger.promises().map(|(id, _)| id).filter(lower).cloned()
+    }
+
+    /// Breaks the promises to lower ones that stand in the way of a place on this node.
+    fn break_lower_promises(&mut self, request: &Request, node: &Name) {
+        let lower: Vec<RequestId> = self.lower_promises(request).collect();
+        for id in lower.into_iter().filter(|id| *id != request.id) {
+            if self.machine.ledger.promise_to(&id).is_some_and(|promise| promise.placement.node == *node) {
+                self.break_promise(&id);
+            }
+        }
     }
 
     /// Whether somebody's promise waits only for holders that are still going.
@@ -68,13 +98,25 @@ impl Step<'_> {
     /// Decides, and places, promises, waits or refuses.
     pub(super) fn try_place(&mut self, waiting: Waiting) {
         let request = waiting.request.clone();
+        match self.machine.ledger.of_request(&request.id).map(|(_, holding)| holding.stage.is_releasing()) {
+            Some(true) => {
+                let reason = "its earlier place is still being given back".to_string();
+                return self
+                    .keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
+            }
+            Some(false) => {
+                self.unwait(&request.id);
+                return;
+            }
+            None => {}
+        }
         let first = self.machine.queue.get(&request.id).is_none();
         let decision = self.decide_for(&request);
         if let Some(found) = decision.place() {
             let place = found.place.clone();
             self.out.decisions.push(decision);
-            self.unwait(&request.id);
-            return self.launch(&request, &place);
+            self.break_lower_promises(&request, &place.node);
+            return self.launch(waiting, &place);
         }
         if matches!(decision.outcome, Answered::Refused(Some(RequestReason::Malformed(_))))
             || (first && !self.could_ever_fit(&request))
@@ -92,16 +134,28 @@ impl Step<'_> {
     }
 
     pub(super) fn keep_waiting(&mut self, waiting: Waiting, plan: Option<Plan>) {
-        let (id, reason) = (waiting.request.id.clone(), waiting.reason.clone());
-        if let Some(plan) = plan {
-            self.make_room(&id, plan);
+        let id = waiting.request.id.clone();
+        let promised_before = self.promised_after(&id);
+        match plan {
+            Some(plan) => self.make_room(&id, plan),
+            None if !self.promise_stands(&id) => self.break_promise(&id),
+            None => {}
         }
         let promised = self.promised_after(&id);
-        if self.machine.queue.get(&id) == Some(&waiting) {
+        if self.machine.queue.get(&id) == Some(&waiting) && promised == promised_before {
             return;
         }
+        let reason = waiting.reason.clone();
         self.wait(waiting);
         self.out.answers.push(Answer::Waiting { request: id, reason, promised });
+    }
+
+    /// Takes back a promise that cannot be kept any more, so that it stands in nobody's way.
+    pub(super) fn break_promise(&mut self, id: &RequestId) {
+        if let Some(operation) = self.machine.ledger.unpromise(id) {
+            self.record(operation);
+            self.lifted.insert(Change::LoadFell);
+        }
     }
 
     pub(super) fn promised_after(&self, id: &RequestId) -> Vec<RequestId> {
@@ -110,8 +164,8 @@ impl Step<'_> {
 
     /// A place that those who are going, or may be asked to go, will leave.
     pub(super) fn plan_room(&self, request: &Request) -> Option<Plan> {
-        let evicts = !request.terms.speculative && request.terms.eviction != Eviction::Never;
-        if !evicts && !self.machine.ledger.has_releasing() {
+        let evicts = request.terms.eviction != Eviction::Never;
+        if request.terms.speculative || (!evicts && !self.machine.ledger.has_releasing()) {
             return None;
         }
         let (now, residency) = (self.now, self.machine.settings.residency);
@@ -142,54 +196,68 @@ impl Step<'_> {
         }
     }
 
-    /// Whether the request would fit if nobody held anything and every device that is there worked.
+    /// Whether the request would fit if nobody held anything, every device that is there worked, and it might run anywhere.
     pub(super) fn could_ever_fit(&self, request: &Request) -> bool {
         let policy = &self.machine.settings.policy;
+        let spec = Spec { rules: NodeRules::default(), ..Spec::clone(&request.spec) };
         let shapes = || (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
         self.machine.ledger.nodes().any(|(_, view)| {
-            let mut node = (*view.node).clone();
-            node.unschedulable = false;
-            node.missing_cards = 0;
-            for device in &mut node.devices {
-                (device.health, device.cordoned) = (Health::Healthy, false);
-            }
+            let node = as_if_sound(&view.node);
             let room = Arc::new(NodeRoom::empty(&node, &[]));
             let empty = NodeView { node: Arc::new(node), room };
-            shapes().any(|shape| Judge::new(policy, &request.spec, shape).judge(&empty).fits())
+            shapes().any(|shape| {
+                let verdict = Judge::new(policy, &spec, shape).judge(&empty);
+                verdict.fits() || matches!(verdict.reason, Some(NodeReason::NotFound { .. }))
+            })
         })
     }
 
     /// Charges a place, and lets its effect leave as soon as its devices are quiet.
-    pub(super) fn launch(&mut self, request: &Request, place: &Placement) {
-        let quiet = !self.machine.settings.serial_starts || self.is_quiet(request, place);
+    pub(super) fn launch(&mut self, waiting: Waiting, place: &Placement) {
+        let request = waiting.request.clone();
+        let ordinals = place.picks.iter().flatten().copied();
+        let quiet = !self.machine.settings.serial_starts || self.is_quiet(&request.id, &place.node, ordinals);
         let charged = if quiet {
-            self.machine.ledger.send(request, place)
+            self.machine.ledger.send(&request, place)
         } else {
-            self.machine.ledger.offer(request, place, UNTIL_QUIET)
+            self.machine.ledger.offer(&request, place, UNTIL_QUIET)
         };
-        let charged = self.keep(charged);
-        debug_assert!(charged, "what decide proposes the commit admits, on the same ledger");
-        if charged && quiet {
-            self.start(&request.id);
-        } else if charged {
-            let answer = Answer::Placed { request: request.id.clone(), node: place.node.clone() };
-            self.out.answers.push(answer);
+        match charged {
+            Ok(operation) => {
+                self.record(operation);
+                self.unwait(&request.id);
+                if quiet {
+                    self.start(&request.id);
+                } else {
+                    let answer = Answer::Placed { request: request.id.clone(), node: place.node.clone() };
+                    self.out.answers.push(answer);
+                }
+            }
+            Err(error) => {
+                debug_assert!(false, "what decide proposes the commit admits, on the same ledger: {error}");
+                let (reason, wakes_on) = (error.to_string(), vec![Change::LoadFell]);
+                self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, None);
+            }
         }
     }
 
-    pub(super) fn is_quiet(&self, request: &Request, place: &Placement) -> bool {
-        let Some(view) = self.machine.ledger.node_id(&place.node).and_then(|id| self.machine.ledger.view(id))
-        else {
+    fn is_quiet(&self, request: &RequestId, node: &Name, ordinals: impl Iterator<Item = u16>) -> bool {
+        let Some(view) = self.machine.ledger.node_id(node).and_then(|id| self.machine.ledger.view(id)) else {
             return false;
         };
-        place.picks.iter().flatten().all(|ordinal| {
-            let tenants = view.room.devices()[usize::from(*ordinal)].tenants();
-            let own = Name::from(request.id.to_string());
-            tenants
-                .iter()
-                .filter(|t| t.name != own)
-                .all(|t| matches!(t.stage, Stage::Running { .. } | Stage::Offered { .. }))
+        let own = self.machine.ledger.of_request(request).map(|(id, _)| id);
+        let still = |stage: Stage| matches!(stage, Stage::Running { .. } | Stage::Offered { .. });
+        ordinals.map(usize::from).all(|ordinal| {
+            let tenants = view.room.devices()[ordinal].tenants();
+            tenants.iter().filter(|tenant| Some(tenant.holding) != own).all(|tenant| still(tenant.stage))
         })
+    }
+
+    /// Whether the devices that somebody holds are quiet: nobody else starts or leaves there.
+    pub(super) fn is_quiet_for(&self, id: &RequestId) -> bool {
+        let Some((_, holding)) = self.machine.ledger.of_request(id) else { return false };
+        let ordinals = holding.charges.iter().flat_map(|charge| charge.on.iter().copied());
+        self.is_quiet(id, &holding.node, ordinals)
     }
 
     /// Lets the starts leave whose devices have become quiet, one a device.
@@ -198,29 +266,32 @@ impl Step<'_> {
             return;
         }
         let held = |(_, h): &(_, &Holding)| h.stage == Stage::Offered { until: UNTIL_QUIET };
-        let staged: Vec<Holding> =
-            self.machine.ledger.holdings().filter(held).map(|(_, h)| h.clone()).collect();
-        for holding in staged {
-            let Some(spec) = holding.spec.clone() else {
-                continue;
-            };
-            let request = Request { id: holding.request.clone(), spec, terms: holding.terms.clone() };
-            let picks = holding.charges.iter().map(|charge| charge.on.clone()).collect();
-            let place = Placement { node: holding.node.clone(), shape: 0, picks };
-            if self.is_quiet(&request, &place) {
-                let taken = self.machine.ledger.take(&request.id);
+        let staged = self.machine.ledger.holdings().filter(held).map(|(_, holding)| holding.request.clone());
+        for id in staged.collect::<Vec<_>>() {
+            if self.is_quiet_for(&id) {
+                let taken = self.machine.ledger.take(&id);
                 if self.keep(taken) {
-                    self.start(&request.id);
+                    self.start(&id);
                 }
             }
         }
     }
 
     pub(super) fn submit_gang(&mut self, name: &Name, minimum: u32, members: Vec<Request>) {
-        let unplaced = |request: &Request| self.machine.ledger.of_request(&request.id).is_none();
+        let unplaced = |request: &Request| {
+            self.machine
+                .ledger
+                .of_request(&request.id)
+                .is_none_or(|(_, holding)| holding.stage.is_releasing())
+        };
         let placed = u32::try_from(members.iter().filter(|m| !unplaced(m)).count()).unwrap_or(u32::MAX);
         let members: Vec<Request> = members.into_iter().filter(|member| unplaced(member)).collect();
-        for request in members.clone() {
+        let hopeless = members.iter().filter(|member| !self.could_ever_fit(member)).count();
+        if members.len() - hopeless < (minimum.saturating_sub(placed) as usize).min(members.len()) {
+            return self.refuse_gang(name, minimum, &members);
+        }
+        for mut request in members {
+            request.terms.waits = true;
             self.wait(Waiting {
                 request,
                 gang: Some(GangMember { name: name.clone(), minimum: minimum.saturating_sub(placed) }),
@@ -239,11 +310,22 @@ impl Step<'_> {
         self.try_gang(name);
     }
 
+    fn refuse_gang(&mut self, name: &Name, minimum: u32, members: &[Request]) {
+        let gang = Gang { name: name.clone(), minimum, members: members.to_vec() };
+        let decided = decide_gang(&self.machine.ledger, &self.machine.settings.policy, &gang);
+        for decision in decided.decisions {
+            self.refuse(&decision.request.clone(), summary::sentence(&decision));
+            self.out.decisions.push(decision);
+        }
+    }
+
     /// Decides all members of a gang that wait: places them together, or none.
     pub(super) fn try_gang(&mut self, name: &Name) {
         let waiting =
             self.machine.queue.iter().filter(|w| w.gang.as_ref().is_some_and(|gang| gang.name == *name));
-        let waiting: Vec<Waiting> = waiting.cloned().collect();
+        // A member whose earlier place is still being given back cannot be placed yet.
+        let settled = |w: &&Waiting| self.machine.ledger.of_request(&w.request.id).is_none();
+        let waiting: Vec<Waiting> = waiting.filter(settled).cloned().collect();
         let Some(minimum) = waiting.first().and_then(|w| w.gang.as_ref()).map(|gang| gang.minimum) else {
             return;
         };
@@ -252,14 +334,15 @@ impl Step<'_> {
         let decided = decide_gang(&self.machine.ledger, &self.machine.settings.policy, &gang);
         for (waiting, decision) in waiting.into_iter().zip(decided.decisions) {
             if let Some(found) = decision.place() {
-                let (request, place) = (waiting.request.clone(), found.place.clone());
+                let place = found.place.clone();
                 self.out.decisions.push(decision);
-                self.unwait(&request.id);
-                self.launch(&request, &place);
+                self.launch(waiting, &place);
             } else {
                 let reason = summary::sentence(&decision);
+                // Where the gang has its minimum, a member that was left out waits for itself.
+                let gang = if decided.placed { None } else { waiting.gang.clone() };
                 self.out.decisions.push(decision);
-                self.keep_waiting(Waiting { reason, ..waiting }, None);
+                self.keep_waiting(Waiting { reason, gang, ..waiting }, None);
             }
         }
     }
@@ -277,4 +360,15 @@ fn wakes_on(decision: &Decision) -> Vec<Change> {
     }
     changes.remove(&Change::RequestChanged);
     changes.into_iter().collect()
+}
+
+/// The node as it would be if every device that is there worked and nobody kept it closed.
+fn as_if_sound(node: &Node) -> Node {
+    let mut node = node.clone();
+    (node.unschedulable, node.missing_cards) = (false, 0);
+    node.taints.clear();
+    for device in &mut node.devices {
+        (device.health, device.cordoned) = (Health::Healthy, false);
+    }
+    node
 }

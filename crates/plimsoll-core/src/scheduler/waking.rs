@@ -1,9 +1,10 @@
 //! Waking those whose refusal a change may have lifted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Step;
 use crate::queue::Waiting;
+use crate::request::Terms;
 
 impl Step<'_> {
     /// Tries again, in turn, those whose refusal a change may have lifted. Equal specs are tried once until one is placed.
@@ -16,7 +17,7 @@ impl Step<'_> {
                 && w.wakes_on.iter().any(|change| self.lifted.contains(change))
         };
         let woken: Vec<Waiting> = self.machine.queue.iter().filter(woken).cloned().collect();
-        let mut refused = BTreeSet::new();
+        let mut refused: BTreeMap<_, Waiting> = BTreeMap::new();
         let mut gangs = BTreeSet::new();
         for waiting in woken {
             if waiting.request.terms.speculative && self.machine.queue.has_real_work() {
@@ -29,17 +30,20 @@ impl Step<'_> {
                 }
                 continue;
             }
-            let key = (waiting.request.spec.clone(), waiting.request.terms.model.clone());
+            let terms = Terms { deadline: None, ..waiting.request.terms.clone() };
+            let key = (waiting.request.spec.clone(), terms);
             let promised = self.machine.ledger.promise_to(&waiting.request.id).is_some();
-            if refused.contains(&key) && !promised {
+            if let Some(equal) = refused.get(&key).filter(|_| !promised) {
+                let (reason, wakes_on) = (equal.reason.clone(), equal.wakes_on.clone());
+                self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, None);
                 continue;
             }
             let id = waiting.request.id.clone();
             self.try_place(waiting);
-            if self.machine.queue.get(&id).is_some() && self.machine.ledger.revision() == revision {
-                refused.insert(key);
-            } else if self.machine.ledger.revision() != revision {
+            if self.machine.ledger.revision() != revision {
                 refused.clear();
+            } else if let Some(still) = self.machine.queue.get(&id) {
+                refused.insert(key, still.clone());
             }
         }
     }

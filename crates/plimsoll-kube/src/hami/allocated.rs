@@ -68,10 +68,7 @@ pub enum AllocatedError {
         count: usize,
     },
     /// A number is none, is negative or is too large.
-    #[error(
-        "{field} of \"{device}\" in container {container} is \"{value}\", and must be 0 to {}",
-        i32::MAX
-    )]
+    #[error("{field} of \"{device}\" in container {container} is \"{value}\", and must be 0 to {}", i32::MAX)]
     Number {
         /// The container's position, from 0.
         container: usize,
@@ -122,27 +119,16 @@ pub enum AllocatedError {
 
 /// Reads an annotation of allocated devices, or of devices still to allocate.
 pub fn decode(text: &str) -> Result<Containers, AllocatedError> {
-    text.split(';')
-        .enumerate()
-        .map(|(position, container)| decode_container(position, container))
-        .collect()
+    text.split(';').enumerate().map(|(position, container)| decode_container(position, container)).collect()
 }
 
 /// Writes an annotation of allocated devices.
 pub fn encode(containers: &[Vec<AllocatedDevice>]) -> String {
     let device = |device: &AllocatedDevice| {
-        let mig = device.mig.map_or(String::new(), |mig| {
-            format!("[{}-{}]", mig.template, mig.position)
-        });
-        format!(
-            "{}{mig},{},{},{}:",
-            device.uuid, device.kind, device.memory_mib, device.cores
-        )
+        let mig = device.mig.map_or(String::new(), |mig| format!("[{}-{}]", mig.template, mig.position));
+        format!("{}{mig},{},{},{}:", device.uuid, device.kind, device.memory_mib, device.cores)
     };
-    containers
-        .iter()
-        .map(|container| container.iter().map(device).collect::<String>() + ";")
-        .collect()
+    containers.iter().map(|container| container.iter().map(device).collect::<String>() + ";").collect()
 }
 
 /// What one vendor's annotations on a pod say.
@@ -173,26 +159,17 @@ pub fn written(annotations: &StringMap) -> Vec<Written> {
 
 fn decode_container(position: usize, text: &str) -> Result<Vec<AllocatedDevice>, AllocatedError> {
     let devices = text.split(':').map(str::trim).filter(|device| !device.is_empty());
-    devices
-        .filter_map(|device| decode_device(position, device).transpose())
-        .collect()
+    devices.filter_map(|device| decode_device(position, device).transpose()).collect()
 }
 
 /// A device; `None` for the entry with which version 2.4 wrote a container without devices.
 fn decode_device(container: usize, text: &str) -> Result<Option<AllocatedDevice>, AllocatedError> {
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     let &[uuid, kind, memory, cores, ..] = fields.as_slice() else {
-        return Err(AllocatedError::FieldCount {
-            container,
-            device: quoted(text),
-            count: fields.len(),
-        });
+        return Err(AllocatedError::FieldCount { container, device: quoted(text), count: fields.len() });
     };
     let number = |field, value: &str| {
-        let number = value
-            .parse::<i32>()
-            .ok()
-            .and_then(|number| u64::try_from(number).ok());
+        let number = value.parse::<i32>().ok().and_then(|number| u64::try_from(number).ok());
         number.ok_or_else(|| AllocatedError::Number {
             container,
             device: quoted(uuid),
@@ -208,17 +185,9 @@ fn decode_device(container: usize, text: &str) -> Result<Option<AllocatedDevice>
             Err(AllocatedError::NoUuid { container })
         };
     }
-    let (uuid, mig) = split_mig(uuid).ok_or_else(|| AllocatedError::MigSuffix {
-        container,
-        uuid: quoted(uuid),
-    })?;
-    Ok(Some(AllocatedDevice {
-        uuid: uuid.to_owned(),
-        kind: kind.to_owned(),
-        memory_mib,
-        cores,
-        mig,
-    }))
+    let (uuid, mig) =
+        split_mig(uuid).ok_or_else(|| AllocatedError::MigSuffix { container, uuid: quoted(uuid) })?;
+    Ok(Some(AllocatedDevice { uuid: uuid.to_owned(), kind: kind.to_owned(), memory_mib, cores, mig }))
 }
 
 fn split_mig(uuid: &str) -> Option<(&str, Option<MigSuffix>)> {
@@ -226,10 +195,7 @@ fn split_mig(uuid: &str) -> Option<(&str, Option<MigSuffix>)> {
         return Some((uuid, None));
     };
     let (template, position) = suffix.strip_suffix(']')?.split_once('-')?;
-    let mig = MigSuffix {
-        template: template.parse().ok()?,
-        position: position.parse().ok()?,
-    };
+    let mig = MigSuffix { template: template.parse().ok()?, position: position.parse().ok()? };
     (!uuid.is_empty()).then_some((uuid, Some(mig)))
 }
 
@@ -287,13 +253,7 @@ mod tests {
     use super::*;
 
     fn device(uuid: &str, kind: &str, memory_mib: u64, cores: u64) -> AllocatedDevice {
-        AllocatedDevice {
-            uuid: uuid.into(),
-            kind: kind.into(),
-            memory_mib,
-            cores,
-            mig: None,
-        }
+        AllocatedDevice { uuid: uuid.into(), kind: kind.into(), memory_mib, cores, mig: None }
     }
 
     #[test]
@@ -305,11 +265,7 @@ mod tests {
         assert_eq!(decode("U,T,1000,30:;"), Ok(vec![one.clone(), vec![]]));
         assert_eq!(
             decode("uuid,type,100:;"),
-            Err(AllocatedError::FieldCount {
-                container: 0,
-                device: "uuid,type,100".into(),
-                count: 3
-            })
+            Err(AllocatedError::FieldCount { container: 0, device: "uuid,type,100".into(), count: 3 })
         );
     }
 
@@ -317,14 +273,8 @@ mod tests {
     fn positions_of_containers_are_kept() {
         let gpu = |uuid| device(uuid, "NVIDIA", 500, 3);
         for (text, expected) in [
-            (
-                "a,NVIDIA,500,3:;b,NVIDIA,500,3:;",
-                vec![vec![gpu("a")], vec![gpu("b")], vec![]],
-            ),
-            (
-                "a,NVIDIA,500,3:b,NVIDIA,500,3:;",
-                vec![vec![gpu("a"), gpu("b")], vec![]],
-            ),
+            ("a,NVIDIA,500,3:;b,NVIDIA,500,3:;", vec![vec![gpu("a")], vec![gpu("b")], vec![]]),
+            ("a,NVIDIA,500,3:b,NVIDIA,500,3:;", vec![vec![gpu("a"), gpu("b")], vec![]]),
             (";a,NVIDIA,500,3:;", vec![vec![], vec![gpu("a")], vec![]]),
             (";;a,NVIDIA,500,3:;", vec![vec![], vec![], vec![gpu("a")], vec![]]),
             (",,0,0:;a,NVIDIA,500,3:;", vec![vec![], vec![gpu("a")], vec![]]),
@@ -339,24 +289,10 @@ mod tests {
     fn older_versions_wrote_the_mig_instance_behind_the_uuid() {
         let read = decode("GPU-9366[7-9],NVIDIA,500,3:;").unwrap();
         assert_eq!(read[0][0].uuid, "GPU-9366");
-        assert_eq!(
-            read[0][0].mig,
-            Some(MigSuffix {
-                template: 7,
-                position: 9
-            })
-        );
-        for text in [
-            "GPU[7],T,1,1:",
-            "GPU[7-9,T,1,1:",
-            "GPU[a-b],T,1,1:",
-            "GPU[-1-2],T,1,1:",
-            "[1-2],T,1,1:",
-        ] {
-            assert!(
-                matches!(decode(text), Err(AllocatedError::MigSuffix { .. })),
-                "{text}"
-            );
+        assert_eq!(read[0][0].mig, Some(MigSuffix { template: 7, position: 9 }));
+        for text in ["GPU[7],T,1,1:", "GPU[7-9,T,1,1:", "GPU[a-b],T,1,1:", "GPU[-1-2],T,1,1:", "[1-2],T,1,1:"]
+        {
+            assert!(matches!(decode(text), Err(AllocatedError::MigSuffix { .. })), "{text}");
         }
     }
 
@@ -376,10 +312,7 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(
-            decode(",NVIDIA,500,3:;"),
-            Err(AllocatedError::NoUuid { container: 0 })
-        );
+        assert_eq!(decode(",NVIDIA,500,3:;"), Err(AllocatedError::NoUuid { container: 0 }));
     }
 
     #[test]
@@ -392,32 +325,18 @@ mod tests {
             (Placement { start: 0, size: 2 }, Some(0))
         );
         let partly = full.replace("\"gpuInstanceID\":4,", "");
-        assert!(matches!(
-            decode_mig(&format!("[{partly}]")),
-            Err(AllocatedError::MigPartly { .. })
-        ));
-        assert!(matches!(
-            decode_mig(&format!("[{full},{full}]")),
-            Err(AllocatedError::MigTwice { .. })
-        ));
+        assert!(matches!(decode_mig(&format!("[{partly}]")), Err(AllocatedError::MigPartly { .. })));
+        assert!(matches!(decode_mig(&format!("[{full},{full}]")), Err(AllocatedError::MigTwice { .. })));
         assert!(matches!(decode_mig("{}"), Err(AllocatedError::Json(_))));
     }
 
     #[test]
     fn the_annotations_of_every_vendor_are_found() {
         let pairs = VENDORS.iter().map(|vendor| (vendor.allocated, "U,T,1,1:;"));
-        let found = written(
-            &pairs
-                .chain([("hami.io/vgpu-devices-to-allocate", "junk")])
-                .collect(),
-        );
+        let found = written(&pairs.chain([("hami.io/vgpu-devices-to-allocate", "junk")]).collect());
         assert_eq!(found.len(), VENDORS.len());
         assert!(found[0].to_allocate.as_ref().is_some_and(Result::is_err));
-        assert!(
-            found
-                .iter()
-                .all(|written| written.allocated.as_ref().is_some_and(Result::is_ok))
-        );
+        assert!(found.iter().all(|written| written.allocated.as_ref().is_some_and(Result::is_ok)));
         assert_eq!(written(&StringMap::default()), []);
     }
 

@@ -93,12 +93,7 @@ pub fn read(vendor: &'static Vendor, resources: &ContainerResources) -> Result<O
         return Ok(None);
     }
     let (devices, slices) = devices(vendor, count, memory, cores)?;
-    let ask = Ask {
-        devices,
-        slices,
-        memory,
-        cores,
-    };
+    let ask = Ask { devices, slices, memory, cores };
     per_device(vendor, ask).map(Some)
 }
 
@@ -115,16 +110,9 @@ fn devices(
         // Neuron cores can be asked for by themselves.
         (None, _) if vendor.memory.is_none() && cores.is_some() => Ok((None, None)),
         (None, _) => {
-            let asked = if memory == MemoryAsk::Unset {
-                vendor.cores.map(|cores| cores.name)
-            } else {
-                None
-            };
+            let asked = if memory == MemoryAsk::Unset { vendor.cores.map(|cores| cores.name) } else { None };
             let asked = asked.or(vendor.memory.map(|memory| memory.name));
-            Err(AskError::NoCount {
-                resource: asked.unwrap_or(vendor.word),
-                count: vendor.count,
-            })
+            Err(AskError::NoCount { resource: asked.unwrap_or(vendor.word), count: vendor.count })
         }
     }
 }
@@ -145,12 +133,9 @@ fn memory(vendor: &'static Vendor, resources: &ContainerResources) -> Result<Mem
     };
     match (mib, percent) {
         (Some((resource, 0)), _) => Err(AskError::NoMemory { resource }),
-        (Some((memory, mib)), Some((percentage, percent))) if percent <= 100 => Err(AskError::TwoMemories {
-            memory,
-            mib,
-            percentage,
-            percent,
-        }),
+        (Some((memory, mib)), Some((percentage, percent))) if percent <= 100 => {
+            Err(AskError::TwoMemories { memory, mib, percentage, percent })
+        }
         (Some((_, mib)), _) => Ok(MemoryAsk::Mib(mib)),
         (None, Some((_, percent))) => Ok(MemoryAsk::Percent(u8::try_from(percent.min(100)).unwrap_or(100))),
         (None, None) => Ok(MemoryAsk::Unset),
@@ -177,11 +162,7 @@ fn share(resource: &'static str, amount: u64, devices: u64) -> Result<u64, AskEr
     if amount.is_multiple_of(devices) {
         Ok(amount / devices)
     } else {
-        Err(AskError::Uneven {
-            resource,
-            amount,
-            devices,
-        })
+        Err(AskError::Uneven { resource, amount, devices })
     }
 }
 
@@ -190,14 +171,9 @@ fn amount(
     resource: &'static str,
     read: impl Fn(&Quantity) -> Result<u64, QuantityError>,
 ) -> Result<Option<u64>, AskError> {
-    let quantity = resources
-        .limits
-        .get(resource)
-        .or_else(|| resources.requests.get(resource));
+    let quantity = resources.limits.get(resource).or_else(|| resources.requests.get(resource));
     let amount = quantity.map(|quantity| quantity.map_err(Clone::clone).and_then(&read));
-    amount
-        .transpose()
-        .map_err(|error| AskError::Amount { resource, error })
+    amount.transpose().map_err(|error| AskError::Amount { resource, error })
 }
 
 #[cfg(test)]
@@ -208,10 +184,8 @@ mod tests {
     use super::*;
 
     fn ask(word: &str, limits: &[(&'static str, &'static str)]) -> Result<Option<Ask>, AskError> {
-        let resources = ContainerResources {
-            limits: limits.iter().copied().collect(),
-            ..ContainerResources::default()
-        };
+        let resources =
+            ContainerResources { limits: limits.iter().copied().collect(), ..ContainerResources::default() };
         read(Vendor::by_word(word).unwrap(), &resources)
     }
 
@@ -225,18 +199,9 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_table_a3_says() {
-        let one = Ask {
-            devices: Some(1),
-            slices: None,
-            memory: MemoryAsk::Unset,
-            cores: None,
-        };
+        let one = Ask { devices: Some(1), slices: None, memory: MemoryAsk::Unset, cores: None };
         assert_eq!(nvidia(&[GPU]), one);
-        let two = Ask {
-            devices: Some(2),
-            memory: MemoryAsk::Mib(4096),
-            ..one
-        };
+        let two = Ask { devices: Some(2), memory: MemoryAsk::Mib(4096), ..one };
         assert_eq!(nvidia(&[("nvidia.com/gpu", "2"), (MEM, "4096")]), two);
         for (percent, memory) in [
             ("50", MemoryAsk::Percent(50)),
@@ -247,14 +212,9 @@ mod tests {
         ] {
             assert_eq!(nvidia(&[GPU, (PCT, percent)]).memory, memory, "{percent}");
         }
-        assert_eq!(
-            nvidia(&[GPU, (PCT, "0"), (MEM, "2000")]).memory,
-            MemoryAsk::Mib(2000)
-        );
-        let requests = ContainerResources {
-            requests: [GPU].into_iter().collect(),
-            ..ContainerResources::default()
-        };
+        assert_eq!(nvidia(&[GPU, (PCT, "0"), (MEM, "2000")]).memory, MemoryAsk::Mib(2000));
+        let requests =
+            ContainerResources { requests: [GPU].into_iter().collect(), ..ContainerResources::default() };
         assert_eq!(read(Vendor::by_word("NVIDIA").unwrap(), &requests), Ok(Some(one)));
         // Row A4: memory or cores alone mean one device.
         assert_eq!(nvidia(&[(MEM, "4096")]).devices, Some(1));
@@ -265,35 +225,19 @@ mod tests {
     fn rows_of_table_a3_that_make_a_request_vanish_are_refused_instead() {
         // A3 "-1 -> treated as unset": a negative amount is a mistake, and acceptance B10 refuses it.
         let error = ask("NVIDIA", &[GPU, (PCT, "-1")]).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "nvidia.com/gpumem-percentage: \"-1\" is negative; an amount cannot be"
-        );
+        assert_eq!(error, "nvidia.com/gpumem-percentage: \"-1\" is negative; an amount cannot be");
         // A3 "gpumem 16Gi or 16.0Gi -> empty request": such a pod would be placed anywhere with nothing booked (B10).
         for text in ["16Gi", "16.0Gi"] {
             let error = ask("NVIDIA", &[GPU, (MEM, text)]).unwrap_err().to_string();
-            assert!(
-                error.starts_with("nvidia.com/gpumem: ") && error.ends_with("write 16384"),
-                "{error}"
-            );
+            assert!(error.starts_with("nvidia.com/gpumem: ") && error.ends_with("write 16384"), "{error}");
         }
         // B10 as well: an amount beside a percentage. HAMi lets the amount win.
-        let error = ask("NVIDIA", &[GPU, (MEM, "8k"), (PCT, "50")])
-            .unwrap_err()
-            .to_string();
+        let error = ask("NVIDIA", &[GPU, (MEM, "8k"), (PCT, "50")]).unwrap_err().to_string();
         assert_eq!(
             error,
             "nvidia.com/gpumem is 8000 and nvidia.com/gpumem-percentage is 50; say one of them"
         );
-        for text in [
-            "1500m",
-            "1e9999",
-            "NaN",
-            "8000MB",
-            "",
-            "0",
-            "99999999999999999999999",
-        ] {
+        for text in ["1500m", "1e9999", "NaN", "8000MB", "", "0", "99999999999999999999999"] {
             let error = ask("NVIDIA", &[GPU, (MEM, text)]).unwrap_err().to_string();
             assert!(error.starts_with("nvidia.com/gpumem"), "{text}: {error}");
         }
@@ -310,13 +254,7 @@ mod tests {
     fn every_vendor_has_its_own_rules() {
         let memory = |word, limits: &[_]| ask(word, limits).unwrap().unwrap().memory;
         assert_eq!(
-            memory(
-                "MLU",
-                &[
-                    ("cambricon.com/vmlu", "1"),
-                    ("cambricon.com/mlu.smlu.vmemory", "4")
-                ]
-            ),
+            memory("MLU", &[("cambricon.com/vmlu", "1"), ("cambricon.com/mlu.smlu.vmemory", "4")]),
             MemoryAsk::Mib(1024)
         );
         let two = [
@@ -327,36 +265,21 @@ mod tests {
         let two = ask("Mthreads", &two).unwrap().unwrap();
         assert_eq!((two.memory, two.cores), (MemoryAsk::Mib(49152), Some(16)));
         assert!(matches!(
-            ask(
-                "Mthreads",
-                &[("mthreads.com/vgpu", "2"), ("mthreads.com/sgpu-core", "17")]
-            ),
+            ask("Mthreads", &[("mthreads.com/vgpu", "2"), ("mthreads.com/sgpu-core", "17")]),
             Err(AskError::Uneven { .. })
         ));
         let slices = ask("Enflame", &[("enflame.com/drs-gcu", "3")]).unwrap().unwrap();
         assert_eq!((slices.devices, slices.slices), (Some(1), Some(3)));
-        let cores = ask("AWSNeuron", &[("aws.amazon.com/neuroncore", "4")])
-            .unwrap()
-            .unwrap();
+        let cores = ask("AWSNeuron", &[("aws.amazon.com/neuroncore", "4")]).unwrap().unwrap();
         assert_eq!((cores.devices, cores.cores), (None, Some(4)));
-        let error = ask("DCU", &[("hygon.com/dcumem", "4096")])
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "hygon.com/dcumem is asked without hygon.com/dcunum; say how many devices"
-        );
+        let error = ask("DCU", &[("hygon.com/dcumem", "4096")]).unwrap_err().to_string();
+        assert_eq!(error, "hygon.com/dcumem is asked without hygon.com/dcunum; say how many devices");
     }
 
     #[test]
     fn a_container_that_asks_nothing_asks_nothing() {
         for vendor in VENDORS {
-            assert_eq!(
-                read(vendor, &ContainerResources::default()),
-                Ok(None),
-                "{}",
-                vendor.word
-            );
+            assert_eq!(read(vendor, &ContainerResources::default()), Ok(None), "{}", vendor.word);
         }
         assert_eq!(ask("NVIDIA", &[("nvidia.com/gpu", "0"), (MEM, "4096")]), Ok(None));
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::object::{Resources, StringMap, nullable};
-use crate::quantity::{QuantityError, quoted};
+use crate::quantity::{Quantity, QuantityError, quoted};
 
 use super::register::{self, RegisterError, RegisteredDevice, checked};
 use super::vendor::{CapacityRule, Register, Vendor};
@@ -65,11 +65,7 @@ pub fn devices(
     capacity: &Resources,
 ) -> Result<Option<Vec<RegisteredDevice>>, DevicesError> {
     let from = |key: &'static str, read: &dyn Fn(&str) -> Result<Vec<RegisteredDevice>, RegisterError>| {
-        annotations
-            .get(key)
-            .map(read)
-            .transpose()
-            .map_err(|error| DevicesError::Annotation { key, error })
+        annotations.get(key).map(read).transpose().map_err(|error| DevicesError::Annotation { key, error })
     };
     match vendor.register {
         Register::Annotation(key) => from(key, &register::decode),
@@ -112,26 +108,17 @@ fn split_cards(
         return Ok(None);
     }
     if !amount.is_multiple_of(per_card) {
-        return Err(DevicesError::PartOfACard {
-            resource: cores.name,
-            amount,
-            per_card,
-        });
+        return Err(DevicesError::PartOfACard { resource: cores.name, amount, per_card });
     }
     let cards = bounded(cores.name, amount / per_card)?;
     let total_mib = match capacity.get(memory.name) {
         None => None,
         Some(amount) => {
             let mib = amount.map_err(Clone::clone).and_then(|amount| memory.mib(amount));
-            Some(mib.map_err(|error| DevicesError::Amount {
-                resource: memory.name,
-                error,
-            })?)
+            Some(mib.map_err(|error| DevicesError::Amount { resource: memory.name, error })?)
         }
     };
-    let memory_mib = total_mib
-        .map(|total| total / u64::from(cards))
-        .filter(|mib| *mib > 0);
+    let memory_mib = total_mib.map(|total| total / u64::from(cards)).filter(|mib| *mib > 0);
     let card = |index| RegisteredDevice {
         slots: 100,
         memory_mib,
@@ -175,11 +162,7 @@ fn neuron(
     };
     let cores = match cores {
         Some((resource, amount)) if !amount.is_multiple_of(per_device) => {
-            return Err(DevicesError::PartOfACard {
-                resource,
-                amount,
-                per_card: per_device,
-            });
+            return Err(DevicesError::PartOfACard { resource, amount, per_card: per_device });
         }
         Some((_, total)) => Some(total / per_device).filter(|cores| *cores > 0),
         None => None,
@@ -205,12 +188,8 @@ fn device(vendor: &Vendor, node: &str, infix: &str, index: u32) -> RegisteredDev
 }
 
 fn amount(capacity: &Resources, resource: &'static str) -> Result<Option<u64>, DevicesError> {
-    let amount = capacity
-        .get(resource)
-        .map(|amount| amount.map_err(Clone::clone).and_then(|amount| amount.whole()));
-    amount
-        .transpose()
-        .map_err(|error| DevicesError::Amount { resource, error })
+    let amount = capacity.get(resource).map(|amount| amount.map_err(Clone::clone).and_then(Quantity::whole));
+    amount.transpose().map_err(|error| DevicesError::Amount { resource, error })
 }
 
 fn bounded(resource: &'static str, count: u64) -> Result<u32, DevicesError> {
@@ -241,12 +220,7 @@ struct DrsDevice {
 /// Reads Enflame's annotation. A device has the memory of its largest profile, and a slot for each slice.
 pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let drs: Drs = register::json(text.trim())?;
-    let largest_gib = drs
-        .profiles
-        .keys()
-        .filter_map(|name| profile(name))
-        .map(|(_, gib)| gib)
-        .max();
+    let largest_gib = drs.profiles.keys().filter_map(|name| profile(name)).map(|(_, gib)| gib).max();
     let device = |(wire, position): (&DrsDevice, u32)| {
         let field = |field, value: &str, expected| RegisterError::Field {
             device: position.to_string(),
@@ -256,9 +230,9 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
         };
         let index = match wire.index.trim() {
             "" => position,
-            index => index
-                .parse()
-                .map_err(|_| field("index", index, "a whole number that is not negative"))?,
+            index => {
+                index.parse().map_err(|_| field("index", index, "a whole number that is not negative"))?
+            }
         };
         let capacity = match &wire.capacity {
             Value::String(text) => text.trim().parse().ok(),
@@ -270,9 +244,7 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
             index,
             slots: slots
                 .ok_or_else(|| field("capacity", &wire.capacity.to_string(), "a positive whole number"))?,
-            memory_mib: largest_gib
-                .map(|gib| u64::from(gib) * 1024)
-                .filter(|mib| *mib > 0),
+            memory_mib: largest_gib.map(|gib| u64::from(gib) * 1024).filter(|mib| *mib > 0),
             cores: Some(100),
             model: "Enflame".to_owned(),
             numa: Some(0),
@@ -280,13 +252,7 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
             ..RegisteredDevice::default()
         })
     };
-    checked(
-        drs.devices
-            .iter()
-            .zip(0..)
-            .map(device)
-            .collect::<Result<_, _>>()?,
-    )
+    checked(drs.devices.iter().zip(0..).map(device).collect::<Result<_, _>>()?)
 }
 
 /// Slices and GiB of a profile such as `3g.20gb`.
@@ -309,43 +275,24 @@ mod tests {
         capacity: &[(&'static str, &'static str)],
     ) -> Result<Option<Vec<RegisteredDevice>>, DevicesError> {
         let vendor = Vendor::by_word(word).unwrap();
-        devices(
-            vendor,
-            "n",
-            &StringMap::default(),
-            &capacity.iter().copied().collect(),
-        )
+        devices(vendor, "n", &StringMap::default(), &capacity.iter().copied().collect())
     }
 
-    /// Ids, slots, memory, cores and NUMA nodes of all devices.
-    fn brief(
-        devices: Result<Option<Vec<RegisteredDevice>>, DevicesError>,
-    ) -> Vec<(String, u64, Option<u64>, Option<u64>, Option<u32>)> {
+    /// Id, slots, memory, cores and NUMA node of a device.
+    type Row = (String, u64, Option<u64>, Option<u64>, Option<u32>);
+
+    fn brief(devices: Result<Option<Vec<RegisteredDevice>>, DevicesError>) -> Vec<Row> {
         let row = |device: RegisteredDevice| {
-            (
-                device.id,
-                device.slots,
-                device.memory_mib,
-                device.cores,
-                device.numa,
-            )
+            (device.id, device.slots, device.memory_mib, device.cores, device.numa)
         };
-        devices
-            .unwrap()
-            .unwrap_or_default()
-            .into_iter()
-            .map(row)
-            .collect()
+        devices.unwrap().unwrap_or_default().into_iter().map(row).collect()
     }
 
     #[test]
     fn devices_follow_from_capacity_by_each_vendors_rule() {
         let mlu = read(
             "MLU",
-            &[
-                ("cambricon.com/mlu.smlu.vcore", "200"),
-                ("cambricon.com/mlu.smlu.vmemory", "192"),
-            ],
+            &[("cambricon.com/mlu.smlu.vcore", "200"), ("cambricon.com/mlu.smlu.vmemory", "192")],
         );
         assert_eq!(
             brief(mlu),
@@ -354,34 +301,17 @@ mod tests {
                 ("n-cambricon-mlu-1".into(), 100, Some(24576), Some(100), Some(0)),
             ]
         );
-        let mthreads = read(
-            "Mthreads",
-            &[
-                ("mthreads.com/sgpu-core", "16"),
-                ("mthreads.com/sgpu-memory", "96"),
-            ],
-        );
-        assert_eq!(
-            brief(mthreads),
-            [("n-mthreads-0".into(), 100, Some(49152), Some(16), Some(0))]
-        );
+        let mthreads =
+            read("Mthreads", &[("mthreads.com/sgpu-core", "16"), ("mthreads.com/sgpu-memory", "96")]);
+        assert_eq!(brief(mthreads), [("n-mthreads-0".into(), 100, Some(49152), Some(16), Some(0))]);
         let metax = read("Metax-GPU", &[("metax-tech.com/gpu", "1")]);
         assert_eq!(brief(metax), [("n-metax-0".into(), 1, None, None, Some(0))]);
         let gcu = read("GCU", &[("enflame.com/gcu", "1")]);
         assert_eq!(brief(gcu), [("n-enflame-0".into(), 1, None, None, Some(0))]);
         let kunlun = brief(read("kunlun", &[("kunlunxin.com/xpu", "8")]));
-        assert_eq!(
-            kunlun.iter().map(|row| row.4.unwrap()).collect::<Vec<_>>(),
-            [0, 0, 0, 0, 1, 1, 1, 1]
-        );
-        let neuron = read(
-            "AWSNeuron",
-            &[("aws.amazon.com/neuron", "2"), ("aws.amazon.com/neuroncore", "4")],
-        );
-        assert_eq!(
-            brief(neuron)[1],
-            ("n-AWSNeuron-1".into(), 2, None, Some(2), Some(0))
-        );
+        assert_eq!(kunlun.iter().map(|row| row.4.unwrap()).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 1]);
+        let neuron = read("AWSNeuron", &[("aws.amazon.com/neuron", "2"), ("aws.amazon.com/neuroncore", "4")]);
+        assert_eq!(brief(neuron)[1], ("n-AWSNeuron-1".into(), 2, None, Some(2), Some(0)));
         let bare = read("AWSNeuron", &[("aws.amazon.com/neuron", "1")]);
         assert_eq!(brief(bare), [("n-AWSNeuron-0".into(), 1, None, None, Some(0))]);
     }
@@ -403,27 +333,15 @@ mod tests {
     fn contradictions_in_capacity_are_refused() {
         let core = "cambricon.com/mlu.smlu.vcore";
         for (word, capacity, part) in [
-            (
-                "MLU",
-                &[(core, "150")][..],
-                "150, which is no whole number of cards of 100",
-            ),
+            ("MLU", &[(core, "150")][..], "150, which is no whole number of cards of 100"),
             (
                 "MLU",
                 &[(core, "1.5k"), ("cambricon.com/mlu.smlu.vmemory", "x")],
                 "vmemory: \"x\" is not a number",
             ),
             ("MLU", &[(core, "1e15")], "no node has more than 1024"),
-            (
-                "Metax-GPU",
-                &[("metax-tech.com/gpu", "18446744073709551615")],
-                "no node has more than 1024",
-            ),
-            (
-                "kunlun",
-                &[("kunlunxin.com/xpu", "-1")],
-                "kunlunxin.com/xpu: \"-1\" is negative",
-            ),
+            ("Metax-GPU", &[("metax-tech.com/gpu", "18446744073709551615")], "no node has more than 1024"),
+            ("kunlun", &[("kunlunxin.com/xpu", "-1")], "kunlunxin.com/xpu: \"-1\" is negative"),
             (
                 "AWSNeuron",
                 &[("aws.amazon.com/neuron", "2"), ("aws.amazon.com/neuroncore", "3")],
@@ -441,10 +359,7 @@ mod tests {
         let read = enflame_drs("n", text).unwrap();
         assert_eq!((read[0].slots, read[0].memory_mib), (6, Some(40960)));
         assert_eq!(read[1].id, "n-enflame-drs-3");
-        assert_eq!(
-            enflame_drs("n", r#"{"devices":[{"capacity":1}]}"#).unwrap()[0].memory_mib,
-            None
-        );
+        assert_eq!(enflame_drs("n", r#"{"devices":[{"capacity":1}]}"#).unwrap()[0].memory_mib, None);
         for text in [
             r#"{"devices":[{"capacity":0}]}"#,
             r#"{"devices":[{"capacity":-6}]}"#,
@@ -462,9 +377,7 @@ mod tests {
     fn an_error_names_the_annotation() {
         let annotations = StringMap::from_iter([("hami.io/node-nvidia-register", "junk")]);
         let nvidia = Vendor::by_word("NVIDIA").unwrap();
-        let error = devices(nvidia, "n", &annotations, &Resources::default())
-            .unwrap_err()
-            .to_string();
+        let error = devices(nvidia, "n", &annotations, &Resources::default()).unwrap_err().to_string();
         assert!(
             error.starts_with("annotation hami.io/node-nvidia-register: \"junk\" lists no device"),
             "{error}"

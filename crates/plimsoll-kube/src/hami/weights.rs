@@ -103,10 +103,7 @@ impl NodePolicy {
             "" => Ok(None),
             "binpack" => Ok(Some(NodePolicy::Binpack)),
             "spread" => Ok(Some(NodePolicy::Spread)),
-            other => Err(PolicyError::Unknown {
-                value: quoted(other),
-                known: "binpack or spread",
-            }),
+            other => Err(PolicyError::Unknown { value: quoted(other), known: "binpack or spread" }),
         }
     }
 }
@@ -140,9 +137,8 @@ impl Weights {
     pub fn parse(text: &str) -> Result<Weights, PolicyError> {
         let (mut slot, mut core, mut memory) = (None, None, None);
         for part in text.split(',') {
-            let (name, value) = part.split_once('=').ok_or_else(|| PolicyError::NotAWeight {
-                part: quoted(part.trim()),
-            })?;
+            let (name, value) =
+                part.split_once('=').ok_or_else(|| PolicyError::NotAWeight { part: quoted(part.trim()) })?;
             let (name, value) = (name.trim(), value.trim());
             let place = match name {
                 "slot" => &mut slot,
@@ -150,22 +146,16 @@ impl Weights {
                 "memory" => &mut memory,
                 _ => return Err(PolicyError::UnknownWeight { name: quoted(name) }),
             };
-            let number = value.parse::<u32>().map_err(|_| PolicyError::Number {
-                name: name.to_owned(),
-                value: quoted(value),
-            })?;
+            let number = value
+                .parse::<u32>()
+                .map_err(|_| PolicyError::Number { name: name.to_owned(), value: quoted(value) })?;
             if place.replace(number).is_some() {
-                return Err(PolicyError::Twice {
-                    name: name.to_owned(),
-                });
+                return Err(PolicyError::Twice { name: name.to_owned() });
             }
         }
         let need = |weight: Option<u32>, name| weight.ok_or(PolicyError::Missing { name });
-        let weights = Weights {
-            slot: need(slot, "slot")?,
-            core: need(core, "core")?,
-            memory: need(memory, "memory")?,
-        };
+        let weights =
+            Weights { slot: need(slot, "slot")?, core: need(core, "core")?, memory: need(memory, "memory")? };
         if (weights.slot, weights.core, weights.memory) == (0, 0, 0) {
             return Err(PolicyError::AllZero);
         }
@@ -181,60 +171,22 @@ mod tests {
 
     #[test]
     fn weights_are_read_as_table_a13_says() {
-        assert_eq!(
-            Weights::parse("slot=1,core=2,memory=3"),
-            Ok(Weights {
-                slot: 1,
-                core: 2,
-                memory: 3
-            })
-        );
+        assert_eq!(Weights::parse("slot=1,core=2,memory=3"), Ok(Weights { slot: 1, core: 2, memory: 3 }));
         assert_eq!(
             Weights::parse(" memory = 3, slot = 1, core = 0 "),
-            Ok(Weights {
-                slot: 1,
-                core: 0,
-                memory: 3
-            })
+            Ok(Weights { slot: 1, core: 0, memory: 3 })
         );
         let name = |name: &str| name.to_owned();
         for (text, expected) in [
             ("", PolicyError::NotAWeight { part: name("") }),
             ("slot=1,core=2", PolicyError::Missing { name: "memory" }),
-            (
-                "slot=1,slot=1,core=2,memory=3",
-                PolicyError::Twice { name: name("slot") },
-            ),
-            (
-                "slot=1,core=2,memory=3,numa=1",
-                PolicyError::UnknownWeight { name: name("numa") },
-            ),
-            (
-                "slot=1,core=2,memory=x",
-                PolicyError::Number {
-                    name: name("memory"),
-                    value: name("x"),
-                },
-            ),
-            (
-                "slot=1,core=2,memory=1.5",
-                PolicyError::Number {
-                    name: name("memory"),
-                    value: name("1.5"),
-                },
-            ),
-            (
-                "slot=1,core=-2,memory=3",
-                PolicyError::Number {
-                    name: name("core"),
-                    value: name("-2"),
-                },
-            ),
+            ("slot=1,slot=1,core=2,memory=3", PolicyError::Twice { name: name("slot") }),
+            ("slot=1,core=2,memory=3,numa=1", PolicyError::UnknownWeight { name: name("numa") }),
+            ("slot=1,core=2,memory=x", PolicyError::Number { name: name("memory"), value: name("x") }),
+            ("slot=1,core=2,memory=1.5", PolicyError::Number { name: name("memory"), value: name("1.5") }),
+            ("slot=1,core=-2,memory=3", PolicyError::Number { name: name("core"), value: name("-2") }),
             ("slot=0,core=0,memory=0", PolicyError::AllZero),
-            (
-                "slot=1,core=2,memory=3,",
-                PolicyError::NotAWeight { part: name("") },
-            ),
+            ("slot=1,core=2,memory=3,", PolicyError::NotAWeight { part: name("") }),
         ] {
             assert_eq!(Weights::parse(text), Err(expected), "{text}");
         }

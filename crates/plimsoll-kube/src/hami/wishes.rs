@@ -25,10 +25,7 @@ pub struct Wish {
 impl Wish {
     /// Reads lists of names between commas; blanks around a name, and empty names, are nothing.
     pub fn parse(wanted: Option<&str>, unwanted: Option<&str>) -> Wish {
-        Wish {
-            wanted: names(wanted),
-            unwanted: names(unwanted),
-        }
+        Wish { wanted: names(wanted), unwanted: names(unwanted) }
     }
 
     /// Whether a device of this UUID may be used: the whole UUID must match.
@@ -107,29 +104,20 @@ impl Wishes {
         let policy = |key| move |error| WishError::Policy { key, error };
         let numa_bind = match annotations.get(NUMA_BIND).map(str::trim) {
             None | Some("") => false,
-            Some(value) => go_bool(value).ok_or_else(|| WishError::NotABool {
-                key: NUMA_BIND,
-                value: quoted(value),
-            })?,
+            Some(value) => {
+                go_bool(value).ok_or_else(|| WishError::NotABool { key: NUMA_BIND, value: quoted(value) })?
+            }
         };
         Ok(Wishes {
             models: vendor.types.map(wish).unwrap_or_default(),
             uuids: wish(vendor.uuids),
             numa_bind,
-            mode: annotations
-                .get(MODE)
-                .map(str::trim)
-                .filter(|mode| !mode.is_empty())
-                .map(str::to_owned),
+            mode: annotations.get(MODE).map(str::trim).filter(|mode| !mode.is_empty()).map(str::to_owned),
             node_policy: NodePolicy::parse(annotations.get(NODE_POLICY).unwrap_or_default())
                 .map_err(policy(NODE_POLICY))?,
             device_policy: DevicePolicy::parse_chain(annotations.get(DEVICE_POLICY).unwrap_or_default())
                 .map_err(policy(DEVICE_POLICY))?,
-            weights: annotations
-                .get(WEIGHTS)
-                .map(Weights::parse)
-                .transpose()
-                .map_err(policy(WEIGHTS))?,
+            weights: annotations.get(WEIGHTS).map(Weights::parse).transpose().map_err(policy(WEIGHTS))?,
         })
     }
 
@@ -211,16 +199,11 @@ mod tests {
 
     #[test]
     fn a_wish_that_cannot_be_read_names_its_annotation() {
-        for (key, value) in [
-            (NODE_POLICY, "best"),
-            (DEVICE_POLICY, "best"),
-            (WEIGHTS, ""),
-            (NUMA_BIND, "yes"),
-        ] {
-            let error = Wishes::read(
-                Vendor::by_word("NVIDIA").unwrap(),
-                &StringMap::from_iter([(key, value)]),
-            );
+        for (key, value) in
+            [(NODE_POLICY, "best"), (DEVICE_POLICY, "best"), (WEIGHTS, ""), (NUMA_BIND, "yes")]
+        {
+            let error =
+                Wishes::read(Vendor::by_word("NVIDIA").unwrap(), &StringMap::from_iter([(key, value)]));
             let error = error.unwrap_err().to_string();
             assert!(error.starts_with(&format!("annotation {key}")), "{error}");
         }

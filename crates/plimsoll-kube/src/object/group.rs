@@ -78,11 +78,7 @@ impl PodGroupFields {
             PodGroupFlavor::Kubernetes => self.spec.policy.gang.and_then(|gang| gang.min_count),
             _ => self.spec.min_member,
         };
-        PodGroup {
-            flavor,
-            metadata: self.metadata,
-            min_member,
-        }
+        PodGroup { flavor, metadata: self.metadata, min_member }
     }
 }
 
@@ -109,22 +105,10 @@ mod tests {
     fn every_flavor_of_pod_group_says_its_minimum() {
         for (group, json, minimum) in [
             ("scheduling.x-k8s.io", r#"{"spec":{"minMember":3}}"#, Some(3)),
-            (
-                "scheduling.run.ai",
-                r#"{"spec":{"minMember":2,"queue":"a"}}"#,
-                Some(2),
-            ),
+            ("scheduling.run.ai", r#"{"spec":{"minMember":2,"queue":"a"}}"#, Some(2)),
             ("scheduling.volcano.sh", r#"{"spec":{"minMember":4}}"#, Some(4)),
-            (
-                "scheduling.k8s.io",
-                r#"{"spec":{"policy":{"gang":{"minCount":5}}}}"#,
-                Some(5),
-            ),
-            (
-                "scheduling.k8s.io",
-                r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":5}}}}"#,
-                Some(5),
-            ),
+            ("scheduling.k8s.io", r#"{"spec":{"policy":{"gang":{"minCount":5}}}}"#, Some(5)),
+            ("scheduling.k8s.io", r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":5}}}}"#, Some(5)),
             ("scheduling.k8s.io", r#"{"spec":{"policy":{"basic":{}}}}"#, None),
         ] {
             let flavor = PodGroupFlavor::of_api_group(group).unwrap();

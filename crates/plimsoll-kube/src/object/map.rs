@@ -36,12 +36,7 @@ impl StringMap {
 
 impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for StringMap {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> StringMap {
-        StringMap(
-            pairs
-                .into_iter()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
-        )
+        StringMap(pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
 }
 
@@ -69,9 +64,7 @@ impl Resources {
 
     /// All resources, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Result<&Quantity, &QuantityError>)> {
-        self.0
-            .iter()
-            .map(|(name, amount)| (name.as_str(), amount.as_ref()))
+        self.0.iter().map(|(name, amount)| (name.as_str(), amount.as_ref()))
     }
 
     /// Whether nothing is listed.
@@ -83,10 +76,7 @@ impl Resources {
 impl<K: Into<String>, V: AsRef<str>> FromIterator<(K, V)> for Resources {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Resources {
         Resources(
-            pairs
-                .into_iter()
-                .map(|(name, text)| (name.into(), Quantity::parse(text.as_ref())))
-                .collect(),
+            pairs.into_iter().map(|(name, text)| (name.into(), Quantity::parse(text.as_ref()))).collect(),
         )
     }
 }
@@ -94,13 +84,7 @@ impl<K: Into<String>, V: AsRef<str>> FromIterator<(K, V)> for Resources {
 impl<'de> Deserialize<'de> for Resources {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Resources, D::Error> {
         from.deserialize_map(UniqueKeys::<Amount>(PhantomData))
-            .map(|map| {
-                Resources(
-                    map.into_iter()
-                        .map(|(name, Amount(amount))| (name, amount))
-                        .collect(),
-                )
-            })
+            .map(|map| Resources(map.into_iter().map(|(name, Amount(amount))| (name, amount)).collect()))
     }
 }
 
@@ -229,15 +213,9 @@ mod tests {
         let resources: Resources = serde_json::from_str(json).unwrap();
         assert_eq!(resources.get("cpu").unwrap().unwrap().whole(), Ok(2));
         assert_eq!(resources.get("f").unwrap().unwrap().milli_ceil(), Ok(500));
-        assert!(matches!(
-            resources.get("a"),
-            Some(Err(QuantityError::UnknownSuffix { .. }))
-        ));
+        assert!(matches!(resources.get("a"), Some(Err(QuantityError::UnknownSuffix { .. }))));
         for name in ["b", "c", "d", "e"] {
-            assert!(
-                matches!(resources.get(name), Some(Err(QuantityError::NotANumber { .. }))),
-                "{name}"
-            );
+            assert!(matches!(resources.get(name), Some(Err(QuantityError::NotANumber { .. }))), "{name}");
         }
         assert_eq!(resources.get("gpu"), None);
     }
@@ -252,9 +230,7 @@ mod tests {
 
     #[test]
     fn a_number_without_quotes_in_a_string_map_is_refused_with_a_hint() {
-        let error = serde_json::from_str::<StringMap>(r#"{"gpu-memory": 8000}"#)
-            .unwrap_err()
-            .to_string();
+        let error = serde_json::from_str::<StringMap>(r#"{"gpu-memory": 8000}"#).unwrap_err().to_string();
         assert!(error.contains("put the value in quotes"), "{error}");
     }
 }

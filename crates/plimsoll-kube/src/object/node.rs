@@ -22,11 +22,7 @@ pub struct Node {
 impl Node {
     /// Whether the node reports itself ready; `None` if it says nothing about it, as in manifests.
     pub fn is_ready(&self) -> Option<bool> {
-        let ready = self
-            .status
-            .conditions
-            .iter()
-            .find(|condition| condition.kind == "Ready")?;
+        let ready = self.status.conditions.iter().find(|condition| condition.kind == "Ready")?;
         Some(ready.status == "True")
     }
 }

@@ -81,12 +81,7 @@ pub(crate) struct WorkloadFields {
 
 impl WorkloadFields {
     pub(crate) fn of_kind(self, kind: WorkloadKind) -> Workload {
-        Workload {
-            kind,
-            metadata: self.metadata,
-            spec: self.spec,
-            status: self.status,
-        }
+        Workload { kind, metadata: self.metadata, spec: self.spec, status: self.status }
     }
 }
 
@@ -134,9 +129,7 @@ mod tests {
     use super::*;
 
     fn workload(kind: WorkloadKind, json: &str) -> Workload {
-        serde_json::from_str::<WorkloadFields>(json)
-            .unwrap()
-            .of_kind(kind)
+        serde_json::from_str::<WorkloadFields>(json).unwrap().of_kind(kind)
     }
 
     #[test]
@@ -147,31 +140,15 @@ mod tests {
             (WorkloadKind::ReplicaSet, r#"{"spec":{"replicas":0}}"#, 0),
             (WorkloadKind::ReplicaSet, r#"{"spec":{"replicas":-1}}"#, 0),
             (WorkloadKind::Job, r#"{"spec":{}}"#, 1),
-            (
-                WorkloadKind::Job,
-                r#"{"spec":{"parallelism":4,"completions":10},"status":{"succeeded":8}}"#,
-                2,
-            ),
+            (WorkloadKind::Job, r#"{"spec":{"parallelism":4,"completions":10},"status":{"succeeded":8}}"#, 2),
             (
                 WorkloadKind::Job,
                 r#"{"spec":{"parallelism":4,"completions":10},"status":{"succeeded":11}}"#,
                 0,
             ),
-            (
-                WorkloadKind::Job,
-                r#"{"spec":{"parallelism":4},"status":{"succeeded":0}}"#,
-                4,
-            ),
-            (
-                WorkloadKind::Job,
-                r#"{"spec":{"parallelism":4},"status":{"succeeded":1}}"#,
-                0,
-            ),
-            (
-                WorkloadKind::Job,
-                r#"{"spec":{"parallelism":4,"suspend":true}}"#,
-                0,
-            ),
+            (WorkloadKind::Job, r#"{"spec":{"parallelism":4},"status":{"succeeded":0}}"#, 4),
+            (WorkloadKind::Job, r#"{"spec":{"parallelism":4},"status":{"succeeded":1}}"#, 0),
+            (WorkloadKind::Job, r#"{"spec":{"parallelism":4,"suspend":true}}"#, 0),
         ] {
             assert_eq!(workload(kind, json).pods_wanted(), wanted, "{kind:?} {json}");
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[error("{place}: {problem}")]
 pub struct ReadError {
     /// Where it is.
-    pub place: Place,
+    pub place: Box<Place>,
     /// What it is.
     pub problem: Problem,
 }
@@ -44,6 +44,13 @@ impl fmt::Display for Place {
             write!(out, ", field {field}")?;
         }
         Ok(())
+    }
+}
+
+impl Place {
+    /// The text as a whole.
+    pub(super) fn whole(source: Arc<str>) -> Place {
+        Place { source, document: None, line: None, object: None, field: None }
     }
 }
 
@@ -132,17 +139,12 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
         let field = (path != ".").then_some(path);
         FieldError {
             field,
-            problem: Problem::Field {
-                message: without_position(&error.inner().to_string()),
-            },
+            problem: Problem::Field { message: without_position(&error.inner().to_string()) },
         }
     }
 }
 
 /// The message without the position at its end, which counts from the beginning of a part and would mislead.
 pub(super) fn without_position(message: &str) -> String {
-    message
-        .rfind(" at line ")
-        .map_or(message, |end| &message[..end])
-        .to_owned()
+    message.rfind(" at line ").map_or(message, |end| &message[..end]).to_owned()
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::object::nullable;
 
 use super::error::{FieldError, Problem, ReadError};
-use super::{Head, Reader, Shape, Tree};
+use super::reader::{Head, Reader, Shape, Tree};
 
 /// Whether a text begins as only JSON does. YAML may begin with a brace as well, but not with a brace and a quote.
 pub(super) fn looks_like_json(text: &str) -> bool {
@@ -15,8 +15,7 @@ pub(super) fn looks_like_json(text: &str) -> bool {
     if let Some(rest) = text.strip_prefix('{') {
         return rest.trim_start().starts_with(['"', '}']);
     }
-    text.strip_prefix('[')
-        .is_some_and(|rest| rest.trim_start().starts_with(['{', ']']))
+    text.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with(['{', ']']))
 }
 
 /// Reads one JSON document after another.
@@ -26,12 +25,7 @@ pub(super) fn read(reader: &mut Reader<'_>, text: &str) -> Result<(), ReadError>
         match document {
             Ok(document) => reader.document(document)?,
             Err(error) => {
-                return Err(reader.error(
-                    None,
-                    Problem::Json {
-                        message: error.to_string(),
-                    },
-                ));
+                return Err(reader.error(None, Problem::Json { message: error.to_string() }));
             }
         }
     }
@@ -71,9 +65,7 @@ impl Tree for &RawValue {
 
     fn begins_at(&self, body: &str) -> Option<usize> {
         // Both are slices of the same text, so that their addresses differ by the way between them.
-        (self.get().as_ptr().addr())
-            .checked_sub(body.as_ptr().addr())
-            .filter(|at| *at <= body.len())
+        (self.get().as_ptr().addr()).checked_sub(body.as_ptr().addr()).filter(|at| *at <= body.len())
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::object::{PodGroupFields, PodGroupFlavor, WorkloadFields, WorkloadKind};
 
+use super::Object;
 use super::error::{FieldError, Problem};
-use super::{Object, Tree};
+use super::reader::Tree;
 
 /// A kind that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +46,7 @@ pub(super) fn known(kind: &str, api_version: Option<&str>) -> Result<Option<Know
         "Job" => ("batch", Known::Workload(WorkloadKind::Job)),
         "PriorityClass" => ("scheduling.k8s.io", Known::PriorityClass),
         "PodGroup" => {
-            let group = group.ok_or_else(|| Problem::NoApiVersion {
-                kind: kind.to_owned(),
-            })?;
+            let group = group.ok_or_else(|| Problem::NoApiVersion { kind: kind.to_owned() })?;
             return Ok(PodGroupFlavor::of_api_group(group).map(Known::PodGroup));
         }
         _ => return Ok(None),

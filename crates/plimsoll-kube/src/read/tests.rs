@@ -10,10 +10,7 @@ fn objects(text: &str) -> Vec<(Origin, Object)> {
 }
 
 fn names(text: &str) -> Vec<String> {
-    objects(text)
-        .into_iter()
-        .map(|(origin, _)| format!("{} {}", origin.document, origin.object))
-        .collect()
+    objects(text).into_iter().map(|(origin, _)| format!("{} {}", origin.document, origin.object)).collect()
 }
 
 fn error(text: &str) -> String {
@@ -28,15 +25,9 @@ fn documents_lists_and_streams_are_all_read() {
     let list = format!(r#"{{"apiVersion":"v1","items":[{POD},{POD}],"kind":"List"}}"#);
     for (text, expected) in [
         (POD.to_owned(), vec!["1 Pod x/a"]),
-        (
-            format!("{POD}{POD}\n {POD}"),
-            vec!["1 Pod x/a", "2 Pod x/a", "3 Pod x/a"],
-        ),
+        (format!("{POD}{POD}\n {POD}"), vec!["1 Pod x/a", "2 Pod x/a", "3 Pod x/a"]),
         (list.clone(), vec!["1 Pod x/a"; 2]),
-        (
-            format!(r#"{{"kind":"List","items":[{list},{POD}]}}"#),
-            vec!["1 Pod x/a"; 3],
-        ),
+        (format!(r#"{{"kind":"List","items":[{list},{POD}]}}"#), vec!["1 Pod x/a"; 3]),
         (format!("[{POD}, {POD}]"), vec!["1 Pod x/a"; 2]),
         (format!("{POD}\n---\n{POD}\n"), vec!["1 Pod x/a", "2 Pod x/a"]),
         (
@@ -59,10 +50,7 @@ fn documents_lists_and_streams_are_all_read() {
 fn the_items_of_a_typed_list_need_no_kind() {
     let text = r#"{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a","namespace":"x"}}]}"#;
     assert_eq!(names(text), ["1 Pod x/a"]);
-    assert_eq!(
-        names("kind: NodeList\nitems: [{metadata: {name: n}}]"),
-        ["1 Node n"]
-    );
+    assert_eq!(names("kind: NodeList\nitems: [{metadata: {name: n}}]"), ["1 Node n"]);
     assert_eq!(names(r#"{"kind":"PodList","items":null}"#), [""; 0]);
 }
 
@@ -71,19 +59,8 @@ fn empty_documents_are_skipped_and_counted() {
     let text = "# a comment\n---\n---\n# nothing\n---\nkind: Node\n...\n# end\n---\nkind: Pod\n";
     assert_eq!(names(text), ["3 Node", "4 Pod"]);
     assert_eq!(names("%YAML 1.2\n---\nkind: Node\n"), ["1 Node"]);
-    for text in [
-        "",
-        " \n\n",
-        "---\n---\n",
-        "# only a comment\n",
-        "null\n",
-        "\u{feff}",
-    ] {
-        assert!(
-            error(text).starts_with("a.yaml: it is empty"),
-            "{text:?}: {}",
-            error(text)
-        );
+    for text in ["", " \n\n", "---\n---\n", "# only a comment\n", "null\n", "\u{feff}"] {
+        assert!(error(text).starts_with("a.yaml: it is empty"), "{text:?}: {}", error(text));
     }
 }
 
@@ -108,13 +85,7 @@ fn kinds_count_in_their_own_api_group() {
     assert_eq!(summary.documents, 6);
     assert_eq!(summary.understood, BTreeMap::from([("Job".into(), 1)]));
     let ignored = [("AllowList", 1), ("Job", 1), ("PodGroup", 1), ("Secret", 2)];
-    assert_eq!(
-        summary.ignored,
-        ignored
-            .into_iter()
-            .map(|(kind, count)| (kind.to_owned(), count))
-            .collect()
-    );
+    assert_eq!(summary.ignored, ignored.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect());
 
     for (kind, version) in [
         (WorkloadKind::Deployment, "apps/v1"),
@@ -124,10 +95,7 @@ fn kinds_count_in_their_own_api_group() {
         (WorkloadKind::ReplicationController, "v1"),
     ] {
         let found = objects(&format!("kind: {}\napiVersion: {version}\n", kind.name()));
-        assert!(
-            matches!(&found[0].1, Object::Workload(workload) if workload.kind == kind),
-            "{kind:?}"
-        );
+        assert!(matches!(&found[0].1, Object::Workload(workload) if workload.kind == kind), "{kind:?}");
     }
     let group = objects("kind: PodGroup\napiVersion: scheduling.run.ai/v2alpha2\nspec: {minMember: 2}\n");
     assert!(
@@ -220,9 +188,7 @@ fn one_quantity_that_cannot_be_read_does_not_fail_the_file() {
     let found = objects(
         "kind: Pod\nspec:\n  containers:\n  - resources: {limits: {a: 8000MB, b: 1e9999, c: .nan, d: '', e: 2}}\n",
     );
-    let Object::Pod(pod) = &found[0].1 else {
-        panic!("a pod")
-    };
+    let Object::Pod(pod) = &found[0].1 else { panic!("a pod") };
     let limits = &pod.spec.containers[0].resources.limits;
     for name in ["a", "b", "c", "d"] {
         assert!(limits.get(name).unwrap().is_err(), "{name}");
@@ -233,23 +199,14 @@ fn one_quantity_that_cannot_be_read_does_not_fail_the_file() {
 #[test]
 fn a_bomb_is_refused() {
     let mut bomb = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
-    for (next, last) in ["b", "c", "d", "e", "f", "g", "h", "i"]
-        .into_iter()
-        .zip(["a", "b", "c", "d", "e", "f", "g", "h"])
+    for (next, last) in
+        ["b", "c", "d", "e", "f", "g", "h", "i"].into_iter().zip(["a", "b", "c", "d", "e", "f", "g", "h"])
     {
         bomb += &format!("{next}: &{next} [{}]\n", vec![format!("*{last}"); 10].join(", "));
     }
     assert!(error(&bomb).starts_with("a.yaml, document 1"), "{}", error(&bomb));
-    let nested = format!(
-        "{}{}",
-        r#"{"kind":"List","items":["#.repeat(2000),
-        "]}".repeat(2000)
-    );
-    assert!(
-        error(&nested).contains("lists stand in lists more than 8 deep"),
-        "{}",
-        error(&nested)
-    );
+    let nested = format!("{}{}", r#"{"kind":"List","items":["#.repeat(2000), "]}".repeat(2000));
+    assert!(error(&nested).contains("lists stand in lists more than 8 deep"), "{}", error(&nested));
     assert!(!error(&"[".repeat(100_000)).is_empty());
     assert!(!error(&"{a: ".repeat(10_000)).is_empty());
     assert!(!error(&format!(r#"{{"kind":"Pod","spec":{}"#, r#"{"a":"#.repeat(10_000))).is_empty());
@@ -323,10 +280,7 @@ fn printed_pod(number: usize) -> String {
 #[ignore = "reads 200 MB; run it with --release"]
 fn a_dump_of_fifty_thousand_pods_is_read_in_seconds() {
     let pods: Vec<String> = (0..50_000).map(printed_pod).collect();
-    let text = format!(
-        r#"{{"apiVersion":"v1","items":[{}],"kind":"List"}}"#,
-        pods.join(",\n")
-    );
+    let text = format!(r#"{{"apiVersion":"v1","items":[{}],"kind":"List"}}"#, pods.join(",\n"));
     drop(pods);
     let start = std::time::Instant::now();
     let mut counting = Counting::default();
@@ -334,6 +288,27 @@ fn a_dump_of_fifty_thousand_pods_is_read_in_seconds() {
     let taken = start.elapsed();
     println!("{} MB in {taken:?}", text.len() / 1_000_000);
     assert_eq!(counting.pods, 50_000);
+    assert!(taken.as_secs() < 10, "{taken:?}");
+}
+
+#[test]
+#[ignore = "reads 20 MB of YAML; run it with --release"]
+fn a_dump_in_yaml_is_read_in_seconds() {
+    let env =
+        "      - name: SOME_SETTING\n        value: a value of some length, with words in it\n".repeat(40);
+    let pod = |number| {
+        format!(
+            "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: pod-{number}\n    namespace: ns\n  spec:\n    containers:\n    \
+             - name: main\n      env:\n{env}      resources:\n        limits:\n          nvidia.com/gpu: \"1\"\n"
+        )
+    };
+    let text = format!("apiVersion: v1\nitems:\n{}kind: List\n", (0..7000).map(pod).collect::<String>());
+    let start = std::time::Instant::now();
+    let mut counting = Counting::default();
+    read("dump", &text, &mut counting).unwrap();
+    let taken = start.elapsed();
+    println!("{} MB in {taken:?}", text.len() / 1_000_000);
+    assert_eq!(counting.pods, 7000);
     assert!(taken.as_secs() < 10, "{taken:?}");
 }
 

@@ -6,7 +6,8 @@ use serde_json::Value;
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 
 use super::error::{FieldError, Problem, ReadError, without_position};
-use super::{Head, Reader, Shape, Tree, json};
+use super::json;
+use super::reader::{Head, Reader, Shape, Tree};
 
 /// Reads one YAML document after another. A document that is JSON in itself is read as such.
 pub(super) fn read(reader: &mut Reader<'_>, text: &str) -> Result<(), ReadError> {
@@ -22,9 +23,7 @@ pub(super) fn read(reader: &mut Reader<'_>, text: &str) -> Result<(), ReadError>
             Ok(Value::Null) => {}
             Ok(tree) => reader.document(tree)?,
             Err(error) => {
-                let line = error
-                    .location()
-                    .map_or(0, |at| usize::try_from(at.line()).unwrap_or(0));
+                let line = error.location().map_or(0, |at| usize::try_from(at.line()).unwrap_or(0));
                 reader.line = Some(part.line + line.saturating_sub(1));
                 return Err(reader.error(None, problem(&error)));
             }
@@ -50,11 +49,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(text: &'a str) -> Parts<'a> {
-        Parts {
-            text,
-            start: 0,
-            line: 1,
-        }
+        Parts { text, start: 0, line: 1 }
     }
 }
 
@@ -66,11 +61,7 @@ impl<'a> Iterator for Parts<'a> {
         if rest.is_empty() {
             return None;
         }
-        let mut part = Part {
-            text: rest,
-            start: self.start,
-            line: self.line,
-        };
+        let mut part = Part { text: rest, start: self.start, line: self.line };
         let mut bare = true;
         let mut end = 0;
         for line in rest.split_inclusive('\n') {
@@ -91,8 +82,7 @@ impl<'a> Iterator for Parts<'a> {
 }
 
 fn is_marker(line: &str, marker: &str) -> bool {
-    line.strip_prefix(marker)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
 }
 
 /// Whether a line can stand before the first marker of a document: blank, a comment or a directive.
@@ -176,13 +166,8 @@ fn text_at(tree: &Value, key: &str, path: &str) -> Result<Option<String>, FieldE
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(other) => {
-            let problem = Problem::Field {
-                message: format!("it is {other}, and must be a string"),
-            };
-            Err(FieldError {
-                field: Some(path.to_owned()),
-                problem,
-            })
+            let problem = Problem::Field { message: format!("it is {other}, and must be a string") };
+            Err(FieldError { field: Some(path.to_owned()), problem })
         }
     }
 }

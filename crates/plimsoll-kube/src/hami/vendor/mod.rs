@@ -73,16 +73,10 @@ impl MemoryResource {
             return Ok(quantity.bytes_ceil()?.div_ceil(1 << 20));
         }
         let units = quantity.units(self.unit_mib)?;
-        let unit_mib = if self.small_is_gib && units < 1024 {
-            1024
-        } else {
-            self.unit_mib
-        };
+        let unit_mib = if self.small_is_gib && units < 1024 { 1024 } else { self.unit_mib };
         units
             .checked_mul(unit_mib)
-            .ok_or_else(|| QuantityError::TooLarge {
-                value: quantity.text().to_owned(),
-            })
+            .ok_or_else(|| QuantityError::TooLarge { value: quantity.text().to_owned() })
     }
 }
 
@@ -190,6 +184,11 @@ impl Vendor {
         VENDORS.iter().find(|vendor| vendor.word == word)
     }
 
+    /// The kind of device that its resources ask for, by which needs and devices meet: the vendor's word.
+    pub fn kind(&self) -> &'static str {
+        self.word
+    }
+
     /// What a need for so many MiB is charged on one device.
     pub fn charged(&self, mib: u64) -> Charged {
         if self.templates.is_empty() {
@@ -205,9 +204,7 @@ impl Vendor {
     pub fn resource_names(&self) -> impl Iterator<Item = &'static str> {
         let memory = self.memory.map(|memory| memory.name);
         let cores = self.cores.map(|cores| cores.name);
-        [Some(self.count), memory, cores, self.percentage]
-            .into_iter()
-            .flatten()
+        [Some(self.count), memory, cores, self.percentage].into_iter().flatten()
     }
 }
 
@@ -218,9 +215,7 @@ mod tests {
     use super::*;
 
     fn mib(word: &str, text: &str) -> Result<u64, QuantityError> {
-        let memory = Vendor::by_word(word)
-            .and_then(|vendor| vendor.memory)
-            .expect(word);
+        let memory = Vendor::by_word(word).and_then(|vendor| vendor.memory).expect(word);
         memory.mib(&Quantity::parse(text).unwrap())
     }
 
@@ -240,25 +235,10 @@ mod tests {
         ] {
             assert_eq!(mib(word, text), Ok(expected), "{word} {text}");
         }
-        for word in [
-            "NVIDIA",
-            "MLU",
-            "Ascend910B3",
-            "DCU",
-            "AMD",
-            "Mthreads",
-            "XPU",
-            "Enflame",
-        ] {
-            assert!(
-                matches!(mib(word, "3Gi"), Err(QuantityError::BinarySuffix { .. })),
-                "{word}"
-            );
+        for word in ["NVIDIA", "MLU", "Ascend910B3", "DCU", "AMD", "Mthreads", "XPU", "Enflame"] {
+            assert!(matches!(mib(word, "3Gi"), Err(QuantityError::BinarySuffix { .. })), "{word}");
         }
-        assert!(matches!(
-            mib("MLU", "18446744073709551615"),
-            Err(QuantityError::TooLarge { .. })
-        ));
+        assert!(matches!(mib("MLU", "18446744073709551615"), Err(QuantityError::TooLarge { .. })));
     }
 
     #[test]
@@ -288,22 +268,12 @@ mod tests {
     fn the_table_is_complete_and_unambiguous() {
         let mut seen = BTreeSet::new();
         for vendor in VENDORS {
-            for name in vendor
-                .resource_names()
-                .chain([vendor.word, vendor.allocated])
-                .chain(vendor.to_allocate)
+            for name in
+                vendor.resource_names().chain([vendor.word, vendor.allocated]).chain(vendor.to_allocate)
             {
-                assert!(
-                    !name.is_empty() && seen.insert(name),
-                    "{}: \"{name}\"",
-                    vendor.word
-                );
+                assert!(!name.is_empty() && seen.insert(name), "{}: \"{name}\"", vendor.word);
             }
-            assert!(
-                vendor.templates.is_sorted_by_key(|template| template.memory_mib),
-                "{}",
-                vendor.word
-            );
+            assert!(vendor.templates.is_sorted_by_key(|template| template.memory_mib), "{}", vendor.word);
             assert!(!vendor.uuids.wanted.is_empty(), "{}", vendor.word);
         }
     }

@@ -10,21 +10,11 @@ const fn mib(name: &'static str) -> Option<MemoryResource> {
 }
 
 const fn units(name: &'static str, unit_mib: u64) -> Option<MemoryResource> {
-    Some(MemoryResource {
-        name,
-        unit_mib,
-        suffix_is_bytes: false,
-        small_is_gib: false,
-        is_total: false,
-    })
+    Some(MemoryResource { name, unit_mib, suffix_is_bytes: false, small_is_gib: false, is_total: false })
 }
 
 const fn cores(name: &'static str, unit: CoresUnit) -> Option<CoresResource> {
-    Some(CoresResource {
-        name,
-        unit,
-        is_total: false,
-    })
+    Some(CoresResource { name, unit, is_total: false })
 }
 
 const fn keys(wanted: &'static str, unwanted: &'static str) -> WishKeys {
@@ -32,11 +22,7 @@ const fn keys(wanted: &'static str, unwanted: &'static str) -> WishKeys {
 }
 
 const fn template(name: &'static str, memory_mib: u64, cores: u64) -> Template {
-    Template {
-        name,
-        memory_mib,
-        cores,
-    }
+    Template { name, memory_mib, cores }
 }
 
 /// What most vendors have in common; each entry says what is its own.
@@ -67,10 +53,7 @@ macro_rules! ascend {
             register: Register::Annotation(concat!("hami.io/node-register-", $word)),
             allocated: concat!("hami.io/", $word, "-devices-allocated"),
             to_allocate: Some(concat!("hami.io/", $word, "-devices-to-allocate")),
-            uuids: keys(
-                concat!("hami.io/use-", $word, "-uuid"),
-                concat!("hami.io/no-use-", $word, "-uuid"),
-            ),
+            uuids: keys(concat!("hami.io/use-", $word, "-uuid"), concat!("hami.io/no-use-", $word, "-uuid")),
             templates: $templates,
             ..COMMON
         }
@@ -87,19 +70,13 @@ macro_rules! iluvatar {
             register: Register::Annotation(concat!("hami.io/node-", $word, "-register")),
             allocated: concat!("hami.io/", $word, "-devices-allocated"),
             to_allocate: Some(concat!("hami.io/", $word, "-devices-to-allocate")),
-            uuids: keys(
-                concat!("hami.io/use-", $word, "-uuid"),
-                concat!("hami.io/no-use-", $word, "-uuid"),
-            ),
+            uuids: keys(concat!("hami.io/use-", $word, "-uuid"), concat!("hami.io/no-use-", $word, "-uuid")),
             ..COMMON
         }
     };
 }
 
-const ASCEND_64G: &[Template] = &[
-    template("vir05_1c_16g", 16384, 5),
-    template("vir10_3c_32g", 32768, 10),
-];
+const ASCEND_64G: &[Template] = &[template("vir05_1c_16g", 16384, 5), template("vir10_3c_32g", 32768, 10)];
 
 /// All vendors, NVIDIA first.
 pub static VENDORS: &[Vendor] = &[
@@ -159,22 +136,12 @@ pub static VENDORS: &[Vendor] = &[
         ]
     ),
     ascend!("Ascend910B3", ASCEND_64G),
-    ascend!(
-        "Ascend910B4",
-        &[
-            template("vir05_1c_8g", 8192, 5),
-            template("vir10_3c_16g", 16384, 10)
-        ]
-    ),
+    ascend!("Ascend910B4", &[template("vir05_1c_8g", 8192, 5), template("vir10_3c_16g", 16384, 10)]),
     ascend!("Ascend910B4-1", ASCEND_64G),
     ascend!("Ascend910C", ASCEND_64G),
     ascend!(
         "Ascend310P",
-        &[
-            template("vir01", 3072, 1),
-            template("vir02", 6144, 2),
-            template("vir04", 12288, 4)
-        ]
+        &[template("vir01", 3072, 1), template("vir02", 6144, 2), template("vir04", 12288, 4)]
     ),
     iluvatar!("MR-V100"),
     iluvatar!("MR-V50"),
@@ -298,10 +265,7 @@ pub static VENDORS: &[Vendor] = &[
         register: Register::Capacity(CapacityRule::Neuron),
         memory_source: MemorySource::Unknown,
         allocated: "hami.io/aws-neuron-devices-allocated",
-        uuids: keys(
-            "aws.amazon.com/use-neuron-uuid",
-            "aws.amazon.com/nouse-neuron-uuid",
-        ),
+        uuids: keys("aws.amazon.com/use-neuron-uuid", "aws.amazon.com/nouse-neuron-uuid"),
         ..COMMON
     },
     Vendor {

@@ -3,15 +3,17 @@
 //! A quantity is kept exactly, as a whole number over a power of ten, together with the text it was written as. Kubernetes
 //! itself rounds what is finer than a billionth and caps what is larger than 2^63; here both stay exact or are an error.
 
+mod error;
+mod parse;
+
+pub use error::QuantityError;
+pub(crate) use error::quoted;
+
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-/// The largest power of ten that fits an `i128`; no more decimal places than that are kept.
-const MAX_POWER: u32 = 38;
-
-/// Error messages quote at most this many characters of a value.
-const QUOTED: usize = 64;
+use parse::{Number, Suffix, split};
 
 /// A number as Kubernetes writes amounts: `8000`, `8k`, `8e3`, `500m`, `16Gi`.
 ///
@@ -26,70 +28,6 @@ pub struct Quantity {
     scale: u32,
 }
 
-/// Why a text is not the quantity that was needed. Every variant holds the text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum QuantityError {
-    /// There is no text at all.
-    #[error("the quantity is empty; write a number such as 8000 or 16Gi")]
-    Empty,
-    /// The text does not begin with a number.
-    #[error("\"{value}\" is not a number; write one such as 8000, 0.5 or 16Gi")]
-    NotANumber {
-        /// What was written.
-        value: String,
-    },
-    /// The number is followed by something that Kubernetes does not know.
-    #[error(
-        "\"{value}\" ends in \"{suffix}\", which Kubernetes does not know; use n u m k M G T P E, Ki Mi Gi Ti Pi Ei, \
-         an exponent such as e3, or nothing"
-    )]
-    UnknownSuffix {
-        /// What was written.
-        value: String,
-        /// The part after the number.
-        suffix: String,
-    },
-    /// The number does not fit the integers it is counted in.
-    #[error("\"{value}\" is too large to be counted; no device or node has that much")]
-    TooLarge {
-        /// What was written.
-        value: String,
-    },
-    /// The number has more decimal places than can be kept exactly.
-    #[error("\"{value}\" has more than {MAX_POWER} decimal places; write fewer")]
-    TooFine {
-        /// What was written.
-        value: String,
-    },
-    /// A negative number stands where an amount is needed.
-    #[error("\"{value}\" is negative; an amount cannot be")]
-    Negative {
-        /// What was written.
-        value: String,
-    },
-    /// A fraction stands where a whole number is needed.
-    #[error("\"{value}\" is not a whole number, and this is counted in whole ones")]
-    NotWhole {
-        /// What was written.
-        value: String,
-    },
-    /// A size with a binary suffix stands where a plain number of units is counted.
-    #[error(
-        "\"{value}\" has a binary suffix, but this is already counted in {unit}: it would be {counted} {unit}; \
-         write {write}"
-    )]
-    BinarySuffix {
-        /// What was written.
-        value: String,
-        /// What one of the counted things is, such as `MiB` or `units of 256 MiB`.
-        unit: String,
-        /// The number that Kubernetes would take it for, with separators.
-        counted: String,
-        /// What to write instead.
-        write: String,
-    },
-}
-
 impl Quantity {
     /// Reads a quantity by Kubernetes' grammar, exactly. The work is bounded by the length of the text.
     pub fn parse(text: &str) -> Result<Quantity, QuantityError> {
@@ -99,17 +37,10 @@ impl Quantity {
         let (number, suffix) = split(text);
         let number =
             Number::parse(number).ok_or_else(|| QuantityError::NotANumber { value: quoted(text) })?;
-        let suffix = Suffix::parse(suffix).ok_or_else(|| QuantityError::UnknownSuffix {
-            value: quoted(text),
-            suffix: quoted(suffix),
-        })?;
+        let suffix = Suffix::parse(suffix)
+            .ok_or_else(|| QuantityError::UnknownSuffix { value: quoted(text), suffix: quoted(suffix) })?;
         let (scaled, scale) = number.times(suffix, text)?;
-        Ok(Quantity {
-            text: text.into(),
-            binary: matches!(suffix, Suffix::Binary(_)),
-            scaled,
-            scale,
-        })
+        Ok(Quantity { text: text.into(), binary: matches!(suffix, Suffix::Binary(_)), scaled, scale })
     }
 
     /// The text as it was written.
@@ -130,9 +61,7 @@ impl Quantity {
     /// The number itself, where it must be whole and not negative.
     pub fn whole(&self) -> Result<u64, QuantityError> {
         if self.scale > 0 && self.scaled >= 0 {
-            return Err(QuantityError::NotWhole {
-                value: quoted(&self.text),
-            });
+            return Err(QuantityError::NotWhole { value: quoted(&self.text) });
         }
         self.ceil_of(1)
     }
@@ -163,11 +92,7 @@ impl Quantity {
             Ok(bytes) => u128::from(bytes),
             Err(error) => return error,
         };
-        let unit = if unit_mib == 1 {
-            "MiB".to_owned()
-        } else {
-            format!("units of {unit_mib} MiB")
-        };
+        let unit = if unit_mib == 1 { "MiB".to_owned() } else { format!("units of {unit_mib} MiB") };
         QuantityError::BinarySuffix {
             value: quoted(&self.text),
             unit,
@@ -177,12 +102,9 @@ impl Quantity {
     }
 
     fn ceil_of(&self, factor: u64) -> Result<u64, QuantityError> {
-        let too_large = || QuantityError::TooLarge {
-            value: quoted(&self.text),
-        };
-        let scaled = u128::try_from(self.scaled).map_err(|_| QuantityError::Negative {
-            value: quoted(&self.text),
-        })?;
+        let too_large = || QuantityError::TooLarge { value: quoted(&self.text) };
+        let scaled =
+            u128::try_from(self.scaled).map_err(|_| QuantityError::Negative { value: quoted(&self.text) })?;
         let power = 10u128.checked_pow(self.scale).ok_or_else(too_large)?;
         // Whole part and rest apart: the product of the whole number and the factor could overflow where the result does not.
         let factor = u128::from(factor);
@@ -220,131 +142,6 @@ impl std::str::FromStr for Quantity {
 
     fn from_str(text: &str) -> Result<Quantity, QuantityError> {
         Quantity::parse(text)
-    }
-}
-
-/// Splits before the first character that cannot belong to the number.
-fn split(text: &str) -> (&str, &str) {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let digits = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(unsigned.len());
-    text.split_at(text.len() - unsigned.len() + digits)
-}
-
-/// Sign, digits and decimal places, as written.
-struct Number<'a> {
-    negative: bool,
-    before: &'a str,
-    after: &'a str,
-}
-
-impl<'a> Number<'a> {
-    fn parse(text: &'a str) -> Option<Number<'a>> {
-        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let (before, after) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-        let digits = !(before.is_empty() && after.is_empty()) && !after.contains('.');
-        digits.then_some(Number {
-            negative: text.starts_with('-'),
-            before,
-            after: after.trim_end_matches('0'),
-        })
-    }
-
-    /// The number times its suffix, as a whole number and its decimal places.
-    fn times(&self, suffix: Suffix, text: &str) -> Result<(i128, u32), QuantityError> {
-        let too_large = || QuantityError::TooLarge { value: quoted(text) };
-        let whole = with_digits(0, self.before).ok_or_else(too_large)?;
-        let unsigned =
-            with_digits(whole, self.after).ok_or_else(|| QuantityError::TooFine { value: quoted(text) })?;
-        let mut scaled = if self.negative { -unsigned } else { unsigned };
-        if scaled == 0 {
-            return Ok((0, 0));
-        }
-        let power = match suffix {
-            Suffix::Binary(shift) => {
-                scaled = scaled.checked_mul(1 << shift).ok_or_else(too_large)?;
-                0
-            }
-            Suffix::Decimal(power) => power,
-        };
-        let places = i64::try_from(self.after.len()).unwrap_or(i64::MAX);
-        let mut power = i64::from(power).saturating_sub(places);
-        while power < 0 && scaled % 10 == 0 {
-            scaled /= 10;
-            power += 1;
-        }
-        if power < -i64::from(MAX_POWER) {
-            return Err(QuantityError::TooFine { value: quoted(text) });
-        }
-        let scale = u32::try_from(-power.min(0)).unwrap_or(MAX_POWER);
-        let raise = u32::try_from(power.max(0)).map_err(|_| too_large())?;
-        let factor = 10i128.checked_pow(raise).ok_or_else(too_large)?;
-        Ok((scaled.checked_mul(factor).ok_or_else(too_large)?, scale))
-    }
-}
-
-/// The number that these digits make of it when written behind it.
-fn with_digits(mut value: i128, digits: &str) -> Option<i128> {
-    for digit in digits.bytes() {
-        value = value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
-    }
-    Some(value)
-}
-
-/// What a suffix multiplies by.
-#[derive(Clone, Copy)]
-enum Suffix {
-    /// Two to this power.
-    Binary(u32),
-    /// Ten to this power.
-    Decimal(i32),
-}
-
-impl Suffix {
-    fn parse(text: &str) -> Option<Suffix> {
-        let suffix = match text {
-            "" => Suffix::Decimal(0),
-            "n" => Suffix::Decimal(-9),
-            "u" => Suffix::Decimal(-6),
-            "m" => Suffix::Decimal(-3),
-            "k" => Suffix::Decimal(3),
-            "M" => Suffix::Decimal(6),
-            "G" => Suffix::Decimal(9),
-            "T" => Suffix::Decimal(12),
-            "P" => Suffix::Decimal(15),
-            "E" => Suffix::Decimal(18),
-            "Ki" => Suffix::Binary(10),
-            "Mi" => Suffix::Binary(20),
-            "Gi" => Suffix::Binary(30),
-            "Ti" => Suffix::Binary(40),
-            "Pi" => Suffix::Binary(50),
-            "Ei" => Suffix::Binary(60),
-            _ => return Suffix::exponent(text.strip_prefix(['e', 'E'])?),
-        };
-        Some(suffix)
-    }
-
-    /// An exponent. One that is too long to be a number is so large, or so small, that its sign says all.
-    fn exponent(text: &str) -> Option<Suffix> {
-        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        let limit = if text.starts_with('-') {
-            -i32::MAX
-        } else {
-            i32::MAX
-        };
-        Some(Suffix::Decimal(text.parse().unwrap_or(limit)))
-    }
-}
-
-/// The beginning of a value, short enough for a message.
-pub(crate) fn quoted(text: &str) -> String {
-    match text.char_indices().nth(QUOTED) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 
@@ -416,9 +213,7 @@ mod tests {
     #[test]
     fn the_same_number_is_equal_however_it_is_written() {
         for texts in [
-            &[
-                "8000", "8k", "8e3", "8E3", "+8000", "8000.000", "8000000m", "0.8e4", "80e2", "008000",
-            ][..],
+            &["8000", "8k", "8e3", "8E3", "+8000", "8000.000", "8000000m", "0.8e4", "80e2", "008000"][..],
             &["1Gi", "1024Mi", "1073741824", "1048576Ki", "1.0Gi"],
             &["0.5", "500m", "5e-1", ".5", "500000u", "500000000n"],
             &["0", "-0", "0Gi", "0e99999", "0.000", "0n"],
@@ -444,85 +239,40 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_exact_or_refused() {
-        for (text, expected) in [
-            ("8k", 8000),
-            ("1e3", 1000),
-            ("1000m", 1),
-            ("0.5k", 500),
-            ("18446744073709551615", u64::MAX),
-        ] {
+        for (text, expected) in
+            [("8k", 8000), ("1e3", 1000), ("1000m", 1), ("0.5k", 500), ("18446744073709551615", u64::MAX)]
+        {
             assert_eq!(quantity(text).whole(), Ok(expected), "{text}");
         }
         let value = |text: &str| text.to_owned();
-        assert_eq!(
-            quantity("1500m").whole(),
-            Err(QuantityError::NotWhole {
-                value: value("1500m")
-            })
-        );
-        assert_eq!(
-            quantity("-1").whole(),
-            Err(QuantityError::Negative { value: value("-1") })
-        );
-        assert_eq!(
-            quantity("-1500m").whole(),
-            Err(QuantityError::Negative {
-                value: value("-1500m")
-            })
-        );
-        assert_eq!(
-            quantity("16Ei").whole(),
-            Err(QuantityError::TooLarge { value: value("16Ei") })
-        );
+        assert_eq!(quantity("1500m").whole(), Err(QuantityError::NotWhole { value: value("1500m") }));
+        assert_eq!(quantity("-1").whole(), Err(QuantityError::Negative { value: value("-1") }));
+        assert_eq!(quantity("-1500m").whole(), Err(QuantityError::Negative { value: value("-1500m") }));
+        assert_eq!(quantity("16Ei").whole(), Err(QuantityError::TooLarge { value: value("16Ei") }));
     }
 
     #[test]
     fn cpu_is_rounded_up_to_thousandths_and_memory_to_bytes() {
-        for (text, milli) in [
-            ("1", 1000),
-            ("0.1", 100),
-            ("100m", 100),
-            ("1u", 1),
-            ("1500u", 2),
-            ("2.0005", 2001),
-            ("1n", 1),
-        ] {
+        for (text, milli) in
+            [("1", 1000), ("0.1", 100), ("100m", 100), ("1u", 1), ("1500u", 2), ("2.0005", 2001), ("1n", 1)]
+        {
             assert_eq!(quantity(text).milli_ceil(), Ok(milli), "{text}");
         }
-        for (text, bytes) in [
-            ("128Mi", 134_217_728),
-            ("1.5Ki", 1536),
-            ("1m", 1),
-            ("100.1", 101),
-            ("0", 0),
-        ] {
+        for (text, bytes) in [("128Mi", 134_217_728), ("1.5Ki", 1536), ("1m", 1), ("100.1", 101), ("0", 0)] {
             assert_eq!(quantity(text).bytes_ceil(), Ok(bytes), "{text}");
         }
-        assert!(matches!(
-            quantity("-1m").milli_ceil(),
-            Err(QuantityError::Negative { .. })
-        ));
-        assert_eq!(
-            quantity("0.00000000000000000000000000000000000001").milli_ceil(),
-            Ok(1)
-        );
-        assert_eq!(
-            quantity("0.99999999999999999999999999999999999999").milli_ceil(),
-            Ok(1000)
-        );
+        assert!(matches!(quantity("-1m").milli_ceil(), Err(QuantityError::Negative { .. })));
+        assert_eq!(quantity("0.00000000000000000000000000000000000001").milli_ceil(), Ok(1));
+        assert_eq!(quantity("0.99999999999999999999999999999999999999").milli_ceil(), Ok(1000));
     }
 
     #[test]
     fn what_is_no_quantity_is_refused_with_its_value() {
         assert_eq!(Quantity::parse(""), Err(QuantityError::Empty));
-        for text in [
-            "NaN", "inf", "-", "+", ".", "abc", " 1", "--1", "-+1", "1.2.3", "Gi", "e3", "½",
-        ] {
+        for text in ["NaN", "inf", "-", "+", ".", "abc", " 1", "--1", "-+1", "1.2.3", "Gi", "e3", "½"] {
             assert_eq!(
                 Quantity::parse(text),
-                Err(QuantityError::NotANumber {
-                    value: text.to_owned()
-                }),
+                Err(QuantityError::NotANumber { value: text.to_owned() }),
                 "{text}"
             );
         }
@@ -536,10 +286,7 @@ mod tests {
             ("1e3.5", "e3.5"),
             ("1Gi2", "Gi2"),
         ] {
-            let expected = QuantityError::UnknownSuffix {
-                value: text.to_owned(),
-                suffix: suffix.to_owned(),
-            };
+            let expected = QuantityError::UnknownSuffix { value: text.to_owned(), suffix: suffix.to_owned() };
             assert_eq!(Quantity::parse(text), Err(expected), "{text}");
         }
     }
@@ -555,20 +302,10 @@ mod tests {
             "99999999999999999999999999999999999999999",
             &long,
         ] {
-            assert!(
-                matches!(Quantity::parse(text), Err(QuantityError::TooLarge { .. })),
-                "{text}"
-            );
+            assert!(matches!(Quantity::parse(text), Err(QuantityError::TooLarge { .. })), "{text}");
         }
-        for text in [
-            "1e-9999",
-            "1e-99999999999999999999",
-            "0.000000000000000000000000000000000000001",
-        ] {
-            assert!(
-                matches!(Quantity::parse(text), Err(QuantityError::TooFine { .. })),
-                "{text}"
-            );
+        for text in ["1e-9999", "1e-99999999999999999999", "0.000000000000000000000000000000000000001"] {
+            assert!(matches!(Quantity::parse(text), Err(QuantityError::TooFine { .. })), "{text}");
         }
         let message = Quantity::parse(&long).unwrap_err().to_string();
         assert!(message.len() < 200, "{message}");
@@ -583,16 +320,11 @@ mod tests {
         );
         let error = quantity("1Gi").units(256).unwrap_err();
         assert!(
-            error
-                .to_string()
-                .ends_with("it would be 1,073,741,824 units of 256 MiB; write 4"),
+            error.to_string().ends_with("it would be 1,073,741,824 units of 256 MiB; write 4"),
             "{error}"
         );
         assert_eq!(quantity("8k").units(1), Ok(8000));
-        assert!(matches!(
-            quantity("1500m").units(1),
-            Err(QuantityError::NotWhole { .. })
-        ));
+        assert!(matches!(quantity("1500m").units(1), Err(QuantityError::NotWhole { .. })));
     }
 
     #[test]

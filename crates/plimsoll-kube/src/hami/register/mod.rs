@@ -3,12 +3,19 @@
 //! HAMi has written them in two forms: JSON, and before that fields between commas with a colon after each device. Both are
 //! read for every vendor. The memory may have been scaled up by the operator; nothing here can tell.
 
+mod error;
+mod wire;
+
+pub use error::RegisterError;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
 use crate::object::{NoLists, nullable};
 use crate::quantity::quoted;
+
+use wire::{MetaxDevice, ScoreRow, WireDevice};
 
 /// Where NVIDIA nodes say how well their devices are connected.
 pub const SCORE: &str = "hami.io/node-nvidia-score";
@@ -74,73 +81,12 @@ pub struct Placement {
     pub size: u32,
 }
 
-/// Why the devices of a node could not be read. The caller names the node and the annotation.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RegisterError {
-    /// The comma form ends each device with a colon, and there is none.
-    #[error("\"{value}\" lists no device: there is no colon after one, and it is no JSON list")]
-    MissingSeparator {
-        /// The annotation.
-        value: String,
-    },
-    /// A part between colons is no device.
-    #[error("\"{segment}\" is not a device; it must be fields between commas")]
-    Malformed {
-        /// The part.
-        segment: String,
-    },
-    /// A device has neither 7 nor 9 fields.
-    #[error("\"{segment}\" has {count} fields; a device has 7 or 9")]
-    FieldCount {
-        /// The device.
-        segment: String,
-        /// How many it has.
-        count: usize,
-    },
-    /// A field is not what it must be.
-    #[error("{field} of device \"{device}\" is \"{value}\", and must be {expected}")]
-    Field {
-        /// The device's id.
-        device: String,
-        /// The field.
-        field: &'static str,
-        /// What it says.
-        value: String,
-        /// What it must be.
-        expected: &'static str,
-    },
-    /// The JSON is not the list that it must be.
-    #[error("the JSON is not as it must be at {path}: {message}")]
-    Json {
-        /// Where.
-        path: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// A device has no id.
-    #[error("device {position} has no id")]
-    NoId {
-        /// Its position in the list, from 1.
-        position: usize,
-    },
-    /// Two devices have the same id.
-    #[error("device \"{id}\" is listed twice; which entry counts cannot be told")]
-    Twice {
-        /// The id.
-        id: String,
-    },
-}
-
 /// Reads the devices of a register annotation, in either form.
 pub fn decode(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let trimmed = text.trim();
     let devices = if trimmed.starts_with('[') || trimmed == "null" {
         let devices: Option<Vec<WireDevice>> = json(trimmed)?;
-        devices
-            .unwrap_or_default()
-            .into_iter()
-            .map(RegisteredDevice::from)
-            .collect()
+        devices.unwrap_or_default().into_iter().map(RegisteredDevice::from).collect()
     } else {
         decode_commas(text)?
     };
@@ -151,12 +97,7 @@ pub fn decode(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
 pub fn decode_metax_sgpu(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let devices: Option<Vec<MetaxDevice>> = json(text.trim())?;
     checked(
-        devices
-            .unwrap_or_default()
-            .into_iter()
-            .zip(0..)
-            .map(|(device, index)| device.at(index))
-            .collect(),
+        devices.unwrap_or_default().into_iter().zip(0..).map(|(device, index)| device.at(index)).collect(),
     )
 }
 
@@ -166,9 +107,7 @@ pub fn decode_score(text: &str) -> Result<BTreeMap<String, BTreeMap<String, i64>
     let mut scores = BTreeMap::new();
     for row in rows.unwrap_or_default() {
         if scores.insert(row.uuid.clone(), row.score).is_some() {
-            return Err(RegisterError::Twice {
-                id: quoted(&row.uuid),
-            });
+            return Err(RegisterError::Twice { id: quoted(&row.uuid) });
         }
     }
     Ok(scores)
@@ -176,11 +115,7 @@ pub fn decode_score(text: &str) -> Result<BTreeMap<String, BTreeMap<String, i64>
 
 /// Reads the list of devices that take no new work.
 pub fn decode_cordon(text: &str) -> BTreeSet<String> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|id| !id.is_empty())
-        .map(str::to_owned)
-        .collect()
+    text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
 /// Writes devices in the comma form with nine fields.
@@ -204,15 +139,11 @@ pub fn encode_commas(devices: &[RegisteredDevice]) -> String {
 
 pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, RegisterError> {
     let mut from = serde_json::Deserializer::from_str(text);
-    let value =
-        serde_path_to_error::deserialize(NoLists(&mut from)).map_err(|error| RegisterError::Json {
-            path: error.path().to_string(),
-            message: error.inner().to_string(),
-        })?;
-    from.end().map_err(|error| RegisterError::Json {
-        path: "its end".to_owned(),
-        message: error.to_string(),
+    let value = serde_path_to_error::deserialize(NoLists(&mut from)).map_err(|error| {
+        RegisterError::Json { path: error.path().to_string(), message: error.inner().to_string() }
     })?;
+    from.end()
+        .map_err(|error| RegisterError::Json { path: "its end".to_owned(), message: error.to_string() })?;
     Ok(value)
 }
 
@@ -224,9 +155,7 @@ pub(super) fn checked(devices: Vec<RegisteredDevice>) -> Result<Vec<RegisteredDe
             return Err(RegisterError::NoId { position });
         }
         if !ids.insert(device.id.as_str()) {
-            return Err(RegisterError::Twice {
-                id: quoted(&device.id),
-            });
+            return Err(RegisterError::Twice { id: quoted(&device.id) });
         }
     }
     Ok(devices)
@@ -236,49 +165,32 @@ fn decode_commas(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     if !text.contains(':') {
         return Err(RegisterError::MissingSeparator { value: quoted(text) });
     }
-    text.split(':')
-        .filter(|segment| !segment.trim().is_empty())
-        .map(decode_segment)
-        .collect()
+    text.split(':').filter(|segment| !segment.trim().is_empty()).map(decode_segment).collect()
 }
 
 fn decode_segment(segment: &str) -> Result<RegisteredDevice, RegisterError> {
     let fields: Vec<&str> = segment.split(',').map(str::trim).collect();
     if fields.len() < 2 {
-        return Err(RegisterError::Malformed {
-            segment: quoted(segment),
-        });
+        return Err(RegisterError::Malformed { segment: quoted(segment) });
     }
     let &[id, slots, memory, cores, model, numa, health, ref rest @ ..] = fields.as_slice() else {
-        return Err(RegisterError::FieldCount {
-            segment: quoted(segment),
-            count: fields.len(),
-        });
+        return Err(RegisterError::FieldCount { segment: quoted(segment), count: fields.len() });
     };
     let (index, mode) = match *rest {
         [] => ("0", "hami-core"),
         [index, mode] => (index, mode),
         _ => {
-            return Err(RegisterError::FieldCount {
-                segment: quoted(segment),
-                count: fields.len(),
-            });
+            return Err(RegisterError::FieldCount { segment: quoted(segment), count: fields.len() });
         }
     };
     let number = |field, value: &str| {
         let expected = "a whole number that is not negative";
-        value
-            .parse::<u64>()
-            .map_err(|_| wrong(id, field, value, expected))
+        value.parse::<u64>().map_err(|_| wrong(id, field, value, expected))
     };
-    let numa_node: i32 = numa
-        .parse()
-        .map_err(|_| wrong(id, "numa", numa, "a whole number"))?;
+    let numa_node: i32 = numa.parse().map_err(|_| wrong(id, "numa", numa, "a whole number"))?;
     Ok(RegisteredDevice {
         id: id.to_owned(),
-        index: index
-            .parse()
-            .map_err(|_| wrong(id, "index", index, "a whole number that is not negative"))?,
+        index: index.parse().map_err(|_| wrong(id, "index", index, "a whole number that is not negative"))?,
         slots: number("count", slots)?,
         memory_mib: known(number("devmem", memory)?),
         cores: known(number("devcore", cores)?),
@@ -291,12 +203,7 @@ fn decode_segment(segment: &str) -> Result<RegisteredDevice, RegisterError> {
 }
 
 fn wrong(device: &str, field: &'static str, value: &str, expected: &'static str) -> RegisterError {
-    RegisterError::Field {
-        device: quoted(device),
-        field,
-        value: quoted(value),
-        expected,
-    }
+    RegisterError::Field { device: quoted(device), field, value: quoted(value), expected }
 }
 
 /// A size of 0 is how the wire says that there is none.
@@ -311,92 +218,6 @@ pub(super) fn go_bool(text: &str) -> Option<bool> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
-}
-
-/// A device in the JSON form. Fields that are zero or false are left out there.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireDevice {
-    #[serde(deserialize_with = "nullable")]
-    id: String,
-    #[serde(deserialize_with = "nullable")]
-    index: u32,
-    #[serde(deserialize_with = "nullable")]
-    count: u64,
-    #[serde(deserialize_with = "nullable")]
-    devmem: u64,
-    #[serde(deserialize_with = "nullable")]
-    devcore: u64,
-    #[serde(rename = "type", deserialize_with = "nullable")]
-    model: String,
-    #[serde(deserialize_with = "nullable")]
-    numa: i32,
-    mode: Option<String>,
-    #[serde(rename = "migProfiles", deserialize_with = "nullable")]
-    mig_profiles: Vec<MigProfile>,
-    #[serde(deserialize_with = "nullable")]
-    health: bool,
-}
-
-impl From<WireDevice> for RegisteredDevice {
-    fn from(wire: WireDevice) -> RegisteredDevice {
-        RegisteredDevice {
-            id: wire.id,
-            index: wire.index,
-            slots: wire.count,
-            memory_mib: known(wire.devmem),
-            cores: known(wire.devcore),
-            model: wire.model,
-            numa: u32::try_from(wire.numa).ok(),
-            mode: wire.mode.filter(|mode| !mode.is_empty()),
-            mig_profiles: wire.mig_profiles,
-            healthy: wire.health,
-        }
-    }
-}
-
-/// A device in Metax' form.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct MetaxDevice {
-    #[serde(deserialize_with = "nullable")]
-    uuid: String,
-    #[serde(deserialize_with = "nullable")]
-    model: String,
-    #[serde(deserialize_with = "nullable")]
-    total_dev_count: u64,
-    #[serde(deserialize_with = "nullable")]
-    total_compute: u64,
-    #[serde(rename = "totalVRam", deserialize_with = "nullable")]
-    total_vram: u64,
-    #[serde(deserialize_with = "nullable")]
-    numa: i32,
-    #[serde(deserialize_with = "nullable")]
-    healthy: bool,
-}
-
-impl MetaxDevice {
-    fn at(self, index: u32) -> RegisteredDevice {
-        RegisteredDevice {
-            id: self.uuid,
-            index,
-            slots: self.total_dev_count,
-            memory_mib: known(self.total_vram),
-            cores: known(self.total_compute),
-            model: self.model,
-            numa: u32::try_from(self.numa).ok(),
-            mode: None,
-            mig_profiles: Vec::new(),
-            healthy: self.healthy,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct ScoreRow {
-    uuid: String,
-    #[serde(default)]
-    score: BTreeMap<String, i64>,
 }
 
 #[cfg(test)]
@@ -414,33 +235,16 @@ mod tests {
     #[test]
     fn the_comma_form_is_read_as_table_a1_says() {
         for text in ["", ",", "a"] {
-            assert!(
-                matches!(decode(text), Err(RegisterError::MissingSeparator { .. })),
-                "{text}"
-            );
+            assert!(matches!(decode(text), Err(RegisterError::MissingSeparator { .. })), "{text}");
         }
         for text in [":", "::"] {
             assert_eq!(decode(text), Ok(vec![]), "{text}");
         }
-        assert_eq!(
-            decode(",:"),
-            Err(RegisterError::FieldCount {
-                segment: ",".into(),
-                count: 2
-            })
-        );
-        assert_eq!(
-            decode("garbage:"),
-            Err(RegisterError::Malformed {
-                segment: "garbage".into()
-            })
-        );
+        assert_eq!(decode(",:"), Err(RegisterError::FieldCount { segment: ",".into(), count: 2 }));
+        assert_eq!(decode("garbage:"), Err(RegisterError::Malformed { segment: "garbage".into() }));
         assert_eq!(
             decode("a,1,2,3,4:"),
-            Err(RegisterError::FieldCount {
-                segment: "a,1,2,3,4".into(),
-                count: 5
-            })
+            Err(RegisterError::FieldCount { segment: "a,1,2,3,4".into(), count: 5 })
         );
 
         let seven = &decode(SEVEN).unwrap()[0];
@@ -458,18 +262,8 @@ mod tests {
         };
         assert_eq!(*seven, expected);
         let nine = &decode("GPU-ebe7,10,7680,100,NVIDIA-Tesla P4,0,true,1,mig:").unwrap()[0];
-        assert_eq!(
-            *nine,
-            RegisteredDevice {
-                index: 1,
-                mode: Some("mig".into()),
-                ..expected
-            }
-        );
-        assert_eq!(
-            decode("test-0,1,1024,100,DCU,0,true,0,test:").unwrap()[0].model,
-            "DCU"
-        );
+        assert_eq!(*nine, RegisteredDevice { index: 1, mode: Some("mig".into()), ..expected });
+        assert_eq!(decode("test-0,1,1024,100,DCU,0,true,0,test:").unwrap()[0].model, "DCU");
     }
 
     #[test]
@@ -500,18 +294,11 @@ mod tests {
             {"id":"GPU-1","index":1,"count":7,"devmem":40960,"devcore":100,"type":"NVIDIA-A100-SXM4-40GB","numa":1,"mode":"mig",
             "migProfiles":[{"name":"1g.5gb","memoryMB":4864,"core":15,"sliceCount":1,"placements":[{"start":6,"size":1},{"size":1}]}]}]"#;
         let devices = decode(text).unwrap();
-        assert_eq!(
-            (devices[0].index, devices[0].numa, devices[0].healthy),
-            (0, Some(0), true)
-        );
+        assert_eq!((devices[0].index, devices[0].numa, devices[0].healthy), (0, Some(0), true));
         assert!(!devices[1].healthy);
         let profile = &devices[1].mig_profiles[0];
         assert_eq!(
-            (
-                profile.memory_mib,
-                profile.placements[0].start,
-                profile.placements[1].start
-            ),
+            (profile.memory_mib, profile.placements[0].start, profile.placements[1].start),
             (4864, 6, 0)
         );
         assert_eq!(decode("null"), Ok(vec![]));
@@ -520,10 +307,7 @@ mod tests {
 
     #[test]
     fn a_size_of_zero_is_not_known() {
-        assert_eq!(
-            decode(r#"[{"id":"a"},{"id":"b","devmem":0}]"#).unwrap()[1].memory_mib,
-            None
-        );
+        assert_eq!(decode(r#"[{"id":"a"},{"id":"b","devmem":0}]"#).unwrap()[1].memory_mib, None);
         assert_eq!(decode("a,1,0,0,m,-1,true:").unwrap()[0].memory_mib, None);
     }
 
@@ -548,10 +332,7 @@ mod tests {
             r#"[{"uuid":"GPU-x","bdf":"0000","model":"MXC500","totalDevCount":16,"totalCompute":100,"totalVRam":65536,"numa":1,"healthy":true}]"#,
         )
         .unwrap();
-        assert_eq!(
-            (metax[0].memory_mib, metax[0].slots, metax[0].numa),
-            (Some(65536), 16, Some(1))
-        );
+        assert_eq!((metax[0].memory_mib, metax[0].slots, metax[0].numa), (Some(65536), 16, Some(1)));
 
         let scores = decode_score(
             r#"[{"uuid":"GPU-0","score":{"GPU-1":100}},{"uuid":"GPU-1","score":{"GPU-0":100}}]"#,
@@ -560,10 +341,7 @@ mod tests {
         assert_eq!(scores["GPU-0"]["GPU-1"], 100);
         assert!(decode_score(r#"[{"uuid":"a"},{"uuid":"a"}]"#).is_err());
 
-        assert_eq!(
-            decode_cordon(" GPU-b, GPU-a,,"),
-            BTreeSet::from(["GPU-a".into(), "GPU-b".into()])
-        );
+        assert_eq!(decode_cordon(" GPU-b, GPU-a,,"), BTreeSet::from(["GPU-a".into(), "GPU-b".into()]));
         assert_eq!(decode_cordon(" "), BTreeSet::new());
     }
 

@@ -1,0 +1,63 @@
+//! What every scheduler reads of a node: labels, taints, and how much CPU, memory and pods it takes.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::device::Allocatable;
+use plimsoll_core::rules::{Effect, Taint};
+use plimsoll_core::units::{Bytes, MilliCpu, Name};
+
+use crate::object::{self, NodeStatus};
+use crate::quantity::{Quantity, QuantityError, quoted};
+
+use super::notes::{Note, Notes};
+
+pub(super) fn labels(node: &object::Node) -> BTreeMap<Name, Name> {
+    node.metadata.labels.iter().map(|(key, value)| (key.into(), value.into())).collect()
+}
+
+/// The taints. One whose effect is not known keeps work away, as the strictest reading does.
+pub(super) fn taints(node: &object::Node, notes: &mut Notes) -> Vec<Taint> {
+    let taint = |taint: &object::Taint| {
+        let effect = match taint.effect.as_str() {
+            "NoSchedule" => Effect::NoSchedule,
+            "NoExecute" => Effect::NoExecute,
+            "PreferNoSchedule" => Effect::PreferNoSchedule,
+            other => {
+                let (key, effect) = (quoted(&taint.key), quoted(other));
+                let message = format!("taint {key} has the effect \"{effect}\"; it is taken as NoSchedule");
+                let remedy = "write NoSchedule, NoExecute or PreferNoSchedule";
+                notes.add(Note::warning("taint-effect-unknown", message).remedy(remedy));
+                Effect::NoSchedule
+            }
+        };
+        Taint { key: taint.key.as_str().into(), value: taint.value.as_str().into(), effect }
+    };
+    node.spec.taints.iter().map(taint).collect()
+}
+
+/// What the node offers besides devices. What it does not list is not limited, as in manifests.
+pub(super) fn allocatable(node: &object::Node, notes: &mut Notes) -> Allocatable {
+    let mut amount = |name, read: fn(&Quantity) -> Result<u64, QuantityError>| {
+        let (field, said) = listed(&node.status, name)?;
+        let error = match said.and_then(read) {
+            Ok(amount) => return Some(amount),
+            Err(error) => error,
+        };
+        let note = Note::error("quantity-unreadable", format!("{field} {name}: {error}"));
+        notes.close(note.remedy("correct the quantity; until then this node takes no device work"));
+        None
+    };
+    Allocatable {
+        cpu: amount("cpu", Quantity::milli_ceil).map(MilliCpu),
+        memory: amount("memory", Quantity::bytes_ceil).map(Bytes::new),
+        pods: amount("pods", Quantity::whole).map(|pods| u32::try_from(pods).unwrap_or(u32::MAX)),
+    }
+}
+
+type Listed<'a> = (&'static str, Result<&'a Quantity, QuantityError>);
+
+fn listed<'a>(status: &'a NodeStatus, name: &str) -> Option<Listed<'a>> {
+    let allocatable = status.allocatable.get(name).map(|amount| ("status.allocatable", amount));
+    let said = allocatable.or_else(|| status.capacity.get(name).map(|amount| ("status.capacity", amount)));
+    said.map(|(field, amount)| (field, amount.map_err(Clone::clone)))
+}

@@ -1,0 +1,159 @@
+//! The devices that an operator declares, which win over what anybody else says about their vendor.
+
+use plimsoll_core::device::{Device, Health, Identity, Memory, Sharing, Source};
+use plimsoll_core::units::{Bytes, Cores, Name};
+
+use crate::declared::{self, DEVICES, DeclaredDevice, DeviceChoice, Size};
+use crate::hami::vendor::{VENDORS, Vendor};
+use crate::labels::{self, FeatureLabels};
+use crate::object;
+use crate::quantity::quoted;
+
+use super::advertised::{self, Advertised, SHARED};
+use super::discovered::{GPU, sharing, unreadable};
+use super::notes::{Note, Notes};
+use super::{NVIDIA, Shown, memory, mig, narrow, tokens};
+
+/// The declared devices; an error where they cannot be read, so that no weaker source takes their place.
+pub(super) fn devices(
+    node: &object::Node,
+    annotated: Option<DeviceChoice>,
+    notes: &mut Notes,
+) -> Result<Shown, ()> {
+    let Some(text) = node.metadata.annotations.get(DEVICES) else { return Ok(Shown::default()) };
+    let mut listed = declared::decode(text).map_err(|error| {
+        let remedy = "correct the annotation; nothing else is believed about this node until then";
+        notes.close(Note::error("declaration-unreadable", error.to_string()).remedy(remedy));
+    })?;
+    check_vendors(&listed, notes)?;
+    if listed.is_empty() {
+        let message = format!("annotation {DEVICES} declares no device, and changes nothing");
+        notes.add(
+            Note::remark("declaration-empty", message).remedy("declare devices, or remove the annotation"),
+        );
+        return Ok(Shown::default());
+    }
+    let mut position = 0_u32..;
+    listed.sort_by_cached_key(|device| {
+        let position = position.next().unwrap_or(u32::MAX);
+        device.index.unwrap_or(position)
+    });
+    Ok(shown(node, &listed, annotated, notes))
+}
+
+/// A vendor that nobody knows is a device that nobody can ask for.
+fn check_vendors(listed: &[DeclaredDevice], notes: &mut Notes) -> Result<(), ()> {
+    let known = |vendor: &str| Vendor::by_word(vendor).is_some() || vendor.starts_with(mig::RESOURCE_PREFIX);
+    let Some(device) = listed.iter().find(|device| !known(&device.vendor)) else { return Ok(()) };
+    let words: Vec<&str> = VENDORS.iter().map(|vendor| vendor.word).collect();
+    let message =
+        format!("annotation {DEVICES} names the vendor \"{}\", which is not known", quoted(&device.vendor));
+    let remedy = format!("write one of {}, or {}<profile>", words.join(", "), mig::RESOURCE_PREFIX);
+    notes.close(Note::error("declaration-unreadable", message).remedy(remedy));
+    Err(())
+}
+
+fn shown(
+    node: &object::Node,
+    listed: &[DeclaredDevice],
+    annotated: Option<DeviceChoice>,
+    notes: &mut Notes,
+) -> Shown {
+    let cards = listed.iter().filter(|device| device.vendor == NVIDIA).count() as u64;
+    let labels = FeatureLabels::read(&node.metadata.labels);
+    let tokens = tokens_a_card(node, &labels, cards, notes);
+    let is_mps = labels.sharing == Some(labels::Sharing::Mps);
+    let by_labels = sharing(tokens.per_card, labels.product.as_deref(), is_mps);
+    let of = |device: &DeclaredDevice| {
+        let nvidia = device.vendor == NVIDIA;
+        match (annotated, by_labels) {
+            (Some(DeviceChoice::Owned), _) => Sharing::Shares,
+            (_, tokens) if nvidia => tokens,
+            _ => Sharing::Exclusive,
+        }
+    };
+    let shares_tokens = cards > 0 && by_labels != Sharing::Exclusive;
+    let slots = |device: &DeclaredDevice| {
+        let by_tokens = (shares_tokens && device.vendor == NVIDIA).then_some(tokens.per_card);
+        device.slots.map(|slots| u32::try_from(slots).unwrap_or(u32::MAX)).or(by_tokens)
+    };
+    let used = |(at, device): (usize, &DeclaredDevice)| Some((narrow(at), Bytes::new(device.foreign?.0)));
+    Shown {
+        devices: listed.iter().map(|declared| device(declared, of(declared), slots(declared))).collect(),
+        physical: narrow(listed.len()),
+        tokens: (cards > 0 && tokens.known).then_some(tokens.per_card),
+        missing: (tokens.missing > 0).then(|| (Name::from(NVIDIA), tokens.missing)).into_iter().collect(),
+        plugin_picks: shares_tokens,
+        sources: [Source::Declared].into(),
+        foreign: listed.iter().enumerate().filter_map(used).collect(),
+    }
+}
+
+fn device(declared: &DeclaredDevice, sharing: Sharing, slots: Option<u32>) -> Device {
+    let bytes = |size: Size| Bytes::new(size.0);
+    let missing = || format!("memory of this device in annotation {DEVICES}");
+    let total = match declared.memory.map(bytes) {
+        Some(bytes) if bytes <= Bytes::DEVICE_MAX => {
+            plimsoll_core::device::Capacity::Known { bytes, source: Source::Declared }
+        }
+        Some(bytes) => memory::unknown(format!("annotation {DEVICES} declares {bytes}, which no device has")),
+        None => memory::unknown(missing()),
+    };
+    Device {
+        identity: declared.uuid.as_deref().map_or(Identity::Ordinal, |uuid| Identity::Uuid(uuid.into())),
+        kind: declared.vendor.as_str().into(),
+        model: declared.model.as_deref().map(Name::from),
+        memory: Memory {
+            total,
+            reserve: declared.reserve.map_or(Bytes::ZERO, bytes),
+            cap: declared.cap.map(bytes),
+        },
+        cores: declared.cores.map(|cores| Cores(u32::try_from(cores).unwrap_or(u32::MAX))),
+        slots,
+        sharing,
+        numa: declared.numa.and_then(|numa| u16::try_from(numa).ok()),
+        mode: declared.mode.as_deref().map(Name::from),
+        health: if declared.health { Health::Healthy } else { Health::Faulty },
+        cordoned: false,
+        geometry: None,
+        links: Default::default(),
+    }
+}
+
+/// What labels and the device plugin say about tokens of declared cards.
+struct Tokens {
+    per_card: u32,
+    /// Whether anybody said so.
+    known: bool,
+    missing: u16,
+}
+
+/// Tokens a declared card. How many cards there are is declared; tokens only tell how they are handed out.
+fn tokens_a_card(node: &object::Node, labels: &FeatureLabels, cards: u64, notes: &mut Notes) -> Tokens {
+    let said = advertised::of(&node.status, &[GPU, SHARED]).unwrap_or_else(|problem| {
+        notes.close(unreadable(problem));
+        Advertised::default()
+    });
+    let labelled = labels.replicas.as_ref().and_then(|replicas| replicas.as_ref().ok()).copied();
+    let advertised =
+        said.capacity.filter(|number| cards > 0 && number.is_multiple_of(cards)).map(|number| number / cards);
+    // Whichever says that a card is shared is believed: to take it for exclusive would promise more.
+    let said_tokens = advertised.max(labelled).filter(|tokens| *tokens > 0);
+    let (per_card, known) = (said_tokens.unwrap_or(1), said_tokens.is_some());
+    if cards > 0 && said.capacity.is_some_and(|number| number != cards.saturating_mul(per_card)) {
+        let number = said.capacity.unwrap_or(0);
+        let message = format!(
+            "annotation {DEVICES} declares {cards} cards, which with {per_card} tokens each does not make the {number} of {GPU} that are advertised"
+        );
+        let numbers = [("declared", cards), ("advertised", number)];
+        let remedy = "declare every card of the node; what is advertised for others may land on a card that is not declared";
+        notes.add(Note::warning("declaration-contradicts", message).with(numbers).remedy(remedy));
+        return Tokens { per_card: clip(per_card), known, missing: 0 };
+    }
+    let missing = if cards > 0 { tokens::missing(GPU, cards, per_card, said, notes).unwrap_or(0) } else { 0 };
+    Tokens { per_card: clip(per_card), known, missing }
+}
+
+fn clip(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

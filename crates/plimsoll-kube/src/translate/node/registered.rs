@@ -1,0 +1,209 @@
+//! The devices that HAMi's annotations list, and those that follow from capacity by HAMi's rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use plimsoll_core::device::{Capacity, Device, Geometry, Health, Identity, Profile, Sharing, Source, Span};
+use plimsoll_core::units::{Cores, Name};
+
+use crate::declared::DEVICES;
+use crate::hami::capacity;
+use crate::hami::register::{MigProfile, Placement, RegisteredDevice, SCORE, decode_score};
+use crate::hami::vendor::{MemorySource, Register, VENDORS, Vendor};
+use crate::object;
+
+use super::notes::{Note, Notes};
+use super::{NVIDIA, Shown, advertised, memory, narrow, scaled};
+
+/// Vendors whose cards are listed under one of two words, by how they are handed out.
+const SAME_CARDS: &[[&str; 2]] = &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
+
+/// The devices of every vendor that is not `taken` by a stronger source. A vendor whose list cannot be read stands here
+/// without devices, so that no weaker source replaces it.
+pub(super) fn devices(
+    node: &object::Node,
+    taken: &BTreeSet<String>,
+    notes: &mut Notes,
+) -> Vec<(&'static str, Shown)> {
+    let mut found = Vec::new();
+    for vendor in VENDORS.iter().filter(|vendor| !taken.contains(vendor.word)) {
+        match capacity::devices(vendor, notes.node(), &node.metadata.annotations, &node.status.capacity) {
+            Ok(None) => {}
+            Ok(Some(listed)) => found.push((vendor.word, of_vendor(vendor, node, listed, notes))),
+            Err(error) => {
+                let remedy = format!("correct it, or declare the devices in annotation {DEVICES}");
+                notes.close(Note::error("register-unreadable", error.to_string()).remedy(remedy));
+                found.push((vendor.word, Shown::default()));
+            }
+        }
+    }
+    check_same_cards(&found, notes);
+    found
+}
+
+/// Says so where devices are advertised and nothing lists them. Where the node has no other devices, what it has is unknown.
+pub(super) fn check_listed(node: &object::Node, taken: &BTreeSet<String>, has_none: bool, notes: &mut Notes) {
+    for vendor in VENDORS.iter().filter(|vendor| vendor.word != NVIDIA && !taken.contains(vendor.word)) {
+        let (Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key)) =
+            vendor.register
+        else {
+            continue;
+        };
+        let Ok(advertised::Advertised { capacity: Some(number @ 1..), .. }) =
+            advertised::of(&node.status, &[vendor.count])
+        else {
+            continue;
+        };
+        let message =
+            format!("{number} of {} are advertised, and no annotation {key} lists the devices", vendor.count);
+        let remedy =
+            format!("run HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}");
+        let note = Note::warning("register-missing", message).with([("advertised", number)]).remedy(remedy);
+        if has_none { notes.close(note) } else { notes.add(note) }
+    }
+}
+
+fn check_same_cards(found: &[(&'static str, Shown)], notes: &mut Notes) {
+    let has = |word: &str| found.iter().any(|(of, shown)| *of == word && !shown.devices.is_empty());
+    for [whole, shared] in SAME_CARDS.iter().filter(|[whole, shared]| has(whole) && has(shared)) {
+        let message =
+            format!("cards are listed both as {whole} and as {shared}: whether they are the same is unknown");
+        let remedy = format!("hand cards out in one way only, or declare them in annotation {DEVICES}");
+        notes.close(Note::warning("device-listed-twice", message).remedy(remedy));
+    }
+}
+
+fn of_vendor(
+    vendor: &'static Vendor,
+    node: &object::Node,
+    mut listed: Vec<RegisteredDevice>,
+    notes: &mut Notes,
+) -> Shown {
+    listed.sort_by_key(|device| device.index);
+    let source = match vendor.register {
+        Register::Capacity(_) => Source::Capacity,
+        _ => Source::Register,
+    };
+    let mut devices: Vec<Device> =
+        listed.iter().map(|listed| device(vendor, listed, source, notes)).collect();
+    if vendor.word == NVIDIA {
+        scaled::take_the_lesser(node, &mut devices, notes);
+        link(node, &mut devices, notes);
+    }
+    let tokens = listed.first().map(|device| device.slots);
+    let tokens = tokens.filter(|tokens| listed.iter().all(|device| device.slots == *tokens));
+    Shown {
+        physical: narrow(devices.len()),
+        tokens: tokens.and_then(|tokens| u32::try_from(tokens).ok()),
+        devices,
+        sources: [source].into(),
+        ..Shown::default()
+    }
+}
+
+fn device(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source, notes: &mut Notes) -> Device {
+    let taken_whole = listed.slots <= 1 && vendor.memory_source != MemorySource::Reported;
+    Device {
+        identity: Identity::Uuid(listed.id.as_str().into()),
+        kind: vendor.word.into(),
+        model: (!listed.model.is_empty()).then(|| listed.model.as_str().into()),
+        memory: memory::memory(total(vendor, listed, source)),
+        cores: listed.cores.map(|cores| Cores(u32::try_from(cores).unwrap_or(u32::MAX))),
+        slots: Some(u32::try_from(listed.slots).unwrap_or(u32::MAX)),
+        sharing: if taken_whole { Sharing::Exclusive } else { Sharing::Shares },
+        numa: listed.numa.and_then(|numa| u16::try_from(numa).ok()),
+        mode: listed.mode.as_deref().map(Name::from),
+        health: if listed.healthy { Health::Healthy } else { Health::Faulty },
+        cordoned: false,
+        geometry: geometry(vendor, listed, notes),
+        links: BTreeMap::new(),
+    }
+}
+
+fn total(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source) -> Capacity {
+    let field = match vendor.register {
+        Register::Annotation(key) => format!("devmem of {} in annotation {key}", listed.id),
+        Register::MetaxSgpu(key) => format!("totalVRam of {} in annotation {key}", listed.id),
+        Register::EnflameDrs(key) => format!("profiles in annotation {key}"),
+        Register::Capacity(_) => {
+            let resource = vendor.memory.map_or(vendor.count, |memory| memory.name);
+            format!("capacity {resource} of a card")
+        }
+    };
+    match (vendor.memory_source, listed.memory_mib) {
+        (MemorySource::Reported, Some(mib)) => memory::of_mib(mib, source, &field),
+        (MemorySource::Reported, None) => memory::unknown(field),
+        (MemorySource::Assumed(mib), _) => memory::unknown(format!(
+            "nothing on the node says how much a {} has (HAMi assumes {mib} MiB); annotation {DEVICES} can",
+            vendor.word
+        )),
+        (MemorySource::Unknown, _) => memory::unknown(format!(
+            "nothing on the node says how much a {} has; annotation {DEVICES} can",
+            vendor.word
+        )),
+    }
+}
+
+/// How a card in MIG mode can be cut. Without profiles nothing can be cut from it, rather than anything.
+fn geometry(vendor: &'static Vendor, listed: &RegisteredDevice, notes: &mut Notes) -> Option<Arc<Geometry>> {
+    if listed.mode.as_deref() != Some("mig") {
+        return None;
+    }
+    let problem = match listed.mig_profiles.iter().map(profile).collect::<Result<Vec<_>, _>>() {
+        Ok(profiles) if !profiles.is_empty() => return Some(Arc::new(Geometry { profiles })),
+        Ok(_) => "lists no MIG profiles of a card that is in MIG mode".to_owned(),
+        Err(problem) => format!("lists a MIG profile that cannot be: {problem}"),
+    };
+    let key = match vendor.register {
+        Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => key,
+        Register::Capacity(_) => vendor.count,
+    };
+    let message = format!("annotation {key} {problem}; no slice of {} is placed", listed.id);
+    let note = Note::warning("mig-profiles-unreadable", message).on(&listed.id);
+    notes.add(note.remedy("update HAMi's device plugin, which lists the profiles of cards in MIG mode"));
+    Some(Arc::new(Geometry { profiles: Vec::new() }))
+}
+
+fn profile(listed: &MigProfile) -> Result<Profile, String> {
+    let name = listed.name.as_str();
+    let memory = memory::bytes(listed.memory_mib)
+        .ok_or_else(|| format!("memoryMB of {name} is {}", listed.memory_mib))?;
+    let cores = u32::try_from(listed.core).map_err(|_| format!("core of {name} is {}", listed.core))?;
+    let placements =
+        listed.placements.iter().map(|placement| span(name, placement)).collect::<Result<_, _>>()?;
+    Ok(Profile { name: name.into(), memory, cores: Cores(cores), placements })
+}
+
+/// Slices are bits of a word: what reaches beyond the last bit would overlap nothing.
+fn span(name: &str, placement: &Placement) -> Result<Span, String> {
+    let Placement { start, size } = *placement;
+    let problem = || format!("a placement of {name} starts at {start} with size {size}");
+    let fits = size > 0 && start.checked_add(size).is_some_and(|end| end <= 64);
+    let narrow = |number: u32| u8::try_from(number).ok().filter(|_| fits).ok_or_else(problem);
+    Ok(Span { start: narrow(start)?, size: narrow(size)? })
+}
+
+/// How well NVIDIA's cards are linked. It only orders what fits, so that an unreadable score closes nothing.
+fn link(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
+    let Some(text) = node.metadata.annotations.get(SCORE) else { return };
+    let scores = match decode_score(text) {
+        Ok(scores) => scores,
+        Err(error) => {
+            let message = format!("annotation {SCORE}: {error}; how the cards are linked is not considered");
+            notes.add(
+                Note::remark("score-unreadable", message).remedy("correct the annotation, or remove it"),
+            );
+            return;
+        }
+    };
+    let label = |device: &Device| match &device.identity {
+        Identity::Uuid(uuid) => uuid.to_string(),
+        Identity::Ordinal => String::new(),
+    };
+    let ordinals: BTreeMap<String, u16> = devices.iter().map(label).zip(0..).collect();
+    for device in devices {
+        let row = scores.get(&label(device)).into_iter().flatten();
+        let known = row.filter_map(|(to, score)| Some((*ordinals.get(to)?, u32::try_from(*score).ok()?)));
+        device.links = known.collect();
+    }
+}

@@ -1,0 +1,211 @@
+//! What each container of a pod needs of devices, by the resources of HAMi's vendors, of plain plugins and of MIG.
+
+use std::num::NonZeroU16;
+
+use plimsoll_core::request::{Amount, Compute, Container, Misuse, Need, Shape, Wishes};
+use plimsoll_core::units::{Bytes, Cores, Portion};
+
+use crate::cluster::Reading;
+use crate::hami::ask::{self, Ask, AskError, MemoryAsk};
+use crate::hami::vendor::{Charged, CoresUnit, VENDORS, Vendor};
+use crate::object::{self, Pod};
+use crate::quantity::Quantity;
+
+use super::super::misuse::{listed, misuse, misuse_of, resource};
+use super::{in_start_order, share, wish};
+
+/// What stands before the profile in a resource that counts MIG instances.
+pub(in crate::translate) const MIG_PREFIX: &str = "nvidia.com/mig-";
+
+/// What a shared device is called where its plugin renames it.
+const SHARED_GPU: &str = "nvidia.com/gpu.shared";
+const SHARED_SUFFIX: &str = ".shared";
+
+/// The cores of a Neuron device, by HAMi's rule; memory is not known, so that each is taken whole.
+const NEURON_CORES: u64 = 2;
+
+/// What the containers of a pod need, in the order in which they start.
+pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape, Misuse> {
+    let containers = in_start_order(&pod.spec).map(|(role, container)| {
+        let needs = needs(container, reading)?;
+        Ok(Container { name: container.name.as_str().into(), role, needs })
+    });
+    let mut containers: Vec<Container> = containers.collect::<Result<_, _>>()?;
+    share::add(pod, &mut containers)?;
+    wish::add(&pod.metadata.annotations, &mut containers)?;
+    Ok(Shape { containers })
+}
+
+/// Whether a resource asks for a device, or for a part of one.
+pub(in crate::translate) fn asks_devices(name: &str) -> bool {
+    name == SHARED_GPU || name.starts_with(MIG_PREFIX) || kind_asked(name).is_some()
+}
+
+/// The kind of device that a vendor's resource asks for.
+pub(in crate::translate) fn kind_asked(name: &str) -> Option<&'static str> {
+    let asks = |vendor: &&Vendor| vendor.resource_names().any(|resource| resource == name);
+    VENDORS.iter().find(asks).map(Vendor::kind)
+}
+
+fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, Misuse> {
+    let resources = &container.resources;
+    let names = || resources.limits.iter().chain(resources.requests.iter()).map(|(name, _)| name);
+    // Most containers ask for no extended resource at all.
+    if !names().any(|name| name.contains('/')) {
+        return Ok(Vec::new());
+    }
+    agree(container)?;
+    let mut needs = Vec::new();
+    for vendor in VENDORS {
+        let asked = ask::read(vendor, resources).map_err(|error| unreadable(container, error))?;
+        if let Some(asked) = asked {
+            needs.push(need(container, vendor, asked, reading)?);
+        }
+    }
+    let mut counted: Vec<&str> =
+        names().filter(|name| *name == SHARED_GPU || name.starts_with(MIG_PREFIX)).collect();
+    counted.sort_unstable();
+    counted.dedup();
+    for name in counted {
+        needs.extend(whole_slices(container, name, reading)?);
+    }
+    Ok(needs)
+}
+
+/// Extended resources cannot be overcommitted: where both lists have one, they must say the same.
+fn agree(container: &object::Container) -> Result<(), Misuse> {
+    let (limits, requests) = (&container.resources.limits, &container.resources.requests);
+    for (name, limit) in limits.iter().filter(|(name, _)| asks_devices(name)) {
+        let Some(request) = requests.get(name).filter(|request| *request != limit) else {
+            continue;
+        };
+        let text = |amount: Result<&Quantity, &_>| amount.map_or("?".to_owned(), |q| q.text().to_owned());
+        let fields = [listed(container, "limits", name), listed(container, "requests", name)];
+        let problem = format!(
+            "{} is {} and the request is {}; a device resource must be the same in both",
+            fields[0],
+            text(limit),
+            text(request)
+        );
+        return Err(misuse(fields, problem));
+    }
+    Ok(())
+}
+
+fn unreadable(container: &object::Container, error: AskError) -> Misuse {
+    let said = format!("container \"{}\": {error}", container.name);
+    match error {
+        AskError::Amount { resource: name, error } => misuse_of(&resource(container, name), error),
+        AskError::TwoMemories { memory, percentage, .. } => {
+            misuse([resource(container, memory), resource(container, percentage)], said)
+        }
+        AskError::NoCount { resource: name, count } => {
+            misuse([resource(container, name), listed(container, "limits", count)], said)
+        }
+        AskError::NoMemory { resource: name } | AskError::Uneven { resource: name, .. } => {
+            misuse([resource(container, name)], said)
+        }
+    }
+}
+
+fn need(
+    container: &object::Container,
+    vendor: &'static Vendor,
+    asked: Ask,
+    reading: &Reading,
+) -> Result<Need, Misuse> {
+    let devices = asked.devices.unwrap_or_else(|| asked.cores.unwrap_or(1).div_ceil(NEURON_CORES));
+    let slots = asked.slices.unwrap_or(1);
+    let too_many = |amount| {
+        misuse_of(&resource(container, vendor.count), format_args!("{amount} is more than any node has"))
+    };
+    let need = Need {
+        kind: vendor.kind().into(),
+        count: count(devices).ok_or_else(|| too_many(devices))?,
+        amount: Amount::Whole,
+        compute: compute(vendor, asked),
+        slots: u32::try_from(slots).map_err(|_| too_many(slots))?,
+        wishes: Wishes::default(),
+    };
+    with_memory(container, vendor, asked.memory, need, reading)
+}
+
+fn with_memory(
+    container: &object::Container,
+    vendor: &'static Vendor,
+    memory: MemoryAsk,
+    need: Need,
+    reading: &Reading,
+) -> Result<Need, Misuse> {
+    let bytes = |mib: u64| {
+        Bytes::from_mib(mib).map(Amount::bytes).ok_or_else(|| {
+            let name = vendor.memory.map_or(vendor.count, |memory| memory.name);
+            misuse_of(&resource(container, name), format_args!("{mib} MiB is more than can be counted"))
+        })
+    };
+    Ok(match memory {
+        MemoryAsk::Unset if is_plain(vendor) => Need { amount: Amount::Plain(reading.plain), ..need },
+        MemoryAsk::Unset => need,
+        MemoryAsk::Percent(percent) => {
+            let portion = Portion::new(u64::from(percent), 100);
+            let amount = portion.map_or(Amount::Unknown("a percentage above 0".into()), Amount::Portion);
+            // HAMi's webhook gives all cores to who takes all memory and says nothing of cores.
+            let all = percent == 100 && need.compute == Compute::Any;
+            Need { amount, compute: if all { Compute::All } else { need.compute }, ..need }
+        }
+        MemoryAsk::Mib(mib) => match vendor.charged(mib) {
+            Charged::AsAsked(mib) => Need { amount: bytes(mib)?, ..need },
+            Charged::Template(template) => Need { amount: bytes(template.memory_mib)?, ..need },
+            // No template is large enough: the device goes whole. It must be that large all the same, so that the amount
+            // stays, and nobody may be beside it.
+            Charged::Whole => {
+                let wishes = Wishes { alone: true, ..Wishes::default() };
+                Need { amount: bytes(mib)?, compute: Compute::All, wishes, ..need }
+            }
+        },
+    })
+}
+
+/// Vendors whose plain plugin shares cards among tokens that say nothing of memory.
+fn is_plain(vendor: &Vendor) -> bool {
+    matches!(vendor.word, "NVIDIA" | "AMD")
+}
+
+fn compute(vendor: &Vendor, asked: Ask) -> Compute {
+    let (Some(cores), Some(resource)) = (asked.cores.filter(|cores| *cores > 0), vendor.cores) else {
+        return Compute::Any;
+    };
+    match resource.unit {
+        // NVIDIA's devices have as many hundredths as their operator scales them to, and are compared by number.
+        CoresUnit::Percent if vendor.word != "NVIDIA" => {
+            Compute::Percent(u8::try_from(cores.min(100)).unwrap_or(100))
+        }
+        _ => Compute::Units(Cores(u32::try_from(cores).unwrap_or(u32::MAX))),
+    }
+}
+
+/// MIG instances, and shared devices that their plugin renamed: a number, and nothing else.
+fn whole_slices(
+    container: &object::Container,
+    name: &str,
+    reading: &Reading,
+) -> Result<Option<Need>, Misuse> {
+    let resources = &container.resources;
+    let amount = resources.limits.get(name).or_else(|| resources.requests.get(name));
+    let number = amount.map_or(Ok(0), |amount| amount.map_err(Clone::clone).and_then(Quantity::whole));
+    let field = || resource(container, name);
+    let number = number.map_err(|error| misuse_of(&field(), error))?;
+    if number == 0 {
+        return Ok(None);
+    }
+    let kind = if name == SHARED_GPU { "NVIDIA" } else { name.strip_suffix(SHARED_SUFFIX).unwrap_or(name) };
+    let shared = name.ends_with(SHARED_SUFFIX);
+    let amount = if shared { Amount::Plain(reading.plain) } else { Amount::Whole };
+    let count = count(number)
+        .ok_or_else(|| misuse_of(&field(), format_args!("{number} is more than any node has")))?;
+    Ok(Some(Need { count, ..Need::one(kind, amount) }))
+}
+
+fn count(devices: u64) -> Option<NonZeroU16> {
+    u16::try_from(devices).ok().and_then(NonZeroU16::new)
+}

@@ -1,0 +1,101 @@
+//! A share of a GPU that a pod asks for by KAI's annotations.
+
+use std::num::NonZeroU16;
+
+use plimsoll_core::request::{Amount, Container, Misuse, Need, Role};
+use plimsoll_core::units::{Bytes, Portion};
+
+use crate::kai::{self, Ask, KaiError, Share};
+use crate::object::Pod;
+use crate::quantity::quoted;
+
+use super::super::misuse::{annotation, misuse, misuse_of, resource};
+use super::in_start_order;
+use super::needs::{MIG_PREFIX, asks_devices};
+
+/// Adds the share that a pod asks for to what its containers need. A share takes no slot of the device plugin.
+pub(super) fn add(pod: &Pod, containers: &mut [Container]) -> Result<(), Misuse> {
+    let Some(ask) = Ask::read(&pod.metadata.annotations).map_err(|error| unreadable(&error))? else {
+        return Ok(());
+    };
+    not_both(pod, containers)?;
+    let need = need(pod, &ask)?;
+    chosen(&ask, containers)?.needs.push(need);
+    Ok(())
+}
+
+fn unreadable(error: &KaiError) -> Misuse {
+    let keys: &[&str] = match error {
+        KaiError::Memory(_) | KaiError::NoMemory => &[kai::GPU_MEMORY],
+        KaiError::Fraction { .. } => &[kai::GPU_FRACTION],
+        KaiError::Both { .. } => &[kai::GPU_MEMORY, kai::GPU_FRACTION],
+        KaiError::Devices { .. } => &[kai::NUM_DEVICES],
+        KaiError::NoShare { key } => &[key],
+    };
+    misuse(keys.iter().map(|key| annotation(key)), error.to_string())
+}
+
+/// The annotation that asks, with its value.
+fn asking(pod: &Pod) -> (&'static str, String) {
+    let annotations = &pod.metadata.annotations;
+    let key = if annotations.contains_key(kai::GPU_MEMORY) { kai::GPU_MEMORY } else { kai::GPU_FRACTION };
+    (key, quoted(annotations.get(key).unwrap_or_default()))
+}
+
+/// Nobody can have a share of a card and cards of the device plugin at once: which card the share is of would be open.
+fn not_both(pod: &Pod, containers: &[Container]) -> Result<(), Misuse> {
+    let whole = |need: &Need| &*need.kind == "NVIDIA" || need.kind.starts_with(MIG_PREFIX);
+    let Some(position) = containers.iter().position(|container| container.needs.iter().any(whole)) else {
+        return Ok(());
+    };
+    let Some((_, container)) = in_start_order(&pod.spec).nth(position) else {
+        return Ok(());
+    };
+    let resources = [&container.resources.limits, &container.resources.requests];
+    let listed = resources.into_iter().flat_map(|list| list.iter().map(|(name, _)| name));
+    let name = listed.filter(|name| name.starts_with("nvidia.com/")).find(|name| asks_devices(name));
+    let field = resource(container, name.unwrap_or("nvidia.com/gpu"));
+    let (key, value) = asking(pod);
+    let problem = format!(
+        "annotation {key} (\"{value}\") asks for a share of a GPU, and {field} for devices; say one of them"
+    );
+    Err(misuse([annotation(key), field], problem))
+}
+
+fn need(pod: &Pod, ask: &Ask) -> Result<Need, Misuse> {
+    let count = u16::try_from(ask.devices).ok().and_then(NonZeroU16::new);
+    let count = count.ok_or_else(|| {
+        misuse_of(
+            &annotation(kai::NUM_DEVICES),
+            format_args!("\"{}\" is more than any node has", ask.devices),
+        )
+    })?;
+    let amount = match ask.share {
+        Share::Mib(mib) => Bytes::from_mib(mib).map(Amount::bytes),
+        Share::Fraction(part) => Portion::new(part.numerator, part.denominator).map(Amount::Portion),
+    };
+    let amount = amount.ok_or_else(|| {
+        let (key, value) = asking(pod);
+        misuse_of(&annotation(key), format_args!("\"{value}\" is more than any GPU has"))
+    })?;
+    Ok(Need { count, slots: 0, ..Need::one("NVIDIA", amount) })
+}
+
+/// The container that gets the share: the one that is named, else the first app.
+fn chosen<'a>(ask: &Ask, containers: &'a mut [Container]) -> Result<&'a mut Container, Misuse> {
+    let position = match &ask.container {
+        Some(name) => containers.iter().position(|container| *container.name == **name),
+        None => containers.iter().position(|container| container.role == Role::App),
+    };
+    if let Some(position) = position {
+        return Ok(&mut containers[position]);
+    }
+    let names: Vec<&str> = containers.iter().map(|container| &*container.name).collect();
+    Err(match &ask.container {
+        Some(name) => misuse_of(
+            &annotation(kai::CONTAINER_NAME),
+            format_args!("the pod has no container \"{}\"; it has {}", quoted(name), names.join(", ")),
+        ),
+        None => misuse_of("spec.containers", "the pod has no container that could use a GPU"),
+    })
+}

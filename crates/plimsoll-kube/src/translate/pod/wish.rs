@@ -1,0 +1,79 @@
+//! Which devices a pod wants and how it would like them chosen, by HAMi's annotations.
+
+use plimsoll_core::request::{Container, Leaning, Misuse, Need, Order, Weights, Wishes};
+use plimsoll_core::units::Name;
+
+use crate::hami::vendor::{VENDORS, Vendor};
+use crate::hami::weights::{DevicePolicy, NodePolicy};
+use crate::hami::wishes::{WishError, Wishes as Read};
+use crate::object::StringMap;
+
+use super::super::misuse::{annotation, misuse};
+
+/// Adds what a pod wishes to all that its containers need.
+pub(super) fn add(annotations: &StringMap, containers: &mut [Container]) -> Result<(), Misuse> {
+    if annotations.is_empty() {
+        return Ok(());
+    }
+    for need in containers.iter_mut().flat_map(|container| &mut container.needs) {
+        let read = Read::read(vendor_of(need), annotations).map_err(|error| unreadable(&error))?;
+        need.wishes = wishes(vendor_of(need), read, need.wishes.alone);
+    }
+    Ok(())
+}
+
+/// How a pod would like nodes and devices ordered. Only what asks for devices has a say.
+pub(super) fn leaning(annotations: &StringMap, needs_devices: bool) -> Result<Leaning, Misuse> {
+    if !needs_devices || annotations.is_empty() {
+        return Ok(Leaning::default());
+    }
+    let read = Read::read(&VENDORS[0], annotations).map_err(|error| unreadable(&error))?;
+    let device = |policy: &DevicePolicy| match policy {
+        DevicePolicy::Binpack => Some(Order::Pack),
+        DevicePolicy::Spread => Some(Order::Spread),
+        DevicePolicy::TopologyAware | DevicePolicy::Mutex | DevicePolicy::Numa => None,
+    };
+    Ok(Leaning {
+        nodes: read.node_policy.map(|policy| match policy {
+            NodePolicy::Binpack => Order::Pack,
+            NodePolicy::Spread => Order::Spread,
+        }),
+        devices: read.device_policy.iter().find_map(device),
+        weights: read.weights.map(|weights| Weights {
+            slots: weights.slot,
+            cores: weights.core,
+            memory: weights.memory,
+        }),
+    })
+}
+
+/// The vendor of a kind; MIG instances are NVIDIA's.
+fn vendor_of(need: &Need) -> &'static Vendor {
+    VENDORS.iter().find(|vendor| vendor.kind() == &*need.kind).unwrap_or(&VENDORS[0])
+}
+
+fn wishes(vendor: &Vendor, read: Read, alone: bool) -> Wishes {
+    let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
+    let asked = |policy| read.device_policy.contains(&policy);
+    let (alone, linked) = (alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
+    // The ways of sharing are NVIDIA's; what other vendors call a mode is another thing.
+    let modes = read.mode.filter(|_| vendor.kind() == "NVIDIA").unwrap_or_default();
+    let modes = modes.split(',').map(str::trim).filter(|mode| !mode.is_empty());
+    Wishes {
+        modes: modes.map(Name::from).collect(),
+        models: names(read.models.wanted),
+        not_models: names(read.models.unwanted),
+        uuids: names(read.uuids.wanted),
+        not_uuids: names(read.uuids.unwanted),
+        one_numa: read.numa_bind,
+        alone,
+        linked,
+    }
+}
+
+fn unreadable(error: &WishError) -> Misuse {
+    let key = match error {
+        WishError::Policy { key, .. } | WishError::NotABool { key, .. } => *key,
+    };
+    misuse([annotation(key)], error.to_string())
+}

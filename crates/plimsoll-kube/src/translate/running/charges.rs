@@ -1,0 +1,158 @@
+//! From claims to charges: one charge a device, at the pod's peak there.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::charge::{Booked, Charge, Part};
+use plimsoll_core::device::Device;
+use plimsoll_core::fit::peak_bytes;
+use plimsoll_core::request::{Role, Shape};
+use plimsoll_core::units::{Bytes, Cores, Name};
+
+use super::cards::Cards;
+use super::claim::{Claim, Held, Place};
+
+/// What all claims of a pod are charged. A claim on a kind that the node has no device of is charged nowhere.
+pub(super) fn charges(claims: &[Claim], names: &Names, cards: &Cards<'_>) -> Vec<Charge> {
+    let init = claims.iter().any(|claim| claim.role == Role::Init);
+    let mut spots: BTreeMap<Spot, Vec<&Claim>> = BTreeMap::new();
+    for (at, claim) in claims.iter().enumerate() {
+        spots.entry(spot(at, claim, init, cards)).or_default().push(claim);
+    }
+    let charge = |(spot, claims): (Spot, Vec<&Claim>)| {
+        let on = match &spot {
+            Spot::Card(ordinal) | Spot::Slice(ordinal, _) => vec![*ordinal],
+            Spot::Lane(kind, _) => cards.of_kind(kind),
+        };
+        (!on.is_empty()).then(|| charge(on, &claims, names, &cards.node.devices))
+    };
+    spots.into_iter().filter_map(charge).collect()
+}
+
+/// The names of a pod's containers, in the order in which they start.
+pub(super) struct Names(Vec<Name>);
+
+impl Names {
+    /// The names in a shape.
+    pub(super) fn of(shape: &Shape) -> Names {
+        Names(shape.containers.iter().map(|container| container.name.clone()).collect())
+    }
+
+    /// The name of a container; one that the spec does not have is called by its position.
+    fn get(&self, container: usize) -> Name {
+        self.0.get(container).cloned().unwrap_or_else(|| format!("container {container}").into())
+    }
+}
+
+/// What is summed into one charge.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Spot {
+    /// All that is on one card.
+    Card(u16),
+    /// One hardware slice of a card.
+    Slice(u16, usize),
+    /// One of several cards. Containers that run at once may be on different ones and are apart; with init containers, whose
+    /// memory is given back, the peak is one sum.
+    Lane(Name, (usize, usize)),
+}
+
+fn spot(at: usize, claim: &Claim, init: bool, cards: &Cards<'_>) -> Spot {
+    let sliced = claim.given.as_ref().is_some_and(|given| given.slice.is_some());
+    match (&claim.place, &*cards.of_kind(&claim.kind)) {
+        (Place::On(ordinal), _) if sliced => Spot::Slice(*ordinal, at),
+        (Place::On(ordinal), _) => Spot::Card(*ordinal),
+        (_, [only]) => Spot::Card(*only),
+        _ if init => Spot::Lane(claim.kind.clone(), (0, claim.lane)),
+        _ => Spot::Lane(claim.kind.clone(), (claim.container, claim.lane)),
+    }
+}
+
+/// What one container holds on one device, or on whichever of several is worst.
+struct Stake {
+    container: usize,
+    role: Role,
+    held: Held,
+    cores: u32,
+    slots: u32,
+}
+
+fn charge(on: Vec<u16>, claims: &[&Claim], names: &Names, devices: &[Device]) -> Charge {
+    let cards: Vec<&Device> = on.iter().filter_map(|ordinal| devices.get(usize::from(*ordinal))).collect();
+    let stakes = stakes(claims, &cards);
+    let usable = cards.iter().filter_map(|device| device.memory.usable()).max();
+    let bytes_of = |stake: &Stake| match stake.held {
+        Held::Share(bytes) => Some(bytes),
+        Held::Whole => usable,
+        Held::Undeclared => None,
+    };
+    let peak = |of: &dyn Fn(&Stake) -> u64| {
+        let parts = stakes.iter().map(|stake| (stake.role, Bytes::new(of(stake))));
+        peak_bytes(parts).get()
+    };
+    let any = |held| stakes.iter().any(|stake| stake.held == held);
+    let amount = if any(Held::Undeclared) {
+        Booked::Undeclared
+    } else if any(Held::Whole) {
+        Booked::Whole { bytes: usable }
+    } else {
+        Booked::share(Bytes::new(peak(&|stake| bytes_of(stake).unwrap_or_default().get())))
+    };
+    let count =
+        |of: &dyn Fn(&Stake) -> u32| u32::try_from(peak(&|stake| u64::from(of(stake)))).unwrap_or(u32::MAX);
+    let part = |stake: &Stake| Part {
+        container: names.get(stake.container),
+        role: stake.role,
+        bytes: bytes_of(stake),
+        cores: Cores(stake.cores),
+    };
+    Charge {
+        amount,
+        cores: Cores(count(&|stake| stake.cores)),
+        slots: count(&|stake| stake.slots),
+        slice: claims.iter().find_map(|claim| claim.given.as_ref()?.slice.clone()),
+        parts: stakes.iter().map(part).collect(),
+        on,
+    }
+}
+
+/// The stakes of the containers, in the order of start. What one container has of one device in several ways adds up.
+fn stakes(claims: &[&Claim], cards: &[&Device]) -> Vec<Stake> {
+    let mut stakes: Vec<Stake> = Vec::new();
+    for claim in claims {
+        let worst = cards
+            .iter()
+            .map(|device| claim.held_on(device))
+            .max_by_key(|(held, cores)| (rank(*held), *cores));
+        let (held, cores) = worst.unwrap_or((Held::Undeclared, 0));
+        match stakes.iter_mut().find(|stake| stake.container == claim.container) {
+            Some(stake) => {
+                stake.held = both(stake.held, held);
+                stake.cores = stake.cores.saturating_add(cores);
+                stake.slots = stake.slots.saturating_add(claim.slots);
+            }
+            None => stakes.push(Stake {
+                container: claim.container,
+                role: claim.role,
+                held,
+                cores,
+                slots: claim.slots,
+            }),
+        }
+    }
+    stakes.sort_by_key(|stake| stake.container);
+    stakes
+}
+
+fn rank(held: Held) -> (u8, Bytes) {
+    match held {
+        Held::Share(bytes) => (0, bytes),
+        Held::Whole => (1, Bytes::ZERO),
+        Held::Undeclared => (2, Bytes::ZERO),
+    }
+}
+
+fn both(one: Held, other: Held) -> Held {
+    match (one, other) {
+        (Held::Share(one), Held::Share(other)) => Held::Share(one.plus(other)),
+        _ => std::cmp::max_by_key(one, other, |held| rank(*held)),
+    }
+}

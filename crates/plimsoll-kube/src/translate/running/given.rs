@@ -1,0 +1,211 @@
+//! What HAMi's annotations say that a running pod was given.
+//!
+//! Users can write them too. They say on which card a container is, if that is a card of the pod's node; they raise what the
+//! spec asks, and never lower it.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::charge::Slice;
+use plimsoll_core::device::Span;
+use plimsoll_core::request::Role;
+use plimsoll_core::units::Bytes;
+
+use crate::hami::allocated::{self, AllocatedDevice, MIG_ALLOCATIONS, MigAllocation, NODE, Written};
+use crate::hami::vendor::{VENDORS, Vendor};
+use crate::object::Pod;
+use crate::quantity::quoted;
+
+use super::super::pod::other_resources;
+use super::cards::Cards;
+use super::claim::{Claim, Given, Held, Place, asked_of};
+use super::notes::Notes;
+
+/// The annotations that only HAMi should write on a pod, with which it has been given devices.
+pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = &'static str> {
+    let keys = VENDORS.iter().flat_map(|vendor| [Some(vendor.allocated), vendor.to_allocate]).flatten();
+    keys.filter(|key| pod.metadata.annotations.contains_key(key))
+}
+
+/// Adds what annotations say to what the spec asks.
+pub(super) fn add(pod: &Pod, cards: &Cards<'_>, claims: &mut Vec<Claim>, notes: &mut Notes<'_>) {
+    let annotations = &pod.metadata.annotations;
+    let Some(key) = keys(pod).next() else { return };
+    // HAMi's resource names can be configured, so that a resource unknown here may be what was given.
+    if claims.is_empty() && other_resources(&pod.spec).is_empty() {
+        return notes.by_user(key, "but asks for no device");
+    }
+    if let Some(node) = annotations.get(NODE).filter(|node| **node != *cards.node.name) {
+        return notes.contradicts(&format!(
+            "is on node {}, but {NODE} says \"{}\"; what its spec asks is counted",
+            cards.node.name,
+            quoted(node)
+        ));
+    }
+    let slices = slices(pod, notes);
+    for Written { vendor, allocated, to_allocate } in allocated::written(annotations) {
+        let (key, read) = match (allocated, vendor.to_allocate, to_allocate) {
+            (Some(allocated), ..) => (vendor.allocated, allocated),
+            (None, Some(key), Some(left)) => (key, left),
+            _ => continue,
+        };
+        match read {
+            Ok(containers) => {
+                let places = Places::of(pod, containers.len(), containers.last().is_none_or(Vec::is_empty));
+                for (position, devices) in
+                    containers.iter().enumerate().filter(|(_, devices)| !devices.is_empty())
+                {
+                    let book = Book { vendor, key, cards, slices: &slices };
+                    book.container(&places, position, devices, claims, notes);
+                }
+                left_out(vendor, key, claims, notes);
+            }
+            Err(error) => notes.unreadable(key, error),
+        }
+    }
+    claims.sort_by_key(|claim| (claim.container, claim.lane));
+}
+
+/// The MIG instances of a pod, by the positions of container and device.
+type Slices = BTreeMap<(u32, u32), MigAllocation>;
+
+fn slices(pod: &Pod, notes: &mut Notes<'_>) -> Slices {
+    let Some(text) = pod.metadata.annotations.get(MIG_ALLOCATIONS) else {
+        return Slices::new();
+    };
+    match allocated::decode_mig(text) {
+        Ok(slices) => slices.into_iter().map(|one| ((one.container_index, one.device_index), one)).collect(),
+        Err(error) => {
+            notes.unreadable(MIG_ALLOCATIONS, error);
+            Slices::new()
+        }
+    }
+}
+
+/// Which container stands at which position of an annotation.
+struct Places {
+    /// The role of each container, in the order of start.
+    roles: Vec<Role>,
+    /// How many containers of the pod come before the first one listed.
+    skipped: usize,
+}
+
+impl Places {
+    /// Init containers come first. Up to version 2.8 they were left out, which shows where only the apps are listed.
+    fn of(pod: &Pod, listed: usize, ends_empty: bool) -> Places {
+        let roles: Vec<Role> = super::super::pod::in_start_order(&pod.spec).map(|(role, _)| role).collect();
+        let listed = listed - usize::from(ends_empty);
+        let (init, apps) = (pod.spec.init_containers.len(), pod.spec.containers.len());
+        Places { roles, skipped: if init > 0 && listed == apps { init } else { 0 } }
+    }
+
+    fn get(&self, position: usize) -> (usize, Role) {
+        let container = position + self.skipped;
+        (container, self.roles.get(container).copied().unwrap_or(Role::App))
+    }
+}
+
+/// One vendor's annotation while it is read into claims.
+struct Book<'a> {
+    vendor: &'static Vendor,
+    key: &'static str,
+    cards: &'a Cards<'a>,
+    slices: &'a Slices,
+}
+
+impl Book<'_> {
+    fn container(
+        &self,
+        places: &Places,
+        position: usize,
+        devices: &[AllocatedDevice],
+        claims: &mut Vec<Claim>,
+        notes: &mut Notes<'_>,
+    ) {
+        let (container, role) = places.get(position);
+        let mine = |claim: &Claim| {
+            claim.container == container && *claim.kind == *self.vendor.kind() && claim.slots > 0
+        };
+        for (at, device) in devices.iter().enumerate() {
+            let given = Given {
+                bytes: Bytes::mib(device.memory_mib),
+                cores: u32::try_from(device.cores).unwrap_or(u32::MAX),
+                slice: self.slice(position, at),
+            };
+            let place = self.place(device, given.bytes, notes);
+            if let Some(claim) =
+                claims.iter_mut().filter(|claim| mine(claim)).find(|claim| claim.given.is_none())
+            {
+                (claim.place, claim.given) = (place, Some(given));
+                self.compare(claim, notes);
+            } else {
+                let lane = claims.iter().filter(|claim| claim.container == container).count();
+                let kind = self.vendor.kind().into();
+                claims.push(Claim {
+                    container,
+                    role,
+                    lane,
+                    kind,
+                    place,
+                    asked: None,
+                    given: Some(given),
+                    slots: 1,
+                });
+            }
+        }
+    }
+
+    fn place(&self, device: &AllocatedDevice, bytes: Bytes, notes: &mut Notes<'_>) -> Place {
+        match self.cards.called(self.vendor.kind(), &device.uuid) {
+            Some(ordinal) => Place::On(ordinal),
+            None => {
+                notes.unknown_device(self.key, &quoted(&device.uuid), bytes);
+                Place::Somewhere
+            }
+        }
+    }
+
+    fn slice(&self, container: usize, device: usize) -> Option<Slice> {
+        let position = (u32::try_from(container).ok()?, u32::try_from(device).ok()?);
+        let one = self.slices.get(&position)?;
+        let (start, size) = (u8::try_from(one.placement.start).ok()?, u8::try_from(one.placement.size).ok()?);
+        Some(Slice { profile: one.profile.as_str().into(), span: Span { start, size } })
+    }
+
+    /// Says where an annotation gives less than the spec asks.
+    fn compare(&self, claim: &Claim, notes: &mut Notes<'_>) {
+        let (Some(need), Some(given), Place::On(ordinal)) = (&claim.asked, &claim.given, &claim.place) else {
+            return;
+        };
+        let Some(device) = self.cards.node.devices.get(usize::from(*ordinal)) else {
+            return;
+        };
+        let asked = match asked_of(need, device) {
+            Held::Share(bytes) => Some(bytes),
+            Held::Whole => device.memory.usable(),
+            Held::Undeclared => None,
+        };
+        if let Some(asked) = asked.filter(|asked| *asked > given.bytes) {
+            let key = self.key;
+            notes.contradicts(&format!(
+                "asks for {asked}, but {key} says {}; {asked} is counted",
+                given.bytes
+            ));
+            if let Some(finding) = notes.findings.last_mut() {
+                finding.numbers = [("asked", asked.get()), ("written", given.bytes.get())].into();
+            }
+        }
+    }
+}
+
+/// Says where a container asks for more devices than the annotation lists.
+fn left_out(vendor: &Vendor, key: &str, claims: &[Claim], notes: &mut Notes<'_>) {
+    let of_vendor =
+        |claim: &&Claim| *claim.kind == *vendor.kind() && claim.slots > 0 && claim.asked.is_some();
+    let asked = claims.iter().filter(of_vendor).count();
+    let listed = claims.iter().filter(of_vendor).filter(|claim| claim.given.is_some()).count();
+    if listed < asked {
+        notes.contradicts(&format!(
+            "asks for {asked} devices, but {key} lists {listed} of them; the rest is counted where it may be"
+        ));
+    }
+}

@@ -1,0 +1,278 @@
+//! What the machine did and what is there, in lines.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::breach::{self, Breach};
+use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
+use plimsoll_core::device::{Node, Telemetry};
+use plimsoll_core::event::{Answer, Effect, Outcome};
+use plimsoll_core::evict;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::room::{DeviceRoom, NodeView, Tenant};
+use plimsoll_core::units::Bytes;
+
+use super::words::time_text;
+use super::world::World;
+use crate::witness::Objection;
+
+/// What came of one event; at least one line.
+pub(crate) fn step(world: &World, outcome: &Outcome, objections: &[Objection]) -> Vec<String> {
+    let lines = news(world, outcome, objections);
+    match (lines.is_empty(), outcome.operations.is_empty()) {
+        (false, _) => lines,
+        (true, false) => vec!["noted".to_string()],
+        (true, true) => vec!["changes nothing".to_string()],
+    }
+}
+
+/// What came of one event and is worth a line.
+pub(crate) fn news(world: &World, outcome: &Outcome, objections: &[Objection]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in outcome.answers.iter().map(|said| answer(world, outcome, said)) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let stops = outcome.effects.iter().filter_map(|effect| match effect {
+        Effect::Stop { request, node, .. } => Some(format!("{request} is asked to leave {node}")),
+        Effect::Start { .. } => None,
+    });
+    lines.extend(stops);
+    lines.extend(outcome.breaches.iter().map(|found| format!("breach: {}", breach_line(world, found))));
+    lines.extend(objections.iter().map(|objection| format!("THE WITNESS OBJECTS: {objection}")));
+    lines
+}
+
+fn answer(world: &World, outcome: &Outcome, answer: &Answer) -> String {
+    match answer {
+        Answer::Offered { request, until, .. } => {
+            format!("{request} offered {} until {}", place(world, request), time_text(*until))
+        }
+        Answer::Placed { request, .. } => {
+            let starts =
+                outcome.effects.iter().any(|e| matches!(e, Effect::Start { request: r, .. } if r == request));
+            let quiet = world.scheduler().ledger().of_request(request);
+            let holds_back = quiet
+                .is_some_and(|(_, h)| matches!(h.stage, Stage::Offered { until } if until.0 == u64::MAX));
+            let note = match (starts, holds_back) {
+                (true, _) => "",
+                (false, true) => ", starts when its devices are quiet",
+                (false, false) => ", as before",
+            };
+            format!("{request} placed on {}{note}", place(world, request))
+        }
+        Answer::Waiting { request, reason, promised } => {
+            let after: Vec<String> = promised.iter().map(ToString::to_string).collect();
+            let after = if after.is_empty() {
+                String::new()
+            } else {
+                format!("; promised after {}", after.join(", "))
+            };
+            format!("{request} waits: {reason}{after}")
+        }
+        Answer::Refused { request, reason } => format!("{request} refused: {reason}"),
+    }
+}
+
+fn place(world: &World, request: &RequestId) -> String {
+    let ledger = world.scheduler().ledger();
+    let held = ledger.of_request(request).map(|(_, holding)| holding);
+    let node = held.and_then(|held| ledger.node_id(&held.node)).and_then(|id| ledger.view(id));
+    match (held, node) {
+        (Some(held), Some(view)) if held.charges.is_empty() => view.node.name.to_string(),
+        (Some(held), Some(view)) => charges(&view.node, &held.charges),
+        _ => "nothing".to_string(),
+    }
+}
+
+/// The devices of charges with what each holds.
+pub(crate) fn charges(node: &Node, charges: &[Charge]) -> String {
+    let one = |charge: &Charge| {
+        let on: Vec<String> =
+            charge.on.iter().map(|ordinal| node.device_label(usize::from(*ordinal))).collect();
+        let amount = match charge.amount {
+            Booked::Share(bytes) => format!("with {}", Bytes::new(bytes.get())),
+            Booked::Whole { bytes: Some(bytes) } => format!("whole with {bytes}"),
+            Booked::Whole { bytes: None } => "whole".to_string(),
+            Booked::Undeclared => "undeclared".to_string(),
+        };
+        let slice =
+            charge.slice.as_ref().map_or(String::new(), |s| format!(" in {} at {}", s.profile, s.span.start));
+        format!("{} {amount}{slice}", on.join(" or "))
+    };
+    charges.iter().map(one).collect::<Vec<_>>().join(" and ")
+}
+
+/// How often each answer was given: its first words behind the name.
+pub(crate) fn counts(said: &[String]) -> Vec<String> {
+    const KINDS: [&str; 5] = [" offered ", " placed ", " waits: ", " refused: ", " is asked to leave "];
+    let kind_of = |line: &String| KINDS.into_iter().find(|kind| line.contains(kind));
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    let mut rest: Vec<String> = Vec::new();
+    for line in said {
+        match kind_of(line) {
+            Some(kind) => match counts.iter_mut().find(|(known, _)| *known == kind) {
+                Some(row) => row.1 += 1,
+                None => counts.push((kind, 1)),
+            },
+            None if !rest.contains(line) => rest.push(line.clone()),
+            None => {}
+        }
+    }
+    let words = |kind: &str| kind.trim().trim_end_matches(':').to_string();
+    let summary: Vec<String> =
+        counts.iter().map(|(kind, count)| format!("{count} {}", words(kind))).collect();
+    let summary = if summary.is_empty() { Vec::new() } else { vec![summary.join(", ")] };
+    summary.into_iter().chain(rest).collect()
+}
+
+fn none_if_empty(lines: Vec<String>) -> Vec<String> {
+    if lines.is_empty() { vec!["none".to_string()] } else { lines }
+}
+
+/// Every device with its line and its tenants.
+pub(crate) fn devices(world: &World, only: Option<&str>) -> Vec<String> {
+    let wanted = |view: &&NodeView| only.is_none_or(|only| &*view.node.name == only);
+    let views = world.scheduler().ledger().nodes().map(|(_, view)| view).filter(wanted);
+    let rows = |view: &NodeView| -> Vec<String> {
+        view.room.devices().iter().enumerate().map(|(at, room)| device(view, at, room)).collect()
+    };
+    none_if_empty(views.flat_map(rows).collect())
+}
+
+fn device(view: &NodeView, at: usize, room: &DeviceRoom) -> String {
+    let device = &view.node.devices[at];
+    let mut parts = vec![format!("{} holds {}", view.node.device_label(at), room.held())];
+    let named = [
+        ("floating", room.floating()),
+        ("releasing", room.releasing()),
+        ("foreign", room.foreign()),
+        ("promised", room.promised()),
+    ];
+    parts.extend(
+        named.iter().filter(|(_, bytes)| !bytes.is_zero()).map(|(name, bytes)| format!("{name} {bytes}")),
+    );
+    parts.push(match (room.free(), room.usable()) {
+        (Some(free), Some(usable)) => format!("free {free} of {usable}"),
+        (None, Some(usable)) => format!("free unknown of {usable}"),
+        _ => "size unknown".to_string(),
+    });
+    if !room.over_by().is_zero() {
+        parts.push(format!("over by {}", room.over_by()));
+    }
+    let flags = [
+        (device.health != plimsoll_core::device::Health::Healthy)
+            .then(|| format!("{:?}", device.health).to_lowercase()),
+        device.cordoned.then(|| "cordoned".to_string()),
+        room.closed().then(|| "closed".to_string()),
+        match room.telemetry() {
+            Telemetry::Stale { since } => Some(format!("not measured since {}", time_text(since))),
+            Telemetry::None | Telemetry::Fresh { .. } => None,
+        },
+    ];
+    parts.extend(flags.into_iter().flatten());
+    let tenants: Vec<String> = room.tenants().iter().map(|one| tenant(one, room)).collect();
+    if tenants.is_empty() {
+        parts.join(", ")
+    } else {
+        format!("{}: {}", parts.join(", "), tenants.join(", "))
+    }
+}
+
+fn tenant(tenant: &Tenant, room: &DeviceRoom) -> String {
+    let unknown = if room.usable().is_none() { "of unknown size" } else { "undeclared" };
+    let bytes = tenant.bytes.map_or(unknown.to_string(), |bytes| bytes.to_string());
+    format!("{} {bytes}", tenant.name)
+}
+
+/// Who waits, in turn.
+pub(crate) fn queue(world: &World) -> Vec<String> {
+    let line = |waiting: &plimsoll_core::queue::Waiting| {
+        let gang = waiting.gang.as_ref().map_or(String::new(), |gang| format!(" with gang {}", gang.name));
+        format!("{}{gang} since {}: {}", waiting.request.id, time_text(waiting.since), waiting.reason)
+    };
+    none_if_empty(world.scheduler().queue().iter().map(line).collect())
+}
+
+/// Every holder, and whether it may be asked to go.
+pub(crate) fn slots(world: &World) -> Vec<String> {
+    let scheduler = world.scheduler();
+    let line = |holding: &Holding| {
+        let node = scheduler.ledger().node_id(&holding.node).and_then(|id| scheduler.ledger().view(id));
+        let on = node.filter(|_| !holding.charges.is_empty());
+        let on = on.map_or(holding.node.to_string(), |view| charges(&view.node, &holding.charges));
+        let activity = match holding.activity {
+            Activity::Unknown => String::new(),
+            Activity::Active { requests } => format!(", serving {requests}"),
+            Activity::Idle { since } => format!(", idle since {}", time_text(since)),
+        };
+        let goes = match evict::evictable(holding, world.now, scheduler.settings().residency) {
+            Ok(from) => format!("may go since {}", time_text(from)),
+            Err(stays) => format!("stays: {stays}"),
+        };
+        format!("{} {}{activity} on {on}; {goes}", holding.request, holding.stage.name())
+    };
+    none_if_empty(scheduler.ledger().holdings().map(|(_, holding)| line(holding)).collect())
+}
+
+/// What could be had on each device if all who may go went.
+pub(crate) fn evictable(world: &World) -> Vec<String> {
+    let scheduler = world.scheduler();
+    let may_go =
+        |holding: &Holding| evict::evictable(holding, world.now, scheduler.settings().residency).is_ok();
+    let rows = evict::evictable_bytes(scheduler.ledger(), may_go);
+    none_if_empty(rows.iter().map(|row| format!("{}/{} {}", row.node, row.ordinal, row.bytes)).collect())
+}
+
+/// Every promise, with whose going it waits for.
+pub(crate) fn promises(world: &World) -> Vec<String> {
+    let ledger = world.scheduler().ledger();
+    let line = |(id, promise): (&RequestId, &plimsoll_core::ledger::Promise)| {
+        let node = ledger.node_id(&promise.placement.node).and_then(|id| ledger.view(id));
+        let on = node.map_or("a node that is gone".to_string(), |view| charges(&view.node, &promise.charges));
+        let after: Vec<String> = promise.after.iter().map(ToString::to_string).collect();
+        format!("{id} is promised {on} after {}", after.join(", "))
+    };
+    none_if_empty(ledger.promises().map(line).collect())
+}
+
+/// Everything that is wrong.
+pub(crate) fn breaches(world: &World) -> Vec<String> {
+    none_if_empty(
+        breach::audit(world.scheduler().ledger()).iter().map(|found| breach_line(world, found)).collect(),
+    )
+}
+
+fn breach_line(world: &World, breach: &Breach) -> String {
+    let ledger = world.scheduler().ledger();
+    let label = |ordinal: u16| {
+        let view = ledger.node_id(breach.node()).and_then(|id| ledger.view(id));
+        view.map_or(breach.node().to_string(), |view| view.node.device_label(usize::from(ordinal)))
+    };
+    match breach {
+        Breach::OverLine { ordinal, usable, held, over_by, holders, .. } => {
+            format!("{} holds {held} of {usable}, over by {over_by}: {}", label(*ordinal), holders.join(", "))
+        }
+        Breach::NoAssignment { node, usable, held, holders } => {
+            format!("{node} holds {held} of {usable}, and no choice of cards fits: {}", holders.join(", "))
+        }
+        Breach::SumsDiffer { ordinal, sum, holdings, .. } => {
+            format!("{} is booked {sum}, and its holdings sum to {holdings}", label(*ordinal))
+        }
+        Breach::SlicesOverlap { ordinal, holders, .. } => {
+            format!("{} has slices that overlap: {}", label(*ordinal), holders.join(", "))
+        }
+    }
+}
+
+/// What each account holds.
+pub(crate) fn accounts(world: &World) -> Vec<String> {
+    let ledger = world.scheduler().ledger();
+    let names: BTreeMap<_, ()> =
+        ledger.holdings().map(|(_, holding)| (holding.request.account.clone(), ())).collect();
+    let line = |name: &plimsoll_core::units::Name| {
+        let account = ledger.account(name);
+        format!("{name} holds {} in {} places", account.bytes, account.holdings)
+    };
+    none_if_empty(names.keys().map(line).collect())
+}

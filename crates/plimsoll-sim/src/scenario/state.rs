@@ -1,0 +1,343 @@
+//! A state as a scenario: nodes, holdings and those who wait, written so that running the text yields the same ledger.
+
+use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Stage};
+use plimsoll_core::device::{Capacity, Device, Geometry, Identity, Node, Sharing, Strategy, Telemetry};
+use plimsoll_core::request::{
+    Amount, Asks, Compute, Leaning, Need, NodeNeed, PlainRule, Request, RequestId, Shape, Spec, Terms,
+};
+use plimsoll_core::room::Measured;
+use plimsoll_core::rules::NodeRules;
+use plimsoll_core::units::Name;
+
+use super::ask::{EVICTIONS, PLAIN_RULES};
+use super::fleet::{HEALTH, SOURCES};
+use super::presets;
+use super::rules::{requirement_text, term_text, toleration_text};
+use super::words::{quoted, size_text, span_text, time_text};
+
+/// All that a scenario can begin with.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// What was measured: the node, the device, and what.
+    pub measured: Vec<(Name, u16, Measured)>,
+    /// What is held, in the order in which it came.
+    pub holdings: Vec<Holding>,
+    /// Who waits, in turn.
+    pub pending: Vec<Request>,
+    /// Gangs that wait: their names, how many must be placed together, and their members.
+    pub gangs: Vec<(Name, u32, Vec<Request>)>,
+}
+
+/// The scenario that yields this state. Slices of cards that have no preset are left out, and a comment says so.
+pub fn from_state(state: &State) -> String {
+    let mut lines = vec!["# A state as it was found: nodes, what is held, and who waits.".to_string()];
+    for node in &state.nodes {
+        lines.push(node_line(node));
+        for (ordinal, device) in node.devices.iter().enumerate() {
+            lines.extend(left_out(node, ordinal, device));
+            lines.push(device_line(node, ordinal, device));
+        }
+    }
+    lines.extend(state.measured.iter().map(measured_line));
+    lines.extend(state.holdings.iter().map(holding_line));
+    lines.extend(state.pending.iter().map(|request| request_line("submit", request)));
+    for (name, minimum, members) in &state.gangs {
+        lines.extend(members.iter().map(|member| request_line("member", member)));
+        lines.push(format!("gang {} min={minimum}", quoted(name)));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// Words of one line.
+struct Line(String);
+
+impl Line {
+    fn new(command: &str, names: &[&str]) -> Self {
+        let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        Line(format!("{command} {}", names.join(" ")).trim_end().to_string())
+    }
+
+    fn word(&mut self, word: &str) {
+        self.0.push(' ');
+        self.0.push_str(&quoted(word));
+    }
+
+    fn pair(&mut self, key: &str, value: impl AsRef<str>) {
+        self.0.push_str(&format!(" {}={}", quoted(key), quoted(value.as_ref())));
+    }
+
+    fn pair_if(&mut self, key: &str, value: Option<impl AsRef<str>>) {
+        if let Some(value) = value {
+            self.pair(key, value);
+        }
+    }
+
+    fn list_if(&mut self, key: &str, values: &[Name]) {
+        self.pair_if(key, (!values.is_empty()).then(|| values.join(",")));
+    }
+}
+
+fn called<T: PartialEq>(known: &[(&'static str, T)], wanted: &T) -> &'static str {
+    known.iter().find(|(_, value)| value == wanted).map_or("", |(name, _)| name)
+}
+
+fn node_line(node: &Node) -> String {
+    let mut line = Line::new("node", &[&node.name]);
+    line.pair("choice", node.choice.to_string());
+    line.pair_if("missing", (node.missing_cards > 0).then(|| node.missing_cards.to_string()));
+    line.pair_if("unknown", node.unknown.as_ref());
+    line.pair_if("unschedulable", node.unschedulable.then_some("yes"));
+    line.pair_if("cpu", node.allocatable.cpu.map(|cpu| cpu.to_string()));
+    line.pair_if("memory", node.allocatable.memory.map(size_text));
+    line.pair_if("pods", node.allocatable.pods.map(|pods| pods.to_string()));
+    node.taints.iter().for_each(|taint| line.pair("taint", taint.to_string()));
+    node.labels.iter().for_each(|(key, value)| line.pair(&format!("label.{key}"), value));
+    line.0
+}
+
+fn left_out(node: &Node, ordinal: usize, device: &Device) -> Option<String> {
+    let unnamed = |geometry: &Geometry| presets::name_of(geometry).is_none();
+    let left_out = device.geometry.as_deref().is_some_and(unnamed);
+    left_out.then(|| {
+        format!("# The slices of {} {ordinal} have no name here and are left out.", quoted(&node.name))
+    })
+}
+
+fn device_line(node: &Node, ordinal: usize, device: &Device) -> String {
+    let mut line = Line::new("device", &[&node.name, &ordinal.to_string()]);
+    line.pair("kind", &device.kind);
+    if let Identity::Uuid(uuid) = &device.identity {
+        line.pair("uuid", uuid);
+    }
+    line.pair_if("model", device.model.as_ref());
+    match &device.memory.total {
+        Capacity::Known { bytes, source } => {
+            line.pair("memory", size_text(*bytes));
+            line.pair("source", called(&SOURCES, source));
+        }
+        Capacity::Unknown { missing } => line.pair("memory", format!("unknown:{missing}")),
+    }
+    line.pair_if("reserve", (!device.memory.reserve.is_zero()).then(|| size_text(device.memory.reserve)));
+    line.pair_if("cap", device.memory.cap.map(size_text));
+    line.pair_if("cores", device.cores.map(|cores| cores.0.to_string()));
+    line.pair_if("slots", device.slots.map(|slots| slots.to_string()));
+    line.pair_if("sharing", sharing(device.sharing));
+    line.pair_if("numa", device.numa.map(|numa| numa.to_string()));
+    line.pair_if("mode", device.mode.as_ref());
+    let health = called(&HEALTH, &device.health);
+    line.pair_if("health", (health != "healthy").then_some(health));
+    line.pair_if("cordoned", device.cordoned.then_some("yes"));
+    line.pair_if("slices", device.geometry.as_deref().and_then(presets::name_of));
+    let links: Vec<String> = device.links.iter().map(|(to, link)| format!("{to}:{link}")).collect();
+    line.pair_if("links", (!links.is_empty()).then(|| links.join(",")));
+    line.0
+}
+
+fn measured_line((node, ordinal, measured): &(Name, u16, Measured)) -> String {
+    let mut line = Line::new("measured", &[node, &ordinal.to_string()]);
+    line.pair("foreign", size_text(measured.foreign));
+    line.pair(
+        "telemetry",
+        match measured.telemetry {
+            Telemetry::None => "none".to_string(),
+            Telemetry::Fresh { at } => format!("fresh@{}", time_text(at)),
+            Telemetry::Stale { since } => format!("stale@{}", time_text(since)),
+        },
+    );
+    line.pair_if("closed", measured.closed.then_some("yes"));
+    line.0
+}
+
+fn sharing(sharing: Sharing) -> Option<String> {
+    match sharing {
+        Sharing::Exclusive => None,
+        Sharing::Shares => Some("shares".to_string()),
+        Sharing::Tokens { replicas, strategy: Strategy::TimeSlicing } => {
+            Some(format!("time-slicing:{replicas}"))
+        }
+        Sharing::Tokens { replicas, strategy: Strategy::Mps } => Some(format!("mps:{replicas}")),
+    }
+}
+
+fn id_text(id: &RequestId) -> String {
+    format!("{}/{}", id.account, id.name)
+}
+
+fn holding_line(holding: &Holding) -> String {
+    let mut line = Line::new("observed", &[&id_text(&holding.request), &holding.node]);
+    for charge in &holding.charges {
+        charge_words(&mut line, charge);
+    }
+    line.pair_if("uid", (holding.request.uid != holding.request.name).then_some(&holding.request.uid));
+    line.pair("stage", stage(holding.stage));
+    line.pair_if(
+        "activity",
+        match holding.activity {
+            Activity::Unknown => None,
+            Activity::Active { requests } => Some(format!("active:{requests}")),
+            Activity::Idle { since } => Some(format!("idle@{}", time_text(since))),
+        },
+    );
+    term_words(&mut line, &holding.terms);
+    match &holding.spec {
+        Some(spec) => {
+            line.word("asks");
+            spec_words(&mut line, spec);
+        }
+        None => resource_words(&mut line, &holding.resources),
+    }
+    line.0
+}
+
+fn stage(stage: Stage) -> String {
+    match stage {
+        Stage::Offered { until } => format!("offered@{}", time_text(until)),
+        Stage::Sent => "sent".to_string(),
+        Stage::Running { since } => format!("running@{}", time_text(since)),
+        Stage::Releasing { since } => format!("releasing@{}", time_text(since)),
+    }
+}
+
+fn charge_words(line: &mut Line, charge: &Charge) {
+    let on: Vec<String> = charge.on.iter().map(ToString::to_string).collect();
+    let amount = match charge.amount {
+        Booked::Share(bytes) => size_text(plimsoll_core::units::Bytes::new(bytes.get())),
+        Booked::Whole { .. } => "whole".to_string(),
+        Booked::Undeclared => "undeclared".to_string(),
+    };
+    line.word(&format!("{}:{amount}", on.join(",")));
+    line.pair_if("cores", (charge.cores.0 > 0).then(|| charge.cores.0.to_string()));
+    line.pair_if("slots", (charge.slots != 1).then(|| charge.slots.to_string()));
+    line.pair_if(
+        "slice",
+        charge.slice.as_ref().map(|s| format!("{}@{}+{}", s.profile, s.span.start, s.span.size)),
+    );
+    let part = |part: &Part| {
+        let bytes = part.bytes.map_or("undeclared".to_string(), size_text);
+        format!("{}:{}:{bytes}:{}", part.container, part.role, part.cores.0)
+    };
+    charge.parts.iter().for_each(|one| line.pair("part", part(one)));
+}
+
+fn request_line(command: &str, request: &Request) -> String {
+    let mut line = Line::new(command, &[&id_text(&request.id)]);
+    spec_words(&mut line, &request.spec);
+    line.pair_if("uid", (request.id.uid != request.id.name).then_some(&request.id.uid));
+    term_words(&mut line, &request.terms);
+    line.0
+}
+
+fn term_words(line: &mut Line, terms: &Terms) {
+    line.pair_if("priority", (terms.priority != 0).then(|| terms.priority.to_string()));
+    if terms.pinned {
+        line.word("pinned");
+    }
+    if terms.speculative {
+        line.word("speculative");
+    }
+    if terms.waits {
+        line.word("waits");
+    }
+    let evicts = called(&EVICTIONS, &terms.eviction);
+    line.pair_if("evicts", (evicts != "never").then_some(evicts));
+    line.pair_if("model", terms.model.as_ref());
+    line.pair_if("idle", terms.idle_limit.map(span_text));
+    line.pair_if("deadline", terms.deadline.map(time_text));
+    line.pair_if("reload", (terms.reload_cost > 0).then(|| span_text(terms.reload_cost)));
+}
+
+fn spec_words(line: &mut Line, spec: &Spec) {
+    match &spec.asks {
+        Asks::Malformed(misuse) => {
+            line.word(&format!("malformed:{}", misuse.fields.join(",")));
+            line.pair("problem", &misuse.problem);
+        }
+        Asks::Shapes(shapes) => {
+            for (at, shape) in shapes.iter().enumerate() {
+                if at > 0 {
+                    line.0.push_str(" |");
+                }
+                shape_words(line, shape);
+            }
+        }
+    }
+    resource_words(line, &spec.resources);
+    rule_words(line, &spec.rules);
+    leaning_words(line, &spec.leaning);
+}
+
+fn shape_words(line: &mut Line, shape: &Shape) {
+    for container in &shape.containers {
+        line.word(&format!("{}:{}", container.role, container.name));
+        container.needs.iter().for_each(|need| need_words(line, need));
+    }
+}
+
+fn need_words(line: &mut Line, need: &Need) {
+    let amount = match &need.amount {
+        Amount::Bytes(bytes) => size_text(plimsoll_core::units::Bytes::new(bytes.get())),
+        Amount::Portion(portion) => {
+            let (parts, of) = portion.parts();
+            format!("{parts}/{of}")
+        }
+        Amount::Whole => "whole".to_string(),
+        Amount::Plain(rule) => format!("plain:{}", called::<PlainRule>(&PLAIN_RULES, rule)),
+        Amount::Profile(name) => format!("slice:{name}"),
+        Amount::Unknown(missing) => format!("unknown:{missing}"),
+    };
+    line.word(&format!("{}x{amount}", need.count));
+    line.pair("kind", &need.kind);
+    line.pair_if(
+        "cores",
+        match need.compute {
+            Compute::Any => None,
+            Compute::Units(units) => Some(units.0.to_string()),
+            Compute::Percent(percent) => Some(format!("{percent}%")),
+            Compute::All => Some("all".to_string()),
+        },
+    );
+    line.pair_if("slots", (need.slots != 1).then(|| need.slots.to_string()));
+    let wishes = &need.wishes;
+    line.list_if("type", &wishes.models);
+    line.list_if("not-type", &wishes.not_models);
+    line.list_if("uuid", &wishes.uuids);
+    line.list_if("not-uuid", &wishes.not_uuids);
+    line.list_if("mode", &wishes.modes);
+    line.pair_if("numa", wishes.one_numa.then_some("one"));
+    if wishes.alone {
+        line.word("alone");
+    }
+    if wishes.linked {
+        line.word("linked");
+    }
+}
+
+fn resource_words(line: &mut Line, need: &NodeNeed) {
+    line.pair_if("cpu", (need.cpu.0 > 0).then(|| need.cpu.to_string()));
+    line.pair_if("memory", (!need.memory.is_zero()).then(|| size_text(need.memory)));
+    line.pair_if("pods", (need.pods > 0).then(|| need.pods.to_string()));
+}
+
+fn rule_words(line: &mut Line, rules: &NodeRules) {
+    line.pair_if("node", rules.named.as_ref());
+    rules.all.iter().for_each(|requirement| line.pair("select", requirement_text(requirement)));
+    rules.any.iter().for_each(|term| line.pair("any", term_text(term)));
+    rules
+        .preferred
+        .iter()
+        .for_each(|(weight, term)| line.pair("prefer", format!("{weight}:{}", term_text(term))));
+    rules.tolerations.iter().for_each(|toleration| line.pair("tolerate", toleration_text(toleration)));
+}
+
+fn leaning_words(line: &mut Line, leaning: &Leaning) {
+    let order = |order: plimsoll_core::request::Order| match order {
+        plimsoll_core::request::Order::Pack => "pack",
+        plimsoll_core::request::Order::Spread => "spread",
+    };
+    line.pair_if("nodes", leaning.nodes.map(order));
+    line.pair_if("devices", leaning.devices.map(order));
+    line.pair_if("weights", leaning.weights.map(|w| format!("{}:{}:{}", w.slots, w.cores, w.memory)));
+}

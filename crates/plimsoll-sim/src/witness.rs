@@ -1,0 +1,207 @@
+//! A second set of books, kept apart from the ledger: it sees events and outcomes, sums in its own arithmetic, and objects.
+//!
+//! The witness asks none of the core's `room`, `fit` or `ledger` code for a sum. It keeps every holding itself, works out what
+//! each grant should be charged from the request and the place alone, and after each step compares its numbers with
+//! those that the ledger shows.
+
+mod books;
+
+mod charging;
+
+mod checks;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use plimsoll_core::charge::Stage;
+use plimsoll_core::decide::Decision;
+use plimsoll_core::event::{Answer, Effect, Event, Outcome};
+use plimsoll_core::fit::Placement;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::units::{Millis, Name};
+
+use books::{Books, Held};
+
+/// Something that the core did and should not have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection(pub String);
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The second set of books.
+#[derive(Clone, Debug, Default)]
+pub struct Witness {
+    books: Books,
+    /// Devices that reality put over their line, and that are still over it.
+    excused: BTreeSet<(Name, usize)>,
+    /// The promises seen so far, so that new ones are told from old ones.
+    promised: BTreeMap<RequestId, Vec<RequestId>>,
+    /// Those who were granted a place in this step.
+    granted: BTreeSet<RequestId>,
+}
+
+impl Witness {
+    /// Takes in one event with all that came of it, and objects to what breaks a promise.
+    pub fn step(
+        &mut self,
+        now: Millis,
+        event: &Event,
+        outcome: &Outcome,
+        after: &Scheduler,
+    ) -> Vec<Objection> {
+        let mut objections = Vec::new();
+        self.granted.clear();
+        let given_back = self.books.take(now, event);
+        self.follow_answers(event, outcome, after, &mut objections);
+        for effect in &outcome.effects {
+            if let Effect::Stop { request, .. } = effect {
+                self.books.restage(request, Stage::Releasing { since: now });
+            }
+        }
+        if let Some(early) = given_back
+            .iter()
+            .find(|id| self.books.held(id).is_none() && after.ledger().of_request(id).is_some())
+        {
+            objections.push(Objection(format!("{early} should have been given back")));
+        }
+        self.books.learn_generations(after);
+        objections.extend(checks::same_sums(&self.books, after.ledger()));
+        objections.extend(self.check_promises(after));
+        objections.extend(self.check_lines(event));
+        objections
+    }
+
+    fn follow_answers(
+        &mut self,
+        event: &Event,
+        outcome: &Outcome,
+        after: &Scheduler,
+        objections: &mut Vec<Objection>,
+    ) {
+        for answer in &outcome.answers {
+            let (request, stage) = match answer {
+                Answer::Offered { request, until, .. } => (request, Some(Stage::Offered { until: *until })),
+                Answer::Placed { request, .. } => (request, self.stage_after(event, request, outcome)),
+                Answer::Waiting { .. } | Answer::Refused { .. } => continue,
+            };
+            let Some(stage) = stage else { continue };
+            match decided_place(outcome, request) {
+                Some((decision, place)) => self.grant(request, stage, decision, place, after, objections),
+                None => self.books.restage(request, stage),
+            }
+        }
+        let held_twice = |effect: &&Effect| matches!(effect, Effect::Start { .. });
+        let mut started: Vec<&RequestId> = outcome.effects.iter().filter(held_twice).map(effect_of).collect();
+        started.sort();
+        let starts = started.len();
+        started.dedup();
+        if started.len() != starts {
+            objections.push(Objection("something was started twice in one step".to_string()));
+        }
+    }
+
+    /// The stage in which somebody is who was told of a place; `None` when it only was told again.
+    fn stage_after(&self, event: &Event, request: &RequestId, outcome: &Outcome) -> Option<Stage> {
+        let starts = |effect: &Effect| matches!(effect, Effect::Start { request: r, .. } if r == request);
+        if outcome.effects.iter().any(starts) {
+            return Some(Stage::Sent);
+        }
+        let again =
+            matches!(event, Event::Submit { .. } | Event::Ask { .. }) && self.books.held(request).is_some();
+        (!again).then_some(Stage::Offered { until: Millis(u64::MAX) })
+    }
+
+    fn grant(
+        &mut self,
+        request: &RequestId,
+        stage: Stage,
+        decision: &Decision,
+        place: &Placement,
+        after: &Scheduler,
+        objections: &mut Vec<Objection>,
+    ) {
+        let Some((_, holding)) = after.ledger().of_request(request) else {
+            return objections.push(Objection(format!("{request} was granted a place and holds nothing")));
+        };
+        let held = Held::of(holding, stage);
+        match charging::expected(&self.books, decision, place) {
+            Ok(Some(expected)) if expected != held.bookings => objections.push(Objection(format!(
+                "{request} should be charged {expected:?} and is charged {:?}",
+                held.bookings
+            ))),
+            Ok(_) => {}
+            Err(problem) => objections.push(Objection(format!("{request}: {problem}"))),
+        }
+        self.books.hold(request.clone(), held);
+        self.granted.insert(request.clone());
+    }
+
+    /// A new promise fits beside all that stays and all that was promised already.
+    fn check_promises(&mut self, after: &Scheduler) -> Vec<Objection> {
+        let now: BTreeMap<RequestId, Vec<RequestId>> =
+            after.ledger().promises().map(|(id, promise)| (id.clone(), promise.after.clone())).collect();
+        let is_new = |id: &RequestId| self.promised.get(id) != now.get(id);
+        let objections = checks::promised_once(&self.books, after.ledger(), is_new);
+        self.promised = now;
+        objections
+    }
+
+    /// No device is over its line unless reality put it there, and nothing is granted on one that is.
+    fn check_lines(&mut self, event: &Event) -> Vec<Objection> {
+        let mut objections = Vec::new();
+        let real = real_at(event, &self.books);
+        let granted: BTreeSet<&RequestId> = self.granted.iter().collect();
+        for (node, ordinal, over) in self.books.over_line() {
+            let key = (node.clone(), ordinal);
+            let newly = self.books.on_device(&node, ordinal).find(|(id, _)| granted.contains(id));
+            if let Some((id, _)) = newly {
+                objections.push(Objection(format!(
+                    "{id} was granted {node}/{ordinal}, which is {over} over its line"
+                )));
+            } else if real.contains(&node) {
+                self.excused.insert(key);
+            } else if !self.excused.contains(&key) {
+                objections.push(Objection(format!(
+                    "{node}/{ordinal} is {over} over its line, and nobody saw that happen"
+                )));
+            }
+        }
+        let over: BTreeSet<(Name, usize)> =
+            self.books.over_line().into_iter().map(|(node, at, _)| (node, at)).collect();
+        self.excused.retain(|key| over.contains(key));
+        objections.extend(checks::no_shared_slices(&self.books, &granted));
+        objections.extend(checks::node_lines(&self.books, &granted));
+        objections
+    }
+}
+
+fn effect_of(effect: &Effect) -> &RequestId {
+    match effect {
+        Effect::Start { request, .. } | Effect::Stop { request, .. } => request,
+    }
+}
+
+fn decided_place<'a>(outcome: &'a Outcome, request: &RequestId) -> Option<(&'a Decision, &'a Placement)> {
+    let of = |decision: &&Decision| decision.request == *request;
+    let decision = outcome.decisions.iter().rev().find(of)?;
+    Some((decision, &decision.place()?.place))
+}
+
+/// The nodes whose reality an event tells of.
+fn real_at(event: &Event, books: &Books) -> BTreeSet<Name> {
+    match event {
+        Event::Node { node } => BTreeSet::from([node.name.clone()]),
+        Event::NodeGone { name } => BTreeSet::from([name.clone()]),
+        Event::Observed { holding } => BTreeSet::from([holding.node.clone()]),
+        Event::Measured { node, .. } => BTreeSet::from([node.clone()]),
+        Event::Grew { request, .. } => {
+            books.held(request).map(|held| held.node.clone()).into_iter().collect()
+        }
+        _ => BTreeSet::new(),
+    }
+}

@@ -1,0 +1,442 @@
+//! The witness's own books: nodes, devices and holdings in plain records, summed when asked.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::charge::{Booked, Charge, Holding, Stage};
+use plimsoll_core::device::{Capacity, Device, Health, Identity, Node, Source, Telemetry};
+use plimsoll_core::event::Event;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::room::Measured;
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::units::{Bytes, Millis, Name};
+
+/// More than any device has: what the core cuts amounts to.
+const MOST: u128 = 1 << 48;
+
+/// Nodes and holdings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Books {
+    pub nodes: BTreeMap<Name, Place>,
+    pub holdings: BTreeMap<RequestId, Held>,
+}
+
+/// A node as it was reported, with devices that are gone and still held behind the rest.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub node: Node,
+    pub foreign: Vec<u128>,
+    /// When each device was last measured.
+    measured: Vec<Option<u64>>,
+    leaving: bool,
+}
+
+/// The kind of a device that somebody was seen on before its node was reported.
+const UNREPORTED: &str = "(not reported yet)";
+
+impl Place {
+    fn reported(node: &Node) -> Self {
+        let devices = node.devices.len();
+        Place { node: node.clone(), foreign: vec![0; devices], measured: vec![None; devices], leaving: false }
+    }
+
+    /// A node of which nothing is known but that somebody runs there.
+    fn unreported(holding: &Holding) -> Self {
+        let highest = holding.charges.iter().flat_map(|charge| &charge.on).max();
+        let mut device = Device::new(UNREPORTED, Bytes::ZERO, Source::Declared);
+        device.memory.total = Capacity::Unknown { missing: "a report".into() };
+        let mut node = Node::new(holding.node.clone());
+        node.devices = vec![device; highest.map_or(0, |ordinal| usize::from(*ordinal) + 1)];
+        Place::reported(&node)
+    }
+}
+
+/// What one request holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub node: Name,
+    pub stage: Stage,
+    pub bookings: Vec<Booking>,
+    pub resources: [u128; 3],
+    /// Whether a decision of ours placed it: what is seen of it then lowers nothing.
+    ours: bool,
+    generation: Option<u64>,
+}
+
+/// What is held of one device, or of one of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Booking {
+    pub on: Vec<usize>,
+    pub amount: Amount,
+    pub cores: u128,
+    pub slots: u128,
+    pub mask: u64,
+}
+
+/// How much is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Amount {
+    Share(u128),
+    /// The whole device, with its bytes where they are known.
+    Whole(Option<u128>),
+    Undeclared,
+}
+
+impl Booking {
+    /// A charge in the witness's own terms.
+    pub(crate) fn of(charge: &Charge) -> Self {
+        Booking {
+            on: charge.on.iter().map(|ordinal| usize::from(*ordinal)).collect(),
+            amount: match charge.amount {
+                Booked::Share(bytes) => Amount::Share(u128::from(bytes.get())),
+                Booked::Whole { bytes } => Amount::Whole(bytes.map(|bytes| u128::from(bytes.get()))),
+                Booked::Undeclared => Amount::Undeclared,
+            },
+            cores: u128::from(charge.cores.0),
+            slots: u128::from(charge.slots),
+            mask: match (&charge.slice, charge.amount) {
+                (Some(slice), _) => bits(slice.span.start, slice.span.size),
+                (None, Booked::Whole { .. }) => u64::MAX,
+                (None, _) => 0,
+            },
+        }
+    }
+
+    /// The bytes; nothing where they are not known.
+    pub(crate) fn bytes(&self) -> u128 {
+        match self.amount {
+            Amount::Share(bytes) => bytes,
+            Amount::Whole(bytes) => bytes.unwrap_or(0),
+            Amount::Undeclared => 0,
+        }
+    }
+
+    fn known_bytes(&self) -> Option<u128> {
+        match self.amount {
+            Amount::Share(bytes) => Some(bytes),
+            Amount::Whole(bytes) => bytes,
+            Amount::Undeclared => None,
+        }
+    }
+
+    /// Whether it is on one of several devices.
+    pub(crate) fn floats(&self) -> bool {
+        self.on.len() > 1
+    }
+}
+
+/// Bits `start` to `start + size`.
+pub(crate) fn bits(start: u8, size: u8) -> u64 {
+    (0..64)
+        .filter(|bit| (u32::from(start)..u32::from(start) + u32::from(size)).contains(bit))
+        .map(|bit| 1_u64 << bit)
+        .sum()
+}
+
+/// What may be used of a device.
+pub(crate) fn usable(device: &Device) -> Option<u128> {
+    let Capacity::Known { bytes, .. } = device.memory.total else { return None };
+    let open = u128::from(bytes.get()).saturating_sub(u128::from(device.memory.reserve.get()));
+    Some(device.memory.cap.map_or(open, |cap| open.min(u128::from(cap.get()))))
+}
+
+impl Held {
+    /// A holding as the core shows it, at a stage that the witness worked out.
+    pub(crate) fn of(holding: &Holding, stage: Stage) -> Self {
+        let need = &holding.resources;
+        Held {
+            node: holding.node.clone(),
+            stage,
+            bookings: holding.charges.iter().map(Booking::of).collect(),
+            resources: [u128::from(need.cpu.0), u128::from(need.memory.get()), u128::from(need.pods)],
+            ours: holding.spec.is_some(),
+            generation: None,
+        }
+    }
+
+    /// Keeps what was booked where less was seen.
+    fn at_least(&mut self, own: &Held) {
+        if own.node != self.node || !own.ours {
+            return;
+        }
+        for booking in &mut self.bookings {
+            let more = |kept: &&Booking| kept.on == booking.on && kept.known_bytes() > booking.known_bytes();
+            if let Some(kept) = own.bookings.iter().find(more) {
+                *booking = kept.clone();
+            }
+        }
+        self.ours = true;
+    }
+}
+
+impl Books {
+    /// What a request holds.
+    pub(crate) fn held(&self, request: &RequestId) -> Option<&Held> {
+        self.holdings.get(request)
+    }
+
+    /// Records a holding in place of an earlier one.
+    pub(crate) fn hold(&mut self, request: RequestId, held: Held) {
+        self.drop_holding(&request);
+        self.holdings.insert(request, held);
+    }
+
+    /// Moves a holding to another stage of its life.
+    pub(crate) fn restage(&mut self, request: &RequestId, stage: Stage) {
+        if let Some(held) = self.holdings.get_mut(request) {
+            held.stage = stage;
+        }
+    }
+
+    /// Learns the numbers that evidence must name; they are names, not sums.
+    pub(crate) fn learn_generations(&mut self, after: &Scheduler) {
+        for (id, held) in &mut self.holdings {
+            held.generation = after.ledger().of_request(id).map(|(generation, _)| generation.0);
+        }
+    }
+
+    /// Those who hold something on a device, or may do.
+    pub(crate) fn on_device<'a>(
+        &'a self,
+        node: &'a Name,
+        ordinal: usize,
+    ) -> impl Iterator<Item = (&'a RequestId, &'a Booking)> {
+        let here = move |(_, held): &(&RequestId, &Held)| held.node == *node;
+        let bookings =
+            |(id, held): (&'a RequestId, &'a Held)| held.bookings.iter().map(move |booking| (id, booking));
+        self.holdings
+            .iter()
+            .filter(here)
+            .flat_map(bookings)
+            .filter(move |(_, booking)| booking.on.contains(&ordinal))
+    }
+
+    /// The devices that hold more for certain than they have, and by how much.
+    pub(crate) fn over_line(&self) -> Vec<(Name, usize, u128)> {
+        let mut over = Vec::new();
+        for (name, place) in &self.nodes {
+            for (ordinal, device) in place.node.devices.iter().enumerate() {
+                let sure = self.on_device(name, ordinal).filter(|(_, b)| !b.floats()).map(|(_, b)| b.bytes());
+                let load = sure.sum::<u128>() + place.foreign[ordinal];
+                if let Some(usable) = usable(device).filter(|usable| load > *usable) {
+                    over.push((name.clone(), ordinal, load - usable));
+                }
+            }
+        }
+        over
+    }
+
+    /// Takes in what an event says by itself; returns those that it gave back.
+    pub(crate) fn take(&mut self, now: Millis, event: &Event) -> Vec<RequestId> {
+        match event {
+            Event::Node { node } => self.put_node(node),
+            Event::NodeGone { name } => self.drop_node(name),
+            Event::Ask { request } => return self.give_back(&request.id, None),
+            Event::Withdraw { request } => return self.give_back(request, None),
+            Event::Started { request, generation } => self.started(request, *generation, now),
+            Event::Failed { request, generation } => {
+                return self.give_back(request, Some(*generation));
+            }
+            Event::Freed { request, ordinal, .. } => self.freed(request, *ordinal),
+            Event::Observed { holding } => self.observed(holding),
+            Event::Measured { node, ordinal, measured } => {
+                self.measure(node, usize::from(*ordinal), *measured)
+            }
+            Event::Grew { request, ordinal, bytes } => {
+                self.grew(request, usize::from(*ordinal), u128::from(bytes.get()))
+            }
+            Event::Tick => return self.expire(now),
+            Event::Take { .. } | Event::Submit { .. } | Event::SubmitGang { .. } | Event::Acted { .. } => {}
+        }
+        Vec::new()
+    }
+
+    /// Gives back an offer; with evidence of this generation all that was not seen running.
+    fn give_back(&mut self, request: &RequestId, evidence: Option<u64>) -> Vec<RequestId> {
+        let Some(held) = self.holdings.get(request) else {
+            return Vec::new();
+        };
+        let goes = match evidence {
+            None => matches!(held.stage, Stage::Offered { .. }),
+            Some(generation) => {
+                held.generation == Some(generation) && !matches!(held.stage, Stage::Running { .. })
+            }
+        };
+        if goes {
+            self.drop_holding(request);
+        }
+        if goes { vec![request.clone()] } else { Vec::new() }
+    }
+
+    /// A measurement counts unless a newer one is there.
+    fn measure(&mut self, node: &Name, ordinal: usize, measured: Measured) {
+        let at = match measured.telemetry {
+            Telemetry::None => None,
+            Telemetry::Fresh { at } | Telemetry::Stale { since: at } => Some(at.0),
+        };
+        let Some(place) = self.nodes.get_mut(node).filter(|place| ordinal < place.foreign.len()) else {
+            return;
+        };
+        if at >= place.measured[ordinal] {
+            place.measured[ordinal] = at;
+            place.foreign[ordinal] = u128::from(measured.foreign.get()).min(MOST);
+        }
+    }
+
+    fn started(&mut self, request: &RequestId, generation: u64, now: Millis) {
+        if let Some(held) = self.holdings.get_mut(request).filter(|held| held.generation == Some(generation))
+            && matches!(held.stage, Stage::Offered { .. } | Stage::Sent)
+        {
+            held.stage = Stage::Running { since: now };
+        }
+    }
+
+    fn freed(&mut self, request: &RequestId, ordinal: Option<u16>) {
+        let Some(held) = self.holdings.get_mut(request) else { return };
+        let Some(ordinal) = ordinal else { return self.drop_holding(request) };
+        if held.stage.is_releasing() {
+            held.bookings.retain(|booking| booking.on != [usize::from(ordinal)]);
+            if held.bookings.is_empty() {
+                self.drop_holding(request);
+            }
+        }
+    }
+
+    fn observed(&mut self, holding: &Holding) {
+        let place = self.nodes.entry(holding.node.clone()).or_insert_with(|| Place::unreported(holding));
+        let mut held = Held::of(holding, holding.stage);
+        if held.bookings.iter().flat_map(|booking| &booking.on).any(|at| *at >= place.node.devices.len()) {
+            return;
+        }
+        for booking in &mut held.bookings {
+            match &mut booking.amount {
+                Amount::Share(bytes) => *bytes = (*bytes).min(MOST),
+                Amount::Whole(bytes) => *bytes = whole(&place.node, &booking.on),
+                Amount::Undeclared => {}
+            }
+        }
+        if let Some(own) = self.holdings.get(&holding.request) {
+            held.at_least(own);
+        }
+        // Reality replaces what was booked; the node does not go away in between.
+        self.holdings.insert(holding.request.clone(), held);
+        let leaving: Vec<Name> =
+            self.nodes.iter().filter(|(_, place)| place.leaving).map(|(name, _)| name.clone()).collect();
+        leaving.iter().for_each(|name| self.drop_if_left(name));
+    }
+
+    /// Only a share grows: a whole device is all there is, a slice bounds itself, and what is undeclared stays so.
+    fn grew(&mut self, request: &RequestId, ordinal: usize, bytes: u128) {
+        let Some(held) = self.holdings.get_mut(request) else { return };
+        let here = |booking: &&mut Booking| booking.on.contains(&ordinal) && booking.mask == 0;
+        for booking in held.bookings.iter_mut().filter(here) {
+            if let Amount::Share(booked) = &mut booking.amount {
+                *booked = (*booked).max(bytes.min(MOST));
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Millis) -> Vec<RequestId> {
+        let late = |held: &Held| matches!(held.stage, Stage::Offered { until } if until <= now);
+        let late: Vec<RequestId> =
+            self.holdings.iter().filter(|(_, h)| late(h)).map(|(id, _)| id.clone()).collect();
+        for id in &late {
+            self.drop_holding(id);
+        }
+        late
+    }
+
+    fn drop_holding(&mut self, request: &RequestId) {
+        if let Some(held) = self.holdings.remove(request) {
+            self.drop_if_left(&held.node);
+        }
+    }
+
+    fn drop_if_left(&mut self, name: &Name) {
+        let held = self.holdings.values().any(|held| held.node == *name);
+        if self.nodes.get(name).is_some_and(|place| place.leaving) && !held {
+            self.nodes.remove(name);
+        }
+    }
+
+    fn drop_node(&mut self, name: &Name) {
+        if let Some(place) = self.nodes.get_mut(name) {
+            place.leaving = true;
+            place.node.unschedulable = true;
+            place.node.devices.iter_mut().for_each(|device| device.health = Health::Gone);
+        }
+        self.drop_if_left(name);
+    }
+
+    /// A node is reported: devices are told by UUID, or by place where no UUID is known.
+    fn put_node(&mut self, node: &Node) {
+        let mut place = Place::reported(node);
+        let Some(old) = self.nodes.remove(&node.name) else {
+            self.nodes.insert(node.name.clone(), place);
+            return;
+        };
+        let in_use = |ordinal: usize| self.on_device(&node.name, ordinal).next().is_some();
+        let mut now_at = recognised(&old.node, node, in_use);
+        for (ordinal, at) in now_at.iter_mut().enumerate() {
+            if at.is_none() && in_use(ordinal) {
+                place.node.devices.push(Device { health: Health::Gone, ..old.node.devices[ordinal].clone() });
+                place.foreign.push(0);
+                place.measured.push(None);
+                *at = Some(place.node.devices.len() - 1);
+            }
+            if let Some(at) = *at {
+                place.foreign[at] = old.foreign[ordinal];
+                place.measured[at] = old.measured[ordinal];
+            }
+        }
+        for held in self.holdings.values_mut().filter(|held| held.node == node.name) {
+            for booking in &mut held.bookings {
+                booking.on.iter_mut().for_each(|at| *at = now_at.get(*at).copied().flatten().unwrap_or(*at));
+                if let Amount::Whole(bytes) = &mut booking.amount {
+                    *bytes = whole(&place.node, &booking.on);
+                }
+            }
+        }
+        self.nodes.insert(node.name.clone(), place);
+    }
+}
+
+/// Where the old devices are among the new: by UUID, then by place among their kind, then anywhere where one is in use.
+fn recognised(old: &Node, new: &Node, in_use: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
+    let uuid = |device: &Device| match &device.identity {
+        Identity::Uuid(uuid) => Some(uuid.clone()),
+        Identity::Ordinal => None,
+    };
+    let place = |node: &Node, at: usize| {
+        node.devices[..at].iter().filter(|device| device.kind == node.devices[at].kind).count()
+    };
+    let same_uuid = |from: usize, to: usize| {
+        let known = uuid(&old.devices[from]);
+        known.is_some() && known == uuid(&new.devices[to])
+    };
+    let could_be = |from: usize, to: usize| {
+        let (one, other) = (&old.devices[from], &new.devices[to]);
+        let kind = one.kind == other.kind || &*one.kind == UNREPORTED;
+        kind && (uuid(one).is_none() || uuid(other).is_none())
+    };
+    let same_place = |from: usize, to: usize| {
+        let unreported = &*old.devices[from].kind == UNREPORTED;
+        could_be(from, to) && if unreported { from == to } else { place(old, from) == place(new, to) }
+    };
+    let any = |from: usize, to: usize| could_be(from, to) && in_use(from);
+    let mut now_at: Vec<Option<usize>> = vec![None; old.devices.len()];
+    let rules: [&dyn Fn(usize, usize) -> bool; 3] = [&same_uuid, &same_place, &any];
+    for rule in rules {
+        for from in 0..old.devices.len() {
+            if now_at[from].is_none() {
+                let free = |to: &usize| !now_at.contains(&Some(*to)) && rule(from, *to);
+                now_at[from] = (0..new.devices.len()).find(free);
+            }
+        }
+    }
+    now_at
+}
+
+/// What a whole device comes to; of several the largest.
+fn whole(node: &Node, on: &[usize]) -> Option<u128> {
+    on.iter().filter_map(|at| usable(node.devices.get(*at)?)).max()
+}

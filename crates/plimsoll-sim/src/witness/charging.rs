@@ -1,0 +1,186 @@
+//! What a place should cost, worked out from the request and the place alone.
+
+use plimsoll_core::decide::Decision;
+use plimsoll_core::device::{Device, Health, Node, Sharing};
+use plimsoll_core::fit::Placement;
+use plimsoll_core::request::{self, Compute, Container, Need, PlainRule, Role};
+
+use super::books::{Amount, Booking, Books, usable};
+
+/// What the place should be charged; nothing is said of hardware slices, which are checked as they are.
+pub(crate) fn expected(
+    books: &Books,
+    decision: &Decision,
+    place: &Placement,
+) -> Result<Option<Vec<Booking>>, String> {
+    let node = &books.nodes.get(&place.node).ok_or("it was placed on a node that is not there")?.node;
+    let shape = decision
+        .spec
+        .shapes()
+        .get(usize::from(place.shape))
+        .ok_or("it was placed in a shape that it did not ask")?;
+    let needs: Vec<(&Container, &Need)> =
+        shape.containers.iter().flat_map(|c| c.needs.iter().map(move |n| (c, n))).collect();
+    if needs.len() != place.picks.len() {
+        return Err(format!("{} needs got {} picks", needs.len(), place.picks.len()));
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for ((container, need), pick) in needs.iter().zip(&place.picks) {
+        let pick: Vec<usize> = pick.iter().map(|ordinal| usize::from(*ordinal)).collect();
+        let floats = floats(node, need);
+        check_pick(node, container, need, &pick, floats)?;
+        for at in pick {
+            let device = &node.devices[at];
+            if device.geometry.is_some() {
+                return Ok(None);
+            }
+            let part = part(device, container.role, need)?;
+            match rows.iter_mut().find(|row| row.at == at) {
+                Some(row) if !floats && row.containers.contains(&container.name) => {
+                    return Err(format!("container {} got device {at} twice", container.name));
+                }
+                Some(row) => row.add(container, part),
+                None => {
+                    rows.push(Row { at, floats, containers: vec![container.name.clone()], parts: vec![part] })
+                }
+            }
+        }
+    }
+    rows.sort_by_key(|row| row.at);
+    Ok(Some(bookings(node, &rows)))
+}
+
+struct Row {
+    at: usize,
+    floats: bool,
+    containers: Vec<plimsoll_core::units::Name>,
+    parts: Vec<Part>,
+}
+
+impl Row {
+    fn add(&mut self, container: &Container, part: Part) {
+        self.containers.push(container.name.clone());
+        self.parts.push(part);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    role: Role,
+    bytes: u128,
+    cores: u128,
+    slots: u128,
+    whole: bool,
+}
+
+/// Whether the device plugin picks among several shared cards.
+fn floats(node: &Node, need: &Need) -> bool {
+    let of_kind: Vec<&Device> = node.devices.iter().filter(|device| device.kind == need.kind).collect();
+    let tokens = of_kind.iter().any(|device| matches!(device.sharing, Sharing::Tokens { .. }));
+    node.choice == plimsoll_core::device::DeviceChoice::Plugin && of_kind.len() > 1 && tokens
+}
+
+fn check_pick(
+    node: &Node,
+    container: &Container,
+    need: &Need,
+    pick: &[usize],
+    floats: bool,
+) -> Result<(), String> {
+    let wanted = usize::from(need.count.get());
+    if !floats && pick.len() != wanted {
+        return Err(format!("container {} asked {wanted} devices and got {}", container.name, pick.len()));
+    }
+    let mut different = pick.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    if different.len() != pick.len() {
+        return Err(format!("container {} got one device twice", container.name));
+    }
+    for at in pick {
+        let device = node.devices.get(*at).ok_or_else(|| format!("there is no device {at}"))?;
+        if device.kind != need.kind || device.health != Health::Healthy || device.cordoned {
+            return Err(format!("device {at} is of another kind, faulty or cordoned"));
+        }
+    }
+    let numa: Vec<Option<u16>> = pick.iter().map(|at| node.devices[*at].numa).collect();
+    if need.wishes.one_numa && numa.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(format!("container {} wanted one NUMA node and got {numa:?}", container.name));
+    }
+    Ok(())
+}
+
+fn part(device: &Device, role: Role, need: &Need) -> Result<Part, String> {
+    const MIB: u128 = 1 << 20;
+    let all = usable(device);
+    let known = || all.ok_or("memory was granted of a device whose memory is not known".to_string());
+    let (bytes, whole) = match &need.amount {
+        request::Amount::Bytes(bytes) => known().map(|_| (u128::from(bytes.get()), false))?,
+        request::Amount::Portion(portion) => {
+            let (parts, of) = portion.parts();
+            (known()? * u128::from(parts) / u128::from(of) / MIB * MIB, false)
+        }
+        request::Amount::Whole => (all.unwrap_or(0), true),
+        request::Amount::Plain(rule) => match (device.sharing, rule) {
+            (Sharing::Tokens { .. }, PlainRule::Refuse) => {
+                return Err("an undeclared need was placed under the rule to refuse it".into());
+            }
+            (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
+                (known()? / u128::from(replicas.max(1)) / MIB * MIB, false)
+            }
+            _ => (all.unwrap_or(0), true),
+        },
+        request::Amount::Profile(_) => return Err("a slice was granted on a device without slices".into()),
+        request::Amount::Unknown(_) => return Err("an unknown need was granted".into()),
+    };
+    let has = device.cores.map_or(0, |cores| u128::from(cores.0));
+    let cores = match if whole { Compute::All } else { need.compute } {
+        Compute::Any => 0,
+        Compute::Units(units) => u128::from(units.0).min(has),
+        Compute::Percent(percent) => (has * u128::from(percent.min(100)) / 100).max(u128::from(has > 0)),
+        Compute::All => has,
+    };
+    Ok(Part { role, bytes, cores, slots: u128::from(need.slots), whole })
+}
+
+fn bookings(node: &Node, rows: &[Row]) -> Vec<Booking> {
+    let mut fixed: Vec<Booking> = Vec::new();
+    let mut floating: Option<Booking> = None;
+    for row in rows {
+        let booking = booking(node, row);
+        if !row.floats {
+            fixed.push(booking);
+        } else if let Some(so_far) = &mut floating {
+            let on = [so_far.on.clone(), booking.on.clone()].concat();
+            let larger = if booking.bytes() > so_far.bytes() { booking } else { so_far.clone() };
+            *so_far = Booking { on, ..larger };
+        } else {
+            floating = Some(booking);
+        }
+    }
+    fixed.extend(floating);
+    fixed
+}
+
+fn booking(node: &Node, row: &Row) -> Booking {
+    let bytes = peak(&row.parts, |part| part.bytes);
+    let whole = row.parts.iter().any(|part| part.whole);
+    let amount = match (whole, bytes) {
+        (true, _) => Amount::Whole(usable(&node.devices[row.at])),
+        (false, 0) => Amount::Undeclared,
+        (false, bytes) => Amount::Share(bytes),
+    };
+    let mask = if whole { u64::MAX } else { 0 };
+    let (cores, slots) = (peak(&row.parts, |part| part.cores), peak(&row.parts, |part| part.slots));
+    Booking { on: vec![row.at], amount, cores, slots, mask }
+}
+
+/// max(each init + the sidecars before it, all sidecars + all apps).
+fn peak(parts: &[Part], of: impl Fn(&Part) -> u128) -> u128 {
+    let sum = |parts: &[Part], roles: &[Role]| {
+        parts.iter().filter(|p| roles.contains(&p.role)).map(&of).sum::<u128>()
+    };
+    let inits = parts.iter().enumerate().filter(|(_, part)| part.role == Role::Init);
+    let init = inits.map(|(at, part)| of(part) + sum(&parts[..at], &[Role::Sidecar])).max().unwrap_or(0);
+    init.max(sum(parts, &[Role::Sidecar, Role::App]))
+}

@@ -1,0 +1,403 @@
+//! The smallest cases of what was found wrong in the core. Each says what should hold.
+
+use plimsoll_sim::scenario;
+
+/// Runs a scenario whose expectations are what should be true.
+fn holds(text: &str) {
+    let report = scenario::run(text).expect("the scenario can be read");
+    assert!(report.holds(), "\n{}", report.diff());
+}
+
+#[test]
+fn a_holder_seen_again_on_a_node_that_is_leaving_stays_there() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+submit a/p 10GiB
+gone n1
+observed a/p n1 0:10GiB
+> noted
+devices
+> n1/gpu-0 holds 10 GiB, free 70 GiB of 80 GiB, gone: a/p 10 GiB
+",
+    );
+}
+
+#[test]
+fn a_node_with_a_promise_on_an_idle_card_may_lose_that_card() {
+    holds(
+        "node n1
+device n1 0 uuid=GPU-a memory=80GiB
+device n1 1 uuid=GPU-b memory=80GiB
+observed a/leaver n1 0:80GiB
+withdraw a/leaver
+submit a/next 2x60GiB
+node n1
+device n1 0 uuid=GPU-a memory=80GiB
+promises
+> a/next waits: no place for 2 x 60 GiB: 1 node has too few devices (nearest: GPU-a on n1, needs 60 GiB, 0 free, short by 60 GiB; held by a/leaver (80 GiB, releasing))
+> none
+",
+    );
+}
+
+#[test]
+fn a_holder_seen_on_a_device_that_is_not_there_does_not_stop_the_machine() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+observed a/p n1 3:10GiB
+update n1 label.a=b
+breaches
+> none
+",
+    );
+}
+
+#[test]
+fn a_slice_that_two_were_seen_in_is_free_only_when_both_are_gone() {
+    holds(
+        "node n1
+device n1 0 memory=40960MiB slices=a100-40gb
+observed a/one n1 0:4864MiB slice=1g.5gb@6+1
+observed a/two n1 0:4864MiB slice=1g.5gb@6+1
+freed a/one
+> noted
+",
+    );
+}
+
+#[test]
+fn slices_of_one_pod_are_charged_at_most_what_may_be_used() {
+    holds(
+        "node n1
+device n1 0 memory=40960MiB cap=9800MiB slices=a100-40gb
+ask a/p init:one 4864MiB app:two 4864MiB app:three 4864MiB
+breaches
+> none
+",
+    );
+}
+
+#[test]
+fn a_slice_and_the_whole_card_in_one_pod_are_charged_at_most_the_card() {
+    holds(
+        "node n1
+device n1 0 memory=40960MiB slices=a100-40gb
+ask a/p init:one 4864MiB app:two whole
+breaches
+> none
+",
+    );
+}
+
+#[test]
+fn two_containers_do_not_both_get_the_whole_of_a_card_of_unknown_memory() {
+    holds(
+        "node n1
+device n1 0 memory=unknown:its-memory
+submit a/p app:one whole app:two whole
+> a/p refused: no place for a whole device and a whole device: 1 of 1 devices not empty
+",
+    );
+}
+
+#[test]
+fn gang_members_that_name_nodes_are_placed_where_brute_force_finds_a_place() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+node n2
+device n2 0 memory=80GiB
+member a/any 60GiB
+member a/named 60GiB node=n1
+gang g min=2
+> a/any placed on n2/gpu-0 with 60 GiB
+> a/named placed on n1/gpu-0 with 60 GiB
+",
+    );
+}
+
+#[test]
+fn gang_members_that_name_devices_are_placed_where_brute_force_finds_a_place() {
+    holds(
+        "node n1
+device n1 0 uuid=GPU-a memory=80GiB
+device n1 1 uuid=GPU-b memory=80GiB
+member a/any 60GiB
+member a/named 60GiB uuid=GPU-a
+gang g min=2
+> a/any placed on GPU-b with 60 GiB
+> a/named placed on GPU-a with 60 GiB
+",
+    );
+}
+
+#[test]
+fn a_gang_member_left_out_is_placed_later_as_the_minimum_was_met() {
+    holds(
+        "node n1
+device n1 0-1 memory=80GiB
+member a/w1 60GiB
+member a/w2 60GiB
+member a/w3 60GiB
+gang g min=2
+withdraw a/w1
+freed a/w1
+> a/w3 placed on n1/gpu-0 with 60 GiB
+",
+    );
+}
+
+#[test]
+fn one_who_may_evict_is_not_passed_over_for_an_equal_request_that_may_not() {
+    holds(
+        "settings residency=0s
+node n1
+device n1 0 memory=80GiB
+observed m/old n1 0:60GiB idle=10s activity=idle@0s
+submit m/meek 60GiB priority=1
+submit m/bold 60GiB evicts=idle
+at 20s
+tick
+promises
+> m/bold is promised n1/gpu-0 with 60 GiB after m/old
+",
+    );
+}
+
+#[test]
+fn a_promise_that_cannot_be_kept_any_more_blocks_nobody() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+observed a/leaver n1 0:60GiB
+withdraw a/leaver
+submit a/big 70GiB
+measured n1 0 foreign=30GiB telemetry=none
+freed a/leaver
+submit a/small 40GiB
+> a/small placed on n1/gpu-0 with 40 GiB
+",
+    );
+}
+
+#[test]
+fn a_promise_goes_with_its_node() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+observed a/leaver n1 0:60GiB
+withdraw a/leaver
+submit a/next 70GiB
+gone n1
+freed a/leaver
+node n1
+device n1 0 memory=60GiB
+promises
+> a/next waits: no place for 70 GiB: 1 of 1 devices too small (nearest: n1/gpu-0 on n1, needs 70 GiB, 60 GiB free, short by 10 GiB)
+> none
+",
+    );
+}
+
+#[test]
+fn one_who_waits_is_told_when_a_promise_is_made() {
+    holds(
+        "settings residency=0s
+node n1
+device n1 0 memory=80GiB
+observed m/old n1 0:60GiB idle=10s activity=idle@0s
+submit m/next 60GiB evicts=idle
+at 20s
+tick
+> m/next waits: no place for 60 GiB: 1 of 1 devices short of memory (nearest: n1/gpu-0 on n1, needs 60 GiB, 20 GiB free, short by 40 GiB; held by m/old (60 GiB)); promised after m/old
+> m/old is asked to leave n1
+",
+    );
+}
+
+#[test]
+fn equal_requests_that_wait_all_have_a_reason_that_is_true() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+submit a/one 80GiB
+submit a/two 80GiB
+submit a/three 80GiB
+submit a/four 80GiB
+withdraw a/one
+freed a/one
+queue
+> a/three since 0s: no place for 80 GiB: 1 of 1 devices short of memory (nearest: n1/gpu-0 on n1, needs 80 GiB, 0 free, short by 80 GiB; held by a/two (80 GiB))
+> a/four since 0s: no place for 80 GiB: 1 of 1 devices short of memory (nearest: n1/gpu-0 on n1, needs 80 GiB, 0 free, short by 80 GiB; held by a/two (80 GiB))
+",
+    );
+}
+
+#[test]
+fn one_who_only_asked_does_not_wait_after_a_failed_start() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+ask a/p 10GiB
+take a/p
+failed a/p
+queue
+> none
+",
+    );
+}
+
+#[test]
+fn one_who_waits_and_asks_beside_that_does_not_stop_the_machine() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+observed a/other n1 0:70GiB
+submit a/p 20GiB
+ask a/p 10GiB
+take a/p
+freed a/other
+queue
+> none
+",
+    );
+}
+
+#[test]
+fn the_nearest_miss_of_a_pod_is_what_all_its_containers_lack() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+observed a/other n1 0:79GiB
+submit a/p init:load 20GiB app:serve 2GiB
+> a/p waits: no place for 20 GiB and 2 GiB: 1 of 1 devices short of memory (nearest: n1/gpu-0 on n1, needs 20 GiB, 1 GiB free, short by 19 GiB; held by a/other (79 GiB))
+",
+    );
+}
+
+#[test]
+fn device_work_is_not_placed_on_a_node_of_unknown_capacity_for_having_another_shape() {
+    holds(
+        "node n1 unknown=\"8 replicas, 10 advertised\"
+device n1 0 memory=80GiB
+submit a/p 10GiB | none
+> a/p placed on n1
+",
+    );
+}
+
+#[test]
+fn a_card_that_is_reported_without_its_uuid_is_not_a_second_card() {
+    holds(
+        "node n1
+device n1 0 uuid=GPU-a memory=80GiB
+submit a/p 60GiB
+node n1
+device n1 0 memory=80GiB
+submit a/q 60GiB
+> a/q waits: no place for 60 GiB: 1 of 1 devices short of memory (nearest: n1/gpu-0 on n1, needs 60 GiB, 20 GiB free, short by 40 GiB; held by a/p (60 GiB))
+",
+    );
+}
+
+#[test]
+fn starts_of_taken_offers_wait_for_each_other_too() {
+    holds(
+        "settings serial-starts=yes
+node n1
+device n1 0 memory=80GiB
+ask a/p 10GiB
+ask a/q 10GiB
+take a/p
+take a/q
+> a/q placed on n1/gpu-0 with 10 GiB, starts when its devices are quiet
+",
+    );
+}
+
+#[test]
+fn memory_that_an_asker_gives_back_wakes_those_who_wait() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+ask a/asker 60GiB
+submit b/waiter 60GiB
+ask a/asker 10GiB
+> a/asker offered n1/gpu-0 with 10 GiB until 30s
+> b/waiter placed on n1/gpu-0 with 60 GiB
+",
+    );
+}
+
+#[test]
+fn a_gang_that_no_empty_fleet_could_hold_is_refused_at_once() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+member a/w1 90GiB
+member a/w2 10GiB
+gang g min=2
+queue
+> none
+",
+    );
+}
+
+#[test]
+fn a_card_that_a_pod_opened_itself_is_not_opened_twice() {
+    holds(
+        "node n1 missing=1
+device n1 0-2 memory=40GiB
+submit a/p init:one 10GiB init:two 2x10GiB
+> a/p placed on n1/gpu-0 with 10 GiB and n1/gpu-1 with 10 GiB
+",
+    );
+}
+
+#[test]
+fn an_account_follows_the_size_of_the_whole_cards_it_holds() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+submit a/p whole
+device n1 0 memory=60GiB
+accounts
+> a holds 60 GiB in 1 places
+",
+    );
+}
+
+#[test]
+fn tenants_are_named_in_the_same_order_after_a_restart() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+submit a/one 10GiB
+submit a/two 10GiB
+started a/one
+devices
+> n1/gpu-0 holds 20 GiB, free 60 GiB of 80 GiB: a/one 10 GiB, a/two 10 GiB
+restart
+devices
+> n1/gpu-0 holds 20 GiB, free 60 GiB of 80 GiB: a/one 10 GiB, a/two 10 GiB
+",
+    );
+}
+
+#[test]
+fn a_turn_follows_the_terms_also_after_a_restart() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+submit a/other 80GiB
+submit a/p 40GiB speculative
+submit a/q 40GiB
+member a/p 40GiB priority=1
+gang g min=1
+restart
+> the snapshot holds it all, the journal holds it all
+",
+    );
+}

@@ -1,0 +1,109 @@
+//! `plimsoll explain`: the decision for one pod.
+
+use anyhow::{Result, bail};
+use plimsoll_core::decide::Decision;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::units::Name;
+use plimsoll_kube::cluster::Cluster;
+
+use super::{load, log};
+use crate::cli::{ExplainArgs, Format, InputArgs};
+use crate::output::{self, Outcome};
+use crate::simulation::{Onlooker, Simulation, simulate};
+use crate::text::{Page, explain, understood};
+use crate::{json, near};
+
+pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
+    let (input, wanted) = what_was_meant(args)?;
+    let cluster = load(&input, "explain", quiet)?.cluster;
+    let wanted = find(&cluster, &wanted)?;
+    let mut kept = None;
+    let mut number = 0;
+    let mut watch = |decision: &Decision| {
+        number += 1;
+        if decision.request == wanted && kept.is_none() {
+            kept = Some(decision.clone());
+            if args.policy.log_decisions {
+                log(decision, number);
+            }
+        }
+    };
+    let policy = args.policy.policy();
+    let advise = |id: &RequestId| *id == wanted;
+    let mut onlooker = Onlooker { watch: &mut watch, advise: &advise, patience: policy.search_steps };
+    let simulation = simulate(&cluster, &policy, &mut onlooker);
+    let mut page = Page::default();
+    if !quiet {
+        understood::understood(&mut page, &cluster, input.plain.rule());
+    }
+    let fits = match kept {
+        Some(decision) => answered(args.output, &mut page, &cluster, &simulation, &decision)?,
+        None => runs(args.output, &mut page, &cluster, &simulation, &wanted)?,
+    };
+    if args.output == Format::Table {
+        output::text(page.text())?;
+    }
+    Ok(Outcome::wanting(!fits))
+}
+
+/// A pod that had its turn; whether it found a place.
+fn answered(
+    format: Format,
+    page: &mut Page,
+    cluster: &Cluster,
+    simulation: &Simulation,
+    decision: &Decision,
+) -> Result<bool> {
+    let refused = simulation.refused.iter().find(|refused| refused.decision.request == decision.request);
+    let pending = cluster.pending.iter().find(|pending| pending.request.id == decision.request);
+    let not_considered: &[Name] = pending.map_or(&[], |pending| &pending.not_considered);
+    match format {
+        Format::Json => output::json(&json::explain(decision, refused, not_considered))?,
+        Format::Table => explain::explain(page, decision, refused, not_considered),
+    }
+    Ok(decision.place().is_some())
+}
+
+/// A pod that already has a node.
+fn runs(
+    format: Format,
+    page: &mut Page,
+    cluster: &Cluster,
+    simulation: &Simulation,
+    wanted: &RequestId,
+) -> Result<bool> {
+    let Some(holding) = cluster.running.iter().find(|holding| holding.request == *wanted) else {
+        bail!("{wanted} was read, but had no turn");
+    };
+    match format {
+        Format::Json => output::json(&json::running(holding, &simulation.ledger))?,
+        Format::Table => explain::running(page, holding, &simulation.ledger),
+    }
+    Ok(true)
+}
+
+fn find(cluster: &Cluster, wanted: &str) -> Result<RequestId> {
+    let pending = cluster.pending.iter().map(|pending| &pending.request.id);
+    let pods: Vec<&RequestId> =
+        pending.chain(cluster.running.iter().map(|holding| &holding.request)).collect();
+    near::find(wanted, &pods).cloned()
+}
+
+/// `-f a.yaml b.yaml ns/pod` is read as three files. Where no pod is named apart from the files, the last of them is it,
+/// unless that is a file.
+fn what_was_meant(args: &ExplainArgs) -> Result<(InputArgs, String)> {
+    let mut files = args.input.files.clone();
+    let pod = match &args.pod {
+        Some(pod) => Some(pod.clone()),
+        None if files.len() > 1 => files
+            .pop_if(|last| last.as_os_str() != "-" && !last.exists())
+            .map(|path| path.to_string_lossy().into_owned()),
+        None => None,
+    };
+    let input = InputArgs { files, plain: args.input.plain, node_pool_key: args.input.node_pool_key.clone() };
+    match pod {
+        Some(pod) => Ok((input, pod)),
+        None if input.files.is_empty() => Ok((input, String::new())),
+        None => bail!("which pod? Name it as NAMESPACE/POD after the files, or after --"),
+    }
+}

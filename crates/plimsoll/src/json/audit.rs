@@ -1,0 +1,56 @@
+//! Findings as JSON.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::units::Name;
+use plimsoll_kube::cluster::Cluster;
+use plimsoll_kube::finding::{Finding, Severity};
+use serde::Serialize;
+
+use super::{SCHEMA_VERSION, UnderstoodRow, understood};
+
+/// The answer of `plimsoll audit -o json`.
+#[derive(Serialize)]
+pub(crate) struct AuditSheet<'a> {
+    schema_version: u32,
+    understood: UnderstoodRow<'a>,
+    findings: Vec<FindingRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct FindingRow<'a> {
+    code: &'static str,
+    severity: &'static str,
+    node: Option<&'a Name>,
+    uuid: Option<&'a Name>,
+    message: &'a str,
+    numbers: &'a BTreeMap<&'static str, u64>,
+    remedy: &'a str,
+}
+
+/// Everything that was found.
+pub(crate) fn audit<'a>(cluster: &'a Cluster, findings: &'a [Finding]) -> AuditSheet<'a> {
+    let row = |finding: &'a Finding| FindingRow {
+        code: finding.code,
+        severity: severity(finding.severity),
+        node: finding.node.as_ref(),
+        uuid: finding.uuid.as_ref(),
+        message: &finding.message,
+        numbers: &finding.numbers,
+        remedy: &finding.remedy,
+    };
+    AuditSheet {
+        schema_version: SCHEMA_VERSION,
+        understood: understood(cluster),
+        findings: findings.iter().map(row).collect(),
+    }
+}
+
+/// How bad a finding is, in one word.
+pub(crate) fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}

@@ -1,0 +1,169 @@
+//! The JSON that other programs read: stable names, sizes in bytes, and null for a size that is not known.
+
+mod audit;
+mod decision;
+mod device;
+mod explain;
+mod sarif;
+
+pub(crate) use audit::{audit, severity};
+pub(crate) use decision::{numbers, ordered};
+pub(crate) use device::sharing;
+pub(crate) use explain::{explain, lost_by, running};
+pub(crate) use sarif::sarif;
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::breach::{self, Breach};
+use plimsoll_core::units::{Bytes, Name};
+use plimsoll_kube::cluster::Cluster;
+use serde::Serialize;
+
+use crate::simulation::Simulation;
+
+/// Grows when a name or a meaning changes; names that are added do not change it.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// The answer of `plimsoll simulate -o json`.
+#[derive(Serialize)]
+pub(crate) struct SimulateSheet<'a> {
+    schema_version: u32,
+    policy: &'a Name,
+    understood: UnderstoodRow<'a>,
+    nodes: Vec<device::NodeRow<'a>>,
+    devices: Vec<device::DeviceRow<'a>>,
+    placements: Vec<decision::PlacementRow<'a>>,
+    refused: Vec<decision::RefusedRow<'a>>,
+    breaches: Vec<BreachRow>,
+    not_considered: Vec<NotConsideredRow<'a>>,
+}
+
+/// Everything that a simulation found.
+pub(crate) fn simulate<'a>(
+    cluster: &'a Cluster,
+    simulation: &'a Simulation,
+    full: bool,
+) -> SimulateSheet<'a> {
+    SimulateSheet {
+        schema_version: SCHEMA_VERSION,
+        policy: &simulation.policy.name,
+        understood: understood(cluster),
+        nodes: device::nodes(cluster, &simulation.ledger),
+        devices: device::devices(cluster, &simulation.ledger),
+        placements: simulation.placed.iter().map(|p| decision::placement(cluster, simulation, p)).collect(),
+        refused: simulation.refused.iter().map(|r| decision::refused(cluster, r, full)).collect(),
+        breaches: breaches(simulation),
+        not_considered: not_considered(cluster, simulation),
+    }
+}
+
+/// What was read, in numbers.
+#[derive(Serialize)]
+pub(crate) struct UnderstoodRow<'a> {
+    nodes: usize,
+    devices: usize,
+    running: usize,
+    terminating: usize,
+    finished: usize,
+    pending: usize,
+    expanded: usize,
+    gated: usize,
+    ignored: &'a BTreeMap<String, usize>,
+    telemetry: &'static str,
+}
+
+/// What was read, in numbers. Offline nobody measures, and that is said.
+pub(crate) fn understood(cluster: &Cluster) -> UnderstoodRow<'_> {
+    let read = &cluster.understood;
+    UnderstoodRow {
+        nodes: cluster.nodes.len(),
+        devices: cluster.nodes.iter().map(|facts| facts.node.devices.len()).sum(),
+        running: read.running,
+        terminating: read.terminating,
+        finished: read.finished,
+        pending: read.pending,
+        expanded: read.expanded,
+        gated: read.gated,
+        ignored: &read.ignored,
+        telemetry: "none",
+    }
+}
+
+/// One thing that is wrong with what is held.
+#[derive(Serialize)]
+struct BreachRow {
+    kind: &'static str,
+    node: Name,
+    uuid: Option<String>,
+    usable: Option<Bytes>,
+    held: Option<Bytes>,
+    over_by: Option<Bytes>,
+    /// What the holdings sum up to, where that is not what the ledger says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holdings: Option<Bytes>,
+    holders: Vec<Name>,
+}
+
+fn breaches(simulation: &Simulation) -> Vec<BreachRow> {
+    let ledger = &simulation.ledger;
+    breach::audit(ledger).into_iter().map(|breach| breach_row(ledger, breach)).collect()
+}
+
+fn breach_row(ledger: &plimsoll_core::ledger::Ledger, breach: Breach) -> BreachRow {
+    let row = |kind, node: Name, ordinal: Option<u16>, holders| BreachRow {
+        kind,
+        uuid: ordinal
+            .and_then(|ordinal| crate::simulation::labels(ledger, &node, [ordinal].into_iter()).pop()),
+        node,
+        usable: None,
+        held: None,
+        over_by: None,
+        holdings: None,
+        holders,
+    };
+    match breach {
+        Breach::OverLine { node, ordinal, usable, held, over_by, holders } => BreachRow {
+            usable: Some(usable),
+            held: Some(held),
+            over_by: Some(over_by),
+            ..row("over_line", node, Some(ordinal), holders)
+        },
+        Breach::NoAssignment { node, usable, held, holders } => {
+            BreachRow { usable: Some(usable), held: Some(held), ..row("no_assignment", node, None, holders) }
+        }
+        Breach::SumsDiffer { node, ordinal, sum, holdings } => BreachRow {
+            held: Some(sum),
+            holdings: Some(holdings),
+            ..row("sums_differ", node, Some(ordinal), Vec::new())
+        },
+        Breach::SlicesOverlap { node, ordinal, holders } => {
+            row("slices_overlap", node, Some(ordinal), holders)
+        }
+    }
+}
+
+/// A pod, and what about it did not count.
+#[derive(Serialize)]
+struct NotConsideredRow<'a> {
+    namespace: &'a Name,
+    pod: &'a Name,
+    what: Vec<&'a str>,
+}
+
+fn not_considered<'a>(cluster: &'a Cluster, simulation: &'a Simulation) -> Vec<NotConsideredRow<'a>> {
+    let pending = cluster.pending.iter().filter(|pending| !pending.not_considered.is_empty());
+    let features = pending.map(|pending| NotConsideredRow {
+        namespace: &pending.request.id.account,
+        pod: &pending.request.id.name,
+        what: pending.not_considered.iter().map(|what| &**what).collect(),
+    });
+    let astray = simulation.astray.iter().map(|astray| NotConsideredRow {
+        namespace: &astray.request.account,
+        pod: &astray.request.name,
+        what: vec![&astray.why],
+    });
+    features.chain(astray).collect()
+}
+
+#[cfg(test)]
+mod tests;

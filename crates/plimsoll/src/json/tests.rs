@@ -1,0 +1,94 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture;
+
+fn sheet(cluster: &Cluster, full: bool) -> Value {
+    let simulation = fixture::run(cluster);
+    serde_json::to_value(simulate(cluster, &simulation, full)).expect("sheets are JSON")
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_refusal_has_the_names_that_the_contract_lists() {
+    let sheet = sheet(&fixture::time_sliced(5), false);
+    assert_eq!(sheet["schema_version"], 1);
+    assert_eq!(sheet["nodes"][0]["physical"], 1);
+    assert_eq!(sheet["nodes"][0]["advertised"], 100);
+    assert_eq!(sheet["nodes"][0]["idle_whole"], 0);
+    assert_eq!(sheet["placements"].as_array().map(Vec::len), Some(4));
+    let device = &sheet["devices"][0];
+    assert_eq!((&device["uuid"], &device["identity"]), (&json!("gpu-node/gpu-0"), &json!("assumed")));
+    assert_eq!((&device["held"], &device["free"]), (&json!(32_000 * MIB), &json!(607 * MIB)));
+    let sum: u64 =
+        device["tenants"].as_array().expect("rows").iter().filter_map(|t| t["bytes"].as_u64()).sum();
+    assert_eq!(sum, 32_000 * MIB);
+    let refused = &sheet["refused"][0];
+    assert_eq!(refused["nodes_considered"], 1);
+    assert_eq!(refused["promised"], Value::Null);
+    let container = &refused["nodes"][0]["containers"][0];
+    assert_eq!(container["reason"], "1/1 CardInsufficientMemory");
+    let told = &container["devices"][0];
+    assert_eq!(told["reason"], "CardInsufficientMemory");
+    assert_eq!((&told["need"], &told["free"]), (&json!(8000 * MIB), &json!(607 * MIB)));
+    assert_eq!(told["short_by"], json!(7393 * MIB));
+    assert!(
+        refused["would_fit_if"].as_array().expect("rows").iter().all(|remedy| remedy["verified"] == true)
+    );
+}
+
+#[test]
+fn unknown_is_null_and_never_nothing() {
+    let mut cluster = fixture::time_sliced(1);
+    cluster.nodes[0].node.devices[0].memory.total =
+        plimsoll_core::device::Capacity::Unknown { missing: "the label nvidia.com/gpu.memory".into() };
+    let sheet = sheet(&cluster, false);
+    let device = &sheet["devices"][0];
+    for name in ["total", "usable", "free", "over_by"] {
+        assert_eq!(device[name], Value::Null, "{name}");
+    }
+    assert_eq!(sheet["refused"][0]["nodes"][0]["containers"][0]["devices"][0]["free"], Value::Null);
+}
+
+#[test]
+fn ten_nearest_nodes_are_shown_and_all_on_request() {
+    let mut cluster = fixture::time_sliced(1);
+    let card = |mib| {
+        plimsoll_core::device::Device::new("NVIDIA", Bytes::mib(mib), plimsoll_core::device::Source::Label)
+    };
+    cluster.nodes = (0..30).map(|i| fixture::facts(&format!("n{i:02}"), vec![card(100 + i)])).collect();
+    cluster.nodes[29].node.unschedulable = true;
+    let few = sheet(&cluster, false);
+    let names = |sheet: &Value| -> Vec<String> {
+        let rows = sheet["refused"][0]["nodes"].as_array().expect("rows").iter();
+        rows.map(|row| row["name"].as_str().expect("a name").to_string()).collect()
+    };
+    assert_eq!(names(&few).len(), 10);
+    assert_eq!(names(&few)[..2], ["n28", "n27"], "the nearest miss first");
+    assert_eq!(few["refused"][0]["nodes_considered"], 30);
+    let all = sheet(&cluster, true);
+    assert_eq!(names(&all).last().map(String::as_str), Some("n29"), "what a node rule keeps out comes last");
+    let last = &all["refused"][0]["nodes"][29];
+    assert_eq!((&last["status"], &last["score"]), (&json!("failed"), &json!(0)));
+    assert_eq!(last["reason"]["code"], "NodeUnschedulable");
+}
+
+#[test]
+fn an_over_full_device_says_by_how_much() {
+    let sheet = sheet(&fixture::too_late(), false);
+    assert_eq!(sheet["devices"][0]["over_by"], json!(7393 * MIB));
+    assert_eq!(sheet["devices"][0]["free"], 0);
+    let breach = &sheet["breaches"][0];
+    assert_eq!(breach["kind"], "over_line");
+    assert_eq!(breach["over_by"], json!(7393 * MIB));
+    assert_eq!(breach["holders"].as_array().map(Vec::len), Some(5));
+}
+
+#[test]
+fn a_promise_names_devices_and_those_it_waits_for() {
+    let sheet = sheet(&fixture::releasing(), false);
+    let promised = &sheet["refused"][0]["promised"];
+    assert_eq!(promised["devices"], json!(["node/gpu-0"]));
+    assert_eq!(promised["after"], json!(["default/leaving"]));
+}

@@ -1,0 +1,96 @@
+//! A page of text that grows line by line. Nothing that was read from a file can colour it or move the cursor.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+
+/// Headings.
+pub(super) const STRONG: Style = Style::new().bold();
+/// What can be passed over.
+pub(super) const FAINT: Style = Style::new().dimmed();
+/// What is as it should be.
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+/// What is refused or wrong.
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+/// What deserves a look.
+pub(super) const ODD: Style = AnsiColor::Yellow.on_default();
+/// Everything else.
+pub(super) const PLAIN: Style = Style::new();
+
+/// A page of text, with colours that the terminal's writer takes off where they are not wanted.
+#[derive(Default)]
+pub(crate) struct Page {
+    text: String,
+}
+
+impl Page {
+    /// A line in one style, this far in.
+    pub(super) fn styled(&mut self, indent: usize, style: Style, text: &str) {
+        self.pieces(indent, &[(style, text)]);
+    }
+
+    /// A plain line, this far in.
+    pub(super) fn line(&mut self, indent: usize, text: &str) {
+        self.styled(indent, PLAIN, text);
+    }
+
+    /// A line of pieces, each in its style.
+    pub(super) fn pieces(&mut self, indent: usize, pieces: &[(Style, &str)]) {
+        self.text.push_str(&" ".repeat(indent));
+        for (style, piece) in pieces {
+            self.piece(*style, piece);
+        }
+        let kept = self.text.trim_end_matches(' ').len();
+        self.text.truncate(kept);
+        self.text.push('\n');
+    }
+
+    fn piece(&mut self, style: Style, piece: &str) {
+        let text = clean(piece);
+        let painted = if style.is_plain() {
+            write!(self.text, "{text}")
+        } else {
+            write!(self.text, "{style}{text}{style:#}")
+        };
+        painted.expect("a string takes everything");
+    }
+
+    /// A heading, with a free line before it unless it is the first.
+    pub(super) fn heading(&mut self, text: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.styled(0, STRONG, text);
+    }
+
+    /// The page so far.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The page as it looks without colour.
+    #[cfg(test)]
+    pub(crate) fn plain(&self) -> String {
+        anstream::adapter::strip_str(&self.text).to_string()
+    }
+}
+
+/// The text with every control character made visible: names come from files, and files from anybody.
+pub(super) fn clean(text: &str) -> String {
+    if !text.contains(char::is_control) {
+        return text.to_string();
+    }
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_paint_the_terminal() {
+        let mut page = Page::default();
+        page.styled(2, BAD, "pod\u{1b}[2Jname\nsecond");
+        assert_eq!(page.plain(), "  pod\u{fffd}[2Jname\u{fffd}second\n");
+    }
+}

@@ -1,0 +1,8 @@
+//! The real binary, as a user runs it: exit codes, JSON, and texts that are compared with stored ones.
+
+mod errors;
+mod golden;
+mod incident;
+mod output;
+mod scenario;
+mod tool;

@@ -1,0 +1,41 @@
+//! Whatever labels, annotations and amounts say, a node is read the same way twice, and an unknown one says why.
+//!
+//! Each line of the input is one fact: `l` (label), `a` (annotation), `c` (capacity) or `m` (allocatable), then a key, a
+//! blank and a value.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use plimsoll_kube::cluster::Reading;
+use plimsoll_kube::labels::FeatureLabels;
+use plimsoll_kube::object::{Metadata, Node, NodeStatus};
+use plimsoll_kube::translate::node::node;
+
+fuzz_target!(|text: &str| {
+    let object = object(text);
+    let _ = FeatureLabels::read(&object.metadata.labels);
+    let (facts, findings) = node(&object, &Reading::default());
+    let again = node(&object, &Reading::default());
+    assert_eq!((&facts.node, &findings), (&again.0.node, &again.1));
+    assert!(facts.node.unknown.is_none() || !findings.is_empty());
+});
+
+fn object(text: &str) -> Node {
+    let facts = |tag: char| {
+        let lines = text.lines().filter_map(move |line| line.strip_prefix(tag)?.split_once(' '));
+        lines.map(|(key, value)| (key.to_owned(), value.to_owned()))
+    };
+    Node {
+        metadata: Metadata {
+            name: "node".to_owned(),
+            labels: facts('l').collect(),
+            annotations: facts('a').collect(),
+            ..Metadata::default()
+        },
+        status: NodeStatus {
+            capacity: facts('c').collect(),
+            allocatable: facts('m').collect(),
+            ..NodeStatus::default()
+        },
+        ..Node::default()
+    }
+}

@@ -1,0 +1,14 @@
+//! Any text is a quantity or an error, and what is read is the same number when read again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use plimsoll_kube::quantity::Quantity;
+
+fuzz_target!(|text: &str| {
+    let Ok(quantity) = Quantity::parse(text) else { return };
+    assert_eq!(Quantity::parse(quantity.text()).as_ref(), Ok(&quantity));
+    let _ = (quantity.milli_ceil(), quantity.bytes_ceil(), quantity.units(256));
+    if let Ok(whole) = quantity.whole() {
+        assert_eq!(Quantity::parse(&whole.to_string()), Ok(quantity));
+    }
+});
