@@ -358,7 +358,7 @@ impl<'a> Search<'a> {
                 Reason::ChoiceNotDistinct { wanted }
             } else if floats {
                 Reason::ChoiceNotOwned
-            } else if need.wishes.one_numa && fitting >= usize::from(wanted) {
+            } else if need.wishes.one_numa && wanted > 1 {
                 Reason::NumaNotFit { fitting: by_numa[at], wanted }
             } else if spare_short {
                 Reason::SomeCardFaulty {

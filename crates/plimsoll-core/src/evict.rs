@@ -169,17 +169,19 @@ pub fn plan(
     request: &Request,
     may_go: impl Fn(&Holding) -> bool,
 ) -> Planned {
-    search(ledger, policy, request, may_go, Cost::with)
+    let nodes: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
+    search(ledger, policy, request, &nodes, may_go, Cost::with)
 }
 
-/// The set with the fewest bytes, whatever else it costs: for advice, where nobody is asked to go.
+/// The set with the fewest bytes on one of these nodes, whatever else it costs: for advice, where nobody is asked to go.
 pub fn plan_by_bytes(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
+    nodes: &[NodeId],
     may_go: impl Fn(&Holding) -> bool,
 ) -> Planned {
-    search(ledger, policy, request, may_go, |so_far, holding| Cost {
+    search(ledger, policy, request, nodes, may_go, |so_far, holding| Cost {
         priority: i32::MIN,
         active: 0,
         reload: 0,
@@ -199,6 +201,7 @@ fn search(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
+    among: &[NodeId],
     may_go: impl Fn(&Holding) -> bool,
     cost_with: impl Fn(&Cost, &Holding) -> Cost,
 ) -> Planned {
@@ -206,7 +209,7 @@ fn search(
     base.without_releasing();
     base.without_promise_to(&request.id);
     let policy = policy.leaning(&request.spec.leaning);
-    let nodes = nodes_worth_trying(&base, &policy, request, &may_go);
+    let nodes = nodes_worth_trying(&base, &policy, request, among, &may_go);
     let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
     for (at, _) in nodes.iter().enumerate() {
         heap.push(std::cmp::Reverse(Attempt { cost: Cost::NONE, node: at, victims: Vec::new() }));
@@ -312,6 +315,7 @@ fn nodes_worth_trying<'a>(
     base: &Draft<'a>,
     policy: &Policy,
     request: &Request,
+    among: &[NodeId],
     may_go: &impl Fn(&Holding) -> bool,
 ) -> Vec<(NodeId, Holders<'a>)> {
     let ledger = base.ledger();
@@ -330,8 +334,7 @@ fn nodes_worth_trying<'a>(
         }
         place_on(&draft, id, policy, request, &[]).map(|_| (id, holders))
     };
-    let ids: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
-    ids.into_iter().filter_map(worth).collect()
+    among.iter().copied().filter_map(worth).collect()
 }
 
 fn place_on(

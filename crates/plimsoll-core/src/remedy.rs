@@ -9,13 +9,13 @@ use crate::charge::{Holding, Stage};
 use crate::decide::{Decision, decide};
 use crate::draft::Draft;
 use crate::evict::{self, Planned};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
-use crate::reason::{NodeReason, Reason};
+use crate::reason::{Change, NodeReason, Reason};
 use crate::request::{Amount, Asks, Need, PlainRule, Request, Spec};
 use crate::rules::NodeRules;
 use crate::units::{Bytes, Name};
-use crate::verdict::NodeVerdict;
+use crate::verdict::{NeedVerdict, NodeVerdict};
 
 /// A change that would make the request fit. Every one was tried and found to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -239,11 +239,21 @@ impl Bench<'_> {
         })
     }
 
+    /// The nodes that lack the least: only there is it asked who could give up a place.
+    fn nearest_nodes(&self) -> Vec<NodeId> {
+        const LOOKED_AT: usize = 16;
+        let mut nodes: Vec<_> =
+            self.verdicts().map(|verdict| (distance(verdict), &verdict.view.node.name)).collect();
+        nodes.sort();
+        nodes.iter().take(LOOKED_AT).filter_map(|(_, name)| self.ledger.node_id(name)).collect()
+    }
+
     fn give_up(&self) -> Option<Remedy> {
         let could_go =
             |holding: &Holding| !holding.terms.pinned && !matches!(holding.stage, Stage::Releasing { .. });
-        let Planned::Found(plan) = evict::plan_by_bytes(self.ledger, self.policy, self.request, could_go)
-        else {
+        let nearest = self.nearest_nodes();
+        let plan = evict::plan_by_bytes(self.ledger, self.policy, self.request, &nearest, could_go);
+        let Planned::Found(plan) = plan else {
             return None;
         };
         let names: Vec<Name> = plan.after.iter().map(|id| Name::from(id.to_string())).collect();
@@ -260,6 +270,20 @@ impl Bench<'_> {
             amount: Some(bytes.get()),
         })
     }
+}
+
+/// How far a node is from fitting: by a lasting rule, by what its needs lack in all, else by something that is no size.
+fn distance(verdict: &NodeVerdict) -> (bool, Bytes) {
+    let lasting = verdict.reason.as_ref().is_some_and(|reason| reason.clears_on() != Change::LoadFell);
+    let failed = verdict.needs.iter().filter(|need| !need.passed);
+    let short = |need: &NeedVerdict| {
+        need.devices
+            .iter()
+            .filter_map(|device| device.reason.as_ref()?.short_by())
+            .min()
+            .unwrap_or(Bytes::DEVICE_MAX)
+    };
+    (lasting, failed.map(short).fold(Bytes::ZERO, Bytes::plus))
 }
 
 fn tolerate(taint: &crate::rules::Taint) -> crate::rules::Toleration {

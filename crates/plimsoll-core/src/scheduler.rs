@@ -198,8 +198,9 @@ impl Step<'_> {
         if node.is_none_or(|node| *node == at) {
             if self.machine.settings.serial_starts && !self.is_quiet_for(id) {
                 let staged = self.machine.ledger.extend(id, UNTIL_QUIET);
-                self.keep(staged);
-                return self.out.answers.push(Answer::Placed { request: id.clone(), node: at });
+                if self.keep(staged) {
+                    return self.out.answers.push(Answer::Placed { request: id.clone(), node: at });
+                }
             }
             let taken = self.machine.ledger.take(id);
             return self.sent(id, taken);

@@ -114,7 +114,7 @@ submit a/p 1GiB cores=50% slots=2 type=a100 not-type=h100 uuid=GPU-0 not-uuid=GP
 update n1 unschedulable=yes
 device n1 0 cordoned=yes
 submit b/q whole
-> b/q waits: no place for a whole device: 1 node unschedulable
+> b/q refused: no place for a whole device: 1 node unschedulable
 ";
     let report = run(text).expect("a scenario");
     assert!(report.holds(), "{}", report.diff());

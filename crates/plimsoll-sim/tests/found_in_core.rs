@@ -401,3 +401,30 @@ restart
 ",
     );
 }
+
+#[test]
+fn a_wish_for_one_numa_node_is_met_by_one_card_whichever_the_plugin_picks() {
+    holds(
+        "node n1 choice=plugin
+device n1 0-1 memory=80GiB sharing=time-slicing:4
+submit a/p 10GiB numa=one
+> a/p placed on n1/gpu-0 or n1/gpu-1 with 10 GiB
+",
+    );
+}
+
+#[test]
+fn a_gang_member_whose_earlier_place_is_being_given_back_waits() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+submit a/p 10GiB
+withdraw a/p
+member a/p 10GiB
+member a/q 10GiB
+gang g min=1
+devices
+> n1/gpu-0 holds 10 GiB, releasing 10 GiB, free 60 GiB of 80 GiB: a/p 10 GiB, a/q 10 GiB
+",
+    );
+}

@@ -104,7 +104,8 @@ fn check_pick(
         }
     }
     let numa: Vec<Option<u16>> = pick.iter().map(|at| node.devices[*at].numa).collect();
-    if need.wishes.one_numa && numa.windows(2).any(|pair| pair[0] != pair[1]) {
+    if need.wishes.one_numa && !floats && numa.windows(2).any(|pair| pair[0].is_none() || pair[0] != pair[1])
+    {
         return Err(format!("container {} wanted one NUMA node and got {numa:?}", container.name));
     }
     Ok(())

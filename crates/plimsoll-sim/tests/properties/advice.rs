@@ -82,7 +82,7 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(fleet::tries(600))]
 
     #[test]
     fn the_numbers_of_an_explanation_are_the_ledgers_and_each_remedy_makes_room(

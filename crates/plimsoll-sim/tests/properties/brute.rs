@@ -167,7 +167,9 @@ impl Site {
         for ((_, _, need), pick) in needs.iter().zip(picks) {
             let numa = |at: &usize| self.cards[*at].device.numa;
             if pick.len() != usize::from(need.count.get())
-                || (need.wishes.one_numa && pick.iter().any(|at| numa(at) != numa(&pick[0])))
+                || (need.wishes.one_numa
+                    && pick.len() > 1
+                    && pick.iter().any(|at| numa(at).is_none() || numa(at) != numa(&pick[0])))
             {
                 return None;
             }

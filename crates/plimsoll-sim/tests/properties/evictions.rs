@@ -69,7 +69,7 @@ fn cheapest(ledger: &Ledger, request: &Request) -> Option<Cost> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(fleet::tries(500))]
 
     #[test]
     fn an_eviction_plan_is_the_cheapest_set_that_makes_room(

@@ -4,7 +4,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use plimsoll_core::device::{
-    Device, DeviceChoice, Health, Identity, Node, Sharing, Source, Strategy as Slicing,
+    Device, DeviceChoice, Geometry, Health, Identity, Node, Profile, Sharing, Source, Span,
+    Strategy as Slicing,
 };
 use plimsoll_core::request::{
     Amount, Compute, Container, Eviction, Need, PlainRule, Request, RequestId, Role, Shape, Spec, Terms,
@@ -59,6 +60,33 @@ pub(crate) fn owned_node(cards: std::ops::Range<usize>) -> impl Strategy<Value =
     })
 }
 
+/// A node with a card that is cut into slices, all of it or as much as its operator allows.
+pub(crate) fn sliced_node() -> impl Strategy<Value = Node> {
+    (weighted(0.5, size(2..5)), prop::bool::weighted(0.3)).prop_map(|(cap, cores)| {
+        let profile = |name: &str, gib, size: u8, starts: &[u8]| Profile {
+            name: name.into(),
+            memory: Bytes::gib(gib),
+            cores: Cores(u32::from(size)),
+            placements: starts.iter().map(|start| Span { start: *start, size }).collect(),
+        };
+        let profiles =
+            vec![profile("1g", 1, 1, &[0, 1, 2, 3]), profile("2g", 2, 2, &[0, 2]), profile("4g", 4, 4, &[0])];
+        let mut card = Device::new("NVIDIA", Bytes::gib(4), Source::Nvml);
+        card.geometry = Some(Arc::new(Geometry { profiles }));
+        card.memory.cap = cap;
+        card.cores = cores.then_some(Cores(4));
+        let mut node = Node::new("n");
+        node.devices = vec![card.clone(), card];
+        node
+    })
+}
+
+/// How many cases are tried: so many, times `PLIMSOLL_TRIES` for a deeper look.
+pub(crate) fn tries(cases: u32) -> ProptestConfig {
+    let times = std::env::var("PLIMSOLL_TRIES").ok().and_then(|times| times.parse::<u32>().ok());
+    ProptestConfig { cases: cases * times.unwrap_or(1), ..ProptestConfig::default() }
+}
+
 /// A node whose cards the device plugin picks.
 pub(crate) fn plugin_node(cards: std::ops::Range<usize>) -> impl Strategy<Value = Node> {
     (vec(size(4..13), cards), 1_u32..5).prop_map(|(sizes, replicas)| {
@@ -92,6 +120,7 @@ fn amount() -> impl Strategy<Value = Amount> {
         6 => size(0..9).prop_filter_map("more than nothing", |bytes| (!bytes.is_zero()).then(|| Amount::bytes(bytes))),
         2 => (1_u64..5).prop_filter_map("a share", |of| Portion::new(1, of).map(Amount::Portion)),
         2 => Just(Amount::Whole),
+        1 => prop_oneof![Just("1g"), Just("2g"), Just("4g")].prop_map(|name| Amount::Profile(name.into())),
         1 => prop_oneof![Just(PlainRule::Whole), Just(PlainRule::EqualShare), Just(PlainRule::Refuse)].prop_map(Amount::Plain),
     ]
 }

@@ -57,7 +57,7 @@ fn same_answer(one: &Scheduler, other: &Scheduler, request: &Request) -> Result<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1200, ..ProptestConfig::default() })]
+    #![proptest_config(fleet::tries(1200))]
 
     #[test]
     fn no_history_leaves_a_breach_that_nobody_saw_happen(
@@ -69,7 +69,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(fleet::tries(300))]
 
     #[test]
     fn decisions_are_the_same_when_made_twice_and_from_what_was_found_before(
@@ -154,7 +154,11 @@ proptest! {
         for what in &history {
             let Some(event) = moves::event(what, &scheduler, &mut now) else { continue };
             let _ = scheduler.step(now, event.clone());
-            if !matches!(event, Event::Started { .. } | Event::Failed { .. } | Event::Freed { .. } | Event::Withdraw { .. }) {
+            // What names a generation can be told from the same word about an earlier one.
+            if !matches!(
+                event,
+                Event::Started { .. } | Event::Failed { .. } | Event::Freed { generation: Some(_), .. } | Event::Withdraw { .. }
+            ) {
                 continue;
             }
             let held = |scheduler: &Scheduler| -> Vec<_> {

@@ -33,7 +33,7 @@ pub(crate) enum Move {
     Withdraw(usize),
     Started(usize, bool),
     Failed(usize, bool),
-    Freed(usize, Option<u16>),
+    Freed(usize, Option<u16>, bool),
     Observed(usize, usize, Vec<(u16, Option<Bytes>)>, bool),
     Measured(usize, u16, Bytes, bool),
     Grew(usize, u16, Bytes),
@@ -47,7 +47,7 @@ fn asker() -> impl Strategy<Value = usize> {
 }
 
 fn any_node() -> impl Strategy<Value = Node> {
-    prop_oneof![4 => fleet::owned_node(1..4), 1 => fleet::plugin_node(1..4), 1 => unknown_node()]
+    prop_oneof![4 => fleet::owned_node(1..4), 1 => fleet::plugin_node(1..4), 1 => unknown_node(), 1 => fleet::sliced_node()]
 }
 
 /// A node with a card of which nobody knows the memory.
@@ -78,7 +78,8 @@ pub(crate) fn one() -> impl Strategy<Value = Move> {
         4 => asker().prop_map(Move::Withdraw),
         6 => (asker(), prop::bool::weighted(0.9)).prop_map(|(who, now)| Move::Started(who, now)),
         2 => (asker(), prop::bool::weighted(0.8)).prop_map(|(who, now)| Move::Failed(who, now)),
-        6 => (asker(), proptest::option::weighted(0.4, 0_u16..4)).prop_map(|(who, on)| Move::Freed(who, on)),
+        6 => (asker(), proptest::option::weighted(0.4, 0_u16..4), prop::bool::weighted(0.7))
+            .prop_map(|(who, on, named)| Move::Freed(who, on, named)),
         3 => (asker(), node.clone(), vec((0_u16..4, proptest::option::weighted(0.8, fleet::size(1..8))), 0..3), any::<bool>())
             .prop_map(|(who, node, charges, running)| Move::Observed(who, node, charges, running)),
         3 => (node, 0_u16..4, fleet::size(0..6), prop::bool::weighted(0.1))
@@ -127,8 +128,6 @@ pub(crate) fn event(what: &Move, scheduler: &Scheduler, now: &mut Millis) -> Opt
             }
         })?,
         Move::Gone(at) => Event::NodeGone { name: name(*at) },
-        // One who waits and asks beside that: see `found_in_core.rs`.
-        Move::Ask(who, ..) if scheduler.queue().get(&id(*who)).is_some() => return None,
         Move::Ask(who, spec, terms) => Event::Ask { request: request(*who, spec, terms) },
         Move::Take(who, node) => Event::Take { request: id(*who), node: node.map(name) },
         Move::Submit(who, spec, terms, deadline) => Event::Submit {
@@ -149,7 +148,10 @@ pub(crate) fn event(what: &Move, scheduler: &Scheduler, now: &mut Millis) -> Opt
         Move::Failed(who, current) => {
             Event::Failed { request: id(*who), generation: generation(*who, *current) }
         }
-        Move::Freed(who, ordinal) => Event::Freed { request: id(*who), generation: None, ordinal: *ordinal },
+        Move::Freed(who, ordinal, named) => {
+            let generation = named.then(|| generation(*who, true));
+            Event::Freed { request: id(*who), generation, ordinal: *ordinal }
+        }
         Move::Observed(who, at, charges, running) => observed(*who, *at, charges, *running, *now),
         Move::Measured(at, ordinal, foreign, closed) => {
             let measured =

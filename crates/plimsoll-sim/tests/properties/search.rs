@@ -112,7 +112,7 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(fleet::tries(1500))]
 
     #[test]
     fn a_placement_is_valid_and_a_refusal_means_that_no_placement_exists(

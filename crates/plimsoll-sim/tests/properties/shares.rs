@@ -9,6 +9,7 @@ use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Bytes, Millis, Portion};
 use proptest::prelude::*;
 
+use crate::fleet;
 use crate::search::policy;
 
 fn request(number: usize, amount: Amount) -> Request {
@@ -25,7 +26,7 @@ fn machine(policy: plimsoll_core::policy::Policy, cards: Vec<Bytes>) -> Schedule
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(fleet::tries(200))]
 
     #[test]
     fn sixteen_halves_on_eight_cards_are_two_on_each_in_any_order_and_interleaving(

@@ -40,7 +40,7 @@ fn numbers(scheduler: &Scheduler) -> Vec<(u64, u64, Option<u64>, u32)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(fleet::tries(200))]
 
     #[test]
     fn a_state_written_as_a_scenario_reads_back_as_the_same_ledger(
