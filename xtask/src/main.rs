@@ -40,16 +40,11 @@ fn run() -> Result<()> {
             print!("{HELP}");
             Ok(())
         }
-        (Some(chore), _) => bail!(
-            "no chore is called like that: {chore} {}\n\n{HELP}",
-            rest.join(" ")
-        ),
+        (Some(chore), _) => bail!("no chore is called like that: {chore} {}\n\n{HELP}", rest.join(" ")),
     }
 }
 
 fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent()
-        .expect("xtask is a folder of the workspace")
-        .to_owned()
+    here.parent().expect("xtask is a folder of the workspace").to_owned()
 }

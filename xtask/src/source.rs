@@ -19,21 +19,12 @@ impl Source {
     pub(crate) fn new(file: &Path, text: String) -> Self {
         let mut code = without_comments_and_literals(&text);
         let tests = test_items(&code);
-        let test_modules = tests
-            .iter()
-            .filter_map(|item| outline_module(&code[item.clone()]))
-            .collect();
+        let test_modules = tests.iter().filter_map(|item| outline_module(&code[item.clone()])).collect();
         for item in &tests {
             blank(&mut code, item.clone());
         }
         let code = String::from_utf8(code).expect("only whole literals and comments are blanked");
-        Source {
-            file: file.to_owned(),
-            text,
-            code,
-            tests,
-            test_modules,
-        }
+        Source { file: file.to_owned(), text, code, tests, test_modules }
     }
 
     /// The line, from 1, that the byte at `offset` stands on.
@@ -43,11 +34,7 @@ impl Source {
 
     /// How many lines are not tests.
     pub(crate) fn lines_outside_tests(&self) -> usize {
-        let tested: usize = self
-            .tests
-            .iter()
-            .map(|item| self.text[item.clone()].lines().count())
-            .sum();
+        let tested: usize = self.tests.iter().map(|item| self.text[item.clone()].lines().count()).sum();
         self.text.lines().count() - tested
     }
 
@@ -58,35 +45,24 @@ impl Source {
             let after = self.code[at + word.len()..].bytes().next();
             ![before, after].into_iter().flatten().any(is_word)
         };
-        self.code
-            .match_indices(word)
-            .map(|(at, _)| at)
-            .filter(alone)
-            .collect()
+        self.code.match_indices(word).map(|(at, _)| at).filter(alone).collect()
     }
 
     /// What is named right below a path: `crate::a`, `crate::{b::C, d}` name `a`, `b` and `d` below `crate`.
     pub(crate) fn named_below(&self, path: &[&str]) -> Vec<(usize, &str)> {
-        let starts = self
-            .words(path[0])
-            .into_iter()
-            .filter(|at| !self.is_inside_a_path(*at));
+        let starts = self.words(path[0]).into_iter().filter(|at| !self.is_inside_a_path(*at));
         starts.flat_map(|at| self.named_at(at, path)).collect()
     }
 
     fn is_inside_a_path(&self, at: usize) -> bool {
         let before = self.code[..at].trim_end();
-        before
-            .strip_suffix("::")
-            .is_some_and(|b| b.bytes().last().is_some_and(|c| is_word(c) || c == b'>'))
+        before.strip_suffix("::").is_some_and(|b| b.bytes().last().is_some_and(|c| is_word(c) || c == b'>'))
     }
 
     fn named_at(&self, at: usize, path: &[&str]) -> Vec<(usize, &str)> {
         let mut rest = &self.code[at..];
         for segment in path {
-            let below = rest
-                .strip_prefix(segment)
-                .and_then(|r| r.trim_start().strip_prefix("::"));
+            let below = rest.strip_prefix(segment).and_then(|r| r.trim_start().strip_prefix("::"));
             let Some(below) = below else { return Vec::new() };
             rest = below.trim_start();
         }
@@ -197,10 +173,7 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
     let mut end = vec![b'#'; hashes + 1];
     end[0] = b'"';
     let body = &rest[hashes + 2..];
-    let length = body
-        .windows(end.len())
-        .position(|w| w == end)
-        .map_or(body.len(), |p| p + end.len());
+    let length = body.windows(end.len()).position(|w| w == end).map_or(body.len(), |p| p + end.len());
     Some(hashes + 2 + length)
 }
 
@@ -298,11 +271,8 @@ mod tests {
         let source = source(
             "use crate::a;\nuse crate::{b::{C, D}, e, f::G};\nlet x = $crate::h::i + other::crate::no;\n",
         );
-        let found: Vec<(usize, &str)> = source
-            .named_below(&["crate"])
-            .into_iter()
-            .map(|(at, name)| (source.line(at), name))
-            .collect();
+        let found: Vec<(usize, &str)> =
+            source.named_below(&["crate"]).into_iter().map(|(at, name)| (source.line(at), name)).collect();
         assert_eq!(found, [(1, "a"), (2, "b"), (2, "e"), (2, "f"), (3, "h")]);
     }
 

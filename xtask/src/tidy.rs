@@ -16,10 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-sim", &["plimsoll-core"]),
     ("plimsoll-kube", &["plimsoll-core"]),
     ("plimsoll-slots", &["plimsoll-core"]),
-    (
-        "plimsoll",
-        &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-slots"],
-    ),
+    ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-slots"]),
 ];
 
 /// More than this, and a reader no longer holds a file in the head.
@@ -41,14 +38,8 @@ const NOT_IN_CORE: &[(&str, &str)] = &[
 const NO_WORD_OF_CORE: &[(&str, &str)] = &[
     ("HashMap", "its order changes from run to run: use `BTreeMap`"),
     ("HashSet", "its order changes from run to run: use `BTreeSet`"),
-    (
-        "f32",
-        "sums of floats depend on their order: use an integer with its unit in the type",
-    ),
-    (
-        "f64",
-        "sums of floats depend on their order: use an integer with its unit in the type",
-    ),
+    ("f32", "sums of floats depend on their order: use an integer with its unit in the type"),
+    ("f64", "sums of floats depend on their order: use an integer with its unit in the type"),
 ];
 
 /// Where a rule does not hold, and what to do about it.
@@ -61,11 +52,7 @@ struct Violation {
 
 impl Violation {
     fn at(source: &Source, offset: usize, what: String) -> Self {
-        Violation {
-            file: source.file.clone(),
-            line: source.line(offset),
-            what,
-        }
+        Violation { file: source.file.clone(), line: source.line(offset), what }
     }
 }
 
@@ -110,10 +97,7 @@ fn violations(workspace: &Path) -> Result<Vec<Violation>> {
             found.extend(length(source));
         }
     }
-    let core: Vec<&Source> = sources
-        .iter()
-        .filter(|s| s.file.starts_with(CORE) && !is_test(s))
-        .collect();
+    let core: Vec<&Source> = sources.iter().filter(|s| s.file.starts_with(CORE) && !is_test(s)).collect();
     found.extend(reading_order(&core));
     found.extend(core.iter().flat_map(|source| purity(source)));
     found.sort();
@@ -126,17 +110,10 @@ fn dependencies(file: &Path, text: &str) -> Result<Vec<Violation>> {
     let manifest = DeValue::Table(manifest.into_inner());
     let violation = |offset: usize, what: String| {
         let line = 1 + text[..offset].matches('\n').count();
-        Violation {
-            file: file.to_owned(),
-            line,
-            what,
-        }
+        Violation { file: file.to_owned(), line, what }
     };
     let Some(name) = at(&manifest, &["package", "name"]).and_then(DeValue::as_str) else {
-        return Ok(vec![violation(
-            0,
-            "this crate has no name: give `package.name`".to_owned(),
-        )]);
+        return Ok(vec![violation(0, "this crate has no name: give `package.name`".to_owned())]);
     };
     let Some((_, below)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
         let what = format!("`{name}` has no place among the layers: add it to LAYERS in xtask/src/tidy.rs");
@@ -147,19 +124,13 @@ fn dependencies(file: &Path, text: &str) -> Result<Vec<Violation>> {
         tables.extend(targets.iter().map(|(_, target)| target.get_ref()));
     }
     let mut found = Vec::new();
-    for (kind, is_for_tests) in [
-        ("dependencies", false),
-        ("build-dependencies", false),
-        ("dev-dependencies", true),
-    ] {
-        let dependencies = tables
-            .iter()
-            .filter_map(|t| at(t, &[kind])?.as_table())
-            .flat_map(|d| d.iter());
+    for (kind, is_for_tests) in
+        [("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)]
+    {
+        let dependencies = tables.iter().filter_map(|t| at(t, &[kind])?.as_table()).flat_map(|d| d.iter());
         for (key, value) in dependencies {
-            let dependency = at(value.get_ref(), &["package"])
-                .and_then(DeValue::as_str)
-                .unwrap_or(key.get_ref());
+            let dependency =
+                at(value.get_ref(), &["package"]).and_then(DeValue::as_str).unwrap_or(key.get_ref());
             let is_allowed = below.contains(&dependency) || (is_for_tests && name != "plimsoll-core");
             if is_ours(dependency) && !is_allowed {
                 let what = format!(
@@ -178,16 +149,12 @@ fn is_ours(name: &str) -> bool {
 }
 
 fn at<'a, 'i>(value: &'a DeValue<'i>, path: &[&str]) -> Option<&'a DeValue<'i>> {
-    path.iter()
-        .try_fold(value, |value, key| Some(value.get(*key)?.get_ref()))
+    path.iter().try_fold(value, |value, key| Some(value.get(*key)?.get_ref()))
 }
 
 /// A file opens with a sentence that says what is true here and nowhere else. A `main.rs` may do without.
 fn opening(source: &Source) -> Option<Violation> {
-    let doc = source
-        .text
-        .lines()
-        .map_while(|line| line.strip_prefix("//!").map(str::trim));
+    let doc = source.text.lines().map_while(|line| line.strip_prefix("//!").map(str::trim));
     let sentence: Vec<&str> = doc.take_while(|line| !line.is_empty()).collect();
     let what = match sentence.last() {
         Some(end) if end.ends_with(['.', ':']) => return None,
@@ -195,11 +162,7 @@ fn opening(source: &Source) -> Option<Violation> {
         None if source.file.ends_with("main.rs") => return None,
         None => "open the file with a `//!` sentence that says what is true here and nowhere else",
     };
-    Some(Violation {
-        file: source.file.clone(),
-        line: sentence.len().max(1),
-        what: what.to_owned(),
-    })
+    Some(Violation { file: source.file.clone(), line: sentence.len().max(1), what: what.to_owned() })
 }
 
 /// A file has at most so many lines beside its tests.
@@ -228,14 +191,8 @@ fn reading_order(core: &[&Source]) -> Vec<Violation> {
         };
         let Some(own) = place(&module) else { continue };
         let mut refuse = |offset, what| found.push(Violation::at(source, offset, what));
-        let from_root = source
-            .named_below(&["crate"])
-            .into_iter()
-            .map(|named| (named, true));
-        let from_here = source
-            .named_below(&vec!["super"; depth])
-            .into_iter()
-            .map(|named| (named, false));
+        let from_root = source.named_below(&["crate"]).into_iter().map(|named| (named, true));
+        let from_here = source.named_below(&vec!["super"; depth]).into_iter().map(|named| (named, false));
         for ((offset, name), is_from_root) in from_root.chain(from_here) {
             match place(name) {
                 Some(other) if other > own => refuse(
@@ -291,10 +248,7 @@ fn purity(source: &Source) -> Vec<Violation> {
         }
     }
     for offset in float_literals(&source.code) {
-        refuse(
-            offset,
-            "a float in the core: use an integer with its unit in the type".to_owned(),
-        );
+        refuse(offset, "a float in the core: use an integer with its unit in the type".to_owned());
     }
     found
 }
@@ -311,17 +265,12 @@ fn float_literals(code: &str) -> Vec<usize> {
         let number = &code[*at..];
         let end = number.find(|c| !is_word(c)).unwrap_or(number.len());
         let (whole, rest) = number.split_at(end);
-        let has_fraction = rest
-            .strip_prefix('.')
-            .is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()));
+        let has_fraction =
+            rest.strip_prefix('.').is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()));
         let is_hex = whole.starts_with("0x");
         has_fraction || (!is_hex && (whole.ends_with("f32") || whole.ends_with("f64")))
     };
-    (0..code.len())
-        .filter(|at| code.is_char_boundary(*at))
-        .filter(begins)
-        .filter(is_float)
-        .collect()
+    (0..code.len()).filter(|at| code.is_char_boundary(*at)).filter(begins).filter(is_float).collect()
 }
 
 /// The files and folders that are tests from end to end.
@@ -331,14 +280,8 @@ fn test_files(sources: &[Source]) -> BTreeSet<PathBuf> {
         if let Some(folder) = source.file.ancestors().find(|folder| folder.ends_with("tests")) {
             tests.insert(folder.to_owned());
         }
-        let is_root = ["lib.rs", "main.rs", "mod.rs"]
-            .iter()
-            .any(|root| source.file.ends_with(root));
-        let below = if is_root {
-            source.file.with_file_name("")
-        } else {
-            source.file.with_extension("")
-        };
+        let is_root = ["lib.rs", "main.rs", "mod.rs"].iter().any(|root| source.file.ends_with(root));
+        let below = if is_root { source.file.with_file_name("") } else { source.file.with_extension("") };
         for module in &source.test_modules {
             tests.insert(below.join(module));
             tests.insert(below.join(module).with_extension("rs"));
@@ -381,9 +324,7 @@ mod tests {
 
     #[test]
     fn every_rule_holds() {
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .expect("xtask is in the workspace");
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace");
         let violations = violations(workspace).expect("the workspace can be read");
         let list: Vec<String> = violations.iter().map(ToString::to_string).collect();
         assert!(list.is_empty(), "\n{}\n", list.join("\n"));
@@ -410,38 +351,20 @@ mod tests {
             fine
         );
         assert_eq!(
-            check(&package(
-                "plimsoll-kube",
-                "[dependencies]\nserde = \"1\"\nplimsoll-sim.workspace = true"
-            )),
+            check(&package("plimsoll-kube", "[dependencies]\nserde = \"1\"\nplimsoll-sim.workspace = true")),
             [5]
         );
         assert_eq!(
-            check(&package(
-                "plimsoll-kube",
-                "[dev-dependencies]\nplimsoll-sim.workspace = true"
-            )),
+            check(&package("plimsoll-kube", "[dev-dependencies]\nplimsoll-sim.workspace = true")),
             fine
         );
         assert_eq!(
-            check(&package(
-                "plimsoll-core",
-                "[dev-dependencies]\nplimsoll-sim.workspace = true"
-            )),
+            check(&package("plimsoll-core", "[dev-dependencies]\nplimsoll-sim.workspace = true")),
             [4]
         );
+        assert_eq!(check(&package("plimsoll-core", "[dependencies.renamed]\npackage = \"plimsoll\"")), [3]);
         assert_eq!(
-            check(&package(
-                "plimsoll-core",
-                "[dependencies.renamed]\npackage = \"plimsoll\""
-            )),
-            [3]
-        );
-        assert_eq!(
-            check(&package(
-                "plimsoll-sim",
-                "[target.'cfg(unix)'.dependencies]\nplimsoll = \"1\""
-            )),
+            check(&package("plimsoll-sim", "[target.'cfg(unix)'.dependencies]\nplimsoll = \"1\"")),
             [4]
         );
         assert_eq!(check(&package("plimsoll-new", "")), [1]);
@@ -451,10 +374,7 @@ mod tests {
     fn a_file_opens_with_a_sentence() {
         let check = |file: &str, text: &str| lines(opening(&source(file, text)));
         let fine: [usize; 0] = [];
-        assert_eq!(
-            check("a.rs", "//! One sentence\n//! on two lines.\n//!\n//! More\n"),
-            fine
-        );
+        assert_eq!(check("a.rs", "//! One sentence\n//! on two lines.\n//!\n//! More\n"), fine);
         assert_eq!(check("a.rs", "//! No sentence\n\nfn a() {}\n"), [1]);
         assert_eq!(check("a.rs", "use a;\n"), [1]);
         assert_eq!(check("main.rs", "use a;\n"), fine);
@@ -463,17 +383,8 @@ mod tests {
     #[test]
     fn tests_do_not_make_a_file_long() {
         let code = "\n".repeat(MOST_LINES);
-        assert_eq!(
-            length(&source(
-                "a.rs",
-                &format!("{code}#[cfg(test)]\nmod tests {{\n}}\n")
-            )),
-            None
-        );
-        assert_eq!(
-            lines(length(&source("a.rs", &format!("{code}\n")))),
-            [MOST_LINES + 1]
-        );
+        assert_eq!(length(&source("a.rs", &format!("{code}#[cfg(test)]\nmod tests {{\n}}\n"))), None);
+        assert_eq!(lines(length(&source("a.rs", &format!("{code}\n")))), [MOST_LINES + 1]);
     }
 
     #[test]
@@ -490,16 +401,10 @@ mod tests {
         assert_eq!(check("b.rs", "use crate::a::A;\nuse crate::b::B;\n"), fine);
         assert_eq!(check("b.rs", "use crate::{a::A,\n  c::C};\n"), [2]);
         assert_eq!(check("b.rs", "fn b() { super::c::d() }\n"), [1]);
-        assert_eq!(
-            check("b/more.rs", "use super::B;\nuse super::super::c::C;\n"),
-            [2]
-        );
+        assert_eq!(check("b/more.rs", "use super::B;\nuse super::super::c::C;\n"), [2]);
         assert_eq!(check("b.rs", "use crate::A;\n"), [1]);
         assert_eq!(
-            check(
-                "a.rs",
-                "//! See [`crate::c`].\n#[cfg(test)]\nmod tests { use crate::c::C; }\n"
-            ),
+            check("a.rs", "//! See [`crate::c`].\n#[cfg(test)]\nmod tests { use crate::c::C; }\n"),
             fine
         );
     }
@@ -511,14 +416,8 @@ mod tests {
         assert_eq!(check("use std::{fmt,\n  fs, time::Duration};\n"), [2, 2]);
         assert_eq!(check("fn a() -> std::time::Instant {}\n"), [1]);
         assert_eq!(check("use std::collections::HashMap;\nstruct A(f64);\n"), [1, 2]);
-        assert_eq!(
-            check("let a = 1.5;\nlet b = 2f32;\nlet c = x.0.1 + 0xf64;\nfor _ in 1..5 {}\n"),
-            [1, 2]
-        );
-        assert_eq!(
-            check("// an f64\nconst A: &str = \"std::fs\";\n#[cfg(test)]\nuse std::fs;\n"),
-            fine
-        );
+        assert_eq!(check("let a = 1.5;\nlet b = 2f32;\nlet c = x.0.1 + 0xf64;\nfor _ in 1..5 {}\n"), [1, 2]);
+        assert_eq!(check("// an f64\nconst A: &str = \"std::fs\";\n#[cfg(test)]\nuse std::fs;\n"), fine);
     }
 
     #[test]
@@ -535,15 +434,8 @@ mod tests {
             "crates/a/src/c/model/e.rs",
             "crates/a/src/d.rs",
         ] {
-            assert!(
-                tests.iter().any(|test| Path::new(file).starts_with(test)),
-                "{file} is a test"
-            );
+            assert!(tests.iter().any(|test| Path::new(file).starts_with(test)), "{file} is a test");
         }
-        assert!(
-            !tests
-                .iter()
-                .any(|test| Path::new("crates/a/src/c.rs").starts_with(test))
-        );
+        assert!(!tests.iter().any(|test| Path::new("crates/a/src/c.rs").starts_with(test)));
     }
 }

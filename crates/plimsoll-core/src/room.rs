@@ -209,7 +209,7 @@ impl DeviceRoom {
 
     /// Everything that counts against the line: held, floating, releasing and foreign.
     pub fn load(&self) -> Bytes {
-        self.held.plus(self.floating).plus(self.releasing).plus(self.foreign)
+        self.held.plus(self.floating).plus(self.releasing).plus(self.foreign) // mutant: releasing-counts
     }
 
     /// What is free now; nothing when the device is over-full, `None` when unknown.

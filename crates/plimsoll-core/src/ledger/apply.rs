@@ -244,8 +244,11 @@ impl Ledger {
 }
 
 fn rekey(charges: &mut [Charge], moved: impl Fn(u16) -> Option<u16>) {
-    for ordinal in charges.iter_mut().flat_map(|charge| &mut charge.on) {
-        *ordinal = moved(*ordinal).expect("a device that somebody is on stays, as gone if need be");
+    for charge in charges {
+        for ordinal in &mut charge.on {
+            *ordinal = moved(*ordinal).expect("a device that somebody is on stays, as gone if need be");
+        }
+        charge.on.sort_unstable();
     }
 }
 

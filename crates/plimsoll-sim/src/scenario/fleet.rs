@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::device::{
-    Capacity, Device, DeviceChoice, Health, Identity, Node, Sharing, Source, Strategy,
+    Capacity, Device, DeviceChoice, Geometry, Health, Identity, Node, Profile, Sharing, Source, Span,
+    Strategy,
 };
 use plimsoll_core::units::{Bytes, Cores, MilliCpu};
 
@@ -13,9 +14,9 @@ use super::words::{Problem, Word, Words, bad, number, one_of, size, switch, unkn
 
 const NODE_FIELDS: [&str; 9] =
     ["choice", "missing", "unknown", "unschedulable", "taint", "cpu", "memory", "pods", "label.KEY"];
-const DEVICE_FIELDS: [&str; 16] = [
+const DEVICE_FIELDS: [&str; 17] = [
     "kind", "uuid", "model", "memory", "source", "reserve", "cap", "cores", "slots", "sharing", "numa",
-    "mode", "health", "cordoned", "slices", "links",
+    "mode", "health", "cordoned", "slices", "profile", "links",
 ];
 const CHOICES: [(&str, DeviceChoice); 2] = [("owned", DeviceChoice::Owned), ("plugin", DeviceChoice::Plugin)];
 pub(crate) const SOURCES: [(&str, Source); 5] = [
@@ -116,6 +117,11 @@ fn change_device(device: &mut Device, ordinal: u16, mut words: Words) -> Result<
                 device.geometry =
                     Some(Arc::new(geometry.ok_or_else(|| unknown("card", value, &presets::NAMES))?));
             }
+            "profile" => {
+                let so_far = device.geometry.as_deref().cloned().unwrap_or(Geometry { profiles: Vec::new() });
+                let profiles = so_far.profiles.into_iter().chain([profile(value)?]).collect();
+                device.geometry = Some(Arc::new(Geometry { profiles }));
+            }
             "links" => device.links = links(value)?,
             key => return Err(unknown("fact of a device", key, &DEVICE_FIELDS)),
         }
@@ -155,6 +161,20 @@ fn sharing(text: &str) -> Result<Sharing, Problem> {
             Err(unknown("way of sharing", text, &["none", "shares", "time-slicing:REPLICAS", "mps:REPLICAS"]))
         }
     }
+}
+
+/// A size of hardware slice: `1g.5gb:4864MiB:1:0+1,1+1`, its memory, its compute, and where it may sit.
+fn profile(text: &str) -> Result<Profile, Problem> {
+    let wrong = || bad(text, "write NAME:MEMORY:CORES:START+SIZE,START+SIZE");
+    let [name, memory, cores, spans] = text.split(':').collect::<Vec<_>>()[..] else {
+        return Err(wrong());
+    };
+    let span = |span: &str| {
+        let (start, size) = span.split_once('+').ok_or_else(wrong)?;
+        Ok(Span { start: number(start)?, size: number(size)? })
+    };
+    let placements = spans.split(',').map(span).collect::<Result<_, Problem>>()?;
+    Ok(Profile { name: name.into(), memory: size(memory)?, cores: Cores(number(cores)?), placements })
 }
 
 /// Links to other devices: `1:100,2:50`.

@@ -1,7 +1,7 @@
 //! A state as a scenario: nodes, holdings and those who wait, written so that running the text yields the same ledger.
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Stage};
-use plimsoll_core::device::{Capacity, Device, Geometry, Identity, Node, Sharing, Strategy, Telemetry};
+use plimsoll_core::device::{Capacity, Device, Identity, Node, Profile, Sharing, Strategy, Telemetry};
 use plimsoll_core::request::{
     Amount, Asks, Compute, Leaning, Need, NodeNeed, PlainRule, Request, RequestId, Shape, Spec, Terms,
 };
@@ -30,13 +30,12 @@ pub struct State {
     pub gangs: Vec<(Name, u32, Vec<Request>)>,
 }
 
-/// The scenario that yields this state. Slices of cards that have no preset are left out, and a comment says so.
+/// The scenario that yields this state.
 pub fn from_state(state: &State) -> String {
     let mut lines = vec!["# A state as it was found: nodes, what is held, and who waits.".to_string()];
     for node in &state.nodes {
         lines.push(node_line(node));
         for (ordinal, device) in node.devices.iter().enumerate() {
-            lines.extend(left_out(node, ordinal, device));
             lines.push(device_line(node, ordinal, device));
         }
     }
@@ -98,12 +97,10 @@ fn node_line(node: &Node) -> String {
     line.0
 }
 
-fn left_out(node: &Node, ordinal: usize, device: &Device) -> Option<String> {
-    let unnamed = |geometry: &Geometry| presets::name_of(geometry).is_none();
-    let left_out = device.geometry.as_deref().is_some_and(unnamed);
-    left_out.then(|| {
-        format!("# The slices of {} {ordinal} have no name here and are left out.", quoted(&node.name))
-    })
+fn profile_text(profile: &Profile) -> String {
+    let spans: Vec<String> =
+        profile.placements.iter().map(|span| format!("{}+{}", span.start, span.size)).collect();
+    format!("{}:{}:{}:{}", profile.name, size_text(profile.memory), profile.cores.0, spans.join(","))
 }
 
 fn device_line(node: &Node, ordinal: usize, device: &Device) -> String {
@@ -130,7 +127,13 @@ fn device_line(node: &Node, ordinal: usize, device: &Device) -> String {
     let health = called(&HEALTH, &device.health);
     line.pair_if("health", (health != "healthy").then_some(health));
     line.pair_if("cordoned", device.cordoned.then_some("yes"));
-    line.pair_if("slices", device.geometry.as_deref().and_then(presets::name_of));
+    match device.geometry.as_deref() {
+        Some(geometry) => match presets::name_of(geometry) {
+            Some(preset) => line.pair("slices", preset),
+            None => geometry.profiles.iter().for_each(|profile| line.pair("profile", profile_text(profile))),
+        },
+        None => {}
+    }
     let links: Vec<String> = device.links.iter().map(|(to, link)| format!("{to}:{link}")).collect();
     line.pair_if("links", (!links.is_empty()).then(|| links.join(",")));
     line.0

@@ -84,8 +84,10 @@ pub(crate) enum Amount {
 impl Booking {
     /// A charge in the witness's own terms.
     pub(crate) fn of(charge: &Charge) -> Self {
+        let mut on: Vec<usize> = charge.on.iter().map(|ordinal| usize::from(*ordinal)).collect();
+        on.sort_unstable();
         Booking {
-            on: charge.on.iter().map(|ordinal| usize::from(*ordinal)).collect(),
+            on,
             amount: match charge.amount {
                 Booked::Share(bytes) => Amount::Share(u128::from(bytes.get())),
                 Booked::Whole { bytes } => Amount::Whole(bytes.map(|bytes| u128::from(bytes.get()))),
@@ -391,6 +393,7 @@ impl Books {
         for held in self.holdings.values_mut().filter(|held| held.node == node.name) {
             for booking in &mut held.bookings {
                 booking.on.iter_mut().for_each(|at| *at = now_at.get(*at).copied().flatten().unwrap_or(*at));
+                booking.on.sort_unstable();
                 if let Amount::Whole(bytes) = &mut booking.amount {
                     *bytes = whole(&place.node, &booking.on);
                 }

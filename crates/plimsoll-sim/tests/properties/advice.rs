@@ -55,8 +55,11 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
     let count = amount.and_then(|count| NonZeroU16::new(u16::try_from(count).ok()?));
     let changed = match remedy.kind {
         Kind::AskLess => with_needs(request, |need| {
-            if matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)) {
-                need.amount = Amount::bytes(Bytes::new(amount.expect("so many bytes")));
+            let most = Bytes::new(amount.expect("so many bytes"));
+            match need.amount {
+                Amount::Bytes(bytes) => need.amount = Amount::bytes(most.min(Bytes::new(bytes.get()))),
+                Amount::Portion(_) => need.amount = Amount::bytes(most),
+                _ => {}
             }
         }),
         Kind::GiveUp => {
