@@ -3,7 +3,7 @@
 //! Every verb checks, makes one [`Operation`], applies it and returns it for the journal. Recovery applies operations
 //! and never decides again.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,9 +16,12 @@ use crate::room::{Measured, NodeView};
 use crate::units::{Bytes, Millis, Name};
 
 mod apply;
+mod changes;
 mod rows;
 
 pub use rows::{LedgerRows, NodeRow};
+
+use changes::Changes;
 
 /// A node inside one ledger. Never printed, never ordered by in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,30 +77,6 @@ pub struct Promise {
     pub charges: Vec<Charge>,
     /// Whose going it waits for.
     pub after: Vec<RequestId>,
-}
-
-/// The nodes that changed, in order, so that whoever keeps a memo re-judges only those.
-#[derive(Clone, Debug, Default)]
-struct Changes {
-    first: u64,
-    log: VecDeque<NodeId>,
-}
-
-/// How many changes are remembered; a memo that is further behind starts anew.
-const CHANGES_KEPT: usize = 1 << 16;
-
-impl Changes {
-    fn push(&mut self, node: NodeId) {
-        if self.log.len() == CHANGES_KEPT {
-            self.log.pop_front();
-            self.first += 1;
-        }
-        self.log.push_back(node);
-    }
-
-    fn end(&self) -> u64 {
-        self.first + self.log.len() as u64
-    }
 }
 
 /// One change of the ledger, as the journal keeps it. Made only by the ledger's verbs.
@@ -464,8 +443,7 @@ impl Ledger {
     /// The nodes that changed since a point that an earlier call returned, and the point now; `None` when that is too
     /// long ago to remember, and everything may have changed.
     pub fn changed_since(&self, point: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
-        let skip = point.checked_sub(self.changes.first).and_then(|skip| usize::try_from(skip).ok());
-        (skip.map(|skip| self.changes.log.iter().skip(skip).copied()), self.changes.end())
+        (self.changes.since(point), self.changes.end())
     }
 
     fn entry(&self, id: NodeId) -> &Entry {
@@ -494,6 +472,9 @@ fn keep_what_was_booked(own: &Holding, seen: &mut Holding) {
             *charge = booked.clone();
         }
     }
+    let (need, booked) = (&mut seen.resources, &own.resources);
+    (need.cpu, need.memory) = (need.cpu.max(booked.cpu), need.memory.max(booked.memory));
+    need.pods = need.pods.max(booked.pods);
     (seen.spec, seen.terms) = (own.spec.clone(), own.terms.clone());
 }
 

@@ -4,6 +4,8 @@
 //! each grant should be charged from the request and the place alone, and after each step compares its numbers with
 //! those that the ledger shows.
 
+mod place;
+
 mod books;
 
 mod charging;

@@ -1,3 +1,5 @@
+//! Reading manifests and dumps, good ones and bad ones.
+
 use proptest::prelude::*;
 
 use super::*;

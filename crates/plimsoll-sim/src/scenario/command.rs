@@ -87,7 +87,7 @@ fn run_one(world: &mut World, mut words: Words) -> Result<Vec<String>, Problem> 
     };
     words.end()?;
     if let Some(event) = event {
-        let (outcome, objections): (Outcome, Vec<Objection>) = world.step(event);
+        let (outcome, objections): (Outcome, Vec<Objection>) = world.step(&event);
         said.extend(show::step(world, &outcome, &objections));
     }
     Ok(said)

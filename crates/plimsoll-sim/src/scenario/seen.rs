@@ -2,11 +2,12 @@
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Slice, Stage};
 use plimsoll_core::device::Span;
-use plimsoll_core::request::{PlainRule, RequestId, Role};
+use plimsoll_core::request::{NodeNeed, PlainRule, RequestId, Role};
 use plimsoll_core::units::{Bytes, Cores, Millis};
 
 use super::ask::{Asking, name, some_bytes};
-use super::words::{Problem, Word, Words, bad, number, one_of, span, unknown};
+use super::fleet::cpu;
+use super::words::{Problem, Word, Words, bad, number, one_of, size, span, unknown};
 
 /// Reads what was seen: charges, then perhaps `asks` and what had been asked.
 pub(crate) fn holding(
@@ -21,11 +22,12 @@ pub(crate) fn holding(
     let mut activity = Activity::Unknown;
     let mut asking = Asking::new(id, plain);
     let mut asked = false;
+    let mut resources: Option<NodeNeed> = None;
     while let Some(word) = words.next() {
         match &word {
             Word::Plain(word) if word == "asks" => asked = true,
             Word::Plain(word) if !asked && !matches!(word.as_str(), "pinned" | "speculative" | "waits") => {
-                charges.push(charge(word)?)
+                charges.push(charge(word)?);
             }
             Word::Pair(key, value) if key == "stage" => stage = stage_of(value, now)?,
             Word::Pair(key, value) if key == "activity" => activity = activity_of(value, now)?,
@@ -34,6 +36,9 @@ pub(crate) fn holding(
                     .last_mut()
                     .ok_or_else(|| bad(key, "stands behind the charge that it belongs to"))?;
                 change_charge(last, key, value)?;
+            }
+            Word::Pair(key, value) if !asked && RESOURCES.contains(&key.as_str()) => {
+                change_resources(resources.get_or_insert_default(), key, value)?;
             }
             _ => asking.take(word)?,
         }
@@ -45,7 +50,7 @@ pub(crate) fn holding(
         node: node.into(),
         stage,
         charges,
-        resources: request.spec.resources,
+        resources: resources.unwrap_or(request.spec.resources),
         terms: request.terms,
         activity,
         spec: with_spec.then_some(request.spec),
@@ -53,6 +58,17 @@ pub(crate) fn holding(
 }
 
 const CHARGE_FIELDS: [&str; 4] = ["cores", "slots", "slice", "part"];
+
+const RESOURCES: [&str; 3] = ["cpu", "memory", "pods"];
+
+fn change_resources(need: &mut NodeNeed, key: &str, value: &str) -> Result<(), Problem> {
+    match key {
+        "cpu" => need.cpu = cpu(value)?,
+        "memory" => need.memory = size(value)?,
+        _ => need.pods = number(value)?,
+    }
+    Ok(())
+}
 
 /// A charge: `0:8000MiB`, `0,1:8000MiB` where the card is one of those, `0:whole`, `0:undeclared`.
 fn charge(word: &str) -> Result<Charge, Problem> {
@@ -90,7 +106,7 @@ fn part(text: &str) -> Result<Part, Problem> {
         return Err(bad(text, "write CONTAINER:ROLE:SIZE:CORES"));
     };
     let role = one_of(role, "role", &[("init", Role::Init), ("sidecar", Role::Sidecar), ("app", Role::App)])?;
-    let bytes: Option<Bytes> = if bytes == "undeclared" { None } else { Some(super::words::size(bytes)?) };
+    let bytes: Option<Bytes> = if bytes == "undeclared" { None } else { Some(size(bytes)?) };
     Ok(Part { container: name(container), role, bytes, cores: Cores(number(cores)?) })
 }
 

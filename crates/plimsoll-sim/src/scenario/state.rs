@@ -127,12 +127,11 @@ fn device_line(node: &Node, ordinal: usize, device: &Device) -> String {
     let health = called(&HEALTH, &device.health);
     line.pair_if("health", (health != "healthy").then_some(health));
     line.pair_if("cordoned", device.cordoned.then_some("yes"));
-    match device.geometry.as_deref() {
-        Some(geometry) => match presets::name_of(geometry) {
+    if let Some(geometry) = device.geometry.as_deref() {
+        match presets::name_of(geometry) {
             Some(preset) => line.pair("slices", preset),
             None => geometry.profiles.iter().for_each(|profile| line.pair("profile", profile_text(profile))),
-        },
-        None => {}
+        }
     }
     let links: Vec<String> = device.links.iter().map(|(to, link)| format!("{to}:{link}")).collect();
     line.pair_if("links", (!links.is_empty()).then(|| links.join(",")));
@@ -185,12 +184,15 @@ fn holding_line(holding: &Holding) -> String {
         },
     );
     term_words(&mut line, &holding.terms);
-    match &holding.spec {
-        Some(spec) => {
-            line.word("asks");
-            spec_words(&mut line, spec);
-        }
-        None => resource_words(&mut line, &holding.resources),
+    let asked = holding.spec.as_ref().map(|spec| spec.resources);
+    if asked != Some(holding.resources) {
+        line.pair("cpu", holding.resources.cpu.to_string());
+        line.pair("memory", size_text(holding.resources.memory));
+        line.pair("pods", holding.resources.pods.to_string());
+    }
+    if let Some(spec) = &holding.spec {
+        line.word("asks");
+        spec_words(&mut line, spec);
     }
     line.0
 }

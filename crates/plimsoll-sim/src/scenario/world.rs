@@ -60,11 +60,11 @@ impl World {
     }
 
     /// Takes one event, and has the witness look at it.
-    pub(crate) fn step(&mut self, event: Event) -> (Outcome, Vec<Objection>) {
+    pub(crate) fn step(&mut self, event: &Event) -> (Outcome, Vec<Objection>) {
         self.drive.handle(self.now, event.clone());
         self.records.extend(self.drive.batch());
         let output = self.drive.committed().pop().expect("an event that was made durable comes out");
-        let objections = self.witness.step(self.now, &event, &output.outcome, self.drive.scheduler());
+        let objections = self.witness.step(self.now, event, &output.outcome, self.drive.scheduler());
         (output.outcome, objections)
     }
 
@@ -111,7 +111,7 @@ impl World {
                 node.clone()
             })
             .collect();
-        nodes.into_iter().map(|node| self.step(Event::Node { node: Box::new(node) })).collect()
+        nodes.into_iter().map(|node| self.step(&Event::Node { node: Box::new(node) })).collect()
     }
 
     /// Remembers what was asked, so that it can be explained by its id.
@@ -126,7 +126,7 @@ impl World {
         let same = |id: &&RequestId| (&id.account, &id.name) == (&named.account, &named.name);
         let held =
             self.scheduler().ledger().holdings().map(|(_, holding)| &holding.request).filter(same).last();
-        let asked = self.requests.keys().filter(same).last();
+        let asked = self.requests.keys().rfind(same);
         held.or(asked).cloned().unwrap_or(named)
     }
 

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::charge::{Booked, Charge, Holding, Stage};
-use plimsoll_core::device::{Capacity, Device, Health, Identity, Node, Source, Telemetry};
+use plimsoll_core::device::{Device, Health, Node, Telemetry};
 use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::{Bytes, Millis, Name};
+use plimsoll_core::units::{Millis, Name};
+
+use super::place::{Place, recognised, usable, whole};
 
 /// More than any device has: what the core cuts amounts to.
 const MOST: u128 = 1 << 48;
@@ -18,36 +20,6 @@ const MOST: u128 = 1 << 48;
 pub(crate) struct Books {
     pub nodes: BTreeMap<Name, Place>,
     pub holdings: BTreeMap<RequestId, Held>,
-}
-
-/// A node as it was reported, with devices that are gone and still held behind the rest.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub node: Node,
-    pub foreign: Vec<u128>,
-    /// When each device was last measured.
-    measured: Vec<Option<u64>>,
-    leaving: bool,
-}
-
-/// The kind of a device that somebody was seen on before its node was reported.
-const UNREPORTED: &str = "(not reported yet)";
-
-impl Place {
-    fn reported(node: &Node) -> Self {
-        let devices = node.devices.len();
-        Place { node: node.clone(), foreign: vec![0; devices], measured: vec![None; devices], leaving: false }
-    }
-
-    /// A node of which nothing is known but that somebody runs there.
-    fn unreported(holding: &Holding) -> Self {
-        let highest = holding.charges.iter().flat_map(|charge| &charge.on).max();
-        let mut device = Device::new(UNREPORTED, Bytes::ZERO, Source::Declared);
-        device.memory.total = Capacity::Unknown { missing: "a report".into() };
-        let mut node = Node::new(holding.node.clone());
-        node.devices = vec![device; highest.map_or(0, |ordinal| usize::from(*ordinal) + 1)];
-        Place::reported(&node)
-    }
 }
 
 /// What one request holds.
@@ -134,13 +106,6 @@ pub(crate) fn bits(start: u8, size: u8) -> u64 {
         .sum()
 }
 
-/// What may be used of a device.
-pub(crate) fn usable(device: &Device) -> Option<u128> {
-    let Capacity::Known { bytes, .. } = device.memory.total else { return None };
-    let open = u128::from(bytes.get()).saturating_sub(u128::from(device.memory.reserve.get()));
-    Some(device.memory.cap.map_or(open, |cap| open.min(u128::from(cap.get()))))
-}
-
 impl Held {
     /// A holding as the core shows it, at a stage that the witness worked out.
     pub(crate) fn of(holding: &Holding, stage: Stage) -> Self {
@@ -165,6 +130,9 @@ impl Held {
             if let Some(kept) = own.bookings.iter().find(more) {
                 *booking = kept.clone();
             }
+        }
+        for (need, booked) in self.resources.iter_mut().zip(own.resources) {
+            *need = (*need).max(booked);
         }
         self.ours = true;
     }
@@ -241,10 +209,10 @@ impl Books {
             Event::Freed { request, ordinal, .. } => self.freed(request, *ordinal),
             Event::Observed { holding } => self.observed(holding),
             Event::Measured { node, ordinal, measured } => {
-                self.measure(node, usize::from(*ordinal), *measured)
+                self.measure(node, usize::from(*ordinal), *measured);
             }
             Event::Grew { request, ordinal, bytes } => {
-                self.grew(request, usize::from(*ordinal), u128::from(bytes.get()))
+                self.grew(request, usize::from(*ordinal), u128::from(bytes.get()));
             }
             Event::Tick => return self.expire(now),
             Event::Take { .. } | Event::Submit { .. } | Event::SubmitGang { .. } | Event::Acted { .. } => {}
@@ -401,45 +369,4 @@ impl Books {
         }
         self.nodes.insert(node.name.clone(), place);
     }
-}
-
-/// Where the old devices are among the new: by UUID, then by place among their kind, then anywhere where one is in use.
-fn recognised(old: &Node, new: &Node, in_use: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
-    let uuid = |device: &Device| match &device.identity {
-        Identity::Uuid(uuid) => Some(uuid.clone()),
-        Identity::Ordinal => None,
-    };
-    let place = |node: &Node, at: usize| {
-        node.devices[..at].iter().filter(|device| device.kind == node.devices[at].kind).count()
-    };
-    let same_uuid = |from: usize, to: usize| {
-        let known = uuid(&old.devices[from]);
-        known.is_some() && known == uuid(&new.devices[to])
-    };
-    let could_be = |from: usize, to: usize| {
-        let (one, other) = (&old.devices[from], &new.devices[to]);
-        let kind = one.kind == other.kind || &*one.kind == UNREPORTED;
-        kind && (uuid(one).is_none() || uuid(other).is_none())
-    };
-    let same_place = |from: usize, to: usize| {
-        let unreported = &*old.devices[from].kind == UNREPORTED;
-        could_be(from, to) && if unreported { from == to } else { place(old, from) == place(new, to) }
-    };
-    let any = |from: usize, to: usize| could_be(from, to) && in_use(from);
-    let mut now_at: Vec<Option<usize>> = vec![None; old.devices.len()];
-    let rules: [&dyn Fn(usize, usize) -> bool; 3] = [&same_uuid, &same_place, &any];
-    for rule in rules {
-        for from in 0..old.devices.len() {
-            if now_at[from].is_none() {
-                let free = |to: &usize| !now_at.contains(&Some(*to)) && rule(from, *to);
-                now_at[from] = (0..new.devices.len()).find(free);
-            }
-        }
-    }
-    now_at
-}
-
-/// What a whole device comes to; of several the largest.
-fn whole(node: &Node, on: &[usize]) -> Option<u128> {
-    on.iter().filter_map(|at| usable(node.devices.get(*at)?)).max()
 }

@@ -5,7 +5,8 @@ use plimsoll_core::device::{Device, Health, Node, Sharing};
 use plimsoll_core::fit::Placement;
 use plimsoll_core::request::{self, Compute, Container, Need, PlainRule, Role};
 
-use super::books::{Amount, Booking, Books, usable};
+use super::books::{Amount, Booking, Books};
+use super::place::usable;
 
 /// What the place should be charged; nothing is said of hardware slices, which are checked as they are.
 pub(crate) fn expected(
@@ -41,7 +42,12 @@ pub(crate) fn expected(
                 }
                 Some(row) => row.add(container, part),
                 None => {
-                    rows.push(Row { at, floats, containers: vec![container.name.clone()], parts: vec![part] })
+                    rows.push(Row {
+                        at,
+                        floats,
+                        containers: vec![container.name.clone()],
+                        parts: vec![part],
+                    });
                 }
             }
         }

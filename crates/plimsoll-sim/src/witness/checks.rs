@@ -8,7 +8,8 @@ use plimsoll_core::room::DeviceRoom;
 use plimsoll_core::units::Bytes;
 
 use super::Objection;
-use super::books::{Amount, Booking, Books, Held, usable};
+use super::books::{Amount, Booking, Books, Held};
+use super::place::usable;
 
 /// That the ledger shows the same holders, the same charges and the same sums.
 pub(crate) fn same_sums(books: &Books, ledger: &Ledger) -> Vec<Objection> {

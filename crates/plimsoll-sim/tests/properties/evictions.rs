@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::charge::Activity;
-use plimsoll_core::charge::Holding;
+use plimsoll_core::charge::{Activity, Charge, Holding};
 use plimsoll_core::event::Event;
 use plimsoll_core::evict::{Planned, may_go, plan};
 use plimsoll_core::ledger::Ledger;
@@ -32,7 +31,7 @@ fn cost(holders: &[&Holding]) -> Cost {
         holders
             .iter()
             .flat_map(|holding| &holding.charges)
-            .filter_map(|c| c.bytes())
+            .filter_map(Charge::bytes)
             .map(|bytes| u128::from(bytes.get()))
             .sum(),
         names.len(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plimsoll_core::charge::Charge;
 use plimsoll_core::device::{Device, Node, Source};
 use plimsoll_core::event::{Event, Settings};
 use plimsoll_core::request::{Amount, Need, Request, RequestId, Shape, Spec, Terms};
@@ -70,7 +71,7 @@ proptest! {
         let room = &view.room.devices()[0];
         let fitting = usize::try_from(memory / (each << 20)).expect("few").min(140);
         prop_assert_eq!(room.tenants().len(), fitting);
-        let limits: u64 = scheduler.ledger().holdings().flat_map(|(_, h)| &h.charges).filter_map(|c| c.bytes()).map(Bytes::get).sum();
+        let limits: u64 = scheduler.ledger().holdings().flat_map(|(_, h)| &h.charges).filter_map(Charge::bytes).map(Bytes::get).sum();
         prop_assert!(limits <= memory);
         prop_assert_eq!(limits, room.load().get());
     }

@@ -5,7 +5,7 @@ use plimsoll_core::device::Node;
 use plimsoll_core::request::{Eviction, Terms};
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::{Millis, Name};
+use plimsoll_core::units::{Bytes, Millis, Name};
 use plimsoll_sim::scenario::{State, anonymise, from_state, play};
 use proptest::prelude::*;
 
@@ -23,14 +23,17 @@ fn state(scheduler: &Scheduler) -> State {
     }
 }
 
-fn ledger_of(scheduler: &Scheduler) -> (Vec<Node>, Vec<Holding>, Vec<(Name, u16, Measured)>) {
+/// Nodes, holdings and measurements: all that a ledger is summed from.
+type Rows = (Vec<Node>, Vec<Holding>, Vec<(Name, u16, Measured)>);
+
+fn ledger_of(scheduler: &Scheduler) -> Rows {
     let state = state(scheduler);
     (state.nodes, state.holdings, state.measured)
 }
 
 fn numbers(scheduler: &Scheduler) -> Vec<(u64, u64, Option<u64>, u32)> {
     let row = |room: &plimsoll_core::room::DeviceRoom| {
-        (room.held().get(), room.releasing().get(), room.free().map(|free| free.get()), room.slots())
+        (room.held().get(), room.releasing().get(), room.free().map(Bytes::get), room.slots())
     };
     scheduler
         .ledger()

@@ -1,3 +1,5 @@
+//! What the JSON of small, hand-made states looks like.
+
 use serde_json::{Value, json};
 
 use super::*;

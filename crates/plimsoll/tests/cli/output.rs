@@ -55,7 +55,6 @@ fn the_sample_answer_of_the_schedulerlog_proposal_comes_out() {
 }
 
 #[test]
-#[ignore = "the core says AllocatedCardsInsufficientRequest where two cards of one NUMA node fit and three are wanted"]
 fn two_fitting_cards_of_a_numa_node_where_three_are_wanted_do_not_fit_numa() {
     let sheet = plimsoll("explain -f examples/hami-pending.yaml default/sample -o json").json(0);
     let first = "2/8 NumaNotFit, 3/8 CardInsufficientMemory, 2/8 CardInsufficientCore, 1/8 ExclusiveDeviceAllocateConflict";
