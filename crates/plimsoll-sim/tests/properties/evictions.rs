@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use plimsoll_core::charge::{Activity, Charge, Holding};
+use plimsoll_core::device::{Device, Node, Source};
 use plimsoll_core::event::Event;
 use plimsoll_core::evict::{Planned, may_go, plan};
 use plimsoll_core::ledger::Ledger;
-use plimsoll_core::request::{Eviction, Request, RequestId, Spec, Terms};
-use plimsoll_core::units::Millis;
+use plimsoll_core::policy::Policy;
+use plimsoll_core::request::{Amount, Eviction, Need, Request, RequestId, Shape, Spec, Terms};
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::units::{Bytes, Millis};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -67,8 +70,60 @@ fn cheapest(ledger: &Ledger, request: &Request) -> Option<Cost> {
     best
 }
 
+/// A fleet whose tenants were seen running, some of them at work.
+fn settled(
+    nodes: Vec<Node>,
+    tenants: &[(Arc<Spec>, Terms)],
+    active: Vec<bool>,
+    policy: &Policy,
+) -> Scheduler {
+    let mut scheduler = filled(nodes, tenants, policy);
+    let held: Vec<(u64, RequestId)> =
+        scheduler.ledger().holdings().map(|(g, h)| (g.0, h.request.clone())).collect();
+    for ((generation, request), active) in held.into_iter().zip(active) {
+        let _ = scheduler.step(Millis(0), Event::Started { request: request.clone(), generation });
+        let activity =
+            if active { Activity::Active { requests: 1 } } else { Activity::Idle { since: Millis(0) } };
+        let _ = scheduler.step(Millis(0), Event::Acted { request, activity });
+    }
+    scheduler
+}
+
+/// One card or two, and nothing that limits it but memory.
+fn plain_node() -> impl Strategy<Value = Node> {
+    vec(6_u64..11, 1..3).prop_map(|sizes| {
+        let mut node = Node::new("n");
+        node.devices =
+            sizes.into_iter().map(|gib| Device::new("NVIDIA", Bytes::gib(gib), Source::Nvml)).collect();
+        node
+    })
+}
+
+/// Something that asks some memory of one card.
+fn some_of_a_card(gib: std::ops::Range<u64>) -> impl Strategy<Value = Arc<Spec>> {
+    gib.prop_map(|gib| {
+        let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
+        Arc::new(Spec::of(vec![Shape::single("main", need)]))
+    })
+}
+
 proptest! {
     #![proptest_config(fleet::tries(500))]
+
+    #[test]
+    fn of_holders_that_differ_only_in_what_they_cost_the_cheapest_go(
+        nodes in vec(plain_node(), 1..3),
+        tenants in vec((some_of_a_card(2..5), fleet::terms()), 3..8),
+        active in vec(any::<bool>(), 8),
+        asked in some_of_a_card(3..9),
+        policy in policy(),
+    ) {
+        let even = |(spec, terms): (Arc<Spec>, Terms)| (spec, Terms { priority: terms.priority / 2, idle_limit: Some(0), ..terms });
+        let tenants: Vec<_> = tenants.into_iter().map(even).collect();
+        let scheduler = settled(nodes, &tenants, active, &policy);
+        let terms = Terms { priority: 2, eviction: Eviction::LowerPriority, ..Terms::default() };
+        check(scheduler.ledger(), &policy, &fleet::request(99, asked, terms))?;
+    }
 
     #[test]
     fn an_eviction_plan_is_the_cheapest_set_that_makes_room(
@@ -79,24 +134,14 @@ proptest! {
         lower in any::<bool>(),
         policy in policy(),
     ) {
-        let mut scheduler = filled(nodes, &tenants, &policy);
-        let held: Vec<(u64, RequestId)> = scheduler.ledger().holdings().map(|(g, h)| (g.0, h.request.clone())).collect();
-        for ((generation, request), active) in held.into_iter().zip(active) {
-            let _ = scheduler.step(Millis(0), Event::Started { request: request.clone(), generation });
-            let activity = if active { Activity::Active { requests: 1 } } else { Activity::Idle { since: Millis(0) } };
-            let _ = scheduler.step(Millis(0), Event::Acted { request, activity });
-        }
+        let scheduler = settled(nodes, &tenants, active, &policy);
         let eviction = if lower { Eviction::LowerPriority } else { Eviction::Idle };
         let request = fleet::request(99, asked, Terms { priority: 2, eviction, ..Terms::default() });
         check(scheduler.ledger(), &policy, &request)?;
     }
 }
 
-fn check(
-    ledger: &Ledger,
-    policy: &plimsoll_core::policy::Policy,
-    request: &Request,
-) -> Result<(), TestCaseError> {
+fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), TestCaseError> {
     if plimsoll_core::decide::decide(ledger, policy, request).place().is_some() {
         return Ok(());
     }
