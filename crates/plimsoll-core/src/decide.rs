@@ -102,12 +102,7 @@ fn nearest_on(verdict: &NodeVerdict) -> Option<Miss> {
 pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision {
     let policy = policy.leaning(&request.spec.leaning);
     let mut shapes = Vec::new();
-    let refusal = match &request.spec.asks {
-        Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
-        Asks::Shapes(shapes) if shapes.is_empty() => Some(RequestReason::Malformed(Misuse::no_shape())),
-        Asks::Shapes(_) if view.nodes().next().is_none() => Some(RequestReason::NoNodes),
-        Asks::Shapes(_) => None,
-    };
+    let refusal = refusal(&request.spec, view.nodes().next().is_none());
     let mut outcome = Outcome::Refused(refusal);
     for shape in (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape) {
         let (table, best) = judge_all(view.nodes(), &policy, &request.spec, shape);
@@ -124,6 +119,15 @@ pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision 
         policy,
         shapes,
         outcome,
+    }
+}
+
+/// Why a request is refused before any node is looked at.
+pub(crate) fn refusal(spec: &Spec, no_nodes: bool) -> Option<RequestReason> {
+    match &spec.asks {
+        Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
+        Asks::Shapes(shapes) if shapes.is_empty() => Some(RequestReason::Malformed(Misuse::no_shape())),
+        Asks::Shapes(_) => no_nodes.then_some(RequestReason::NoNodes),
     }
 }
 

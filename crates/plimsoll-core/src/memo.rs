@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::candidate::Judge;
-use crate::decide::{Decision, Outcome};
+use crate::decide::{Decision, Outcome, refusal};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
-use crate::reason::RequestReason;
-use crate::request::{Asks, Misuse, Request, Spec};
+use crate::request::{Request, Spec};
 use crate::units::Name;
 use crate::verdict::{Candidate, Table};
 
@@ -41,12 +40,7 @@ impl Memo {
     /// Decides a request on the ledger, as [`crate::decide::decide`] would, judging only what changed.
     pub fn decide(&mut self, ledger: &Ledger, policy: &Policy, request: &Request) -> Decision {
         let policy = policy.leaning(&request.spec.leaning);
-        let refusal = match &request.spec.asks {
-            Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
-            Asks::Shapes(shapes) if shapes.is_empty() => Some(RequestReason::Malformed(Misuse::no_shape())),
-            Asks::Shapes(_) if ledger.node_count() == 0 => Some(RequestReason::NoNodes),
-            Asks::Shapes(_) => None,
-        };
+        let refusal = refusal(&request.spec, ledger.node_count() == 0);
         let found = self.remember(&request.spec, &policy, ledger.node_count());
         let mut shapes = Vec::new();
         let mut outcome = Outcome::Refused(refusal);

@@ -262,6 +262,22 @@ pub enum Compute {
     All,
 }
 
+impl Compute {
+    /// How many of a device's units that is.
+    #[inline]
+    pub fn of(self, total: u32) -> u32 {
+        match self {
+            Compute::Any => 0,
+            Compute::Units(units) => units.0.min(total),
+            Compute::Percent(percent) => {
+                let units = u64::from(total) * u64::from(percent.min(100)) / 100;
+                u32::try_from(units).unwrap_or(total).max(u32::from(total > 0))
+            }
+            Compute::All => total,
+        }
+    }
+}
+
 /// Which devices will do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Wishes {

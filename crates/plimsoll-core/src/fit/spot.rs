@@ -55,7 +55,7 @@ impl Spot<'_> {
             Wanted::Whole => (gauge.known.then_some(gauge.usable), true),
             Wanted::Share(_) | Wanted::Profile(_) => return self.fit_slice(need, &wanted),
         };
-        let cores = cores_wanted(gauge.cores, if whole { Compute::All } else { need.compute });
+        let cores = if whole { Compute::All } else { need.compute }.of(gauge.cores);
         let load = Load { bytes: bytes.unwrap_or(WHOLE_UNKNOWN), cores, slots: need.slots };
         let total = self.with_mine(role, load);
         self.fit_memory(total.bytes)?;
@@ -134,18 +134,5 @@ fn wanted_otherwise(device: &Device, gauge: &Gauge, amount: &Amount) -> Result<W
             Sharing::Tokens { .. } if *rule == PlainRule::Whole => Ok(Wanted::Whole),
             Sharing::Tokens { replicas, .. } => equal(replicas),
         },
-    }
-}
-
-#[inline]
-fn cores_wanted(total: u32, compute: Compute) -> u32 {
-    match compute {
-        Compute::Any => 0,
-        Compute::Units(units) => units.0.min(total),
-        Compute::Percent(percent) => {
-            let units = u64::from(total) * u64::from(percent.min(100)) / 100;
-            u32::try_from(units).unwrap_or(total).max(u32::from(total > 0))
-        }
-        Compute::All => total,
     }
 }

@@ -105,7 +105,7 @@ impl Claim {
             (None, None) => Held::Undeclared,
         };
         let total = device.cores.map_or(0, |cores| cores.0);
-        let compute = self.asked.as_ref().map_or(0, |need| cores_of(need.compute, total));
+        let compute = self.asked.as_ref().map_or(0, |need| need.compute.of(total));
         let cores = if held == Held::Whole { total } else { compute };
         (held, cores.max(given.map_or(0, |given| given.cores)))
     }
@@ -137,16 +137,4 @@ pub(super) fn asked_of(need: &Need, device: &Device) -> Held {
 
 fn part(of: Bytes, replicas: u32) -> Bytes {
     Bytes::new(of.get() / u64::from(replicas.max(1))).floor_mib()
-}
-
-fn cores_of(compute: Compute, total: u32) -> u32 {
-    match compute {
-        Compute::Any => 0,
-        Compute::Units(units) => units.0.min(total),
-        Compute::Percent(percent) => {
-            let units = u64::from(total) * u64::from(percent.min(100)) / 100;
-            u32::try_from(units).unwrap_or(total).max(u32::from(total > 0))
-        }
-        Compute::All => total,
-    }
 }
