@@ -2,7 +2,7 @@
 
 use plimsoll_core::charge::Slice;
 use plimsoll_core::device::{Device, Sharing, Strategy};
-use plimsoll_core::request::{Amount, Compute, Need, PlainRule, Role, Shape};
+use plimsoll_core::request::{Amount, Need, PlainRule, Role, Shape};
 use plimsoll_core::units::{Bytes, Name};
 
 use super::cards::Cards;
