@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::charge::{Booked, Charge, Part, Slice};
 use crate::device::{Device, Health, Node, Telemetry};
 use crate::reason::{NodeReason, Reason};
-use crate::request::{Container, Need, Role, Shape, Spec};
+use crate::request::{Amount, Container, Need, Role, Shape, Spec};
 use crate::room::{NodeRoom, NodeView};
+use crate::rules::Taint;
 use crate::units::{Bytes, Cores, Name};
 
 mod peak;
@@ -106,7 +107,7 @@ pub fn fit_node(view: &NodeView, spec: &Spec, shape: &Shape) -> Option<NodeReaso
     if let Some(wanted) = rules.named.as_ref().filter(|wanted| **wanted != node.name) {
         return Some(NodeReason::NotNamed { wanted: wanted.clone() });
     }
-    if node.unschedulable {
+    if node.unschedulable && !rules.tolerates(&Taint::unschedulable()) {
         return Some(NodeReason::Unschedulable);
     }
     if let Some(failed) = rules.all.iter().find(|requirement| !requirement.holds(&node.name, &node.labels)) {
@@ -258,10 +259,11 @@ impl<'a> Trial<'a> {
     /// What the request would hold at its peak on a device, were the need served there; `None` where that cannot be said.
     pub fn would_hold(&self, role: Role, need: &Need, ordinal: usize) -> Option<Bytes> {
         let device = self.node.devices.get(ordinal)?;
-        let bytes = match wanted(device, self.room.gauges().get(ordinal)?, &need.amount).ok()? {
-            Wanted::Share(bytes) => bytes,
-            Wanted::Whole => device.memory.usable()?,
-            Wanted::Profile(_) => return None,
+        let bytes = match (&need.amount, wanted(device, self.room.gauges().get(ordinal)?, &need.amount)) {
+            (Amount::Bytes(bytes), _) => Bytes::new(bytes.get()),
+            (_, Ok(Wanted::Share(bytes))) => bytes,
+            (_, Ok(Wanted::Whole)) => device.memory.usable()?,
+            (_, Ok(Wanted::Profile(_)) | Err(_)) => return None,
         };
         let peak = self.mine.get(ordinal).map(|mine| mine.peak).unwrap_or_default();
         Some(peak.with(role, Load { bytes, ..Load::default() }).total().bytes)

@@ -12,7 +12,7 @@ use crate::evict::{self, Planned};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
 use crate::reason::{Change, NodeReason, Reason};
-use crate::request::{Amount, Asks, Need, PlainRule, Request, Spec};
+use crate::request::{Amount, Asks, Need, PlainRule, Request, RequestId, Spec};
 use crate::rules::NodeRules;
 use crate::units::{Bytes, Name};
 use crate::verdict::{NeedVerdict, NodeVerdict};
@@ -149,7 +149,7 @@ impl Bench<'_> {
         let most = self.verdicts().map(|verdict| verdict.view.node.devices.len()).max()?;
         let most = u16::try_from(most.min(16)).ok()?;
         let (count, each) = (need.count.get().saturating_add(1)..=most).find_map(|count| {
-            let each = Bytes::new(total).split_up(NonZeroU64::from(NonZeroU16::new(count)?));
+            let each = Bytes::new(total).split_up(NonZeroU64::from(NonZeroU16::new(count)?)).ceil_mib();
             let change = |need: &mut Need| {
                 need.count = NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
                 need.amount = Amount::bytes(each);
@@ -214,6 +214,7 @@ impl Bench<'_> {
             .verdicts()
             .filter(|v| v.reason.is_none())
             .filter_map(open_on)
+            .map(Bytes::floor_mib)
             .filter(|b| !b.is_zero())
             .collect();
         offers.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
@@ -256,19 +257,31 @@ impl Bench<'_> {
         let Planned::Found(plan) = plan else {
             return None;
         };
-        let names: Vec<Name> = plan.after.iter().map(|id| Name::from(id.to_string())).collect();
-        if names.is_empty() {
+        let gone = if self.enough(&plan.victims) { plan.victims.clone() } else { plan.after };
+        if gone.is_empty() {
             return None;
         }
-        let bytes = plan.after.iter().filter_map(|id| self.ledger.of_request(id)?.1.bytes());
-        let bytes = bytes.fold(Bytes::ZERO, Bytes::plus);
+        let names: Vec<Name> = gone.iter().map(|id| Name::from(id.to_string())).collect();
+        let bytes = gone
+            .iter()
+            .try_fold(Bytes::ZERO, |sum, id| Some(sum.plus(self.ledger.of_request(id)?.1.bytes()?)));
         let verb = if plan.victims.is_empty() { "were gone" } else { "gave up" };
+        let size = bytes.map_or(String::new(), |bytes| format!(" ({bytes})"));
         Some(Remedy {
             kind: Kind::GiveUp,
-            text: format!("{} {verb} ({bytes})", names.join(" and ")),
+            text: format!("{} {verb}{size}", names.join(" and ")),
             target: names,
-            amount: Some(bytes.get()),
+            amount: bytes.map(Bytes::get),
         })
+    }
+
+    /// Whether it fits as soon as these have gone, whoever else is still on the way out.
+    fn enough(&self, victims: &[RequestId]) -> bool {
+        let mut draft = Draft::of(self.ledger);
+        for (id, _) in victims.iter().filter_map(|victim| self.ledger.of_request(victim)) {
+            draft.without(id);
+        }
+        decide(&draft, self.policy, self.request).place().is_some()
     }
 }
 

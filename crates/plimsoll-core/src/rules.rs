@@ -123,6 +123,13 @@ pub struct Taint {
     pub effect: Effect,
 }
 
+impl Taint {
+    /// The taint that a node closed by its operator carries, whether it is listed or not.
+    pub(crate) fn unschedulable() -> Self {
+        Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: Effect::NoSchedule }
+    }
+}
+
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = match self.effect {

@@ -68,41 +68,86 @@ fn why(decision: &Decision) -> String {
     if table.unordered().any(|verdict| verdict.fits()) {
         return String::new();
     }
-    let mut nodes: BTreeMap<&'static str, usize> = BTreeMap::new();
-    let mut devices: Vec<&Reason> = Vec::new();
+    let mut nodes = Tally::default();
+    let mut devices = Tally::default();
     let (mut judged, mut too_few) = (0, 0);
-    for verdict in table.unordered() {
+    for verdict in table.by_name() {
         if let Some(reason) = &verdict.reason {
-            *nodes.entry(node_phrase(reason)).or_default() += 1;
+            nodes.count((reason, node_phrase(reason)), node_detail(reason));
             continue;
         }
-        let Some(need) = verdict.needs.iter().find(|need| !need.passed) else {
-            continue;
-        };
+        let Some(need) = verdict.needs.iter().find(|need| !need.passed) else { continue };
         if need.devices.len() < usize::from(need.wanted) {
             too_few += 1;
             continue;
         }
         judged += need.devices.len();
-        devices.extend(need.devices.iter().filter_map(|device| device.reason.as_ref()));
-    }
-    let mut parts: Vec<String> = Vec::new();
-    let mut seen: Vec<(&Reason, &'static str, usize)> = Vec::new();
-    for reason in devices {
-        match seen.iter_mut().find(|(_, phrase, _)| *phrase == reason.phrase()) {
-            Some(row) => *row = (row.0.min(reason), row.1, row.2 + 1),
-            None => seen.push((reason, reason.phrase(), 1)),
+        for reason in need.devices.iter().filter_map(|device| device.reason.as_ref()) {
+            devices.count((reason, reason.phrase()), detail(reason));
         }
     }
-    seen.sort();
-    parts.extend(seen.iter().map(|(_, phrase, count)| format!("{count} of {judged} devices {phrase}")));
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(
+        devices.rows().map(|(phrase, count, detail)| format!("{count} of {judged} devices {phrase}{detail}")),
+    );
     if too_few > 0 {
         parts.push(format!("{too_few} {} too few devices", plural(too_few, "node has", "nodes have")));
     }
-    parts.extend(
-        nodes.iter().map(|(phrase, count)| format!("{count} {} {phrase}", plural(*count, "node", "nodes"))),
-    );
+    let of_nodes = nodes.rows();
+    parts.extend(of_nodes.map(|(phrase, count, detail)| {
+        format!("{count} {} {phrase}{detail}", plural(count, "node", "nodes"))
+    }));
     format!("no place for {}: {}", describe(shape), parts.join(", "))
+}
+
+/// How often something was said, in checking order, with the details of the first time.
+struct Tally<'a, R>(Vec<(&'a R, &'static str, usize, Option<String>)>);
+
+impl<R> Default for Tally<'_, R> {
+    fn default() -> Self {
+        Tally(Vec::new())
+    }
+}
+
+impl<'a, R: Ord> Tally<'a, R> {
+    fn count(&mut self, (reason, phrase): (&'a R, &'static str), detail: Option<String>) {
+        match self.0.iter_mut().find(|row| row.1 == phrase) {
+            Some(row) => (row.0, row.2) = (row.0.min(reason), row.2 + 1),
+            None => self.0.push((reason, phrase, 1, detail)),
+        }
+    }
+
+    fn rows(mut self) -> impl Iterator<Item = (&'static str, usize, String)> {
+        self.0.sort_by(|one, other| one.0.cmp(other.0));
+        self.0.into_iter().map(|(_, phrase, count, detail)| {
+            let such_as = if count > 1 { "such as: " } else { "" };
+            (phrase, count, detail.map_or(String::new(), |detail| format!(" ({such_as}{detail})")))
+        })
+    }
+}
+
+/// What a count alone would hide of a device's reason.
+fn detail(reason: &Reason) -> Option<String> {
+    match reason {
+        Reason::NeedUnknown { missing } => Some(format!("the request lacks {missing}")),
+        Reason::CapacityUnknown { missing } => Some(format!("missing: {missing}")),
+        Reason::StaleTelemetry { since } => Some(format!("since {} ms", since.0)),
+        Reason::ShortOfCores { need, free, .. } => Some(format!("needs {need}, {free} free")),
+        _ => None,
+    }
+}
+
+/// What a count alone would hide of a node's reason.
+fn node_detail(reason: &NodeReason) -> Option<String> {
+    match reason {
+        NodeReason::SelectorMismatch { wanted } => Some(format!("{wanted} is wanted")),
+        NodeReason::TaintNotTolerated { taint } => Some(taint.to_string()),
+        NodeReason::CapacityUnknown { missing } => Some(missing.to_string()),
+        NodeReason::ShortOfCpu { need, free } => Some(format!("needs {need}, {free} free")),
+        NodeReason::ShortOfNodeMemory { need, free } => Some(format!("needs {need}, {free} free")),
+        NodeReason::PodsExhausted { pods } => Some(format!("it admits {pods}")),
+        _ => None,
+    }
 }
 
 fn plural(count: usize, one: &'static str, many: &'static str) -> &'static str {

@@ -96,6 +96,12 @@ impl Bytes {
         Bytes(self.0 / MIB * MIB)
     }
 
+    /// The same, rounded up to whole mebibytes.
+    #[must_use]
+    pub const fn ceil_mib(self) -> Bytes {
+        Bytes(self.0.saturating_add(MIB - 1)).floor_mib()
+    }
+
     /// An equal part for each of `parts` devices, rounded up so that the parts hold the whole.
     #[must_use]
     pub fn split_up(self, parts: NonZeroU64) -> Bytes {

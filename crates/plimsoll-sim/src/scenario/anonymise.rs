@@ -14,7 +14,7 @@ use super::state::State;
 /// The same state with every name of a person's choosing replaced: nodes, accounts, requests, containers, models, UUIDs, labels.
 #[must_use]
 pub fn anonymise(state: &State) -> State {
-    let mut mask = Mask::default();
+    let mut mask = Mask { compares: compares_numbers(state), ..Mask::default() };
     let mut state = state.clone();
     state.nodes.iter_mut().for_each(|node| mask.node(node));
     state.measured.iter_mut().for_each(|(node, ..)| mask.hide("node", node));
@@ -27,8 +27,22 @@ pub fn anonymise(state: &State) -> State {
     state
 }
 
+/// Whether any rule compares a label's value as a number.
+fn compares_numbers(state: &State) -> bool {
+    let members = state.gangs.iter().flat_map(|(_, _, members)| members);
+    let asked = state.pending.iter().chain(members).map(|request| &*request.spec);
+    let held = state.holdings.iter().filter_map(|holding| holding.spec.as_deref());
+    let rules = asked.chain(held).map(|spec| &spec.rules);
+    let requirements = rules.flat_map(|rules| {
+        let terms = rules.any.iter().chain(rules.preferred.iter().map(|(_, term)| term));
+        rules.all.iter().chain(terms.flat_map(|term| &term.0))
+    });
+    requirements.into_iter().any(|one| matches!(one.operator, Operator::Gt(_) | Operator::Lt(_)))
+}
+
 #[derive(Default)]
 struct Mask {
+    compares: bool,
     known: BTreeMap<(&'static str, Name), Name>,
     counts: BTreeMap<&'static str, u32>,
 }
@@ -80,9 +94,9 @@ impl Mask {
         (key, value)
     }
 
-    /// A value that is a number stays, as rules compare it.
+    /// A value that is a number stays where rules compare numbers.
     fn value(&mut self, value: &mut Name) {
-        if value.parse::<i64>().is_err() {
+        if !self.compares || value.parse::<i64>().is_err() {
             self.hide("value", value);
         }
     }
@@ -125,7 +139,10 @@ impl Mask {
     fn spec(&mut self, spec: &mut Spec) {
         self.rules(&mut spec.rules);
         match &mut spec.asks {
-            Asks::Malformed(misuse) => misuse.problem = "it cannot be understood".into(),
+            Asks::Malformed(misuse) => {
+                misuse.problem = "it cannot be understood".into();
+                misuse.fields = vec!["a field".into()];
+            }
             Asks::Shapes(shapes) => {
                 for container in shapes.iter_mut().flat_map(|shape| &mut shape.containers) {
                     self.hide("container", &mut container.name);
