@@ -66,7 +66,7 @@ pub enum Stays {
         until: Millis,
     },
     /// It serves requests.
-    #[error("it is serving {requests} requests")]
+    #[error("it is active ({requests} in flight)")]
     Active {
         /// How many.
         requests: u32,

@@ -127,7 +127,9 @@ impl Step<'_> {
             return self.refuse(&request.id, reason);
         }
         let plan = if self.promise_stands(&request.id) { None } else { self.plan_room(&request) };
-        let reason = summary::sentence(&decision);
+        let hopeless = plan.is_none() && !request.terms.speculative && !self.promise_stands(&request.id);
+        let stays = if hopeless { self.why_nobody_goes(&request, &decision) } else { String::new() };
+        let reason = format!("{}{stays}", summary::sentence(&decision));
         let wakes_on = wakes_on(&decision);
         self.out.decisions.push(decision);
         self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, plan);
@@ -174,6 +176,29 @@ impl Step<'_> {
             Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
             _ => None,
         }
+    }
+
+    /// Why those who hold the nearest device may not be asked to go, for a request that may evict.
+    fn why_nobody_goes(&self, request: &Request, decision: &Decision) -> String {
+        const SHOWN: usize = 4;
+        let Some(miss) = decision.nearest_miss().filter(|_| request.terms.eviction != Eviction::Never) else {
+            return String::new();
+        };
+        let Some(node) = self.machine.ledger.node_id(&miss.node) else { return String::new() };
+        let there =
+            |holding: &Holding| holding.charges.iter().any(|charge| charge.on.contains(&miss.ordinal));
+        let holders = self
+            .machine
+            .ledger
+            .holdings_on(node)
+            .map(|(_, holding)| holding)
+            .filter(|holding| there(holding));
+        let stays = holders.filter_map(|holding| {
+            let why = evict::may_go(holding, request, self.now, self.machine.settings.residency).err()?;
+            Some(format!("{}: {why}", holding.request))
+        });
+        let stays: Vec<String> = stays.take(SHOWN).collect();
+        if stays.is_empty() { String::new() } else { format!("; may not go: {}", stays.join("; ")) }
     }
 
     pub(super) fn make_room(&mut self, id: &RequestId, plan: Plan) {
