@@ -45,15 +45,23 @@ pub fn counts<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(&'static st
 pub fn sentence(decision: &Decision) -> String {
     match &decision.outcome {
         Outcome::Placed(found) => format!("placed on {}", found.place.node),
-        Outcome::Refused(Some(reason)) => match nearest(decision) {
-            Some(nearest) => format!("{reason}; {}{nearest}", why(decision)),
-            None => format!("{reason}{}", prefixed("; ", &why(decision))),
+        Outcome::Refused(Some(reason)) => match (own_place(decision), nearest(decision)) {
+            (Some(node), _) => format!("{reason}; this one would find a place on {node}"),
+            (None, Some(nearest)) => format!("{reason}; {}{nearest}", why(decision)),
+            (None, None) => format!("{reason}{}", prefixed("; ", &why(decision))),
         },
         Outcome::Refused(None) => match why(decision) {
             why if why.is_empty() => "left out: its gang has the minimum it needs".to_string(),
             why => format!("{why}{}", nearest(decision).unwrap_or_default()),
         },
     }
+}
+
+/// The node where a request would be placed if only its own needs counted.
+fn own_place(decision: &Decision) -> Option<&str> {
+    let fitting = decision.table()?.unordered().filter_map(|verdict| verdict.best.as_ref());
+    let best = fitting.max_by_key(|best| (best.score.total(), std::cmp::Reverse(best.place.node.clone())))?;
+    Some(&best.place.node)
 }
 
 fn prefixed(prefix: &str, text: &str) -> String {
