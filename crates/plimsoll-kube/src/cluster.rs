@@ -101,6 +101,10 @@ pub struct Understood {
     pub expanded: usize,
     /// Pods that are held back by scheduling gates, and are not placed.
     pub gated: usize,
+    /// Who has finished and holds nothing, each as `namespace/name`.
+    pub finished_pods: Vec<Name>,
+    /// Who is held back by scheduling gates, each as `namespace/name`.
+    pub gated_pods: Vec<Name>,
     /// Kinds that were read over, with how often each was met.
     pub ignored: std::collections::BTreeMap<String, usize>,
 }

@@ -66,6 +66,16 @@ pub enum AskError {
         /// The one that is missing.
         count: &'static str,
     },
+    /// A part of a device is asked, and of no device.
+    #[error("{count} is 0 and {resource} is {amount}; ask for a device, or leave {resource} out")]
+    NoDevice {
+        /// The resource that counts devices.
+        count: &'static str,
+        /// The one that is asked all the same.
+        resource: &'static str,
+        /// How much of it.
+        amount: u64,
+    },
     /// A sum cannot be divided evenly over the devices.
     #[error("{resource} is {amount}, which cannot be divided evenly over {devices} devices")]
     Uneven {
@@ -82,7 +92,7 @@ pub enum AskError {
 pub fn read(vendor: &'static Vendor, resources: &ContainerResources) -> Result<Option<Ask>, AskError> {
     let count = amount(resources, vendor.count, Quantity::whole)?;
     if count == Some(0) {
-        return Ok(None);
+        return no_device(vendor, resources).map(|()| None);
     }
     let memory = memory(vendor, resources)?;
     let cores = match vendor.cores {
@@ -95,6 +105,18 @@ pub fn read(vendor: &'static Vendor, resources: &ContainerResources) -> Result<O
     let (devices, slices) = devices(vendor, count, memory, cores)?;
     let ask = Ask { devices, slices, memory, cores };
     per_device(vendor, ask).map(Some)
+}
+
+/// Who asks for no device cannot ask for a part of one.
+fn no_device(vendor: &'static Vendor, resources: &ContainerResources) -> Result<(), AskError> {
+    let parts =
+        [vendor.memory.map(|memory| memory.name), vendor.percentage, vendor.cores.map(|cores| cores.name)];
+    for resource in parts.into_iter().flatten() {
+        if let Some(amount @ 1..) = amount(resources, resource, Quantity::whole)? {
+            return Err(AskError::NoDevice { count: vendor.count, resource, amount });
+        }
+    }
+    Ok(())
 }
 
 fn devices(
@@ -281,7 +303,25 @@ mod tests {
         for vendor in VENDORS {
             assert_eq!(read(vendor, &ContainerResources::default()), Ok(None), "{}", vendor.word);
         }
-        assert_eq!(ask("NVIDIA", &[("nvidia.com/gpu", "0"), (MEM, "4096")]), Ok(None));
+        const NO_GPU: (&str, &str) = ("nvidia.com/gpu", "0");
+        for limits in [vec![NO_GPU], vec![NO_GPU, (MEM, "0")], vec![NO_GPU, (PCT, "0")]] {
+            assert_eq!(ask("NVIDIA", &limits), Ok(None), "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_no_device_is_refused() {
+        for (word, count, part, amount) in [
+            ("NVIDIA", "nvidia.com/gpu", MEM, "4096"),
+            ("NVIDIA", "nvidia.com/gpu", PCT, "50"),
+            ("NVIDIA", "nvidia.com/gpu", "nvidia.com/gpucores", "30"),
+            ("DCU", "hygon.com/dcunum", "hygon.com/dcumem", "2048"),
+            ("AWSNeuron", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "4"),
+        ] {
+            let error = ask(word, &[(count, "0"), (part, amount)]).unwrap_err().to_string();
+            let said = format!("{count} is 0 and {part} is {amount}; ask for a device, or leave {part} out");
+            assert_eq!(error, said);
+        }
     }
 
     proptest! {

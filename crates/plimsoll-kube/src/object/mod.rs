@@ -25,7 +25,7 @@ pub use pod::{
     SchedulingGroup, Toleration, Volume,
 };
 pub(crate) use workload::WorkloadFields;
-pub use workload::{PodTemplate, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};
+pub use workload::{Ordinals, PodTemplate, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};
 
 use serde::{Deserialize, Deserializer};
 

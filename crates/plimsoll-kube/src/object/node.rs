@@ -69,11 +69,11 @@ pub struct NodeStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// One condition of a node.
+/// One condition of a node, or of a Job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about, such as `Ready`.
+    /// What it is about, such as `Ready` or `Complete`.
     #[serde(rename = "type", deserialize_with = "nullable")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.

@@ -64,6 +64,9 @@ pub struct PodSpec {
     /// The containers that run before them, and native sidecars.
     #[serde(deserialize_with = "nullable")]
     pub init_containers: Vec<Container>,
+    /// What all its containers ask together.
+    #[serde(deserialize_with = "nullable")]
+    pub resources: ContainerResources,
     /// What the sandbox itself takes.
     #[serde(deserialize_with = "nullable")]
     pub overhead: Resources,
@@ -94,7 +97,7 @@ pub struct SchedulingGroup {
 pub struct Toleration {
     /// The key; `None` or empty with `Exists` means every key.
     pub key: Option<String>,
-    /// `Equal` (also if not given) or `Exists`.
+    /// `Equal` (also if not given) or `Exists`; others are not considered.
     pub operator: Option<String>,
     /// The value to equal.
     pub value: Option<String>,
@@ -126,7 +129,7 @@ impl Container {
     }
 }
 
-/// What a container asks.
+/// What a container asks, or a pod as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerResources {

@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, PodSpec, nullable};
+use super::{Condition, Metadata, PodSpec, nullable};
+
+/// The conditions of a Job that starts no more pods: it is over, or it is being ended.
+const OVER: [&str; 4] = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
 
 /// Which kind of workload it is; they differ in how many pods they stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,7 +50,7 @@ pub struct Workload {
 
 impl Workload {
     /// How many pods it wants at one time, by its own rules: replicas, or for a Job the lesser of its parallelism and
-    /// the completions that are left.
+    /// the completions that are left. A Job that is over wants none.
     pub fn pods_wanted(&self) -> u64 {
         if self.spec.suspend {
             return 0;
@@ -55,6 +58,9 @@ impl Workload {
         let at_least_none = |number: i64| u64::try_from(number).unwrap_or(0);
         if self.kind != WorkloadKind::Job {
             return at_least_none(self.spec.replicas.unwrap_or(1));
+        }
+        if self.status.is_over() {
+            return 0;
         }
         let parallelism = at_least_none(self.spec.parallelism.unwrap_or(1));
         let done = at_least_none(self.status.succeeded);
@@ -95,12 +101,24 @@ pub struct WorkloadSpec {
     pub parallelism: Option<i64>,
     /// How many pods of a Job must succeed.
     pub completions: Option<i64>,
+    /// How the pods of a StatefulSet are numbered.
+    #[serde(deserialize_with = "nullable")]
+    pub ordinals: Ordinals,
     /// Whether a Job is held back.
     #[serde(deserialize_with = "nullable")]
     pub suspend: bool,
     /// What its pods look like.
     #[serde(deserialize_with = "nullable")]
     pub template: PodTemplate,
+}
+
+/// How the pods of a StatefulSet are numbered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Ordinals {
+    /// The first ordinal.
+    #[serde(deserialize_with = "nullable")]
+    pub start: i64,
 }
 
 /// What the pods of a workload look like.
@@ -122,6 +140,17 @@ pub struct WorkloadStatus {
     /// How many pods of a Job have succeeded.
     #[serde(deserialize_with = "nullable")]
     pub succeeded: i64,
+    /// Its conditions; those of a Job say whether it is over.
+    #[serde(deserialize_with = "nullable")]
+    pub conditions: Vec<Condition>,
+}
+
+impl WorkloadStatus {
+    /// Whether a Job has ended, well or not.
+    fn is_over(&self) -> bool {
+        let ends = |condition: &Condition| OVER.contains(&&*condition.kind) && condition.status == "True";
+        self.conditions.iter().any(ends)
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +178,18 @@ mod tests {
             (WorkloadKind::Job, r#"{"spec":{"parallelism":4},"status":{"succeeded":0}}"#, 4),
             (WorkloadKind::Job, r#"{"spec":{"parallelism":4},"status":{"succeeded":1}}"#, 0),
             (WorkloadKind::Job, r#"{"spec":{"parallelism":4,"suspend":true}}"#, 0),
+            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"Complete","status":"True"}]}}"#, 0),
+            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"Failed","status":"True"}]}}"#, 0),
+            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"FailureTarget","status":"True"}]}}"#, 0),
+            (
+                WorkloadKind::Job,
+                r#"{"status":{"conditions":[{"type":"SuccessCriteriaMet","status":"True"}]}}"#,
+                0,
+            ),
+            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"Failed","status":"False"}]}}"#, 1),
+            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"Suspended","status":"True"}]}}"#, 1),
+            (WorkloadKind::Job, r#"{"status":{"conditions":null}}"#, 1),
+            (WorkloadKind::Deployment, r#"{"status":{"conditions":[{"type":"Failed","status":"True"}]}}"#, 1),
         ] {
             assert_eq!(workload(kind, json).pods_wanted(), wanted, "{kind:?} {json}");
         }

@@ -16,15 +16,19 @@ pub(super) struct GroupName {
 }
 
 /// Labels by which a pod names its group, each with whose group that is.
-const LABELS: [(&str, PodGroupFlavor); 3] = [
+const LABELS: [(&str, PodGroupFlavor); 4] = [
     ("scheduling.x-k8s.io/pod-group", PodGroupFlavor::Coscheduling),
     ("pod-group.scheduling.sigs.k8s.io", PodGroupFlavor::Coscheduling),
     ("pod-group-name", PodGroupFlavor::Kai),
+    ("scheduling.volcano.sh/group-name", PodGroupFlavor::Volcano),
 ];
 
 /// Annotations by which a pod names its group.
-const ANNOTATIONS: [(&str, PodGroupFlavor); 2] =
-    [("pod-group-name", PodGroupFlavor::Kai), ("scheduling.k8s.io/group-name", PodGroupFlavor::Volcano)];
+const ANNOTATIONS: [(&str, PodGroupFlavor); 3] = [
+    ("pod-group-name", PodGroupFlavor::Kai),
+    ("scheduling.k8s.io/group-name", PodGroupFlavor::Volcano),
+    ("scheduling.volcano.sh/group-name", PodGroupFlavor::Volcano),
+];
 
 /// The group that a pod names, by its spec, a label or an annotation.
 pub(super) fn named_by(pod: &Pod) -> Option<GroupName> {

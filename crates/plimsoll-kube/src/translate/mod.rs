@@ -19,7 +19,7 @@ use plimsoll_core::request::Request;
 use plimsoll_core::units::Name;
 
 use crate::cluster::{Cluster, NodeFacts, Pending, Reading, Understood};
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::kai::{self, Reservation};
 use crate::object::{self, Pod, PodGroup, PriorityClass, Workload};
 use crate::read::{Object, Origin};
@@ -30,14 +30,15 @@ use workload::Owners;
 
 /// What these objects mean together. `ignored` are the kinds that were read over.
 ///
-/// An object that stands twice counts once, as it was written last.
+/// An object that stands twice counts once, as it was written last; but a pod that has a node is never forgotten for one
+/// that has none.
 pub fn cluster(
     objects: Vec<(Origin, Object)>,
     ignored: BTreeMap<String, usize>,
     reading: &Reading,
 ) -> Cluster {
     let inventory = Inventory::of(objects.into_iter().map(|(_, object)| object));
-    let (mut nodes, mut findings) = (Vec::new(), Vec::new());
+    let (mut nodes, mut findings) = (Vec::new(), inventory.findings.clone());
     for object in &inventory.nodes {
         let (facts, found) = node::node(object, reading);
         nodes.push(facts);
@@ -56,6 +57,8 @@ struct Inventory {
     work: Vec<Work>,
     groups: Vec<PodGroup>,
     classes: Vec<PriorityClass>,
+    /// What was found while they were sorted.
+    findings: Vec<Finding>,
 }
 
 /// A pod, or what stands for pods.
@@ -77,7 +80,8 @@ impl Inventory {
                 Object::Pod(mut pod) => {
                     name(&mut pod.metadata, &mut unnamed);
                     let key = ("Pod", pod.metadata.namespaced_name());
-                    put(&mut inventory.work, seen.entry(key), Work::Pod(pod));
+                    let at = *seen.entry(key).or_insert(inventory.work.len());
+                    inventory.put_pod(at, pod);
                 }
                 Object::Workload(mut workload) => {
                     name(&mut workload.metadata, &mut unnamed);
@@ -89,6 +93,20 @@ impl Inventory {
             }
         }
         inventory
+    }
+
+    /// Appends a pod, or replaces the one that it is again: the later one counts, unless only the earlier one has a node.
+    fn put_pod(&mut self, at: usize, pod: Box<Pod>) {
+        let Some(Work::Pod(known)) = self.work.get_mut(at) else {
+            return self.work.push(Work::Pod(pod));
+        };
+        let (had, has) = (known.node_name().is_some(), pod.node_name().is_some());
+        if has || !had {
+            *known = pod;
+        }
+        if had != has {
+            self.findings.push(given_twice(known));
+        }
     }
 
     fn pods(&self) -> impl Iterator<Item = &Pod> {
@@ -106,6 +124,23 @@ fn put<K: Ord, T>(list: &mut Vec<T>, entry: std::collections::btree_map::Entry<'
     match list.get_mut(at) {
         Some(place) => *place = object,
         None => list.push(object),
+    }
+}
+
+/// That a pod was given both with a node and without one.
+fn given_twice(bound: &Pod) -> Finding {
+    let node = bound.node_name().unwrap_or_default();
+    Finding {
+        code: "object-given-twice",
+        severity: Severity::Note,
+        node: Some(node.into()),
+        uuid: None,
+        message: format!(
+            "{} is given twice, on node {node} and without a node; the one that has a node counts",
+            bound.metadata.namespaced_name()
+        ),
+        numbers: BTreeMap::new(),
+        remedy: "to have the other one placed as well, give it a name of its own".to_owned(),
     }
 }
 
@@ -183,6 +218,7 @@ impl<'a> Sorted<'a> {
     fn pod(&mut self, pod: &'a Pod) {
         if pod.is_finished() {
             self.understood.finished += 1;
+            self.understood.finished_pods.push(pod.metadata.namespaced_name().into());
         } else if let Some(reservation) = kai::reservation(pod) {
             self.reservations.push(reservation);
         } else if pod.node_name().is_some() {
@@ -191,12 +227,14 @@ impl<'a> Sorted<'a> {
         } else if pod.metadata.is_terminating() {
             // It never had a place, and will not get one.
             self.understood.finished += 1;
+            self.understood.finished_pods.push(pod.metadata.namespaced_name().into());
         } else {
             self.findings.extend(running::written_by_user(pod));
             if pod.spec.scheduling_gates.is_empty() {
                 self.waiting.push((pod::pending(pod, self.classes, self.reading), gang::named_by(pod)));
             } else {
                 self.understood.gated += 1;
+                self.understood.gated_pods.push(pod.metadata.namespaced_name().into());
             }
         }
     }
@@ -208,6 +246,9 @@ impl<'a> Sorted<'a> {
         self.findings.extend(running::written_by_user(&pattern));
         if !pattern.spec.scheduling_gates.is_empty() {
             self.understood.gated += names.len();
+            let account = pattern.metadata.namespace.as_deref().unwrap_or("default");
+            let named = names.iter().map(|name| Name::from(format!("{account}/{name}")));
+            self.understood.gated_pods.extend(named);
             return;
         }
         self.understood.expanded += names.len();

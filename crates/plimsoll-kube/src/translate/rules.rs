@@ -22,6 +22,7 @@ pub(super) fn rules(pod: &Pod, reading: &Reading) -> Result<NodeRules, Misuse> {
         .map(|pool| Requirement::label_is(reading.node_pool_key.clone(), pool));
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let tolerations = spec.tolerations.iter().enumerate();
+    let tolerations = tolerations.filter(|(_, one)| unknown_toleration(one).is_none());
     Ok(NodeRules {
         named: pod.node_name().map(Name::from),
         all: selected.chain(pool).collect(),
@@ -114,6 +115,14 @@ fn requirement(field: &str, subject: Subject, one: &NodeSelectorRequirement) -> 
     Ok(Requirement { subject, operator })
 }
 
+/// A toleration by an operator that is not considered, in words; it tolerates nothing here.
+pub(super) fn unknown_toleration(one: &crate::object::Toleration) -> Option<Name> {
+    let operator =
+        one.operator.as_deref().filter(|operator| !matches!(*operator, "" | "Equal" | "Exists"))?;
+    let key = one.key.as_deref().unwrap_or_default();
+    Some(format!("the toleration of \"{}\" by operator \"{}\"", quoted(key), quoted(operator)).into())
+}
+
 fn toleration(at: usize, one: &crate::object::Toleration) -> Result<Toleration, Misuse> {
     let wrong = |part: &str, problem: String| misuse_of(&format!("spec.tolerations[{at}].{part}"), problem);
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -122,7 +131,6 @@ fn toleration(at: usize, one: &crate::object::Toleration) -> Result<Toleration, 
         "" | "Equal" if key.is_none() => {
             return Err(wrong("operator", "must be Exists where no key is named".to_owned()));
         }
-        "" | "Equal" => Some(Name::from(one.value.clone().unwrap_or_default())),
         "Exists" => match given(&one.value) {
             None => None,
             Some(value) => {
@@ -131,10 +139,7 @@ fn toleration(at: usize, one: &crate::object::Toleration) -> Result<Toleration, 
                 return Err(wrong("value", problem));
             }
         },
-        other => {
-            let problem = format!("\"{}\" is not an operator; use Equal or Exists", quoted(other));
-            return Err(wrong("operator", problem));
-        }
+        _ => Some(Name::from(one.value.clone().unwrap_or_default())),
     };
     let effect = match given(&one.effect).as_deref() {
         None => None,

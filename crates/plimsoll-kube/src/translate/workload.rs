@@ -82,7 +82,7 @@ impl Owners {
         }
         self.left -= made;
         let pattern = pattern(workload);
-        let names = self.free_names(&pattern.metadata, made);
+        let names = self.free_names(&pattern.metadata, first_ordinal(workload), made);
         (!names.is_empty()).then_some((pattern, names))
     }
 
@@ -91,10 +91,10 @@ impl Owners {
         self.finding
     }
 
-    /// So many names that nobody has, by the first free ordinals.
-    fn free_names(&mut self, metadata: &Metadata, count: u64) -> Vec<String> {
+    /// So many names that nobody has, by the first free ordinals from `first` on.
+    fn free_names(&mut self, metadata: &Metadata, first: u64, count: u64) -> Vec<String> {
         let taken = |name: &String| self.names.contains(&(namespace(metadata).to_owned(), name.clone()));
-        let ordinals = (0_u64..).map(|ordinal| format!("{}-{ordinal}", metadata.name));
+        let ordinals = (first..).map(|ordinal| format!("{}-{ordinal}", metadata.name));
         let free = ordinals.filter(|name| !taken(name));
         let names: Vec<String> = free.take(usize::try_from(count).unwrap_or(usize::MAX)).collect();
         self.names.extend(names.iter().map(|name| (namespace(metadata).to_owned(), name.clone())));
@@ -180,6 +180,14 @@ fn wanted(workload: &Workload, succeeded: u64) -> u64 {
     let mut job = workload.clone();
     job.status.succeeded = succeeded;
     job.pods_wanted()
+}
+
+/// Where the names of a workload's pods begin to count.
+fn first_ordinal(workload: &Workload) -> u64 {
+    match workload.kind {
+        WorkloadKind::StatefulSet => u64::try_from(workload.spec.ordinals.start).unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// A pod as the workload would make it; its name is the workload's, before the ordinal.

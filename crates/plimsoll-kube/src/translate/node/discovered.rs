@@ -55,7 +55,10 @@ fn whole(node: &object::Node, labels: &FeatureLabels, beside_slices: bool, notes
     };
     let described = !beside_slices && (labels.memory_mib.is_some() || labels.product.is_some());
     let claim = Claim { resource: GPU, count: &count, replicas: &labels.replicas, described, advertised };
-    let Some(counted) = claim.count(notes) else { return Shown::default() };
+    // Whatever cards there are, labels alone mean that the plugin picks among them.
+    let Some(counted) = claim.count(notes) else {
+        return Shown { plugin_picks: true, ..Shown::default() };
+    };
     let group = Group {
         resource: GPU,
         kind: NVIDIA,

@@ -13,7 +13,7 @@ use crate::hami::vendor::{MemorySource, Register, VENDORS, Vendor};
 use crate::object;
 
 use super::notes::{Note, Notes};
-use super::{NVIDIA, Shown, advertised, memory, narrow, scaled};
+use super::{NVIDIA, Shown, advertised, memory, mig, narrow, scaled};
 
 /// Vendors whose cards are listed under one of two words, by how they are handed out.
 const SAME_CARDS: &[[&str; 2]] = &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
@@ -29,6 +29,10 @@ pub(super) fn devices(
     for vendor in VENDORS.iter().filter(|vendor| !taken.contains(vendor.word)) {
         match capacity::devices(vendor, notes.node(), &node.metadata.annotations, &node.status.capacity) {
             Ok(None) => {}
+            Ok(Some(listed)) if listed.is_empty() => {
+                check_empty(vendor, node, notes);
+                found.push((vendor.word, Shown::default()));
+            }
             Ok(Some(listed)) => found.push((vendor.word, of_vendor(vendor, node, listed, notes))),
             Err(error) => {
                 let remedy = format!("correct it, or declare the devices in annotation {DEVICES}");
@@ -44,11 +48,7 @@ pub(super) fn devices(
 /// Says so where devices are advertised and nothing lists them. Where the node has no other devices, what it has is unknown.
 pub(super) fn check_listed(node: &object::Node, taken: &BTreeSet<String>, has_none: bool, notes: &mut Notes) {
     for vendor in VENDORS.iter().filter(|vendor| vendor.word != NVIDIA && !taken.contains(vendor.word)) {
-        let (Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key)) =
-            vendor.register
-        else {
-            continue;
-        };
+        let Some(key) = annotation(vendor) else { continue };
         let Ok(advertised::Advertised { capacity: Some(number @ 1..), .. }) =
             advertised::of(&node.status, &[vendor.count])
         else {
@@ -60,6 +60,33 @@ pub(super) fn check_listed(node: &object::Node, taken: &BTreeSet<String>, has_no
             format!("run HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}");
         let note = Note::warning("register-missing", message).with([("advertised", number)]).remedy(remedy);
         if has_none { notes.close(note) } else { notes.add(note) }
+    }
+}
+
+/// Says so where a vendor's devices are advertised and its list of them is empty: then it is unknown which there are.
+fn check_empty(vendor: &Vendor, node: &object::Node, notes: &mut Notes) {
+    let Some(key) = annotation(vendor) else { return };
+    let mut names = vec![vendor.count];
+    if vendor.word == NVIDIA {
+        names.push(advertised::SHARED);
+        names.extend(mig::resources(&node.status));
+    }
+    let Ok(advertised::Advertised { capacity: Some(number @ 1..), .. }) =
+        advertised::of(&node.status, &names)
+    else {
+        return;
+    };
+    let message = format!("annotation {key} lists no device, but {number} of {} are advertised", vendor.word);
+    let remedy =
+        format!("restart HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}");
+    notes.close(Note::warning("register-empty", message).with([("advertised", number)]).remedy(remedy));
+}
+
+/// The annotation that lists a vendor's devices, where one does.
+fn annotation(vendor: &Vendor) -> Option<&'static str> {
+    match vendor.register {
+        Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => Some(key),
+        Register::Capacity(_) => None,
     }
 }
 

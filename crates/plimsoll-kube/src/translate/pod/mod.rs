@@ -79,7 +79,9 @@ fn not_considered(spec: &PodSpec) -> Vec<Name> {
         (claims, "dynamic resource claims"),
     ];
     let used = uses.into_iter().filter(|(used, _)| *used).map(|(_, what)| Name::from(what));
-    used.chain(other_resources(spec).into_iter().map(|name| format!("the resource {name}").into())).collect()
+    let tolerations = spec.tolerations.iter().filter_map(rules::unknown_toleration);
+    let others = other_resources(spec).into_iter().map(|name| format!("the resource {name}").into());
+    used.chain(tolerations).chain(others).collect()
 }
 
 /// Extended resources that are not known here: somebody's network cards, or a device under a name of its own.

@@ -102,6 +102,9 @@ fn unreadable(container: &object::Container, error: AskError) -> Misuse {
         AskError::NoCount { resource: name, count } => {
             misuse([resource(container, name), listed(container, "limits", count)], said)
         }
+        AskError::NoDevice { count, resource: name, .. } => {
+            misuse([resource(container, count), resource(container, name)], said)
+        }
         AskError::NoMemory { resource: name } | AskError::Uneven { resource: name, .. } => {
             misuse([resource(container, name)], said)
         }

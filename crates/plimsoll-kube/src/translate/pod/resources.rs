@@ -47,6 +47,13 @@ fn total(
             (role, Bytes::new(amount(asked, &list)))
         })
         .collect();
+    let containers = peak_bytes(parts);
+    let (limits, requests) = (&spec.resources.limits, &spec.resources.requests);
+    // A limit of the pod is its request where nothing else says one, as the API server would fill it in.
+    let limit = limits.get(name).filter(|_| containers.is_zero()).map(|limit| ("limits", limit));
+    let said = requests.get(name).map(|request| ("requests", request)).or(limit);
+    let list = said.map_or("requests", |(list, _)| list);
+    let whole = amount(said.map(|(_, said)| said), &|| format!("spec.resources.{list}[\"{name}\"]"));
     let overhead = amount(spec.overhead.get(name), &|| format!("spec.overhead[\"{name}\"]"));
-    peak_bytes(parts).plus(Bytes::new(overhead)).get()
+    containers.max(Bytes::new(whole)).plus(Bytes::new(overhead)).get()
 }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::charge::Slice;
-use plimsoll_core::device::Span;
-use plimsoll_core::request::Role;
+use plimsoll_core::device::{Device, Span};
+use plimsoll_core::request::{Amount, Compute, Need, Role};
 use plimsoll_core::units::Bytes;
 
 use crate::hami::allocated::{self, AllocatedDevice, MIG_ALLOCATIONS, MigAllocation, NODE, Written};
@@ -171,7 +171,7 @@ impl Book<'_> {
         Some(Slice { profile: one.profile.as_str().into(), span: Span { start, size } })
     }
 
-    /// Says where an annotation gives less than the spec asks.
+    /// Says where an annotation gives less than the spec asks, or more than that can have been rounded up to.
     fn compare(&self, claim: &Claim, notes: &mut Notes<'_>) {
         let (Some(need), Some(given), Place::On(ordinal)) = (&claim.asked, &claim.given, &claim.place) else {
             return;
@@ -184,10 +184,11 @@ impl Book<'_> {
             Held::Whole => device.memory.usable(),
             Held::Undeclared => None,
         };
-        if let Some(asked) = asked.filter(|asked| *asked > given.bytes) {
-            let key = self.key;
+        let differs = |asked: &Bytes| *asked > given.bytes || is_too_much(need, device, given.bytes);
+        if let Some(asked) = asked.filter(differs) {
+            let (key, counted) = (self.key, asked.max(given.bytes));
             notes.contradicts(&format!(
-                "asks for {asked}, but {key} says {}; {asked} is counted",
+                "asks for {asked}, but {key} says {}; {counted} is counted",
                 given.bytes
             ));
             if let Some(finding) = notes.findings.last_mut() {
@@ -195,6 +196,19 @@ impl Book<'_> {
             }
         }
     }
+}
+
+/// Whether HAMi gives nobody so much of a device who asks for this. Templates are rounded up to where the need is read; who
+/// has the card whole cannot have more than it; and a slice is as large as its profile.
+fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
+    let most = match &need.amount {
+        Amount::Bytes(bytes) if need.compute != Compute::All => Some(Bytes::new(bytes.get())),
+        // HAMi takes the percentage of all the memory that it knows of, with nothing reserved.
+        Amount::Portion(portion) => device.memory.total.bytes().and_then(|total| portion.of(total)),
+        _ => None,
+    };
+    let profiles = device.geometry.iter().flat_map(|geometry| &geometry.profiles);
+    most.is_some_and(|most| given > most) && !profiles.map(|profile| profile.memory).any(|size| size == given)
 }
 
 /// Says where a container asks for more devices than the annotation lists.

@@ -100,6 +100,8 @@ fn contradictions_name_both_fields() {
             "nvidia.com/gpumem\"",
             "nvidia.com/gpumem-percentage",
         ),
+        ("a: b", "nvidia.com/gpu: 0, nvidia.com/gpumem: 8000", "nvidia.com/gpu\"", "nvidia.com/gpumem\""),
+        ("a: b", "nvidia.com/gpu: 0, nvidia.com/gpucores: 30", "nvidia.com/gpu\"", "nvidia.com/gpucores\""),
     ] {
         let cluster = share(annotations, limits);
         let fields = &misuse(&cluster).fields;
@@ -178,6 +180,27 @@ fn cpu_and_memory_are_the_peak_over_the_containers_lives() {
 }
 
 #[test]
+fn what_a_pod_asks_as_a_whole_counts_where_it_is_more() {
+    for (resources, cpu, mib) in [
+        ("requests: {cpu: 4, memory: 8Gi}", 4100, 8192),
+        ("requests: {cpu: 4}", 4100, 2048),
+        // Kubernetes does not admit less than the containers ask.
+        ("requests: {cpu: 500m, memory: 1Gi}", 1100, 2048),
+        ("limits: {cpu: 8, memory: 16Gi}", 1100, 2048),
+        ("requests: null", 1100, 2048),
+    ] {
+        let main = "containers: [{name: main, resources: {requests: {cpu: 1, memory: 2Gi}}}]";
+        let spec = format!("resources: {{{resources}}}, overhead: {{cpu: 100m}}, {main}");
+        let need = only(&means(&pod("p", "", &spec))).request.spec.resources;
+        assert_eq!((need.cpu, need.memory), (MilliCpu(cpu), Bytes::mib(mib)), "{resources}");
+    }
+    let only_limits = means(&pod("p", "", "resources: {limits: {cpu: 8}}, containers: [{name: main}]"));
+    assert_eq!(only(&only_limits).request.spec.resources.cpu, MilliCpu(8000));
+    let bad = means(&pod("p", "", "resources: {requests: {cpu: lots}}, containers: [{name: main}]"));
+    assert_eq!(&*misuse(&bad).fields[0], "spec.resources.requests[\"cpu\"]");
+}
+
+#[test]
 fn priority_is_a_number_or_a_class_and_orders_the_turns() {
     let classes = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n\
                    ---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: usual}\nvalue: 5\nglobalDefault: true\n";
@@ -236,4 +259,24 @@ fn an_object_that_stands_twice_counts_once_and_a_nameless_one_gets_a_name() {
     let two = means(&(nameless.to_owned() + nameless));
     let names: Vec<&str> = two.pending.iter().map(|one| &*one.request.id.name).collect();
     assert_eq!(names, ["unnamed-1", "unnamed-2"]);
+}
+
+#[test]
+fn a_pod_that_has_a_node_is_not_forgotten_for_its_manifest() {
+    let node = labelled("gpu", 1, 32_607, 100);
+    let runs = |mib| bound("p", "gpu", "", &format!("containers: [{}]", gpumem("main", mib)));
+    let waits = |mib| pod("p", "", &format!("containers: [{}]", gpumem("main", mib)));
+    let twice = vec!["object-given-twice"];
+    for (first, second, held, expected) in [
+        (runs(8000), waits(100), Some(8000), twice.clone()),
+        (waits(100), runs(8000), Some(8000), twice),
+        (runs(8000), runs(9000), Some(9000), vec![]),
+        (waits(100), waits(200), None, vec![]),
+    ] {
+        let cluster = means(&(node.clone() + &first + &second));
+        let charges = cluster.running.iter().flat_map(|one| &one.charges);
+        assert_eq!(charges.map(super::mib).collect::<Vec<_>>(), Vec::from_iter(held), "{first}{second}");
+        assert_eq!(cluster.running.len() + cluster.pending.len(), 1, "{first}{second}");
+        assert_eq!(codes(&cluster), expected, "{first}{second}");
+    }
 }

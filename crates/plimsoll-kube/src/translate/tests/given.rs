@@ -32,7 +32,9 @@ fn a_pod_holds_what_hami_wrote_on_the_card_that_it_named() {
 fn an_annotation_raises_a_charge_and_never_lowers_it() {
     // Acceptance B14.
     for (written, held, found) in [
-        ("GPU-b,NVIDIA,16000,0:;", (vec![1], 16_000), None),
+        ("GPU-b,NVIDIA,8000,0:;", (vec![1], 8000), None),
+        ("GPU-b,NVIDIA,8001,0:;", (vec![1], 8001), Some("ledger-annotation-contradicts")),
+        ("GPU-b,NVIDIA,16000,0:;", (vec![1], 16_000), Some("ledger-annotation-contradicts")),
         ("GPU-b,NVIDIA,1,0:;", (vec![1], 8000), Some("ledger-annotation-contradicts")),
         ("GPU-b,NVIDIA,-5000,0:;", (vec![0, 1], 8000), Some("allocation-unreadable")),
         ("GPU-b,NVIDIA:;", (vec![0, 1], 8000), Some("allocation-unreadable")),
@@ -42,6 +44,35 @@ fn an_annotation_raises_a_charge_and_never_lowers_it() {
         let cluster = means(&(node() + &given("p", written, &one(8000))));
         assert_eq!(charged(&cluster, "p"), held, "{written}");
         assert_eq!(codes(&cluster), Vec::from_iter(found), "{written}");
+    }
+}
+
+#[test]
+fn what_hami_itself_makes_of_a_request_contradicts_nothing() {
+    let npu = r#"[{"id":"npu-0","count":4,"devmem":65536,"devcore":20,"type":"Ascend910B3","health":true}]"#;
+    let npu = format!(
+        "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: gpu\n  annotations:\n    hami.io/node-register-Ascend910B3: '{npu}'\n"
+    );
+    let ascend = |mib| format!("huawei.com/Ascend910B3: 1, huawei.com/Ascend910B3-memory: {mib}");
+    let half = "nvidia.com/gpumem-percentage: 50".to_owned();
+    for (node, limits, written, found) in [
+        (node(), half.clone(), "vgpu-devices-allocated: \"GPU-b,NVIDIA,20480,0:;\"", false),
+        (node(), half, "vgpu-devices-allocated: \"GPU-b,NVIDIA,20481,0:;\"", true),
+        (
+            npu.clone(),
+            ascend(10_000),
+            "Ascend910B3-devices-allocated: \"npu-0,Ascend910B3,16384,5:;\"",
+            false,
+        ),
+        (npu.clone(), ascend(10_000), "Ascend910B3-devices-allocated: \"npu-0,Ascend910B3,32768,5:;\"", true),
+        // Larger than every template: the device goes whole.
+        (npu, ascend(40_000), "Ascend910B3-devices-allocated: \"npu-0,Ascend910B3,65536,20:;\"", false),
+    ] {
+        let spec = format!("containers: [{{name: main, resources: {{limits: {{{limits}}}}}}}]");
+        let cluster =
+            means(&(node + &bound("p", "gpu", &format!("annotations: {{hami.io/{written}}}"), &spec)));
+        let expected = found.then_some("ledger-annotation-contradicts");
+        assert_eq!(codes(&cluster), Vec::from_iter(expected), "{limits}: {written}");
     }
 }
 

@@ -9,7 +9,7 @@ fn group(api: &str, name: &str, spec: &str) -> String {
 }
 
 #[test]
-fn pods_name_their_group_in_six_ways() {
+fn pods_name_their_group_in_eight_ways() {
     for (api, spec, metadata, of_pod) in [
         ("scheduling.x-k8s.io/v1alpha1", "minMember: 2", "labels: {scheduling.x-k8s.io/pod-group: g}", ""),
         ("scheduling.x-k8s.io/v1alpha1", "minMember: 2", "labels: {pod-group.scheduling.sigs.k8s.io: g}", ""),
@@ -19,6 +19,18 @@ fn pods_name_their_group_in_six_ways() {
             "scheduling.volcano.sh/v1beta1",
             "minMember: 2",
             "annotations: {scheduling.k8s.io/group-name: g}",
+            "",
+        ),
+        (
+            "scheduling.volcano.sh/v1beta1",
+            "minMember: 2",
+            "annotations: {scheduling.volcano.sh/group-name: g}",
+            "",
+        ),
+        (
+            "scheduling.volcano.sh/v1beta1",
+            "minMember: 2",
+            "labels: {scheduling.volcano.sh/group-name: g}",
             "",
         ),
         (

@@ -41,6 +41,22 @@ fn pods_that_exist_are_not_made_again_and_keep_their_names() {
 }
 
 #[test]
+fn a_stateful_set_may_begin_to_count_elsewhere() {
+    for (kind, ordinals, expected) in [
+        ("StatefulSet", "ordinals: {start: 5},", ["db-5", "db-7"]),
+        ("StatefulSet", "ordinals: {start: 6},", ["db-7", "db-8"]),
+        ("StatefulSet", "ordinals: {start: -1},", ["db-0", "db-1"]),
+        ("StatefulSet", "ordinals: null,", ["db-0", "db-1"]),
+        ("ReplicaSet", "ordinals: {start: 5},", ["db-0", "db-1"]),
+    ] {
+        let text = workload(kind, "apps", "name: db, uid: u1", &format!("replicas: 3, {ordinals}"))
+            + &owned("db-6", kind, "db", "u1", "");
+        let made = means(&text);
+        assert_eq!(names(&made)[..2], expected, "{kind} {ordinals}");
+    }
+}
+
+#[test]
 fn a_deployment_owns_through_its_replica_sets() {
     let set = workload(
         "ReplicaSet",
@@ -79,6 +95,9 @@ fn a_job_runs_what_is_left_of_it() {
     let done = |name: &str| owned(name, "Job", "train", "u1", "") + "status: {phase: Succeeded}\n";
     let text = job + &done("a") + &done("b") + &owned("c", "Job", "train", "u1", "");
     assert_eq!(means(&text).understood.expanded, 1, "two are left, one of them runs");
+    let over = text + "---\n" + &workload("Job", "batch", "name: over", "backoffLimit: 0,");
+    let over = over + "status: {failed: 1, conditions: [{type: Failed, status: \"True\"}]}\n";
+    assert_eq!(means(&over).understood.expanded, 1, "a Job that failed starts no more");
 }
 
 #[test]

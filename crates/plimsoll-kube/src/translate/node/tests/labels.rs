@@ -115,6 +115,29 @@ fn several_cards_whose_counts_disagree_are_unknown_with_the_numbers() {
 }
 
 #[test]
+fn cards_whose_counts_disagree_are_the_plugins_to_choose() {
+    let shared = |cards: usize| vec!["time-slicing".to_owned(); cards];
+    for (count, replicas, advertised, sharing) in [
+        ("2", "100", "100", shared(2)),
+        ("2", "100", "0", shared(2)),
+        ("2", "100", "300", shared(0)),
+        ("2", "", "200", shared(0)),
+        ("4", "1", "8", shared(0)),
+        ("4", "1", "3", shared(0)),
+        ("", "100", "100", shared(0)),
+    ] {
+        let given = Given::default().discovered(count, replicas, "32607").gpus(advertised);
+        let (facts, _) = given.clone().facts();
+        let kept: Vec<String> = rows(&facts).into_iter().map(|row| row.3).collect();
+        assert_eq!((kept, facts.choice), (sharing, DeviceChoice::Plugin), "{count} x {replicas}");
+        assert!(facts.node.unknown.is_some(), "{count} x {replicas}");
+        assert_eq!(placed(&facts, 1, "NVIDIA", &mib(1)).0, 0, "{count} x {replicas}");
+        let (facts, _) = given.annotation("plimsoll.dev/device-choice", "owned").facts();
+        assert_eq!(facts.choice, DeviceChoice::Owned, "what the operator says counts");
+    }
+}
+
+#[test]
 fn one_card_of_which_nothing_is_advertised_is_unknown() {
     let (facts, findings) = Given::default().discovered("1", "1", "40960").gpus("0").facts();
     assert_eq!((facts.node.unknown.is_some(), codes(&findings)), (true, vec!["capacity-contradiction"]));

@@ -79,6 +79,26 @@ fn an_unreadable_register_is_unknown_and_no_label_takes_its_place() {
 }
 
 #[test]
+fn an_empty_register_beside_advertised_devices_is_unknown() {
+    let dcu = "hami.io/node-dcu-register";
+    for (key, text, resource, number, expected) in [
+        (NVIDIA_REGISTER, "[]", "nvidia.com/gpu", "10", vec!["register-empty"]),
+        (NVIDIA_REGISTER, ":", "nvidia.com/gpu", "10", vec!["register-empty"]),
+        (NVIDIA_REGISTER, "null", "nvidia.com/gpu.shared", "10", vec!["register-empty"]),
+        (NVIDIA_REGISTER, "[]", "nvidia.com/mig-1g.5gb", "7", vec!["register-empty"]),
+        (dcu, ":", "hygon.com/dcunum", "4", vec!["register-empty"]),
+        (NVIDIA_REGISTER, "[]", "nvidia.com/gpu", "0", vec![]),
+        (NVIDIA_REGISTER, "[]", "cpu", "8", vec![]),
+    ] {
+        let (facts, findings) = Given::default().annotation(key, text).capacity(resource, number).facts();
+        assert_eq!(codes(&findings), expected, "{key} {text} {resource}");
+        let unknown = facts.node.unknown.as_deref();
+        assert_eq!(unknown.is_some_and(|why| why.contains(key)), !expected.is_empty(), "{unknown:?}");
+        assert_eq!((facts.node.devices.len(), facts.capacity_source), (0, "none"));
+    }
+}
+
+#[test]
 fn the_profiles_of_a_card_in_mig_mode_are_its_geometry() {
     let text = r#"[{"id":"GPU-0","count":7,"devmem":40960,"devcore":100,"type":"NVIDIA-A100","health":true,"mode":"mig",
         "migProfiles":[{"name":"1g.5gb","memoryMB":4864,"core":14,"placements":[{"start":6,"size":1},{"size":1}]},
