@@ -50,7 +50,7 @@ Exit codes: 0 all placed; 1 something was refused; 2 error.")]
     /// Show the decision for one pod: every node, container and device, what was chosen, what lost, what would help
     #[command(after_help = "Examples:\n  plimsoll explain -f examples/hami-pending.yaml default/sample\n  \
 kubectl get nodes,pods -A -o json | plimsoll explain -f - team-a/trainer-0\n\n\
-Exit codes: 0 it fits or runs; 1 it is refused; 2 error.")]
+Exit codes: 0 it fits or runs; 1 it is refused, gated or finished; 2 error.")]
     Explain(ExplainArgs),
     /// Find what is wrong in a cluster that anybody's scheduler filled
     #[command(after_help = "Examples:\n  kubectl get nodes,pods -A -o json | plimsoll audit -f -\n  \

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::evict;
 use plimsoll_core::gang::{self, Gang};
-use plimsoll_core::ledger::Ledger;
+use plimsoll_core::ledger::{Ledger, Promise};
 use plimsoll_core::memo::Memo;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reason::Change;
@@ -98,12 +98,19 @@ pub(crate) struct Advice {
 /// A place that will be there once somebody has gone who is going already.
 #[derive(Clone)]
 pub(crate) struct Promised {
-    /// The node.
-    pub(crate) node: Name,
-    /// The devices, as people know them.
-    pub(crate) devices: Vec<String>,
-    /// Whose going it waits for.
-    pub(crate) after: Vec<RequestId>,
+    /// As the ledger keeps it.
+    pub(crate) promise: Promise,
+    /// For each device that it gets, its name; where the plugin picks the card, the names of all it may pick.
+    pub(crate) devices: Vec<Vec<String>>,
+}
+
+impl Promised {
+    /// A promise with the names of its devices.
+    pub(crate) fn of(ledger: &Ledger, promise: Promise) -> Self {
+        let names = |on: &Vec<u16>| labels(ledger, &promise.placement.node, on.iter().copied());
+        let devices = promise.charges.iter().map(|charge| names(&charge.on)).collect();
+        Promised { promise, devices }
+    }
 }
 
 /// A pod that could not be counted.
@@ -118,7 +125,7 @@ pub(crate) struct Astray {
 pub(crate) struct Onlooker<'a> {
     /// Is shown every decision before it is carried out.
     pub(crate) watch: &'a mut dyn FnMut(&Decision),
-    /// Says whose refusal deserves a search for what would help.
+    /// Says whose refusal deserves a search for what would help. What is on its way back is promised to everybody in turn.
     pub(crate) advise: &'a dyn Fn(&RequestId) -> bool,
     /// Steps that one such search may take.
     pub(crate) patience: u32,
@@ -162,6 +169,7 @@ pub(crate) fn simulate(cluster: &Cluster, policy: &Policy, onlooker: &mut Onlook
 /// Observes what runs, then gives every pending pod its turn.
 pub(crate) fn turns(cluster: &Cluster, policy: &Policy, onlooker: &mut Onlooker<'_>) -> Simulation {
     let (ledger, astray) = observe(cluster);
+    let releasing = ledger.holdings().any(|(_, holding)| holding.stage.is_releasing());
     let simulation =
         Simulation { ledger, policy: policy.clone(), placed: Vec::new(), refused: Vec::new(), astray };
     let mut run = Run {
@@ -170,6 +178,7 @@ pub(crate) fn turns(cluster: &Cluster, policy: &Policy, onlooker: &mut Onlooker<
         onlooker,
         memo: Memo::default(),
         advised: Advised::default(),
+        releasing,
         gangs_done: Vec::new(),
     };
     for (index, pending) in cluster.pending.iter().enumerate() {
@@ -188,14 +197,18 @@ struct Run<'a, 'o> {
     onlooker: &'a mut Onlooker<'o>,
     memo: Memo,
     advised: Advised,
+    /// Whether there is anything to promise.
+    releasing: bool,
     gangs_done: Vec<usize>,
 }
 
-/// Advice that holds as long as the ledger does not change: 400 equal refusals cost one search.
+/// Advice that holds as long as the ledger does not change: 400 equal refusals cost one search. A promise is a change, so
+/// that advice with one is never shared.
 #[derive(Default)]
 struct Advised {
     revision: u64,
-    by_spec: BTreeMap<Arc<Spec>, Arc<Advice>>,
+    /// Also by whether a search for what would help was wanted.
+    by_spec: BTreeMap<(bool, Arc<Spec>), Arc<Advice>>,
 }
 
 impl Run<'_, '_> {
@@ -223,24 +236,32 @@ impl Run<'_, '_> {
     }
 
     fn advise(&mut self, request: &Request, refused: &Decision) -> Arc<Advice> {
-        if !(self.onlooker.advise)(&request.id) {
+        let wanted = (self.onlooker.advise)(&request.id);
+        if !wanted && !self.releasing {
             return Arc::default();
         }
-        let Simulation { ledger, policy, .. } = &self.simulation;
+        let Simulation { ledger, policy, .. } = &mut self.simulation;
         let policy = &Policy { search_steps: self.onlooker.patience, ..policy.clone() };
         if self.advised.revision != ledger.revision() {
             self.advised = Advised { revision: ledger.revision(), ..Advised::default() };
         }
-        let search = || {
-            let would_fit_if = remedy::remedies(ledger, policy, request, refused);
-            let promised = evict::after_releases(ledger, policy, request).map(|plan| {
-                let ordinals = plan.charges.iter().flat_map(|charge| &charge.on).copied();
-                let devices = labels(ledger, &plan.place.node, ordinals);
-                Promised { node: plan.place.node, devices, after: plan.after }
-            });
-            Arc::new(Advice { would_fit_if, promised })
-        };
-        self.advised.by_spec.entry(request.spec.clone()).or_insert_with(search).clone()
+        let key = (wanted, request.spec.clone());
+        if let Some(known) = self.advised.by_spec.get(&key) {
+            return known.clone();
+        }
+        let would_fit_if =
+            if wanted { remedy::remedies(ledger, policy, request, refused) } else { Vec::new() };
+        let plan = self.releasing.then(|| evict::after_releases(ledger, policy, request)).flatten();
+        let promised = plan.map(|plan| {
+            let promise = Promise { placement: plan.place, charges: plan.charges, after: plan.after };
+            Promised::of(ledger, promise)
+        });
+        let advice = Arc::new(Advice { would_fit_if, promised });
+        match &advice.promised {
+            Some(promised) => keep(ledger, request, promised),
+            None => drop(self.advised.by_spec.insert(key, advice.clone())),
+        }
+        advice
     }
 
     /// Decides a gang whole, when the first of its members has its turn.
@@ -285,9 +306,15 @@ impl Run<'_, '_> {
 
     fn refuse_gang(&mut self, gang: &Gang, turns: &[usize], answer: gang::GangDecision) {
         let wanted = gang.members.iter().any(|member| (self.onlooker.advise)(&member.id));
-        let Simulation { ledger, policy, .. } = &self.simulation;
+        let Simulation { ledger, policy, .. } = &mut self.simulation;
         let policy = Policy { search_steps: self.onlooker.patience, ..policy.clone() };
-        let mut advice = if wanted { whole::advise(ledger, &policy, gang) } else { Vec::new() }.into_iter();
+        let advice = whole::advise(ledger, &policy, gang, wanted);
+        for (member, advice) in gang.members.iter().zip(&advice) {
+            if let Some(promised) = &advice.promised {
+                keep(ledger, member, promised);
+            }
+        }
+        let mut advice = advice.into_iter();
         for (turn, decision) in turns.iter().zip(answer.decisions) {
             (self.onlooker.watch)(&decision);
             let advice = advice.next().unwrap_or_default();
@@ -311,6 +338,12 @@ impl Run<'_, '_> {
     }
 }
 
+/// Records a promise, so that those who come later are judged beside it.
+fn keep(ledger: &mut Ledger, request: &Request, promised: &Promised) {
+    let kept = ledger.promise(&request.id, promised.promise.clone());
+    kept.expect("what was planned on this ledger names its nodes and devices");
+}
+
 /// The names of devices of a node, each once.
 pub(crate) fn labels(ledger: &Ledger, node: &str, ordinals: impl Iterator<Item = u16>) -> Vec<String> {
     let Some(view) = ledger.node_id(node).and_then(|id| ledger.view(id)) else { return Vec::new() };
@@ -325,6 +358,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use plimsoll_core::device::Capacity;
+    use plimsoll_core::request::Amount;
 
     #[test]
     fn four_of_five_fit_the_card_and_equal_refusals_share_one_search() {
@@ -367,8 +401,34 @@ mod tests {
         let simulation = fixture::run(&cluster);
         let [refused] = &simulation.refused[..] else { panic!("one is refused") };
         let promised = refused.advice.promised.as_ref().expect("the release will make room");
-        assert_eq!(promised.devices, ["node/gpu-0"]);
-        assert_eq!(promised.after[0].to_string(), "default/leaving");
+        assert_eq!(promised.devices, [["node/gpu-0"]]);
+        assert_eq!(promised.promise.after[0].to_string(), "default/leaving");
+    }
+
+    #[test]
+    fn what_is_promised_to_one_is_not_promised_to_the_next() {
+        let promised = |cluster: &Cluster, advise: &dyn Fn(&RequestId) -> bool| -> Vec<bool> {
+            let mut onlooker = Onlooker { watch: &mut |_| {}, advise, patience: BRIEFLY };
+            let simulation = simulate(cluster, &Policy::default(), &mut onlooker);
+            simulation.refused.iter().map(|refused| refused.advice.promised.is_some()).collect()
+        };
+        let mut cluster = fixture::releasing();
+        cluster.pending.push(fixture::pending("larger", Amount::bytes(Bytes::gib(60))));
+        assert_eq!(promised(&cluster, &|_| true), [true, false]);
+        assert_eq!(promised(&cluster, &|id| &*id.name == "larger"), [true, false], "whoever is asked about");
+        let equal = |i: usize| fixture::pending(&format!("equal-{i}"), Amount::bytes(Bytes::gib(30)));
+        cluster.pending = (0..4).map(equal).collect();
+        assert_eq!(promised(&cluster, &|_| true), [true, true, false, false]);
+    }
+
+    #[test]
+    fn what_is_promised_to_a_gang_is_promised_to_nobody_else() {
+        let mut cluster = fixture::gang();
+        cluster.running[0].stage = plimsoll_core::charge::Stage::Releasing { since: Default::default() };
+        cluster.pending.push(fixture::pending("late", Amount::Whole));
+        let simulation = fixture::run(&cluster);
+        let promised: Vec<bool> = simulation.refused.iter().map(|r| r.advice.promised.is_some()).collect();
+        assert_eq!(promised, [true, true, true, true, false]);
     }
 
     #[test]
@@ -378,7 +438,7 @@ mod tests {
         cluster.nodes.truncate(1);
         cluster.nodes[0].node.devices.truncate(1);
         cluster.nodes[0].node.devices[0].memory.total = Capacity::Unknown { missing: "its memory".into() };
-        cluster.pending = vec![fixture::pending("plain", plimsoll_core::request::Amount::Whole)];
+        cluster.pending = vec![fixture::pending("plain", Amount::Whole)];
         let simulation = fixture::run(&cluster);
         let sentence = simulation.refused[0].sentence();
         assert!(sentence.contains("is held by default/busy"), "{sentence}");

@@ -3,21 +3,24 @@
 use std::sync::Arc;
 
 use plimsoll_core::charge::Holding;
+use plimsoll_core::decide::Decision;
 use plimsoll_core::gang::{self, Gang, GangDecision};
-use plimsoll_core::ledger::Ledger;
+use plimsoll_core::ledger::{Ledger, Promise};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::remedy::{Kind, Remedy};
-use plimsoll_core::request::RequestId;
+use plimsoll_core::request::{Request, RequestId};
 use plimsoll_core::units::Bytes;
 
-use crate::simulation::{Advice, Promised, labels};
+use crate::simulation::{Advice, Promised};
 
 /// Holders that are tried, the smallest first. Each costs a whole decision on a copy of the ledger.
 const TRIED: usize = 24;
 
-/// What would help, for each member. A change that would let in one member alone is no help and is not proposed.
-pub(crate) fn advise(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Vec<Arc<Advice>> {
-    let would_fit_if: Vec<Remedy> = give_up(ledger, policy, gang).into_iter().collect();
+/// What will be for each member, and where it is wanted what would help. A change that would let in one member alone is
+/// no help and is not proposed.
+pub(crate) fn advise(ledger: &Ledger, policy: &Policy, gang: &Gang, wanted: bool) -> Vec<Arc<Advice>> {
+    let would_fit_if: Vec<Remedy> =
+        wanted.then(|| give_up(ledger, policy, gang)).flatten().into_iter().collect();
     let promised = after_releases(ledger, policy, gang);
     let of = |member: usize| {
         let promised = promised.as_ref().and_then(|all| all[member].clone());
@@ -35,11 +38,11 @@ fn give_up(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Option<Remedy> {
         let without = without(ledger, [&holder.request].into_iter());
         gang::decide_gang(&without, policy, gang).placed
     })?;
-    let bytes = holder.bytes().unwrap_or(Bytes::ZERO);
+    let bytes = holder.bytes().map(|bytes| format!(" ({bytes})")).unwrap_or_default();
     let name = holder.request.to_string();
     Some(Remedy {
         kind: Kind::GiveUp,
-        text: format!("{name} gave up ({bytes})"),
+        text: format!("{name} gave up{bytes}"),
         target: vec![name.into()],
         amount: holder.bytes().map(Bytes::get),
     })
@@ -59,21 +62,20 @@ fn after_releases(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Option<Vec<O
     if going.is_empty() {
         return None;
     }
-    let GangDecision { decisions, placed, .. } =
-        gang::decide_gang(&without(ledger, going.iter().map(|holding| &holding.request)), policy, gang);
-    let promise = |decision: &plimsoll_core::decide::Decision| {
-        let place = &decision.place()?.place;
-        let on = |ordinal: &u16| place.picks.iter().flatten().any(|picked| picked == ordinal);
+    let mut later = without(ledger, going.iter().map(|holding| &holding.request));
+    let GangDecision { decisions, placed, .. } = gang::decide_gang(&later, policy, gang);
+    let mut promise = |(member, decision): (&Request, &Decision)| {
+        let placement = decision.place()?.place.clone();
+        later.send(member, &placement).expect("what decide proposes the commit admits, on the same ledger");
+        let charges = later.of_request(&member.id)?.1.charges.clone();
+        let on = |ordinal: &u16| charges.iter().flat_map(|charge| &charge.on).any(|other| other == ordinal);
         let in_the_way = |holding: &&&Holding| {
-            holding.node == place.node && holding.charges.iter().flat_map(|charge| &charge.on).any(on)
+            holding.node == placement.node && holding.charges.iter().flat_map(|charge| &charge.on).any(on)
         };
-        Some(Promised {
-            node: place.node.clone(),
-            devices: labels(ledger, &place.node, place.picks.iter().flatten().copied()),
-            after: going.iter().filter(in_the_way).map(|holding| holding.request.clone()).collect(),
-        })
+        let after = going.iter().filter(in_the_way).map(|holding| holding.request.clone()).collect();
+        Some(Promised::of(ledger, Promise { placement, charges, after }))
     };
-    placed.then(|| decisions.iter().map(promise).collect())
+    placed.then(|| gang.members.iter().zip(&decisions).map(&mut promise).collect())
 }
 
 /// A copy of the ledger in which these have gone.

@@ -16,7 +16,14 @@ use crate::{json, near};
 pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
     let (input, wanted) = what_was_meant(args)?;
     let cluster = load(&input, "explain", quiet)?.cluster;
-    let wanted = find(&cluster, &wanted)?;
+    let (wanted, undecided) = find(&cluster, &wanted)?;
+    let mut page = Page::default();
+    if !quiet {
+        understood::understood(&mut page, &cluster, input.plain.rule());
+    }
+    if let Some((status, why)) = undecided {
+        return nothing_to_decide(args.output, page, &cluster, &wanted, status, why);
+    }
     let mut kept = None;
     let mut number = 0;
     let mut watch = |decision: &Decision| {
@@ -32,10 +39,6 @@ pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
     let advise = |id: &RequestId| *id == wanted;
     let mut onlooker = Onlooker { watch: &mut watch, advise: &advise, patience: policy.search_steps };
     let simulation = simulate(&cluster, &policy, &mut onlooker);
-    let mut page = Page::default();
-    if !quiet {
-        understood::understood(&mut page, &cluster, input.plain.rule());
-    }
     let fits = match kept {
         Some(decision) => answered(args.output, &mut page, &cluster, &simulation, &decision)?,
         None => runs(args.output, &mut page, &cluster, &simulation, &wanted)?,
@@ -58,7 +61,7 @@ fn answered(
     let pending = cluster.pending.iter().find(|pending| pending.request.id == decision.request);
     let not_considered: &[Name] = pending.map_or(&[], |pending| &pending.not_considered);
     match format {
-        Format::Json => output::json(&json::explain(decision, refused, not_considered))?,
+        Format::Json => output::json(&json::explain(cluster, decision, refused, not_considered))?,
         Format::Table => explain::explain(page, decision, refused, not_considered),
     }
     Ok(decision.place().is_some())
@@ -76,17 +79,49 @@ fn runs(
         bail!("{wanted} was read, but had no turn");
     };
     match format {
-        Format::Json => output::json(&json::running(holding, &simulation.ledger))?,
+        Format::Json => output::json(&json::running(cluster, holding, &simulation.ledger))?,
         Format::Table => explain::running(page, holding, &simulation.ledger),
     }
     Ok(true)
 }
 
-fn find(cluster: &Cluster, wanted: &str) -> Result<RequestId> {
-    let pending = cluster.pending.iter().map(|pending| &pending.request.id);
-    let pods: Vec<&RequestId> =
-        pending.chain(cluster.running.iter().map(|holding| &holding.request)).collect();
-    near::find(wanted, &pods).cloned()
+/// A pod that has no turn and holds nothing.
+fn nothing_to_decide(
+    format: Format,
+    mut page: Page,
+    cluster: &Cluster,
+    wanted: &RequestId,
+    status: &'static str,
+    why: &str,
+) -> Result<Outcome> {
+    match format {
+        Format::Json => output::json(&json::undecided(cluster, wanted, status, why.to_string()))?,
+        Format::Table => {
+            explain::undecided(&mut page, wanted, why);
+            output::text(page.text())?;
+        }
+    }
+    Ok(Outcome::Wanting)
+}
+
+/// The status of a pod about which there is nothing to decide, and why that is so.
+type Undecided = (&'static str, &'static str);
+
+fn find(cluster: &Cluster, wanted: &str) -> Result<(RequestId, Option<Undecided>)> {
+    let pending = cluster.pending.iter().map(|pending| pending.request.id.clone());
+    let running = cluster.running.iter().map(|holding| holding.request.clone());
+    let decided = pending.chain(running).map(|id| (id, None));
+    let because = |names: &[Name], why: Undecided| -> Vec<(RequestId, Option<Undecided>)> {
+        let named = names.iter().filter_map(|name| name.split_once('/'));
+        named.map(|(namespace, name)| (RequestId::new(namespace, name), Some(why))).collect()
+    };
+    let read = &cluster.understood;
+    let gated = because(&read.gated_pods, ("gated", "is held back by scheduling gates"));
+    let finished = because(&read.finished_pods, ("finished", "has finished and holds nothing"));
+    let pods: Vec<(RequestId, Option<Undecided>)> = decided.chain(gated).chain(finished).collect();
+    let found = near::find(wanted, &pods.iter().map(|(id, _)| id).collect::<Vec<_>>())?;
+    let undecided = pods.iter().find(|(id, _)| id == found).and_then(|(_, undecided)| *undecided);
+    Ok((found.clone(), undecided))
 }
 
 /// `-f a.yaml b.yaml ns/pod` is read as three files. Where no pod is named apart from the files, the last of them is it,

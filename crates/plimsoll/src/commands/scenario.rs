@@ -58,34 +58,61 @@ fn run_all(files: &ScenarioFiles, quiet: bool) -> Result<Outcome> {
     if files.files.is_empty() {
         bail!("which scenario? Name the files to run, or make one with plimsoll scenario --from FILE…");
     }
-    let mut differs = 0;
+    let (mut differs, mut unchecked) = (0, 0);
     for file in &files.files {
-        let holds = if files.update { update(file)? } else { show(file, files.files.len() == 1, quiet)? };
-        differs += usize::from(!holds);
+        match if files.update { update(file)? } else { show(file, files.files.len() == 1, quiet)? } {
+            Came::AsExpected => {}
+            Came::Unchecked => unchecked += 1,
+            Came::Differently => differs += 1,
+        }
     }
     if files.files.len() > 1 && !quiet {
-        let held = files.files.len() - differs;
-        output::text(&format!("{held} of {} scenarios came out as expected\n", files.files.len()))?;
+        let (all, held) = (files.files.len(), files.files.len() - differs - unchecked);
+        let unchecked =
+            if unchecked > 0 { format!("; nothing is checked in {unchecked}") } else { String::new() };
+        output::text(&format!("{held} of {all} scenarios came out as expected{unchecked}\n"))?;
     }
     Ok(Outcome::wanting(differs > 0))
 }
 
+/// How a scenario came out.
+enum Came {
+    AsExpected,
+    /// It expects nothing, and the witness had no objection.
+    Unchecked,
+    Differently,
+}
+
+impl Came {
+    fn of(report: &Report, text: &str) -> Came {
+        let checked = text.lines().any(|line| line.trim_start().starts_with('>'));
+        match report.holds() {
+            true if checked => Came::AsExpected,
+            true => Came::Unchecked,
+            false => Came::Differently,
+        }
+    }
+}
+
 /// Runs a scenario and says what came of it: all that was said for a single one, a line for one of several.
-fn show(file: &Path, single: bool, quiet: bool) -> Result<bool> {
-    let report = play(file, &read(file)?)?;
+fn show(file: &Path, single: bool, quiet: bool) -> Result<Came> {
+    let text = read(file)?;
+    let report = play(file, &text)?;
     if single && !quiet {
         output::text(&report.demo())?;
     }
-    if !report.holds() {
-        output::text(&format!("{} came out differently:\n{}", file.display(), report.diff()))?;
-    } else if !quiet {
-        output::text(&format!("{} came out as expected\n", file.display()))?;
+    let (came, name) = (Came::of(&report, &text), file.display());
+    match came {
+        Came::Differently => output::text(&format!("{name} came out differently:\n{}", report.diff()))?,
+        Came::AsExpected if !quiet => output::text(&format!("{name} came out as expected\n"))?,
+        Came::Unchecked if !quiet => output::text(&format!("{name} was run; nothing is checked in it\n"))?,
+        Came::AsExpected | Came::Unchecked => {}
     }
-    Ok(report.holds())
+    Ok(came)
 }
 
 /// Writes what came out as what is expected. What the witness objects to stays wrong.
-fn update(file: &Path) -> Result<bool> {
+fn update(file: &Path) -> Result<Came> {
     let text = read(file)?;
     let updated = play(file, &text)?.updated();
     if updated != text {
@@ -96,7 +123,7 @@ fn update(file: &Path) -> Result<bool> {
     if !report.holds() {
         output::text(&report.diff())?;
     }
-    Ok(report.holds())
+    Ok(Came::of(&report, &updated))
 }
 
 fn read(file: &Path) -> Result<String> {
@@ -104,5 +131,8 @@ fn read(file: &Path) -> Result<String> {
 }
 
 fn play(file: &Path, text: &str) -> Result<Report> {
-    scenario::run(text).with_context(|| format!("{} cannot be run", file.display()))
+    // Its message names its cause already.
+    scenario::run(text)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| format!("{} cannot be run", file.display()))
 }

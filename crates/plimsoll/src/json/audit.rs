@@ -17,8 +17,9 @@ pub(crate) struct AuditSheet<'a> {
     findings: Vec<FindingRow<'a>>,
 }
 
+/// One thing that is wrong.
 #[derive(Serialize)]
-struct FindingRow<'a> {
+pub(super) struct FindingRow<'a> {
     code: &'static str,
     severity: &'static str,
     node: Option<&'a Name>,
@@ -30,7 +31,15 @@ struct FindingRow<'a> {
 
 /// Everything that was found.
 pub(crate) fn audit<'a>(cluster: &'a Cluster, findings: &'a [Finding]) -> AuditSheet<'a> {
-    let row = |finding: &'a Finding| FindingRow {
+    AuditSheet {
+        schema_version: SCHEMA_VERSION,
+        understood: understood(cluster),
+        findings: findings.iter().map(finding).collect(),
+    }
+}
+
+pub(super) fn finding(finding: &Finding) -> FindingRow<'_> {
+    FindingRow {
         code: finding.code,
         severity: severity(finding.severity),
         node: finding.node.as_ref(),
@@ -38,11 +47,6 @@ pub(crate) fn audit<'a>(cluster: &'a Cluster, findings: &'a [Finding]) -> AuditS
         message: &finding.message,
         numbers: &finding.numbers,
         remedy: &finding.remedy,
-    };
-    AuditSheet {
-        schema_version: SCHEMA_VERSION,
-        understood: understood(cluster),
-        findings: findings.iter().map(row).collect(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Decisions as JSON: what was chosen, and for every node, container and device why or why not.
 
+use std::collections::BTreeSet;
+
 use plimsoll_core::charge::Charge;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::device::Node;
@@ -275,11 +277,20 @@ fn remedy(remedy: &Remedy) -> RemedyRow<'_> {
 #[derive(Serialize)]
 pub(super) struct PromisedRow<'a> {
     node: &'a Name,
-    devices: &'a [String],
+    /// All that it may be on.
+    devices: Vec<&'a str>,
+    /// How many of them it gets.
+    devices_wanted: usize,
     after: Vec<String>,
 }
 
 pub(super) fn promised(advice: &Advice) -> Option<PromisedRow<'_>> {
-    let Promised { node, devices, after } = advice.promised.as_ref()?;
-    Some(PromisedRow { node, devices, after: after.iter().map(ToString::to_string).collect() })
+    let Promised { promise, devices } = advice.promised.as_ref()?;
+    let mut seen = BTreeSet::new();
+    Some(PromisedRow {
+        node: &promise.placement.node,
+        devices: devices.iter().flatten().map(String::as_str).filter(|name| seen.insert(*name)).collect(),
+        devices_wanted: devices.len(),
+        after: promise.after.iter().map(ToString::to_string).collect(),
+    })
 }

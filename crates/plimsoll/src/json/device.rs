@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::charge::{Charge, Holding, HoldingId};
 use plimsoll_core::device::{Device, Health, Identity};
 use plimsoll_core::ledger::{Ledger, NodeId};
-use plimsoll_core::room::NodeView;
+use plimsoll_core::room::{NodeView, Tenant};
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_kube::cluster::{Cluster, NodeFacts};
 use serde::Serialize;
@@ -82,9 +82,9 @@ pub(super) struct DeviceRow<'a> {
     total: Option<Bytes>,
     reserve: Bytes,
     usable: Option<Bytes>,
-    held: Bytes,
-    floating: Bytes,
-    releasing: Bytes,
+    held: Option<Bytes>,
+    floating: Option<Bytes>,
+    releasing: Option<Bytes>,
     foreign: Bytes,
     free: Option<Bytes>,
     over_by: Option<Bytes>,
@@ -138,6 +138,14 @@ fn device<'a>(
 ) -> DeviceRow<'a> {
     let at = usize::from(ordinal);
     let (device, room) = (&view.node.devices[at], &view.room.devices()[at]);
+    // A sum is known where what each of its tenants holds is known.
+    let sum = |bytes: Bytes, counts: &dyn Fn(&Tenant) -> bool| {
+        room.tenants()
+            .iter()
+            .filter(|tenant| counts(tenant))
+            .all(|tenant| tenant.bytes.is_some())
+            .then_some(bytes)
+    };
     DeviceRow {
         node: &view.node.name,
         uuid: view.node.device_label(at),
@@ -149,9 +157,9 @@ fn device<'a>(
         total: device.memory.total.bytes(),
         reserve: device.memory.reserve,
         usable: room.usable(),
-        held: room.held(),
-        floating: room.floating(),
-        releasing: room.releasing(),
+        held: sum(room.held(), &|tenant| !tenant.stage.is_releasing() && !tenant.floating),
+        floating: sum(room.floating(), &|tenant| !tenant.stage.is_releasing() && tenant.floating),
+        releasing: sum(room.releasing(), &|tenant| tenant.stage.is_releasing()),
         foreign: room.foreign(),
         free: room.free(),
         over_by: room.usable().map(|_| room.over_by()),

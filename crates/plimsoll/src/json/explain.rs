@@ -5,14 +5,16 @@ use plimsoll_core::charge::Holding;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::fit;
 use plimsoll_core::ledger::Ledger;
+use plimsoll_core::request::RequestId;
 use plimsoll_core::score::{Score, Term};
 use plimsoll_core::summary;
 use plimsoll_core::units::Name;
 use plimsoll_core::verdict::{Candidate, NodeVerdict};
+use plimsoll_kube::cluster::Cluster;
 use serde::Serialize;
 
-use super::SCHEMA_VERSION;
 use super::decision::{self, ChosenRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart};
+use super::{SCHEMA_VERSION, UnderstoodRow, understood};
 use crate::simulation::{Advice, Refused};
 
 /// The answer of `plimsoll explain -o json`.
@@ -23,6 +25,7 @@ pub(crate) struct ExplainSheet<'a> {
     pod: &'a Name,
     status: &'static str,
     summary: String,
+    understood: UnderstoodRow<'a>,
     policy: Option<&'a Name>,
     ledger_revision: Option<u64>,
     node: Option<&'a Name>,
@@ -46,6 +49,7 @@ struct ChosenSheet<'a> {
 
 /// A pod that had its turn. Where it was refused, `refused` says what would help.
 pub(crate) fn explain<'a>(
+    cluster: &'a Cluster,
     decision: &'a Decision,
     refused: Option<&'a Refused>,
     not_considered: &'a [Name],
@@ -60,6 +64,7 @@ pub(crate) fn explain<'a>(
         pod: &decision.request.name,
         status: if found.is_some() { "placed" } else { "refused" },
         summary: refused.map_or_else(|| summary::sentence(decision), Refused::sentence),
+        understood: understood(cluster),
         policy: Some(&decision.policy.name),
         ledger_revision: Some(decision.revision),
         node: found.map(|found| &found.place.node),
@@ -87,21 +92,41 @@ fn chosen<'a>(decision: &'a Decision, found: &'a Candidate) -> Option<ChosenShee
 }
 
 /// A pod that already runs: where it is and what it holds there.
-pub(crate) fn running<'a>(holding: &'a Holding, ledger: &Ledger) -> ExplainSheet<'a> {
+pub(crate) fn running<'a>(cluster: &'a Cluster, holding: &'a Holding, ledger: &Ledger) -> ExplainSheet<'a> {
     let view = ledger.node_id(&holding.node).and_then(|id| ledger.view(id));
     let shape = holding.spec.as_ref().and_then(|spec| spec.shapes().first());
     let containers =
         view.map(|view| decision::chosen(&view.node, shape, &holding.charges)).unwrap_or_default();
     ExplainSheet {
-        schema_version: SCHEMA_VERSION,
-        namespace: &holding.request.account,
-        pod: &holding.request.name,
-        status: "running",
-        summary: format!("{} on {}", holding.stage.name(), holding.node),
-        policy: None,
-        ledger_revision: None,
         node: Some(&holding.node),
         chosen: Some(ChosenSheet { node: &holding.node, containers }),
+        ..undecided(
+            cluster,
+            &holding.request,
+            "running",
+            format!("{} on {}", holding.stage.name(), holding.node),
+        )
+    }
+}
+
+/// A pod about which there was nothing to decide.
+pub(crate) fn undecided<'a>(
+    cluster: &'a Cluster,
+    request: &'a RequestId,
+    status: &'static str,
+    summary: String,
+) -> ExplainSheet<'a> {
+    ExplainSheet {
+        schema_version: SCHEMA_VERSION,
+        namespace: &request.account,
+        pod: &request.name,
+        status,
+        summary,
+        understood: understood(cluster),
+        policy: None,
+        ledger_revision: None,
+        node: None,
+        chosen: None,
         score: None,
         score_parts: Vec::new(),
         lost_by: Vec::new(),
@@ -122,8 +147,10 @@ pub(crate) struct LostBy {
     pub(crate) device: Option<String>,
     /// The term that it lost most by; `None` where the scores are equal.
     pub(crate) term: Option<&'static str>,
-    /// How far the sum of its points is behind.
+    /// How far it is behind by that term; 0 where there is none.
     pub(crate) points_behind: i64,
+    /// How far the sum of all terms is behind.
+    pub(crate) total_behind: i64,
     /// The same in words.
     pub(crate) text: String,
 }
@@ -165,16 +192,17 @@ fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
 }
 
 fn lost(node: Name, device: Option<String>, score: &Score, better: &Score) -> LostBy {
-    let points_behind = better.total() - score.total();
-    let term = score.loses_by(better).filter(|_| points_behind > 0);
+    let total_behind = better.total() - score.total();
+    let term = score.loses_by(better).filter(|_| total_behind > 0);
+    let points_behind = term.map_or(0, |term| better.points(term) - score.points(term));
     let text = match term {
-        Some(term) => format!("{}, {points_behind} points behind", term.name()),
-        None if points_behind == 0 && device.is_some() => "tie, by place on the node".to_string(),
-        None if points_behind == 0 => "tie, by name".to_string(),
+        Some(term) => format!("{}, {points_behind} points behind ({total_behind} in all)", term.name()),
+        None if total_behind == 0 && device.is_some() => "tie, by place on the node".to_string(),
+        None if total_behind == 0 => "tie, by name".to_string(),
         // Only a gang gives up the better place of one member, so that all of them fit.
         None => "better for this pod alone, but then the gang would not fit whole".to_string(),
     };
-    LostBy { node, device, term: term.map(Term::name), points_behind, text }
+    LostBy { node, device, term: term.map(Term::name), points_behind, total_behind, text }
 }
 
 fn verdict_on<'a>(decision: &'a Decision, node: &str) -> Option<&'a NodeVerdict> {

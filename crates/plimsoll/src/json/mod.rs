@@ -9,7 +9,7 @@ mod sarif;
 pub(crate) use audit::{audit, severity};
 pub(crate) use decision::{numbers, ordered};
 pub(crate) use device::sharing;
-pub(crate) use explain::{explain, lost_by, running};
+pub(crate) use explain::{explain, lost_by, running, undecided};
 pub(crate) use sarif::sarif;
 
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ use plimsoll_core::units::{Bytes, Name};
 use plimsoll_kube::cluster::Cluster;
 use serde::Serialize;
 
+use crate::load;
 use crate::simulation::Simulation;
 
 /// Grows when a name or a meaning changes; names that are added do not change it.
@@ -69,6 +70,7 @@ pub(crate) struct UnderstoodRow<'a> {
     expanded: usize,
     gated: usize,
     ignored: &'a BTreeMap<String, usize>,
+    findings: Vec<audit::FindingRow<'a>>,
     telemetry: &'static str,
 }
 
@@ -85,6 +87,7 @@ pub(crate) fn understood(cluster: &Cluster) -> UnderstoodRow<'_> {
         expanded: read.expanded,
         gated: read.gated,
         ignored: &read.ignored,
+        findings: load::about_pods(cluster).map(audit::finding).collect(),
         telemetry: "none",
     }
 }

@@ -1,5 +1,7 @@
 //! What the JSON of small, hand-made states looks like.
 
+use plimsoll_core::charge::Stage;
+use plimsoll_core::units::Millis;
 use serde_json::{Value, json};
 
 use super::*;
@@ -54,6 +56,26 @@ fn unknown_is_null_and_never_nothing() {
 }
 
 #[test]
+fn a_sum_with_an_undeclared_part_is_null() {
+    let columns = |stage, on: Vec<u16>| {
+        let mut cluster = fixture::too_late();
+        let card = cluster.nodes[0].node.devices[0].clone();
+        cluster.nodes[0].node.devices.push(card);
+        cluster.running.truncate(2);
+        cluster.running[0].stage = stage;
+        let charge = &mut cluster.running[0].charges[0];
+        (charge.amount, charge.on) = (plimsoll_core::charge::Booked::Undeclared, on);
+        let device = sheet(&cluster, false)["devices"][0].clone();
+        ["held", "floating", "releasing", "free"].map(|name| device[name].as_u64())
+    };
+    let (running, releasing) = (Stage::Running { since: Millis(0) }, Stage::Releasing { since: Millis(0) });
+    let held = Some(8000 * MIB);
+    assert_eq!(columns(running, vec![0]), [None, Some(0), Some(0), None]);
+    assert_eq!(columns(running, vec![0, 1]), [held, None, Some(0), None]);
+    assert_eq!(columns(releasing, vec![0]), [held, Some(0), None, None]);
+}
+
+#[test]
 fn ten_nearest_nodes_are_shown_and_all_on_request() {
     let mut cluster = fixture::time_sliced(1);
     let card = |mib| {
@@ -91,6 +113,6 @@ fn an_over_full_device_says_by_how_much() {
 fn a_promise_names_devices_and_those_it_waits_for() {
     let sheet = sheet(&fixture::releasing(), false);
     let promised = &sheet["refused"][0]["promised"];
-    assert_eq!(promised["devices"], json!(["node/gpu-0"]));
+    assert_eq!((&promised["devices"], &promised["devices_wanted"]), (&json!(["node/gpu-0"]), &json!(1)));
     assert_eq!(promised["after"], json!(["default/leaving"]));
 }

@@ -78,10 +78,13 @@ impl Cell {
 
 /// The load of every device.
 pub(crate) fn bars(page: &mut Page, cluster: &Cluster, ledger: &Ledger) {
-    page.heading("Load");
-    let mut shown = Vec::new();
     let views: Vec<&NodeView> =
         cluster.nodes.iter().filter_map(|facts| ledger.view(ledger.node_id(&facts.node.name)?)).collect();
+    if views.iter().all(|view| view.node.devices.is_empty()) {
+        return;
+    }
+    page.heading("Load");
+    let mut shown = Vec::new();
     let label = |view: &NodeView, at: usize| {
         let label = view.node.device_label(at);
         match view.node.devices[at].identity {
@@ -178,14 +181,23 @@ fn scaled(bytes: Bytes, usable: Bytes) -> u64 {
 
 /// `32000 MiB of 32607 MiB, 4 tenants`.
 fn sums(room: &DeviceRoom) -> String {
-    let load = room.load();
+    let load = match (unmeasured(room), room.load()) {
+        (None, load) => load.to_string(),
+        (Some(words), Bytes::ZERO) => words.to_string(),
+        (Some(words), load) => format!("{load} + {words}"),
+    };
     let of = room.usable().map_or("an unknown amount".to_string(), |usable| usable.to_string());
     let tenants = match room.tenants().len() {
         0 => String::new(),
         number => format!(", {}", count(number, "tenant")),
     };
-    let undeclared = if room.has_undeclared() { ", memory not declared" } else { "" };
-    format!("{load} of {of}{tenants}{undeclared}")
+    format!("{load} of {of}{tenants}")
+}
+
+/// What is held there and is no number.
+fn unmeasured(room: &DeviceRoom) -> Option<&'static str> {
+    let whole = room.tenants().iter().any(|tenant| tenant.bytes.is_none()).then_some("the whole");
+    if room.has_undeclared() { Some("undeclared") } else { whole }
 }
 
 fn remarks(view: &NodeView, at: usize) -> String {
@@ -244,8 +256,20 @@ mod tests {
         cluster.running[0].charges[0].amount = plimsoll_core::charge::Booked::Undeclared;
         let text = drawn(&cluster);
         assert!(
-            text.contains(&format!("[{}|]  0 of 32607 MiB, 1 tenant, memory not declared", "?".repeat(32))),
+            text.contains(&format!("[{}|]  undeclared of 32607 MiB, 1 tenant\n", "?".repeat(32))),
             "{text}"
         );
+        let mut cluster = fixture::too_late();
+        cluster.running.truncate(2);
+        cluster.running[0].charges[0].amount = plimsoll_core::charge::Booked::Undeclared;
+        let text = drawn(&cluster);
+        assert!(text.contains("]  8000 MiB + undeclared of 32607 MiB, 2 tenants\n"), "{text}");
+    }
+
+    #[test]
+    fn without_devices_nothing_is_drawn() {
+        let mut cluster = fixture::time_sliced(0);
+        cluster.nodes[0].node.devices.clear();
+        assert_eq!(drawn(&cluster), "");
     }
 }

@@ -4,7 +4,7 @@ use plimsoll_core::charge::Holding;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::fit::{self, Placement};
 use plimsoll_core::ledger::Ledger;
-use plimsoll_core::request::{Container, Shape};
+use plimsoll_core::request::{Container, RequestId, Shape};
 use plimsoll_core::score::{Score, Term};
 use plimsoll_core::summary;
 use plimsoll_core::units::{Bytes, Name};
@@ -95,6 +95,12 @@ pub(crate) fn running(page: &mut Page, holding: &Holding, ledger: &Ledger) {
     holds(page, &view.node, &holding.charges);
 }
 
+/// A pod about which there was nothing to decide.
+pub(crate) fn undecided(page: &mut Page, request: &RequestId, why: &str) {
+    page.heading(&request.to_string());
+    page.styled(2, ODD, &format!("{request} {why}"));
+}
+
 fn lost(page: &mut Page, decision: &Decision) {
     let rows = json::lost_by(decision);
     if rows.is_empty() {
@@ -144,7 +150,8 @@ fn container_on(
     container: &Container,
     chosen: Option<&Placement>,
 ) {
-    let needs: Vec<_> = verdict.needs.iter().filter(|need| usize::from(need.container) == index).collect();
+    let needs: Vec<_> =
+        verdict.needs.iter().enumerate().filter(|(_, need)| usize::from(need.container) == index).collect();
     let head = format!("{} ({})", container.name, container.role);
     match summary::container_reason(verdict, index) {
         Some(reason) => page.pieces(4, &[(PLAIN, &head), (BAD, " failed: "), (PLAIN, &reason)]),
@@ -158,13 +165,22 @@ fn container_on(
         ("SHORT BY", Align::Right),
         ("VERDICT", Align::Left),
     ]);
-    for device in needs.iter().flat_map(|need| &need.devices) {
-        device_row(&mut table, verdict, device, chosen);
+    for (at, need) in needs {
+        for device in &need.devices {
+            device_row(&mut table, verdict, at, device, chosen);
+        }
     }
     table.print(page, 6);
 }
 
-fn device_row(table: &mut Table, verdict: &NodeVerdict, device: &DeviceVerdict, chosen: Option<&Placement>) {
+/// What a device said to the need at this place among all needs.
+fn device_row(
+    table: &mut Table,
+    verdict: &NodeVerdict,
+    need: usize,
+    device: &DeviceVerdict,
+    chosen: Option<&Placement>,
+) {
     let numbers = json::numbers(verdict, device);
     let size = |bytes: Option<Bytes>| bytes.map_or("?".to_string(), |bytes| bytes.to_string());
     let short_by = match numbers.short_by {
@@ -173,10 +189,12 @@ fn device_row(table: &mut Table, verdict: &NodeVerdict, device: &DeviceVerdict, 
     };
     let said = match &device.reason {
         Some(reason) => (PLAIN, format!("{}: {reason}{}", reason.code(), holders(verdict, device.ordinal))),
-        None if chosen.is_some_and(|place| picks(place, device.ordinal)) => {
+        None if chosen.is_some_and(|place| picks(place, need, device.ordinal)) => {
             (GOOD, "fits, chosen".to_string())
         }
-        None if chosen.is_none() && best(verdict, device.ordinal) => (GOOD, "fits, best here".to_string()),
+        None if chosen.is_none() && best(verdict, need, device.ordinal) => {
+            (GOOD, "fits, best here".to_string())
+        }
         None => (GOOD, "fits".to_string()),
     };
     let label = verdict.view.node.device_label(usize::from(device.ordinal));
@@ -189,12 +207,13 @@ fn device_row(table: &mut Table, verdict: &NodeVerdict, device: &DeviceVerdict, 
     ]);
 }
 
-fn best(verdict: &NodeVerdict, ordinal: u16) -> bool {
-    verdict.best.as_ref().is_some_and(|best| picks(&best.place, ordinal))
+fn best(verdict: &NodeVerdict, need: usize, ordinal: u16) -> bool {
+    verdict.best.as_ref().is_some_and(|best| picks(&best.place, need, ordinal))
 }
 
-fn picks(place: &Placement, ordinal: u16) -> bool {
-    place.picks.iter().flatten().any(|picked| *picked == ordinal)
+/// Whether a place gives this device to this need.
+fn picks(place: &Placement, need: usize, ordinal: u16) -> bool {
+    place.picks.get(need).is_some_and(|picked| picked.contains(&ordinal))
 }
 
 fn holders(verdict: &NodeVerdict, ordinal: u16) -> String {
@@ -262,7 +281,7 @@ mod tests {
         cluster.pending[0].gang = None;
         let text = explained(&cluster, "worker-0");
         assert!(text.contains("placed on node-a, score"), "{text}");
-        assert!(text.contains("node-b: node, 5000 points behind"), "{text}");
+        assert!(text.contains("node-b: node, 5000 points behind (5000 in all)"), "{text}");
     }
 
     #[test]

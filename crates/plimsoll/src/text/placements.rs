@@ -109,9 +109,8 @@ pub(crate) fn tally(page: &mut Page, simulation: &Simulation) {
     page.heading("Result");
     let words = match (placed, refused) {
         (0, 0) => (FAINT, "nothing is waiting for a place".to_string()),
-        (placed, 0) => {
-            (GOOD, format!("all {} placed (policy {})", count(placed, "pod"), simulation.policy.name))
-        }
+        (1, 0) => (GOOD, format!("the pod is placed (policy {})", simulation.policy.name)),
+        (placed, 0) => (GOOD, format!("all {placed} pods placed (policy {})", simulation.policy.name)),
         (placed, refused) => {
             let all = count(placed + refused, "pod");
             (BAD, format!("placed {placed} of {all}, refused {refused} (policy {})", simulation.policy.name))

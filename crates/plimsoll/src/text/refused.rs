@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_kube::cluster::Cluster;
 
 use super::page::{BAD, FAINT, PLAIN, Page};
-use crate::simulation::{Advice, Refused, Simulation};
+use crate::simulation::{Advice, Promised, Refused, Simulation};
 
 /// Equal answers in a row that are written out; the rest is counted unless all are wanted.
 const ALIKE: usize = 8;
@@ -45,11 +45,16 @@ pub(crate) fn refused(page: &mut Page, cluster: &Cluster, simulation: &Simulatio
 /// What would help, and what will be.
 pub(super) fn help(page: &mut Page, indent: usize, advice: &Advice) {
     if let Some(promised) = &advice.promised {
-        let after: Vec<String> = promised.after.iter().map(ToString::to_string).collect();
+        let Promised { promise, devices } = promised;
+        let after: Vec<String> = promise.after.iter().map(ToString::to_string).collect();
+        let device = |names: &Vec<String>| match &names[..] {
+            [only] => only.clone(),
+            several => format!("one of {}", several.join(", ")),
+        };
         let text = format!(
             "will fit on {} ({}) once gone: {}",
-            promised.devices.join(" and "),
-            promised.node,
+            devices.iter().map(device).collect::<Vec<_>>().join(" and "),
+            promise.placement.node,
             after.join(", ")
         );
         page.line(indent, &text);
@@ -63,6 +68,7 @@ pub(super) fn help(page: &mut Page, indent: usize, advice: &Advice) {
 mod tests {
     use super::*;
     use crate::fixture;
+    use plimsoll_core::device::{DeviceChoice, Sharing, Strategy};
 
     fn text(cluster: &Cluster, full: bool) -> String {
         let mut page = Page::default();
@@ -93,5 +99,18 @@ mod tests {
     fn a_promise_is_told() {
         let text = text(&fixture::releasing(), false);
         assert!(text.contains("will fit on node/gpu-0 (node) once gone: default/leaving"), "{text}");
+    }
+
+    #[test]
+    fn a_promise_names_all_cards_that_the_plugin_may_pick() {
+        let mut cluster = fixture::releasing();
+        let node = &mut cluster.nodes[0].node;
+        node.devices.push(node.devices[0].clone());
+        for device in &mut node.devices {
+            device.sharing = Sharing::Tokens { replicas: 10, strategy: Strategy::TimeSlicing };
+        }
+        node.choice = DeviceChoice::Plugin;
+        let text = text(&cluster, false);
+        assert!(text.contains("will fit on one of node/gpu-0, node/gpu-1 (node) once gone:"), "{text}");
     }
 }

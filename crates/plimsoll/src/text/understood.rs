@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::device::{Capacity, Device, DeviceChoice, Sharing};
+use plimsoll_core::device::{Capacity, Device, DeviceChoice, Sharing, Source};
 use plimsoll_core::request::{Amount, PlainRule};
 use plimsoll_core::units::Bytes;
 use plimsoll_kube::cluster::{Cluster, NodeFacts};
 
 use super::count;
 use super::page::{FAINT, ODD, Page};
+use crate::load;
 
 /// Says what was understood.
 pub(crate) fn understood(page: &mut Page, cluster: &Cluster, plain: PlainRule) {
@@ -20,6 +21,7 @@ pub(crate) fn understood(page: &mut Page, cluster: &Cluster, plain: PlainRule) {
     if let Some(ignored) = ignored(cluster) {
         page.styled(2, FAINT, &ignored);
     }
+    not_counted(page, cluster);
     if has_plain(cluster) && has_shared(cluster) {
         page.line(
             2,
@@ -93,7 +95,11 @@ fn devices_words(devices: &[Device], source: &str) -> String {
 fn device_words(device: &Device, source: &str) -> String {
     let model = device.model.as_deref().unwrap_or(&device.kind);
     let memory = match &device.memory.total {
+        Capacity::Known { bytes, source: Source::Declared } => format!("{bytes} declared"),
         Capacity::Known { bytes, source } => format!("{bytes} by {source}"),
+        Capacity::Unknown { missing } if source == "declared" => {
+            format!("memory unknown: {missing}, counted as declared")
+        }
         Capacity::Unknown { missing } => format!("memory unknown: {missing}, counted by {source}"),
     };
     let reserve = match device.memory.reserve {
@@ -154,6 +160,24 @@ fn ignored(cluster: &Cluster) -> Option<String> {
     (!words.is_empty()).then(|| format!("not read: {}", words.join(", ")))
 }
 
+/// Pods that do not count, or not as they are written.
+fn not_counted(page: &mut Page, cluster: &Cluster) {
+    const SHOWN: usize = 5;
+    for finding in load::about_pods(cluster).take(SHOWN) {
+        let as_written =
+            if ["node-unknown", "workload-cut"].contains(&finding.code) { "" } else { " as written" };
+        page.styled(2, ODD, &format!("not counted{as_written}: {}", finding.message));
+    }
+    let more = load::about_pods(cluster).skip(SHOWN).count();
+    if more > 0 {
+        page.styled(
+            2,
+            ODD,
+            &format!("not counted, or not as written: {more} more (plimsoll audit names them)"),
+        );
+    }
+}
+
 fn has_plain(cluster: &Cluster) -> bool {
     let needs = |pending: &plimsoll_kube::cluster::Pending| {
         let containers = pending.request.spec.shapes().iter().flat_map(|shape| &shape.containers);
@@ -180,6 +204,7 @@ fn plain_words(rule: PlainRule) -> &'static str {
 mod tests {
     use super::*;
     use crate::fixture;
+    use plimsoll_kube::finding::{Finding, Severity};
 
     #[test]
     fn capacity_source_and_choice_are_said() {
@@ -196,6 +221,33 @@ mod tests {
         assert!(text.contains("not read: 2 Service"), "{text}");
         assert!(text.contains("telemetry: none"), "{text}");
         assert!(!text.contains("--plain"), "nobody asked without declaring memory: {text}");
+    }
+
+    #[test]
+    fn pods_that_do_not_count_are_named_and_many_of_them_folded() {
+        let finding = |code, severity, i: usize| Finding {
+            code,
+            severity,
+            node: None,
+            uuid: None,
+            message: format!("d/p{i} is odd"),
+            numbers: BTreeMap::new(),
+            remedy: String::new(),
+        };
+        let mut cluster = fixture::time_sliced(0);
+        cluster.findings = (0..6).map(|i| finding("pod-unreadable", Severity::Error, i)).collect();
+        cluster.findings.insert(0, finding("node-unknown", Severity::Warning, 9));
+        cluster.findings.insert(0, finding("ledger-annotation-by-user", Severity::Note, 7));
+        cluster.findings.insert(0, finding("register-scaled", Severity::Warning, 8));
+        let mut page = Page::default();
+        understood(&mut page, &cluster, PlainRule::Whole);
+        let text = page.plain();
+        assert!(
+            text.contains("  not counted: d/p9 is odd\n  not counted as written: d/p0 is odd\n"),
+            "{text}"
+        );
+        assert!(text.contains("not counted, or not as written: 2 more"), "{text}");
+        assert!(!text.contains("d/p4") && !text.contains("d/p7") && !text.contains("d/p8"), "{text}");
     }
 
     #[test]

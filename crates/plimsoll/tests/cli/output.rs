@@ -155,3 +155,80 @@ fn completions_and_man_pages_come_from_the_definitions() {
         assert!(out.join(page).exists(), "{page}");
     }
 }
+
+/// A node with one declared card of 80 GiB.
+const NODE: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: n, annotations: {plimsoll.dev/devices: '[{"uuid": "GPU-1", "memory": "80GiB"}]', plimsoll.dev/device-choice: owned}}
+"#;
+
+/// A pod that wants so many MiB, with more of its metadata, its spec and its status.
+fn pod(name: &str, mib: u32, metadata: &str, spec: &str, status: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: default{metadata}}}\nspec: {{containers: \
+         [{{name: main, resources: {{limits: {{nvidia.com/gpu: 1, nvidia.com/gpumem: {mib}}}}}}}]{spec}}}\nstatus: {{{status}}}\n"
+    )
+}
+
+#[test]
+fn the_same_memory_is_not_promised_twice() {
+    let old = pod(
+        "old",
+        61_440,
+        ", deletionTimestamp: \"2026-01-01T00:00:00Z\"",
+        ", nodeName: n",
+        "phase: Running",
+    );
+    let input = [NODE, &old, &pod("first", 30_720, "", "", ""), &pod("second", 61_440, "", "", "")].concat();
+    let sheet = piped("simulate -f - -o json", &input).json(1);
+    let refused = rows(&sheet, "refused");
+    assert_eq!(
+        (&refused[0]["pod"], &refused[0]["promised"]["after"][0]),
+        (&"first".into(), &"default/old".into())
+    );
+    assert_eq!((&refused[1]["pod"], &refused[1]["promised"]), (&"second".into(), &serde_json::Value::Null));
+    let second = piped("explain second -f - -o json", &input).json(1);
+    assert_eq!(second["promised"], serde_json::Value::Null, "explain says what simulate says");
+}
+
+#[test]
+fn a_pod_that_is_gated_or_finished_is_explained_as_that() {
+    let gated = pod("later", 1024, "", ", schedulingGates: [{name: wait}]", "");
+    let finished = pod("done", 1024, "", ", nodeName: n", "phase: Succeeded");
+    let input = [NODE, &gated, &finished].concat();
+    for (name, status, why) in [
+        ("later", "gated", "is held back by scheduling gates"),
+        ("done", "finished", "has finished and holds nothing"),
+    ] {
+        let run = piped(&format!("explain default/{name} -f -"), &input);
+        assert_eq!(run.code, Some(1), "{}", run.err);
+        assert!(run.out.contains(&format!("default/{name} {why}")), "{}", run.out);
+        let sheet = piped(&format!("explain {name} -f - -o json"), &input).json(1);
+        assert_eq!((&sheet["status"], &sheet["summary"]), (&status.into(), &why.into()));
+    }
+}
+
+#[test]
+fn what_is_not_counted_is_said_by_every_command() {
+    let input = [
+        NODE,
+        &pod("away", 1024, "", ", nodeName: elsewhere", "phase: Running"),
+        &pod("p", 1024, "", "", ""),
+    ]
+    .concat();
+    for (command, code) in [("simulate", 0), ("audit", 1), ("explain p", 0)] {
+        let text = piped(&format!("{command} -f -"), &input);
+        assert!(text.out.contains("  not counted: default/away is on node elsewhere"), "{}", text.out);
+        let sheet = piped(&format!("{command} -f - -o json"), &input).json(code);
+        assert_eq!(rows(&sheet["understood"], "findings")[0]["code"], "node-unknown", "{command}");
+    }
+}
+
+#[test]
+fn a_place_that_lost_says_by_how_much_and_by_which_term() {
+    let sheet = plimsoll("explain -f examples/hami-demo-pods.yaml default/gpu-pod -o json").json(0);
+    let lost = &rows(&sheet, "lost_by")[0];
+    assert_eq!((&lost["term"], &lost["points_behind"]), (&"numa".into(), &10_000.into()));
+    assert_eq!(lost["total_behind"], 10_884);
+}

@@ -22,7 +22,22 @@ fn a_scenario_is_run_compared_and_rewritten() {
         assert_eq!(plimsoll(&line).code, Some(0), "{line}");
     }
     fs::write(&file, "nod n1\n").expect("a file");
-    plimsoll(&format!("scenario {name}")).fails_with(&["one.txt", "line 1"]);
+    let wrong = plimsoll(&format!("scenario {name}"));
+    wrong.fails_with(&["one.txt", "line 1"]);
+    assert_eq!(wrong.err.matches("because:").count(), 1, "the cause is said once: {}", wrong.err);
+}
+
+#[test]
+fn a_scenario_that_expects_nothing_does_not_come_out_as_expected() {
+    let file = scratch("unchecked").join("one.txt");
+    fs::write(&file, "node n1\ndevice n1 0 memory=10GiB\n").expect("a file");
+    let name = file.display();
+    let run = plimsoll(&format!("scenario run {name}"));
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.ends_with("one.txt was run; nothing is checked in it\n"), "{}", run.out);
+    let both = plimsoll(&format!("scenario run {name} {name}"));
+    let last = "0 of 2 scenarios came out as expected; nothing is checked in 2\n";
+    assert!(both.out.ends_with(last), "{}", both.out);
 }
 
 #[test]
