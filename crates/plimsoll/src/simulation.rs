@@ -10,7 +10,7 @@ use plimsoll_core::ledger::{Ledger, Promise};
 use plimsoll_core::memo::Memo;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reason::Change;
-use plimsoll_core::remedy::{self, Remedy};
+use plimsoll_core::remedy::{self, Kind, Remedy};
 use plimsoll_core::request::{Request, RequestId, Spec};
 use plimsoll_core::room::Measured;
 use plimsoll_core::summary;
@@ -249,8 +249,10 @@ impl Run<'_, '_> {
         if let Some(known) = self.advised.by_spec.get(&key) {
             return known.clone();
         }
-        let would_fit_if =
+        let mut would_fit_if =
             if wanted { remedy::remedies(ledger, policy, request, refused) } else { Vec::new() };
+        // That rule is one for all pods, and `plain` tries it so; what it does for this pod alone proves nothing here.
+        would_fit_if.retain(|remedy| remedy.kind != Kind::PlainRule);
         let plan = self.releasing.then(|| evict::after_releases(ledger, policy, request)).flatten();
         let promised = plan.map(|plan| {
             let promise = Promise { placement: plan.place, charges: plan.charges, after: plan.after };
