@@ -367,8 +367,6 @@ pub enum NodeReason {
         /// Pods the node admits.
         pods: u32,
     },
-    /// Each container fits by itself, but no choice of devices serves all of them.
-    ContainersTogether,
     /// The search was cut off: this is not a refusal by any rule.
     NotFound {
         /// Steps that were tried.
@@ -390,7 +388,6 @@ impl NodeReason {
             NodeReason::ShortOfCpu { .. } => "NodeInsufficientCpu",
             NodeReason::ShortOfNodeMemory { .. } => "NodeInsufficientMemory",
             NodeReason::PodsExhausted { .. } => "NodePodsExhausted",
-            NodeReason::ContainersTogether => "NodeUnfitPod",
             NodeReason::NotFound { .. } => "NotFoundInSteps",
         }
     }
@@ -401,7 +398,6 @@ impl NodeReason {
             NodeReason::ShortOfCpu { .. }
             | NodeReason::ShortOfNodeMemory { .. }
             | NodeReason::PodsExhausted { .. }
-            | NodeReason::ContainersTogether
             | NodeReason::NotFound { .. } => Change::LoadFell,
             _ => Change::NodeChanged,
         }
@@ -425,9 +421,6 @@ impl fmt::Display for NodeReason {
                 write!(f, "needs {need} of main memory, {free} free")
             }
             NodeReason::PodsExhausted { pods } => write!(f, "runs all the {pods} pods it admits"),
-            NodeReason::ContainersTogether => {
-                f.write_str("has room for each container, but not for all together")
-            }
             NodeReason::NotFound { steps } => write!(f, "was not decided: no place found in {steps} steps"),
         }
     }

@@ -178,11 +178,6 @@ impl Toleration {
 }
 
 impl NodeRules {
-    /// Whether every rule here is empty, so that any node will do.
-    pub fn is_free(&self) -> bool {
-        self.named.is_none() && self.all.is_empty() && self.any.is_empty()
-    }
-
     /// The first taint that keeps this work away.
     pub fn barred_by<'a>(&self, taints: &'a [Taint]) -> Option<&'a Taint> {
         taints

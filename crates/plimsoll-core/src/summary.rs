@@ -228,7 +228,6 @@ fn node_phrase(reason: &NodeReason) -> &'static str {
         NodeReason::ShortOfCpu { .. } => "short of CPU",
         NodeReason::ShortOfNodeMemory { .. } => "short of main memory",
         NodeReason::PodsExhausted { .. } => "full of pods",
-        NodeReason::ContainersTogether => "without room for all containers together",
         NodeReason::NotFound { .. } => "not decided within the search's steps",
     }
 }
