@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Span;
-use crate::request::{NodeNeed, RequestId, Role, Spec, Terms};
+use crate::request::{NodeNeed, Request, RequestId, Role, Spec, Terms};
 use crate::units::{Bytes, Cores, Millis, Name};
 
 /// A holding inside one ledger. Never printed, never ordered by in an answer.
@@ -43,6 +43,20 @@ pub struct Holding {
 }
 
 impl Holding {
+    /// What a request holds once it is placed.
+    pub(crate) fn placed(request: &Request, node: &Name, stage: Stage, charges: Vec<Charge>) -> Self {
+        Holding {
+            request: request.id.clone(),
+            node: node.clone(),
+            stage,
+            charges,
+            resources: request.spec.resources,
+            terms: request.terms.clone(),
+            activity: Activity::Unknown,
+            spec: Some(request.spec.clone()),
+        }
+    }
+
     /// The same with every amount cut to what a sum of many can hold, and every list of cards in order.
     pub(crate) fn bounded(&self) -> Holding {
         let mut holding = self.clone();

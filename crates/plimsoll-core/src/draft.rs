@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
+use crate::charge::{Charge, Holding, HoldingId, Stage};
 use crate::fit::{self, Placement, Refusal};
 use crate::ledger::{Ledger, NodeId};
 use crate::reason::NodeReason;
@@ -128,16 +128,7 @@ impl<'a> Draft<'a> {
         let missing = || Refusal::Node { node: place.node.clone(), reason: NodeReason::NoSuchNode };
         let node = self.ledger.node_id(&place.node).ok_or_else(missing)?;
         let charges = fit::admit(self.node(node).ok_or_else(missing)?, &request.spec, place)?;
-        let holding = Holding {
-            request: request.id.clone(),
-            node: place.node.clone(),
-            stage: Stage::Sent,
-            charges: charges.clone(),
-            resources: request.spec.resources,
-            terms: request.terms.clone(),
-            activity: Activity::Unknown,
-            spec: Some(request.spec.clone()),
-        };
+        let holding = Holding::placed(request, &place.node, Stage::Sent, charges.clone());
         let id = HoldingId(self.drafted);
         self.drafted -= 1;
         self.touch(node).ok_or_else(missing)?.add(id, &holding);

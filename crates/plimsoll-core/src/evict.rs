@@ -8,7 +8,7 @@ use crate::candidate::Judge;
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::draft::{Draft, View};
 use crate::fit::{self, Placement};
-use crate::ledger::{Ledger, NodeId};
+use crate::ledger::{Ledger, NodeId, Promise};
 use crate::policy::Policy;
 use crate::request::{Eviction, Request, RequestId};
 use crate::units::{Bytes, Millis, Name};
@@ -24,6 +24,12 @@ pub struct Plan {
     pub victims: Vec<RequestId>,
     /// Whose going it waits for, the victims included.
     pub after: Vec<RequestId>,
+}
+
+impl From<Plan> for Promise {
+    fn from(plan: Plan) -> Self {
+        Promise { placement: plan.place, charges: plan.charges, after: plan.after }
+    }
 }
 
 /// Whether the search found a plan.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use crate::candidate::{Judge, OutOfSteps};
 use crate::decide::{Decision, Outcome, decide};
 use crate::draft::{Draft, View};
-use crate::fit::{self, Placement};
+use crate::fit::Placement;
 use crate::ledger::Ledger;
 use crate::policy::Policy;
 use crate::reason::RequestReason;
@@ -112,9 +112,7 @@ impl Names {
             rules.named.is_some() || rules.all.iter().chain(terms.flat_map(|term| &term.0)).any(named)
         };
         let devices = |need: &Need| !need.wishes.uuids.is_empty() || !need.wishes.not_uuids.is_empty();
-        let needs = |member: &Request| {
-            member.spec.shapes().iter().flat_map(fit::needs).any(|(_, _, need)| devices(need))
-        };
+        let needs = |member: &Request| member.spec.needs().any(devices);
         Names { nodes: members.iter().any(|m| nodes(&m.spec.rules)), devices: members.iter().any(needs) }
     }
 }

@@ -307,16 +307,7 @@ impl Ledger {
     fn hold(&mut self, request: &Request, place: &Placement, stage: Stage) -> Result<Operation, LedgerError> {
         let view = self.view_for(&request.id, &place.node)?;
         let charges = fit::admit(&view, &request.spec, place)?; // mutant: commit-check
-        let holding = Holding {
-            request: request.id.clone(),
-            node: place.node.clone(),
-            stage,
-            charges,
-            resources: request.spec.resources,
-            terms: request.terms.clone(),
-            activity: Activity::Unknown,
-            spec: Some(request.spec.clone()),
-        };
+        let holding = Holding::placed(request, &place.node, stage, charges);
         Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
     }
 

@@ -44,6 +44,14 @@ pub struct Waiting {
     pub reason: String,
 }
 
+impl Waiting {
+    /// One who has come just now, and has not been told anything yet.
+    pub(crate) fn since(since: Millis, request: Request) -> Self {
+        let (gang, deadline, backoff) = (None, None, None);
+        Waiting { request, gang, since, deadline, backoff, wakes_on: Vec::new(), reason: String::new() }
+    }
+}
+
 /// The gang that somebody waits with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GangMember {

@@ -12,7 +12,7 @@ use crate::evict::{self, Planned};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
 use crate::reason::{Change, NodeReason, Reason};
-use crate::request::{Amount, Asks, Need, PlainRule, Request, RequestId, Spec};
+use crate::request::{Amount, Need, PlainRule, Request, RequestId, Spec};
 use crate::rules::NodeRules;
 use crate::units::{Bytes, Name};
 use crate::verdict::{NeedVerdict, NodeVerdict};
@@ -89,7 +89,7 @@ impl Bench<'_> {
     }
 
     fn plain_rule(&self) -> Option<Remedy> {
-        let now = each_need(&self.request.spec).find_map(|need| match need.amount {
+        let now = self.request.spec.needs().find_map(|need| match need.amount {
             Amount::Plain(rule) => Some(rule),
             _ => None,
         })?;
@@ -100,7 +100,7 @@ impl Bench<'_> {
                     need.amount = Amount::Plain(*rule);
                 }
             };
-            self.fits(|spec| change_needs(spec, change)).is_some()
+            self.fits(|spec| spec.change_needs(change)).is_some()
         };
         let rule = others.into_iter().find(fitting)?;
         Some(Remedy {
@@ -141,7 +141,7 @@ impl Bench<'_> {
     }
 
     fn more_devices(&self) -> Option<Remedy> {
-        let need = self.first_need().filter(|_| each_need(&self.request.spec).count() == 1)?;
+        let need = self.first_need().filter(|_| self.request.spec.needs().count() == 1)?;
         let Amount::Bytes(bytes) = need.amount else {
             return None;
         };
@@ -154,7 +154,7 @@ impl Bench<'_> {
                 need.count = NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
                 need.amount = Amount::bytes(each);
             };
-            self.fits(|spec| change_needs(spec, change)).map(|_| (count, each))
+            self.fits(|spec| spec.change_needs(change)).map(|_| (count, each))
         })?;
         Some(Remedy {
             kind: Kind::MoreDevices,
@@ -165,13 +165,13 @@ impl Bench<'_> {
     }
 
     fn fewer_devices(&self) -> Option<Remedy> {
-        let most = each_need(&self.request.spec).map(|need| need.count.get()).max()?;
+        let most = self.request.spec.needs().map(|need| need.count.get()).max()?;
         let largest = self.verdicts().map(|verdict| verdict.view.node.devices.len()).max()?;
         let most = most.min(u16::try_from(largest).ok()?.saturating_add(1));
         let count = (1..most).rev().find(|count| {
             let limit = NonZeroU16::new(*count).unwrap_or(NonZeroU16::MIN);
             let change = |need: &mut Need| need.count = need.count.min(limit);
-            self.fits(|spec| change_needs(spec, change)).is_some()
+            self.fits(|spec| spec.change_needs(change)).is_some()
         })?;
         let (text, amount) = match count {
             1 => ("it asked for 1 device".to_string(), 1),
@@ -228,7 +228,7 @@ impl Bench<'_> {
                     need.amount = Amount::bytes(*bytes);
                 }
             };
-            self.fits(|spec| change_needs(spec, change)).is_some()
+            self.fits(|spec| spec.change_needs(change)).is_some()
         };
         let most = offers.into_iter().take(8).find(fitting)?;
         let each = if wanted > 1 { " on each device" } else { "" };
@@ -302,17 +302,4 @@ fn distance(verdict: &NodeVerdict) -> (bool, Bytes) {
 fn tolerate(taint: &crate::rules::Taint) -> crate::rules::Toleration {
     let (key, value, effect) = (Some(taint.key.clone()), Some(taint.value.clone()), Some(taint.effect));
     crate::rules::Toleration { key, value, effect }
-}
-
-fn each_need(spec: &Spec) -> impl Iterator<Item = &Need> {
-    spec.shapes().iter().flat_map(|shape| &shape.containers).flat_map(|container| &container.needs)
-}
-
-fn change_needs(spec: &mut Spec, change: impl Fn(&mut Need)) {
-    let Asks::Shapes(shapes) = &mut spec.asks else {
-        return;
-    };
-    for need in shapes.iter_mut().flat_map(|s| &mut s.containers).flat_map(|c| &mut c.needs) {
-        change(need);
-    }
 }

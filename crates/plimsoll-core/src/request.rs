@@ -75,6 +75,19 @@ impl Spec {
         }
     }
 
+    /// Every need of every container of every shape.
+    pub fn needs(&self) -> impl Iterator<Item = &Need> {
+        self.shapes().iter().flat_map(|shape| &shape.containers).flat_map(|container| &container.needs)
+    }
+
+    /// Changes every need of every container of every shape.
+    pub fn change_needs(&mut self, change: impl FnMut(&mut Need)) {
+        if let Asks::Shapes(shapes) = &mut self.asks {
+            let containers = shapes.iter_mut().flat_map(|shape| &mut shape.containers);
+            containers.flat_map(|container| &mut container.needs).for_each(change);
+        }
+    }
+
     /// The shapes, in the order of preference; none when the request cannot be understood.
     pub fn shapes(&self) -> &[Shape] {
         match &self.asks {

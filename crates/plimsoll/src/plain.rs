@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use plimsoll_core::policy::Policy;
 use plimsoll_core::remedy::{Kind, Remedy};
-use plimsoll_core::request::{Amount, Asks, Need, PlainRule, RequestId, Spec};
+use plimsoll_core::request::{Amount, PlainRule, RequestId, Spec};
 use plimsoll_kube::cluster::Cluster;
 
 use crate::simulation::{Advice, Onlooker, Refused, Simulation, turns};
@@ -26,7 +26,7 @@ pub(crate) fn propose(
             let spec = &refused.decision.spec;
             !told
                 && advise(&refused.decision.request)
-                && needs(spec).any(|need| matches!(need.amount, Amount::Plain(other) if other != rule))
+                && spec.needs().any(|need| matches!(need.amount, Amount::Plain(other) if other != rule))
         };
         if !simulation.refused.iter().any(asks_otherwise) {
             continue;
@@ -58,18 +58,12 @@ fn placed_under(cluster: &Cluster, policy: &Policy, rule: PlainRule) -> BTreeSet
 
 fn under(spec: &Spec, rule: PlainRule) -> Spec {
     let mut spec = spec.clone();
-    if let Asks::Shapes(shapes) = &mut spec.asks {
-        for need in shapes.iter_mut().flat_map(|shape| &mut shape.containers).flat_map(|c| &mut c.needs) {
-            if matches!(need.amount, Amount::Plain(_)) {
-                need.amount = Amount::Plain(rule);
-            }
+    spec.change_needs(|need| {
+        if matches!(need.amount, Amount::Plain(_)) {
+            need.amount = Amount::Plain(rule);
         }
-    }
+    });
     spec
-}
-
-fn needs(spec: &Spec) -> impl Iterator<Item = &Need> {
-    spec.shapes().iter().flat_map(|shape| &shape.containers).flat_map(|container| &container.needs)
 }
 
 /// The same advice with the rule before it: it harms nobody who runs.

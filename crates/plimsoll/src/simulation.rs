@@ -254,10 +254,7 @@ impl Run<'_, '_> {
         // That rule is one for all pods, and `plain` tries it so; what it does for this pod alone proves nothing here.
         would_fit_if.retain(|remedy| remedy.kind != Kind::PlainRule);
         let plan = self.releasing.then(|| evict::after_releases(ledger, policy, request)).flatten();
-        let promised = plan.map(|plan| {
-            let promise = Promise { placement: plan.place, charges: plan.charges, after: plan.after };
-            Promised::of(ledger, promise)
-        });
+        let promised = plan.map(|plan| Promised::of(ledger, plan.into()));
         let advice = Arc::new(Advice { would_fit_if, promised });
         match &advice.promised {
             Some(promised) => keep(ledger, request, promised),

@@ -21,9 +21,7 @@ impl Step<'_> {
     pub(super) fn withdraw(&mut self, id: &RequestId) {
         self.unwait(id);
         self.forgive(id);
-        if let Some(operation) = self.machine.ledger.unpromise(id) {
-            self.record(operation);
-        }
+        self.break_promise(id);
         match self.machine.ledger.of_request(id).map(|(_, holding)| holding.stage) {
             Some(Stage::Offered { .. }) => {
                 let given_back = self.machine.ledger.fail(id);
@@ -68,7 +66,7 @@ impl Step<'_> {
                 format!("its start on {} failed; tried again from {} ms on", holding.node, backoff.until.0);
             let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
             let waiting =
-                Waiting { request, gang: None, since: self.now, deadline, backoff, wakes_on, reason };
+                Waiting { deadline, backoff, wakes_on, reason, ..Waiting::since(self.now, request) };
             self.keep_waiting(waiting, None);
         }
     }
@@ -134,9 +132,7 @@ impl Step<'_> {
             self.machine.queue.iter().filter(late).map(|w| w.request.id.clone()).collect();
         for id in late {
             if let Some(waiting) = self.unwait(&id) {
-                if let Some(operation) = self.machine.ledger.unpromise(&id) {
-                    self.record(operation);
-                }
+                self.break_promise(&id);
                 self.refuse(&id, format!("its deadline passed: {}", waiting.reason));
             }
         }

@@ -13,14 +13,14 @@ use crate::event::{Answer, Effect};
 use crate::evict::{self, Plan, Planned};
 use crate::fit::Placement;
 use crate::gang::{Gang, decide_gang};
-use crate::ledger::Promise;
 use crate::queue::{GangMember, Waiting};
-use crate::reason::{Change, NodeReason, RequestReason};
+use crate::reason::{Change, NodeReason, Reason, RequestReason};
 use crate::request::{Eviction, Request, RequestId, Spec};
 use crate::room::{NodeRoom, NodeView};
 use crate::rules::NodeRules;
 use crate::summary;
 use crate::units::{Millis, Name};
+use crate::verdict::Table;
 
 impl Step<'_> {
     pub(super) fn submit(&mut self, mut request: Request, deadline: Option<Millis>) {
@@ -35,15 +35,7 @@ impl Step<'_> {
             let (reason, promised) = (waiting.reason.clone(), self.promised_after(&request.id));
             return self.out.answers.push(Answer::Waiting { request: request.id.clone(), reason, promised });
         }
-        let waiting = Waiting {
-            request,
-            gang: None,
-            since: self.now,
-            deadline,
-            backoff: None,
-            wakes_on: Vec::new(),
-            reason: String::new(),
-        };
+        let waiting = Waiting { deadline, ..Waiting::since(self.now, request) };
         if waiting.request.terms.speculative && self.machine.queue.has_real_work() {
             let reason = "speculative work waits while real work does".to_string();
             return self.keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
@@ -126,8 +118,9 @@ impl Step<'_> {
             self.unwait(&request.id);
             return self.refuse(&request.id, reason);
         }
-        let plan = if self.promise_stands(&request.id) { None } else { self.plan_room(&request) };
-        let hopeless = plan.is_none() && !request.terms.speculative && !self.promise_stands(&request.id);
+        let promised = self.promise_stands(&request.id);
+        let plan = if promised { None } else { self.plan_room(&request) };
+        let hopeless = plan.is_none() && !promised && !request.terms.speculative;
         let stays = if hopeless { self.why_nobody_goes(&request, &decision) } else { String::new() };
         let reason = format!("{}{stays}", summary::sentence(&decision));
         let wakes_on = wakes_on(&decision);
@@ -205,8 +198,7 @@ impl Step<'_> {
         for victim in &plan.victims {
             self.ask_to_go(victim);
         }
-        let promise = Promise { placement: plan.place, charges: plan.charges, after: plan.after };
-        let promised = self.machine.ledger.promise(id, promise);
+        let promised = self.machine.ledger.promise(id, plan.into());
         self.keep(promised);
     }
 
@@ -317,20 +309,10 @@ impl Step<'_> {
         }
         for mut request in members {
             request.terms.waits = true;
-            self.wait(Waiting {
-                request,
-                gang: Some(GangMember { name: name.clone(), minimum: minimum.saturating_sub(placed) }),
-                since: self.now,
-                deadline: None,
-                backoff: None,
-                wakes_on: vec![
-                    Change::LoadFell,
-                    Change::NodeChanged,
-                    Change::DeviceRepaired,
-                    Change::DeviceOpened,
-                ],
-                reason: String::new(),
-            });
+            let gang = Some(GangMember { name: name.clone(), minimum: minimum.saturating_sub(placed) });
+            let wakes_on =
+                vec![Change::LoadFell, Change::NodeChanged, Change::DeviceRepaired, Change::DeviceOpened];
+            self.wait(Waiting { gang, wakes_on, ..Waiting::since(self.now, request) });
         }
         self.try_gang(name);
     }
@@ -376,12 +358,10 @@ impl Step<'_> {
 /// The changes that could lift any of a refusal's reasons.
 fn wakes_on(decision: &Decision) -> Vec<Change> {
     let mut changes = BTreeSet::from([Change::NodeChanged]);
-    for verdict in decision.shapes.iter().flat_map(super::super::verdict::Table::unordered) {
-        changes.extend(verdict.reason.as_ref().map(super::super::reason::NodeReason::clears_on));
+    for verdict in decision.shapes.iter().flat_map(Table::unordered) {
+        changes.extend(verdict.reason.as_ref().map(NodeReason::clears_on));
         let devices = verdict.needs.iter().flat_map(|need| &need.devices);
-        changes.extend(
-            devices.filter_map(|device| device.reason.as_ref()).map(super::super::reason::Reason::clears_on),
-        );
+        changes.extend(devices.filter_map(|device| device.reason.as_ref()).map(Reason::clears_on));
     }
     changes.remove(&Change::RequestChanged);
     changes.into_iter().collect()
