@@ -1,0 +1,1 @@
+//! Model serving in front of the core.
