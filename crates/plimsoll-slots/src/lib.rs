@@ -2,4 +2,10 @@
 //!
 //! Everything here is a function of values: no clock, no file, no network. Modules stand in reading order.
 
+pub mod size;
+
+pub mod template;
+
+pub mod model;
+
 pub mod wire;
