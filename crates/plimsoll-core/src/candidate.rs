@@ -37,9 +37,7 @@ impl<'a> Judge<'a> {
     pub fn new(policy: &'a Policy, spec: &'a Spec, shape_index: u16) -> Self {
         let shape = &spec.shapes()[usize::from(shape_index)];
         let needs: Vec<_> = fit::needs(shape).collect();
-        let named = |(_, _, need): &(usize, &Container, &Need)| {
-            !need.wishes.uuids.is_empty() || !need.wishes.not_uuids.is_empty()
-        };
+        let named = |(_, _, need): &(usize, &Container, &Need)| need.wishes.names_devices();
         let alike = !needs.iter().any(named);
         Judge { policy, spec, shape, shape_index, needs, alike }
     }

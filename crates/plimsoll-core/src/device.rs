@@ -23,6 +23,9 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// Closed to new work by its operator.
     pub unschedulable: bool,
+    /// When something was heard from it last, where that is too long ago; it then takes nothing new.
+    #[serde(default)]
+    pub silent_since: Option<Millis>,
     /// What the node offers besides devices.
     pub allocatable: Allocatable,
     /// The physical devices, by ordinal: `devices[i]` is the i-th card.
@@ -43,6 +46,7 @@ impl Node {
             labels: BTreeMap::new(),
             taints: Vec::new(),
             unschedulable: false,
+            silent_since: None,
             allocatable: Allocatable::default(),
             devices: Vec::new(),
             choice: DeviceChoice::Owned,

@@ -142,6 +142,11 @@ pub enum Event {
         /// What it does.
         activity: Activity,
     },
+    /// Somebody waits now for what was speculative: it is real work from here on.
+    Claimed {
+        /// What.
+        request: RequestId,
+    },
     /// Time passed.
     Tick,
 }

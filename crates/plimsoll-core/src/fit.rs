@@ -110,6 +110,9 @@ pub fn fit_node(view: &NodeView, spec: &Spec, shape: &Shape) -> Option<NodeReaso
     if node.unschedulable && !rules.tolerates(&Taint::unschedulable()) {
         return Some(NodeReason::Unschedulable);
     }
+    if let Some(since) = node.silent_since {
+        return Some(NodeReason::Silent { since });
+    }
     if let Some(failed) = rules.all.iter().find(|requirement| !requirement.holds(&node.name, &node.labels)) {
         return Some(NodeReason::SelectorMismatch { wanted: failed.to_string().into() });
     }
@@ -248,7 +251,7 @@ impl<'a> Trial<'a> {
     fn fit_with_care(&self, container: usize, role: Role, need: &Need, spot: Spot) -> Result<Taken, Reason> {
         let mine = self.mine.get(spot.ordinal).filter(|mine| !mine.parts.is_empty());
         self.fit_condition(spot.device, spot.ordinal, mine.is_some())?;
-        fit_wishes(spot.device, &need.wishes)?;
+        fit_wishes(spot.device, spot.ordinal, &need.wishes)?;
         if let Some(mine) = mine.filter(|mine| mine.parts.iter().any(|(c, _)| *c == container)) {
             let floating = Reason::ChoiceNotDistinct { wanted: 2 };
             return Err(if mine.floating { floating } else { Reason::SameContainer });

@@ -111,7 +111,7 @@ impl Names {
             let terms = rules.any.iter().chain(rules.preferred.iter().map(|(_, term)| term));
             rules.named.is_some() || rules.all.iter().chain(terms.flat_map(|term| &term.0)).any(named)
         };
-        let devices = |need: &Need| !need.wishes.uuids.is_empty() || !need.wishes.not_uuids.is_empty();
+        let devices = |need: &Need| need.wishes.names_devices();
         let needs = |member: &Request| member.spec.needs().any(devices);
         Names { nodes: members.iter().any(|m| nodes(&m.spec.rules)), devices: members.iter().any(needs) }
     }
@@ -191,6 +191,7 @@ fn alike(one: &NodeView, other: &NodeView) -> bool {
     one.node.labels == other.node.labels
         && one.node.taints == other.node.taints
         && one.node.unschedulable == other.node.unschedulable
+        && one.node.silent_since == other.node.silent_since
         && one.node.allocatable == other.node.allocatable
         && one.node.choice == other.node.choice
         && one.node.missing_cards == other.node.missing_cards

@@ -45,6 +45,8 @@ pub struct Ledger {
     promises: BTreeMap<RequestId, Promise>,
     accounts: BTreeMap<Name, Account>,
     releasing: usize,
+    /// Those who hold no more than an offer, so that time and quiet devices find them without looking at everybody.
+    offered: BTreeSet<HoldingId>,
     next_holding: u64,
     revision: u64,
     changes: Changes,
@@ -94,6 +96,7 @@ enum Change {
     DropCharges { request: RequestId, ordinal: u16 },
     Raise { request: RequestId, ordinal: u16, bytes: Bytes },
     Act { request: RequestId, activity: Activity },
+    Claim { request: RequestId },
     Measure { node: Name, ordinal: u16, measured: Measured },
     Promise { request: RequestId, promise: Box<Promise> },
     Unpromise { request: RequestId },
@@ -221,8 +224,7 @@ impl Ledger {
     /// Gives back the offers that nobody took in time.
     pub fn expire(&mut self, now: Millis) -> Vec<Operation> {
         let late = |holding: &&Holding| matches!(holding.stage, Stage::Offered { until } if until <= now);
-        let expired: Vec<RequestId> =
-            self.holdings.values().filter(late).map(|h| h.request.clone()).collect();
+        let expired: Vec<RequestId> = self.offered().filter(late).map(|h| h.request.clone()).collect();
         expired.into_iter().map(|request| self.commit(Change::Drop { request })).collect()
     }
 
@@ -258,6 +260,12 @@ impl Ledger {
     pub fn act(&mut self, request: &RequestId, activity: Activity) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
         Ok(self.commit(Change::Act { request: request.clone(), activity }))
+    }
+
+    /// Records that what was speculative is real work from here on.
+    pub fn claim(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
+        self.stage_of(request)?;
+        Ok(self.commit(Change::Claim { request: request.clone() }))
     }
 
     /// Records what was measured on a device.
@@ -398,6 +406,11 @@ impl Ledger {
     /// All holdings, in the order in which they came.
     pub fn holdings(&self) -> impl Iterator<Item = (HoldingId, &Holding)> {
         self.holdings.iter().map(|(id, holding)| (*id, holding))
+    }
+
+    /// Those that are no more than offers, in the order in which they came.
+    pub fn offered(&self) -> impl Iterator<Item = &Holding> {
+        self.offered.iter().map(|id| &self.holdings[id])
     }
 
     /// A holding.

@@ -51,6 +51,8 @@ pub enum Reason {
     },
     /// The request names other devices.
     UuidMismatch,
+    /// The request names devices by their place on the node, and this is at another.
+    IndexMismatch,
     /// The same container already has this device; its devices must be different ones.
     SameContainer,
     /// Every slot is taken.
@@ -150,6 +152,7 @@ impl Reason {
             Reason::TypeMismatch { .. } => "CardTypeMismatch",
             Reason::NumaNotFit { .. } => "NumaNotFit",
             Reason::UuidMismatch => "CardUuidMismatch",
+            Reason::IndexMismatch => "CardIndexMismatch",
             Reason::SameContainer => "CardUsedBySameContainer",
             Reason::SlotsExhausted { .. } => "CardTimeSlicingExhausted",
             Reason::NotAlone | Reason::Exclusive => "ExclusiveDeviceAllocateConflict",
@@ -181,7 +184,7 @@ impl Reason {
             Reason::StaleTelemetry { .. } => "not measured lately",
             Reason::TypeMismatch { .. } => "of another type",
             Reason::NumaNotFit { .. } => "on a NUMA node with too few",
-            Reason::UuidMismatch => "not among those named",
+            Reason::UuidMismatch | Reason::IndexMismatch => "not among those named",
             Reason::SameContainer => "used by the same container",
             Reason::SlotsExhausted { .. } => "out of slots",
             Reason::NotAlone | Reason::Exclusive => "not empty",
@@ -229,9 +232,10 @@ impl Reason {
             Reason::Cordoned | Reason::Closed => Change::DeviceOpened,
             Reason::StaleTelemetry { .. } => Change::TelemetryArrived,
             Reason::CapacityUnknown { .. } | Reason::NoSuchDevice { .. } => Change::NodeChanged,
-            Reason::TypeMismatch { .. } | Reason::UuidMismatch | Reason::TooSmall { .. } => {
-                Change::NodeChanged
-            }
+            Reason::TypeMismatch { .. }
+            | Reason::UuidMismatch
+            | Reason::IndexMismatch
+            | Reason::TooSmall { .. } => Change::NodeChanged,
             Reason::NeedUnknown { .. }
             | Reason::ShareTooSmall
             | Reason::PlainRefused
@@ -277,6 +281,7 @@ impl fmt::Display for Reason {
                 write!(f, "fits, but its NUMA node has {fitting} such devices and {wanted} are wanted on one")
             }
             Reason::UuidMismatch => f.write_str("is not among the devices that the request names"),
+            Reason::IndexMismatch => f.write_str("is not at one of the places that the request names"),
             Reason::SameContainer => f.write_str("is already used by the same container"),
             Reason::SlotsExhausted { slots } => write!(f, "has all its {slots} slots taken"),
             Reason::NotAlone => f.write_str("has a tenant, and the request wants to be alone"),
@@ -331,6 +336,11 @@ pub enum NodeReason {
     },
     /// Closed to new work by its operator.
     Unschedulable,
+    /// Nothing was heard from it for too long.
+    Silent {
+        /// When something was heard last.
+        since: Millis,
+    },
     /// A label is not as the request wants it.
     SelectorMismatch {
         /// The first requirement that does not hold.
@@ -381,6 +391,7 @@ impl NodeReason {
             NodeReason::NoSuchNode => "NodeNotFound",
             NodeReason::NotNamed { .. } => "NodeNameMismatch",
             NodeReason::Unschedulable => "NodeUnschedulable",
+            NodeReason::Silent { .. } => "NodeSilent",
             NodeReason::SelectorMismatch { .. } => "NodeSelectorMismatch",
             NodeReason::AffinityMismatch => "NodeAffinityMismatch",
             NodeReason::TaintNotTolerated { .. } => "NodeTaintNotTolerated",
@@ -410,6 +421,7 @@ impl fmt::Display for NodeReason {
             NodeReason::NoSuchNode => f.write_str("is not there"),
             NodeReason::NotNamed { wanted } => write!(f, "is not {wanted}, which the request names"),
             NodeReason::Unschedulable => f.write_str("is marked unschedulable"),
+            NodeReason::Silent { since } => write!(f, "has been silent since {} ms", since.0),
             NodeReason::SelectorMismatch { wanted } => write!(f, "does not match {wanted}"),
             NodeReason::AffinityMismatch => f.write_str("matches none of the required affinity terms"),
             NodeReason::TaintNotTolerated { taint } => {

@@ -302,6 +302,9 @@ pub struct Wishes {
     pub uuids: Vec<Name>,
     /// The UUID must be none of these.
     pub not_uuids: Vec<Name>,
+    /// The ordinal on its node must be one of these.
+    #[serde(default)]
+    pub ordinals: Vec<u16>,
     /// The isolation modes that will do, where any were named.
     pub modes: Vec<Name>,
     /// All devices of this need must hang on one NUMA node.
@@ -319,7 +322,13 @@ impl Wishes {
             && self.not_models.is_empty()
             && self.uuids.is_empty()
             && self.not_uuids.is_empty()
+            && self.ordinals.is_empty()
             && self.modes.is_empty()
+    }
+
+    /// Whether devices are named one by one, so that no two are alike.
+    pub(crate) fn names_devices(&self) -> bool {
+        !(self.uuids.is_empty() && self.not_uuids.is_empty() && self.ordinals.is_empty())
     }
 }
 

@@ -127,6 +127,7 @@ impl Step<'_> {
                 self.keep(acted);
                 self.lifted.insert(Change::LoadFell);
             }
+            Event::Claimed { request } => self.claimed(&request),
             Event::Tick => self.tick(),
         }
     }

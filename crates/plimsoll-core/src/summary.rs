@@ -222,6 +222,7 @@ fn node_phrase(reason: &NodeReason) -> &'static str {
         NodeReason::NoSuchNode => "not there",
         NodeReason::NotNamed { .. } => "not the one named",
         NodeReason::Unschedulable => "unschedulable",
+        NodeReason::Silent { .. } => "silent",
         NodeReason::SelectorMismatch { .. } | NodeReason::AffinityMismatch => "not selected",
         NodeReason::TaintNotTolerated { .. } => "tainted",
         NodeReason::CapacityUnknown { .. } => "of unknown capacity",

@@ -262,7 +262,10 @@ fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
         (None, sizes, _) => sizes.to_vec(),
         (Some(gpus), sizes, _) if sizes == [gpus] => vec![gpus],
         (Some(gpus), sizes, _) => {
-            return Err(("gpus", format!("it is {gpus}, and tensor_parallel is {sizes:?}; write one of the two")));
+            return Err((
+                "gpus",
+                format!("it is {gpus}, and tensor_parallel is {sizes:?}; write one of the two"),
+            ));
         }
     };
     if let Some(size) = sizes.iter().find(|size| **size > MOST_GPUS) {
@@ -270,10 +273,16 @@ fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
     }
     if sizes.contains(&0) {
         if sizes.len() > 1 {
-            return Err(("tensor_parallel", format!("{sizes:?} contains 0; write gpus: 0 for work without a GPU")));
+            return Err((
+                "tensor_parallel",
+                format!("{sizes:?} contains 0; write gpus: 0 for work without a GPU"),
+            ));
         }
         if declared.memory.is_some() {
-            return Err(("memory", "work with gpus: 0 holds no GPU memory; leave one of the two out".to_string()));
+            return Err((
+                "memory",
+                "work with gpus: 0 holds no GPU memory; leave one of the two out".to_string(),
+            ));
         }
         sizes.clear();
     }
@@ -317,7 +326,8 @@ mod tests {
     #[test]
     fn a_total_is_split_evenly_and_rounded_up() {
         let model = read("memory: 10\ntensor_parallel: [1, 3]").expect("it makes sense");
-        let on = |gpus| model.memory_on(gpus).expect("declared").iter().map(|s| s.0.get()).collect::<Vec<_>>();
+        let on =
+            |gpus| model.memory_on(gpus).expect("declared").iter().map(|s| s.0.get()).collect::<Vec<_>>();
         assert_eq!((on(1), on(3)), (vec![10], vec![4, 4, 4]));
         assert_eq!(model.sizes(), [1, 3]);
     }

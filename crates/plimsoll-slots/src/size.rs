@@ -152,7 +152,9 @@ mod tests {
         assert_eq!(read(r#""1KiB""#).ok(), Some(Memory::Total(Size(Bytes::new(1024)))));
         let two = vec![Size(Bytes::new(1)), Size(Bytes::new(1024))];
         assert_eq!(read(r#"[1, "1KiB"]"#).ok(), Some(Memory::PerGpu(two)));
-        for (text, part) in [("-1", "-1"), ("1.5", "1.5"), (r#""8GB""#, "8GB"), ("true", "true"), ("[[1]]", "sequence")] {
+        for (text, part) in
+            [("-1", "-1"), ("1.5", "1.5"), (r#""8GB""#, "8GB"), ("true", "true"), ("[[1]]", "sequence")]
+        {
             let error = read(text).expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");
         }

@@ -10,8 +10,8 @@ pub(super) fn mismatch(wanted: &str, is: &str) -> Reason {
     Reason::TypeMismatch { wanted: wanted.into(), is: is.into() }
 }
 
-/// Whether the device's model, mode and UUID are as wished.
-pub(super) fn fit_wishes(device: &Device, wishes: &Wishes) -> Result<(), Reason> {
+/// Whether the device's model, mode, UUID and ordinal are as wished.
+pub(super) fn fit_wishes(device: &Device, ordinal: usize, wishes: &Wishes) -> Result<(), Reason> {
     let model = device.model.as_deref().unwrap_or(&device.kind);
     if !wishes.models.is_empty() && !wishes.models.iter().any(|wish| contains_in_any_case(model, wish)) {
         return Err(mismatch(&wishes.models.join(" or "), model));
@@ -30,6 +30,9 @@ pub(super) fn fit_wishes(device: &Device, wishes: &Wishes) -> Result<(), Reason>
     };
     if (!wishes.uuids.is_empty() && !called(&wishes.uuids)) || called(&wishes.not_uuids) {
         return Err(Reason::UuidMismatch);
+    }
+    if !wishes.ordinals.is_empty() && !wishes.ordinals.iter().any(|wish| usize::from(*wish) == ordinal) {
+        return Err(Reason::IndexMismatch);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Change, Entry, Ledger, NodeId, Operation, Promise};
-use crate::charge::{Booked, Charge, Holding, HoldingId};
+use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::Node;
 use crate::identity;
 use crate::request::RequestId;
@@ -34,6 +34,7 @@ impl Ledger {
             Change::Hold { holding } => self.apply_hold(holding),
             Change::Restage { request, stage } => self.amend(request, |holding| holding.stage = *stage),
             Change::Act { request, activity } => self.amend(request, |holding| holding.activity = *activity),
+            Change::Claim { request } => self.amend(request, |holding| holding.terms.speculative = false),
             Change::Raise { request, ordinal, bytes } => self.amend(request, |h| raise(h, *ordinal, *bytes)),
             Change::Drop { request } => self.apply_drop(request),
             Change::DropCharges { request, ordinal } => self.apply_drop_charges(request, *ordinal),
@@ -102,9 +103,9 @@ impl Ledger {
         let (node, holdings) = (entry.view.node.clone(), entry.holdings.clone());
         for id in holdings {
             let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
-            self.book(&holding, false);
+            self.book(id, &holding, false);
             refresh_whole(&mut holding, &node);
-            self.book(&holding, true);
+            self.book(id, &holding, true);
             self.holdings.insert(id, holding);
         }
     }
@@ -144,7 +145,7 @@ impl Ledger {
         refresh_whole(&mut holding, &entry.view.node);
         entry.view.add(id, &holding);
         entry.holdings.insert(id);
-        self.book(&holding, true);
+        self.book(id, &holding, true);
         self.by_request.insert(holding.request.clone(), id);
         self.holdings.insert(id, holding);
         self.changes.push(node);
@@ -163,7 +164,7 @@ impl Ledger {
     fn take_out(&mut self, request: &RequestId) -> Option<NodeId> {
         let id = self.by_request.remove(request)?;
         let holding = self.holdings.remove(&id).expect("listed holdings exist");
-        self.book(&holding, false);
+        self.book(id, &holding, false);
         let node = self.by_name[&holding.node];
         let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
         entry.view.remove(id, &holding);
@@ -187,12 +188,12 @@ impl Ledger {
         };
         let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
         let node = self.by_name[&holding.node];
-        self.book(&holding, false);
+        self.book(id, &holding, false);
         let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
         entry.view.remove(id, &holding);
         change(&mut holding);
         entry.view.add(id, &holding);
-        self.book(&holding, true);
+        self.book(id, &holding, true);
         self.holdings.insert(id, holding);
         self.changes.push(node);
     }
@@ -226,10 +227,17 @@ impl Ledger {
         self.changes.push(id);
     }
 
-    pub(super) fn book(&mut self, holding: &Holding, more: bool) {
+    pub(super) fn book(&mut self, id: HoldingId, holding: &Holding, more: bool) {
         let account = self.accounts.entry(holding.request.account.clone()).or_default();
         let bytes = holding.bytes().unwrap_or(Bytes::ZERO);
         let releasing = usize::from(holding.stage.is_releasing());
+        if matches!(holding.stage, Stage::Offered { .. }) {
+            if more {
+                self.offered.insert(id);
+            } else {
+                self.offered.remove(&id);
+            }
+        }
         if more {
             (account.bytes, account.holdings) = (account.bytes.plus(bytes), account.holdings + 1);
             self.releasing += releasing;

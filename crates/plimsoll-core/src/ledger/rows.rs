@@ -86,7 +86,7 @@ impl Ledger {
                 ));
             }
             entry.holdings.insert(id);
-            ledger.book(&holding, true);
+            ledger.book(id, &holding, true);
             if ledger.by_request.insert(holding.request.clone(), id).is_some() {
                 return Err(format!("{} holds two places", holding.request));
             }

@@ -100,6 +100,20 @@ impl Step<'_> {
         }
     }
 
+    /// What was speculative is real work now: one that waits takes its turn among the real ones.
+    pub(super) fn claimed(&mut self, id: &RequestId) {
+        if let Some(mut waiting) = self.machine.queue.get(id).cloned()
+            && waiting.request.terms.speculative
+        {
+            self.unwait(id);
+            waiting.request.terms.speculative = false;
+            self.wait(waiting.clone());
+            self.try_place(waiting);
+        }
+        let claimed = self.machine.ledger.claim(id);
+        self.keep(claimed);
+    }
+
     /// Records a measurement, unless a newer one is there already.
     pub(super) fn measured(&mut self, node: &Name, ordinal: u16, measured: Measured) {
         let taken = |telemetry: Telemetry| match telemetry {

@@ -282,8 +282,8 @@ impl Step<'_> {
         if !self.machine.settings.serial_starts {
             return;
         }
-        let held = |(_, h): &(_, &Holding)| h.stage == Stage::Offered { until: UNTIL_QUIET };
-        let staged = self.machine.ledger.holdings().filter(held).map(|(_, holding)| holding.request.clone());
+        let held = |holding: &&Holding| holding.stage == Stage::Offered { until: UNTIL_QUIET };
+        let staged = self.machine.ledger.offered().filter(held).map(|holding| holding.request.clone());
         for id in staged.collect::<Vec<_>>() {
             if self.is_quiet_for(&id) {
                 let taken = self.machine.ledger.take(&id);
@@ -370,7 +370,7 @@ fn wakes_on(decision: &Decision) -> Vec<Change> {
 /// The node as it would be if every device that is there worked and nobody kept it closed.
 fn as_if_sound(node: &Node) -> Node {
     let mut node = node.clone();
-    (node.unschedulable, node.missing_cards) = (false, 0);
+    (node.unschedulable, node.silent_since, node.missing_cards) = (false, None, 0);
     node.taints.clear();
     for device in &mut node.devices {
         (device.health, device.cordoned) = (Health::Healthy, false);

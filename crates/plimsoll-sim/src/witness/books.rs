@@ -215,7 +215,11 @@ impl Books {
                 self.grew(request, usize::from(*ordinal), u128::from(bytes.get()));
             }
             Event::Tick => return self.expire(now),
-            Event::Take { .. } | Event::Submit { .. } | Event::SubmitGang { .. } | Event::Acted { .. } => {}
+            Event::Take { .. }
+            | Event::Submit { .. }
+            | Event::SubmitGang { .. }
+            | Event::Acted { .. }
+            | Event::Claimed { .. } => {}
         }
         Vec::new()
     }

@@ -65,6 +65,7 @@ fn wishes(vendor: &Vendor, read: Read, alone: bool) -> Wishes {
         not_models: names(read.models.unwanted),
         uuids: names(read.uuids.wanted),
         not_uuids: names(read.uuids.unwanted),
+        ordinals: Vec::new(),
         one_numa: read.numa_bind,
         alone,
         linked,
