@@ -9,3 +9,7 @@ pub mod template;
 pub mod model;
 
 pub mod wire;
+
+pub mod translate;
+
+pub mod launch;

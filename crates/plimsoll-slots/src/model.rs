@@ -233,6 +233,11 @@ impl TryFrom<Declaration> for Model {
                 return Err(wrong(field, "it is 0, and must be at least 1".to_string()));
             }
         }
+        let place = &declared.place;
+        if !place.required.gpu_models.is_empty() && !place.preferred.gpu_models.is_empty() {
+            let problem = "required names gpu_models too; name them in one of the two".to_string();
+            return Err(wrong("where.preferred.gpu_models", problem));
+        }
         let sizes = sizes(&declared).map_err(|(field, problem)| wrong(field, problem))?;
         let Runtime::Command(command) = &declared.runtime;
         check_command(command, &declared).map_err(|problem| wrong("runtime.command", problem))?;
