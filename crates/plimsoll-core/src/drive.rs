@@ -73,9 +73,13 @@ impl Drive {
         &self.scheduler
     }
 
-    /// Takes an event; what came of it waits for the next batch.
-    pub fn handle(&mut self, now: Millis, event: Event) {
+    /// Takes an event; what came of it waits for the next batch, and is shown to plan by, not to act on. That time passed and
+    /// nothing came of it is not worth a record.
+    pub fn handle(&mut self, now: Millis, event: Event) -> Option<&Outcome> {
         let outcome = self.scheduler.step(now, event.clone());
+        if event == Event::Tick && outcome.is_empty() {
+            return None;
+        }
         let decided = |decision: &Decision| DecisionRecord {
             request: decision.request.clone(),
             summary: summary::sentence(decision),
@@ -91,6 +95,12 @@ impl Drive {
         };
         self.next_seq += 1;
         self.staged.push((record, outcome));
+        self.staged.last().map(|(_, outcome)| outcome)
+    }
+
+    /// The number of the next record.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
     }
 
     /// The records to make durable next, in one go; none while an earlier batch is still on its way.
@@ -132,11 +142,13 @@ pub fn replay<'a>(from: Scheduler, records: impl IntoIterator<Item = &'a Record>
     let mut divergences = Vec::new();
     for record in records {
         drive.handle(record.now, record.event.clone());
-        let again = drive.batch().pop().expect("an event makes a record");
+        let again = drive.batch().pop();
         drive.committed();
-        if (&again.decisions, &again.operations) != (&record.decisions, &record.operations) {
+        let (decisions, operations) =
+            again.map(|again| (again.decisions, again.operations)).unwrap_or_default();
+        if (&decisions, &operations) != (&record.decisions, &record.operations) {
             let recorded = record.decisions.clone();
-            divergences.push(Divergence { seq: record.seq, recorded, again: again.decisions });
+            divergences.push(Divergence { seq: record.seq, recorded, again: decisions });
         }
     }
     divergences

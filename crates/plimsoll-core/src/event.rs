@@ -142,6 +142,11 @@ pub enum Event {
         /// What it does.
         activity: Activity,
     },
+    /// The operator wants the machine to behave differently from here on.
+    Configured {
+        /// How.
+        settings: Box<Settings>,
+    },
     /// Somebody waits now for what was speculative: it is real work from here on.
     Claimed {
         /// What.
@@ -227,6 +232,8 @@ pub enum Operation {
     Unwait(RequestId),
     /// Somebody's failed starts are forgotten.
     Forgive(RequestId),
+    /// The machine behaves differently.
+    Configure(Box<Settings>),
 }
 
 /// All that came of one event.
@@ -243,4 +250,15 @@ pub struct Outcome {
     pub answers: Vec<Answer>,
     /// What is wrong on the nodes that changed.
     pub breaches: Vec<Breach>,
+}
+
+impl Outcome {
+    /// Whether nothing came of it.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+            && self.decisions.is_empty()
+            && self.effects.is_empty()
+            && self.answers.is_empty()
+            && self.breaches.is_empty()
+    }
 }

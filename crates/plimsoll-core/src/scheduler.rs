@@ -78,6 +78,7 @@ impl Scheduler {
                 self.queue.remove(request);
             }
             Operation::Forgive(request) => self.queue.forgive(request),
+            Operation::Configure(settings) => self.settings = Settings::clone(settings),
         }
     }
 }
@@ -125,6 +126,11 @@ impl Step<'_> {
             Event::Acted { request, activity } => {
                 let acted = self.machine.ledger.act(&request, activity);
                 self.keep(acted);
+                self.lifted.insert(Change::LoadFell);
+            }
+            Event::Configured { settings } => {
+                self.machine.settings = Settings::clone(&settings);
+                self.out.operations.push(Operation::Configure(settings));
                 self.lifted.insert(Change::LoadFell);
             }
             Event::Claimed { request } => self.claimed(&request),

@@ -38,7 +38,8 @@ impl Step<'_> {
         let waiting = Waiting { deadline, ..Waiting::since(self.now, request) };
         if waiting.request.terms.speculative && self.machine.queue.has_real_work() {
             let reason = "speculative work waits while real work does".to_string();
-            return self.keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
+            self.keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
+            return;
         }
         self.try_place(waiting);
     }
@@ -93,8 +94,8 @@ impl Step<'_> {
         match self.machine.ledger.of_request(&request.id).map(|(_, holding)| holding.stage.is_releasing()) {
             Some(true) => {
                 let reason = "its earlier place is still being given back".to_string();
-                return self
-                    .keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
+                self.keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
+                return;
             }
             Some(false) => {
                 self.unwait(&request.id);
@@ -111,7 +112,7 @@ impl Step<'_> {
             return self.launch(waiting, &place);
         }
         if matches!(decision.outcome, Answered::Refused(Some(RequestReason::Malformed(_))))
-            || (first && !self.could_ever_fit(&request))
+            || (first && self.machine.ledger.node_count() > 0 && !self.could_ever_fit(&request))
         {
             let reason = summary::sentence(&decision);
             self.out.decisions.push(decision);
@@ -124,11 +125,14 @@ impl Step<'_> {
         let stays = if hopeless { self.why_nobody_goes(&request, &decision) } else { String::new() };
         let reason = format!("{}{stays}", summary::sentence(&decision));
         let wakes_on = wakes_on(&decision);
-        self.out.decisions.push(decision);
-        self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, plan);
+        // A refusal that says what the one before said is no news.
+        if self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, plan) {
+            self.out.decisions.push(decision);
+        }
     }
 
-    pub(super) fn keep_waiting(&mut self, waiting: Waiting, plan: Option<Plan>) {
+    /// Lets somebody wait, and says whether anything about that is new.
+    pub(super) fn keep_waiting(&mut self, waiting: Waiting, plan: Option<Plan>) -> bool {
         let id = waiting.request.id.clone();
         let promised_before = self.promised_after(&id);
         match plan {
@@ -138,11 +142,12 @@ impl Step<'_> {
         }
         let promised = self.promised_after(&id);
         if self.machine.queue.get(&id) == Some(&waiting) && promised == promised_before {
-            return;
+            return false;
         }
         let reason = waiting.reason.clone();
         self.wait(waiting);
         self.out.answers.push(Answer::Waiting { request: id, reason, promised });
+        true
     }
 
     /// Takes back a promise that cannot be kept any more, so that it stands in nobody's way.

@@ -219,7 +219,8 @@ impl Books {
             | Event::Submit { .. }
             | Event::SubmitGang { .. }
             | Event::Acted { .. }
-            | Event::Claimed { .. } => {}
+            | Event::Claimed { .. }
+            | Event::Configured { .. } => {}
         }
         Vec::new()
     }
