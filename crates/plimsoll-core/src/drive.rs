@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::decide::Decision;
 use crate::digest::digest;
 use crate::event::{Event, Operation, Outcome};
-use crate::request::RequestId;
+use crate::request::{Request, RequestId};
 use crate::scheduler::Scheduler;
 use crate::summary;
 use crate::units::Millis;
@@ -96,6 +96,11 @@ impl Drive {
         self.next_seq += 1;
         self.staged.push((record, outcome));
         self.staged.last().map(|(_, outcome)| outcome)
+    }
+
+    /// Decides without changing anything.
+    pub fn what_if(&mut self, request: &Request) -> Decision {
+        self.scheduler.what_if(request)
     }
 
     /// The number of the next record.

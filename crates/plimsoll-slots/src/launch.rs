@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::charge::Holding;
 use plimsoll_core::device::{Identity, Node};
+use plimsoll_core::units::Bytes;
 
 use crate::model::{Command, Model, Runtime};
 use crate::template::{self, CONFINING};
@@ -62,8 +63,8 @@ pub fn devices(holding: &Holding, node: &Node) -> Vec<LaunchDevice> {
                 Identity::Uuid(uuid) => Some(uuid.to_string()),
                 Identity::Ordinal => None,
             });
-            let total = device.and_then(|device| device.memory.total.bytes()).map(|bytes| bytes.get());
-            LaunchDevice { index, uuid, bytes: charge.bytes().map_or(0, |bytes| bytes.get()), total }
+            let total = device.and_then(|device| device.memory.total.bytes()).map(Bytes::get);
+            LaunchDevice { index, uuid, bytes: charge.bytes().map_or(0, Bytes::get), total }
         })
         .collect();
     devices.sort_by_key(|device| device.index);

@@ -13,3 +13,5 @@ pub mod wire;
 pub mod translate;
 
 pub mod launch;
+
+pub mod desk;

@@ -33,7 +33,7 @@ pub fn slot_request(model: &Model, slot: &str, speculative: bool, reload_cost: u
         deadline: None,
         pinned: declared.pinned,
         speculative,
-        eviction: if speculative { request::Eviction::Never } else { eviction },
+        eviction,
         model: Some(declared.name.as_str().into()),
         idle_limit: Some(declared.idle_limit.0),
         reload_cost: declared.reload_cost.map_or(reload_cost, |span| span.0),

@@ -1,0 +1,391 @@
+//! Runners: what they say of themselves, their devices and their slots, turned into events for the core.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
+use plimsoll_core::device::Telemetry;
+use plimsoll_core::event::Event;
+use plimsoll_core::request::{NodeNeed, RequestId, Terms};
+use plimsoll_core::room::Measured;
+use plimsoll_core::units::{Bytes, Cores, Millis, Name};
+
+use super::Desk;
+use super::state::{Operation, Runner, Slot};
+use crate::translate;
+use crate::wire::{DeviceStatus, Heartbeat, OnDevice, Orders, Registration, SlotReport, SlotState};
+
+/// What a runner said last. Not saved: it says it again.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// When it was heard last.
+    pub last_seen: Millis,
+    /// The number of its last heartbeat.
+    pub sequence: u64,
+    /// What was measured on its devices.
+    pub devices: Vec<DeviceStatus>,
+    /// What it reported of its slots.
+    pub slots: Vec<SlotReport>,
+    /// The number of the record that last changed its orders.
+    pub work_revision: u64,
+}
+
+/// Why a runner is not listened to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunnerError {
+    /// It has not registered, or not in this session.
+    NotRegistered,
+    /// Another agent with its name started later.
+    Superseded {
+        /// When that one started.
+        session: u64,
+    },
+    /// A device belongs to another runner.
+    DeviceTaken {
+        /// The device.
+        uuid: String,
+        /// The runner that has it.
+        runner: Name,
+    },
+    /// Its name cannot be a name.
+    BadName,
+    /// It is alive, and cannot be removed.
+    Alive,
+}
+
+impl fmt::Display for RunnerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunnerError::NotRegistered => {
+                f.write_str("the runner has not registered in this session; register again")
+            }
+            RunnerError::Superseded { session } => {
+                write!(
+                    f,
+                    "another agent with this name started later (session {session}); stop one of the two, or name it anew"
+                )
+            }
+            RunnerError::DeviceTaken { uuid, runner } => {
+                write!(
+                    f,
+                    "device {uuid} is reported by runner {runner}; remove that runner first if it is gone for good"
+                )
+            }
+            RunnerError::BadName => f.write_str(
+                "a runner's name has 1 to 200 characters, and no blanks, slashes or control characters",
+            ),
+            RunnerError::Alive => f.write_str("the runner is alive; stop its agent first"),
+        }
+    }
+}
+
+impl Desk {
+    /// A runner says what it is.
+    pub fn register(
+        &mut self,
+        now: Millis,
+        runner: &str,
+        registration: Registration,
+    ) -> Result<Orders, RunnerError> {
+        let strange = |c: char| c.is_whitespace() || c.is_control() || c == '/';
+        if runner.is_empty() || runner.len() > 200 || runner.contains(strange) {
+            return Err(RunnerError::BadName);
+        }
+        let id = Name::from(runner);
+        let known = self.state.runners.get(&id);
+        if let Some(later) = known.filter(|known| known.registration.session > registration.session) {
+            return Err(RunnerError::Superseded { session: later.registration.session });
+        }
+        self.check_devices(&id, &registration)?;
+        let same_facts = known.is_some_and(|known| {
+            known.registration.devices == registration.devices
+                && known.registration.labels == registration.labels
+        });
+        let node = translate::node(runner, &registration);
+        if known.is_none_or(|known| known.registration != registration) {
+            let created = known.map_or(now, |known| known.created);
+            self.note(Operation::PutRunner(Box::new(Runner { id: id.clone(), created, registration })));
+        }
+        let revision = self.drive.next_seq();
+        let live = self.live.entry(id.clone()).or_default();
+        (live.last_seen, live.sequence) = (now, 0);
+        live.work_revision = live.work_revision.max(revision);
+        if !same_facts || self.is_silent(&id) || self.scheduler().ledger().node_id(&id).is_none() {
+            self.step(now, Event::Node { node: Box::new(node) });
+            self.hopeless.clear();
+        }
+        self.prewarm(now);
+        self.seat_waiting(now);
+        Ok(self.orders(runner))
+    }
+
+    /// A device is one device, whoever reports it.
+    fn check_devices(&self, id: &Name, registration: &Registration) -> Result<(), RunnerError> {
+        let own: BTreeMap<&str, ()> =
+            registration.devices.iter().filter_map(|device| Some((device.uuid.as_deref()?, ()))).collect();
+        for other in self.state.runners.values().filter(|other| other.id != *id) {
+            let taken = other.registration.devices.iter().filter_map(|device| device.uuid.as_deref());
+            if let Some(uuid) = taken.into_iter().find(|uuid| own.contains_key(uuid)) {
+                return Err(RunnerError::DeviceTaken { uuid: uuid.to_string(), runner: other.id.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// A runner says what is so now. What comes late is not taken for news.
+    pub fn beat(&mut self, now: Millis, runner: &str, beat: Heartbeat) -> Result<Orders, RunnerError> {
+        let known = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?;
+        let (id, session) = (known.id.clone(), known.registration.session);
+        if session > beat.session {
+            return Err(RunnerError::Superseded { session });
+        }
+        if session < beat.session {
+            return Err(RunnerError::NotRegistered);
+        }
+        let first = self.drive.next_seq();
+        let live =
+            self.live.entry(id.clone()).or_insert_with(|| Live { work_revision: first, ..Live::default() });
+        if beat.sequence <= live.sequence {
+            return Ok(self.orders(runner));
+        }
+        (live.last_seen, live.sequence) = (now, beat.sequence);
+        if self.is_silent(&id) {
+            self.speak_again(now, &id);
+        }
+        self.take_measurements(now, &id, &beat);
+        for report in &beat.slots {
+            self.take_report(now, &id, report);
+        }
+        if let Some(live) = self.live.get_mut(&id) {
+            (live.devices, live.slots) = (beat.devices, beat.slots);
+        }
+        self.seat_waiting(now);
+        Ok(self.orders(runner))
+    }
+
+    /// A runner is gone for good, by the word of its operator: what it held is gone with it.
+    pub fn remove_runner(&mut self, now: Millis, runner: &str) -> Result<(), RunnerError> {
+        let id = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?.id.clone();
+        let heard = self.live.get(&id).map_or(Millis(0), |live| live.last_seen);
+        if heard.after(self.manners.lease) > now && !self.is_silent(&id) {
+            return Err(RunnerError::Alive);
+        }
+        let ledger = self.scheduler().ledger();
+        let node = ledger.node_id(&id);
+        let held: Vec<RequestId> = node
+            .into_iter()
+            .flat_map(|node| ledger.holdings_on(node))
+            .map(|(_, h)| h.request.clone())
+            .collect();
+        self.step(now, Event::NodeGone { name: id.clone() });
+        for request in held {
+            self.step(now, Event::Freed { request, generation: None, ordinal: None });
+        }
+        self.live.remove(&id);
+        self.note(Operation::DropRunner(id));
+        self.seat_waiting(now);
+        Ok(())
+    }
+
+    /// Closes runners that have been silent for longer than their lease. Their slots stay charged.
+    pub(super) fn notice_silence(&mut self, now: Millis) {
+        let ids: Vec<Name> = self.state.runners.keys().cloned().collect();
+        for id in ids {
+            // After a restart nobody was heard yet: each has one lease to speak.
+            let first = self.drive.next_seq();
+            let live = self.live.entry(id.clone());
+            let live =
+                live.or_insert_with(|| Live { last_seen: now, work_revision: first, ..Live::default() });
+            let last_seen = live.last_seen;
+            if last_seen.after(self.manners.lease) <= now && !self.is_silent(&id) {
+                let registration = self.state.runners[&id].registration.clone();
+                let mut node = translate::node(&id, &registration);
+                node.silent_since = Some(last_seen);
+                self.step(now, Event::Node { node: Box::new(node) });
+            }
+        }
+    }
+
+    fn speak_again(&mut self, now: Millis, id: &Name) {
+        let node = translate::node(id, &self.state.runners[id].registration);
+        self.step(now, Event::Node { node: Box::new(node) });
+    }
+
+    /// Whether a runner was found silent, and has not spoken since.
+    pub fn is_silent(&self, runner: &str) -> bool {
+        let ledger = self.scheduler().ledger();
+        let view = ledger.node_id(runner).and_then(|id| ledger.view(id));
+        view.is_some_and(|view| view.node.silent_since.is_some())
+    }
+
+    pub(super) fn new_orders(&mut self, node: &Name, seq: u64) {
+        if let Some(live) = self.live.get_mut(node) {
+            live.work_revision = live.work_revision.max(seq + 1);
+        }
+        self.telling.runners.insert(node.clone());
+    }
+
+    /// What was measured goes into the ledger where it is news.
+    fn take_measurements(&mut self, now: Millis, id: &Name, beat: &Heartbeat) {
+        let ledger = self.scheduler().ledger();
+        let Some(node) = ledger.node_id(id) else { return };
+        let known: Vec<Measured> = ledger.measured(node).to_vec();
+        for (ordinal, known) in (0_u16..).zip(known) {
+            let status = beat.devices.iter().find(|status| status.index == ordinal && status.used.is_some());
+            let measured = match (status, known.telemetry) {
+                (Some(status), _) => measured(now, status, &beat.slots, known),
+                // What was measured before and is not any more is stale from now on.
+                (None, Telemetry::Fresh { .. }) => {
+                    Measured { telemetry: Telemetry::Stale { since: now }, ..known }
+                }
+                (None, Telemetry::None | Telemetry::Stale { .. }) => known,
+            };
+            if is_news(known, measured) {
+                self.step(now, Event::Measured { node: id.clone(), ordinal, measured });
+            }
+        }
+    }
+
+    /// What a runner says of one slot, compared with what the ledger holds of it.
+    fn take_report(&mut self, now: Millis, runner: &Name, report: &SlotReport) {
+        let id = self.name_here(runner, &report.slot);
+        let request = match self.state.slots.get(&id) {
+            Some(slot) => slot.request(),
+            None => translate::slot_request_id(&report.model, &id),
+        };
+        let Some((holding, held)) = self.scheduler().ledger().of_request(&request) else {
+            if !report.state.is_over() {
+                self.adopt(now, runner, &id, report);
+            }
+            return;
+        };
+        // What was only observed was numbered here and not there.
+        if held.node != *runner || (report.generation != holding.0 && held.spec.is_some()) {
+            return;
+        }
+        let (stage, generation) = (held.stage, holding.0);
+        let grown: Vec<OnDevice> = report.used.iter().filter(|used| exceeds(held, used)).copied().collect();
+        self.say_endpoint(&id, report);
+        let event = match (stage, report.state) {
+            (Stage::Offered { .. } | Stage::Sent, SlotState::Running) => {
+                Event::Started { request: request.clone(), generation }
+            }
+            (Stage::Sent, SlotState::Failed | SlotState::Gone) => {
+                let reason = report.reason.clone().unwrap_or_else(|| "the runner gave no reason".to_string());
+                self.change_slot(&id, |slot| slot.failure = Some(reason));
+                Event::Failed { request: request.clone(), generation }
+            }
+            (Stage::Running { .. } | Stage::Releasing { .. }, SlotState::Failed | SlotState::Gone) => {
+                Event::Freed { request: request.clone(), generation: Some(generation), ordinal: None }
+            }
+            _ => return self.grow(now, &request, &grown),
+        };
+        let node = runner.clone();
+        self.new_orders(&node, self.drive.next_seq());
+        self.step(now, event);
+        self.grow(now, &request, &grown);
+    }
+
+    /// A slot that uses more than its charge is charged what it uses.
+    fn grow(&mut self, now: Millis, request: &RequestId, grown: &[OnDevice]) {
+        for used in grown {
+            let (ordinal, bytes) = (used.index, Bytes::new(used.bytes));
+            self.step(now, Event::Grew { request: request.clone(), ordinal, bytes });
+        }
+    }
+
+    fn say_endpoint(&mut self, id: &Name, report: &SlotReport) {
+        if report.endpoint.is_some() && report.state == SlotState::Running {
+            self.change_slot(id, |slot| slot.endpoint.clone_from(&report.endpoint));
+        }
+    }
+
+    /// A slot that nobody here knows is charged at what it uses, and kept.
+    fn adopt(&mut self, now: Millis, runner: &Name, id: &Name, report: &SlotReport) {
+        let slot = Slot {
+            id: id.clone(),
+            model: report.model.clone(),
+            made_from: None,
+            created: now,
+            endpoint: report.endpoint.clone(),
+            sent: None,
+            failure: None,
+        };
+        let holding = Holding {
+            request: slot.request(),
+            node: runner.clone(),
+            stage: Stage::Running { since: now },
+            charges: charges(report),
+            resources: NodeNeed::default(),
+            terms: Terms { model: Some(report.model.as_str().into()), ..Terms::default() },
+            activity: Activity::Unknown,
+            spec: None,
+        };
+        self.note(Operation::PutSlot(Box::new(slot)));
+        self.new_orders(runner, self.drive.next_seq());
+        self.step(now, Event::Observed { holding: Box::new(holding) });
+        self.say_activity(now, id);
+    }
+
+    /// What a runner's slot is called here: its own name, unless another runner has a slot of that name.
+    fn name_here(&self, runner: &Name, slot: &str) -> Name {
+        let elsewhere = self.state.slots.get(slot).and_then(|slot| self.holding(slot));
+        match elsewhere {
+            Some((_, holding)) if holding.node != *runner => format!("{slot}@{runner}").into(),
+            _ => slot.into(),
+        }
+    }
+}
+
+/// What a slot is called on its runner.
+pub(super) fn name_on_runner<'a>(slot: &'a str, runner: &str) -> &'a str {
+    slot.strip_suffix(runner).and_then(|rest| rest.strip_suffix('@')).unwrap_or(slot)
+}
+
+fn exceeds(held: &Holding, used: &OnDevice) -> bool {
+    let on = held.charges.iter().filter(|charge| charge.on == [used.index]);
+    on.filter_map(Charge::bytes).any(|booked| booked < Bytes::new(used.bytes))
+}
+
+/// The charges of a slot that nobody here made: the larger of what it was booked for and what it uses.
+fn charges(report: &SlotReport) -> Vec<Charge> {
+    let mut most: BTreeMap<u16, u64> = BTreeMap::new();
+    for on in report.booked.iter().chain(&report.used) {
+        let bytes = most.entry(on.index).or_default();
+        *bytes = on.bytes.max(*bytes);
+    }
+    let charge = |(index, bytes): (u16, u64)| Charge {
+        on: vec![index],
+        amount: Booked::share(Bytes::new(bytes)),
+        cores: Cores::default(),
+        slots: 1,
+        slice: None,
+        parts: Vec::new(),
+    };
+    most.into_iter().map(charge).collect()
+}
+
+/// What of a device's use belongs to no slot.
+fn measured(now: Millis, status: &DeviceStatus, slots: &[SlotReport], known: Measured) -> Measured {
+    let on = |list: &[OnDevice]| list.iter().find(|on| on.index == status.index).map(|on| on.bytes);
+    let own = slots.iter().filter(|slot| !slot.state.is_over());
+    let own = own.map(|slot| on(&slot.used).or_else(|| on(&slot.booked)).unwrap_or(0));
+    let own = own.fold(0_u64, u64::saturating_add);
+    let seen = status.foreign.iter().filter_map(|process| process.bytes).fold(0_u64, u64::saturating_add);
+    let foreign = status.used.unwrap_or(0).saturating_sub(own).max(seen);
+    let telemetry = match status.stale_for {
+        None => Telemetry::Fresh { at: now },
+        Some(for_ms) => Telemetry::Stale { since: Millis(now.0.saturating_sub(for_ms)) },
+    };
+    Measured { foreign: Bytes::new(foreign), telemetry, closed: known.closed }
+}
+
+/// That a measurement is as fresh as the one before is not news.
+fn is_news(known: Measured, measured: Measured) -> bool {
+    let kind = |telemetry: Telemetry| match telemetry {
+        Telemetry::None => 0,
+        Telemetry::Fresh { .. } => 1,
+        Telemetry::Stale { .. } => 2,
+    };
+    known.foreign != measured.foreign || kind(known.telemetry) != kind(measured.telemetry)
+}

@@ -1,0 +1,145 @@
+//! Slots: made when somebody asks, warmed before anybody does, followed through their life.
+
+use plimsoll_core::event::Event;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::units::{Millis, Name};
+
+use super::state::{Ending, Operation, PlaceState, Slot};
+use super::{Desk, views::SlotStage};
+use crate::translate;
+
+/// There is no slot of this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSuchSlot;
+
+/// What a model is taken to need to come back before it was ever seen to load, in milliseconds.
+const UNSEEN_LOAD: u64 = 30_000;
+
+impl Desk {
+    /// Lets a slot go, whoever has a place in it: an operator wants that.
+    pub fn stop_slot(&mut self, now: Millis, slot: &str) -> Result<(), NoSuchSlot> {
+        let id = self.state.slots.get(slot).ok_or(NoSuchSlot)?.id.clone();
+        self.let_go(now, &id, "its slot was stopped by an operator");
+        self.seat_waiting(now);
+        Ok(())
+    }
+
+    pub(super) fn let_go(&mut self, now: Millis, slot: &Name, reason: &str) {
+        let Some(known) = self.state.slots.get(slot) else { return };
+        let request = known.request();
+        for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
+            self.end(now, place, Ending::Lost, reason);
+        }
+        // Ending its last place may have withdrawn it already.
+        if self.state.slots.contains_key(slot) {
+            self.step(now, Event::Withdraw { request });
+        }
+    }
+
+    pub(super) fn new_slot_id(&mut self) -> Name {
+        format!("slot-{}", self.state.next_slot.max(1)).into()
+    }
+
+    /// Asks the core for a place for a slot that was just made.
+    pub(super) fn submit(&mut self, now: Millis, slot: &Name, speculative: bool) {
+        let Some(model) = self.state.slots.get(slot).and_then(|slot| slot.made_from.clone()) else { return };
+        let reload = self.state.loads.get(model.name()).copied().unwrap_or(UNSEEN_LOAD);
+        let request = translate::slot_request(&model, slot, speculative, reload);
+        self.step(now, Event::Submit { request, deadline: None });
+    }
+
+    /// Warms models that want it and have no slot at all. It never evicts, so what does not fit waits behind all real work.
+    pub(super) fn prewarm(&mut self, now: Millis) {
+        if self.scheduler().ledger().node_count() == 0 {
+            return;
+        }
+        let cold = self.state.models.iter().filter(|(name, model)| {
+            model.declared().prewarm
+                && !self.hopeless.contains(*name)
+                && self.state.slots_of(name).next().is_none()
+        });
+        let cold: Vec<_> = cold.map(|(name, model)| (name.clone(), model.clone())).collect();
+        for (name, model) in cold {
+            let id = self.new_slot_id();
+            let slot = Slot {
+                id: id.clone(),
+                model: name,
+                made_from: Some(model),
+                created: now,
+                endpoint: None,
+                sent: None,
+                failure: None,
+            };
+            self.note(Operation::PutSlot(Box::new(slot)));
+            self.submit(now, &id, true);
+        }
+    }
+
+    /// Follows what became of a slot in the core.
+    pub(super) fn settle(&mut self, now: Millis, request: &RequestId, refused: Option<&String>) {
+        let Some(slot) = self.state.slots.get(&request.name).filter(|slot| slot.request() == *request) else {
+            return;
+        };
+        let (id, model) = (slot.id.clone(), slot.model.clone());
+        match self.stage(slot) {
+            SlotStage::Waiting | SlotStage::Starting => {}
+            SlotStage::Running => self.serves(now, &id),
+            SlotStage::Releasing => self.lose_places(now, &id, "its slot was asked to go to make room"),
+            SlotStage::Gone => {
+                match refused {
+                    Some(reason) => self.refuse_places(now, &id, reason),
+                    None => self.lose_places(now, &id, "its slot went"),
+                }
+                if refused.is_some() {
+                    self.hopeless.insert(model.clone());
+                }
+                self.note(Operation::DropSlot(id));
+                self.unserved.insert(model);
+            }
+        }
+    }
+
+    /// A slot runs: those who have a place in it can be told, and how long it took is remembered.
+    fn serves(&mut self, now: Millis, id: &Name) {
+        let slot = &self.state.slots[id];
+        if let Some(sent) = slot.sent {
+            let (model, took) = (slot.model.clone(), now.0.saturating_sub(sent.0));
+            self.note(Operation::Loaded(model, took));
+            self.change_slot(id, |slot| (slot.sent, slot.failure) = (None, None));
+            let places = self.state.places_in.get(id).cloned().unwrap_or_default();
+            for place in places {
+                self.telling.places.insert(place);
+            }
+        }
+        self.say_activity(now, id);
+    }
+
+    /// Those who were being served lose their place; those who were still waiting for it wait again.
+    fn lose_places(&mut self, now: Millis, slot: &Name, reason: &str) {
+        let Some(known) = self.state.slots.get(slot) else { return };
+        let (served, model) = (known.sent.is_none(), known.model.clone());
+        for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
+            if served {
+                self.end(now, place, Ending::Lost, reason);
+            } else {
+                self.change_place(place, |place| place.state = PlaceState::Waiting);
+            }
+        }
+        self.unserved.insert(model);
+    }
+
+    fn refuse_places(&mut self, now: Millis, slot: &Name, reason: &str) {
+        for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
+            self.end(now, place, Ending::Refused, reason);
+        }
+    }
+
+    pub(super) fn change_slot(&mut self, id: &Name, change: impl FnOnce(&mut Slot)) {
+        if let Some(mut slot) = self.state.slots.get(id).cloned() {
+            change(&mut slot);
+            if self.state.slots.get(id) != Some(&slot) {
+                self.note(Operation::PutSlot(Box::new(slot)));
+            }
+        }
+    }
+}

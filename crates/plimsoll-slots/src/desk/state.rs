@@ -1,0 +1,292 @@
+//! What the desk knows besides the ledger: models, slots, places in them, runners. Every change is an operation for the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use plimsoll_core::request::RequestId;
+use plimsoll_core::units::{Millis, Name};
+use serde::{Deserialize, Serialize};
+
+use crate::model::Model;
+use crate::translate;
+use crate::wire::Registration;
+
+/// A process that serves a model, or is to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// Its id, such as `slot-7`; the name of its request in the ledger.
+    pub id: Name,
+    /// The model's name.
+    pub model: String,
+    /// The declaration that it was made from; `None` for one that a runner reported and nobody here made.
+    pub made_from: Option<Arc<Model>>,
+    /// When it was made.
+    pub created: Millis,
+    /// Where it answers.
+    pub endpoint: Option<String>,
+    /// When its start left for the runner; `None` before, and once it was seen to run.
+    pub sent: Option<Millis>,
+    /// Why its last start failed.
+    pub failure: Option<String>,
+}
+
+impl Slot {
+    /// Who it is in the ledger.
+    pub fn request(&self) -> RequestId {
+        translate::slot_request_id(&self.model, &self.id)
+    }
+}
+
+/// One request's place in a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its number; places are served in this order.
+    pub id: u64,
+    /// The model.
+    pub model: String,
+    /// What tells a repeated request from a new one.
+    pub key: Option<String>,
+    /// Who asked, where they gave a name.
+    pub who: Option<Who>,
+    /// When they asked.
+    pub created: Millis,
+    /// When they give up waiting.
+    pub deadline: Option<Millis>,
+    /// How it stands.
+    pub state: PlaceState,
+}
+
+/// Who asked: a name in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Who {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// How a place stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlaceState {
+    /// Every slot of the model is full, and there may be no more of them.
+    Waiting,
+    /// In a slot, which runs, comes, or waits for a device itself.
+    In {
+        /// The slot.
+        slot: Name,
+        /// Since when.
+        since: Millis,
+    },
+    /// Over.
+    Ended {
+        /// How.
+        how: Ending,
+        /// Why, in a sentence.
+        reason: String,
+        /// When.
+        at: Millis,
+    },
+}
+
+/// How a place ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It was given back.
+    Released,
+    /// No empty fleet could hold the model.
+    Refused,
+    /// Its deadline passed while it waited.
+    Expired,
+    /// Its slot went while it was in it.
+    Lost,
+}
+
+/// A runner as it registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runner {
+    /// Its name.
+    pub id: Name,
+    /// When it first registered.
+    pub created: Millis,
+    /// What it said of itself.
+    pub registration: Registration,
+}
+
+/// One change of the desk, as the journal keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// A model was declared.
+    PutModel(Box<Model>),
+    /// A model is no longer declared.
+    DropModel(String),
+    /// A slot is as it says.
+    PutSlot(Box<Slot>),
+    /// A slot is gone.
+    DropSlot(Name),
+    /// A place is as it says.
+    PutPlace(Box<Place>),
+    /// A place is forgotten.
+    DropPlace(u64),
+    /// A runner is as it says.
+    PutRunner(Box<Runner>),
+    /// A runner is gone for good.
+    DropRunner(Name),
+    /// A model took so many milliseconds to load.
+    Loaded(String, u64),
+}
+
+/// All of it, with what finds it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    pub models: BTreeMap<String, Arc<Model>>,
+    pub slots: BTreeMap<Name, Slot>,
+    pub places: BTreeMap<u64, Place>,
+    pub runners: BTreeMap<Name, Runner>,
+    pub loads: BTreeMap<String, u64>,
+    pub next_slot: u64,
+    pub next_place: u64,
+    pub slots_of: BTreeMap<String, BTreeSet<Name>>,
+    pub places_in: BTreeMap<Name, BTreeSet<u64>>,
+    pub waiting_for: BTreeMap<String, BTreeSet<u64>>,
+    pub deadlines: BTreeSet<(Millis, u64)>,
+    pub ended: BTreeSet<(Millis, u64)>,
+    pub keys: BTreeMap<String, u64>,
+}
+
+/// The desk's own state as it is saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    models: Vec<Model>,
+    slots: Vec<Slot>,
+    places: Vec<Place>,
+    runners: Vec<Runner>,
+    loads: BTreeMap<String, u64>,
+    next_slot: u64,
+    next_place: u64,
+}
+
+impl State {
+    pub(super) fn rows(&self) -> Rows {
+        Rows {
+            models: self.models.values().map(|model| Model::clone(model)).collect(),
+            slots: self.slots.values().cloned().collect(),
+            places: self.places.values().cloned().collect(),
+            runners: self.runners.values().cloned().collect(),
+            loads: self.loads.clone(),
+            next_slot: self.next_slot,
+            next_place: self.next_place,
+        }
+    }
+
+    pub(super) fn from_rows(rows: Rows) -> State {
+        let mut state = State::default();
+        let models = rows.models.into_iter().map(|model| Operation::PutModel(Box::new(model)));
+        let slots = rows.slots.into_iter().map(|slot| Operation::PutSlot(Box::new(slot)));
+        let places = rows.places.into_iter().map(|place| Operation::PutPlace(Box::new(place)));
+        let runners = rows.runners.into_iter().map(|runner| Operation::PutRunner(Box::new(runner)));
+        for operation in models.chain(slots).chain(places).chain(runners) {
+            state.apply(operation);
+        }
+        (state.loads, state.next_slot, state.next_place) = (rows.loads, rows.next_slot, rows.next_place);
+        state
+    }
+
+    /// Makes one change; the same for a fresh one and for recovery.
+    pub(super) fn apply(&mut self, operation: Operation) {
+        match operation {
+            Operation::PutModel(model) => {
+                self.models.insert(model.name().to_string(), Arc::new(*model));
+            }
+            Operation::DropModel(name) => {
+                self.models.remove(&name);
+            }
+            Operation::PutSlot(slot) => {
+                let number = slot.id.strip_prefix("slot-").and_then(|number| number.parse().ok());
+                self.next_slot = self.next_slot.max(number.map_or(0, |number: u64| number.saturating_add(1)));
+                self.slots_of.entry(slot.model.clone()).or_default().insert(slot.id.clone());
+                self.slots.insert(slot.id.clone(), *slot);
+            }
+            Operation::DropSlot(id) => {
+                if let Some(slot) = self.slots.remove(&id) {
+                    take_from(&mut self.slots_of, &slot.model, &id);
+                }
+            }
+            Operation::PutPlace(place) => {
+                self.next_place = self.next_place.max(place.id + 1);
+                self.forget(place.id);
+                self.find_by(&place);
+                self.places.insert(place.id, *place);
+            }
+            Operation::DropPlace(id) => self.forget(id),
+            Operation::PutRunner(runner) => {
+                self.runners.insert(runner.id.clone(), *runner);
+            }
+            Operation::DropRunner(id) => {
+                self.runners.remove(&id);
+            }
+            Operation::Loaded(model, millis) => {
+                self.loads.insert(model, millis);
+            }
+        }
+    }
+
+    fn find_by(&mut self, place: &Place) {
+        match &place.state {
+            PlaceState::Waiting => {
+                self.waiting_for.entry(place.model.clone()).or_default().insert(place.id);
+            }
+            PlaceState::In { slot, .. } => {
+                self.places_in.entry(slot.clone()).or_default().insert(place.id);
+            }
+            PlaceState::Ended { at, .. } => {
+                self.ended.insert((*at, place.id));
+            }
+        }
+        if let Some(deadline) = place.deadline.filter(|_| !matches!(place.state, PlaceState::Ended { .. })) {
+            self.deadlines.insert((deadline, place.id));
+        }
+        if let Some(key) = &place.key {
+            self.keys.insert(key.clone(), place.id);
+        }
+    }
+
+    fn forget(&mut self, id: u64) {
+        let Some(place) = self.places.remove(&id) else { return };
+        match &place.state {
+            PlaceState::Waiting => take_from(&mut self.waiting_for, &place.model, &id),
+            PlaceState::In { slot, .. } => take_from(&mut self.places_in, slot, &id),
+            PlaceState::Ended { at, .. } => {
+                self.ended.remove(&(*at, id));
+            }
+        }
+        if let Some(deadline) = place.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        if let Some(key) = place.key.filter(|key| self.keys.get(key) == Some(&id)) {
+            self.keys.remove(&key);
+        }
+    }
+
+    /// The slots of a model.
+    pub(super) fn slots_of(&self, model: &str) -> impl Iterator<Item = &Slot> {
+        self.slots_of.get(model).into_iter().flatten().map(|id| &self.slots[id])
+    }
+
+    /// How many places of a slot are taken.
+    pub(super) fn taken(&self, slot: &Name) -> u32 {
+        self.places_in.get(slot).map_or(0, |places| u32::try_from(places.len()).unwrap_or(u32::MAX))
+    }
+}
+
+fn take_from<K: Ord, V: Ord>(sets: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
+    if let Some(set) = sets.get_mut(key) {
+        set.remove(value);
+        if set.is_empty() {
+            sets.remove(key);
+        }
+    }
+}
