@@ -9,6 +9,8 @@ mod near;
 mod output;
 mod plain;
 mod simulation;
+#[expect(dead_code, unused_imports, reason = "the server uses it")]
+mod store;
 mod text;
 mod whole;
 
