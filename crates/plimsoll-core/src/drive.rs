@@ -77,7 +77,7 @@ impl Drive {
     /// nothing came of it is not worth a record.
     pub fn handle(&mut self, now: Millis, event: Event) -> Option<&Outcome> {
         let outcome = self.scheduler.step(now, event.clone());
-        if event == Event::Tick && outcome.is_empty() {
+        if matches!(event, Event::Tick | Event::Audit) && outcome.is_empty() {
             return None;
         }
         let decided = |decision: &Decision| DecisionRecord {

@@ -152,6 +152,8 @@ pub enum Event {
         /// What.
         request: RequestId,
     },
+    /// Every node is to be checked, whether it changed or not.
+    Audit,
     /// Time passed.
     Tick,
 }

@@ -7,7 +7,7 @@ use crate::charge::Stage;
 use crate::decide::{Decision, decide};
 use crate::draft::OneNode;
 use crate::event::{Answer, Effect, Event, Operation, Outcome, Settings};
-use crate::ledger::{self, Ledger, LedgerError};
+use crate::ledger::{self, Ledger, LedgerError, NodeId};
 use crate::memo::Memo;
 use crate::queue::{Queue, Waiting};
 use crate::reason::Change;
@@ -61,11 +61,16 @@ impl Scheduler {
     /// Takes one event at one time.
     pub fn step(&mut self, now: Millis, event: Event) -> Outcome {
         let (_, before) = self.ledger.changed_since(0);
+        let checks_all = event == Event::Audit;
         let mut step = Step { now, out: Outcome::default(), lifted: BTreeSet::new(), machine: self };
         step.take(event);
         step.wake();
         step.start_quiet();
-        step.check_changed(before);
+        if checks_all {
+            step.check_all();
+        } else {
+            step.check_changed(before);
+        }
         step.out
     }
 
@@ -134,6 +139,7 @@ impl Step<'_> {
                 self.lifted.insert(Change::LoadFell);
             }
             Event::Claimed { request } => self.claimed(&request),
+            Event::Audit => {}
             Event::Tick => self.tick(),
         }
     }
@@ -252,11 +258,18 @@ impl Step<'_> {
         self.out.effects.push(Effect::Start { request: id.clone(), generation: generation.0, node, charges });
     }
 
-    /// Checks every node that changed, from outside; a sum that is wrong closes its device.
     fn check_changed(&mut self, before: u64) {
         let (changed, _) = self.machine.ledger.changed_since(before);
-        let changed: BTreeSet<_> = changed.into_iter().flatten().collect();
-        for id in changed {
+        self.check(changed.into_iter().flatten().collect());
+    }
+
+    fn check_all(&mut self) {
+        self.check(self.machine.ledger.nodes().map(|(id, _)| id).collect());
+    }
+
+    /// Checks nodes from outside; a sum that is wrong closes its device.
+    fn check(&mut self, nodes: BTreeSet<NodeId>) {
+        for id in nodes {
             let breaches = breach::audit_node(&self.machine.ledger, id);
             for breach in &breaches {
                 if let Breach::SumsDiffer { node, ordinal, .. } = breach {

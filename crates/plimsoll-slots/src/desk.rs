@@ -201,6 +201,11 @@ impl Desk {
         self.forget_ended();
     }
 
+    /// Checks every device, whether it changed or not.
+    pub fn audit(&mut self, now: Millis) {
+        self.step(now, Event::Audit);
+    }
+
     /// Decides for a slot of a model without changing anything.
     pub fn what_if(&mut self, model: &Model) -> Decision {
         self.drive.what_if(&translate::slot_request(model, "what-if", false, 0))

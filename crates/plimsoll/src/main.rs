@@ -8,6 +8,7 @@ mod load;
 mod near;
 mod output;
 mod plain;
+mod server;
 mod simulation;
 #[expect(dead_code, unused_imports, reason = "the server uses it")]
 mod store;

@@ -220,7 +220,8 @@ impl Books {
             | Event::SubmitGang { .. }
             | Event::Acted { .. }
             | Event::Claimed { .. }
-            | Event::Configured { .. } => {}
+            | Event::Configured { .. }
+            | Event::Audit => {}
         }
         Vec::new()
     }

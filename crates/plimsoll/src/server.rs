@@ -1,0 +1,9 @@
+//! The standalone server: one thread that decides and makes durable, and HTTP around it.
+//!
+//! ```text
+//!  HTTP ──▶ Engine::write ──▶ desk ──▶ batch ──▶ store (durable) ──▶ observers, answers, whoever waits
+//!       ──▶ Engine::read  ───────────────────────────────────────▶ what is durable
+//! ```
+
+pub(crate) mod engine;
+pub(crate) mod recovery;
