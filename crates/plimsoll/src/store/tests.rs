@@ -1,6 +1,9 @@
 //! The store, on real files.
 
 mod bases;
+mod crash;
+mod damage;
+mod model;
 
 use std::path::Path;
 
