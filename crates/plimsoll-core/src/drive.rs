@@ -16,6 +16,9 @@ use crate::scheduler::Scheduler;
 use crate::summary;
 use crate::units::Millis;
 
+/// The version of this core, as records name it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -87,7 +90,7 @@ impl Drive {
             event,
             operations: outcome.operations.clone(),
             decisions: outcome.decisions.iter().map(decided).collect(),
-            core: env!("CARGO_PKG_VERSION").to_string(),
+            core: VERSION.to_string(),
         };
         self.next_seq += 1;
         self.staged.push((record, outcome));
@@ -120,24 +123,58 @@ impl Drive {
 pub struct Divergence {
     /// The record's number.
     pub seq: u64,
+    /// The version of the core that decided then.
+    pub core: String,
     /// What the journal says.
     pub recorded: Vec<DecisionRecord>,
     /// What deciding again says.
     pub again: Vec<DecisionRecord>,
+    /// Whether what changed is not the same, with or without a difference in the decisions.
+    pub operations_differ: bool,
+}
+
+impl Divergence {
+    /// How two records of one event differ.
+    pub fn between(recorded: &Record, again: &Record) -> Option<Divergence> {
+        let operations_differ = recorded.operations != again.operations;
+        (operations_differ || recorded.decisions != again.decisions).then(|| Divergence {
+            seq: recorded.seq,
+            core: recorded.core.clone(),
+            recorded: recorded.decisions.clone(),
+            again: again.decisions.clone(),
+            operations_differ,
+        })
+    }
+}
+
+/// A machine that decides the events of a journal again, one after the other.
+#[derive(Debug)]
+pub struct Replay {
+    drive: Drive,
+}
+
+impl Replay {
+    /// Goes on from a state.
+    pub fn from(state: Scheduler) -> Self {
+        Replay { drive: Drive::resume(state, 0) }
+    }
+
+    /// The machine, to look at.
+    pub fn scheduler(&self) -> &Scheduler {
+        self.drive.scheduler()
+    }
+
+    /// Decides a record's event again: the record that would be written now, and what came of it.
+    pub fn again(&mut self, record: &Record) -> (Record, Outcome) {
+        self.drive.next_seq = record.seq;
+        self.drive.handle(record.now, record.event.clone());
+        self.drive.staged.pop().expect("an event makes a record")
+    }
 }
 
 /// Decides every event of a journal again, from the state that it began with, and lists what differs.
 pub fn replay<'a>(from: Scheduler, records: impl IntoIterator<Item = &'a Record>) -> Vec<Divergence> {
-    let mut drive = Drive::resume(from, 0);
-    let mut divergences = Vec::new();
-    for record in records {
-        drive.handle(record.now, record.event.clone());
-        let again = drive.batch().pop().expect("an event makes a record");
-        drive.committed();
-        if (&again.decisions, &again.operations) != (&record.decisions, &record.operations) {
-            let recorded = record.decisions.clone();
-            divergences.push(Divergence { seq: record.seq, recorded, again: again.decisions });
-        }
-    }
-    divergences
+    let mut replay = Replay::from(from);
+    let differs = |record: &Record| Divergence::between(record, &replay.again(record).0);
+    records.into_iter().filter_map(differs).collect()
 }

@@ -8,8 +8,9 @@ mod load;
 mod near;
 mod output;
 mod plain;
+mod replay;
 mod simulation;
-#[expect(dead_code, unused_imports, reason = "the server uses it")]
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the server uses it"))]
 mod store;
 mod text;
 mod whole;

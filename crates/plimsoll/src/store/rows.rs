@@ -18,7 +18,7 @@ pub(super) const JOURNAL: &str = "journal";
 pub(super) const NOTES: &str = "notes";
 
 /// Writes a record and its decisions; says how many bytes of text that took.
-pub(super) fn insert_record(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<u64> {
+pub(crate) fn insert_record(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<u64> {
     let text = Text::of(record).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     let (seq, now) = (integer(record.seq)?, integer(record.now.0)?);
     let mut journal = transaction.prepare_cached(
