@@ -183,8 +183,7 @@ impl Replayed {
 pub(crate) fn one(history: &History, id: DecisionId) -> Result<Replayed> {
     history.hold()?;
     let Some((oldest, newest)) = history.span()? else { bail!("the journal is empty") };
-    let bases = history.bases()?.into_iter();
-    let base = bases.filter(|base| base.next_seq <= id.seq).next_back();
+    let base = history.bases()?.into_iter().rfind(|base| base.next_seq <= id.seq);
     let Some(base) = base.filter(|_| id.seq <= newest) else {
         bail!("decision {id} is not in the journal, which holds the records {oldest} to {newest}");
     };

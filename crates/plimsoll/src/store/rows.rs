@@ -218,9 +218,9 @@ impl Text {
     }
 
     fn checksum(&self, seq: i64, now: i64) -> String {
-        let texts = [&self.event, &self.operations, &self.decisions, &self.core];
+        let texts = [&self.event, &self.operations, &self.decisions, &self.core].map(String::as_bytes);
         let numbers = [seq.to_le_bytes(), now.to_le_bytes()];
-        checksum(numbers.iter().map(|number| &number[..]).chain(texts.map(|text| text.as_bytes())))
+        checksum(numbers.iter().map(|number| &number[..]).chain(texts))
     }
 
     fn bytes(&self) -> u64 {
