@@ -1,6 +1,10 @@
 //! What can be typed. Help, completions and man pages are made from these definitions.
 
+mod replay;
+
 use std::path::PathBuf;
+
+pub(crate) use replay::ReplayArgs;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
@@ -64,6 +68,8 @@ plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
 Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     #[command(args_conflicts_with_subcommands = true)]
     Scenario(ScenarioArgs),
+    /// Decide everything in a server's journal again, and compare; or show one decision of it in full
+    Replay(ReplayArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {

@@ -8,9 +8,9 @@ mod load;
 mod near;
 mod output;
 mod plain;
+mod replay;
 mod server;
 mod simulation;
-#[expect(dead_code, unused_imports, reason = "the server uses it")]
 mod store;
 mod text;
 mod whole;
