@@ -162,6 +162,7 @@ impl Step<'_> {
 
     fn ask(&mut self, request: &Request) {
         self.unwait(&request.id);
+        self.forgive(&request.id);
         if let Some((_, holding)) = self.machine.ledger.of_request(&request.id) {
             if !matches!(holding.stage, Stage::Offered { .. }) {
                 let node = holding.node.clone();

@@ -116,6 +116,7 @@ impl Step<'_> {
             let reason = summary::sentence(&decision);
             self.out.decisions.push(decision);
             self.unwait(&request.id);
+            self.forgive(&request.id);
             return self.refuse(&request.id, reason);
         }
         let promised = self.promise_stands(&request.id);
