@@ -312,7 +312,8 @@ submit a/q 60GiB
 #[test]
 fn starts_of_taken_offers_wait_for_each_other_too() {
     holds(
-        "settings serial-starts=yes
+        "policy spread
+settings serial-starts=yes
 node n1
 device n1 0 memory=80GiB
 ask a/p 10GiB
@@ -512,4 +513,21 @@ fn the_failures_of_one_who_only_asks_now_are_forgotten() {
     let _ = scheduler
         .step(Millis(1), Event::Ask { request: Request { id: id.clone(), spec, terms: Terms::default() } });
     assert_eq!(scheduler.queue().failures(&id), 0);
+}
+
+#[test]
+fn an_offer_taken_on_another_node_waits_there_for_a_start_under_way() {
+    holds(
+        "policy spread
+settings serial-starts=yes
+node n1
+device n1 0 memory=80GiB
+node n2
+device n2 0 memory=80GiB
+submit a/first 10GiB node=n2
+ask a/p 10GiB
+take a/p node=n2
+> a/p placed on n2/gpu-0 with 10 GiB, starts when its devices are quiet
+",
+    );
 }
