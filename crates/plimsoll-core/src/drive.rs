@@ -116,6 +116,11 @@ impl Drive {
         self.next_seq
     }
 
+    /// What came of the event taken last, to look at until it is batched; nothing of it leaves before it is durable.
+    pub fn latest(&self) -> Option<(&Record, &Outcome)> {
+        self.staged.last().map(|(record, outcome)| (record, outcome))
+    }
+
     /// The records to make durable next, in one go; none while an earlier batch is still on its way.
     pub fn batch(&mut self) -> Vec<Record> {
         if !self.in_flight.is_empty() {
