@@ -8,6 +8,7 @@ mod load;
 mod near;
 mod output;
 mod plain;
+mod runner;
 mod simulation;
 mod text;
 mod whole;

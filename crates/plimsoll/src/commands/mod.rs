@@ -2,6 +2,7 @@
 
 mod audit;
 mod explain;
+mod runner;
 mod scenario;
 mod setup;
 mod simulate;
@@ -21,6 +22,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Explain(args) => explain::run(args, cli.quiet),
         Command::Audit(args) => audit::run(args, cli.quiet),
         Command::Scenario(args) => scenario::run(args, cli.quiet),
+        Command::Runner(args) => runner::run(args),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }
