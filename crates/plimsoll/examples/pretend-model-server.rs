@@ -185,6 +185,13 @@ fn answer(mut stream: TcpStream, is_ready: bool) {
     );
 }
 
+/// A process whose memory shows.
+struct Process {
+    pid: u32,
+    sizes: BTreeMap<u16, u64>,
+    is_dead: bool,
+}
+
 /// What processes use on one device, and what is in use without being listed.
 #[derive(Default)]
 struct Device {
@@ -202,13 +209,13 @@ fn probe(options: &Options) -> io::Result<()> {
     }
     let count = u16::try_from(options.number("devices").unwrap_or(1)).expect("few devices");
     let mut devices: BTreeMap<u16, Device> = (0..count).map(|index| (index, Device::default())).collect();
-    for (pid, sizes, is_dead) in processes(&folder, options)? {
-        for (index, bytes) in sizes {
+    for process in processes(&folder, options)? {
+        for (index, bytes) in process.sizes {
             let device = devices.entry(index).or_default();
-            if is_dead && options.has("hidden") {
+            if process.is_dead && options.has("hidden") {
                 device.hidden += bytes;
             } else {
-                device.listed.push((pid, bytes));
+                device.listed.push((process.pid, bytes));
             }
         }
     }
@@ -237,7 +244,7 @@ fn text(index: u16, device: &Device, options: &Options) -> String {
 }
 
 /// The processes whose memory shows: those that live, and those that died a short while ago.
-fn processes(folder: &Path, options: &Options) -> io::Result<Vec<(u32, BTreeMap<u16, u64>, bool)>> {
+fn processes(folder: &Path, options: &Options) -> io::Result<Vec<Process>> {
     let lag = options.milliseconds("lag").unwrap_or_default();
     let is_held = folder.join("hold").exists();
     let mut found = Vec::new();
@@ -255,7 +262,7 @@ fn processes(folder: &Path, options: &Options) -> io::Result<Vec<(u32, BTreeMap<
             fs::remove_file(&marker)?;
             continue;
         }
-        found.push((pid, sizes(&fs::read_to_string(&file)?), is_dead));
+        found.push(Process { pid, sizes: sizes(&fs::read_to_string(&file)?), is_dead });
     }
     Ok(found)
 }

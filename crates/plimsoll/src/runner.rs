@@ -43,25 +43,16 @@ pub(crate) fn run(args: &RunnerArgs) -> Result<()> {
     let session = state.session(agent::now_ms())?;
     let owner = Owner { runner: name.clone(), state: state.path().display().to_string() };
     info!(runner = name, devices = devices.facts.len(), state = owner.state, "the agent begins");
-    let shared = Shared::new(Books::new(devices));
+    let mut books = Books::new(devices);
+    books.gauge.baselines = state.baselines(&processes::boot());
+    let shared = Shared::new(books);
     let agent = Arc::new(Agent { owner, state, places, session, shared });
-    signals::listen(&agent)?;
+    signals::listen(&agent, args.stop_slots_on_exit)?;
     adopt::adopt(&agent)?;
     // The first report already carries numbers.
     measure::once(&agent, meter.as_mut());
     measure::begin(&agent, meter);
     link::fetch_orders(&agent, &client);
     let identity = Identity { labels: args.labels.iter().cloned().collect() };
-    Link::new(&agent, &client, identity).run(args.stop_slots_on_exit)?;
-    say_what_goes_on(&agent);
-    Ok(())
-}
-
-fn say_what_goes_on(agent: &Agent) {
-    let books = agent.shared.open();
-    let slots = books.slots.values().filter(|slot| !matches!(slot.phase, books::Phase::Over(_))).count();
-    info!(
-        slots,
-        "the agent ends; its model servers go on, and the next agent with this name and state adopts them"
-    );
+    Link::new(&agent, &client, identity).run()
 }

@@ -39,7 +39,10 @@ impl Agent {
     /// Does what the latest orders say about what is known now.
     pub(crate) fn reconcile(self: &Arc<Agent>, books: &mut Books) {
         for act in reconcile::reconcile(&books.orders, &books.known()) {
-            self.perform(books, act);
+            let is_start = matches!(act, Act::Start(_));
+            if !(is_start && books.is_ending) {
+                self.perform(books, act);
+            }
         }
     }
 

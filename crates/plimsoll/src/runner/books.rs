@@ -13,7 +13,7 @@ use super::launch::Places;
 use super::meter::DeviceReading;
 use super::processes::{self, Census, ProcessId};
 use super::reconcile::{Known, Stage};
-use super::record::Record;
+use super::record::{Baselines, Record};
 
 /// The books and the bell that rings when they change.
 pub(crate) struct Shared {
@@ -62,8 +62,8 @@ pub(crate) struct Books {
     /// Whether a measurement is wanted before its time.
     pub(crate) wants_measure: bool,
     pub(crate) gauge: Gauge,
-    /// How often the agent was asked to end.
-    pub(crate) asked_to_end: u32,
+    /// Whether the agent ends as soon as nothing is left of any slot.
+    pub(crate) is_ending: bool,
     /// The port that was given last.
     pub(crate) last_port: u16,
 }
@@ -178,10 +178,7 @@ pub(crate) struct Gauge {
     pub(crate) failure: Option<String>,
     /// The devices that were ever measured.
     measured: BTreeSet<u16>,
-    /// What no process accounted for, when no slot was going.
-    unexplained: BTreeMap<u16, u64>,
-    /// What was in use when no slot was there.
-    idle: BTreeMap<u16, u64>,
+    pub(crate) baselines: Baselines,
 }
 
 impl Books {
@@ -196,9 +193,14 @@ impl Books {
             news: 0,
             wants_measure: false,
             gauge: Gauge::default(),
-            asked_to_end: 0,
+            is_ending: false,
             last_port: 0,
         }
+    }
+
+    /// Whether the agent was asked to end with its slots, and they have.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_ending && self.slots.values().all(|slot| matches!(slot.phase, Phase::Over(_)))
     }
 
     /// What the orders are compared with.
@@ -301,8 +303,8 @@ impl Books {
             let around = Around {
                 reading,
                 pids,
-                unexplained_before: self.gauge.unexplained.get(&index).copied(),
-                idle: self.gauge.idle.get(&index).copied(),
+                unexplained_before: self.gauge.baselines.unexplained.get(&index).copied(),
+                idle: self.gauge.baselines.idle.get(&index).copied(),
                 declared: self.devices.foreign_on(index),
                 others: others.fold(0, |sum, (_, slot)| sum.saturating_add(slot.booked_on(index))),
             };
@@ -319,11 +321,11 @@ impl Books {
             if on_it.peek().is_none()
                 && let Some(used) = reading.used
             {
-                self.gauge.idle.insert(index, used);
+                self.gauge.baselines.idle.insert(index, used);
             }
             let is_going = on_it.any(|slot| !matches!(slot.phase, Phase::Starting | Phase::Running));
             if !is_going && let Some(unexplained) = reading.unexplained() {
-                self.gauge.unexplained.insert(index, unexplained);
+                self.gauge.baselines.unexplained.insert(index, unexplained);
             }
         }
     }

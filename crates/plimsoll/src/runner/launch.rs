@@ -71,7 +71,7 @@ impl fmt::Display for Refusal {
 
 /// Refuses what would run on other devices than those that were charged.
 pub(crate) fn check(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), Refusal> {
-    if launch.argv.first().is_none_or(|program| program.is_empty()) {
+    if launch.argv.first().is_none_or(String::is_empty) {
         return Err(Refusal::NoProgram);
     }
     for booked in &launch.devices {

@@ -9,7 +9,7 @@ use plimsoll_slots::wire::{Heartbeat, Orders, Registration};
 use tracing::{info, warn};
 
 use super::agent::Agent;
-use super::books::Phase;
+use super::books::{Books, Phase};
 use super::client::{Client, Failure};
 
 /// What the runner says of itself beside its devices.
@@ -44,25 +44,16 @@ impl<'a> Link<'a> {
         Link { agent, client, identity, sequence: 0, told, failures: 0, last_words, was_welcome: false }
     }
 
-    /// Stays in touch until the agent is asked to end. With `stops_slots` it then waits until nothing is left of any slot.
-    pub(crate) fn run(&mut self, stops_slots: bool) -> Result<()> {
-        let mut is_stopping = false;
+    /// Stays in touch until the agent is to end and the server has heard that nothing is left of any slot.
+    pub(crate) fn run(&mut self) -> Result<()> {
         loop {
-            let (asked, is_empty) = {
-                let books = self.agent.shared.open();
-                (books.asked_to_end, books.slots.values().all(|slot| matches!(slot.phase, Phase::Over(_))))
-            };
-            if asked > 0 && stops_slots && !is_stopping {
-                info!("every slot is asked to go before the agent ends; a second signal ends it at once");
-                is_stopping = true;
-                self.agent.stop_all();
-            }
-            let is_end = asked > 0 && (!stops_slots || is_empty || asked > 1);
+            let is_end = self.agent.shared.open().is_done();
             self.speak()?;
             if is_end {
+                info!("nothing is left of any slot; the agent ends");
                 return Ok(());
             }
-            self.rest(asked);
+            self.rest();
         }
     }
 
@@ -164,19 +155,15 @@ impl<'a> Link<'a> {
     }
 
     /// Waits until the next exchange is due. News shortens the wait, unless the server does not answer anyway.
-    fn rest(&self, asked: u32) {
+    fn rest(&self) {
         let shared = &self.agent.shared;
         let told = self.told;
         if self.failures > 0 {
-            shared.wait(pause(self.failures, u64::from(std::process::id())), |books| {
-                books.asked_to_end > asked
-            });
+            shared.wait(pause(self.failures, u64::from(std::process::id())), Books::is_done);
             return;
         }
         let heartbeat = shared.open().heartbeat;
-        shared.wait(heartbeat, |books| {
-            !books.is_registered || books.news != told || books.asked_to_end > asked
-        });
+        shared.wait(heartbeat, |books| !books.is_registered || books.news != told);
     }
 }
 

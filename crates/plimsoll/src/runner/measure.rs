@@ -1,5 +1,6 @@
 //! Measures the devices and counts the processes, again and again, in a thread of its own: a meter that hangs delays no report.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,8 +10,10 @@ use tracing::{info, warn};
 
 use super::agent::Agent;
 use super::books::{Books, Phase};
+use super::evidence::SLACK;
 use super::meter::Meter;
 use super::processes::Census;
+use super::record::Baselines;
 
 /// Measurements are at least so far apart.
 const SOONEST: Duration = Duration::from_millis(50);
@@ -19,13 +22,30 @@ const SOONEST: Duration = Duration::from_millis(50);
 pub(crate) fn begin(agent: &Arc<Agent>, mut meter: Box<dyn Meter>) {
     let agent = Arc::clone(agent);
     thread::spawn(move || {
+        let mut kept = Baselines::default();
         loop {
             once(&agent, meter.as_mut());
+            let learnt = agent.shared.open().gauge.baselines.clone();
+            if has_moved(&kept, &learnt) {
+                if let Err(error) = agent.state.keep_baselines(&learnt) {
+                    warn!(%error, "what the devices usually show cannot be written down");
+                }
+                kept = learnt;
+            }
             thread::sleep(SOONEST);
             let pause = agent.shared.open().pause();
             agent.shared.wait(pause, |books| books.wants_measure);
         }
     });
+}
+
+/// Whether what was learnt is worth writing down again: small differences do not change a judgement.
+fn has_moved(kept: &Baselines, learnt: &Baselines) -> bool {
+    let differs = |before: &BTreeMap<u16, u64>, now: &BTreeMap<u16, u64>| {
+        now.iter()
+            .any(|(index, bytes)| before.get(index).is_none_or(|kept| kept.abs_diff(*bytes) > SLACK / 4))
+    };
+    differs(&kept.unexplained, &learnt.unexplained) || differs(&kept.idle, &learnt.idle)
 }
 
 /// Measures once.

@@ -1,5 +1,6 @@
 //! What the agent keeps on disk, so that the next one knows what runs: a small file a slot, written before its process starts.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -32,6 +33,20 @@ pub(crate) struct Record {
     /// How it ended, once nothing is left of it.
     pub(crate) over: Option<(SlotState, Option<String>)>,
 }
+
+/// What the devices show beside the slots: what the next agent needs to judge the memory of a slot that ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Baselines {
+    /// The boot in which it was learnt.
+    pub(crate) boot: String,
+    /// What no process accounted for, when no slot was going.
+    pub(crate) unexplained: BTreeMap<u16, u64>,
+    /// What was in use when no slot was there.
+    pub(crate) idle: BTreeMap<u16, u64>,
+}
+
+/// So many logs of slots that ended are kept.
+const MOST_ENDED: usize = 20;
 
 /// The state directory, held by one agent at a time.
 pub(crate) struct StateDir {
@@ -78,11 +93,33 @@ impl StateDir {
         replace(&self.file(&record.slot, "json"), &serde_json::to_vec_pretty(record)?)
     }
 
-    /// Drops the record and the logs of a slot.
+    /// Drops the record of a slot, and puts its log among those of the latest slots that ended.
     pub(crate) fn drop(&self, slot: &str) {
-        for ending in ["json", "log", "log.1"] {
-            let _ = fs::remove_file(self.file(slot, ending));
+        let ended = self.path.join("ended");
+        let log = self.log(slot);
+        let kept = fs::create_dir_all(&ended)
+            .and_then(|()| fs::rename(&log, ended.join(log.file_name().unwrap_or_default())));
+        for file in [self.file(slot, "json"), self.file(slot, "log.1")] {
+            let _ = fs::remove_file(file);
         }
+        if let Err(error) = kept.and_then(|()| keep_newest(&ended, MOST_ENDED))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            warn!(slot, %error, "the log of the slot cannot be put aside");
+        }
+    }
+
+    /// What the devices usually show, as far as it was learnt since the machine started.
+    pub(crate) fn baselines(&self, boot: &str) -> Baselines {
+        let kept = fs::read(self.path.join("baselines.json")).ok();
+        let read = kept.and_then(|text| serde_json::from_slice::<Baselines>(&text).ok());
+        read.filter(|read| read.boot == boot)
+            .unwrap_or_else(|| Baselines { boot: boot.to_owned(), ..Baselines::default() })
+    }
+
+    /// Keeps what the devices usually show.
+    pub(crate) fn keep_baselines(&self, baselines: &Baselines) -> io::Result<()> {
+        replace(&self.path.join("baselines.json"), &serde_json::to_vec(baselines)?)
     }
 
     /// All records. One that cannot be read is named and left where it is.
@@ -98,7 +135,7 @@ impl StateDir {
             match read.and_then(|text| Ok(serde_json::from_slice(&text)?)) {
                 Ok(record) => records.push(record),
                 Err(error) => {
-                    warn!(file = %path.display(), %error, "a record cannot be read and is left aside")
+                    warn!(file = %path.display(), %error, "a record cannot be read and is left aside");
                 }
             }
         }
@@ -113,6 +150,17 @@ impl StateDir {
     fn file(&self, slot: &str, ending: &str) -> PathBuf {
         self.path.join(format!("slot-{}.{ending}", file_name(slot)))
     }
+}
+
+fn keep_newest(folder: &Path, most: usize) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        files.push((entry.metadata()?.modified()?, entry.path()));
+    }
+    files.sort();
+    let surplus = files.len().saturating_sub(most);
+    files[..surplus].iter().try_for_each(|(_, file)| fs::remove_file(file))
 }
 
 /// A slot's name as part of a file's name; different slots have different ones.
@@ -138,8 +186,6 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn record(slot: &str) -> Record {
@@ -182,6 +228,30 @@ mod tests {
         assert!(slots.iter().all(|slot| read[*slot] == record(slot)));
         state.drop("a/b");
         assert_eq!(state.records().expect("they can be read").len(), slots.len() - 1);
+    }
+
+    #[test]
+    fn the_logs_of_the_latest_slots_that_ended_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateDir::take(folder.path()).expect("it is free");
+        for number in 0..MOST_ENDED + 5 {
+            fs::write(state.log(&format!("s{number}")), "words").expect("it can be written");
+            state.drop(&format!("s{number}"));
+        }
+        state.drop("without a log");
+        let count = fs::read_dir(folder.path().join("ended")).expect("it is there").count();
+        assert_eq!(count, MOST_ENDED);
+    }
+
+    #[test]
+    fn baselines_hold_for_one_boot() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateDir::take(folder.path()).expect("it is free");
+        let mut baselines = state.baselines("b");
+        baselines.idle.insert(0, 7);
+        state.keep_baselines(&baselines).expect("it can be written");
+        assert_eq!(state.baselines("b"), baselines);
+        assert!(state.baselines("another").idle.is_empty());
     }
 
     #[test]

@@ -28,6 +28,7 @@ const SELDOM: Duration = Duration::from_millis(500);
 const CHECK: Duration = Duration::from_secs(2);
 
 /// What a watcher finds when it begins.
+#[derive(Clone, Copy)]
 pub(crate) enum Begin {
     /// Nothing: the process is to be started.
     Start,
@@ -205,12 +206,10 @@ impl Watcher<'_> {
         let (leader, grace) = self.with(|slot| (slot.record.leader, slot.record.launch.grace_ms));
         let mut has_asked = false;
         loop {
-            if let Some(child) = child {
-                // Collects it; its end is seen in the census.
-                let _ = child.try_wait();
-            }
             let members = self.members();
             if members.as_ref().is_some_and(BTreeSet::is_empty) {
+                // It has ended and only waits to be collected.
+                let _ = child.as_mut().map(Child::wait);
                 return;
             }
             let is_patient = began.elapsed() < Duration::from_millis(grace);

@@ -121,15 +121,15 @@ impl World {
 
     /// Waits until the agent has ended.
     pub(crate) fn agent_ends(&mut self) -> ExitStatus {
-        let mut agent = self.agent.take().expect("it runs");
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
+            let agent = self.agent.as_mut().expect("it runs");
             if let Some(status) = agent.try_wait().expect("it can be asked") {
+                self.agent = None;
                 return status;
             }
             thread::sleep(Duration::from_millis(10));
         }
-        let _ = agent.kill();
         panic!("the agent does not end:\n{}", self.log());
     }
 
