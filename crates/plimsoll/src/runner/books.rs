@@ -178,6 +178,8 @@ pub(crate) struct Gauge {
     pub(crate) failure: Option<String>,
     /// The devices that were ever measured.
     measured: BTreeSet<u16>,
+    /// The processes of slots that each device listed in the last measurement.
+    listed: BTreeMap<u16, BTreeSet<u32>>,
     pub(crate) baselines: Baselines,
 }
 
@@ -259,7 +261,7 @@ impl Books {
             slot.touched.extend(slot.used.iter().filter(|used| used.bytes > 0).map(|used| used.index));
         }
         self.judge(began, readings, &pids);
-        self.note_baselines(readings);
+        self.note_baselines(readings, census, &pids);
         self.note_health(readings)
     }
 
@@ -313,21 +315,30 @@ impl Books {
         Ok(())
     }
 
-    /// What is taken as usual for a device is only learnt while nothing is going there.
-    fn note_baselines(&mut self, readings: &[DeviceReading]) {
+    /// Learns what is usual for a device beside the slots. It can always turn out to be less. It turns out to be more only while no
+    /// slot there goes or shrinks, as the memory of a process that just died would be taken for usual otherwise.
+    fn note_baselines(&mut self, readings: &[DeviceReading], census: &Census, pids: &Pids) {
         for reading in readings {
             let index = reading.index;
-            let mut on_it = self.slots.values().filter(|slot| slot.is_on(index)).peekable();
-            if on_it.peek().is_none()
-                && let Some(used) = reading.used
-            {
-                self.gauge.baselines.idle.insert(index, used);
-            }
-            let is_going = on_it.any(|slot| !matches!(slot.phase, Phase::Starting | Phase::Running));
-            if !is_going && let Some(unexplained) = reading.unexplained() {
-                self.gauge.baselines.unexplained.insert(index, unexplained);
-            }
+            let own = listed(reading, pids);
+            let is_steady = self.is_steady(index, census)
+                && self.gauge.listed.get(&index).is_none_or(|before| before.is_subset(&own));
+            let is_idle = !self.slots.values().any(|slot| slot.is_on(index));
+            let baselines = &mut self.gauge.baselines;
+            learn(&mut baselines.idle, index, reading.used, is_idle);
+            learn(&mut baselines.unexplained, index, reading.unexplained(), is_steady);
+            self.gauge.listed.insert(index, own);
         }
+    }
+
+    /// Whether every slot on the device lives.
+    fn is_steady(&self, index: u16, census: &Census) -> bool {
+        let lives = |slot: &Slot| {
+            let is_there =
+                |leader: ProcessId| census.get(leader.pid).is_some_and(|s| s.id == leader && !s.is_dead);
+            slot.known().stage == Stage::Alive && slot.record.leader.is_none_or(is_there)
+        };
+        self.slots.values().filter(|slot| slot.is_on(index)).all(lives)
     }
 
     fn note_health(&mut self, readings: &[DeviceReading]) -> bool {
@@ -344,3 +355,20 @@ impl Books {
         has_changed
     }
 }
+
+/// The processes of slots that the device lists.
+fn listed(reading: &DeviceReading, pids: &Pids) -> BTreeSet<u32> {
+    let all = reading.processes.iter().flatten().map(|process| process.pid);
+    all.filter(|pid| pids.values().any(|of_slot| of_slot.contains(pid))).collect()
+}
+
+/// Takes a lower value at once, and a higher or a first one only where that is right.
+fn learn(known: &mut BTreeMap<u16, u64>, index: u16, value: Option<u64>, may_rise: bool) {
+    let Some(value) = value else { return };
+    if may_rise || known.get(&index).is_some_and(|before| value < *before) {
+        known.insert(index, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

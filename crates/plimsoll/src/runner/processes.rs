@@ -202,6 +202,12 @@ fn parse_tag(environment: &[u8], owner: &Owner) -> Option<Tag> {
 pub(crate) mod tests {
     use super::*;
 
+    /// A census of processes without groups, parents and tags.
+    pub(crate) fn census(ids: &[ProcessId]) -> Census {
+        let seen = |id: &ProcessId| Seen { id: *id, parent: 1, group: id.pid, is_dead: false, tag: None };
+        Census { processes: ids.iter().map(|id| (id.pid, seen(id))).collect() }
+    }
+
     fn owner() -> Owner {
         Owner { runner: "r".to_owned(), state: "/s".to_owned() }
     }

@@ -286,7 +286,8 @@ fn answers_200(address: SocketAddr, path: &str) -> io::Result<bool> {
     let mut stream = TcpStream::connect_timeout(&address, CHECK)?;
     stream.set_read_timeout(Some(CHECK))?;
     stream.set_write_timeout(Some(CHECK))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let path = path.trim_start_matches('/');
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut head = [0; 12];
     stream.read_exact(&mut head)?;
     Ok(head.starts_with(b"HTTP/1.") && head.ends_with(b" 200"))

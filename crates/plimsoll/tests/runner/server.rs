@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plimsoll_slots::wire::{Heartbeat, Order, Orders, Registration, Welcome};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// What the server has and was told.
 #[derive(Default)]
@@ -31,16 +33,35 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// A server on this machine.
     pub(crate) fn start() -> Server {
+        Server::listen("http", |server, stream| server.answer(stream))
+    }
+
+    /// The same behind TLS, with this certificate and its key.
+    pub(crate) fn start_tls(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Server {
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(vec![certificate], key))
+            .expect("the certificate and the key are a pair");
+        let config = Arc::new(config);
+        Server::listen("https", move |server, stream| {
+            let connection = ServerConnection::new(Arc::clone(&config)).expect("the configuration is right");
+            server.answer(StreamOwned::new(connection, stream));
+        })
+    }
+
+    fn listen(scheme: &str, answer: impl Fn(&Server, TcpStream) + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("it has one").to_string();
+        let address = format!("{scheme}://{}", listener.local_addr().expect("it has one"));
+        let answer = Arc::new(answer);
         let said = Said { heartbeat_ms: 100, ..Said::default() };
         let server = Server { said: Arc::new((Mutex::new(said), Condvar::new())), address };
         let answering = server.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let server = answering.clone();
-                thread::spawn(move || server.answer(&stream));
+                let (server, answer) = (answering.clone(), Arc::clone(&answer));
+                thread::spawn(move || answer(&server, stream));
             }
         });
         server
@@ -88,11 +109,10 @@ impl Server {
         self.said.1.notify_all();
     }
 
-    fn answer(&self, stream: &TcpStream) {
-        let Some((line, token, body)) = read(stream) else { return };
+    fn answer(&self, mut stream: impl Read + Write) {
+        let Some((line, token, body)) = read(&mut stream) else { return };
         let (status, text) = self.reply(&line, token, &body);
         let length = text.len();
-        let mut stream = stream;
         let _ = write!(
             stream,
             "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
@@ -135,7 +155,7 @@ impl Server {
 }
 
 /// The request line, the token and the body.
-fn read(stream: &TcpStream) -> Option<(String, Option<String>, Vec<u8>)> {
+fn read(stream: &mut impl Read) -> Option<(String, Option<String>, Vec<u8>)> {
     let mut reader = BufReader::new(stream);
     let mut first = String::new();
     reader.read_line(&mut first).ok().filter(|read| *read > 0)?;

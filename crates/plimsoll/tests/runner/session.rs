@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_slots::wire::{FactsSource, SlotState};
 
+use crate::server::Server;
 use crate::world::{World, is_alive};
 
 fn error(output: &Output) -> String {
@@ -123,6 +124,24 @@ fn the_token_is_sent_and_never_logged() {
     assert!(tokens.iter().all(|token| token.as_deref() == Some("Bearer s3cret-word")), "{tokens:?}");
     assert!(!world.log().contains("s3cret-word"));
     assert!(world.log().lines().all(|line| line.starts_with('{')), "{}", world.log());
+}
+
+#[test]
+fn a_server_is_trusted_by_its_certificate_and_not_without() {
+    let pair = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+    let key = rustls::pki_types::PrivateKeyDer::try_from(pair.signing_key.serialize_der()).expect("a key");
+    let mut world = World::new();
+    world.server = Server::start_tls(pair.cert.der().clone(), key);
+    world.launch_agent();
+    world.wait_log("the server does not answer");
+    world.kill_agent();
+    assert!(world.server.heard(|said| said.registrations.is_empty()));
+
+    fs::write(world.path("ca.pem"), pair.cert.pem()).expect("it can be written");
+    let file = world.path("ca.pem").display().to_string();
+    world.extra.extend(["--ca-file".to_owned(), file]);
+    world.start();
+    world.beats(2);
 }
 
 #[test]

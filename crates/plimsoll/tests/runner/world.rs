@@ -77,7 +77,7 @@ impl World {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command
-            .args(["runner", "--server", &format!("http://{}", self.server.address), "--name", &self.name])
+            .args(["runner", "--server", &self.server.address, "--name", &self.name])
             .args(["--ports", &self.ports])
             .arg("--devices")
             .arg(self.path("devices.json"))
@@ -194,6 +194,15 @@ impl World {
 
     pub(crate) fn meter(&self) -> PathBuf {
         self.path("meter")
+    }
+
+    /// Waits until the agent has logged this.
+    pub(crate) fn wait_log(&self, words: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !self.log().contains(words) {
+            assert!(Instant::now() < until, "`{words}` is not in:\n{}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// What the agent logged.
