@@ -1,6 +1,7 @@
 //! What can be typed. Help, completions and man pages are made from these definitions.
 
 mod replay;
+mod runner;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,8 @@ pub(crate) use replay::ReplayArgs;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
+
+pub(crate) use runner::{LogFormat, RunnerArgs};
 
 /// The pipe that needs nothing installed in the cluster.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";
@@ -70,6 +73,9 @@ Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     Scenario(ScenarioArgs),
     /// Decide everything in a server's journal again, and compare; or show one decision of it in full
     Replay(ReplayArgs),
+    /// Report this machine's devices to a server, and start and stop the model servers that it orders
+    #[command(after_help = runner::EXAMPLES)]
+    Runner(RunnerArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {

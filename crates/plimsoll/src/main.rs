@@ -9,6 +9,7 @@ mod near;
 mod output;
 mod plain;
 mod replay;
+mod runner;
 mod server;
 mod simulation;
 mod store;

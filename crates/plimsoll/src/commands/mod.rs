@@ -3,6 +3,7 @@
 mod audit;
 mod explain;
 mod replay;
+mod runner;
 mod scenario;
 mod setup;
 mod simulate;
@@ -23,6 +24,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Audit(args) => audit::run(args, cli.quiet),
         Command::Scenario(args) => scenario::run(args, cli.quiet),
         Command::Replay(args) => replay::run(args, cli.quiet),
+        Command::Runner(args) => runner::run(args),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }
