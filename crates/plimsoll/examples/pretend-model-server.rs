@@ -204,8 +204,8 @@ fn probe(options: &Options) -> io::Result<()> {
     if folder.join("fail").exists() {
         exit(1);
     }
-    if folder.join("hang").exists() {
-        thread::sleep(Duration::from_secs(600));
+    while folder.join("hang").exists() {
+        thread::sleep(Duration::from_millis(50));
     }
     let count = u16::try_from(options.number("devices").unwrap_or(1)).expect("few devices");
     let mut devices: BTreeMap<u16, Device> = (0..count).map(|index| (index, Device::default())).collect();

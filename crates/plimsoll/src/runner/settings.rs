@@ -92,8 +92,9 @@ pub(crate) fn devices(args: &RunnerArgs) -> Result<(Devices, Box<dyn Meter>)> {
         (Some(file), driver) => declared(file, driver.as_ref().ok())?,
         (None, Ok(driver)) => Devices::found(driver.devices()?),
         (None, Err(error)) => bail!(
-            "there are no devices to report: {error:#}\n\nInstall the driver, or declare the devices in a file and give it with --devices:\n\n  \
-             [{{\"uuid\":\"GPU-…\",\"model\":\"NVIDIA A100\",\"memory\":\"80GiB\"}}]\n"
+            "there are no devices to report: {error} ({})\n\nInstall the driver, or declare the devices in a file and give it with --devices:\n\n  \
+             [{{\"uuid\":\"GPU-…\",\"model\":\"NVIDIA A100\",\"memory\":\"80GiB\"}}]\n",
+            error.root_cause()
         ),
     };
     if devices.facts.is_empty() {

@@ -72,7 +72,7 @@ fn what_starts_slowly_goes_on_starting_under_the_next_agent() {
     let mut world = World::started();
     world.server.order(vec![world.start_order("s", 1, "--ready-after 1500")]);
     world.wait_state("s", SlotState::Starting);
-    let pids = world.pids("s");
+    let pids = world.wait_pids("s", 1);
     world.kill_agent();
     world.start();
     world.wait_state("s", SlotState::Running);
@@ -100,7 +100,8 @@ fn an_end_that_the_server_has_not_heard_of_is_told_by_the_next_agent() {
     world.kill_agent();
     world.start();
     let failed = world.wait_state("s", SlotState::Failed);
-    assert!(failed.reason.is_some_and(|reason| reason.contains("before it was ready")));
+    let reason = failed.reason.expect("it says why");
+    assert!(reason.contains("exit status: 1, before it was ready"), "{reason}");
     assert!(world.pids("s").is_empty());
 }
 

@@ -42,7 +42,7 @@ fn processes_that_left_the_group_go_too() {
     let world = World::started();
     world.server.order(vec![world.start_order("s", 1, "--fork-away")]);
     world.wait_state("s", SlotState::Running);
-    assert_eq!(world.pids("s").len(), 2);
+    world.wait_pids("s", 2);
     world.server.order(vec![order("s", 1, Action::Stop, world.model(""))]);
     world.wait_state("s", SlotState::Gone);
     assert!(world.pids("s").is_empty());
@@ -53,8 +53,7 @@ fn a_crash_while_it_runs_ends_what_it_leaves_behind() {
     let world = World::started();
     world.server.order(vec![world.start_order("s", 1, "--fork --say hello")]);
     world.wait_state("s", SlotState::Running);
-    let pids = world.pids("s");
-    assert_eq!(pids.len(), 2);
+    let pids = world.wait_pids("s", 2);
     signal(pids[0], Signal::KILL);
     let gone = world.wait_state("s", SlotState::Gone);
     let reason = gone.reason.expect("it says why");

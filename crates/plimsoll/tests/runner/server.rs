@@ -35,7 +35,7 @@ pub(crate) struct Server {
 impl Server {
     /// A server on this machine.
     pub(crate) fn start() -> Server {
-        Server::listen("http", |server, stream| server.answer(stream))
+        Server::listen("http", Server::answer)
     }
 
     /// The same behind TLS, with this certificate and its key.

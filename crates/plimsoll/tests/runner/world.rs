@@ -175,6 +175,16 @@ impl World {
         pids
     }
 
+    /// Waits until a slot has so many processes: one is reported from the moment in which it is about to be started.
+    pub(crate) fn wait_pids(&self, slot: &str, count: usize) -> Vec<u32> {
+        let until = Instant::now() + PATIENCE;
+        while self.pids(slot).len() != count {
+            assert!(Instant::now() < until, "{slot} has {:?}:\n{}", self.pids(slot), self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.pids(slot)
+    }
+
     /// The slots that processes of this machine's agent belong to.
     fn slots(&self) -> Vec<String> {
         let own = format!("PLIMSOLL_RUNNER={}", self.name);
