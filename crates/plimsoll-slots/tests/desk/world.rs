@@ -213,7 +213,7 @@ impl Machine {
                     self.processes.insert(order.slot.clone(), gone);
                 }
                 (Action::Keep, Some(process)) if !process.state.is_over() => {
-                    process.generation = order.generation
+                    process.generation = order.generation;
                 }
                 (Action::Stop, known) => {
                     let mut process = known.cloned().unwrap_or(Process {
