@@ -5,5 +5,6 @@
 //!       ──▶ Engine::read  ───────────────────────────────────────▶ what is durable
 //! ```
 
+pub(crate) mod api;
 pub(crate) mod engine;
 pub(crate) mod recovery;
