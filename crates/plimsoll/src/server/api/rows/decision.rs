@@ -25,6 +25,9 @@ pub(crate) struct DecisionRow {
     pub(crate) runner_id: Option<String>,
     /// The answer in one sentence.
     pub(crate) summary: String,
+    /// What the one who waits was told on a refusal: the summary, and who may not go for it and why. Null where only the summary is
+    /// still at hand.
+    pub(crate) reason: Option<String>,
     /// What the place is charged; null on a refusal, and where no GPU is needed.
     pub(crate) gpu_allocation: Option<GpuAllocation>,
     /// The policy that chose; null for one that is no longer at hand in full.
