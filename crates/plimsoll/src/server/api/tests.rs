@@ -291,7 +291,7 @@ fn column<'a>(rows: &'a Value, key: &str) -> Vec<&'a str> {
 }
 
 /// Waits until something is so, but not for ever.
-async fn eventually<F: Future<Output = bool>>(mut so: impl FnMut() -> F) {
+async fn eventually(mut so: impl AsyncFnMut() -> bool) {
     for _ in 0..200 {
         if so().await {
             return;

@@ -305,6 +305,5 @@ async fn nobody_is_let_in_before_the_ledger_is_rebuilt() {
     }
     let world = World::new();
     world.engine.stop();
-    eventually(|| async { world.call("GET", "/api/v1/runners", None).await.body["code"] == "stopping" })
-        .await;
+    eventually(async || world.call("GET", "/api/v1/runners", None).await.body["code"] == "stopping").await;
 }
