@@ -6,5 +6,9 @@
 //! ```
 
 pub(crate) mod demo;
+pub(crate) mod api;
+pub(crate) mod decisions;
 pub(crate) mod engine;
+pub(crate) mod events;
 pub(crate) mod recovery;
+pub(crate) mod schedulerlog;

@@ -33,6 +33,7 @@ pub(crate) use recover::Found;
 use recover::Recovered;
 #[cfg(test)]
 pub(crate) use rows::insert_record;
+pub(crate) use rows::hexadecimal;
 use rows::{JOURNAL, NOTES};
 
 /// One line of the front end's own journal: a text that the store does not look into, with a number.
