@@ -1,10 +1,14 @@
 //! What can be typed. Help, completions and man pages are made from these definitions.
 
+mod serve;
+
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
+
+pub(crate) use serve::{LogFormat, ServeArgs};
 
 /// The pipe that needs nothing installed in the cluster.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";
@@ -64,6 +68,9 @@ plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
 Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     #[command(args_conflicts_with_subcommands = true)]
     Scenario(ScenarioArgs),
+    /// Run the server that places models on the GPUs of its runners
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(ServeArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {

@@ -10,7 +10,6 @@ mod output;
 mod plain;
 mod server;
 mod simulation;
-#[expect(dead_code, unused_imports, reason = "the server uses it")]
 mod store;
 mod text;
 mod whole;

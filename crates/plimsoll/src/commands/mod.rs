@@ -3,6 +3,7 @@
 mod audit;
 mod explain;
 mod scenario;
+mod serve;
 mod setup;
 mod simulate;
 
@@ -21,6 +22,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Explain(args) => explain::run(args, cli.quiet),
         Command::Audit(args) => audit::run(args, cli.quiet),
         Command::Scenario(args) => scenario::run(args, cli.quiet),
+        Command::Serve(args) => serve::run(args, cli.quiet),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }
