@@ -1,14 +1,19 @@
 //! What can be typed. Help, completions and man pages are made from these definitions.
 
+mod replay;
+mod runner;
 mod serve;
 
 use std::path::PathBuf;
+
+pub(crate) use replay::ReplayArgs;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
 
-pub(crate) use serve::{LogFormat, ServeArgs};
+pub(crate) use runner::{LogFormat, RunnerArgs};
+pub(crate) use serve::ServeArgs;
 
 /// The pipe that needs nothing installed in the cluster.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";
@@ -68,6 +73,11 @@ plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
 Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     #[command(args_conflicts_with_subcommands = true)]
     Scenario(ScenarioArgs),
+    /// Decide everything in a server's journal again, and compare; or show one decision of it in full
+    Replay(ReplayArgs),
+    /// Report this machine's devices to a server, and start and stop the model servers that it orders
+    #[command(after_help = runner::EXAMPLES)]
+    Runner(RunnerArgs),
     /// Run the server that places models on the GPUs of its runners
     #[command(after_help = serve::EXAMPLES)]
     Serve(ServeArgs),

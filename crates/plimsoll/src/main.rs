@@ -8,6 +8,8 @@ mod load;
 mod near;
 mod output;
 mod plain;
+mod replay;
+mod runner;
 mod server;
 mod simulation;
 mod store;

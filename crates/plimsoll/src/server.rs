@@ -7,6 +7,7 @@
 
 pub(crate) mod breaches;
 pub(crate) mod config;
+pub(crate) mod demo;
 pub(crate) mod engine;
 pub(crate) mod front;
 pub(crate) mod guard;

@@ -13,15 +13,15 @@ use crate::launch;
 use crate::model::Model;
 use crate::wire::{Action, Order, Orders};
 
-/// Where a slot is in its life.
+/// Where a slot is in its life, the nearest to serving first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SlotStage {
-    /// It waits for a device.
-    Waiting,
-    /// It has its devices, and does not serve yet.
-    Starting,
     /// It serves.
     Running,
+    /// It has its devices, and does not serve yet.
+    Starting,
+    /// It waits for a device.
+    Waiting,
     /// It was asked to go.
     Releasing,
     /// It is not there any more.

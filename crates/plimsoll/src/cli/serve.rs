@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
-use serde::Deserialize;
+use clap::{Args, ValueHint};
+
+use super::LogFormat;
 
 pub(super) const EXAMPLES: &str = "Examples:\n  plimsoll serve\n  plimsoll serve --config plimsoll.yaml\n  \
 plimsoll serve --listen 0.0.0.0:8443 --token-file token --tls-cert cert.pem --tls-key key.pem\n\n\
@@ -44,15 +45,4 @@ pub(crate) struct ServeArgs {
     #[arg(skip)]
     #[expect(dead_code, reason = "the demonstration reads it")]
     pub(crate) demo: bool,
-}
-
-/// How to write a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormat {
-    /// Lines for people
-    #[default]
-    Text,
-    /// A JSON object a line
-    Json,
 }

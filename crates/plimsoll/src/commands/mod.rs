@@ -2,6 +2,8 @@
 
 mod audit;
 mod explain;
+mod replay;
+mod runner;
 mod scenario;
 mod serve;
 mod setup;
@@ -22,6 +24,8 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Explain(args) => explain::run(args, cli.quiet),
         Command::Audit(args) => audit::run(args, cli.quiet),
         Command::Scenario(args) => scenario::run(args, cli.quiet),
+        Command::Replay(args) => replay::run(args, cli.quiet),
+        Command::Runner(args) => runner::run(args),
         Command::Serve(args) => serve::run(args, cli.quiet),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),

@@ -25,7 +25,9 @@ pub(crate) struct ExplainSheet<'a> {
     pod: &'a Name,
     status: &'static str,
     summary: String,
-    understood: UnderstoodRow<'a>,
+    /// What was read; a decision from a journal was not made from files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    understood: Option<UnderstoodRow<'a>>,
     policy: Option<&'a Name>,
     ledger_revision: Option<u64>,
     node: Option<&'a Name>,
@@ -54,6 +56,15 @@ pub(crate) fn explain<'a>(
     refused: Option<&'a Refused>,
     not_considered: &'a [Name],
 ) -> ExplainSheet<'a> {
+    ExplainSheet { understood: Some(understood(cluster)), ..explained(decision, refused, not_considered) }
+}
+
+/// A decision by itself.
+pub(super) fn explained<'a>(
+    decision: &'a Decision,
+    refused: Option<&'a Refused>,
+    not_considered: &'a [Name],
+) -> ExplainSheet<'a> {
     static NO_ADVICE: Advice = Advice { would_fit_if: Vec::new(), promised: None };
     let found = decision.place();
     let advice = refused.map_or(&NO_ADVICE, |refused| &*refused.advice);
@@ -64,7 +75,7 @@ pub(crate) fn explain<'a>(
         pod: &decision.request.name,
         status: if found.is_some() { "placed" } else { "refused" },
         summary: refused.map_or_else(|| summary::sentence(decision), Refused::sentence),
-        understood: understood(cluster),
+        understood: None,
         policy: Some(&decision.policy.name),
         ledger_revision: Some(decision.revision),
         node: found.map(|found| &found.place.node),
@@ -122,7 +133,7 @@ pub(crate) fn undecided<'a>(
         pod: &request.name,
         status,
         summary,
-        understood: understood(cluster),
+        understood: Some(understood(cluster)),
         policy: None,
         ledger_revision: None,
         node: None,

@@ -4,12 +4,14 @@ mod audit;
 mod decision;
 mod device;
 mod explain;
+mod replay;
 mod sarif;
 
 pub(crate) use audit::{audit, severity};
 pub(crate) use decision::{numbers, ordered};
 pub(crate) use device::sharing;
 pub(crate) use explain::{explain, lost_by, running, undecided};
+pub(crate) use replay::{replay, replayed};
 pub(crate) use sarif::sarif;
 
 use std::collections::BTreeMap;

@@ -7,6 +7,7 @@ pub(crate) mod findings;
 mod page;
 pub(crate) mod placements;
 pub(crate) mod refused;
+pub(crate) mod replay;
 mod table;
 pub(crate) mod understood;
 

@@ -4,5 +4,6 @@ mod errors;
 mod golden;
 mod incident;
 mod output;
+mod replay;
 mod scenario;
 mod tool;
