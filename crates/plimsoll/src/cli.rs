@@ -2,6 +2,7 @@
 
 mod replay;
 mod runner;
+mod serve;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
 
 pub(crate) use runner::{LogFormat, RunnerArgs};
+pub(crate) use serve::ServeArgs;
 
 /// The pipe that needs nothing installed in the cluster.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";
@@ -76,6 +78,9 @@ Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     /// Report this machine's devices to a server, and start and stop the model servers that it orders
     #[command(after_help = runner::EXAMPLES)]
     Runner(RunnerArgs),
+    /// Run the server that places models on the GPUs of its runners
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(ServeArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use serde::Deserialize;
 
 pub(super) const EXAMPLES: &str = "Examples:\n  plimsoll runner --server https://plimsoll.example:8443 --token-file token\n  \
 plimsoll runner --server http://127.0.0.1:8080 --devices devices.json --label zone=a\n  \
@@ -62,9 +63,11 @@ pub(crate) struct RunnerArgs {
 }
 
 /// How to write a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
     /// Lines for people
+    #[default]
     Text,
     /// A JSON object a line
     Json,

@@ -5,6 +5,7 @@ mod explain;
 mod replay;
 mod runner;
 mod scenario;
+mod serve;
 mod setup;
 mod simulate;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Scenario(args) => scenario::run(args, cli.quiet),
         Command::Replay(args) => replay::run(args, cli.quiet),
         Command::Runner(args) => runner::run(args),
+        Command::Serve(args) => serve::run(args, cli.quiet),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }

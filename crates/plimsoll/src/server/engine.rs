@@ -57,6 +57,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) desk: &'a Desk,
     /// The core's records.
     pub(crate) records: &'a [Record],
+    /// How many notes of the desk were with them.
+    pub(crate) notes: usize,
     /// What came of them.
     pub(crate) told: &'a Told,
     /// How long it took to decide all of it.
@@ -221,7 +223,8 @@ impl Thread {
         let committing = commit.elapsed();
         let told = self.desk.committed();
         let desk = &self.desk;
-        let seen = Seen { now, desk, records: &batch.records, told: &told, deciding, committing };
+        let (records, notes) = (&batch.records[..], batch.notes.len());
+        let seen = Seen { now, desk, records, notes, told: &told, deciding, committing };
         self.observers.iter_mut().for_each(|observer| observer.see(&seen));
         let topics = told.places.iter().map(|place| Topic::Place(*place));
         let topics = topics.chain(told.runners.iter().map(|runner| Topic::Runner(runner.clone())));

@@ -1,0 +1,33 @@
+//! `plimsoll serve`: the server, until it is asked to end.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::cli::ServeArgs;
+use crate::output::{self, Outcome};
+use crate::server::config::{self, Loaded};
+use crate::server::life::{self, Application};
+use crate::server::log;
+
+/// What still runs when everything is durable gets so long to end.
+const LEFTOVERS: Duration = Duration::from_millis(200);
+
+/// Serves until it is asked to end, or until something cannot be made durable.
+pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
+    let Loaded { config, warnings } = config::load(args)?;
+    if args.check_config {
+        warnings.iter().for_each(|warning| output::note(&format!("warning: {warning}")));
+        output::text("the configuration can be used\n")?;
+        return Ok(Outcome::Fine);
+    }
+    log::start(config.log, quiet);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().build().context("while starting the threads of the server")?;
+    let lived = runtime.block_on(life::live(config, || config::load(args), |_| Ok(Application::default())));
+    runtime.shutdown_timeout(LEFTOVERS);
+    lived.map(|()| Outcome::Fine)
+}
