@@ -1,6 +1,7 @@
 //! The load line for GPU memory, on the command line.
 
 mod cli;
+mod client;
 mod commands;
 mod input;
 mod json;
@@ -8,6 +9,7 @@ mod load;
 mod near;
 mod output;
 mod plain;
+mod progress;
 mod server;
 mod simulation;
 #[expect(dead_code, unused_imports, reason = "the server uses it")]

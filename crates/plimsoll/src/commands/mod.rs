@@ -1,10 +1,19 @@
 //! One file a command: what was asked, done and printed.
 
+mod apply;
+mod ask;
 mod audit;
+mod decisions;
 mod explain;
+mod look;
+mod queue;
+mod release;
+mod runners;
 mod scenario;
 mod setup;
 mod simulate;
+mod slots;
+mod top;
 
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
@@ -21,6 +30,14 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Explain(args) => explain::run(args, cli.quiet),
         Command::Audit(args) => audit::run(args, cli.quiet),
         Command::Scenario(args) => scenario::run(args, cli.quiet),
+        Command::Slots(args) => slots::run(args, cli.quiet),
+        Command::Runners(args) => runners::run(args, cli.quiet),
+        Command::Decisions(args) => decisions::run(args, cli.quiet),
+        Command::Queue(args) => queue::run(args, cli.quiet),
+        Command::Apply(args) => apply::run(args, cli.quiet),
+        Command::Ask(args) => ask::run(args, cli.quiet),
+        Command::Release(args) => release::run(args, cli.quiet),
+        Command::Top(args) => top::run(args),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }
@@ -30,8 +47,13 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
 fn load(input: &InputArgs, command: &str, quiet: bool) -> Result<Loaded> {
     if input.files.is_empty() {
         let pod = if command == "explain" { " NAMESPACE/POD" } else { "" };
+        let server = if command == "explain" {
+            "\nor ask a server:\n\n  plimsoll explain --server http://127.0.0.1:8080 1234.0\n"
+        } else {
+            ""
+        };
         bail!(
-            "there is nothing to read; give files with -f, or pipe the cluster in:\n\n  {PIPE} {command} -f -{pod}\n"
+            "there is nothing to read; give files with -f, or pipe the cluster in:\n\n  {PIPE} {command} -f -{pod}\n{server}"
         );
     }
     load::load(&input.files, input.plain.rule(), &input.node_pool_key, quiet)

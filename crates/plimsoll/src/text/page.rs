@@ -14,6 +14,8 @@ pub(super) const GOOD: Style = AnsiColor::Green.on_default();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// What deserves a look.
 pub(super) const ODD: Style = AnsiColor::Yellow.on_default();
+/// What has begun and is not there yet.
+pub(super) const NEW: Style = AnsiColor::Cyan.on_default();
 /// Everything else.
 pub(super) const PLAIN: Style = Style::new();
 
