@@ -15,6 +15,7 @@ mod simulation;
 #[expect(dead_code, unused_imports, reason = "the server uses it")]
 mod store;
 mod text;
+mod top;
 mod whole;
 
 #[cfg(test)]

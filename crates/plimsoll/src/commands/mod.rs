@@ -37,7 +37,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Apply(args) => apply::run(args, cli.quiet),
         Command::Ask(args) => ask::run(args, cli.quiet),
         Command::Release(args) => release::run(args, cli.quiet),
-        Command::Top(args) => top::run(args),
+        Command::Top(args) => top::run(args, cli.color),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod decision;
 pub(crate) mod decisions;
+pub(crate) mod gpu;
 pub(crate) mod place;
 pub(crate) mod queue;
 pub(crate) mod runners;

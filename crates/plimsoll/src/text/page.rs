@@ -58,7 +58,7 @@ impl Page {
     }
 
     /// A heading, with a free line before it unless it is the first.
-    pub(super) fn heading(&mut self, text: &str) {
+    pub(crate) fn heading(&mut self, text: &str) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
@@ -71,7 +71,6 @@ impl Page {
     }
 
     /// The page as it looks without colour.
-    #[cfg(test)]
     pub(crate) fn plain(&self) -> String {
         anstream::adapter::strip_str(&self.text).to_string()
     }

@@ -25,12 +25,6 @@ impl Moment {
         span(Millis(self.0.saturating_sub(now.0)))
     }
 
-    /// The time of day in UTC.
-    pub(crate) fn clock(self) -> String {
-        let time = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-        time.map_or("?".to_string(), |time| time.strftime("%H:%M:%S").to_string())
-    }
-
     /// Day and time in UTC.
     pub(crate) fn full(self) -> String {
         let time = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());

@@ -40,6 +40,23 @@ pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Moment) {
     }
 }
 
+/// One who waits, and all that is known of it.
+pub(crate) fn waiting(page: &mut Page, row: &QueueRow, now: Moment) {
+    let kind = match row.kind.as_deref() {
+        Some("slot") => "a slot that waits for a GPU",
+        Some("place") => "a place that waits for a slot",
+        _ => "somebody who waits",
+    };
+    let deadline = row.deadline.map_or(String::new(), |at| format!(", gives up in {}", at.ahead(now)));
+    page.line(1, &format!("{kind}: model {}, for {}{deadline}", row.model, ago(row.created, now)));
+    let (places, priority) = (or_unknown(row.places), or_unknown(row.priority));
+    page.line(1, &format!("turn {}, places {places}, priority {priority}", or_unknown(row.position)));
+    page.styled(1, BAD, &why(row));
+    for line in besides(row, now) {
+        page.line(1, &line);
+    }
+}
+
 /// Why it waits.
 pub(crate) fn why(row: &QueueRow) -> String {
     row.reason

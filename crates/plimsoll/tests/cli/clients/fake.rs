@@ -63,6 +63,7 @@ impl Fake {
             ("scheduler/slots/slot-4", "slot-4"),
             ("scheduler/slots/place-12", "place-waiting"),
             ("scheduler/queue", "queue"),
+            ("scheduler/decisions?limit=1", "decisions"),
             ("scheduler/decisions?limit=20", "decisions"),
             ("scheduler/decisions?model=deepseek-r1&limit=200", "decisions"),
             ("scheduler/decisions?model=qwen3-8b&limit=200", "empty"),

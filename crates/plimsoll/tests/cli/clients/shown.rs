@@ -15,6 +15,7 @@ fn every_list_and_explanation_says_what_it_said() {
         ("runner", "runners gpu-a"),
         ("decisions", "decisions"),
         ("queue", "queue"),
+        ("top", "top"),
         ("explain-refused", "explain 1234.0"),
         ("explain-placed", "explain 1201.0"),
         ("explain-forgotten", "explain 7.0"),
@@ -30,7 +31,13 @@ fn every_list_and_explanation_says_what_it_said() {
 #[test]
 fn an_empty_server_is_said_to_be_empty() {
     let fake = Fake::new();
-    for path in ["runners", "scheduler/slots", "scheduler/queue", "scheduler/decisions?limit=20"] {
+    for path in [
+        "runners",
+        "scheduler/slots",
+        "scheduler/queue",
+        "scheduler/decisions?limit=1",
+        "scheduler/decisions?limit=20",
+    ] {
         fake.says("GET", path, 200, "[]");
     }
     for (line, words) in [
@@ -38,6 +45,7 @@ fn an_empty_server_is_said_to_be_empty() {
         ("slots", "there are no slots"),
         ("queue", "nobody waits"),
         ("decisions", "there are no decisions"),
+        ("top", "there are no runners"),
     ] {
         let run = fake.run(line);
         assert_eq!((run.code, run.out.contains(words)), (Some(0), true), "{line}: {}{}", run.out, run.err);
