@@ -19,7 +19,7 @@ use ureq::{Agent, Body};
 
 use crate::cli::ServerArgs;
 pub(crate) use error::ClientError;
-use error::Problem;
+use error::{Problem, Refusal};
 pub(crate) use path::segment;
 use token::Token;
 
@@ -278,7 +278,7 @@ fn answer(url: String, answered: Result<Response<Body>, ureq::Error>) -> Result<
     if !status.is_success() {
         let text = text.unwrap_or_default();
         let problem = Problem::read(&text);
-        return Err(ClientError::Refused { url, status: status.as_u16(), problem, text });
+        return Err(ClientError::Refused(Box::new(Refusal { url, status: status.as_u16(), problem, text })));
     }
     Ok(Answer { text: text?, url, next: link.and_then(|link| path::next(&link)) })
 }

@@ -33,8 +33,8 @@ pub(crate) enum ClientError {
     )]
     Redirected { url: String, to: String },
     /// The server says no.
-    #[error("{}", refused(*status, url, problem))]
-    Refused { url: String, status: u16, problem: Problem, text: String },
+    #[error("{}", .0.words())]
+    Refused(Box<Refusal>),
     /// What came is no answer of a server of this kind.
     #[error("the answer of {url} is not understood; is that a Plimsoll server, and of this version?")]
     NotUnderstood {
@@ -48,23 +48,38 @@ impl ClientError {
     /// The status of a refusal.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
-            ClientError::Refused { status, .. } => Some(*status),
+            ClientError::Refused(refusal) => Some(refusal.status),
             _ => None,
         }
     }
 }
 
-fn refused(status: u16, url: &str, problem: &Problem) -> String {
-    let said = problem.words();
-    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-    match status {
-        401 => format!(
-            "the server at {url} wants a token that it knows (401){said}; \
-             give it with --token-file or PLIMSOLL_TOKEN"
-        ),
-        403 => format!("the token is not good for this (403){said}"),
-        404 => format!("the server has no such thing (404){said}"),
-        _ => format!("the server says no ({status}){said}"),
+/// An answer that is no success.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// What was asked.
+    pub(crate) url: String,
+    /// The status.
+    pub(crate) status: u16,
+    /// What the server says about it.
+    pub(crate) problem: Problem,
+    /// The same, word for word.
+    pub(crate) text: String,
+}
+
+impl Refusal {
+    fn words(&self) -> String {
+        let said = self.problem.words();
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        match self.status {
+            401 => format!(
+                "the server at {} wants a token that it knows (401){said}; give it with --token-file or PLIMSOLL_TOKEN",
+                self.url
+            ),
+            403 => format!("the token is not good for this (403){said}"),
+            404 => format!("the server has no such thing (404){said}"),
+            status => format!("the server says no ({status}){said}"),
+        }
     }
 }
 

@@ -43,10 +43,10 @@ pub(super) fn run(args: &AskArgs, quiet: bool) -> Result<Outcome> {
     let wait = Duration::from_millis(args.wait.0);
     match progress::meanwhile(quiet, &asking, || client.post("/api/v1/scheduler/slots", &ask, wait)) {
         Ok(answer) => answered(&answer, args.output),
-        Err(ClientError::Refused { problem, text, .. }) if problem.is_answer() => {
+        Err(ClientError::Refused(refusal)) if refusal.problem.is_answer() => {
             match args.output {
-                Format::Json => output::text(&pretty::pretty(&text))?,
-                Format::Table => output::text(&format!("{}\n", problem.answer()))?,
+                Format::Json => output::text(&pretty::pretty(&refusal.text))?,
+                Format::Table => output::text(&format!("{}\n", refusal.problem.answer()))?,
             }
             Ok(Outcome::Wanting)
         }

@@ -59,8 +59,7 @@ impl GpuRow {
         let known = |sum: Option<Bytes>| sum.unwrap_or(Bytes::ZERO);
         let undeclared = self.tenants.iter().any(|tenant| tenant.bytes.is_none());
         let starting = self.tenants.iter().filter(|tenant| tenant.is_starting());
-        let starting =
-            starting.filter_map(|tenant| tenant.bytes).fold(Bytes::ZERO, |sum, bytes| sum.plus(bytes));
+        let starting = starting.filter_map(|tenant| tenant.bytes).fold(Bytes::ZERO, Bytes::plus);
         Load {
             usable: self.usable,
             foreign: known(self.foreign),

@@ -41,7 +41,7 @@ pub(crate) fn span(millis: Millis) -> String {
     };
     match seconds {
         0 => format!("{}ms", millis.0),
-        0..120 => format!("{seconds}s"),
+        1..120 => format!("{seconds}s"),
         120..600 => two(seconds / 60, "m", seconds % 60, "s"),
         600..7200 => format!("{}m", seconds / 60),
         7200..36_000 => two(seconds / 3600, "h", seconds / 60 % 60, "m"),
