@@ -1,6 +1,7 @@
 //! The load line for GPU memory, on the command line.
 
 mod cli;
+mod client;
 mod commands;
 mod input;
 mod json;
@@ -10,10 +11,12 @@ mod output;
 mod plain;
 mod replay;
 mod runner;
+mod progress;
 mod server;
 mod simulation;
 mod store;
 mod text;
+mod top;
 mod whole;
 
 #[cfg(test)]
