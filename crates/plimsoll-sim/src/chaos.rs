@@ -37,7 +37,11 @@ mod wanted;
 
 mod engine;
 
+mod temper;
+
 mod day;
+
+mod talk;
 
 mod trouble;
 
@@ -71,6 +75,12 @@ pub enum Sabotage {
     EffectsBeforeCommit,
     /// The witness does not hear of one event.
     BlindWitness,
+    /// A runner starts what it is told to start, however late.
+    LateOrdersCount,
+    /// A runner never says that something is gone.
+    GoneUnsaid,
+    /// A runner lets everything use twice what it may.
+    StartsTooLarge,
 }
 
 /// What came of a day.

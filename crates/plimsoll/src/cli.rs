@@ -1,10 +1,14 @@
 //! What can be typed. Help, completions and man pages are made from these definitions.
 
+mod chaos;
+
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
+
+pub(crate) use chaos::ChaosArgs;
 
 /// The pipe that needs nothing installed in the cluster.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";
@@ -64,6 +68,11 @@ plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
 Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     #[command(args_conflicts_with_subcommands = true)]
     Scenario(ScenarioArgs),
+    /// Live through days of trouble from a seed: effects late, lost and doubled, crashes at every step, and judges who look on
+    #[command(after_help = "Examples:\n  plimsoll chaos\n  plimsoll chaos --seed 42 --days 1\n  \
+plimsoll chaos --events 100000000 --threads 2 -o json\n\n\
+Exit codes: 0 nothing found; 1 a promise was broken, and what to type to see it again; 2 error.")]
+    Chaos(ChaosArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {

@@ -16,8 +16,8 @@ pub(crate) struct Askers {
     specs: Vec<Arc<Spec>>,
     nodes: Vec<Name>,
     askers: Vec<Asker>,
-    /// How many of a hundred do not wait for long.
-    impatience: u64,
+    /// How many of a hundred wait for as long as it takes.
+    patience: u64,
     gangs: u64,
     uids: u64,
 }
@@ -39,15 +39,20 @@ enum Stance {
 }
 
 impl Askers {
-    pub(crate) fn new(mut chance: Chance, specs: Vec<Arc<Spec>>, nodes: Vec<Name>, count: usize) -> Self {
+    pub(crate) fn new(
+        mut chance: Chance,
+        specs: Vec<Arc<Spec>>,
+        nodes: Vec<Name>,
+        count: usize,
+        patience: u64,
+    ) -> Self {
         let mut asker = |at: usize| {
             let id = RequestId::new(format!("team-{}", at % 3), format!("work-{at}"));
             let request = Request { id, spec: chance.pick(&specs).clone(), terms: work::terms(&mut chance) };
             Asker { request, stance: Stance::Away }
         };
         let askers = (0..count).map(&mut asker).collect();
-        let impatience = *chance.pick(&[50, 90, 97]);
-        Askers { chance, specs, nodes, askers, impatience, gangs: 0, uids: 0 }
+        Askers { chance, specs, nodes, askers, patience, gangs: 0, uids: 0 }
     }
 
     /// How many there are.
@@ -92,7 +97,7 @@ impl Askers {
     pub(crate) fn hear(&mut self, answer: &Answer) -> Option<usize> {
         let (request, stance) = match answer {
             Answer::Refused { request, .. } => (request, Stance::Away),
-            Answer::Waiting { request, .. } if self.chance.percent(self.impatience) => {
+            Answer::Waiting { request, .. } if !self.chance.percent(self.patience) => {
                 (request, Stance::Tired)
             }
             Answer::Waiting { .. } | Answer::Placed { .. } | Answer::Offered { .. } => return None,

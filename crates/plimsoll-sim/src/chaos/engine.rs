@@ -257,7 +257,7 @@ impl Engine {
         let Some(durable) = self.fallen.take() else { return };
         let from_rows = self.chance.percent(30);
         self.tally.count(if from_rows { Count::FromRows } else { Count::FromJournal });
-        let recovered = if from_rows { self.from_rows(&durable.snapshot) } else { self.from_journal() };
+        let recovered = if from_rows { self.read_rows(&durable.snapshot) } else { self.read_journal() };
         let Some(recovered) = recovered else { return };
         if recovered.snapshot() != durable.snapshot {
             self.objections.push(format!(
@@ -271,7 +271,7 @@ impl Engine {
         self.drive = Drive::resume(recovered, self.next_seq);
     }
 
-    fn from_rows(&mut self, durable: &Snapshot) -> Option<Scheduler> {
+    fn read_rows(&mut self, durable: &Snapshot) -> Option<Scheduler> {
         let text = serde_json::to_string(durable).expect("a snapshot can be written");
         let read: Snapshot = match serde_json::from_str(&text) {
             Ok(read) => read,
@@ -283,11 +283,20 @@ impl Engine {
         }
     }
 
-    fn from_journal(&mut self) -> Option<Scheduler> {
+    fn read_journal(&mut self) -> Option<Scheduler> {
         let mut recovered = match Scheduler::restore(self.base.clone()) {
             Ok(restored) => restored,
             Err(error) => return self.give_up(&format!("the snapshot cannot be started from: {error}")),
         };
+        // What a disk gives back was written down and read.
+        if self.chance.one_in(8) {
+            let text = serde_json::to_string(&self.journal).expect("a journal can be written");
+            match serde_json::from_str::<Vec<Record>>(&text) {
+                Ok(read) if read == self.journal => self.journal = read,
+                Ok(_) => return self.give_up("the journal reads differently from how it was written"),
+                Err(error) => return self.give_up(&format!("the journal cannot be read again: {error}")),
+            }
+        }
         let operations: Vec<_> = self.journal.iter().flat_map(|record| &record.operations).collect();
         let forgotten = usize::from(self.sabotage == Some(Sabotage::ForgetOperation));
         let kept = operations.len().saturating_sub(forgotten);

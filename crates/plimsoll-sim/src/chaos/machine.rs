@@ -134,6 +134,11 @@ impl Machine {
         self.foreign.clear();
     }
 
+    /// What is over may begin again: never, unless the simulation is broken on purpose.
+    pub(crate) fn forget_what_is_over(&mut self) {
+        self.fence.clear();
+    }
+
     /// Does as it is told, unless the order is for something that is over.
     pub(crate) fn receive(&mut self, order: Order, fails: bool, chance: &mut Chance) -> Vec<Reaction> {
         match order {

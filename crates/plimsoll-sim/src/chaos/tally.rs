@@ -1,7 +1,5 @@
 //! What happened in a day or in many, counted.
 
-use std::fmt;
-
 /// Something that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "every variant has its words in `Count::ALL`")]
@@ -179,15 +177,6 @@ impl Tally {
         for (own, more) in self.0.iter_mut().zip(other.0) {
             *own += more;
         }
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (count, _, words) in Count::ALL {
-            writeln!(f, "{:>14}  {words}", self.of(count))?;
-        }
-        Ok(())
     }
 }
 

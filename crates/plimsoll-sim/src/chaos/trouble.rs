@@ -38,7 +38,7 @@ impl Day {
                     let (node, caps_move) = (&mut self.machines[machine].node, self.temper.caps_move);
                     fleet::tend(&mut self.chance, node, caps_move);
                     let word = self.machines[machine].report();
-                    self.say(machine, word);
+                    self.say(machine, &word);
                 }
             }
         }
@@ -118,9 +118,9 @@ impl Day {
             let at = self.chance.index(count);
             let words = self.machines[machine].lose_card(at);
             self.engine.tally.count(Count::CardsLost);
-            words.into_iter().for_each(|word| self.say(machine, word));
+            words.iter().for_each(|word| self.say(machine, word));
             let word = self.machines[machine].report();
-            self.say(machine, word);
+            self.say(machine, &word);
         }
     }
 
@@ -196,7 +196,7 @@ impl Day {
             let closed = !self.temper.calm && self.chance.one_in(100);
             self.engine.tally.count_all(Count::Foreign, usize::from(!foreign.is_zero()));
             let word = Word::Measured { card, foreign, at: self.clock(), closed };
-            self.say(machine, word);
+            self.say(machine, &word);
         }
         self.agenda.put(self.now.after(280_000), Due::Measure { machine });
     }
@@ -240,7 +240,7 @@ impl Day {
                     Activity::Idle { since: now }
                 };
                 let generation = self.machines[machine].processes[&request].generation;
-                self.say(machine, Word::Acted { request, generation, activity });
+                self.say(machine, &Word::Acted { request, generation, activity });
             }
         }
     }
@@ -253,7 +253,7 @@ impl Day {
             self.engine.tally.count(Count::Grown);
             let bytes = Bytes::new(part.bytes + part.bytes / 100 * self.chance.between(1, 40) + 1);
             let generation = process.generation;
-            self.say(machine, Word::Grew { request, generation, card, bytes });
+            self.say(machine, &Word::Grew { request, generation, card, bytes });
         }
     }
 

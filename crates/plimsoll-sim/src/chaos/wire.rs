@@ -20,6 +20,15 @@ pub(crate) enum Order {
     Keep { request: RequestId, generation: u64 },
 }
 
+impl Order {
+    /// Asks for twice as much: never, unless the simulation is broken on purpose.
+    pub(crate) fn double(&mut self) {
+        if let Order::Start { parts, .. } = self {
+            parts.iter_mut().for_each(|part| part.bytes *= 2);
+        }
+    }
+}
+
 /// What a process may use of one card.
 #[derive(Clone, Debug)]
 pub(crate) struct OrderedPart {

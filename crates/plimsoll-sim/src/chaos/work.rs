@@ -46,7 +46,7 @@ fn slot(chance: &mut Chance, fleet: &[Node]) -> Vec<Shape> {
         };
         Shape::single("engine", need)
     };
-    let ways: &[u16] = *chance.pick::<&[u16]>(&[&[1], &[1, 2], &[1, 2, 4], &[2, 1], &[2], &[4, 2]]);
+    let ways: &[u16] = chance.pick::<&[u16]>(&[&[1], &[1, 2], &[1, 2, 4], &[2, 1], &[2], &[4, 2]]);
     ways.iter().map(|ways| split(*ways)).collect()
 }
 

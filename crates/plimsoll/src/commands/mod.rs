@@ -1,10 +1,13 @@
 //! One file a command: what was asked, done and printed.
 
 mod audit;
+mod chaos;
 mod explain;
 mod scenario;
 mod setup;
 mod simulate;
+
+pub(crate) use chaos::Lived;
 
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
@@ -21,6 +24,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Explain(args) => explain::run(args, cli.quiet),
         Command::Audit(args) => audit::run(args, cli.quiet),
         Command::Scenario(args) => scenario::run(args, cli.quiet),
+        Command::Chaos(args) => chaos::run(args, cli.quiet),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }
