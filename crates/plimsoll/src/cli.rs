@@ -4,6 +4,7 @@ mod replay;
 mod runner;
 mod serve;
 mod client;
+mod chaos;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ pub(crate) use client::{
     ApplyArgs, AskArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RunnersArgs, ServerArgs, ShowArgs, SlotsArgs,
     TopArgs,
 };
+pub(crate) use chaos::ChaosArgs;
 
 /// The pipe that needs nothing installed in the cluster.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";
@@ -113,6 +115,11 @@ Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     /// Watch a server live: every GPU with its line, who holds it, who waits and why
     #[command(after_help = client::TOP)]
     Top(TopArgs),
+    /// Live through days of trouble from a seed: effects late, lost and doubled, crashes at every step, and judges who look on
+    #[command(after_help = "Examples:\n  plimsoll chaos\n  plimsoll chaos --seed 42 --days 1\n  \
+plimsoll chaos --events 100000000 --threads 2 -o json\n\n\
+Exit codes: 0 nothing found; 1 a promise was broken, and what to type to see it again; 2 error.")]
+    Chaos(ChaosArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {

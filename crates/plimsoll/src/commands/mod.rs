@@ -4,6 +4,7 @@ mod apply;
 mod ask;
 mod audit;
 mod decisions;
+mod chaos;
 mod explain;
 mod replay;
 mod runner;
@@ -17,6 +18,8 @@ mod setup;
 mod simulate;
 mod slots;
 mod top;
+
+pub(crate) use chaos::Lived;
 
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
@@ -44,6 +47,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Ask(args) => ask::run(args, cli.quiet),
         Command::Release(args) => release::run(args, cli.quiet),
         Command::Top(args) => top::run(args, cli.color),
+        Command::Chaos(args) => chaos::run(args, cli.quiet),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }

@@ -1,6 +1,7 @@
 //! The JSON that other programs read: stable names, sizes in bytes, and null for a size that is not known.
 
 mod audit;
+mod chaos;
 mod decision;
 mod device;
 mod explain;
@@ -8,6 +9,7 @@ mod replay;
 mod sarif;
 
 pub(crate) use audit::{audit, severity};
+pub(crate) use chaos::chaos;
 pub(crate) use decision::{numbers, ordered};
 pub(crate) use device::sharing;
 pub(crate) use explain::{explain, lost_by, running, undecided};

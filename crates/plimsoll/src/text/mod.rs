@@ -2,6 +2,7 @@
 
 pub(crate) mod bars;
 pub(crate) mod breaches;
+pub(crate) mod chaos;
 pub(crate) mod explain;
 pub(crate) mod findings;
 pub(crate) mod live;
