@@ -1,10 +1,10 @@
 //! What can be typed. Help, completions and man pages are made from these definitions.
 
+mod chaos;
+mod client;
 mod replay;
 mod runner;
 mod serve;
-mod client;
-mod chaos;
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
 
-pub(crate) use runner::{LogFormat, RunnerArgs};
-pub(crate) use serve::ServeArgs;
+pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
     ApplyArgs, AskArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RunnersArgs, ServerArgs, ShowArgs, SlotsArgs,
     TopArgs,
 };
-pub(crate) use chaos::ChaosArgs;
+pub(crate) use runner::{LogFormat, RunnerArgs};
+pub(crate) use serve::ServeArgs;
 
 /// The pipe that needs nothing installed in the cluster.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";

@@ -5,11 +5,12 @@
 //!       ──▶ Engine::read  ───────────────────────────────────────▶ what is durable
 //! ```
 
+pub(crate) mod api;
+pub(crate) mod application;
 pub(crate) mod breaches;
 pub(crate) mod config;
-pub(crate) mod demo;
-pub(crate) mod api;
 pub(crate) mod decisions;
+pub(crate) mod demo;
 pub(crate) mod engine;
 pub(crate) mod events;
 pub(crate) mod front;

@@ -31,9 +31,9 @@ pub(crate) use history::{DecisionId, Filter, History, Listed};
 use lock::Lock;
 pub(crate) use recover::Found;
 use recover::Recovered;
+pub(crate) use rows::hexadecimal;
 #[cfg(test)]
 pub(crate) use rows::insert_record;
-pub(crate) use rows::hexadecimal;
 use rows::{JOURNAL, NOTES};
 
 /// One line of the front end's own journal: a text that the store does not look into, with a number.

@@ -3,14 +3,14 @@
 mod apply;
 mod ask;
 mod audit;
-mod decisions;
 mod chaos;
+mod decisions;
 mod explain;
-mod replay;
-mod runner;
 mod look;
 mod queue;
 mod release;
+mod replay;
+mod runner;
 mod runners;
 mod scenario;
 mod serve;

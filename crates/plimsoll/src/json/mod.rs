@@ -10,16 +10,13 @@ mod sarif;
 
 pub(crate) use audit::{audit, severity};
 pub(crate) use chaos::chaos;
-pub(crate) use decision::{numbers, ordered};
-pub(crate) use device::sharing;
-pub(crate) use explain::{explain, lost_by, running, undecided};
-pub(crate) use replay::{replay, replayed};
 pub(crate) use decision::{
     ContainerVerdictRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart, node as node_verdict, numbers,
     ordered, ordered_in, promised_row, remedy as remedy_row, score_parts,
 };
 pub(crate) use device::{DeviceRow, devices_of, sharing};
 pub(crate) use explain::{LostBy, explain, lost_by, running, undecided};
+pub(crate) use replay::{replay, replayed};
 pub(crate) use sarif::sarif;
 
 use std::collections::BTreeMap;
