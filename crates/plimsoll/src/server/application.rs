@@ -19,7 +19,7 @@ pub(crate) fn application(config: &Config, is_demo: bool) -> Result<Application>
     let parts = Parts::new(Settings { enabled: config.schedulerlog.enabled, max_pods });
     let mut observers = parts.observers();
     if is_demo {
-        observers.push(Box::new(Narrator));
+        observers.push(Box::new(Narrator::default()));
     }
     let data = config.data.clone();
     let router = move |engine: Engine| {

@@ -27,7 +27,7 @@ use rig::Rig;
 const PACE: Duration = Duration::from_millis(200);
 
 /// How long a slot of the demo stays before it may be swapped out again.
-const RESIDENCY: Span = Span::seconds(4);
+const RESIDENCY: Span = Span::seconds(2);
 
 /// The models of the demo, as anybody could declare them.
 fn models() -> Vec<Model> {

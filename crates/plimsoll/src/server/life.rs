@@ -213,15 +213,19 @@ impl Signals {
     }
 
     async fn next(&mut self) -> Said {
-        let over = self.over;
+        let at = self.over;
         let over = async move {
-            match over {
+            match at {
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = over => Said::End,
+            // It is over once; only somebody who says it again is in a hurry.
+            () = over => {
+                self.over = None;
+                Said::End
+            }
             _ = self.terminate.recv() => Said::End,
             _ = self.interrupt.recv() => Said::End,
             _ = self.hang_up.recv() => Said::Reload,

@@ -1,21 +1,43 @@
 //! What happens, one line each, for somebody who watches the demo in a terminal.
 
+use std::collections::BTreeMap;
+
 use anstyle::AnsiColor;
+use plimsoll_core::decide::Decision;
 use plimsoll_core::event::{Effect, Event};
+use plimsoll_core::request::RequestId;
 use plimsoll_core::summary;
+use plimsoll_core::units::Bytes;
 
 use crate::output;
 use crate::server::engine::{Observer, Seen};
 
 /// Tells on standard output what was decided, started, stopped and given back.
-pub(crate) struct Narrator;
+#[derive(Default)]
+pub(crate) struct Narrator {
+    /// Who waits, and by how much the nearest device was short: what is told again only when it changes.
+    waiting: BTreeMap<RequestId, Option<Bytes>>,
+}
+
+impl Narrator {
+    fn decided(&mut self, decision: &Decision) {
+        let (who, sentence) = (&decision.request, summary::sentence(decision));
+        if decision.place().is_some() {
+            self.waiting.remove(who);
+            return line(AnsiColor::Green, "placed", &format!("{who}: {sentence}"));
+        }
+        let short_by = decision.nearest_miss().map(|miss| miss.short_by);
+        if self.waiting.insert(who.clone(), short_by) != Some(short_by) {
+            line(AnsiColor::Yellow, "refused", &format!("{who}: {sentence}"));
+        }
+    }
+}
 
 impl Observer for Narrator {
     fn see(&mut self, seen: &Seen<'_>) {
         for (record, output) in seen.records.iter().zip(&seen.told.outputs) {
             for decision in &output.outcome.decisions {
-                let color = if decision.place().is_some() { AnsiColor::Green } else { AnsiColor::Yellow };
-                line(color, "decided", &summary::sentence(decision));
+                self.decided(decision);
             }
             for effect in &output.outcome.effects {
                 if let Effect::Stop { request, node, .. } = effect {
@@ -33,9 +55,6 @@ impl Observer for Narrator {
                     line(AnsiColor::Blue, "freed", &format!("the memory of {request} is back"));
                 }
                 _ => {}
-            }
-            for breach in &output.outcome.breaches {
-                line(AnsiColor::Red, "breach", &format!("{breach:?}"));
             }
         }
     }

@@ -58,8 +58,7 @@ impl Rig {
         };
         vec![
             rig("demo-a100", ("pool", "text"), "NVIDIA A100 80GB PCIe", 2, 80),
-            rig("demo-h100", ("pool", "text"), "NVIDIA H100 80GB HBM3", 2, 80),
-            rig("demo-l40s", ("pool", "images"), "NVIDIA L40S", 2, 48),
+            rig("demo-l40s", ("pool", "images"), "NVIDIA L40S", 1, 48),
             rig("demo-l4", ("pool", "small"), "NVIDIA L4", 1, 24),
         ]
     }
