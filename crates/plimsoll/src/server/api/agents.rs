@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use plimsoll_core::units::Name;
+use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{Desk, RunnerError};
 use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{Heartbeat, Orders, Registration, Welcome};
@@ -83,17 +83,21 @@ pub(crate) async fn work(
     let wait = input::waiting(wanted.wait)?.map_or(0, |wait| wait.0);
     let until = Instant::now() + Duration::from_millis(wait);
     let runner: Name = id.as_str().into();
-    loop {
-        let name = runner.clone();
-        let look = move |desk: &mut Desk, _| desk.runner(&name).is_some().then(|| desk.orders(&name));
-        let (orders, change) = engine.watch(Topic::Runner(runner.clone()), look).await?;
-        let orders = orders.ok_or_else(|| runners::no_such_runner(&id))?;
-        if wanted.after.is_none_or(|after| orders.revision > after) || Instant::now() >= until {
-            return Ok(Json(orders));
+    let name = runner.clone();
+    let look = move |desk: &mut Desk, _: Millis| desk.runner(&name).is_some().then(|| desk.orders(&name));
+    let newer = |orders: &Orders| wanted.after.is_none_or(|after| orders.revision > after);
+    let missing = || runners::no_such_runner(&id);
+    let mut orders = engine.read(look.clone()).await?.ok_or_else(missing)?;
+    while !newer(&orders) && Instant::now() < until {
+        let (seen, change) = engine.watch(Topic::Runner(runner.clone()), look.clone()).await?;
+        orders = seen.ok_or_else(missing)?;
+        if !newer(&orders) {
+            // Whether they changed or the time is up, the next look tells.
+            let _ = timeout_at(until, change).await;
+            orders = engine.read(look.clone()).await?.ok_or_else(missing)?;
         }
-        // Whether it changed or the time is up, the next look tells.
-        let _ = timeout_at(until, change).await;
     }
+    Ok(Json(orders))
 }
 
 /// A runner that is not listened to, in front of its agent.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::Uri;
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::fit;
@@ -54,9 +54,18 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
     let after = wanted.after.as_deref().map(|after| read_id(after, "after")).transpose()?;
+    parts.engine()?;
     let recent = parts.decisions().newest_first();
-    let page = Page { wanted, after, rows: Vec::new(), limit, candidates: 0 };
-    let (rows, more) = parts.history(move |history| page.fill(&recent, history)).await?;
+    let page = Page { wanted, before: after, rows: Vec::new(), limit, candidates: 0, is_full: false };
+    // Thousands of verdicts become text beside the threads that serve, and before the journal is asked.
+    let filled = tokio::task::spawn_blocking(move || page.filled_from(&recent)).await;
+    let failed = |error: tokio::task::JoinError| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())
+    };
+    let page = filled.map_err(failed)?;
+    let page =
+        if page.is_full { page } else { parts.history(move |history| page.filled_up(history)).await? };
+    let (rows, more) = (page.rows, page.is_full);
     let next = rows.last().filter(|_| more).and_then(|row| row.id.as_deref());
     Ok(input::list(&uri, &rows, next))
 }
@@ -95,52 +104,57 @@ fn read_id(text: &str, field: &str) -> Answer<DecisionId> {
 
 struct Page {
     wanted: Wanted,
-    after: Option<DecisionId>,
+    /// Only what was decided before this is still to come.
+    before: Option<DecisionId>,
     rows: Vec<DecisionRow>,
     limit: usize,
     candidates: usize,
+    /// Whether there was one more than it holds.
+    is_full: bool,
 }
 
 impl Page {
-    /// The rows of the page, and whether there are more.
-    fn fill(
-        mut self,
-        recent: &[Arc<Kept>],
-        history: &History,
-    ) -> Result<(Vec<DecisionRow>, bool), StoreError> {
+    /// The page with what is at hand in full, newest first.
+    fn filled_from(mut self, recent: &[Arc<Kept>]) -> Page {
         for kept in recent {
             let model = &*kept.decision.request.account;
-            if self.after.is_some_and(|after| kept.id >= after) || !self.wants_model(model) {
+            if self.before.is_some_and(|before| kept.id >= before) {
                 continue;
             }
-            let runner = runner(&kept.decision).map(|verdict| &*verdict.view.node.name);
-            if self.wants_runner(runner) && !self.take(|| row(kept)) {
-                return Ok((self.rows, true));
+            let runner = || runner(&kept.decision).map(|verdict| &*verdict.view.node.name);
+            if self.wants_model(model) && self.wants_runner(runner) && !self.take(|| row(kept)) {
+                return self;
             }
         }
-        let mut before = recent.last().map(|oldest| oldest.id).into_iter().chain(self.after).min();
-        let filter_model = self.wanted.model.clone();
-        let filter = Filter { account: filter_model.as_deref(), name: None };
+        self.before = recent.last().map(|oldest| oldest.id).into_iter().chain(self.before).min();
+        self
+    }
+
+    /// The page with what only the journal has.
+    fn filled_up(mut self, history: &History) -> Result<Page, StoreError> {
+        let model = self.wanted.model.clone();
+        let filter = Filter { account: model.as_deref(), name: None };
+        let chunk = u32::try_from(self.limit + 1).unwrap_or(u32::MAX);
         loop {
-            let chunk = u32::try_from(self.limit + 1).unwrap_or(u32::MAX);
-            let listed = history.decisions(&filter, before, chunk)?;
+            let listed = history.decisions(&filter, self.before, chunk)?;
             let is_last = listed.len() <= self.limit;
-            before = listed.last().map(|listed| listed.id);
+            self.before = listed.last().map(|listed| listed.id);
             for listed in listed {
                 let row = listed_row(listed);
-                if self.wants_runner(row.runner_id.as_deref()) && !self.take(|| row) {
-                    return Ok((self.rows, true));
+                if self.wants_runner(|| row.runner_id.as_deref()) && !self.take(|| row.clone()) {
+                    return Ok(self);
                 }
             }
             if is_last {
-                return Ok((self.rows, false));
+                return Ok(self);
             }
         }
     }
 
     /// Takes one more row; not when the page is full.
     fn take(&mut self, row: impl FnOnce() -> DecisionRow) -> bool {
-        if self.rows.len() == self.limit || self.candidates > CANDIDATES_MOST {
+        self.is_full = self.rows.len() == self.limit || self.candidates > CANDIDATES_MOST;
+        if self.is_full {
             return false;
         }
         let row = row();
@@ -153,8 +167,8 @@ impl Page {
         self.wanted.model.as_ref().is_none_or(|wanted| wanted == model)
     }
 
-    fn wants_runner(&self, runner: Option<&str>) -> bool {
-        self.wanted.runner_id.as_ref().is_none_or(|wanted| runner == Some(wanted.as_str()))
+    fn wants_runner<'a>(&self, runner: impl FnOnce() -> Option<&'a str>) -> bool {
+        self.wanted.runner_id.as_ref().is_none_or(|wanted| runner() == Some(wanted.as_str()))
     }
 }
 

@@ -215,18 +215,22 @@ fn not_there(id: &str) -> Problem {
 
 /// A place once it is served or over, or as it stands when the time is up; `None` where there is none.
 async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<PlaceRow>> {
-    loop {
-        let look = move |desk: &mut Desk, _| {
-            let settled = desk.place_status(id).is_none_or(|status| status.is_settled());
-            (desk.place(id).map(|place| row(desk, place)), settled)
-        };
-        let ((row, settled), change) = engine.watch(Topic::Place(id), look).await?;
-        if settled || Instant::now() >= until {
-            return Ok(row);
+    let look = move |desk: &mut Desk, _: Millis| {
+        let settled = desk.place_status(id).is_none_or(|status| status.is_settled());
+        (desk.place(id).map(|place| row(desk, place)), settled)
+    };
+    // Only what can still change is watched: a watch of what is over would never end.
+    let (mut row, mut settled) = engine.read(look).await?;
+    while !settled && Instant::now() < until {
+        let (seen, change) = engine.watch(Topic::Place(id), look).await?;
+        (row, settled) = seen;
+        if !settled {
+            // Whether it changed or the time is up, the next look tells.
+            let _ = timeout_at(until, change).await;
+            (row, settled) = engine.read(look).await?;
         }
-        // Whether it changed or the time is up, the next look tells.
-        let _ = timeout_at(until, change).await;
     }
+    Ok(row)
 }
 
 /// How often a slot that is waited for is looked at. What becomes of places is told; slots are looked at by people.

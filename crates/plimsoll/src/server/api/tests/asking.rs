@@ -194,10 +194,8 @@ async fn one_request_and_three_runners_make_one_slot() {
     }
     world.declare("m", json!({"memory": "10GiB", "max_slots": 3})).await;
     let asks = (0..8).map(|_| world.post(SLOTS, json!({"model": "m", "key": "once"})));
-    let mut ids = Vec::new();
-    for ask in asks {
-        ids.push(ask.await.body["id"].clone());
-    }
+    let asked = futures_util::future::join_all(asks).await;
+    let ids: Vec<Value> = asked.into_iter().map(|asked| asked.body["id"].clone()).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     for runner in &mut runners {
         runner.settle(&world).await;
