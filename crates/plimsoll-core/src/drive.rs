@@ -16,6 +16,9 @@ use crate::scheduler::Scheduler;
 use crate::summary;
 use crate::units::Millis;
 
+/// The version of this core, as records name it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -76,10 +79,17 @@ impl Drive {
     /// Takes an event; what came of it waits for the next batch, and is shown to plan by, not to act on. That time passed and
     /// nothing came of it is not worth a record.
     pub fn handle(&mut self, now: Millis, event: Event) -> Option<&Outcome> {
-        let outcome = self.scheduler.step(now, event.clone());
-        if matches!(event, Event::Tick | Event::Audit) && outcome.is_empty() {
+        let (record, outcome) = self.step(now, event);
+        if matches!(record.event, Event::Tick | Event::Audit) && outcome.is_empty() {
             return None;
         }
+        self.next_seq += 1;
+        self.staged.push((record, outcome));
+        self.staged.last().map(|(_, outcome)| outcome)
+    }
+
+    fn step(&mut self, now: Millis, event: Event) -> (Record, Outcome) {
+        let outcome = self.scheduler.step(now, event.clone());
         let decided = |decision: &Decision| DecisionRecord {
             request: decision.request.clone(),
             summary: summary::sentence(decision),
@@ -91,11 +101,9 @@ impl Drive {
             event,
             operations: outcome.operations.clone(),
             decisions: outcome.decisions.iter().map(decided).collect(),
-            core: env!("CARGO_PKG_VERSION").to_string(),
+            core: VERSION.to_string(),
         };
-        self.next_seq += 1;
-        self.staged.push((record, outcome));
-        self.staged.last().map(|(_, outcome)| outcome)
+        (record, outcome)
     }
 
     /// Decides without changing anything.
@@ -106,6 +114,11 @@ impl Drive {
     /// The number of the next record.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
+    }
+
+    /// What came of the event taken last, to look at until it is batched; nothing of it leaves before it is durable.
+    pub fn latest(&self) -> Option<(&Record, &Outcome)> {
+        self.staged.last().map(|(record, outcome)| (record, outcome))
     }
 
     /// The records to make durable next, in one go; none while an earlier batch is still on its way.
@@ -135,26 +148,57 @@ impl Drive {
 pub struct Divergence {
     /// The record's number.
     pub seq: u64,
+    /// The version of the core that decided then.
+    pub core: String,
     /// What the journal says.
     pub recorded: Vec<DecisionRecord>,
     /// What deciding again says.
     pub again: Vec<DecisionRecord>,
+    /// Whether what changed is not the same, with or without a difference in the decisions.
+    pub operations_differ: bool,
+}
+
+impl Divergence {
+    /// How two records of one event differ.
+    pub fn between(recorded: &Record, again: &Record) -> Option<Divergence> {
+        let operations_differ = recorded.operations != again.operations;
+        (operations_differ || recorded.decisions != again.decisions).then(|| Divergence {
+            seq: recorded.seq,
+            core: recorded.core.clone(),
+            recorded: recorded.decisions.clone(),
+            again: again.decisions.clone(),
+            operations_differ,
+        })
+    }
+}
+
+/// A machine that decides the events of a journal again, one after the other.
+#[derive(Debug)]
+pub struct Replay {
+    drive: Drive,
+}
+
+impl Replay {
+    /// Goes on from a state.
+    pub fn from(state: Scheduler) -> Self {
+        Replay { drive: Drive::resume(state, 0) }
+    }
+
+    /// The machine, to look at.
+    pub fn scheduler(&self) -> &Scheduler {
+        self.drive.scheduler()
+    }
+
+    /// Decides a record's event again: the record that would be written now, and what came of it.
+    pub fn again(&mut self, record: &Record) -> (Record, Outcome) {
+        self.drive.next_seq = record.seq;
+        self.drive.step(record.now, record.event.clone())
+    }
 }
 
 /// Decides every event of a journal again, from the state that it began with, and lists what differs.
 pub fn replay<'a>(from: Scheduler, records: impl IntoIterator<Item = &'a Record>) -> Vec<Divergence> {
-    let mut drive = Drive::resume(from, 0);
-    let mut divergences = Vec::new();
-    for record in records {
-        drive.handle(record.now, record.event.clone());
-        let again = drive.batch().pop();
-        drive.committed();
-        let (decisions, operations) =
-            again.map(|again| (again.decisions, again.operations)).unwrap_or_default();
-        if (&decisions, &operations) != (&record.decisions, &record.operations) {
-            let recorded = record.decisions.clone();
-            divergences.push(Divergence { seq: record.seq, recorded, again: decisions });
-        }
-    }
-    divergences
+    let mut replay = Replay::from(from);
+    let differs = |record: &Record| Divergence::between(record, &replay.again(record).0);
+    records.into_iter().filter_map(differs).collect()
 }

@@ -175,6 +175,7 @@ impl Step<'_> {
 
     fn ask(&mut self, request: &Request) {
         self.unwait(&request.id);
+        self.forgive(&request.id);
         if let Some((_, holding)) = self.machine.ledger.of_request(&request.id) {
             if !matches!(holding.stage, Stage::Offered { .. }) {
                 let node = holding.node.clone();
@@ -226,12 +227,13 @@ impl Step<'_> {
             return self.refuse(id, format!("there is no node {node}"));
         };
         let decision = decide(&OneNode(&self.machine.ledger, there), &self.machine.settings.policy, &request);
-        let moved = decision.place().map(|found| self.machine.ledger.send(&request, &found.place));
+        let moved = decision.place().map(|found| self.charge(&request, &found.place));
         let sentence = summary::sentence(&decision);
         self.out.decisions.push(decision);
         self.lifted.insert(Change::LoadFell);
         match moved {
-            Some(moved) => self.sent(id, moved),
+            Some(Ok(())) => {}
+            Some(Err(error)) => self.refuse(id, error.to_string()),
             None => self.refuse(id, sentence),
         }
     }

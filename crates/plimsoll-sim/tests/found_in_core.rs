@@ -1,5 +1,12 @@
 //! The smallest cases of what was found wrong in the core. Each says what should hold.
 
+use std::sync::Arc;
+
+use plimsoll_core::device::{Device, Node, Source};
+use plimsoll_core::event::{Event, Settings};
+use plimsoll_core::request::{Amount, Need, Request, RequestId, Shape, Spec, Terms};
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::units::{Bytes, Millis};
 use plimsoll_sim::scenario;
 
 /// Runs a scenario whose expectations are what should be true.
@@ -305,7 +312,8 @@ submit a/q 60GiB
 #[test]
 fn starts_of_taken_offers_wait_for_each_other_too() {
     holds(
-        "settings serial-starts=yes
+        "policy spread
+settings serial-starts=yes
 node n1
 device n1 0 memory=80GiB
 ask a/p 10GiB
@@ -425,6 +433,101 @@ member a/q 10GiB
 gang g min=1
 devices
 > n1/gpu-0 holds 10 GiB, releasing 10 GiB, free 60 GiB of 80 GiB: a/p 10 GiB, a/q 10 GiB
+",
+    );
+}
+
+#[test]
+fn one_who_withdrew_is_not_brought_back_by_a_start_that_failed() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+submit a/p 10GiB
+withdraw a/p
+failed a/p
+queue
+> none
+",
+    );
+}
+
+#[test]
+fn one_who_asked_anew_gets_what_it_asked_last_when_its_earlier_start_failed() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+submit a/p 10GiB
+withdraw a/p
+submit a/p 70GiB
+failed a/p
+> a/p placed on n1/gpu-0 with 70 GiB
+",
+    );
+}
+
+/// A machine over one card, of which a start has failed once.
+fn failed_once() -> (Scheduler, RequestId) {
+    let mut scheduler = Scheduler::new(Settings::default());
+    let mut node = Node::new("n1");
+    node.devices.push(Device::new("NVIDIA", Bytes::gib(80), Source::Declared));
+    let _ = scheduler.step(Millis(0), Event::Node { node: Box::new(node) });
+    let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(10)));
+    let request = Request {
+        id: RequestId::new("a", "p"),
+        spec: Arc::new(Spec::of(vec![Shape::single("main", need)])),
+        terms: Terms::default(),
+    };
+    let id = request.id.clone();
+    let _ = scheduler.step(Millis(0), Event::Submit { request, deadline: Some(Millis(60_000)) });
+    let generation = scheduler.ledger().of_request(&id).expect("it is placed").0.0;
+    let _ = scheduler.step(Millis(0), Event::Failed { request: id.clone(), generation });
+    assert_eq!(scheduler.queue().failures(&id), 1);
+    (scheduler, id)
+}
+
+#[test]
+fn the_failures_of_one_whose_deadline_passed_are_forgotten() {
+    let (mut scheduler, id) = failed_once();
+    // In its back-off nobody is placed, and at the deadline it is refused.
+    let _ = scheduler.step(Millis(1), Event::NodeGone { name: "n1".into() });
+    let _ = scheduler.step(Millis(60_000), Event::Tick);
+    assert!(scheduler.queue().is_empty());
+    assert_eq!(scheduler.queue().failures(&id), 0);
+}
+
+#[test]
+fn the_failures_of_one_whose_place_was_lost_are_forgotten() {
+    let (mut scheduler, id) = failed_once();
+    let _ = scheduler.step(Millis(30_000), Event::Tick);
+    let generation = scheduler.ledger().of_request(&id).map(|(generation, _)| generation.0);
+    assert!(generation.is_some(), "it is tried again");
+    let _ = scheduler.step(Millis(30_001), Event::Freed { request: id.clone(), generation, ordinal: None });
+    assert_eq!(scheduler.queue().failures(&id), 0);
+}
+
+#[test]
+fn the_failures_of_one_who_only_asks_now_are_forgotten() {
+    let (mut scheduler, id) = failed_once();
+    let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(10)));
+    let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+    let _ = scheduler
+        .step(Millis(1), Event::Ask { request: Request { id: id.clone(), spec, terms: Terms::default() } });
+    assert_eq!(scheduler.queue().failures(&id), 0);
+}
+
+#[test]
+fn an_offer_taken_on_another_node_waits_there_for_a_start_under_way() {
+    holds(
+        "policy spread
+settings serial-starts=yes
+node n1
+device n1 0 memory=80GiB
+node n2
+device n2 0 memory=80GiB
+submit a/first 10GiB node=n2
+ask a/p 10GiB
+take a/p node=n2
+> a/p placed on n2/gpu-0 with 10 GiB, starts when its devices are quiet
 ",
     );
 }

@@ -22,6 +22,7 @@ use crate::model::Model;
 use crate::translate;
 
 mod places;
+mod ranks;
 mod runners;
 mod slots;
 mod state;
@@ -33,6 +34,7 @@ pub use slots::NoSuchSlot;
 pub use state::{Ending, Operation, Place, PlaceState, Rows, Runner, Slot, Who};
 pub use views::{Evictable, PlaceStatus, SlotStage, Unplaced};
 
+use ranks::Ranks;
 use state::State;
 
 /// How the desk behaves; plain data.
@@ -79,6 +81,8 @@ pub struct Desk {
     manners: Manners,
     state: State,
     live: BTreeMap<Name, Live>,
+    ranks: Ranks,
+    is_ranked: bool,
     /// Prewarmed models that no fleet so far could hold; tried again when the fleet changes.
     hopeless: BTreeSet<String>,
     /// Models where somebody may find a seat now who did not before.
@@ -98,6 +102,8 @@ impl Desk {
             drive: Drive::resume(scheduler, next_seq),
             manners,
             live: BTreeMap::new(),
+            ranks: Ranks::default(),
+            is_ranked: false,
             hopeless: BTreeSet::new(),
             state,
             unserved: BTreeSet::new(),
@@ -168,6 +174,9 @@ impl Desk {
         }
         self.note(Operation::PutModel(Box::new(model)));
         self.hopeless.remove(&name);
+        // How many a slot serves that nobody here made is known only from its model.
+        let slots: Vec<Name> = self.state.slots_of(&name).map(|slot| slot.id.clone()).collect();
+        slots.iter().for_each(|slot| self.rank(slot));
         self.unserved.insert(name);
         self.seat_waiting(now);
         self.prewarm(now);

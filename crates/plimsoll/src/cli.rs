@@ -1,17 +1,26 @@
 //! What can be typed. Help, completions and man pages are made from these definitions.
 
+mod chaos;
 mod client;
+mod replay;
+mod runner;
+mod serve;
 
 use std::path::PathBuf;
+
+pub(crate) use replay::ReplayArgs;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
 
+pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
     ApplyArgs, AskArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RunnersArgs, ServerArgs, ShowArgs, SlotsArgs,
     TopArgs,
 };
+pub(crate) use runner::{LogFormat, RunnerArgs};
+pub(crate) use serve::ServeArgs;
 
 /// The pipe that needs nothing installed in the cluster.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";
@@ -74,6 +83,14 @@ plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
 Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     #[command(args_conflicts_with_subcommands = true)]
     Scenario(ScenarioArgs),
+    /// Decide everything in a server's journal again, and compare; or show one decision of it in full
+    Replay(ReplayArgs),
+    /// Report this machine's devices to a server, and start and stop the model servers that it orders
+    #[command(after_help = runner::EXAMPLES)]
+    Runner(RunnerArgs),
+    /// Run the server that places models on the GPUs of its runners
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(ServeArgs),
     /// List the slots of a server: which model is where, what it holds, and whether it may go
     #[command(after_help = client::SLOTS)]
     Slots(SlotsArgs),
@@ -98,6 +115,11 @@ Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     /// Watch a server live: every GPU with its line, who holds it, who waits and why
     #[command(after_help = client::TOP)]
     Top(TopArgs),
+    /// Live through days of trouble from a seed: effects late, lost and doubled, crashes at every step, and judges who look on
+    #[command(after_help = "Examples:\n  plimsoll chaos\n  plimsoll chaos --seed 42 --days 1\n  \
+plimsoll chaos --events 100000000 --threads 2 -o json\n\n\
+Exit codes: 0 nothing found; 1 a promise was broken, and what to type to see it again; 2 error.")]
+    Chaos(ChaosArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {

@@ -10,9 +10,10 @@ mod near;
 mod output;
 mod plain;
 mod progress;
+mod replay;
+mod runner;
 mod server;
 mod simulation;
-#[expect(dead_code, unused_imports, reason = "the server uses it")]
 mod store;
 mod text;
 mod top;

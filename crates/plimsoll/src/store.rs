@@ -15,7 +15,7 @@ mod recover;
 mod rows;
 mod schema;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -31,6 +31,9 @@ pub(crate) use history::{DecisionId, Filter, History, Listed};
 use lock::Lock;
 pub(crate) use recover::Found;
 use recover::Recovered;
+pub(crate) use rows::hexadecimal;
+#[cfg(test)]
+pub(crate) use rows::insert_record;
 use rows::{JOURNAL, NOTES};
 
 /// One line of the front end's own journal: a text that the store does not look into, with a number.

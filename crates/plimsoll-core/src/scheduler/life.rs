@@ -18,6 +18,13 @@ impl Step<'_> {
         }
     }
 
+    /// Failed starts are remembered only while somebody may start again.
+    fn forgive_if_gone(&mut self, id: &RequestId) {
+        if self.machine.queue.get(id).is_none() && self.machine.ledger.of_request(id).is_none() {
+            self.forgive(id);
+        }
+    }
+
     pub(super) fn withdraw(&mut self, id: &RequestId) {
         self.unwait(id);
         self.forgive(id);
@@ -58,17 +65,19 @@ impl Step<'_> {
             return;
         }
         self.lifted.insert(Change::LoadFell);
-        if let Some(spec) = holding.spec.filter(|_| holding.terms.waits) {
-            let deadline = holding.terms.deadline;
-            let backoff = Backoff::after(self.machine.queue.failures(id), self.now);
-            let request = Request { id: id.clone(), spec, terms: holding.terms };
-            let reason =
-                format!("its start on {} failed; tried again from {} ms on", holding.node, backoff.until.0);
-            let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
-            let waiting =
-                Waiting { deadline, backoff, wakes_on, reason, ..Waiting::since(self.now, request) };
-            self.keep_waiting(waiting, None);
-        }
+        // A start that never happened does not bring back one who was asked to go.
+        let waits = holding.terms.waits && !holding.stage.is_releasing();
+        let Some(spec) = holding.spec.filter(|_| waits) else {
+            return self.forgive_if_gone(id);
+        };
+        let deadline = holding.terms.deadline;
+        let backoff = Backoff::after(self.machine.queue.failures(id), self.now);
+        let request = Request { id: id.clone(), spec, terms: holding.terms };
+        let reason =
+            format!("its start on {} failed; tried again from {} ms on", holding.node, backoff.until.0);
+        let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
+        let waiting = Waiting { deadline, backoff, wakes_on, reason, ..Waiting::since(self.now, request) };
+        self.keep_waiting(waiting, None);
     }
 
     pub(super) fn freed(&mut self, id: &RequestId, generation: Option<u64>, ordinal: Option<u16>) {
@@ -81,6 +90,7 @@ impl Step<'_> {
         };
         if self.keep(freed) {
             self.lifted.insert(Change::LoadFell);
+            self.forgive_if_gone(id);
         }
     }
 
@@ -96,6 +106,7 @@ impl Step<'_> {
         let observed = self.machine.ledger.observe(holding);
         if self.keep(observed) {
             self.unwait(&id);
+            self.forgive(&id);
             self.lifted.insert(Change::LoadFell);
         }
     }
@@ -147,6 +158,7 @@ impl Step<'_> {
         for id in late {
             if let Some(waiting) = self.unwait(&id) {
                 self.break_promise(&id);
+                self.forgive(&id);
                 self.refuse(&id, format!("its deadline passed: {}", waiting.reason));
             }
         }

@@ -13,6 +13,7 @@ use crate::event::{Answer, Effect};
 use crate::evict::{self, Plan, Planned};
 use crate::fit::Placement;
 use crate::gang::{Gang, decide_gang};
+use crate::ledger::LedgerError;
 use crate::queue::{GangMember, Waiting};
 use crate::reason::{Change, NodeReason, Reason, RequestReason};
 use crate::request::{Eviction, Request, RequestId, Spec};
@@ -117,6 +118,7 @@ impl Step<'_> {
             let reason = summary::sentence(&decision);
             self.out.decisions.push(decision);
             self.unwait(&request.id);
+            self.forgive(&request.id);
             return self.refuse(&request.id, reason);
         }
         let promised = self.promise_stands(&request.id);
@@ -234,26 +236,11 @@ impl Step<'_> {
         })
     }
 
-    /// Charges a place, and lets its effect leave as soon as its devices are quiet.
+    /// Places somebody who waited, or came just now.
     pub(super) fn launch(&mut self, waiting: Waiting, place: &Placement) {
-        let request = waiting.request.clone();
-        let ordinals = place.picks.iter().flatten().copied();
-        let quiet = !self.machine.settings.serial_starts || self.is_quiet(&request.id, &place.node, ordinals);
-        let charged = if quiet {
-            self.machine.ledger.send(&request, place)
-        } else {
-            self.machine.ledger.offer(&request, place, UNTIL_QUIET)
-        };
-        match charged {
-            Ok(operation) => {
-                self.record(operation);
-                self.unwait(&request.id);
-                if quiet {
-                    self.start(&request.id);
-                } else {
-                    let answer = Answer::Placed { request: request.id.clone(), node: place.node.clone() };
-                    self.out.answers.push(answer);
-                }
+        match self.charge(&waiting.request, place) {
+            Ok(()) => {
+                self.unwait(&waiting.request.id);
             }
             Err(error) => {
                 debug_assert!(false, "what decide proposes the commit admits, on the same ledger: {error}");
@@ -261,6 +248,25 @@ impl Step<'_> {
                 self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, None);
             }
         }
+    }
+
+    /// Charges a place, and lets its effect leave as soon as its devices are quiet.
+    pub(super) fn charge(&mut self, request: &Request, place: &Placement) -> Result<(), LedgerError> {
+        let ordinals = place.picks.iter().flatten().copied();
+        let quiet = !self.machine.settings.serial_starts || self.is_quiet(&request.id, &place.node, ordinals);
+        let charged = if quiet {
+            self.machine.ledger.send(request, place)?
+        } else {
+            self.machine.ledger.offer(request, place, UNTIL_QUIET)?
+        };
+        self.record(charged);
+        if quiet {
+            self.start(&request.id);
+        } else {
+            let answer = Answer::Placed { request: request.id.clone(), node: place.node.clone() };
+            self.out.answers.push(answer);
+        }
+        Ok(())
     }
 
     fn is_quiet(&self, request: &RequestId, node: &Name, ordinals: impl Iterator<Item = u16>) -> bool {

@@ -88,6 +88,7 @@ impl Desk {
 
     /// Gives those who wait for a place what can be given, in turn, for every model where something changed.
     pub(super) fn seat_waiting(&mut self, now: Millis) {
+        self.rank_all();
         while let Some(model) = self.unserved.pop_first() {
             while let Some(&first) = self.state.waiting_for.get(&model).and_then(|waiting| waiting.first()) {
                 if !self.seat(now, first, &model) {
@@ -99,14 +100,12 @@ impl Desk {
 
     /// Finds a seat: in the slot that is nearest to serving, or in a new one.
     fn seat(&mut self, now: Millis, place: u64, model: &str) -> bool {
-        if let Some(slot) = self.roomiest(model) {
+        if let Some(slot) = self.ranks.best(model).cloned() {
             self.join(now, place, &slot);
             return true;
         }
         let Some(declared) = self.state.models.get(model).cloned() else { return false };
-        let slots =
-            self.state.slots_of(model).filter(|slot| self.stage(slot) != SlotStage::Releasing).count();
-        if slots >= declared.declared().max_slots as usize {
+        if self.ranks.standing(model) >= declared.declared().max_slots {
             return false;
         }
         let slot = self.new_slot_id();
@@ -125,21 +124,6 @@ impl Desk {
         true
     }
 
-    /// The slot with room that is nearest to serving; of equals the one with the fewest places taken, then the oldest.
-    fn roomiest(&self, model: &str) -> Option<Name> {
-        let nearness = |slot: &Slot| match self.stage(slot) {
-            SlotStage::Running => Some(0),
-            SlotStage::Starting => Some(1),
-            SlotStage::Waiting => Some(2),
-            SlotStage::Releasing | SlotStage::Gone => None,
-        };
-        let with_room = self.state.slots_of(model).filter_map(|slot| {
-            let (nearness, taken) = (nearness(slot)?, self.state.taken(&slot.id));
-            (taken < self.concurrency(slot)).then_some((nearness, taken, slot.created, &slot.id))
-        });
-        with_room.min().map(|(_, _, _, id)| id.clone())
-    }
-
     fn join(&mut self, now: Millis, place: u64, slot: &Name) {
         self.sit(now, place, slot);
         let request = self.state.slots[slot].request();
@@ -155,6 +139,7 @@ impl Desk {
 
     fn sit(&mut self, now: Millis, place: u64, slot: &Name) {
         self.change_place(place, |place| place.state = PlaceState::In { slot: slot.clone(), since: now });
+        self.rank(slot);
     }
 
     /// Tells the ledger how busy a slot that runs is, where that is news.
@@ -185,6 +170,7 @@ impl Desk {
         let reason = reason.to_string();
         self.change_place(place, |place| place.state = PlaceState::Ended { how, reason, at: now });
         if let PlaceState::In { slot, .. } = before {
+            self.rank(&slot);
             self.left(now, &slot);
         }
         self.unserved.insert(model);

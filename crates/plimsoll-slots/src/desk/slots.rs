@@ -4,6 +4,7 @@ use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Millis, Name};
 
+use super::ranks::Rank;
 use super::state::{Ending, Operation, PlaceState, Slot};
 use super::{Desk, views::SlotStage};
 use crate::translate;
@@ -81,7 +82,9 @@ impl Desk {
             return;
         };
         let (id, model) = (slot.id.clone(), slot.model.clone());
-        match self.stage(slot) {
+        let stage = self.stage(slot);
+        self.rank(&id);
+        match stage {
             SlotStage::Waiting | SlotStage::Starting => {}
             SlotStage::Running => self.serves(now, &id),
             SlotStage::Releasing => self.lose_places(now, &id, "its slot was asked to go to make room"),
@@ -93,7 +96,8 @@ impl Desk {
                 if refused.is_some() {
                     self.hopeless.insert(model.clone());
                 }
-                self.note(Operation::DropSlot(id));
+                self.note(Operation::DropSlot(id.clone()));
+                self.rank(&id);
                 self.unserved.insert(model);
             }
         }
@@ -125,12 +129,32 @@ impl Desk {
                 self.change_place(place, |place| place.state = PlaceState::Waiting);
             }
         }
+        self.rank(slot);
         self.unserved.insert(model);
     }
 
     fn refuse_places(&mut self, now: Millis, slot: &Name, reason: &str) {
         for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
             self.end(now, place, Ending::Refused, reason);
+        }
+    }
+
+    /// Keeps a slot's rank among those that can be joined.
+    pub(super) fn rank(&mut self, id: &Name) {
+        let Some(slot) = self.state.slots.get(id) else { return self.ranks.put(id, "", None, false) };
+        let taken = self.state.taken(id);
+        let (rank, has_room) =
+            (Rank::of(self.stage(slot), taken, slot.created), taken < self.concurrency(slot));
+        let model = slot.model.clone();
+        self.ranks.put(id, &model, rank, has_room);
+    }
+
+    /// Ranks every slot, once after a start: what was recovered has not been ranked yet.
+    pub(super) fn rank_all(&mut self) {
+        if !self.is_ranked {
+            self.is_ranked = true;
+            let ids: Vec<Name> = self.state.slots.keys().cloned().collect();
+            ids.iter().for_each(|id| self.rank(id));
         }
     }
 

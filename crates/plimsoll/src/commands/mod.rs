@@ -3,17 +3,23 @@
 mod apply;
 mod ask;
 mod audit;
+mod chaos;
 mod decisions;
 mod explain;
 mod look;
 mod queue;
 mod release;
+mod replay;
+mod runner;
 mod runners;
 mod scenario;
+mod serve;
 mod setup;
 mod simulate;
 mod slots;
 mod top;
+
+pub(crate) use chaos::Lived;
 
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
@@ -30,6 +36,9 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Explain(args) => explain::run(args, cli.quiet),
         Command::Audit(args) => audit::run(args, cli.quiet),
         Command::Scenario(args) => scenario::run(args, cli.quiet),
+        Command::Replay(args) => replay::run(args, cli.quiet),
+        Command::Runner(args) => runner::run(args),
+        Command::Serve(args) => serve::run(args, cli.quiet),
         Command::Slots(args) => slots::run(args, cli.quiet),
         Command::Runners(args) => runners::run(args, cli.quiet),
         Command::Decisions(args) => decisions::run(args, cli.quiet),
@@ -38,6 +47,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Ask(args) => ask::run(args, cli.quiet),
         Command::Release(args) => release::run(args, cli.quiet),
         Command::Top(args) => top::run(args, cli.color),
+        Command::Chaos(args) => chaos::run(args, cli.quiet),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }

@@ -1,7 +1,9 @@
 //! A reading connection beside the writer: records and decisions for lists, streams and replay.
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use plimsoll_core::drive::Record;
 use plimsoll_core::request::RequestId;
@@ -38,6 +40,24 @@ pub(crate) struct DecisionId {
     pub(crate) seq: u64,
     /// Which of the record's decisions, from 0.
     pub(crate) index: u32,
+}
+
+impl fmt::Display for DecisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.seq, self.index)
+    }
+}
+
+impl FromStr for DecisionId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts =
+            text.split_once('.').and_then(|(seq, index)| Some((seq.parse().ok()?, index.parse().ok()?)));
+        let (seq, index) =
+            parts.ok_or("a decision is named by its record and its place in it, from 0, such as 1042.0")?;
+        Ok(DecisionId { seq, index })
+    }
 }
 
 /// A decision in a list.
@@ -101,7 +121,15 @@ impl History {
         rows.and_then(Iterator::collect).map_err(&failed)
     }
 
-    /// The state that replaying begins with, and the later ones that it passes, oldest first. None where none can be read.
+    /// From now on this sees one state of the journal, whatever is committed and removed meanwhile. The writer's log grows until
+    /// this is dropped.
+    pub(crate) fn hold(&self) -> Result<(), StoreError> {
+        self.connection.execute_batch("BEGIN").map_err(StoreError::sql(&self.file, "read"))?;
+        // The state is the one at the first question.
+        self.span().map(|_| ())
+    }
+
+    /// The whole states that the journal goes on from, oldest first. Those that cannot be read are left out.
     pub(crate) fn bases(&self) -> Result<Vec<Base>, StoreError> {
         let oldest = self.span()?.map_or(0, |(oldest, _)| oldest);
         let numbers = base::list(&self.dir)?.into_iter().filter(|next_seq| *next_seq >= oldest);
@@ -111,8 +139,7 @@ impl History {
         Ok(bases)
     }
 
-    /// Hands out the records from a number on until that is enough, from one state of the file: what is committed or removed
-    /// meanwhile is not noticed.
+    /// Hands out the records from a number on, in order, until that is enough. A gap is an error.
     pub(crate) fn each_record(
         &self,
         from: u64,

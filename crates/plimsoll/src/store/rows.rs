@@ -18,7 +18,7 @@ pub(super) const JOURNAL: &str = "journal";
 pub(super) const NOTES: &str = "notes";
 
 /// Writes a record and its decisions; says how many bytes of text that took.
-pub(super) fn insert_record(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<u64> {
+pub(crate) fn insert_record(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<u64> {
     let text = Text::of(record).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     let (seq, now) = (integer(record.seq)?, integer(record.now.0)?);
     let mut journal = transaction.prepare_cached(
@@ -218,9 +218,9 @@ impl Text {
     }
 
     fn checksum(&self, seq: i64, now: i64) -> String {
-        let texts = [&self.event, &self.operations, &self.decisions, &self.core];
+        let texts = [&self.event, &self.operations, &self.decisions, &self.core].map(String::as_bytes);
         let numbers = [seq.to_le_bytes(), now.to_le_bytes()];
-        checksum(numbers.iter().map(|number| &number[..]).chain(texts.map(|text| text.as_bytes())))
+        checksum(numbers.iter().map(|number| &number[..]).chain(texts))
     }
 
     fn bytes(&self) -> u64 {

@@ -1,6 +1,9 @@
 //! The store, on real files.
 
 mod bases;
+mod crash;
+mod damage;
+mod model;
 
 use std::path::Path;
 
@@ -201,7 +204,9 @@ fn decisions_are_listed_newest_first_by_account_and_name() {
     assert_eq!(history.span().expect("it is there"), Some((0, 59)));
     let some = history.records(Some(10), 5).expect("records");
     assert_eq!(some, batches[0].records[11..16]);
-    let list = |filter: Filter<'_>, before, limit| history.decisions(&filter, before, limit).expect("a list");
+    let list = |filter: Filter<'_>, before, limit| -> Vec<Listed> {
+        history.decisions(&filter, before, limit).expect("a list")
+    };
     let all = list(Filter::default(), None, 1000);
     assert_eq!(all.len(), batches[0].records.iter().map(|record| record.decisions.len()).sum::<usize>());
     assert!(all.is_sorted_by(|newer, older| newer.id > older.id));

@@ -19,7 +19,8 @@ pub(crate) fn breaches(page: &mut Page, ledger: &Ledger) {
     }
 }
 
-fn words(ledger: &Ledger, breach: &Breach) -> String {
+/// One thing that is wrong, in a sentence.
+pub(crate) fn words(ledger: &Ledger, breach: &Breach) -> String {
     let device =
         |ordinal: &u16| labels(ledger, breach.node(), [*ordinal].into_iter()).pop().unwrap_or_default();
     let by = |holders: &[Name]| holders.join(", ");

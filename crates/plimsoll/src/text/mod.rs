@@ -2,6 +2,7 @@
 
 pub(crate) mod bars;
 pub(crate) mod breaches;
+pub(crate) mod chaos;
 pub(crate) mod explain;
 pub(crate) mod findings;
 pub(crate) mod live;
@@ -9,6 +10,7 @@ pub(crate) mod load;
 mod page;
 pub(crate) mod placements;
 pub(crate) mod refused;
+pub(crate) mod replay;
 mod table;
 pub(crate) mod understood;
 

@@ -5,5 +5,6 @@ mod errors;
 mod golden;
 mod incident;
 mod output;
+mod replay;
 mod scenario;
 mod tool;

@@ -1,0 +1,133 @@
+//! What the desk does in a second without disk and network: 1000 runners of 8 GPUs, 10,000 slots, and then one ask after
+//! the other, each with a decision over the whole fleet. `cargo bench -p plimsoll-slots`
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use plimsoll_core::event::Settings;
+use plimsoll_core::policy::Policy;
+use plimsoll_core::units::Millis;
+use plimsoll_slots::desk::{Ask, Desk, Manners};
+use plimsoll_slots::wire::{
+    Action, DeviceFacts, FactsSource, Heartbeat, OnDevice, Registration, SlotReport, SlotState,
+};
+
+const RUNNERS: usize = 1000;
+const GPUS: usize = 8;
+const SLOTS: usize = 10_000;
+const ASKS: usize = 2_000;
+
+fn main() {
+    for models in [10, 100, 1000] {
+        let (filling, asking, idle_tick) = run(models);
+        println!(
+            "{RUNNERS} runners x {GPUS} GPUs, {SLOTS} slots, {models} models: filled in {filling:.1} s, {asking:.0} asks with a decision a second, a tick takes {idle_tick:.2} ms"
+        );
+    }
+}
+
+fn run(models: usize) -> (f64, f64, f64) {
+    let settings = Settings {
+        policy: Policy::spread(),
+        serial_starts: true,
+        telemetry_for: u64::MAX,
+        ..Settings::default()
+    };
+    let mut desk = Desk::new(Manners { lease: u64::MAX / 2, ..Manners::default() }, settings);
+    let mut beats = vec![0_u64; RUNNERS];
+    for runner in 0..RUNNERS {
+        desk.register(Millis(1), &name(runner), registration(runner)).expect("it registers");
+    }
+    for model in 0..models {
+        let memory = 2 + model % 29;
+        let text = format!(
+            "name: model-{model}\nmemory: {memory}GiB\nmax_slots: 100000\nruntime: {{command: {{argv: [serve]}}}}"
+        );
+        desk.put_model(Millis(1), serde_saphyr::from_str(&text).expect("a model"));
+    }
+    let started = Instant::now();
+    let mut now = 2;
+    for asked in 0..SLOTS {
+        ask(&mut desk, now, asked % models);
+        if asked % 1000 == 999 {
+            confirm(&mut desk, now, &mut beats);
+            now += 1000;
+        }
+    }
+    confirm(&mut desk, now, &mut beats);
+    confirm(&mut desk, now, &mut beats);
+    let filling = started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    for asked in 0..ASKS {
+        ask(&mut desk, now, asked % models);
+    }
+    let asking = f64::from(u32::try_from(ASKS).expect("few")) / started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    for tick in 0..20 {
+        desk.tick(Millis(now + tick));
+        settle(&mut desk);
+    }
+    (filling, asking, started.elapsed().as_secs_f64() * 1000.0 / 20.0)
+}
+
+fn ask(desk: &mut Desk, now: u64, model: usize) {
+    let ask = Ask { model: format!("model-{model}"), key: None, who: None, deadline: None };
+    desk.ask(Millis(now), ask).expect("it is declared");
+    settle(desk);
+}
+
+fn settle(desk: &mut Desk) {
+    desk.batch();
+    desk.committed();
+}
+
+/// Every runner does what it was told.
+fn confirm(desk: &mut Desk, now: u64, beats: &mut [u64]) {
+    for (runner, sequence) in beats.iter_mut().enumerate() {
+        let orders = desk.orders(&name(runner)).orders;
+        let report = |order: plimsoll_slots::wire::Order| SlotReport {
+            slot: order.slot,
+            generation: order.generation,
+            model: order.launch.model,
+            state: if order.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
+            reason: None,
+            endpoint: None,
+            booked: order
+                .launch
+                .devices
+                .iter()
+                .map(|d| OnDevice { index: d.index, bytes: d.bytes })
+                .collect(),
+            used: Vec::new(),
+        };
+        *sequence += 1;
+        let slots = orders.into_iter().map(report).collect();
+        let beat = Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots };
+        desk.beat(Millis(now), &name(runner), beat).expect("it is registered");
+        settle(desk);
+    }
+}
+
+fn name(runner: usize) -> String {
+    format!("runner-{runner:04}")
+}
+
+fn registration(runner: usize) -> Registration {
+    let facts = |gpu: usize| DeviceFacts {
+        uuid: Some(format!("GPU-{runner}-{gpu}")),
+        kind: "NVIDIA".to_string(),
+        model: None,
+        total: Some(80 << 30),
+        reserve: 0,
+        cap: None,
+        numa: None,
+        healthy: true,
+        source: FactsSource::Declared,
+    };
+    Registration {
+        session: 1,
+        version: String::new(),
+        labels: BTreeMap::new(),
+        devices: (0..GPUS).map(facts).collect(),
+    }
+}

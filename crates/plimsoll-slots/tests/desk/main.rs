@@ -1,0 +1,5 @@
+//! The desk with runners that obey, dawdle, fail and fall silent.
+
+mod cases;
+mod histories;
+mod world;

@@ -1,0 +1,58 @@
+//! The agent on a machine with devices: it reports them, starts and stops what the server orders, and says what became of it.
+//!
+//! Orders and reports say what is, never what changed (`plimsoll_slots::wire`). The modules stand in reading order.
+
+mod adopt;
+mod agent;
+mod attribution;
+mod books;
+mod client;
+mod devices;
+mod evidence;
+mod launch;
+mod link;
+mod measure;
+mod meter;
+mod processes;
+mod reconcile;
+mod record;
+mod settings;
+mod signals;
+mod slot_log;
+mod watch;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use tracing::info;
+
+use crate::cli::RunnerArgs;
+use agent::Agent;
+use books::{Books, Shared};
+use link::{Identity, Link};
+use processes::Owner;
+use record::StateDir;
+
+/// Runs the agent until it is asked to end.
+pub(crate) fn run(args: &RunnerArgs) -> Result<()> {
+    let name = settings::name(args)?;
+    let client = Arc::new(settings::client(args, &name)?);
+    let places = settings::places(args)?;
+    let (devices, mut meter) = settings::devices(args)?;
+    let state = StateDir::take(&settings::state(args, &name)?)?;
+    let session = state.session(agent::now_ms())?;
+    let owner = Owner { runner: name.clone(), state: state.path().display().to_string() };
+    info!(runner = name, devices = devices.facts.len(), state = owner.state, "the agent begins");
+    let mut books = Books::new(devices);
+    books.gauge.baselines = state.baselines(&processes::boot());
+    let shared = Shared::new(books);
+    let agent = Arc::new(Agent { owner, state, places, session, shared });
+    signals::listen(&agent, args.stop_slots_on_exit)?;
+    adopt::adopt(&agent)?;
+    // The first report already carries numbers.
+    measure::once(&agent, meter.as_mut());
+    measure::begin(&agent, meter);
+    link::fetch_orders(&agent, &client);
+    let identity = Identity { labels: args.labels.iter().cloned().collect() };
+    Link::new(&agent, &client, identity).run()
+}

@@ -1,0 +1,180 @@
+//! Who is let in, how often, and with how much. What is refused here reaches no handler.
+//!
+//! ```text
+//!  connection (so many at once, TLS) ──▶ rate ──▶ token and rights ──▶ body and time limits ──▶ router
+//!                                         429         401, 403               413, 408
+//! ```
+
+mod connections;
+mod local;
+mod rate;
+pub(crate) mod rights;
+pub(crate) mod tls;
+pub(crate) mod tokens;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use axum::RequestExt;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use plimsoll_slots::size::Span;
+
+pub(crate) use connections::Connections;
+
+use super::config::Limits;
+use super::metrics::{Counted, Refused};
+use super::problem::{is_problem, problem};
+use rate::Rate;
+use rights::Wanted;
+use tokens::Tokens;
+
+/// The longest that a request may ask to wait; one that asks for more is not held longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// What stands before every handler.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    tokens: RwLock<Arc<Tokens>>,
+    rate: Mutex<Rate>,
+    limits: Limits,
+    counted: Arc<Counted>,
+}
+
+impl Guard {
+    /// One that knows these tokens and holds these limits.
+    pub(crate) fn new(tokens: Tokens, limits: Limits, counted: Arc<Counted>) -> Self {
+        let rate = Mutex::new(Rate::new(limits.requests_per_second, limits.burst));
+        Guard { tokens: RwLock::new(Arc::new(tokens)), rate, limits, counted }
+    }
+
+    /// Knows other tokens from here on.
+    pub(crate) fn replace_tokens(&self, tokens: Tokens) {
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
+    }
+
+    fn tokens(&self) -> Arc<Tokens> {
+        self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn refuse(&self, why: Refused, detail: &str) -> Response {
+        self.counted.refused(why);
+        problem(why.status(), detail)
+    }
+
+    fn in_turn(&self, request: &Request) -> Result<(), Response> {
+        let from = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let address = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |from| from.0.ip());
+        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        rate.take(address, Instant::now()).map_err(|wait| {
+            let mut response = self.refuse(Refused::Rate, "too many requests from this address");
+            let seconds = HeaderValue::from(wait.as_secs().saturating_add(1));
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+            response
+        })
+    }
+
+    /// Who asks, where they may.
+    fn let_in(&self, request: &Request, wanted: &Wanted<'_>) -> Result<Option<String>, Response> {
+        let tokens = self.tokens();
+        if tokens.is_empty() {
+            let refusal = local::refusal(request.headers(), request.uri());
+            return refusal.map_or(Ok(None), |why| Err(self.refuse(Refused::Forbidden, why)));
+        }
+        let known = bearer(request.headers()).and_then(|token| tokens.find(token));
+        let Some((name, rights)) = known else {
+            let detail = "a token that the server knows is needed, as Authorization: Bearer TOKEN";
+            let mut response = self.refuse(Refused::Unauthorised, detail);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return Err(response);
+        };
+        if !rights.suffice(wanted) {
+            return Err(self.refuse(Refused::Forbidden, "the token has too few rights for this"));
+        }
+        Ok(Some(name.to_string()))
+    }
+
+    /// The request with its body bounded.
+    fn bounded(&self, mut request: Request, wanted: &Wanted<'_>) -> Result<Request, Response> {
+        let most = match wanted {
+            Wanted::Runner(_) => self.limits.runner_body,
+            _ => self.limits.body,
+        };
+        let most = usize::try_from(most.0.get()).unwrap_or(usize::MAX);
+        let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        if length.is_some_and(|length| length.parse::<usize>().is_ok_and(|length| length > most)) {
+            return Err(self.too_large(most));
+        }
+        DefaultBodyLimit::max(most).apply(&mut request);
+        Ok(request.with_limited_body())
+    }
+
+    fn too_large(&self, most: usize) -> Response {
+        self.refuse(Refused::Body, &format!("the body of the request is larger than {most} bytes"))
+    }
+
+    /// How long a request may take: what it asks to wait, where it does, and the usual time besides.
+    fn patience(&self, request: &Request, wanted: &Wanted<'_>) -> Duration {
+        let usual = Duration::from_millis(self.limits.request_timeout.0);
+        let asked = request.uri().query().and_then(wait);
+        let wait = match (asked, wanted) {
+            (Some(asked), _) => asked.min(LONGEST_WAIT),
+            (None, Wanted::Runner(_)) => LONGEST_WAIT,
+            (None, _) => Duration::ZERO,
+        };
+        usual.saturating_add(wait)
+    }
+}
+
+/// Lets a request through to its handler, or answers it.
+pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let wanted = rights::wanted(&method, uri.path());
+    if wanted == Wanted::Nothing {
+        return next.run(request).await;
+    }
+    let checked = guard.in_turn(&request).and_then(|()| guard.let_in(&request, &wanted));
+    let (who, request, patience) = match checked {
+        Ok(who) => {
+            let patience = guard.patience(&request, &wanted);
+            match guard.bounded(request, &wanted) {
+                Ok(request) => (who, request, patience),
+                Err(response) => return response,
+            }
+        }
+        Err(response) => return response,
+    };
+    let response = match tokio::time::timeout(patience, next.run(request)).await {
+        Ok(response) if response.status() == StatusCode::PAYLOAD_TOO_LARGE && !is_problem(&response) => {
+            guard.refuse(Refused::Body, "the body of the request is too large")
+        }
+        Ok(response) => response,
+        Err(_) => {
+            guard.refuse(Refused::Time, "the request took too long; what it asked for may have happened")
+        }
+    };
+    if wanted == Wanted::Operate {
+        let status = response.status().as_u16();
+        tracing::info!(who = who.as_deref().unwrap_or("local"), %method, path = uri.path(), status, "changed");
+    }
+    response
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+/// What a query asks to wait, as `wait=20s` or in milliseconds.
+fn wait(query: &str) -> Option<Duration> {
+    let asked = query.split('&').find_map(|pair| pair.strip_prefix("wait="))?;
+    let millis = asked.parse::<Span>().map(|span| span.0).or_else(|_| asked.parse::<u64>());
+    millis.ok().map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests;

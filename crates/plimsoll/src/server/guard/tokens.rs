@@ -1,0 +1,245 @@
+//! Tokens: whose they are and what they may do. Of a token only its SHA-256 is kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
+use super::rights::{Pattern, Rights};
+
+/// The tokens that are let in.
+#[derive(Default)]
+pub(crate) struct Tokens {
+    known: Vec<Token>,
+}
+
+struct Token {
+    name: String,
+    digest: [u8; 32],
+    rights: Rights,
+}
+
+/// A token as it stands in the configuration.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    name: String,
+    role: Role,
+    #[serde(default)]
+    sha256: Option<String>,
+    #[serde(default)]
+    file: Option<PathBuf>,
+    #[serde(default)]
+    runner: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    Read,
+    Operate,
+    Runner,
+    All,
+}
+
+/// A shorter token could be guessed.
+const SHORTEST: usize = 16;
+
+impl Tokens {
+    /// Takes the tokens of the configuration, whose files are named from a directory, and the one that was typed.
+    pub(crate) fn load(
+        entries: &[Entry],
+        at: &Path,
+        typed: Option<&Path>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Tokens> {
+        let mut known = Vec::new();
+        for entry in entries {
+            let named = |problem: &str| format!("tokens: {:?} {problem}", entry.name);
+            let digest = match (&entry.sha256, &entry.file) {
+                (Some(hex), None) => digest_of_hex(hex).with_context(|| named("has no SHA-256 in sha256"))?,
+                (None, Some(file)) => digest_of_file(&at.join(file), warnings)?,
+                _ => bail!(named("needs sha256 or file, and not both")),
+            };
+            known.push(Token { name: entry.name.clone(), digest, rights: rights(entry)? });
+        }
+        if let Some(file) = typed {
+            let digest = digest_of_file(file, warnings)?;
+            known.push(Token { name: "--token-file".to_string(), digest, rights: Rights::All });
+        }
+        refuse_doubles(&known)?;
+        Ok(Tokens { known })
+    }
+
+    /// Whether nobody needs one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whose token this is, and what it may do. Takes as long for a wrong one as for a right one.
+    pub(crate) fn find(&self, presented: &[u8]) -> Option<(&str, &Rights)> {
+        let digest = digest(presented);
+        let mut found = u64::MAX;
+        for (index, token) in (0_u64..).zip(&self.known) {
+            let same: Choice = token.digest.ct_eq(&digest);
+            found.conditional_assign(&index, same);
+        }
+        let token = usize::try_from(found).ok().and_then(|index| self.known.get(index))?;
+        Some((&token.name, &token.rights))
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.known.iter().map(|token| &token.name)).finish()
+    }
+}
+
+fn rights(entry: &Entry) -> Result<Rights> {
+    let name = &entry.name;
+    match (entry.role, &entry.runner) {
+        (Role::Runner, Some(runner)) if !runner.is_empty() => Ok(Rights::Runner(Pattern::new(runner))),
+        (Role::Runner, _) => bail!(
+            "tokens: {name:?} must say which runner it is for: runner: NAME, or runner: \"gpu-*\" for all whose name begins so"
+        ),
+        (_, Some(_)) => bail!("tokens: {name:?} names a runner, and its role is not runner"),
+        (Role::Read, None) => Ok(Rights::Read),
+        (Role::Operate, None) => Ok(Rights::Operate),
+        (Role::All, None) => Ok(Rights::All),
+    }
+}
+
+/// Two of one name cannot be told apart in the log, and the same token twice would have whichever rights come last.
+fn refuse_doubles(known: &[Token]) -> Result<()> {
+    let mut digests = BTreeMap::new();
+    for (index, token) in known.iter().enumerate() {
+        if known[..index].iter().any(|other| other.name == token.name) {
+            bail!("tokens: there are two with the name {:?}", token.name);
+        }
+        if let Some(other) = digests.insert(token.digest, &token.name) {
+            bail!("tokens: {other:?} and {:?} are the same token", token.name);
+        }
+    }
+    Ok(())
+}
+
+fn digest_of_file(file: &Path, warnings: &mut Vec<String>) -> Result<[u8; 32]> {
+    let shown = file.display();
+    let text = fs::read(file).with_context(|| format!("could not read the token in {shown}"))?;
+    let mode = fs::metadata(file).map(|facts| facts.permissions().mode() & 0o777).unwrap_or(0o600);
+    if mode & 0o077 != 0 {
+        warnings.push(format!("{shown} can be read by others (its mode is {mode:o}); chmod 600 it"));
+    }
+    let token = text.trim_ascii();
+    if token.is_empty() || !token.iter().all(u8::is_ascii_graphic) {
+        bail!("{shown} must hold one token of plain characters, and nothing else");
+    }
+    if token.len() < SHORTEST {
+        bail!("the token in {shown} has {} characters, and needs at least {SHORTEST}", token.len());
+    }
+    Ok(digest(token))
+}
+
+fn digest(text: &[u8]) -> [u8; 32] {
+    let digest = ring::digest::digest(&ring::digest::SHA256, text);
+    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+fn digest_of_hex(hex: &str) -> Result<[u8; 32]> {
+    let digits = hex.as_bytes();
+    if digits.len() != 64 {
+        bail!("it has {} characters, and should have 64", digits.len());
+    }
+    let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let (high, low) = digit(pair[0]).zip(digit(pair[1])).context("it is not hexadecimal")?;
+        *byte = high << 4 | low;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `printf %s an-example-of-a-token | sha256sum`
+    const EXAMPLE: &str = "22cbd52af16017b58320d599767ea290660f6be9d3029ebc7bdef8dc03c101b6";
+
+    fn entries(yaml: &str) -> Vec<Entry> {
+        serde_saphyr::from_str(yaml).expect("it is YAML")
+    }
+
+    fn load(yaml: &str) -> Result<Tokens, String> {
+        let tokens = Tokens::load(&entries(yaml), Path::new(""), None, &mut Vec::new());
+        tokens.map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_token_is_found_by_its_digest_and_nothing_else_is() {
+        let tokens = load(&format!(
+            "[{{name: a, role: read, sha256: {}}}, {{name: b, role: operate, sha256: {EXAMPLE}}}]",
+            "0".repeat(64)
+        ));
+        let tokens = tokens.expect("it can be used");
+        assert_eq!(tokens.find(b"an-example-of-a-token"), Some(("b", &Rights::Operate)));
+        for wrong in [&b"an-example-of-a-toke"[..], b"an-example-of-a-token ", b"", EXAMPLE.as_bytes()] {
+            assert_eq!(tokens.find(wrong), None);
+        }
+        assert_eq!(Tokens::default().find(b""), None);
+    }
+
+    #[test]
+    fn a_file_holds_one_token_and_should_be_private() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("token");
+        let put = |text: &str, mode| {
+            fs::write(&file, text).expect("a file");
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("a mode");
+            let mut warnings = Vec::new();
+            let tokens = Tokens::load(&[], Path::new(""), Some(&file), &mut warnings);
+            (tokens.map_err(|error| error.to_string()), warnings)
+        };
+        let (tokens, warnings) = put("an-example-of-a-token\n", 0o600);
+        assert_eq!(
+            tokens.expect("it can be used").find(b"an-example-of-a-token").map(|f| f.1),
+            Some(&Rights::All)
+        );
+        assert_eq!(warnings, [""; 0]);
+        let (tokens, warnings) = put("an-example-of-a-token", 0o640);
+        assert!(tokens.is_ok() && warnings[0].contains("640"), "{warnings:?}");
+        for (text, part) in
+            [("", "one token"), ("short", "at least 16"), ("two tokens in one file", "one token")]
+        {
+            let (tokens, _) = put(text, 0o600);
+            let error = tokens.map(|_| ()).expect_err(text);
+            assert!(error.contains(part) && (text.is_empty() || !error.contains(text)), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_without_a_word_of_the_secret() {
+        let same = format!(
+            "[{{name: a, role: read, sha256: {EXAMPLE}}}, {{name: b, role: read, sha256: {EXAMPLE}}}]"
+        );
+        for (yaml, part) in [
+            ("[{name: a, role: read}]", "needs sha256 or file"),
+            ("[{name: a, role: read, sha256: abcd}]", "should have 64"),
+            ("[{name: a, role: read, file: no/such/file}]", "no/such/file"),
+            (&format!("[{{name: a, role: runner, sha256: {EXAMPLE}}}]"), "which runner"),
+            (&format!("[{{name: a, role: read, runner: r, sha256: {EXAMPLE}}}]"), "role is not runner"),
+            (&same, "are the same token"),
+            (&same.replace("name: b", "name: a"), "two with the name"),
+        ] {
+            let error = load(yaml).map(|_| ()).expect_err(yaml);
+            assert!(error.contains(part) && !error.contains(EXAMPLE), "{yaml}: {error}");
+        }
+        let tokens = load(&format!("[{{name: a, role: read, sha256: {EXAMPLE}}}]")).expect("it can be used");
+        assert_eq!(format!("{tokens:?}"), r#"["a"]"#);
+    }
+}

@@ -1,0 +1,105 @@
+//! What the server says on standard error: its own doings, what is wrong with a device, and, where wanted, every step of a decision.
+
+use std::io::{self, IsTerminal, Write};
+
+use jiff::Timestamp;
+use plimsoll_core::steps::{self, Step, Vocabulary};
+use plimsoll_core::units::Millis;
+use serde_json::{Map, Value};
+use tracing_subscriber::EnvFilter;
+
+use super::breaches::{Changed, Watch};
+use super::engine::{Observer, Seen};
+use crate::cli::LogFormat;
+use crate::text::breaches;
+
+/// Starts to log. What is logged is what RUST_LOG says, else what matters to an operator.
+pub(crate) fn start(format: LogFormat, quiet: bool) {
+    let usual = if quiet { "warn" } else { "info" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
+    match format {
+        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+}
+
+/// Says when something is wrong with a device, and when it is over.
+#[derive(Debug, Default)]
+pub(crate) struct BreachLog {
+    watch: Watch,
+}
+
+impl Observer for BreachLog {
+    fn see(&mut self, seen: &Seen<'_>) {
+        let Changed { found, over } = self.watch.look(seen);
+        let words = |breach| breaches::words(seen.desk.scheduler().ledger(), breach);
+        for breach in &found {
+            tracing::error!(breach = super::breaches::kind(breach), "{}", words(breach));
+        }
+        for breach in &over {
+            let node: &str = breach.node();
+            tracing::info!(breach = super::breaches::kind(breach), node, "a breach is over");
+        }
+    }
+}
+
+/// Writes every step of every decision, a line each. The engine waits for the writing.
+#[derive(Debug)]
+pub(crate) struct DecisionLog<W> {
+    format: LogFormat,
+    out: W,
+}
+
+impl DecisionLog<io::Stderr> {
+    /// One that writes to standard error.
+    pub(crate) fn to_stderr(format: LogFormat) -> Self {
+        DecisionLog::new(format, io::stderr())
+    }
+}
+
+impl<W> DecisionLog<W> {
+    /// One that writes there.
+    pub(crate) fn new(format: LogFormat, out: W) -> Self {
+        DecisionLog { format, out }
+    }
+}
+
+impl<W: Write + Send> Observer for DecisionLog<W> {
+    fn see(&mut self, seen: &Seen<'_>) {
+        let mut lines = String::new();
+        for (record, output) in seen.records.iter().zip(&seen.told.outputs) {
+            for (number, decision) in output.outcome.decisions.iter().enumerate() {
+                let id = format!("{}.{number}", record.seq);
+                for step in steps::steps(decision, &id, Vocabulary::Slots) {
+                    lines += &line(self.format, record.now, &step);
+                    lines.push('\n');
+                }
+            }
+        }
+        // Nobody reading it is no reason to stop deciding.
+        let _ = self.out.write_all(lines.as_bytes());
+    }
+}
+
+fn line(format: LogFormat, now: Millis, step: &Step) -> String {
+    let at = i64::try_from(now.0).ok().and_then(|now| Timestamp::from_millisecond(now).ok());
+    let at = at.map_or(String::new(), |at| format!("{at:.3}"));
+    match format {
+        LogFormat::Text => format!("{at}  INFO {step}"),
+        LogFormat::Json => {
+            let mut fields = Map::new();
+            fields.insert("timestamp".to_string(), at.into());
+            fields.insert("level".to_string(), "INFO".into());
+            fields.insert("message".to_string(), "OVERSCHEDULING_DEBUG".into());
+            fields.insert("code".to_string(), step.code.into());
+            for (name, fact) in &step.facts {
+                fields.insert((*name).to_string(), serde_json::to_value(fact).unwrap_or_default());
+            }
+            Value::Object(fields).to_string()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
