@@ -264,8 +264,7 @@ fn is_loopback(host: &str) -> bool {
 fn answer(url: String, answered: Result<Response<Body>, ureq::Error>) -> Result<Answer, ClientError> {
     let mut response = match answered {
         Ok(response) => response,
-        Err(ureq::Error::Timeout(_)) => return Err(ClientError::Late { url }),
-        Err(source) => return Err(ClientError::Unreachable { url, source: Box::new(source) }),
+        Err(source) => return Err(ClientError::unanswered(url, source)),
     };
     let status = response.status();
     let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_string());

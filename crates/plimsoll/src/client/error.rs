@@ -16,6 +16,15 @@ pub(crate) enum ClientError {
         #[source]
         source: Box<ureq::Error>,
     },
+    /// Somebody answers, and cannot prove to be the one who is meant.
+    #[error(
+        "the server at {url} cannot be trusted; if it has a certificate of your own, name its authority with --ca-file"
+    )]
+    Untrusted {
+        url: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
     /// Somebody is there and says nothing.
     #[error("the server did not answer in time at {url}")]
     Late { url: String },
@@ -45,6 +54,23 @@ pub(crate) enum ClientError {
 }
 
 impl ClientError {
+    /// There was no answer.
+    pub(super) fn unanswered(url: String, source: ureq::Error) -> ClientError {
+        let of_tls =
+            |error: &std::io::Error| error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+        let untrusted = match &source {
+            ureq::Error::Timeout(_) => return ClientError::Late { url },
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
+            ureq::Error::Io(error) => of_tls(error),
+            _ => false,
+        };
+        let source = Box::new(source);
+        match untrusted {
+            true => ClientError::Untrusted { url, source },
+            false => ClientError::Unreachable { url, source },
+        }
+    }
+
     /// The status of a refusal.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {

@@ -61,6 +61,7 @@ fn answered(answer: &Answer, format: Format) -> Result<Outcome> {
         Format::Table => {
             let mut page = Page::default();
             place::place(&mut page, &row, Moment::now());
+            place::what_next(&mut page, &row);
             output::text(page.text())?;
         }
     }

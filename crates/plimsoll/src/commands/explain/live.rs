@@ -1,5 +1,7 @@
 //! Explanations of a server: a decision, a slot, a place, or one who asked by name.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail};
 
 use crate::cli::{ExplainArgs, Format};
@@ -58,7 +60,7 @@ pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
     let what = What::of(what);
     let client = Client::new(&args.server)?;
     let asking = format!("asking {}", client.server());
-    let told = progress::meanwhile(quiet, &asking, || tell(&client, &what))?;
+    let told = progress::meanwhile(quiet, &asking, || tell(&client, &what, args.output))?;
     match args.output {
         Format::Json => output::text(&told.json)?,
         Format::Table => output::text(told.page.text())?,
@@ -66,23 +68,29 @@ pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
     Ok(told.outcome)
 }
 
-fn tell(client: &Client, what: &What) -> Result<Told> {
+fn tell(client: &Client, what: &What, format: Format) -> Result<Told> {
+    // Programs get what they asked for, and ask again for more.
+    let for_people = format == Format::Table;
     match *what {
         What::Decision(id) => {
             let answer = client.get(&format!("/api/v1/scheduler/decisions/{}", segment(id)))?;
             let row: DecisionRow = answer.read()?;
-            Ok(told(&answer, row.placed, |page| decision::decision(page, &row, Moment::now())))
+            let now = if for_people && !row.placed { decided_now(client, &row.model)? } else { None };
+            Ok(told(&answer, row.placed, |page| {
+                decision::decision(page, &row, Moment::now());
+                now.iter().for_each(|now| decision::now(page, now));
+            }))
         }
         What::Slot(id) => {
             let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
             let row: SlotRow = answer.read()?;
-            let last = last_decision(client, &row)?;
-            let served = row.stage.as_deref() != Some("waiting");
-            Ok(told(&answer, served, |page| {
+            let waits = row.stage.as_deref() == Some("waiting");
+            let last = if for_people { last_decision(client, &row)? } else { None };
+            let now = if for_people && waits { decided_now(client, &row.model)? } else { None };
+            Ok(told(&answer, !waits, |page| {
                 place::slot(page, &row, Moment::now());
-                if let Some(last) = &last {
-                    decision::decision(page, last, Moment::now());
-                }
+                last.iter().for_each(|last| decision::decision(page, last, Moment::now()));
+                now.iter().for_each(|now| decision::now(page, now));
             }))
         }
         What::Place(id) => {
@@ -98,6 +106,16 @@ fn tell(client: &Client, what: &What) -> Result<Told> {
             let who = format!("{namespace}/{name}");
             Ok(told(&answer, log.status == "succeeded", |page| schedulerlog::schedulerlog(page, &who, &log)))
         }
+    }
+}
+
+/// What would be decided for one more slot of a model now; nothing where the model is not declared any more.
+fn decided_now(client: &Client, model: &str) -> Result<Option<DecisionRow>> {
+    let question = serde_json::json!({ "model": model });
+    match client.post("/api/v1/scheduler/whatif", &question, Duration::ZERO) {
+        Ok(answer) => Ok(Some(answer.read()?)),
+        Err(error) if error.status() == Some(404) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One decision of a server in full: every runner and GPU, what was chosen, what lost, and what would help.
+//! One decision of a server in full: every runner and GPU, what was chosen, what lost; and what would help by now.
 
 use anstyle::Style;
 use plimsoll_core::units::Bytes;
@@ -22,7 +22,7 @@ pub(crate) fn decision(page: &mut Page, row: &DecisionRow, now: Moment) {
     before_and_after(page, row);
     lost(page, row);
     candidates(page, row);
-    help(page, row);
+    promised(page, row);
     decided_by(page, row);
 }
 
@@ -37,7 +37,8 @@ fn answer(page: &mut Page, row: &DecisionRow) {
     if let Some(allocation) = row.gpu_allocation.as_ref() {
         page.line(2, &format!("holds {} on GPU {}", memory(Some(allocation)), gpus(Some(allocation))));
     }
-    if !row.summary.is_empty() {
+    // That it is placed there has been said.
+    if !row.summary.is_empty() && row.summary != format!("placed on {runner}") {
         page.line(2, &row.summary);
     }
 }
@@ -171,11 +172,21 @@ fn verdict(gpu: &DeviceRow, chosen: bool) -> (Style, String) {
     }
 }
 
-fn help(page: &mut Page, row: &DecisionRow) {
-    if row.promised.is_none() && row.would_fit_if.is_empty() {
-        return;
+fn promised(page: &mut Page, row: &DecisionRow) {
+    if let Some(promised) = &row.promised {
+        page.heading("What was promised");
+        page.line(2, &promised.words());
     }
-    page.heading("What would help");
+}
+
+/// What the same question is answered now, and what would help.
+pub(crate) fn now(page: &mut Page, row: &DecisionRow) {
+    page.heading("If it were decided now");
+    if row.placed {
+        let runner = row.runner_id.as_deref().unwrap_or("?");
+        return page.styled(2, GOOD, &format!("it would be placed on {runner}"));
+    }
+    page.styled(2, BAD, &format!("refused: {}", row.summary));
     if let Some(promised) = &row.promised {
         page.line(2, &promised.words());
     }

@@ -3,7 +3,7 @@
 use super::{ago, gpus, memory};
 use crate::client::rows::{Moment, PlaceRow, SlotRow};
 use crate::text::live::slots::{may_go, stage_style};
-use crate::text::page::{BAD, GOOD, NEW, ODD, PLAIN, Page};
+use crate::text::page::{BAD, FAINT, GOOD, NEW, ODD, PLAIN, Page};
 
 /// How a place stands.
 pub(crate) fn place(page: &mut Page, row: &PlaceRow, now: Moment) {
@@ -34,6 +34,16 @@ pub(crate) fn place(page: &mut Page, row: &PlaceRow, now: Moment) {
     }
     if let Some(deadline) = row.deadline.filter(|_| row.is_open() && !row.is_ready()) {
         page.line(2, &format!("gives up in {}", deadline.ahead(now)));
+    }
+}
+
+/// What to type next.
+pub(crate) fn what_next(page: &mut Page, row: &PlaceRow) {
+    if row.is_open() && !row.is_ready() {
+        page.styled(2, FAINT, &format!("how it stands later: plimsoll explain --server URL {}", row.id));
+    }
+    if row.is_open() {
+        page.styled(2, FAINT, &format!("to give it back: plimsoll release {}", row.id));
     }
 }
 

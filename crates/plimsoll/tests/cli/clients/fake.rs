@@ -74,6 +74,7 @@ impl Fake {
         ] {
             fake.says("GET", path, 200, &read(file));
         }
+        fake.says("POST", "scheduler/whatif", 200, &read("whatif"));
         fake
     }
 

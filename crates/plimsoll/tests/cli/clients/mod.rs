@@ -5,3 +5,4 @@ mod ask;
 mod errors;
 mod fake;
 mod shown;
+mod tls;
