@@ -16,3 +16,5 @@ pub(crate) mod log;
 pub(crate) mod metrics;
 pub(crate) mod problem;
 pub(crate) mod recovery;
+#[cfg(test)]
+mod rehearsal;

@@ -64,7 +64,7 @@ async fn behind(State(gate): State<Gate>, request: Request) -> Response {
 }
 
 fn not_yet() -> Response {
-    problem(StatusCode::SERVICE_UNAVAILABLE, "the ledger is being rebuilt")
+    problem(StatusCode::SERVICE_UNAVAILABLE, "starting", "the ledger is being rebuilt")
 }
 
 /// A socket that is bound and not listened to yet.

@@ -4,16 +4,23 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 /// The media type of a problem.
-pub(crate) const PROBLEM: &str = "application/problem+json";
+const PROBLEM: &str = "application/problem+json";
 
-/// An answer that says what is wrong, and what to do about it where that can be said.
-pub(crate) fn problem(status: StatusCode, detail: &str) -> Response {
-    let title = status.canonical_reason().unwrap_or("Error");
+/// An answer of a kind that has a stable code: what is wrong, and what to do about it where that can be said.
+pub(crate) fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
     let body = serde_json::json!({
-        "type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail,
+        "type": format!("urn:plimsoll:problem:{code}"),
+        "title": status.canonical_reason().unwrap_or("Error"),
+        "status": status.as_u16(),
+        "detail": detail,
+        "code": code,
     });
     let media_type = HeaderValue::from_static(PROBLEM);
-    (status, [(header::CONTENT_TYPE, media_type)], body.to_string()).into_response()
+    let mut response = (status, [(header::CONTENT_TYPE, media_type)], body.to_string()).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 /// Whether an answer is a problem already.
