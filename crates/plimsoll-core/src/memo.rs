@@ -19,7 +19,8 @@ const VERDICTS_KEPT: usize = 1 << 16;
 /// Specs that are remembered however large the fleet is.
 const SPECS_KEPT: usize = 4;
 
-/// What was found before, for the specs that were asked lately.
+/// What was found before, for the specs that were asked lately. How containers are called changes no verdict, and so specs that
+/// differ only in that share theirs.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {
     specs: BTreeMap<(Arc<Spec>, Policy), Vec<Found>>,
@@ -57,7 +58,7 @@ impl Memo {
     }
 
     fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy, nodes: usize) -> &mut Vec<Found> {
-        let key = (spec.clone(), policy.clone());
+        let key = (Arc::new(spec.nameless()), policy.clone());
         self.clock += 1;
         self.asked.insert(key.clone(), self.clock);
         let kept = (VERDICTS_KEPT / nodes.max(1)).max(SPECS_KEPT);

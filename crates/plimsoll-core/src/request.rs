@@ -75,6 +75,15 @@ impl Spec {
         }
     }
 
+    /// The same with containers that have no names.
+    pub(crate) fn nameless(&self) -> Spec {
+        let mut spec = self.clone();
+        if let Asks::Shapes(shapes) = &mut spec.asks {
+            shapes.iter_mut().flat_map(|shape| &mut shape.containers).for_each(|c| c.name = Name::from(""));
+        }
+        spec
+    }
+
     /// Every need of every container of every shape.
     pub fn needs(&self) -> impl Iterator<Item = &Need> {
         self.shapes().iter().flat_map(|shape| &shape.containers).flat_map(|container| &container.needs)

@@ -1,5 +1,7 @@
 //! What can be typed. Help, completions and man pages are made from these definitions.
 
+mod chaos;
+mod client;
 mod replay;
 mod runner;
 mod serve;
@@ -12,6 +14,11 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
 
+pub(crate) use chaos::ChaosArgs;
+pub(crate) use client::{
+    ApplyArgs, AskArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RunnersArgs, ServerArgs, ShowArgs, SlotsArgs,
+    TopArgs,
+};
 pub(crate) use runner::{LogFormat, RunnerArgs};
 pub(crate) use serve::ServeArgs;
 
@@ -56,10 +63,13 @@ plimsoll simulate -f cluster.json new-deployment.yaml --policy spread\n  \
 kubectl get nodes,pods -A -o json | plimsoll simulate -f - -f new-pods/ -o json\n\n\
 Exit codes: 0 all placed; 1 something was refused; 2 error.")]
     Simulate(SimulateArgs),
-    /// Show the decision for one pod: every node, container and device, what was chosen, what lost, what would help
+    /// Show one decision, from files or of a server: every node and device, what was chosen, what lost, what would help
     #[command(after_help = "Examples:\n  plimsoll explain -f examples/hami-pending.yaml default/sample\n  \
-kubectl get nodes,pods -A -o json | plimsoll explain -f - team-a/trainer-0\n\n\
-Exit codes: 0 it fits or runs; 1 it is refused, gated or finished; 2 error.")]
+kubectl get nodes,pods -A -o json | plimsoll explain -f - team-a/trainer-0\n  \
+plimsoll explain --server http://127.0.0.1:8080 1234.0\n  \
+plimsoll explain --server http://127.0.0.1:8080 slot-7\n  \
+plimsoll explain --server http://127.0.0.1:8080 team-a/trainer-0\n\n\
+Exit codes: 0 it fits or runs; 1 it is refused, waits, is gated or finished; 2 error.")]
     Explain(ExplainArgs),
     /// Find what is wrong in a cluster that anybody's scheduler filled
     #[command(after_help = "Examples:\n  kubectl get nodes,pods -A -o json | plimsoll audit -f -\n  \
@@ -81,6 +91,35 @@ Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
     /// Run the server that places models on the GPUs of its runners
     #[command(after_help = serve::EXAMPLES)]
     Serve(ServeArgs),
+    /// List the slots of a server: which model is where, what it holds, and whether it may go
+    #[command(after_help = client::SLOTS)]
+    Slots(SlotsArgs),
+    /// List the runners of a server, each GPU with its load and its line
+    #[command(after_help = client::RUNNERS)]
+    Runners(RunnersArgs),
+    /// List the last decisions of a server
+    #[command(after_help = client::DECISIONS)]
+    Decisions(DecisionsArgs),
+    /// List who waits at a server, in turn, and why
+    #[command(after_help = client::QUEUE)]
+    Queue(QueueArgs),
+    /// Declare models to a server, all or none
+    #[command(after_help = client::APPLY)]
+    Apply(ApplyArgs),
+    /// Ask a server for a place in a model, as a program would
+    #[command(after_help = client::ASK)]
+    Ask(AskArgs),
+    /// Give back a place, or let a slot go
+    #[command(after_help = client::RELEASE)]
+    Release(ReleaseArgs),
+    /// Watch a server live: every GPU with its line, who holds it, who waits and why
+    #[command(after_help = client::TOP)]
+    Top(TopArgs),
+    /// Live through days of trouble from a seed: effects late, lost and doubled, crashes at every step, and judges who look on
+    #[command(after_help = "Examples:\n  plimsoll chaos\n  plimsoll chaos --seed 42 --days 1\n  \
+plimsoll chaos --events 100000000 --threads 2 -o json\n\n\
+Exit codes: 0 nothing found; 1 a promise was broken, and what to type to see it again; 2 error.")]
+    Chaos(ChaosArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {
@@ -201,9 +240,12 @@ pub(crate) struct ExplainArgs {
     /// How to print the answer
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
-    /// The pod; its namespace may be left out where the name is the only one
-    #[arg(value_name = "NAMESPACE/POD")]
-    pub(crate) pod: Option<String>,
+    /// From files: a pod, as NAMESPACE/POD or its name where it is the only one. Of a server: a decision (1234.0), a slot
+    /// (slot-7), a place (place-12), or who asked, as NAMESPACE/NAME
+    #[arg(value_name = "WHAT")]
+    pub(crate) what: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 #[derive(Args)]

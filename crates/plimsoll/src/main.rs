@@ -1,6 +1,7 @@
 //! The load line for GPU memory, on the command line.
 
 mod cli;
+mod client;
 mod commands;
 mod input;
 mod json;
@@ -8,12 +9,14 @@ mod load;
 mod near;
 mod output;
 mod plain;
+mod progress;
 mod replay;
 mod runner;
 mod server;
 mod simulation;
 mod store;
 mod text;
+mod top;
 mod whole;
 
 #[cfg(test)]

@@ -48,6 +48,16 @@ pub(crate) fn text(text: &str) -> io::Result<()> {
     quietly(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
+/// Prints text for people on standard output, and says whether anybody still reads it.
+pub(crate) fn heard(text: &str) -> io::Result<bool> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Prints a sheet as JSON on standard output.
 pub(crate) fn json(sheet: &impl Serialize) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());

@@ -31,6 +31,7 @@ pub(crate) use history::{DecisionId, Filter, History, Listed};
 use lock::Lock;
 pub(crate) use recover::Found;
 use recover::Recovered;
+pub(crate) use rows::hexadecimal;
 #[cfg(test)]
 pub(crate) use rows::insert_record;
 use rows::{JOURNAL, NOTES};

@@ -1,16 +1,18 @@
 //! The witness's own books: nodes, devices and holdings in plain records, summed when asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::charge::{Booked, Charge, Holding, Stage};
 use plimsoll_core::device::{Device, Health, Node, Telemetry};
 use plimsoll_core::event::Event;
+use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Millis, Name};
 
 use super::place::{Place, recognised, usable, whole};
+use super::scope::Scope;
 
 /// More than any device has: what the core cuts amounts to.
 const MOST: u128 = 1 << 48;
@@ -20,6 +22,9 @@ const MOST: u128 = 1 << 48;
 pub(crate) struct Books {
     pub nodes: BTreeMap<Name, Place>,
     pub holdings: BTreeMap<RequestId, Held>,
+    /// Those who came, went or moved on in this step, and the nodes that they were on or that were told of.
+    changed: BTreeSet<RequestId>,
+    told: BTreeSet<Name>,
 }
 
 /// What one request holds.
@@ -58,21 +63,16 @@ impl Booking {
     pub(crate) fn of(charge: &Charge) -> Self {
         let mut on: Vec<usize> = charge.on.iter().map(|ordinal| usize::from(*ordinal)).collect();
         on.sort_unstable();
-        Booking {
-            on,
-            amount: match charge.amount {
-                Booked::Share(bytes) => Amount::Share(u128::from(bytes.get())),
-                Booked::Whole { bytes } => Amount::Whole(bytes.map(|bytes| u128::from(bytes.get()))),
-                Booked::Undeclared => Amount::Undeclared,
-            },
-            cores: u128::from(charge.cores.0),
-            slots: u128::from(charge.slots),
-            mask: match (&charge.slice, charge.amount) {
-                (Some(slice), _) => bits(slice.span.start, slice.span.size),
-                (None, Booked::Whole { .. }) => u64::MAX,
-                (None, _) => 0,
-            },
-        }
+        let (cores, slots) = (u128::from(charge.cores.0), u128::from(charge.slots));
+        Booking { on, amount: Amount::of(charge), cores, slots, mask: mask_of(charge) }
+    }
+
+    /// Whether a charge says the same.
+    pub(crate) fn is(&self, charge: &Charge) -> bool {
+        self.on.len() == charge.on.len()
+            && charge.on.iter().all(|ordinal| self.on.contains(&usize::from(*ordinal)))
+            && (self.amount, self.mask) == (Amount::of(charge), mask_of(charge))
+            && (self.cores, self.slots) == (u128::from(charge.cores.0), u128::from(charge.slots))
     }
 
     /// The bytes; nothing where they are not known.
@@ -95,6 +95,24 @@ impl Booking {
     /// Whether it is on one of several devices.
     pub(crate) fn floats(&self) -> bool {
         self.on.len() > 1
+    }
+}
+
+impl Amount {
+    fn of(charge: &Charge) -> Self {
+        match charge.amount {
+            Booked::Share(bytes) => Amount::Share(u128::from(bytes.get())),
+            Booked::Whole { bytes } => Amount::Whole(bytes.map(|bytes| u128::from(bytes.get()))),
+            Booked::Undeclared => Amount::Undeclared,
+        }
+    }
+}
+
+fn mask_of(charge: &Charge) -> u64 {
+    match (&charge.slice, charge.amount) {
+        (Some(slice), _) => bits(slice.span.start, slice.span.size),
+        (None, Booked::Whole { .. }) => u64::MAX,
+        (None, _) => 0,
     }
 }
 
@@ -144,9 +162,26 @@ impl Books {
         self.holdings.get(request)
     }
 
+    /// A new step begins, in which nothing has changed yet.
+    pub(crate) fn begin(&mut self) {
+        self.changed.clear();
+        self.told.clear();
+    }
+
+    /// The nodes of which anything changed in this step: by these books, or by where the ledger has those who changed.
+    pub(crate) fn touched(&self, ledger: &Ledger) -> BTreeSet<Name> {
+        let mut touched = self.told.clone();
+        for id in &self.changed {
+            touched.extend(self.holdings.get(id).map(|held| held.node.clone()));
+            touched.extend(ledger.of_request(id).map(|(_, holding)| holding.node.clone()));
+        }
+        touched
+    }
+
     /// Records a holding in place of an earlier one.
     pub(crate) fn hold(&mut self, request: RequestId, held: Held) {
         self.drop_holding(&request);
+        self.changed.insert(request.clone());
         self.holdings.insert(request, held);
     }
 
@@ -154,14 +189,25 @@ impl Books {
     pub(crate) fn restage(&mut self, request: &RequestId, stage: Stage) {
         if let Some(held) = self.holdings.get_mut(request) {
             held.stage = stage;
+            self.changed.insert(request.clone());
         }
     }
 
     /// Learns the numbers that evidence must name; they are names, not sums.
     pub(crate) fn learn_generations(&mut self, after: &Scheduler) {
-        for (id, held) in &mut self.holdings {
-            held.generation = after.ledger().of_request(id).map(|(generation, _)| generation.0);
+        for id in &self.changed {
+            if let Some(held) = self.holdings.get_mut(id) {
+                held.generation = after.ledger().of_request(id).map(|(generation, _)| generation.0);
+            }
         }
+    }
+
+    /// Those who hold something on a node.
+    pub(crate) fn on_node<'a>(
+        &'a self,
+        node: &'a Name,
+    ) -> impl Iterator<Item = (&'a RequestId, &'a Held)> + Clone {
+        self.holdings.iter().filter(move |(_, held)| held.node == *node)
     }
 
     /// Those who hold something on a device, or may do.
@@ -170,23 +216,20 @@ impl Books {
         node: &'a Name,
         ordinal: usize,
     ) -> impl Iterator<Item = (&'a RequestId, &'a Booking)> {
-        let here = move |(_, held): &(&RequestId, &Held)| held.node == *node;
         let bookings =
             |(id, held): (&'a RequestId, &'a Held)| held.bookings.iter().map(move |booking| (id, booking));
-        self.holdings
-            .iter()
-            .filter(here)
-            .flat_map(bookings)
-            .filter(move |(_, booking)| booking.on.contains(&ordinal))
+        self.on_node(node).flat_map(bookings).filter(move |(_, booking)| booking.on.contains(&ordinal))
     }
 
     /// The devices that hold more for certain than they have, and by how much.
-    pub(crate) fn over_line(&self) -> Vec<(Name, usize, u128)> {
+    pub(crate) fn over_line(&self, scope: &Scope) -> Vec<(Name, usize, u128)> {
         let mut over = Vec::new();
-        for (name, place) in &self.nodes {
-            for (ordinal, device) in place.node.devices.iter().enumerate() {
-                let sure = self.on_device(name, ordinal).filter(|(_, b)| !b.floats()).map(|(_, b)| b.bytes());
-                let load = sure.sum::<u128>() + place.foreign[ordinal];
+        for (name, place) in self.nodes.iter().filter(|(name, _)| scope.covers(name)) {
+            let mut loads = place.foreign.clone();
+            for booking in self.on_node(name).flat_map(|(_, held)| &held.bookings).filter(|b| !b.floats()) {
+                booking.on.iter().for_each(|at| loads[*at] += booking.bytes());
+            }
+            for ((ordinal, device), load) in place.node.devices.iter().enumerate().zip(loads) {
                 if let Some(usable) = usable(device).filter(|usable| load > *usable) {
                     over.push((name.clone(), ordinal, load - usable));
                 }
@@ -206,7 +249,7 @@ impl Books {
             Event::Failed { request, generation } => {
                 return self.give_back(request, Some(*generation));
             }
-            Event::Freed { request, ordinal, .. } => self.freed(request, *ordinal),
+            Event::Freed { request, generation, ordinal } => self.freed(request, *generation, *ordinal),
             Event::Observed { holding } => self.observed(holding),
             Event::Measured { node, ordinal, measured } => {
                 self.measure(node, usize::from(*ordinal), *measured);
@@ -253,6 +296,7 @@ impl Books {
             return;
         };
         if at >= place.measured[ordinal] {
+            self.told.insert(node.clone());
             place.measured[ordinal] = at;
             place.foreign[ordinal] = u128::from(measured.foreign.get()).min(MOST);
         }
@@ -263,11 +307,16 @@ impl Books {
             && matches!(held.stage, Stage::Offered { .. } | Stage::Sent)
         {
             held.stage = Stage::Running { since: now };
+            self.changed.insert(request.clone());
         }
     }
 
-    fn freed(&mut self, request: &RequestId, ordinal: Option<u16>) {
+    fn freed(&mut self, request: &RequestId, generation: Option<u64>, ordinal: Option<u16>) {
         let Some(held) = self.holdings.get_mut(request) else { return };
+        if generation.is_some() && generation != held.generation {
+            return;
+        }
+        self.changed.insert(request.clone());
         let Some(ordinal) = ordinal else { return self.drop_holding(request) };
         if held.stage.is_releasing() {
             held.bookings.retain(|booking| booking.on != [usize::from(ordinal)]);
@@ -294,6 +343,11 @@ impl Books {
             held.at_least(own);
         }
         // Reality replaces what was booked; the node does not go away in between.
+        self.told.insert(holding.node.clone());
+        self.changed.insert(holding.request.clone());
+        if let Some(own) = self.holdings.get(&holding.request) {
+            self.told.insert(own.node.clone());
+        }
         self.holdings.insert(holding.request.clone(), held);
         let leaving: Vec<Name> =
             self.nodes.iter().filter(|(_, place)| place.leaving).map(|(name, _)| name.clone()).collect();
@@ -303,6 +357,7 @@ impl Books {
     /// Only a share grows: a whole device is all there is, a slice bounds itself, and what is undeclared stays so.
     fn grew(&mut self, request: &RequestId, ordinal: usize, bytes: u128) {
         let Some(held) = self.holdings.get_mut(request) else { return };
+        self.changed.insert(request.clone());
         let here = |booking: &&mut Booking| booking.on.contains(&ordinal) && booking.mask == 0;
         for booking in held.bookings.iter_mut().filter(here) {
             if let Amount::Share(booked) = &mut booking.amount {
@@ -323,6 +378,8 @@ impl Books {
 
     fn drop_holding(&mut self, request: &RequestId) {
         if let Some(held) = self.holdings.remove(request) {
+            self.changed.insert(request.clone());
+            self.told.insert(held.node.clone());
             self.drop_if_left(&held.node);
         }
     }
@@ -335,6 +392,7 @@ impl Books {
     }
 
     fn drop_node(&mut self, name: &Name) {
+        self.told.insert(name.clone());
         if let Some(place) = self.nodes.get_mut(name) {
             place.leaving = true;
             place.node.unschedulable = true;
@@ -345,6 +403,7 @@ impl Books {
 
     /// A node is reported: devices are told by UUID, or by place where no UUID is known.
     fn put_node(&mut self, node: &Node) {
+        self.told.insert(node.name.clone());
         let mut place = Place::reported(node);
         let Some(old) = self.nodes.remove(&node.name) else {
             self.nodes.insert(node.name.clone(), place);

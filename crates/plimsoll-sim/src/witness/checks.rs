@@ -5,33 +5,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::DeviceRoom;
-use plimsoll_core::units::Bytes;
+use plimsoll_core::units::{Bytes, Name};
 
 use super::Objection;
 use super::books::{Amount, Booking, Books, Held};
 use super::place::usable;
+use super::scope::Scope;
 
 /// That the ledger shows the same holders, the same charges and the same sums.
-pub(crate) fn same_sums(books: &Books, ledger: &Ledger) -> Vec<Objection> {
-    let mut objections = same_holders(books, ledger);
-    objections.extend(same_accounts(books, ledger));
-    let shown: BTreeSet<_> = ledger.nodes().map(|(_, view)| view.node.name.clone()).collect();
-    if !shown.iter().eq(books.nodes.keys()) {
+pub(crate) fn same_sums(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection> {
+    let mut objections = same_holders(books, ledger, scope);
+    if matches!(scope, Scope::All) {
+        objections.extend(same_accounts(books, ledger));
+    }
+    if !ledger.nodes().map(|(_, view)| &view.node.name).eq(books.nodes.keys()) {
+        let shown: Vec<_> = ledger.nodes().map(|(_, view)| &view.node.name).collect();
         objections.push(Objection(format!(
             "the ledger shows the nodes {shown:?}, and there are {:?}",
             books.nodes.keys()
         )));
         return objections;
     }
-    for (_, view) in ledger.nodes() {
+    for (_, view) in ledger.nodes().filter(|(_, view)| scope.covers(&view.node.name)) {
         let place = &books.nodes[&view.node.name];
         if place.node.devices.len() != view.room.devices().len() {
             objections
                 .push(Objection(format!("{} has another number of devices than it should", view.node.name)));
             continue;
         }
-        for (ordinal, room) in view.room.devices().iter().enumerate() {
-            let (mine, theirs) = (sums(books, ledger, &view.node.name, ordinal), shown_sums(room));
+        let mine = sums(books, ledger, &view.node.name);
+        for (ordinal, (room, mine)) in view.room.devices().iter().zip(mine).enumerate() {
+            let theirs = shown_sums(room);
             if mine != theirs {
                 objections.push(Objection(format!(
                     "{}/{ordinal} should read {mine:?} and reads {theirs:?}",
@@ -43,7 +47,7 @@ pub(crate) fn same_sums(books: &Books, ledger: &Ledger) -> Vec<Objection> {
     objections
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Sums {
     held: u128,
     floating: u128,
@@ -74,32 +78,40 @@ fn shown_sums(room: &DeviceRoom) -> Sums {
     }
 }
 
-fn sums(books: &Books, ledger: &Ledger, node: &plimsoll_core::units::Name, ordinal: usize) -> Sums {
-    let rows: Vec<(&Held, &Booking)> =
-        books.on_device(node, ordinal).map(|(id, booking)| (&books.holdings[id], booking)).collect();
-    let sum = |keep: fn(&Held, &Booking) -> bool| -> u128 {
-        rows.iter().filter(|(held, booking)| keep(held, booking)).map(|(_, booking)| booking.bytes()).sum()
-    };
-    let releasing = sum(|held, _| held.stage.is_releasing());
-    let floating = sum(|held, booking| !held.stage.is_releasing() && booking.floats());
-    let fixed = sum(|held, booking| !held.stage.is_releasing() && !booking.floats());
+/// The sums of a node's devices, added up from what the books say of each holder.
+fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
     let place = &books.nodes[node];
-    let foreign = place.foreign[ordinal];
-    let undeclared = rows.iter().any(|(_, booking)| booking.amount == Amount::Undeclared);
-    let load = fixed + floating + releasing + foreign;
-    let free = usable(&place.node.devices[ordinal])
-        .map(|usable| usable.saturating_sub(load))
-        .filter(|_| !undeclared);
-    Sums {
-        held: fixed,
-        floating,
-        releasing,
-        foreign,
-        promised: promised(ledger, node, ordinal, |_| true),
-        free,
-        cores: rows.iter().map(|(_, booking)| booking.cores).sum(),
-        slots: rows.iter().map(|(_, booking)| booking.slots).sum(),
-        occupied: rows.iter().fold(0, |mask, (_, booking)| mask | booking.mask),
+    let empty = |foreign: &u128| Sums { foreign: *foreign, ..Sums::default() };
+    let mut sums: Vec<Sums> = place.foreign.iter().map(empty).collect();
+    let mut undeclared = vec![false; sums.len()];
+    for (_, held) in books.on_node(node) {
+        for booking in &held.bookings {
+            for at in &booking.on {
+                undeclared[*at] |= booking.amount == Amount::Undeclared;
+                sums[*at].add(booking, held.stage.is_releasing());
+            }
+        }
+    }
+    for (at, sums) in sums.iter_mut().enumerate() {
+        let load = sums.held + sums.floating + sums.releasing + sums.foreign;
+        let usable = usable(&place.node.devices[at]).filter(|_| !undeclared[at]);
+        sums.free = usable.map(|usable| usable.saturating_sub(load));
+        sums.promised = promised(ledger, node, at, |_| true);
+    }
+    sums
+}
+
+impl Sums {
+    fn add(&mut self, booking: &Booking, releasing: bool) {
+        let column = match (releasing, booking.floats()) {
+            (true, _) => &mut self.releasing,
+            (false, true) => &mut self.floating,
+            (false, false) => &mut self.held,
+        };
+        *column += booking.bytes();
+        self.cores += booking.cores;
+        self.slots += booking.slots;
+        self.occupied |= booking.mask;
     }
 }
 
@@ -109,24 +121,26 @@ fn promised(ledger: &Ledger, node: &str, ordinal: usize, of: impl Fn(&RequestId)
     bookings.filter(|booking| booking.on.contains(&ordinal)).map(|booking| booking.bytes()).sum()
 }
 
-fn same_holders(books: &Books, ledger: &Ledger) -> Vec<Objection> {
+fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection> {
     let mut objections = Vec::new();
-    let shown: BTreeMap<&RequestId, Held> =
-        ledger.holdings().map(|(_, holding)| (&holding.request, Held::of(holding, holding.stage))).collect();
-    for (id, held) in &books.holdings {
-        match shown.get(id) {
-            None => objections.push(Objection(format!("{id} should hold a place and was lost"))),
-            Some(theirs)
-                if (&theirs.node, theirs.stage, &theirs.bookings)
-                    != (&held.node, held.stage, &held.bookings) =>
-            {
-                objections.push(Objection(format!("{id} should be {held:?} and is {theirs:?}")));
-            }
-            Some(_) => {}
+    for (id, held) in books.holdings.iter().filter(|(_, held)| scope.covers(&held.node)) {
+        let Some((_, holding)) = ledger.of_request(id) else {
+            objections.push(Objection(format!("{id} should hold a place and was lost")));
+            continue;
+        };
+        let same = (&holding.node, holding.stage) == (&held.node, held.stage)
+            && holding.charges.len() == held.bookings.len()
+            && held.bookings.iter().zip(&holding.charges).all(|(booking, charge)| booking.is(charge));
+        if !same {
+            let theirs = Held::of(holding, holding.stage);
+            objections.push(Objection(format!("{id} should be {held:?} and is {theirs:?}")));
         }
     }
-    let extra = shown.keys().filter(|id| !books.holdings.contains_key(id));
-    objections.extend(extra.map(|id| Objection(format!("{id} holds a place that nobody gave it"))));
+    if ledger.holdings().count() > books.holdings.len() {
+        let extra = ledger.holdings().map(|(_, holding)| &holding.request);
+        let extra = extra.filter(|id| !books.holdings.contains_key(*id));
+        objections.extend(extra.map(|id| Objection(format!("{id} holds a place that nobody gave it"))));
+    }
     objections
 }
 

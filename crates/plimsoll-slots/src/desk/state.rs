@@ -57,7 +57,7 @@ pub struct Place {
 }
 
 /// Who asked: a name in a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Who {
     /// The namespace.
     pub namespace: String,

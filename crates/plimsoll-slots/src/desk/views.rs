@@ -1,5 +1,6 @@
 //! What there is to see of the desk. Everything about memory is read from the ledger.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use plimsoll_core::charge::{Activity, Holding, HoldingId, Stage};
@@ -11,7 +12,7 @@ use super::state::{Ending, Place, PlaceState, Runner, Slot};
 use super::{Desk, Live};
 use crate::launch;
 use crate::model::Model;
-use crate::wire::{Action, Order, Orders};
+use crate::wire::{Action, Order, Orders, SlotReport};
 
 /// Where a slot is in its life, the nearest to serving first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,6 +114,33 @@ impl Desk {
         self.state.models.get(name)
     }
 
+    /// The models after a name, by name; all of them without one.
+    pub fn models_after<'a>(&'a self, name: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Model>> {
+        self.state.models.range::<str, _>(after(name)).map(|(_, model)| model)
+    }
+
+    /// How long a model took to load the last time, in milliseconds; `None` before it was seen to load.
+    pub fn load_time(&self, model: &str) -> Option<u64> {
+        self.state.loads.get(model).copied()
+    }
+
+    /// The slots of a model.
+    pub fn slots_of(&self, model: &str) -> impl Iterator<Item = &Slot> {
+        self.state.slots_of(model)
+    }
+
+    /// The slots after an id, by id; all of them without one.
+    pub fn slots_after<'a>(&'a self, id: Option<&'a str>) -> impl Iterator<Item = &'a Slot> {
+        self.state.slots.range::<str, _>(after(id)).map(|(_, slot)| slot)
+    }
+
+    /// What the runner of a slot reported of it last.
+    pub fn report(&self, slot: &Slot) -> Option<&SlotReport> {
+        let (_, holding) = self.holding(slot)?;
+        let name = super::runners::name_on_runner(&slot.id, &holding.node);
+        self.live.get(&holding.node)?.slots.iter().find(|report| report.slot == name)
+    }
+
     /// The slots.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.state.slots.values()
@@ -141,6 +169,11 @@ impl Desk {
     /// The runners, by name.
     pub fn runners(&self) -> impl Iterator<Item = &Runner> {
         self.state.runners.values()
+    }
+
+    /// The runners after a name, by name; all of them without one.
+    pub fn runners_after<'a>(&'a self, name: Option<&'a str>) -> impl Iterator<Item = &'a Runner> {
+        self.state.runners.range::<str, _>(after(name)).map(|(_, runner)| runner)
     }
 
     /// A runner.
@@ -295,4 +328,9 @@ impl Desk {
         };
         Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect() }
     }
+}
+
+/// What stands after a name; everything without one.
+fn after(name: Option<&str>) -> (Bound<&str>, Bound<&str>) {
+    (name.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
 }

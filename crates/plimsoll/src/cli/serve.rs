@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use plimsoll_slots::size::Span;
 
 use super::LogFormat;
 
-pub(super) const EXAMPLES: &str = "Examples:\n  plimsoll serve\n  plimsoll serve --config plimsoll.yaml\n  \
+pub(super) const EXAMPLES: &str = "Examples:\n  plimsoll serve --demo\n  plimsoll serve --config plimsoll.yaml\n  \
 plimsoll serve --listen 0.0.0.0:8443 --token-file token --tls-cert cert.pem --tls-key key.pem\n\n\
 What is given here overrides the configuration file. Beyond this machine, a token is needed.\n\
 SIGTERM or Ctrl-C ends it, a second one at once; SIGHUP reads tokens and certificate again.\n\n\
@@ -41,8 +42,10 @@ pub(crate) struct ServeArgs {
     /// Log the steps of every decision
     #[arg(long)]
     pub(crate) log_decisions: bool,
-    /// Serve a pretended fleet, to look at
-    #[arg(skip)]
-    #[expect(dead_code, reason = "the demonstration reads it")]
+    /// Serve simulated runners under a changing load, and tell what happens; its data directory goes when it ends
+    #[arg(long)]
     pub(crate) demo: bool,
+    /// End after so long, such as 20s
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) lasts: Option<Span>,
 }

@@ -1,4 +1,6 @@
-//! `plimsoll explain`: the decision for one pod.
+//! `plimsoll explain`: one decision, made here from files or made by a server.
+
+mod live;
 
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
@@ -14,6 +16,20 @@ use crate::text::{Page, explain, understood};
 use crate::{json, near};
 
 pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
+    let files = !args.input.files.is_empty();
+    match (files, live::is_meant(args)) {
+        (true, _) if args.server.server.is_some() => {
+            bail!(
+                "files were given, and a server too; explain from files with -f, or ask a server with --server"
+            )
+        }
+        (false, true) => live::run(args, quiet),
+        _ => from_files(args, quiet),
+    }
+}
+
+/// The decision that is made here.
+fn from_files(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
     let (input, wanted) = what_was_meant(args)?;
     let cluster = load(&input, "explain", quiet)?.cluster;
     let (wanted, undecided) = find(&cluster, &wanted)?;
@@ -128,7 +144,7 @@ fn find(cluster: &Cluster, wanted: &str) -> Result<(RequestId, Option<Undecided>
 /// unless that is a file.
 fn what_was_meant(args: &ExplainArgs) -> Result<(InputArgs, String)> {
     let mut files = args.input.files.clone();
-    let pod = match &args.pod {
+    let pod = match &args.what {
         Some(pod) => Some(pod.clone()),
         None if files.len() > 1 => files
             .pop_if(|last| last.as_os_str() != "-" && !last.exists())

@@ -1,13 +1,25 @@
 //! One file a command: what was asked, done and printed.
 
+mod apply;
+mod ask;
 mod audit;
+mod chaos;
+mod decisions;
 mod explain;
+mod look;
+mod queue;
+mod release;
 mod replay;
 mod runner;
+mod runners;
 mod scenario;
 mod serve;
 mod setup;
 mod simulate;
+mod slots;
+mod top;
+
+pub(crate) use chaos::Lived;
 
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
@@ -27,6 +39,15 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Replay(args) => replay::run(args, cli.quiet),
         Command::Runner(args) => runner::run(args),
         Command::Serve(args) => serve::run(args, cli.quiet),
+        Command::Slots(args) => slots::run(args, cli.quiet),
+        Command::Runners(args) => runners::run(args, cli.quiet),
+        Command::Decisions(args) => decisions::run(args, cli.quiet),
+        Command::Queue(args) => queue::run(args, cli.quiet),
+        Command::Apply(args) => apply::run(args, cli.quiet),
+        Command::Ask(args) => ask::run(args, cli.quiet),
+        Command::Release(args) => release::run(args, cli.quiet),
+        Command::Top(args) => top::run(args, cli.color),
+        Command::Chaos(args) => chaos::run(args, cli.quiet),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }
@@ -36,8 +57,13 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
 fn load(input: &InputArgs, command: &str, quiet: bool) -> Result<Loaded> {
     if input.files.is_empty() {
         let pod = if command == "explain" { " NAMESPACE/POD" } else { "" };
+        let server = if command == "explain" {
+            "\nor ask a server:\n\n  plimsoll explain --server http://127.0.0.1:8080 1234.0\n"
+        } else {
+            ""
+        };
         bail!(
-            "there is nothing to read; give files with -f, or pipe the cluster in:\n\n  {PIPE} {command} -f -{pod}\n"
+            "there is nothing to read; give files with -f, or pipe the cluster in:\n\n  {PIPE} {command} -f -{pod}\n{server}"
         );
     }
     load::load(&input.files, input.plain.rule(), &input.node_pool_key, quiet)

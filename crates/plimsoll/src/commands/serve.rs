@@ -6,16 +6,15 @@ use anyhow::{Context, Result};
 
 use crate::cli::ServeArgs;
 use crate::output::{self, Outcome};
-use crate::server::config::{self, Loaded};
-use crate::server::life::{self, Application};
-use crate::server::log;
+use crate::server::config::{self, Config, Loaded};
+use crate::server::{application, demo, life, log};
 
 /// What still runs when everything is durable gets so long to end.
 const LEFTOVERS: Duration = Duration::from_millis(200);
 
 /// Serves until it is asked to end, or until something cannot be made durable.
 pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
-    let Loaded { config, warnings } = config::load(args)?;
+    let Loaded { mut config, warnings } = config::load(args)?;
     if args.check_config {
         warnings.iter().for_each(|warning| output::note(&format!("warning: {warning}")));
         output::text("the configuration can be used\n")?;
@@ -25,9 +24,13 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    let scratch = if args.demo { demo::prepare(&mut config, args.data.is_some())? } else { None };
+    let lasts = args.lasts.map(|span| Duration::from_millis(span.0));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().build().context("while starting the threads of the server")?;
-    let lived = runtime.block_on(life::live(config, || config::load(args), |_| Ok(Application::default())));
+    let serves = |config: &Config| application::application(config, args.demo);
+    let lived = runtime.block_on(life::live(config, lasts, || config::load(args), serves));
     runtime.shutdown_timeout(LEFTOVERS);
+    drop(scratch);
     lived.map(|()| Outcome::Fine)
 }

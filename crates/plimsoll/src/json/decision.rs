@@ -5,17 +5,19 @@ use std::collections::BTreeSet;
 use plimsoll_core::charge::Charge;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::device::Node;
+use plimsoll_core::ledger::Promise;
 use plimsoll_core::reason::{NodeReason, Reason};
 use plimsoll_core::remedy::{Kind, Remedy};
 use plimsoll_core::request::Shape;
 use plimsoll_core::score::{Score, Term};
 use plimsoll_core::summary;
 use plimsoll_core::units::{Bytes, Name};
-use plimsoll_core::verdict::{DeviceVerdict, NodeVerdict};
+use plimsoll_core::verdict::{DeviceVerdict, NodeVerdict, Table};
 use plimsoll_kube::cluster::Cluster;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use crate::simulation::{Advice, Placed, Promised, Refused, Simulation};
+use crate::simulation::{Advice, Placed, Refused, Simulation};
 
 /// Nodes that a refusal shows unless all are wanted.
 const NEAREST: usize = 10;
@@ -32,14 +34,18 @@ pub(super) struct PlacementRow<'a> {
 }
 
 /// One term of a score.
-#[derive(Serialize)]
-pub(super) struct ScorePart {
-    term: &'static str,
-    points: i64,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ScorePart {
+    /// `node`, `device`, `numa`, `link` or `preferred`.
+    pub(crate) term: String,
+    /// What it is worth.
+    pub(crate) points: i64,
 }
 
-pub(super) fn score_parts(score: &Score) -> Vec<ScorePart> {
-    Term::ALL.into_iter().map(|term| ScorePart { term: term.name(), points: score.points(term) }).collect()
+/// The terms of a score, in the order in which they are shown.
+pub(crate) fn score_parts(score: &Score) -> Vec<ScorePart> {
+    let part = |term: Term| ScorePart { term: term.name().to_string(), points: score.points(term) };
+    Term::ALL.into_iter().map(part).collect()
 }
 
 /// A container with the devices it gets.
@@ -112,10 +118,10 @@ pub(super) struct RefusedRow<'a> {
     namespace: &'a Name,
     pod: &'a Name,
     summary: String,
-    promised: Option<PromisedRow<'a>>,
+    promised: Option<PromisedRow>,
     nodes_considered: usize,
-    nodes: Vec<NodeVerdictRow<'a>>,
-    would_fit_if: Vec<RemedyRow<'a>>,
+    nodes: Vec<NodeVerdictRow>,
+    would_fit_if: Vec<RemedyRow>,
 }
 
 pub(super) fn refused<'a>(cluster: &'a Cluster, refused: &'a Refused, full: bool) -> RefusedRow<'a> {
@@ -128,7 +134,7 @@ pub(super) fn refused<'a>(cluster: &'a Cluster, refused: &'a Refused, full: bool
         summary: refused.sentence(),
         promised: promised(&refused.advice),
         nodes_considered: verdicts.len(),
-        nodes: verdicts.iter().take(shown).map(|verdict| node(&refused.decision, verdict)).collect(),
+        nodes: verdicts.iter().take(shown).map(|verdict| last_node(&refused.decision, verdict)).collect(),
         would_fit_if: remedies(&refused.advice),
     }
 }
@@ -136,7 +142,12 @@ pub(super) fn refused<'a>(cluster: &'a Cluster, refused: &'a Refused, full: bool
 /// The verdicts on all nodes: those that fit, best first; then those that only lack devices, the nearest miss first; then
 /// those that a rule about the node keeps out. Of equals the first by name.
 pub(crate) fn ordered(decision: &Decision) -> Vec<&NodeVerdict> {
-    let mut verdicts = decision.table().map(|table| table.by_name()).unwrap_or_default();
+    decision.table().map(ordered_in).unwrap_or_default()
+}
+
+/// The same for one shape of the request.
+pub(crate) fn ordered_in(table: &Table) -> Vec<&NodeVerdict> {
+    let mut verdicts = table.by_name();
     verdicts.sort_by_key(|verdict| {
         let score = verdict.best.as_ref().map(|best| best.score.total());
         let short_by = short_by(verdict);
@@ -152,63 +163,91 @@ fn short_by(verdict: &NodeVerdict) -> Option<Bytes> {
 }
 
 /// What was found on a node.
-#[derive(Serialize)]
-pub(super) struct NodeVerdictRow<'a> {
-    name: &'a Name,
-    status: &'static str,
-    score: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    score_parts: Option<Vec<ScorePart>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<NodeReasonRow>,
-    containers: Vec<ContainerVerdictRow<'a>>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct NodeVerdictRow {
+    /// The node; a runner is one.
+    #[schema(value_type = String)]
+    pub(crate) name: Name,
+    /// `passed` or `failed`.
+    pub(crate) status: String,
+    /// Of the best place there; 0 where it failed.
+    pub(crate) score: i64,
+    /// The terms of that score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) score_parts: Option<Vec<ScorePart>>,
+    /// Why the node itself will not do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<NodeReasonRow>,
+    /// What was found for each container.
+    pub(crate) containers: Vec<ContainerVerdictRow>,
 }
 
 /// Why a node is kept out before its devices are asked.
-#[derive(Serialize)]
-struct NodeReasonRow {
-    code: &'static str,
-    text: String,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct NodeReasonRow {
+    /// The stable name of the rule that failed.
+    pub(crate) code: String,
+    /// The same in words.
+    pub(crate) text: String,
 }
 
 /// What was found for a container on a node.
-#[derive(Serialize)]
-struct ContainerVerdictRow<'a> {
-    name: &'a Name,
-    status: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    devices: Vec<DeviceVerdictRow>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ContainerVerdictRow {
+    /// The container; that of a slot is called as its model.
+    #[schema(value_type = String)]
+    pub(crate) name: Name,
+    /// `passed` or `failed`.
+    pub(crate) status: String,
+    /// Counts over the node's devices in checking order, such as `3/8 CardInsufficientMemory`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// What each device said.
+    pub(crate) devices: Vec<DeviceVerdictRow>,
 }
 
 /// What one device said to one container.
-#[derive(Serialize)]
-struct DeviceVerdictRow {
-    uuid: String,
-    reason: Option<&'static str>,
-    text: Option<String>,
-    need: Option<Bytes>,
-    free: Option<Bytes>,
-    short_by: Option<Bytes>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct DeviceVerdictRow {
+    /// The device.
+    pub(crate) uuid: String,
+    /// The code of the first rule that failed; null where it fits.
+    pub(crate) reason: Option<String>,
+    /// The same in words.
+    pub(crate) text: Option<String>,
+    /// What would be held there.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) need: Option<Bytes>,
+    /// What is free there for it.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) free: Option<Bytes>,
+    /// What is lacking; 0 where memory is not what is lacking.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) short_by: Option<Bytes>,
 }
 
-pub(super) fn node<'a>(decision: &'a Decision, verdict: &'a NodeVerdict) -> NodeVerdictRow<'a> {
-    let shape = decision.shapes.len().checked_sub(1).and_then(|last| decision.spec.shapes().get(last));
-    let containers = shape.map_or(&[][..], |shape| &shape.containers);
-    let row = |(index, name): (usize, &'a Name)| {
+/// A verdict on a node for the last shape that was tried: the one that answered.
+pub(super) fn last_node(decision: &Decision, verdict: &NodeVerdict) -> NodeVerdictRow {
+    node(decision, decision.shapes.len().saturating_sub(1), verdict)
+}
+
+/// A verdict on a node for one shape of the request.
+pub(crate) fn node(decision: &Decision, shape: usize, verdict: &NodeVerdict) -> NodeVerdictRow {
+    let containers = decision.spec.shapes().get(shape).map_or(&[][..], |shape| &shape.containers);
+    let row = |(index, name): (usize, &Name)| {
         let reason = summary::container_reason(verdict, index);
         let needs = verdict.needs.iter().filter(|need| usize::from(need.container) == index);
         ContainerVerdictRow {
-            name,
-            status: if reason.is_none() { "passed" } else { "failed" },
+            name: name.clone(),
+            status: passed(reason.is_none()),
             reason,
             devices: needs.flat_map(|need| &need.devices).map(|device| device_row(verdict, device)).collect(),
         }
     };
     let best = verdict.best.as_ref();
     NodeVerdictRow {
-        name: &verdict.view.node.name,
-        status: if best.is_some() { "passed" } else { "failed" },
+        name: verdict.view.node.name.clone(),
+        status: passed(best.is_some()),
         score: best.map_or(0, |best| best.score.total()),
         score_parts: best.map(|best| score_parts(&best.score)),
         reason: verdict.reason.as_ref().map(node_reason),
@@ -216,15 +255,19 @@ pub(super) fn node<'a>(decision: &'a Decision, verdict: &'a NodeVerdict) -> Node
     }
 }
 
+fn passed(passed: bool) -> String {
+    if passed { "passed" } else { "failed" }.to_string()
+}
+
 fn node_reason(reason: &NodeReason) -> NodeReasonRow {
-    NodeReasonRow { code: reason.code(), text: reason.to_string() }
+    NodeReasonRow { code: reason.code().to_string(), text: reason.to_string() }
 }
 
 fn device_row(verdict: &NodeVerdict, device: &DeviceVerdict) -> DeviceVerdictRow {
     let numbers = numbers(verdict, device);
     DeviceVerdictRow {
         uuid: verdict.view.node.device_label(usize::from(device.ordinal)),
-        reason: device.reason.as_ref().map(Reason::code),
+        reason: device.reason.as_ref().map(Reason::code).map(String::from),
         text: device.reason.as_ref().map(ToString::to_string),
         need: numbers.need,
         free: numbers.free,
@@ -254,43 +297,59 @@ pub(crate) fn numbers(verdict: &NodeVerdict, device: &DeviceVerdict) -> Numbers 
 }
 
 /// A change that would make it fit.
-#[derive(Serialize)]
-pub(super) struct RemedyRow<'a> {
-    kind: Kind,
-    text: &'a str,
-    target: &'a [Name],
-    amount: Option<u64>,
-    verified: bool,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct RemedyRow {
+    /// `plain_rule`, `other_node`, `more_devices`, `fewer_devices`, `ask_less` or `give_up`.
+    #[schema(value_type = String)]
+    pub(crate) kind: Kind,
+    /// The change in words, reading after "it would fit if".
+    pub(crate) text: String,
+    /// What is changed: a rule, a node, holders; empty where it is the request.
+    #[schema(value_type = Vec<String>)]
+    pub(crate) target: Vec<Name>,
+    /// Bytes to ask for or given up; a number of devices for `more_devices` and `fewer_devices`.
+    pub(crate) amount: Option<u64>,
+    /// Always true: only what was tried and fits is proposed.
+    pub(crate) verified: bool,
 }
 
 /// Every remedy was carried out on a draft before it was proposed.
-pub(super) fn remedies(advice: &Advice) -> Vec<RemedyRow<'_>> {
+pub(super) fn remedies(advice: &Advice) -> Vec<RemedyRow> {
     advice.would_fit_if.iter().map(remedy).collect()
 }
 
-fn remedy(remedy: &Remedy) -> RemedyRow<'_> {
-    let Remedy { kind, text, target, amount } = remedy;
-    RemedyRow { kind: *kind, text, target, amount: *amount, verified: true }
+/// A remedy that was tried.
+pub(crate) fn remedy(remedy: &Remedy) -> RemedyRow {
+    let Remedy { kind, text, target, amount } = remedy.clone();
+    RemedyRow { kind, text, target, amount, verified: true }
 }
 
 /// A place that will be there later.
-#[derive(Serialize)]
-pub(super) struct PromisedRow<'a> {
-    node: &'a Name,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct PromisedRow {
+    /// The node; a runner is one.
+    #[schema(value_type = String)]
+    pub(crate) node: Name,
     /// All that it may be on.
-    devices: Vec<&'a str>,
+    pub(crate) devices: Vec<String>,
     /// How many of them it gets.
-    devices_wanted: usize,
-    after: Vec<String>,
+    pub(crate) devices_wanted: usize,
+    /// Whose going it waits for.
+    pub(crate) after: Vec<String>,
 }
 
-pub(super) fn promised(advice: &Advice) -> Option<PromisedRow<'_>> {
-    let Promised { promise, devices } = advice.promised.as_ref()?;
+pub(super) fn promised(advice: &Advice) -> Option<PromisedRow> {
+    let promised = advice.promised.as_ref()?;
+    Some(promised_row(&promised.promise, &promised.devices))
+}
+
+/// A promise, with the devices of each of its charges by name.
+pub(crate) fn promised_row(promise: &Promise, devices: &[Vec<String>]) -> PromisedRow {
     let mut seen = BTreeSet::new();
-    Some(PromisedRow {
-        node: &promise.placement.node,
-        devices: devices.iter().flatten().map(String::as_str).filter(|name| seen.insert(*name)).collect(),
+    PromisedRow {
+        node: promise.placement.node.clone(),
+        devices: devices.iter().flatten().filter(|name| seen.insert(*name)).cloned().collect(),
         devices_wanted: devices.len(),
         after: promise.after.iter().map(ToString::to_string).collect(),
-    })
+    }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::charge::{Charge, Holding, HoldingId};
 use plimsoll_core::device::{Device, Health, Identity};
-use plimsoll_core::ledger::{Ledger, NodeId};
+use plimsoll_core::ledger::Ledger;
 use plimsoll_core::room::{NodeView, Tenant};
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_kube::cluster::{Cluster, NodeFacts};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A node, and what its device plugin makes of it.
 #[derive(Serialize)]
@@ -73,54 +74,98 @@ fn idle_whole(facts: &NodeFacts, ledger: &Ledger) -> Option<usize> {
 }
 
 /// A device, and what is held of it.
-#[derive(Serialize)]
-pub(super) struct DeviceRow<'a> {
-    node: &'a Name,
-    uuid: String,
-    identity: &'static str,
-    model: Option<&'a Name>,
-    total: Option<Bytes>,
-    reserve: Bytes,
-    usable: Option<Bytes>,
-    held: Option<Bytes>,
-    floating: Option<Bytes>,
-    releasing: Option<Bytes>,
-    foreign: Bytes,
-    free: Option<Bytes>,
-    over_by: Option<Bytes>,
-    health: &'static str,
-    cordoned: bool,
-    tenants: Vec<TenantRow<'a>>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct DeviceRow {
+    /// Its node; a runner is one.
+    #[schema(value_type = String)]
+    pub(crate) node: Name,
+    /// Its UUID, or `node/gpu-ORDINAL`.
+    pub(crate) uuid: String,
+    /// `uuid`, or `assumed` where the ordinal is a name that was made up.
+    pub(crate) identity: String,
+    /// Its model.
+    #[schema(value_type = Option<String>)]
+    pub(crate) model: Option<Name>,
+    /// The memory it has.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) total: Option<Bytes>,
+    /// What the driver keeps.
+    #[schema(value_type = u64)]
+    pub(crate) reserve: Bytes,
+    /// What may be booked when it is empty.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) usable: Option<Bytes>,
+    /// Booked to this very device and not being given back.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) held: Option<Bytes>,
+    /// Booked to one of several devices, this among them.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) floating: Option<Bytes>,
+    /// Being given back, not free yet.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) releasing: Option<Bytes>,
+    /// In use by nobody's booking.
+    #[schema(value_type = u64)]
+    pub(crate) foreign: Bytes,
+    /// What is free.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) free: Option<Bytes>,
+    /// By how much it holds too much; 0 where it does not.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) over_by: Option<Bytes>,
+    /// `healthy`, `faulty` or `gone`.
+    pub(crate) health: String,
+    /// Closed to new work by its operator.
+    pub(crate) cordoned: bool,
+    /// Who is there.
+    pub(crate) tenants: Vec<TenantRow>,
 }
 
-/// Somebody on a device.
-#[derive(Serialize)]
-struct TenantRow<'a> {
-    namespace: &'a Name,
-    pod: &'a Name,
-    bytes: Option<Bytes>,
-    stage: &'static str,
-    containers: Vec<PartRow<'a>>,
+/// Somebody on a device. A slot of a model server is in the namespace of its model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct TenantRow {
+    /// The namespace, or the model.
+    #[schema(value_type = String)]
+    pub(crate) namespace: Name,
+    /// The pod, or the slot.
+    #[schema(value_type = String)]
+    pub(crate) pod: Name,
+    /// What it holds there; null where nobody declared it.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) bytes: Option<Bytes>,
+    /// `offered`, `sent`, `running` or `releasing`.
+    pub(crate) stage: String,
+    /// The parts of its containers.
+    pub(crate) containers: Vec<PartRow>,
 }
 
 /// A container's part in what its pod holds.
-#[derive(Serialize)]
-struct PartRow<'a> {
-    name: &'a Name,
-    role: String,
-    bytes: Option<Bytes>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct PartRow {
+    /// The container.
+    #[schema(value_type = String)]
+    pub(crate) name: Name,
+    /// `init`, `sidecar` or `app`.
+    pub(crate) role: String,
+    /// Its own memory.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) bytes: Option<Bytes>,
 }
 
-pub(super) fn devices<'a>(cluster: &Cluster, ledger: &'a Ledger) -> Vec<DeviceRow<'a>> {
+pub(super) fn devices(cluster: &Cluster, ledger: &Ledger) -> Vec<DeviceRow> {
     let ids = cluster.nodes.iter().filter_map(|facts| ledger.node_id(&facts.node.name));
     let mut seen = std::collections::BTreeSet::new();
-    ids.filter(|id| seen.insert(*id)).flat_map(|id| devices_of(ledger, id)).collect()
+    let of = |id| ledger.view(id).map(|view| devices_of(view, ledger.holdings_on(id)));
+    ids.filter(|id| seen.insert(*id)).filter_map(of).flatten().collect()
 }
 
-fn devices_of(ledger: &Ledger, id: NodeId) -> Vec<DeviceRow<'_>> {
-    let Some(view) = ledger.view(id) else { return Vec::new() };
+/// The devices of a node, by ordinal, with what these holdings have of them.
+pub(crate) fn devices_of<'a>(
+    view: &NodeView,
+    holdings: impl Iterator<Item = (HoldingId, &'a Holding)>,
+) -> Vec<DeviceRow> {
     let mut on: BTreeMap<u16, Vec<(HoldingId, &Holding, &Charge)>> = BTreeMap::new();
-    for (holder, holding) in ledger.holdings_on(id) {
+    for (holder, holding) in holdings {
         for charge in &holding.charges {
             for ordinal in &charge.on {
                 on.entry(*ordinal).or_default().push((holder, holding, charge));
@@ -131,11 +176,7 @@ fn devices_of(ledger: &Ledger, id: NodeId) -> Vec<DeviceRow<'_>> {
     ordinals.map(|ordinal| device(view, ordinal, on.get(&ordinal).map_or(&[], Vec::as_slice))).collect()
 }
 
-fn device<'a>(
-    view: &'a NodeView,
-    ordinal: u16,
-    on: &[(HoldingId, &'a Holding, &'a Charge)],
-) -> DeviceRow<'a> {
+fn device(view: &NodeView, ordinal: u16, on: &[(HoldingId, &Holding, &Charge)]) -> DeviceRow {
     let at = usize::from(ordinal);
     let (device, room) = (&view.node.devices[at], &view.room.devices()[at]);
     // A sum is known where what each of its tenants holds is known.
@@ -146,14 +187,20 @@ fn device<'a>(
             .all(|tenant| tenant.bytes.is_some())
             .then_some(bytes)
     };
+    let identity = match device.identity {
+        Identity::Uuid(_) => "uuid",
+        Identity::Ordinal => "assumed",
+    };
+    let health = match device.health {
+        Health::Healthy => "healthy",
+        Health::Faulty => "faulty",
+        Health::Gone => "gone",
+    };
     DeviceRow {
-        node: &view.node.name,
+        node: view.node.name.clone(),
         uuid: view.node.device_label(at),
-        identity: match device.identity {
-            Identity::Uuid(_) => "uuid",
-            Identity::Ordinal => "assumed",
-        },
-        model: device.model.as_ref(),
+        identity: identity.to_string(),
+        model: device.model.clone(),
         total: device.memory.total.bytes(),
         reserve: device.memory.reserve,
         usable: room.usable(),
@@ -163,22 +210,18 @@ fn device<'a>(
         foreign: room.foreign(),
         free: room.free(),
         over_by: room.usable().map(|_| room.over_by()),
-        health: match device.health {
-            Health::Healthy => "healthy",
-            Health::Faulty => "faulty",
-            Health::Gone => "gone",
-        },
+        health: health.to_string(),
         cordoned: device.cordoned,
         tenants: tenants(on),
     }
 }
 
 /// One row a pod, also where several of its charges may be on this device.
-fn tenants<'a>(on: &[(HoldingId, &'a Holding, &'a Charge)]) -> Vec<TenantRow<'a>> {
-    let mut rows: Vec<(HoldingId, TenantRow<'a>)> = Vec::new();
+fn tenants(on: &[(HoldingId, &Holding, &Charge)]) -> Vec<TenantRow> {
+    let mut rows: Vec<(HoldingId, TenantRow)> = Vec::new();
     for &(id, holding, charge) in on {
         let parts = charge.parts.iter().map(|part| PartRow {
-            name: &part.container,
+            name: part.container.clone(),
             role: part.role.to_string(),
             bytes: part.bytes,
         });
@@ -190,10 +233,10 @@ fn tenants<'a>(on: &[(HoldingId, &'a Holding, &'a Charge)]) -> Vec<TenantRow<'a>
             None => rows.push((
                 id,
                 TenantRow {
-                    namespace: &holding.request.account,
-                    pod: &holding.request.name,
+                    namespace: holding.request.account.clone(),
+                    pod: holding.request.name.clone(),
                     bytes: charge.bytes(),
-                    stage: holding.stage.name(),
+                    stage: holding.stage.name().to_string(),
                     containers: parts.collect(),
                 },
             )),

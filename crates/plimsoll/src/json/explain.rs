@@ -11,7 +11,8 @@ use plimsoll_core::summary;
 use plimsoll_core::units::Name;
 use plimsoll_core::verdict::{Candidate, NodeVerdict};
 use plimsoll_kube::cluster::Cluster;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::decision::{self, ChosenRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart};
 use super::{SCHEMA_VERSION, UnderstoodRow, understood};
@@ -36,9 +37,9 @@ pub(crate) struct ExplainSheet<'a> {
     score_parts: Vec<ScorePart>,
     lost_by: Vec<LostBy>,
     nodes_considered: usize,
-    nodes: Vec<NodeVerdictRow<'a>>,
-    promised: Option<PromisedRow<'a>>,
-    would_fit_if: Vec<RemedyRow<'a>>,
+    nodes: Vec<NodeVerdictRow>,
+    promised: Option<PromisedRow>,
+    would_fit_if: Vec<RemedyRow>,
     not_considered: &'a [Name],
 }
 
@@ -84,7 +85,7 @@ pub(super) fn explained<'a>(
         score_parts: found.map(|found| decision::score_parts(&found.score)).unwrap_or_default(),
         lost_by: lost_by(decision),
         nodes_considered: verdicts.len(),
-        nodes: verdicts.into_iter().map(|verdict| decision::node(decision, verdict)).collect(),
+        nodes: verdicts.into_iter().map(|verdict| decision::last_node(decision, verdict)).collect(),
         promised: decision::promised(advice),
         would_fit_if: decision::remedies(advice),
         not_considered,
@@ -150,14 +151,15 @@ pub(crate) fn undecided<'a>(
 }
 
 /// A place that would have done, and why another was better.
-#[derive(Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct LostBy {
     /// The node that lost, or on which the device lost.
+    #[schema(value_type = String)]
     pub(crate) node: Name,
     /// The device that lost to others of the chosen node; `None` where a whole node lost.
     pub(crate) device: Option<String>,
     /// The term that it lost most by; `None` where the scores are equal.
-    pub(crate) term: Option<&'static str>,
+    pub(crate) term: Option<String>,
     /// How far it is behind by that term; 0 where there is none.
     pub(crate) points_behind: i64,
     /// How far the sum of all terms is behind.
@@ -213,7 +215,7 @@ fn lost(node: Name, device: Option<String>, score: &Score, better: &Score) -> Lo
         // Only a gang gives up the better place of one member, so that all of them fit.
         None => "better for this pod alone, but then the gang would not fit whole".to_string(),
     };
-    LostBy { node, device, term: term.map(Term::name), points_behind, total_behind, text }
+    LostBy { node, device, term: term.map(Term::name).map(String::from), points_behind, total_behind, text }
 }
 
 fn verdict_on<'a>(decision: &'a Decision, node: &str) -> Option<&'a NodeVerdict> {

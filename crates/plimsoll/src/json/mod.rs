@@ -1,6 +1,7 @@
 //! The JSON that other programs read: stable names, sizes in bytes, and null for a size that is not known.
 
 mod audit;
+mod chaos;
 mod decision;
 mod device;
 mod explain;
@@ -8,9 +9,13 @@ mod replay;
 mod sarif;
 
 pub(crate) use audit::{audit, severity};
-pub(crate) use decision::{numbers, ordered};
-pub(crate) use device::sharing;
-pub(crate) use explain::{explain, lost_by, running, undecided};
+pub(crate) use chaos::chaos;
+pub(crate) use decision::{
+    ContainerVerdictRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart, node as node_verdict, numbers,
+    ordered, ordered_in, promised_row, remedy as remedy_row, score_parts,
+};
+pub(crate) use device::{DeviceRow, devices_of, sharing};
+pub(crate) use explain::{LostBy, explain, lost_by, running, undecided};
 pub(crate) use replay::{replay, replayed};
 pub(crate) use sarif::sarif;
 
@@ -19,7 +24,8 @@ use std::collections::BTreeMap;
 use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_kube::cluster::Cluster;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::load;
 use crate::simulation::Simulation;
@@ -34,7 +40,7 @@ pub(crate) struct SimulateSheet<'a> {
     policy: &'a Name,
     understood: UnderstoodRow<'a>,
     nodes: Vec<device::NodeRow<'a>>,
-    devices: Vec<device::DeviceRow<'a>>,
+    devices: Vec<device::DeviceRow>,
     placements: Vec<decision::PlacementRow<'a>>,
     refused: Vec<decision::RefusedRow<'a>>,
     breaches: Vec<BreachRow>,
@@ -95,18 +101,31 @@ pub(crate) fn understood(cluster: &Cluster) -> UnderstoodRow<'_> {
 }
 
 /// One thing that is wrong with what is held.
-#[derive(Serialize)]
-struct BreachRow {
-    kind: &'static str,
-    node: Name,
-    uuid: Option<String>,
-    usable: Option<Bytes>,
-    held: Option<Bytes>,
-    over_by: Option<Bytes>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct BreachRow {
+    /// `over_line`, `no_assignment`, `slices_overlap` or `sums_differ`.
+    pub(crate) kind: String,
+    /// The node.
+    #[schema(value_type = String)]
+    pub(crate) node: Name,
+    /// The device.
+    pub(crate) uuid: Option<String>,
+    /// What may be used there.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) usable: Option<Bytes>,
+    /// What is held there for certain, foreign memory included.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) held: Option<Bytes>,
+    /// By how much that is too much.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) over_by: Option<Bytes>,
     /// What the holdings sum up to, where that is not what the ledger says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holdings: Option<Bytes>,
-    holders: Vec<Name>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub(crate) holdings: Option<Bytes>,
+    /// Who holds it, as `namespace/pod`.
+    #[schema(value_type = Vec<String>)]
+    pub(crate) holders: Vec<Name>,
 }
 
 fn breaches(simulation: &Simulation) -> Vec<BreachRow> {
@@ -114,9 +133,10 @@ fn breaches(simulation: &Simulation) -> Vec<BreachRow> {
     breach::audit(ledger).into_iter().map(|breach| breach_row(ledger, breach)).collect()
 }
 
-fn breach_row(ledger: &plimsoll_core::ledger::Ledger, breach: Breach) -> BreachRow {
-    let row = |kind, node: Name, ordinal: Option<u16>, holders| BreachRow {
-        kind,
+/// A breach, with the devices called as people call them.
+pub(crate) fn breach_row(ledger: &plimsoll_core::ledger::Ledger, breach: Breach) -> BreachRow {
+    let row = |kind: &str, node: Name, ordinal: Option<u16>, holders| BreachRow {
+        kind: kind.to_string(),
         uuid: ordinal
             .and_then(|ordinal| crate::simulation::labels(ledger, &node, [ordinal].into_iter()).pop()),
         node,

@@ -5,11 +5,16 @@ mod crowd;
 mod narrator;
 mod rig;
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use plimsoll_slots::model::{Declaration, Model};
 use plimsoll_slots::size::Span;
 
+use super::config::Config;
 use super::engine::{Engine, NoAnswer};
 
 pub(crate) use narrator::Narrator;
@@ -22,14 +27,40 @@ use rig::Rig;
 const PACE: Duration = Duration::from_millis(200);
 
 /// How long a slot of the demo stays before it may be swapped out again.
-pub(crate) const RESIDENCY: Span = Span::seconds(4);
+const RESIDENCY: Span = Span::seconds(4);
 
 /// The models of the demo, as anybody could declare them.
-pub(crate) fn models() -> Vec<Model> {
+fn models() -> Vec<Model> {
     const MODELS: &str = include_str!("demo/models.yaml");
     let declared: Vec<Declaration> =
         serde_saphyr::from_str(MODELS).expect("the demo's models are well formed");
     declared.into_iter().map(|model| Model::try_from(model).expect("the demo's models make sense")).collect()
+}
+
+/// A directory that goes when this does.
+pub(crate) struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is left to whoever cleans the directory of temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Turns a configuration into that of the demo: its models, a quick pace, and data that goes when it ends.
+pub(crate) fn prepare(config: &mut Config, keeps_data: bool) -> Result<Option<Scratch>> {
+    config.models.get_or_insert_with(models);
+    config.settings.residency = RESIDENCY.0;
+    if keeps_data {
+        return Ok(None);
+    }
+    let dir = std::env::temp_dir().join(format!("plimsoll-demo-{}", std::process::id()));
+    DirBuilder::new()
+        .mode(0o700)
+        .create(&dir)
+        .with_context(|| format!("could not create {} for the demo's data", dir.display()))?;
+    config.data.clone_from(&dir);
+    Ok(Some(Scratch(dir)))
 }
 
 /// Plays runners and users until the server stops.

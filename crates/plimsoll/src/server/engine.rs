@@ -51,8 +51,6 @@ pub(crate) enum Topic {
 
 /// What was made durable, to those who watch.
 pub(crate) struct Seen<'a> {
-    /// When.
-    pub(crate) now: Millis,
     /// The state after it.
     pub(crate) desk: &'a Desk,
     /// The core's records.
@@ -196,7 +194,7 @@ impl Thread {
                     Message::Stop => stops = true,
                 }
             }
-            self.make_durable(now, started)?;
+            self.make_durable(started)?;
             replies.into_iter().for_each(|reply| reply());
             for (work, watch) in reads {
                 work(&mut self.desk, now)();
@@ -215,7 +213,7 @@ impl Thread {
         self.clock
     }
 
-    fn make_durable(&mut self, now: Millis, started: Instant) -> Result<()> {
+    fn make_durable(&mut self, started: Instant) -> Result<()> {
         let batch = to_store(self.desk.batch());
         let deciding = started.elapsed();
         let commit = Instant::now();
@@ -224,7 +222,7 @@ impl Thread {
         let told = self.desk.committed();
         let desk = &self.desk;
         let (records, notes) = (&batch.records[..], batch.notes.len());
-        let seen = Seen { now, desk, records, notes, told: &told, deciding, committing };
+        let seen = Seen { desk, records, notes, told: &told, deciding, committing };
         self.observers.iter_mut().for_each(|observer| observer.see(&seen));
         let topics = told.places.iter().map(|place| Topic::Place(*place));
         let topics = topics.chain(told.runners.iter().map(|runner| Topic::Runner(runner.clone())));

@@ -20,14 +20,14 @@ use axum::RequestExt;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use plimsoll_slots::size::Span;
 
 pub(crate) use connections::Connections;
 
+use super::api::Problem;
 use super::config::Limits;
 use super::metrics::{Counted, Refused};
-use super::problem::{is_problem, problem};
 use rate::Rate;
 use rights::Wanted;
 use tokens::Tokens;
@@ -65,7 +65,7 @@ impl Guard {
 
     fn refuse(&self, why: Refused, detail: &str) -> Response {
         self.counted.refused(why);
-        problem(why.status(), why.code(), detail)
+        Problem::new(why.status(), why.code(), detail).into_response()
     }
 
     fn in_turn(&self, request: &Request) -> Result<(), Response> {
@@ -143,7 +143,7 @@ pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
         Err(response) => return response,
     };
     let response = match tokio::time::timeout(patience, next.run(request)).await {
-        Ok(response) if response.status() == StatusCode::PAYLOAD_TOO_LARGE && !is_problem(&response) => {
+        Ok(response) if response.status() == StatusCode::PAYLOAD_TOO_LARGE => {
             guard.refuse(Refused::Body, "the body of the request is too large")
         }
         Ok(response) => response,

@@ -17,6 +17,7 @@ use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::Instant;
 
 use super::config::{Config, Loaded};
 use super::engine::{Engine, Observer};
@@ -35,22 +36,17 @@ pub(crate) struct Application {
     pub(crate) router: Box<dyn FnOnce(Engine) -> Result<Router> + Send>,
 }
 
-impl Default for Application {
-    fn default() -> Self {
-        Application { observers: Vec::new(), router: Box::new(|_| Ok(Router::new())) }
-    }
-}
-
 /// When the engine fails, those who wait for it get so long to be told.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Lives until it is asked to end. `reload` reads the configuration again; `application` says what is served.
+/// Lives until it is asked to end, or as long as it is to last. `reload` reads the configuration again; `application` says what is served.
 pub(crate) async fn live(
     config: Config,
+    lasts: Option<Duration>,
     reload: impl Fn() -> Result<Loaded>,
     application: impl FnOnce(&Config) -> Result<Application>,
 ) -> Result<()> {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::new(lasts)?;
     let mut config = config;
     let counted = Arc::new(Counted::default());
     let tokens = std::mem::take(&mut config.tokens);
@@ -201,20 +197,35 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
+    /// When it ends by itself.
+    over: Option<Instant>,
 }
 
 impl Signals {
-    fn new() -> Result<Signals> {
+    fn new(lasts: Option<Duration>) -> Result<Signals> {
         let listen = |kind| signal(kind).context("while preparing to hear signals");
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             hang_up: listen(SignalKind::hangup())?,
+            over: lasts.map(|lasts| Instant::now() + lasts),
         })
     }
 
     async fn next(&mut self) -> Said {
+        let over = self.over;
+        let over = async move {
+            match over {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = over => {
+                // Once: what comes after it is somebody who does not want to wait.
+                self.over = None;
+                Said::End
+            }
             _ = self.terminate.recv() => Said::End,
             _ = self.interrupt.recv() => Said::End,
             _ = self.hang_up.recv() => Said::Reload,

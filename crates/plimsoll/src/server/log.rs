@@ -104,7 +104,9 @@ fn line(format: LogFormat, now: Millis, step: &Step) -> String {
 
 fn value(fact: &Fact) -> Value {
     match fact {
-        Fact::Sizes(sizes) => sizes.iter().map(|(device, bytes)| (device.clone(), Value::from(*bytes))).collect(),
+        Fact::Sizes(sizes) => {
+            sizes.iter().map(|(device, bytes)| (device.clone(), Value::from(*bytes))).collect()
+        }
         other => serde_json::to_value(other).expect("facts are plain data"),
     }
 }

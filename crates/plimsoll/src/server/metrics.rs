@@ -24,8 +24,8 @@ use prometheus_client::registry::{Metric, Registry};
 
 pub(crate) use watcher::Watcher;
 
+use super::api::Problem;
 use super::engine::{Engine, NoAnswer};
-use super::problem::problem;
 
 /// The media type of the text.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -197,7 +197,7 @@ pub(crate) fn router(engine: Engine, counted: Arc<Counted>, data: PathBuf) -> Ro
 async fn show(State(scrape): State<Scrape>) -> Response {
     match text(&scrape).await {
         Ok(text) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
-        Err(no_answer) => problem(StatusCode::SERVICE_UNAVAILABLE, "no_answer", &no_answer.to_string()),
+        Err(no_answer) => Problem::from(no_answer).into_response(),
     }
 }
 

@@ -114,7 +114,6 @@ impl Rehearsal {
         let batch = self.desk.batch();
         let told = self.desk.committed();
         let seen = Seen {
-            now: self.now,
             desk: &self.desk,
             records: &batch.records,
             notes: batch.notes.len(),

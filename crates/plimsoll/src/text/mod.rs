@@ -2,8 +2,11 @@
 
 pub(crate) mod bars;
 pub(crate) mod breaches;
+pub(crate) mod chaos;
 pub(crate) mod explain;
 pub(crate) mod findings;
+pub(crate) mod live;
+pub(crate) mod load;
 mod page;
 pub(crate) mod placements;
 pub(crate) mod refused;

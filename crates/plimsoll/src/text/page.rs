@@ -14,6 +14,8 @@ pub(super) const GOOD: Style = AnsiColor::Green.on_default();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// What deserves a look.
 pub(super) const ODD: Style = AnsiColor::Yellow.on_default();
+/// What has begun and is not there yet.
+pub(super) const NEW: Style = AnsiColor::Cyan.on_default();
 /// Everything else.
 pub(super) const PLAIN: Style = Style::new();
 
@@ -56,7 +58,7 @@ impl Page {
     }
 
     /// A heading, with a free line before it unless it is the first.
-    pub(super) fn heading(&mut self, text: &str) {
+    pub(crate) fn heading(&mut self, text: &str) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
@@ -69,7 +71,6 @@ impl Page {
     }
 
     /// The page as it looks without colour.
-    #[cfg(test)]
     pub(crate) fn plain(&self) -> String {
         anstream::adapter::strip_str(&self.text).to_string()
     }

@@ -3,13 +3,18 @@
 use std::fs;
 use std::path::Path;
 
-use crate::tool::plimsoll;
+use crate::tool::{Run, plimsoll};
 
 fn check(name: &str, line: &str) {
-    let run = plimsoll(line);
+    compare(name, line, &plimsoll(line));
+}
+
+/// Compares what a command line said with what is stored under a name.
+pub(crate) fn compare(name: &str, line: &str, run: &Run) {
     let said = format!("$ plimsoll {line}\n{}exit code {}\n", run.out, run.code.expect("it ended by itself"));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
         fs::write(&path, &said).expect("golden files can be written");
     }
     let stored = fs::read_to_string(&path).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The real binary, as a user runs it: exit codes, JSON, and texts that are compared with stored ones.
 
+mod clients;
 mod errors;
 mod golden;
 mod incident;

@@ -40,7 +40,15 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
     command.args(line.split_whitespace()).current_dir(root());
-    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
+    for name in [
+        "NO_COLOR",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "COLUMNS",
+        "PLIMSOLL_SERVER",
+        "PLIMSOLL_TOKEN",
+        "http_proxy",
+    ] {
         command.env_remove(name);
     }
     command
@@ -53,7 +61,11 @@ pub(crate) fn plimsoll(line: &str) -> Run {
 
 /// Runs a command line with this on standard input.
 pub(crate) fn piped(line: &str, input: &str) -> Run {
-    let mut command = command(line);
+    finish(command(line), input)
+}
+
+/// Runs a command with this on standard input.
+pub(crate) fn finish(mut command: Command, input: &str) -> Run {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary was built for this test");
     let mut stdin = child.stdin.take().expect("it is piped");

@@ -94,7 +94,11 @@ impl Crowd {
             }
         }
         engine
-            .write(move |desk, now| leaving.iter().for_each(|place| drop(desk.give_back(now, *place))))
+            .write(move |desk, now| {
+                leaving.iter().for_each(|place| {
+                    desk.give_back(now, *place);
+                })
+            })
             .await
     }
 }

@@ -1,0 +1,22 @@
+//! Which nodes are compared after a step.
+
+use std::collections::BTreeSet;
+
+use plimsoll_core::units::Name;
+
+/// All nodes, or those that are named.
+#[derive(Clone, Debug)]
+pub(crate) enum Scope {
+    All,
+    Nodes(BTreeSet<Name>),
+}
+
+impl Scope {
+    /// Whether this node is compared.
+    pub(crate) fn covers(&self, node: &Name) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Nodes(nodes) => nodes.contains(node),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What can be typed after the commands that speak to a server.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use plimsoll_slots::size::Span;
+
+use super::Format;
+
+/// The server, and how to get in.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ServerArgs {
+    /// The server's address; else the variable PLIMSOLL_SERVER, else http://127.0.0.1:8080
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, help_heading = "Server")]
+    pub(crate) server: Option<String>,
+    /// A file with the token; else the variable PLIMSOLL_TOKEN is looked at
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Server")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Trust the certificates in this file, and no others
+    #[arg(long, value_name = "PEM", value_hint = ValueHint::FilePath, help_heading = "Server")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Send the token even without encryption to another machine
+    #[arg(long, help_heading = "Server")]
+    pub(crate) insecure: bool,
+}
+
+/// How to print an answer, and how often.
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// How to print the answer; json is the server's own
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+    /// Look again every so often, and print what changed, until Ctrl-C
+    #[arg(short, long, value_name = "EVERY", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
+    pub(crate) watch: Option<Span>,
+}
+
+pub(super) const SLOTS: &str = "Examples:\n  plimsoll slots\n  plimsoll slots --runner gpu-a --watch\n  \
+plimsoll slots --model qwen3-8b -o json --server https://plimsoll.example:8443 --token-file token\n\n\
+Exit codes: 0 done; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct SlotsArgs {
+    /// Only those on this runner
+    #[arg(long, value_name = "NAME")]
+    pub(crate) runner: Option<String>,
+    /// Only those of this model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const RUNNERS: &str = "Examples:\n  plimsoll runners\n  plimsoll runners gpu-a --watch=5s\n  \
+plimsoll runners -o json\n\n\
+Exit codes: 0 done; 1 a GPU is over its line; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct RunnersArgs {
+    /// Only this one
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const DECISIONS: &str = "Examples:\n  plimsoll decisions\n  plimsoll decisions --model qwen3-8b --limit 100\n  \
+plimsoll decisions --runner gpu-a --watch\n\n\
+`plimsoll explain --server URL ID` shows one of them with every device.\n\n\
+Exit codes: 0 done; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct DecisionsArgs {
+    /// Only those that placed something on this runner
+    #[arg(long, value_name = "NAME")]
+    pub(crate) runner: Option<String>,
+    /// Only those about this model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// How many, the newest
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const QUEUE: &str = "Examples:\n  plimsoll queue\n  plimsoll queue --watch\n\n\
+Exit codes: 0 nobody waits; 1 somebody waits; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct QueueArgs {
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const APPLY: &str = "Examples:\n  plimsoll apply -f models.yaml\n  plimsoll apply -f models.yaml --dry-run\n  \
+cat *.yaml | plimsoll apply -f -\n\n\
+A file holds one declaration, a list of them, or a list under `models:`; YAML may hold several documents. All are\n\
+checked before the first is sent.\n\n\
+Exit codes: 0 done; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct ApplyArgs {
+    /// Declarations of models as YAML or JSON: files, or - for standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., required = true)]
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Check and compare, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How to print what was done
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const ASK: &str = "Examples:\n  plimsoll ask qwen3-8b --wait 30s\n  \
+plimsoll ask qwen3-8b --deadline 60s --key order-17 --as team-a/trainer-0\n\n\
+Exit codes: 0 it is served, or has its devices, or waits; 1 it was refused, expired or lost; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct AskArgs {
+    /// The model
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: String,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "SPAN", default_value = "30s")]
+    pub(crate) wait: Span,
+    /// When to give up the place if it is not served by then
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) deadline: Option<Span>,
+    /// What tells a repeated request from a new one
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Under which name, for explanations
+    #[arg(long = "as", value_name = "NAMESPACE/NAME", value_parser = who)]
+    pub(crate) who: Option<(String, String)>,
+    /// How to print the answer; json is the server's own
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const RELEASE: &str = "Examples:\n  plimsoll release 12\n  plimsoll release slot-7\n\n\
+A place is given back by its number, a slot is asked to go by its id.\n\n\
+Exit codes: 0 done; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct ReleaseArgs {
+    /// The place or the slot
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const TOP: &str = "Examples:\n  plimsoll top\n  plimsoll top --server https://plimsoll.example:8443 --token-file token\n  \
+plimsoll top --every 5s\n\n\
+Keys: q quits, ? helps, tab or 1 to 4 change the view, arrows or j and k move, enter shows details, p pauses.\n\
+Without a terminal one frame is printed.\n\n\
+Exit codes: 0 done; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct TopArgs {
+    /// How often to look
+    #[arg(long, value_name = "SPAN", default_value = "1s")]
+    pub(crate) every: Span,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+fn who(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok((namespace.to_string(), name.to_string()))
+        }
+        _ => Err("a name is written NAMESPACE/NAME".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cli, Command};
+    use clap::Parser;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn watching_has_a_pace_of_its_own_or_another() {
+        let every = |line: &str| match parsed(line) {
+            Ok(Command::Slots(args)) => args.show.watch.map(|span| span.0),
+            _ => panic!("{line}"),
+        };
+        assert_eq!(every("plimsoll slots"), None);
+        assert_eq!(every("plimsoll slots --watch"), Some(2000));
+        assert_eq!(every("plimsoll slots --watch=500ms --model m"), Some(500));
+        assert!(parsed("plimsoll slots --watch=5").is_err_and(|error| error.contains("500ms, 20s")));
+    }
+
+    #[test]
+    fn who_asks_has_a_namespace_and_a_name() {
+        assert!(matches!(parsed("plimsoll ask m --as a/b"), Ok(Command::Ask(args)) if args.who.is_some()));
+        for name in ["b", "a/", "/b", "a/b/c"] {
+            assert!(parsed(&format!("plimsoll ask m --as {name}")).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Why a request brought nothing, and what to do about it.
+
+use serde::Deserialize;
+
+use super::path::clean;
+
+/// Why a request brought nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    /// Nobody answers there.
+    #[error(
+        "no server answers at {url}; start one with `plimsoll serve`, or name another with --server or PLIMSOLL_SERVER"
+    )]
+    Unreachable {
+        url: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    /// Somebody is there and says nothing.
+    #[error("the server did not answer in time at {url}")]
+    Late { url: String },
+    /// The answer broke off.
+    #[error("the answer of {url} could not be read to its end")]
+    Broken {
+        url: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    /// The server points elsewhere.
+    #[error(
+        "{url} points to {to}, and that is not followed, since the token would go there too; \
+         if that is the server, give its address with --server"
+    )]
+    Redirected { url: String, to: String },
+    /// The server says no.
+    #[error("{}", .0.words())]
+    Refused(Box<Refusal>),
+    /// What came is no answer of a server of this kind.
+    #[error("the answer of {url} is not understood; is that a Plimsoll server, and of this version?")]
+    NotUnderstood {
+        url: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl ClientError {
+    /// The status of a refusal.
+    pub(crate) fn status(&self) -> Option<u16> {
+        match self {
+            ClientError::Refused(refusal) => Some(refusal.status),
+            _ => None,
+        }
+    }
+}
+
+/// An answer that is no success.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// What was asked.
+    pub(crate) url: String,
+    /// The status.
+    pub(crate) status: u16,
+    /// What the server says about it.
+    pub(crate) problem: Problem,
+    /// The same, word for word.
+    pub(crate) text: String,
+}
+
+impl Refusal {
+    fn words(&self) -> String {
+        let said = self.problem.words();
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        match self.status {
+            401 => format!(
+                "the server at {} wants a token that it knows (401){said}; give it with --token-file or PLIMSOLL_TOKEN",
+                self.url
+            ),
+            403 => format!("the token is not good for this (403){said}"),
+            404 => format!("the server has no such thing (404){said}"),
+            status => format!("the server says no ({status}){said}"),
+        }
+    }
+}
+
+/// A refusal as the server words it (RFC 9457).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Problem {
+    /// What kind of problem it is.
+    pub(crate) title: Option<String>,
+    /// What is the matter this time.
+    pub(crate) detail: Option<String>,
+    /// The kind of problem, as programs know it.
+    pub(crate) code: Option<String>,
+    /// The place that this is about.
+    pub(crate) place: Option<String>,
+}
+
+impl Problem {
+    /// Reads a body; of one that is no problem document the first line is what was said.
+    pub(crate) fn read(text: &str) -> Problem {
+        serde_json::from_str(text).unwrap_or_else(|_| {
+            let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+            Problem { detail: line.map(|line| line.chars().take(300).collect()), ..Problem::default() }
+        })
+    }
+
+    /// Whether this is the answer to one who asked for a place, and no error: it is over.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self.code.as_deref(), Some("refused" | "deadline_passed" | "place_lost" | "place_released"))
+    }
+
+    /// The answer to one who asked for a place, in a line.
+    pub(crate) fn answer(&self) -> String {
+        let place = self.place.as_ref().map_or(String::new(), |place| clean(&format!("{place}: ")));
+        let title =
+            self.title.as_ref().map_or(String::new(), |title| clean(&format!("{}, ", title.to_lowercase())));
+        format!("{place}{title}{}", self.words())
+    }
+
+    /// What it says, in a line.
+    pub(crate) fn words(&self) -> String {
+        let said = self.detail.as_ref().or(self.title.as_ref()).map(String::as_str).unwrap_or_default();
+        clean(said.trim().trim_end_matches('.'))
+    }
+}

@@ -1,0 +1,117 @@
+//! Explanations of a server: a decision, a slot, a place, or one who asked by name.
+
+use anyhow::{Result, bail};
+
+use crate::cli::{ExplainArgs, Format};
+use crate::client::rows::{DecisionRow, Moment, PlaceRow, SchedulerLog, SlotRow};
+use crate::client::{Answer, Client, SERVER_VARIABLE, pretty, segment};
+use crate::output::{self, Outcome};
+use crate::progress;
+use crate::text::Page;
+use crate::text::live::{decision, place, schedulerlog};
+
+/// Decisions of a model among which the last one about a slot is looked for.
+const LOOKED_AT: usize = 200;
+
+/// Whether a server is meant: it is named, here or in the environment.
+pub(super) fn is_meant(args: &ExplainArgs) -> bool {
+    args.server.server.is_some() || std::env::var_os(SERVER_VARIABLE).is_some_and(|server| !server.is_empty())
+}
+
+/// What may be asked about.
+enum What<'a> {
+    Decision(&'a str),
+    Slot(&'a str),
+    Place(&'a str),
+    Who(&'a str, &'a str),
+}
+
+impl What<'_> {
+    fn of(text: &str) -> What<'_> {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if let Some((namespace, name)) = text.split_once('/') {
+            return What::Who(namespace, name);
+        }
+        match text.split_once('.') {
+            Some((seq, index)) if is_number(seq) && is_number(index) => What::Decision(text),
+            _ if text.strip_prefix("place-").is_some_and(is_number) => What::Place(text),
+            // A slot that a runner brought along may be called anything.
+            _ => What::Slot(text),
+        }
+    }
+}
+
+/// What came of it: what to print for programs and for people.
+struct Told {
+    json: String,
+    page: Page,
+    outcome: Outcome,
+}
+
+/// Asks the server and prints.
+pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
+    let Some(what) = &args.what else {
+        bail!(
+            "what is to be explained? Name a decision (1234.0), a slot (slot-7), a place (place-12) or NAMESPACE/NAME"
+        );
+    };
+    let what = What::of(what);
+    let client = Client::new(&args.server)?;
+    let asking = format!("asking {}", client.server());
+    let told = progress::meanwhile(quiet, &asking, || tell(&client, &what))?;
+    match args.output {
+        Format::Json => output::text(&told.json)?,
+        Format::Table => output::text(told.page.text())?,
+    }
+    Ok(told.outcome)
+}
+
+fn tell(client: &Client, what: &What) -> Result<Told> {
+    match *what {
+        What::Decision(id) => {
+            let answer = client.get(&format!("/api/v1/scheduler/decisions/{}", segment(id)))?;
+            let row: DecisionRow = answer.read()?;
+            Ok(told(&answer, row.placed, |page| decision::decision(page, &row, Moment::now())))
+        }
+        What::Slot(id) => {
+            let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
+            let row: SlotRow = answer.read()?;
+            let last = last_decision(client, &row)?;
+            let served = row.stage.as_deref() != Some("waiting");
+            Ok(told(&answer, served, |page| {
+                place::slot(page, &row, Moment::now());
+                if let Some(last) = &last {
+                    decision::decision(page, last, Moment::now());
+                }
+            }))
+        }
+        What::Place(id) => {
+            let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
+            let row: PlaceRow = answer.read()?;
+            let served = matches!(row.status.as_deref(), Some("ready" | "coming" | "released"));
+            Ok(told(&answer, served, |page| place::place(page, &row, Moment::now())))
+        }
+        What::Who(namespace, name) => {
+            let (ns, pod) = (segment(namespace), segment(name));
+            let answer = client.get(&format!("/api/v1/namespaces/{ns}/pods/{pod}/schedulerlog"))?;
+            let log: SchedulerLog = answer.read()?;
+            let who = format!("{namespace}/{name}");
+            Ok(told(&answer, log.status == "succeeded", |page| schedulerlog::schedulerlog(page, &who, &log)))
+        }
+    }
+}
+
+fn told(answer: &Answer, fits: bool, draw: impl FnOnce(&mut Page)) -> Told {
+    let mut page = Page::default();
+    draw(&mut page);
+    Told { json: pretty::pretty(&answer.text), page, outcome: Outcome::wanting(!fits) }
+}
+
+/// The last decision about a slot, with every GPU, where it is among the last ones of its model.
+fn last_decision(client: &Client, slot: &SlotRow) -> Result<Option<DecisionRow>> {
+    let path = format!("/api/v1/scheduler/decisions?model={}&limit={LOOKED_AT}", segment(&slot.model));
+    let rows: Vec<DecisionRow> = client.list(&path, Some(LOOKED_AT))?.read()?;
+    let about = rows.into_iter().find(|row| row.slot_id.as_deref() == Some(&*slot.id));
+    let Some(id) = about.and_then(|row| row.id) else { return Ok(None) };
+    Ok(Some(client.get(&format!("/api/v1/scheduler/decisions/{}", segment(&id)))?.read()?))
+}

@@ -1,0 +1,75 @@
+//! What the API says: rows with stable names. Sizes are bytes, times RFC 3339 with milliseconds, and what is not known is null.
+
+mod decision;
+mod place;
+mod runner;
+mod slot;
+
+pub(crate) use decision::{CandidateRow, DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
+pub(crate) use place::{AskBody, PlaceRow, QueueRow, QueuedKind};
+pub(crate) use runner::{GpuRow, RunnerRow, RunnerState, RunnerStatus};
+pub(crate) use slot::{EvictableRow, GpuAllocation, GpuShare, SlotRow};
+
+use plimsoll_core::units::Millis;
+use plimsoll_slots::model::Declaration;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A declared model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ModelRow {
+    /// Its name.
+    pub(crate) name: String,
+    /// As it was declared, what was left out filled in. It can be sent back as it is.
+    pub(crate) declaration: Declaration,
+    /// Slots of it that there are, whether they serve or not.
+    pub(crate) slots: usize,
+    /// Places in these slots that are taken.
+    pub(crate) active_requests: u32,
+    /// How long it took to load the last time, in milliseconds; null before it was seen to load.
+    pub(crate) load_ms: Option<u64>,
+}
+
+/// Why a request was not served, as RFC 9457 has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ProblemRow {
+    /// A stable address of the kind of problem: `urn:plimsoll:problem:` and the code.
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    /// The kind of problem in few words.
+    pub(crate) title: String,
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// What is wrong here, and what to do about it.
+    pub(crate) detail: String,
+    /// The stable code of the kind of problem.
+    pub(crate) code: String,
+    /// Why a place was refused, or is not there yet, in one sentence with its numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// The field or parameter that is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) field: Option<String>,
+    /// The place that this is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) place: Option<String>,
+}
+
+/// A point in time as the API writes it: RFC 3339 with milliseconds.
+pub(crate) fn time(at: Millis) -> String {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
+    format!("{at:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_milliseconds_and_never_fail() {
+        assert_eq!(time(Millis(1_753_862_400_007)), "2025-07-30T08:00:00.007Z");
+        assert_eq!(time(Millis(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(time(Millis(u64::MAX)), "9999-12-30T22:00:00.999Z");
+    }
+}

@@ -1,0 +1,152 @@
+//! The stream: live, resumed from any id, and told when something is missing.
+
+use futures_util::StreamExt;
+
+use super::*;
+
+/// One who reads the stream.
+struct Stream {
+    body: axum::body::BodyDataStream,
+    text: String,
+}
+
+/// One event: its id, its name, its data.
+type Event = (Option<u64>, String, Value);
+
+impl Stream {
+    async fn open(world: &World, query: &str, last: Option<&str>) -> Stream {
+        let request = Request::get(format!("/api/v1/events{query}"));
+        let request = last.into_iter().fold(request, |request, last| request.header("Last-Event-ID", last));
+        let response = world.router.clone().oneshot(request.body(Body::empty()).expect("a request")).await;
+        let response = response.expect("an answer");
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
+        Stream { body: response.into_body().into_data_stream(), text: String::new() }
+    }
+
+    async fn next(&mut self) -> Event {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let event = read(event);
+                self.text = rest.to_string();
+                return event;
+            }
+            let chunk = tokio::time::timeout(Duration::from_secs(20), self.body.next()).await;
+            let chunk = chunk.expect("in time").expect("more").expect("bytes");
+            self.text.push_str(std::str::from_utf8(&chunk).expect("text"));
+        }
+    }
+
+    async fn take(&mut self, number: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        for _ in 0..number {
+            events.push(self.next().await);
+        }
+        events
+    }
+}
+
+fn read(text: &str) -> Event {
+    let line = |name: &str| {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let data = serde_json::from_str(&line("data")).expect("JSON");
+    (line("id").parse().ok(), line("event"), data)
+}
+
+/// Something happens: a model comes, somebody asks, a slot runs.
+async fn happen(world: &World, name: &str) {
+    world.declare(name, json!({"memory": "1GiB"})).await;
+    world.ask(name).await;
+}
+
+#[tokio::test]
+async fn a_reader_sees_decisions_and_changes_as_they_happen() {
+    let world = World::new();
+    let mut stream = Stream::open(&world, "", None).await;
+    let mut runner = Runner::registered(&world, "r1", &[80]).await;
+    let (id, kind, data) = stream.next().await;
+    assert_eq!((id, kind.as_str(), &data["event"]), (Some(0), "ledger", &json!("node")));
+    assert_eq!(data["changes"], json!([{"op": "put_node", "runner_id": "r1"}]));
+    happen(&world, "m").await;
+    let (id, kind, data) = stream.next().await;
+    assert_eq!((id, kind.as_str(), &data["event"]), (Some(1), "decision", &json!("submit")));
+    let decided = &data["decisions"][0];
+    assert_eq!((&decided["id"], &decided["placed"]), (&json!("1.0"), &json!(true)));
+    assert_eq!((&decided["slot_id"], &decided["runner_id"]), (&json!("slot-1"), &json!("r1")));
+    let held = json!({"op": "hold", "model": "m", "slot_id": "slot-1", "runner_id": "r1", "stage": "sent"});
+    assert_eq!(data["changes"][0], held);
+    runner.settle(&world).await;
+    let (_, _, data) = stream.next().await;
+    assert_eq!((&data["event"], &data["changes"][0]["stage"]), (&json!("started"), &json!("running")));
+}
+
+#[tokio::test]
+async fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
+    let world = World::new();
+    let _runner = Runner::registered(&world, "r1", &[80]).await;
+    for name in ["a", "b", "c"] {
+        happen(&world, name).await;
+    }
+    let mut whole = Stream::open(&world, "?after=beginning", None).await;
+    let mut ids: Vec<u64> = whole.take(4).await.into_iter().filter_map(|(id, _, _)| id).collect();
+    assert_eq!(ids, [0, 1, 2, 3]);
+    let mut by_address = Stream::open(&world, "?after=1", None).await;
+    let mut by_header = Stream::open(&world, "?after=0", Some("1")).await;
+    for stream in [&mut by_address, &mut by_header] {
+        assert_eq!(
+            stream.take(2).await.into_iter().map(|(id, _, _)| id).collect::<Vec<_>>(),
+            [Some(2), Some(3)]
+        );
+    }
+    happen(&world, "d").await;
+    happen(&world, "e").await;
+    let live = by_address.take(2).await;
+    assert_eq!(live, by_header.take(2).await);
+    ids.extend(whole.take(2).await.into_iter().filter_map(|(id, _, _)| id));
+    assert_eq!(ids, [0, 1, 2, 3, 4, 5]);
+    let mut again = Stream::open(&world, "?after=3", None).await;
+    assert_eq!(again.take(2).await, live, "from the journal it reads as it did live");
+}
+
+#[tokio::test]
+async fn a_reader_that_is_too_slow_is_told_and_gets_the_rest_from_the_journal() {
+    let world = World::new();
+    let mut stream = Stream::open(&world, "", None).await;
+    let changes = |desk: &mut plimsoll_slots::desk::Desk, now| {
+        for number in 0..5000 {
+            let offer_for = 1000 + number;
+            desk.configure(now, Settings { offer_for, ..settings() });
+        }
+    };
+    world.engine.write(changes).await.expect("an answer");
+    let (id, kind, data) = stream.next().await;
+    assert_eq!((id, kind.as_str()), (None, "lagged"), "{data}");
+    assert!(data["missed"].as_u64().is_some_and(|missed| missed > 0), "{data}");
+    for expected in 0..5000 {
+        assert_eq!(stream.next().await.0, Some(expected));
+    }
+    happen(&world, "m").await;
+    assert_eq!(stream.next().await.0, Some(5000));
+}
+
+#[tokio::test]
+async fn a_reader_of_another_journal_is_told() {
+    let world = World::new();
+    let _runner = Runner::registered(&world, "r1", &[80]).await;
+    let mut stream = Stream::open(&world, "?after=77", None).await;
+    let (_, kind, data) = stream.next().await;
+    assert_eq!(kind, "lagged");
+    assert!(data["reason"].as_str().is_some_and(|reason| reason.contains("77")), "{data}");
+    happen(&world, "m").await;
+    assert_eq!(stream.next().await.0, Some(1));
+}
+
+#[tokio::test]
+async fn the_stream_ends_with_the_server() {
+    let world = World::new();
+    let mut stream = Stream::open(&world, "", None).await;
+    world.engine.stop();
+    let end = tokio::time::timeout(Duration::from_secs(10), stream.body.next()).await.expect("in time");
+    assert!(end.is_none(), "{end:?}");
+}

@@ -1,0 +1,231 @@
+//! The screen: a head, the list, details of the chosen line, and a foot.
+
+mod details;
+mod gpus;
+mod lists;
+
+use plimsoll_core::units::Bytes;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
+
+use super::state::{State, View};
+use crate::client::rows::{Moment, RunnerRow};
+use crate::text::load::Cell;
+
+/// Lines of details under the list, with their frame.
+const DETAILS: u16 = 8;
+
+/// Screens that are lower show the list alone.
+const ROOMY: u16 = 18;
+
+/// Draws all of it.
+pub(crate) fn draw(frame: &mut Frame, state: &mut State, now: Moment) {
+    let below = if frame.area().height >= ROOMY { DETAILS } else { 0 };
+    let parts = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(if state.details { 0 } else { below }),
+        Constraint::Length(1),
+    ]);
+    let [head, tabs, list, under, foot] = parts.areas(frame.area());
+    frame.render_widget(Paragraph::new(headline(state, now)), head);
+    frame.render_widget(Paragraph::new(tab_line(state)), tabs);
+    if state.details {
+        let lines = details::details(state, now);
+        framed(frame, list, &details::title(state), lines, state.scrolled);
+    } else {
+        draw_list(frame, state, list, now);
+        let lines = details::brief(state, usize::from(under.width), now);
+        framed(frame, under, &details::title(state), lines, 0);
+    }
+    frame.render_widget(Paragraph::new(foot_line(state, now)), foot);
+    if state.help {
+        help(frame);
+    }
+}
+
+fn draw_list(frame: &mut Frame, state: &mut State, area: Rect, now: Moment) {
+    state.fit(usize::from(area.height).saturating_sub(1));
+    let (heading, lines) = match state.view {
+        View::Gpus => gpus::lines(state, area.width, now),
+        View::Waiting => lists::waiting(state, area.width, now),
+        View::Decisions => lists::decisions(state, area.width, now),
+        View::Slots => lists::slots(state, area.width, now),
+    };
+    let place = state.place();
+    let mut all = vec![heading.style(paint(state, Style::new().add_modifier(Modifier::BOLD)))];
+    for (at, line) in lines.into_iter().enumerate() {
+        let chosen = place.top + at == place.cursor;
+        let style = if chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        // The mark shows the chosen line where nothing can be shown in reverse.
+        let mark = if chosen { ">" } else { " " };
+        let mut spans = vec![Span::raw(mark)];
+        spans.extend(line.spans);
+        all.push(Line::from(spans).style(style));
+    }
+    frame.render_widget(Paragraph::new(all), area);
+}
+
+fn framed(frame: &mut Frame, area: Rect, title: &str, lines: Vec<Line<'static>>, scrolled: u16) {
+    let block = Block::new().borders(Borders::TOP).title(format!(" {title} "));
+    let text = Paragraph::new(lines).wrap(Wrap { trim: false }).block(block).scroll((scrolled, 0));
+    frame.render_widget(text, area);
+}
+
+/// `plimsoll top  2 runners, 3 GPUs, 1 silent, 1 over the line, 80 GiB of 160 GiB free  http://…`: what matters most comes first,
+/// for the end may be cut off.
+fn headline(state: &State, now: Moment) -> Line<'static> {
+    let fleet = &state.fleet;
+    let count = format!("{}, {}", counted(fleet.runners.len(), "runner"), counted(fleet.gpu_count(), "GPU"));
+    let mut spans = vec![
+        Span::styled("plimsoll top", paint(state, Style::new().add_modifier(Modifier::BOLD))),
+        Span::raw(format!("  {count}")),
+    ];
+    for (number, words) in [(fleet.silent(), "silent"), (fleet.over(), "over the line")] {
+        if number > 0 {
+            spans.push(Span::styled(format!(", {number} {words}"), paint(state, ALARM)));
+        }
+    }
+    if state.paused {
+        spans.push(Span::styled(format!(", paused {} ago", state.age(now)), paint(state, WARNING)));
+    }
+    if fleet.gpu_count() > 0 {
+        spans.push(Span::raw(free(&fleet.runners)));
+    }
+    spans.push(Span::raw(format!("  {}", state.server)));
+    Line::from(spans)
+}
+
+/// What is free of all; a sum of which a part is not known is not known.
+fn free(runners: &[RunnerRow]) -> String {
+    let sum = |of: fn(&RunnerRow) -> Option<Bytes>| {
+        runners.iter().try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(of(row)?)))
+    };
+    match (sum(|row| row.free), sum(|row| row.usable)) {
+        (Some(free), Some(usable)) => format!(", {free} of {usable} free"),
+        _ => ", free unknown".to_string(),
+    }
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+fn tab_line(state: &State) -> Line<'static> {
+    let mut spans = Vec::new();
+    for (number, view) in View::ALL.into_iter().enumerate() {
+        let count = match view {
+            // Slots are asked for only where they are looked at.
+            View::Slots if state.view != View::Slots => String::new(),
+            View::Gpus => String::new(),
+            view => format!(" ({})", state.lines(view)),
+        };
+        let shown = view == state.view;
+        let name = format!("{} {}{count}", number + 1, view.name());
+        let text = if shown { format!("[{name}]") } else { format!(" {name} ") };
+        let style = if shown { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
+        spans.push(Span::styled(text, paint(state, style)));
+        spans.push(Span::raw(" "));
+    }
+    Line::from(spans)
+}
+
+fn foot_line(state: &State, now: Moment) -> Line<'static> {
+    if let Some(trouble) = &state.trouble {
+        let text = format!("{} (shown: {} ago)", clean(trouble), state.age(now));
+        return Line::styled(text, paint(state, ALARM));
+    }
+    if state.details {
+        return Line::styled("enter back  j/k scroll  tab view  q quit  ? help", paint(state, FAINT));
+    }
+    let keys = "q quit  j/k move  tab view  enter details  p pause  ? help";
+    Line::styled(keys, paint(state, FAINT))
+}
+
+fn help(frame: &mut Frame) {
+    const KEYS: [(&str, &str); 9] = [
+        ("q, Ctrl-C", "quit"),
+        ("tab, 1 to 4, left, right", "another view: GPUs, waiting, decisions, slots"),
+        ("j, k, down, up", "the next line, the one before; in details: scroll"),
+        ("page down, page up", "a screen further, a screen back"),
+        ("g, G, home, end", "the first line, the last"),
+        ("enter, esc", "all details of the chosen line, and back"),
+        ("p, space", "let what is shown stand still, and go on"),
+        ("?", "this help; any key closes it"),
+        ("", ""),
+    ];
+    let mut lines: Vec<Line> =
+        KEYS.iter().map(|(keys, does)| Line::from(format!("{keys:25} {does}"))).collect();
+    let cells =
+        [Cell::Held, Cell::Starting, Cell::Releasing, Cell::Foreign, Cell::Free, Cell::Unknown, Cell::Over];
+    let legend: Vec<String> = cells.iter().map(|cell| format!("{} {}", cell.mark(), cell.words())).collect();
+    lines.push(Line::from(format!("bar: {}", legend[..4].join(", "))));
+    lines.push(Line::from(format!("     {}, | the line", legend[4..].join(", "))));
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let area = centred(frame.area(), 78, height);
+    frame.render_widget(Clear, area);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Keys ")), area);
+}
+
+fn centred(within: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(within.width), height.min(within.height));
+    let x = within.x + (within.width - width) / 2;
+    let y = within.y + (within.height - height) / 2;
+    Rect { x, y, width, height }
+}
+
+/// What is wrong.
+const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+/// What deserves a look.
+const WARNING: Style = Style::new().fg(Color::Yellow);
+/// What is as it should be.
+const FINE: Style = Style::new().fg(Color::Green);
+/// What has begun and is not there yet.
+const NEW: Style = Style::new().fg(Color::Cyan);
+/// What can be passed over.
+const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
+
+/// A style, or none where colour is not wanted.
+fn paint(state: &State, style: Style) -> Style {
+    if state.colour { style } else { Style::new() }
+}
+
+/// How a cell of a bar looks: every stage has its colour.
+fn cell_style(cell: Cell) -> Style {
+    match cell {
+        Cell::Held => FINE,
+        Cell::Starting => NEW,
+        Cell::Releasing | Cell::Unknown | Cell::MaybeOver => WARNING,
+        Cell::Foreign => Style::new().fg(Color::Magenta),
+        Cell::Floating => Style::new().fg(Color::Blue),
+        Cell::Free => FAINT,
+        Cell::Over => ALARM,
+    }
+}
+
+/// How a stage looks.
+fn stage_style(stage: &str) -> Style {
+    match stage {
+        "running" | "ready" | "placed" => FINE,
+        "starting" | "coming" => NEW,
+        "waiting" | "releasing" => WARNING,
+        _ => Style::new(),
+    }
+}
+
+/// A text without anything that could move the cursor.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A text in so many cells: filled up with blanks, or cut off with a sign that it is.
+fn fitted(text: &str, width: usize) -> String {
+    let text = clean(text);
+    let long = text.chars().count() > width;
+    let kept: String = text.chars().take(if long { width.saturating_sub(1) } else { width }).collect();
+    if long && width > 0 { format!("{kept}…") } else { format!("{kept:width$}") }
+}

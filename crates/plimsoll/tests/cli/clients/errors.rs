@@ -1,0 +1,88 @@
+//! What cannot be done ends with 2 and says what to do about it.
+
+use super::fake::Fake;
+use crate::tool::{command, finish, plimsoll, scratch};
+
+#[test]
+fn a_server_that_is_not_there_is_named_with_what_to_do() {
+    for line in ["slots", "runners", "decisions", "queue", "explain 1.0", "ask m", "release place-1", "top"] {
+        let run = plimsoll(&format!("{line} --server http://127.0.0.1:1"));
+        run.fails_with(&["http://127.0.0.1:1/api/v1/", "plimsoll serve", "--server", "refused"]);
+    }
+}
+
+#[test]
+fn refusals_say_what_the_server_said_and_what_to_do() {
+    let problem = |status: u16, detail: &str| {
+        format!(r#"{{"type":"urn:x","title":"T","status":{status},"detail":"{detail}","code":"c"}}"#)
+    };
+    for (status, body, parts) in [
+        (401, problem(401, "no token"), vec!["401", "no token", "--token-file", "PLIMSOLL_TOKEN"]),
+        (403, problem(403, "read only"), vec!["403", "read only"]),
+        (404, problem(404, "there is no runner x"), vec!["404", "there is no runner x"]),
+        (422, problem(422, "limit is 0"), vec!["422", "limit is 0"]),
+        (503, problem(503, "the ledger is being rebuilt"), vec!["503", "being rebuilt"]),
+        (500, "<html>\u{7}oops</html>".to_string(), vec!["500", "<html> oops</html>"]),
+        (500, String::new(), vec!["500"]),
+    ] {
+        let fake = Fake::new();
+        fake.says("GET", "scheduler/queue", status, &body);
+        fake.run("queue").fails_with(&parts);
+    }
+}
+
+#[test]
+fn what_is_no_plimsoll_server_is_told_apart() {
+    let fake = Fake::new();
+    for body in ["<html>", "{}", r#"[{"id":7}]"#, "[", ""] {
+        fake.says("GET", "scheduler/queue", 200, body);
+        fake.run("queue").fails_with(&["is not understood", "Plimsoll server"]);
+    }
+}
+
+#[test]
+fn a_redirection_is_not_followed() {
+    let (fake, other) = (Fake::new(), Fake::fleet());
+    let to = format!("Location: {}/api/v1/scheduler/queue\r\n", other.url);
+    for status in [301, 302, 307, 308] {
+        fake.says_with("GET", "scheduler/queue", status, &to, "");
+        let mut command = command("queue");
+        command.env("PLIMSOLL_SERVER", &fake.url).env("PLIMSOLL_TOKEN", "secret");
+        finish(command, "").fails_with(&["points to", &other.url, "not followed", "--server"]);
+    }
+    assert_eq!(other.asked(), [], "the token went nowhere else");
+}
+
+#[test]
+fn a_token_is_sent_and_never_shown() {
+    let fake = Fake::new();
+    fake.says("GET", "scheduler/queue", 401, r#"{"detail":"who are you?"}"#);
+    let file = scratch("token").join("token");
+    std::fs::write(&file, "s3cret\n").expect("a file");
+    let run = fake.run(&format!("queue --token-file {}", file.display()));
+    run.fails_with(&["who are you?"]);
+    assert!(!run.err.contains("s3cret"), "{}", run.err);
+    assert_eq!(fake.asked()[0].authorization.as_deref(), Some("Bearer s3cret"));
+    let far = plimsoll(&format!("queue --server http://gpu.example --token-file {}", file.display()));
+    far.fails_with(&["unencrypted to gpu.example", "--insecure"]);
+    assert!(!far.err.contains("s3cret"), "{}", far.err);
+    plimsoll("queue --token-file no/such/file").fails_with(&["no/such/file"]);
+    plimsoll("queue --ca-file no/such/file").fails_with(&["no/such/file"]);
+}
+
+#[test]
+fn explain_reads_files_or_asks_a_server_and_never_both() {
+    let both = plimsoll("explain -f examples/gang.yaml --server http://127.0.0.1:1 default/busy");
+    both.fails_with(&["-f", "--server"]);
+    plimsoll("explain 1234.0").fails_with(&["there is nothing to read", "--server"]);
+    plimsoll("explain --server http://127.0.0.1:1").fails_with(&["what is to be explained?", "slot-7"]);
+    let mut command = command("explain -f examples/gang.yaml default/busy");
+    command.env("PLIMSOLL_SERVER", "http://127.0.0.1:1");
+    let run = finish(command, "");
+    assert_eq!(
+        run.code,
+        Some(0),
+        "files that are named are meant, whatever the environment says: {}",
+        run.err
+    );
+}

@@ -1,0 +1,7 @@
+//! The commands that speak to a server, against one that says what it is told to say.
+
+mod apply;
+mod ask;
+mod errors;
+mod fake;
+mod shown;
