@@ -18,6 +18,7 @@ pub(crate) mod guard;
 pub(crate) mod life;
 pub(crate) mod log;
 pub(crate) mod metrics;
-pub(crate) mod problem;
 pub(crate) mod recovery;
+#[cfg(test)]
+mod rehearsal;
 pub(crate) mod schedulerlog;

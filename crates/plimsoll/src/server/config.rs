@@ -15,6 +15,7 @@ use plimsoll_slots::size::{Size, Span};
 use serde::Deserialize;
 
 use super::guard::tokens::{Entry, Tokens};
+use super::schedulerlog;
 use crate::cli::{LogFormat, ServeArgs};
 
 /// A configuration that can be used.
@@ -31,7 +32,7 @@ pub(crate) struct Config {
     /// Models to declare at the start; `None` where the configuration does not speak of models.
     pub(crate) models: Option<Vec<Model>>,
     /// How much of the scheduler's log is kept for the API.
-    pub(crate) schedulerlog: SchedulerLog,
+    pub(crate) schedulerlog: schedulerlog::Settings,
     /// Who may do what.
     pub(crate) tokens: Tokens,
     /// How much may be asked at once.
@@ -51,22 +52,6 @@ pub(crate) struct Loaded {
     pub(crate) config: Config,
     /// What its operator should know.
     pub(crate) warnings: Vec<String>,
-}
-
-/// How much of the scheduler's log is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct SchedulerLog {
-    /// Whether any is.
-    pub(crate) enabled: bool,
-    /// For how many requesters.
-    pub(crate) max_pods: usize,
-}
-
-impl Default for SchedulerLog {
-    fn default() -> Self {
-        SchedulerLog { enabled: true, max_pods: 1000 }
-    }
 }
 
 /// How much may be asked at once.
@@ -128,7 +113,7 @@ struct File {
     lease: Option<Span>,
     residency: Option<Span>,
     models: Option<Vec<Model>>,
-    schedulerlog: SchedulerLog,
+    schedulerlog: schedulerlog::Settings,
     tokens: Vec<Entry>,
     limits: Limits,
     tls: Option<TlsFiles>,
@@ -282,7 +267,7 @@ mod tests {
             assert_eq!(&*config.settings.policy.name, "spread");
             assert!(config.settings.serial_starts && config.tokens.is_empty() && warnings.is_empty());
             assert_eq!((config.settings.residency, config.settings.telemetry_for), (30_000, u64::MAX));
-            assert_eq!((config.schedulerlog.enabled, config.schedulerlog.max_pods), (true, 1000));
+            assert_eq!((config.schedulerlog.enabled, config.schedulerlog.max_pods.get()), (true, 1000));
         }
     }
 
@@ -311,6 +296,7 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("limits: {body: 0}", &["limits.body"]),
             ("limits: {body: 1GB}", &["1GB", "line 1"]),
             ("schedulerlog: {max: 1}", &["max", "line 1"]),
+            ("schedulerlog: {max_pods: 0}", &["0", "line 1"]),
             ("\ntls: {cert: a}", &["key", "line 2"]),
             ("heartbeat: 2", &["2", "line 1"]),
             ("heartbeat: 1ms", &["heartbeat", "100ms"]),

@@ -18,10 +18,10 @@ use axum_server::{Handle, Server};
 use hyper_util::rt::TokioTimer;
 use tower::ServiceExt;
 
+use super::api::Problem;
 use super::config::{Config, Limits};
 use super::guard::{self, Connections, Guard, tls};
 use super::metrics::Counted;
-use super::problem::problem;
 
 /// The largest head of a request.
 const HEAD: usize = 64 << 10;
@@ -64,7 +64,7 @@ async fn behind(State(gate): State<Gate>, request: Request) -> Response {
 }
 
 fn not_yet() -> Response {
-    problem(StatusCode::SERVICE_UNAVAILABLE, "the ledger is being rebuilt")
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", "the ledger is being rebuilt").into_response()
 }
 
 /// A socket that is bound and not listened to yet.

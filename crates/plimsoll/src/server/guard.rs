@@ -18,22 +18,25 @@ use std::time::{Duration, Instant};
 
 use axum::RequestExt;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use plimsoll_slots::size::Span;
 
 pub(crate) use connections::Connections;
 
+use super::api::Problem;
 use super::config::Limits;
 use super::metrics::{Counted, Refused};
-use super::problem::{is_problem, problem};
 use rate::Rate;
 use rights::Wanted;
 use tokens::Tokens;
 
-/// The longest that a request may ask to wait; one that asks for more is not held longer.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The longest that a request may ask to wait; one that asks for more is refused by its handler.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// Who asks for a place says in the body how long to wait.
+const ASKING: &str = "/api/v1/scheduler/slots";
 
 /// What stands before every handler.
 #[derive(Debug)]
@@ -62,7 +65,7 @@ impl Guard {
 
     fn refuse(&self, why: Refused, detail: &str) -> Response {
         self.counted.refused(why);
-        problem(why.status(), detail)
+        Problem::new(why.status(), why.code(), detail).into_response()
     }
 
     fn in_turn(&self, request: &Request) -> Result<(), Response> {
@@ -116,16 +119,12 @@ impl Guard {
         self.refuse(Refused::Body, &format!("the body of the request is larger than {most} bytes"))
     }
 
-    /// How long a request may take: what it asks to wait, where it does, and the usual time besides.
-    fn patience(&self, request: &Request, wanted: &Wanted<'_>) -> Duration {
+    /// How long a request may take: what it may ask to wait, and the usual time besides.
+    fn patience(&self, request: &Request) -> Duration {
         let usual = Duration::from_millis(self.limits.request_timeout.0);
-        let asked = request.uri().query().and_then(wait);
-        let wait = match (asked, wanted) {
-            (Some(asked), _) => asked.min(LONGEST_WAIT),
-            (None, Wanted::Runner(_)) => LONGEST_WAIT,
-            (None, _) => Duration::ZERO,
-        };
-        usual.saturating_add(wait)
+        let asks = request.method() == Method::POST && request.uri().path() == ASKING;
+        let asked = if asks { Some(LONGEST_WAIT) } else { request.uri().query().and_then(wait) };
+        usual.saturating_add(asked.unwrap_or_default().min(LONGEST_WAIT))
     }
 }
 
@@ -136,19 +135,15 @@ pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
     if wanted == Wanted::Nothing {
         return next.run(request).await;
     }
+    let patience = guard.patience(&request);
     let checked = guard.in_turn(&request).and_then(|()| guard.let_in(&request, &wanted));
-    let (who, request, patience) = match checked {
-        Ok(who) => {
-            let patience = guard.patience(&request, &wanted);
-            match guard.bounded(request, &wanted) {
-                Ok(request) => (who, request, patience),
-                Err(response) => return response,
-            }
-        }
+    let bounded = checked.and_then(|who| Ok((who, guard.bounded(request, &wanted)?)));
+    let (who, request) = match bounded {
+        Ok(let_in) => let_in,
         Err(response) => return response,
     };
     let response = match tokio::time::timeout(patience, next.run(request)).await {
-        Ok(response) if response.status() == StatusCode::PAYLOAD_TOO_LARGE && !is_problem(&response) => {
+        Ok(response) if response.status() == StatusCode::PAYLOAD_TOO_LARGE => {
             guard.refuse(Refused::Body, "the body of the request is too large")
         }
         Ok(response) => response,
@@ -169,11 +164,10 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
-/// What a query asks to wait, as `wait=20s` or in milliseconds.
+/// What a query asks to wait, as in `wait=20s`.
 fn wait(query: &str) -> Option<Duration> {
     let asked = query.split('&').find_map(|pair| pair.strip_prefix("wait="))?;
-    let millis = asked.parse::<Span>().map(|span| span.0).or_else(|_| asked.parse::<u64>());
-    millis.ok().map(Duration::from_millis)
+    asked.parse::<Span>().ok().map(|span| Duration::from_millis(span.0))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use jiff::Timestamp;
-use plimsoll_core::steps::{self, Step, Vocabulary};
+use plimsoll_core::steps::{self, Fact, Step, Vocabulary};
 use plimsoll_core::units::Millis;
 use serde_json::{Map, Value};
 use tracing_subscriber::EnvFilter;
@@ -11,6 +11,7 @@ use tracing_subscriber::EnvFilter;
 use super::breaches::{Changed, Watch};
 use super::engine::{Observer, Seen};
 use crate::cli::LogFormat;
+use crate::store::DecisionId;
 use crate::text::breaches;
 
 /// Starts to log. What is logged is what RUST_LOG says, else what matters to an operator.
@@ -69,9 +70,9 @@ impl<W: Write + Send> Observer for DecisionLog<W> {
     fn see(&mut self, seen: &Seen<'_>) {
         let mut lines = String::new();
         for (record, output) in seen.records.iter().zip(&seen.told.outputs) {
-            for (number, decision) in output.outcome.decisions.iter().enumerate() {
-                let id = format!("{}.{number}", record.seq);
-                for step in steps::steps(decision, &id, Vocabulary::Slots) {
+            for (index, decision) in (0..).zip(&output.outcome.decisions) {
+                let id = DecisionId { seq: record.seq, index };
+                for step in steps::steps(decision, &id.to_string(), Vocabulary::Slots) {
                     lines += &line(self.format, record.now, &step);
                     lines.push('\n');
                 }
@@ -94,10 +95,19 @@ fn line(format: LogFormat, now: Millis, step: &Step) -> String {
             fields.insert("message".to_string(), "OVERSCHEDULING_DEBUG".into());
             fields.insert("code".to_string(), step.code.into());
             for (name, fact) in &step.facts {
-                fields.insert((*name).to_string(), serde_json::to_value(fact).unwrap_or_default());
+                fields.insert((*name).to_string(), value(fact));
             }
             Value::Object(fields).to_string()
         }
+    }
+}
+
+fn value(fact: &Fact) -> Value {
+    match fact {
+        Fact::Sizes(sizes) => {
+            sizes.iter().map(|(device, bytes)| (device.clone(), Value::from(*bytes))).collect()
+        }
+        other => serde_json::to_value(other).expect("facts are plain data"),
     }
 }
 

@@ -24,8 +24,8 @@ use prometheus_client::registry::{Metric, Registry};
 
 pub(crate) use watcher::Watcher;
 
+use super::api::Problem;
 use super::engine::{Engine, NoAnswer};
-use super::problem::problem;
 
 /// The media type of the text.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -63,14 +63,15 @@ impl Refused {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Its name in front of clients, and in the metrics.
+    pub(crate) fn code(self) -> &'static str {
         match self {
             Refused::Unauthorised => "unauthorised",
             Refused::Forbidden => "forbidden",
-            Refused::Rate => "rate",
-            Refused::Body => "body",
-            Refused::Time => "time",
-            Refused::Connections => "connections",
+            Refused::Rate => "too_many_requests",
+            Refused::Body => "body_too_large",
+            Refused::Time => "too_slow",
+            Refused::Connections => "too_many_connections",
         }
     }
 }
@@ -166,7 +167,13 @@ fn long() -> Histogram {
 impl Counted {
     /// Something was refused before a handler saw it.
     pub(crate) fn refused(&self, why: Refused) {
-        self.http_refused.get_or_create(&[("reason", why.name())]).inc();
+        self.http_refused.get_or_create(&[("reason", why.code())]).inc();
+    }
+
+    /// How often something was refused so.
+    #[cfg(test)]
+    pub(crate) fn refusals_of(&self, why: Refused) -> u64 {
+        self.http_refused.get_or_create(&[("reason", why.code())]).get()
     }
 
     /// Counts what becomes durable.
@@ -190,7 +197,7 @@ pub(crate) fn router(engine: Engine, counted: Arc<Counted>, data: PathBuf) -> Ro
 async fn show(State(scrape): State<Scrape>) -> Response {
     match text(&scrape).await {
         Ok(text) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
-        Err(no_answer) => problem(StatusCode::SERVICE_UNAVAILABLE, &no_answer.to_string()),
+        Err(no_answer) => Problem::from(no_answer).into_response(),
     }
 }
 
@@ -198,12 +205,16 @@ async fn text(scrape: &Scrape) -> Result<String, NoAnswer> {
     let sheet = scrape.engine.read(|desk, now| scraped::Sheet::of(desk, now)).await?;
     let data = scrape.data.clone();
     let files = tokio::task::spawn_blocking(move || scraped::Files::of(&data)).await.unwrap_or_default();
+    Ok(render(&scrape.counted, &sheet, &files))
+}
+
+fn render(counted: &Counted, sheet: &scraped::Sheet, files: &scraped::Files) -> String {
     let mut text = String::new();
-    let written = encode_registry(&mut text, &scrape.counted.registry)
-        .and_then(|()| encode_registry(&mut text, &scraped::registry(&sheet, &files)))
+    let written = encode_registry(&mut text, &counted.registry)
+        .and_then(|()| encode_registry(&mut text, &scraped::registry(sheet, files)))
         .and_then(|()| encode_eof(&mut text));
     written.expect("writing to a text does not fail");
-    Ok(text)
+    text
 }
 
 /// The same routes, with the time that each request takes measured.

@@ -1,1 +1,176 @@
-//! Tests.
+//! Requests that come to the guard, in front of a handler that takes everything.
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use plimsoll_core::units::Bytes;
+use plimsoll_slots::size::Size;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::*;
+
+const OPERATOR: &str = "the-token-of-an-operator";
+const READER: &str = "the-token-of-a-reader-xx";
+const RUNNER: &str = "the-token-of-runner-gpu-1";
+
+/// Tokens of all roles, in files of a directory that is gone once they are read.
+fn tokens() -> Tokens {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, token) in [("operator", OPERATOR), ("reader", READER), ("runner", RUNNER)] {
+        std::fs::write(dir.path().join(name), token).expect("a file");
+    }
+    let entries =
+        "[{name: operator, role: operate, file: operator}, {name: reader, role: read, file: reader},
+        {name: gpu-1, role: runner, file: runner, runner: gpu-1}]";
+    let entries: Vec<tokens::Entry> = serde_saphyr::from_str(entries).expect("tokens");
+    Tokens::load(&entries, dir.path(), None, &mut Vec::new()).expect("tokens")
+}
+
+fn app(tokens: Tokens, limits: Limits) -> (Router, Arc<Counted>) {
+    let counted = Arc::new(Counted::default());
+    let guard = Arc::new(Guard::new(tokens, limits, counted.clone()));
+    let handler = |request: Request<Body>| async move {
+        if request.uri().query().is_some_and(|query| query.contains("slow")) {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        match to_bytes(request.into_body(), usize::MAX).await {
+            Ok(body) => format!("{} bytes", body.len()).into_response(),
+            Err(_) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        }
+    };
+    (Router::new().fallback(handler).layer(from_fn_with_state(guard, super::guard)), counted)
+}
+
+async fn ask(app: &Router, line: &str, token: Option<&str>, body: Body) -> (u16, Value, HeaderMap) {
+    let (method, path) = line.split_once(' ').expect("a method and a path");
+    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let response = app.clone().oneshot(request.body(body).expect("a request")).await.expect("an answer");
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let text = to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+    if status >= 400 {
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json", "{line}");
+    }
+    (status, serde_json::from_slice(&text).unwrap_or_default(), headers)
+}
+
+async fn status(app: &Router, line: &str, token: Option<&str>) -> u16 {
+    ask(app, line, token, Body::empty()).await.0
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_token_whether_or_not_the_thing_exists() {
+    let (app, _) = app(tokens(), Limits::default());
+    for line in
+        ["GET /metrics", "GET /no/such/thing", "PUT /api/v1/models/m", "POST /api/v1/runners/r/heartbeat"]
+    {
+        for token in [None, Some("a-token-that-nobody-knows"), Some("")] {
+            let (status, problem, headers) = ask(&app, line, token, Body::empty()).await;
+            assert_eq!(
+                (status, &headers[header::WWW_AUTHENTICATE]),
+                (401, &"Bearer".parse().expect("a header"))
+            );
+            assert_eq!((&problem["status"], &problem["code"]), (&401.into(), &"unauthorised".into()));
+        }
+    }
+    for line in ["GET /livez", "GET /readyz", "HEAD /readyz"] {
+        assert_eq!(status(&app, line, None).await, 200, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_does_what_its_role_says_and_a_runner_speaks_for_itself_alone() {
+    let (app, _) = app(tokens(), Limits::default());
+    for (line, reader, operator, runner) in [
+        ("GET /api/v1/models", 200, 200, 403),
+        ("GET /metrics", 200, 200, 403),
+        ("GET /no/such/thing", 200, 200, 403),
+        ("PUT /api/v1/models/m", 403, 200, 403),
+        ("DELETE /api/v1/runners/gpu-1", 403, 200, 403),
+        ("PUT /api/v1/runners/gpu-1", 403, 403, 200),
+        ("POST /api/v1/runners/gpu-1/heartbeat", 403, 403, 200),
+        ("GET /api/v1/runners/gpu-1/work?after=1", 403, 403, 200),
+        ("PUT /api/v1/runners/gpu%2D1", 403, 403, 200),
+        ("PUT /api/v1/runners/gpu-2", 403, 403, 403),
+        ("POST /api/v1/runners/gpu-10/heartbeat", 403, 403, 403),
+        ("POST /api/v1/runners/gpu-1%2F..%2Fgpu-2/heartbeat", 403, 403, 403),
+    ] {
+        for (token, expected) in [(READER, reader), (OPERATOR, operator), (RUNNER, runner)] {
+            assert_eq!(status(&app, line, Some(token)).await, expected, "{line} with {token}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_tokens_can_be_put_in_their_place() {
+    let counted = Arc::new(Counted::default());
+    let guard = Arc::new(Guard::new(tokens(), Limits::default(), counted));
+    let app = Router::new().fallback(|| async { "" }).layer(from_fn_with_state(guard.clone(), super::guard));
+    assert_eq!(status(&app, "GET /", Some(READER)).await, 200);
+    guard.replace_tokens(Tokens::default());
+    assert_eq!(status(&app, "GET /", None).await, 200);
+    guard.replace_tokens(tokens());
+    assert_eq!(status(&app, "GET /", None).await, 401);
+}
+
+#[tokio::test]
+async fn without_tokens_all_of_this_machine_is_let_in_and_no_page_of_another_site() {
+    let (app, _) = app(Tokens::default(), Limits::default());
+    assert_eq!(status(&app, "PUT /api/v1/models/m", None).await, 200);
+    assert_eq!(status(&app, "PUT /api/v1/runners/r", None).await, 200);
+    for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
+        let request = Request::builder().method("POST").uri("/api/v1/scheduler/slots").header(name, value);
+        let response = app.clone().oneshot(request.body(Body::empty()).expect("a request")).await;
+        assert_eq!(response.expect("an answer").status(), 403, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_bounded_whether_or_not_its_length_is_said() {
+    let limits =
+        Limits { body: Size(Bytes::new(100)), runner_body: Size(Bytes::new(1000)), ..Limits::default() };
+    let (app, counted) = app(Tokens::default(), limits);
+    for (line, length, expected) in [
+        ("PUT /api/v1/models/m", 100, 200),
+        ("PUT /api/v1/models/m", 110, 413),
+        ("POST /api/v1/runners/r/heartbeat", 1000, 200),
+        ("POST /api/v1/runners/r/heartbeat", 1010, 413),
+    ] {
+        let (method, path) = line.split_once(' ').expect("a method and a path");
+        for said in [None, Some(length.to_string())] {
+            let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+            if let Some(length) = &said {
+                request = request.header("content-length", length);
+            }
+            let request = request.body(Body::from(vec![b'x'; length])).expect("a request");
+            let status = app.clone().oneshot(request).await.expect("an answer").status();
+            assert_eq!(status, expected, "{line} {length}, said: {said:?}");
+        }
+    }
+    assert_eq!(counted.refusals_of(Refused::Body), 4);
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_given_up_unless_it_asked_to_wait() {
+    let limits = Limits { request_timeout: Span(100), ..Limits::default() };
+    let (app, _) = app(Tokens::default(), limits);
+    assert_eq!(status(&app, "GET /?slow", None).await, 408);
+    assert_eq!(status(&app, "GET /?slow&wait=1s", None).await, 200);
+    assert_eq!(status(&app, "POST /api/v1/scheduler/slots?slow", None).await, 200);
+}
+
+#[tokio::test]
+async fn too_many_requests_are_told_when_to_come_again_and_health_is_still_answered() {
+    let limits = Limits { requests_per_second: 1, burst: 2, ..Limits::default() };
+    let (app, _) = app(Tokens::default(), limits);
+    assert_eq!((status(&app, "GET /", None).await, status(&app, "GET /", None).await), (200, 200));
+    let (status_now, problem, headers) = ask(&app, "GET /", None, Body::empty()).await;
+    assert_eq!((status_now, &problem["code"]), (429, &"too_many_requests".into()));
+    assert_eq!(headers[header::RETRY_AFTER], "1");
+    assert_eq!(status(&app, "GET /livez", None).await, 200);
+}
