@@ -136,8 +136,13 @@ impl Step<'_> {
         if known.is_some_and(|known| taken(measured.telemetry) < taken(known.telemetry)) {
             return;
         }
+        // More that is foreign makes room for nobody.
+        let helps = known.is_none_or(|known| {
+            let seen = (known.closed, known.telemetry) != (measured.closed, measured.telemetry);
+            measured.foreign < known.foreign || seen
+        });
         let measured = self.machine.ledger.measure(node, ordinal, measured);
-        if self.keep(measured) {
+        if self.keep(measured) && helps {
             self.lifted.extend([Change::TelemetryArrived, Change::LoadFell, Change::DeviceOpened]);
         }
     }

@@ -51,6 +51,11 @@ pub enum RunnerError {
     BadName,
     /// It is alive, and cannot be removed.
     Alive,
+    /// What it says cannot be so.
+    BadReport {
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 impl fmt::Display for RunnerError {
@@ -74,6 +79,7 @@ impl fmt::Display for RunnerError {
             RunnerError::BadName => f.write_str(
                 "a runner's name has 1 to 200 characters, and no blanks, slashes or control characters",
             ),
+            RunnerError::BadReport { problem } => f.write_str(problem),
             RunnerError::Alive => f.write_str("the runner is alive; stop its agent first"),
         }
     }
@@ -101,16 +107,23 @@ impl Desk {
             known.registration.devices == registration.devices
                 && known.registration.labels == registration.labels
         });
-        let node = translate::node(runner, &registration);
+        let mut node = translate::node(runner, &registration);
+        let same_session = known.is_some_and(|known| known.registration.session == registration.session);
+        // An agent that has just come has not said yet what runs on its devices: nothing new goes there before it has.
+        let opens = same_session && !self.is_silent(&id) && self.scheduler().ledger().node_id(&id).is_some();
+        node.silent_since = (!opens).then_some(now);
         if known.is_none_or(|known| known.registration != registration) {
             let created = known.map_or(now, |known| known.created);
             self.note(Operation::PutRunner(Box::new(Runner { id: id.clone(), created, registration })));
         }
         let revision = self.drive.next_seq();
         let live = self.live.entry(id.clone()).or_default();
-        (live.last_seen, live.sequence) = (now, 0);
+        live.last_seen = now;
+        if !same_session {
+            live.sequence = 0;
+        }
         live.work_revision = live.work_revision.max(revision);
-        if !same_facts || self.is_silent(&id) || self.scheduler().ledger().node_id(&id).is_none() {
+        if !same_facts || !opens {
             self.step(now, Event::Node { node: Box::new(node) });
             self.hopeless.clear();
         }
@@ -142,6 +155,7 @@ impl Desk {
         if session < beat.session {
             return Err(RunnerError::NotRegistered);
         }
+        check_report(&beat)?;
         let first = self.drive.next_seq();
         let live =
             self.live.entry(id.clone()).or_insert_with(|| Live { work_revision: first, ..Live::default() });
@@ -149,15 +163,17 @@ impl Desk {
             return Ok(self.orders(runner));
         }
         (live.last_seen, live.sequence) = (now, beat.sequence);
-        if self.is_silent(&id) {
-            self.speak_again(now, &id);
-        }
-        self.take_measurements(now, &id, &beat);
         for report in &beat.slots {
             self.take_report(now, &id, report);
         }
+        self.take_measurements(now, &id, &beat);
         if let Some(live) = self.live.get_mut(&id) {
             (live.devices, live.slots) = (beat.devices, beat.slots);
+        }
+        // Only now that everything it has is charged may something new go there.
+        if self.is_silent(&id) {
+            self.speak_again(now, &id);
+            self.prewarm(now);
         }
         self.seat_waiting(now);
         Ok(self.orders(runner))
@@ -166,8 +182,8 @@ impl Desk {
     /// A runner is gone for good, by the word of its operator: what it held is gone with it.
     pub fn remove_runner(&mut self, now: Millis, runner: &str) -> Result<(), RunnerError> {
         let id = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?.id.clone();
-        let heard = self.live.get(&id).map_or(Millis(0), |live| live.last_seen);
-        if heard.after(self.manners.lease) > now && !self.is_silent(&id) {
+        let heard = self.live.get(&id).map_or(now, |live| live.last_seen);
+        if heard.after(self.manners.lease) > now {
             return Err(RunnerError::Alive);
         }
         let ledger = self.scheduler().ledger();
@@ -230,10 +246,15 @@ impl Desk {
         let ledger = self.scheduler().ledger();
         let Some(node) = ledger.node_id(id) else { return };
         let known: Vec<Measured> = ledger.measured(node).to_vec();
+        let says = |status: &&DeviceStatus| {
+            status.used.is_some() || status.foreign.iter().any(|process| process.bytes.is_some())
+        };
         for (ordinal, known) in (0_u16..).zip(known) {
-            let status = beat.devices.iter().find(|status| status.index == ordinal && status.used.is_some());
+            let status = beat.devices.iter().filter(says).find(|status| status.index == ordinal);
             let measured = match (status, known.telemetry) {
-                (Some(status), _) => measured(now, status, &beat.slots, known),
+                (Some(status), _) => {
+                    measured(now, status, &self.own_use(id, status.index, &beat.slots), known)
+                }
                 // What was measured before and is not any more is stale from now on.
                 (None, Telemetry::Fresh { .. }) => {
                     Measured { telemetry: Telemetry::Stale { since: now }, ..known }
@@ -246,9 +267,25 @@ impl Desk {
         }
     }
 
+    /// What a runner's slots use of a device that they are charged on. What they use elsewhere is nobody's, and so foreign.
+    fn own_use(&self, runner: &Name, index: u16, reports: &[SlotReport]) -> OwnUse {
+        let mut own = OwnUse::default();
+        for report in reports.iter().filter(|report| !report.state.is_over()) {
+            let slot = self.state.slots.get(&self.name_here(runner, report));
+            let charges = slot.and_then(|slot| self.holding(slot)).map(|(_, holding)| &holding.charges);
+            if charges.into_iter().flatten().any(|charge| charge.on.contains(&index)) {
+                let on = |list: &[OnDevice]| list.iter().find(|on| on.index == index).map(|on| on.bytes);
+                let used = on(&report.used);
+                own.is_guessed |= used.is_none();
+                own.bytes = own.bytes.saturating_add(used.or_else(|| on(&report.booked)).unwrap_or(0));
+            }
+        }
+        own
+    }
+
     /// What a runner says of one slot, compared with what the ledger holds of it.
     fn take_report(&mut self, now: Millis, runner: &Name, report: &SlotReport) {
-        let id = self.name_here(runner, &report.slot);
+        let id = self.name_here(runner, report);
         let request = match self.state.slots.get(&id) {
             Some(slot) => slot.request(),
             None => translate::slot_request_id(&report.model, &id),
@@ -315,7 +352,7 @@ impl Desk {
             request: slot.request(),
             node: runner.clone(),
             stage: Stage::Running { since: now },
-            charges: charges(report),
+            charges: charges(report, self.state.runners[runner].registration.devices.len()),
             resources: NodeNeed::default(),
             terms: Terms { model: Some(report.model.as_str().into()), ..Terms::default() },
             activity: Activity::Unknown,
@@ -327,14 +364,53 @@ impl Desk {
         self.say_activity(now, id);
     }
 
-    /// What a runner's slot is called here: its own name, unless another runner has a slot of that name.
-    fn name_here(&self, runner: &Name, slot: &str) -> Name {
-        let elsewhere = self.state.slots.get(slot).and_then(|slot| self.holding(slot));
-        match elsewhere {
-            Some((_, holding)) if holding.node != *runner => format!("{slot}@{runner}").into(),
-            _ => slot.into(),
+    /// What a runner's slot is called here: its own name, unless that is the name of something else.
+    fn name_here(&self, runner: &Name, report: &SlotReport) -> Name {
+        let own = Name::from(format!("{}@{runner}", report.slot));
+        if self.state.slots.contains_key(&own) {
+            return own;
+        }
+        let slot = Name::from(report.slot.as_str());
+        let Some(known) = self.state.slots.get(&slot) else { return slot };
+        let is_it = match self.holding(known) {
+            _ if known.model != report.model => false,
+            Some((_, holding)) => holding.node == *runner,
+            // It waits for a device here, so it cannot be what runs there.
+            None => report.state.is_over(),
+        };
+        if is_it { slot } else { own }
+    }
+}
+
+/// The most that one runner may report.
+const MOST_SLOTS: usize = 1024;
+const LONGEST_NAME: usize = 256;
+
+fn check_report(beat: &Heartbeat) -> Result<(), RunnerError> {
+    let bad = |problem: String| Err(RunnerError::BadReport { problem });
+    if beat.slots.len() > MOST_SLOTS {
+        return bad(format!("{} slots are reported, and at most {MOST_SLOTS} may be", beat.slots.len()));
+    }
+    for (field, name) in
+        beat.slots.iter().flat_map(|report| [("slot", &report.slot), ("model", &report.model)])
+    {
+        let odd = |c: char| c.is_whitespace() || c.is_control();
+        if name.is_empty() || name.len() > LONGEST_NAME || name.contains(odd) {
+            let shown: String = name.chars().take(40).collect();
+            return bad(format!(
+                "slots[].{field} is {shown:?}, and must have 1 to {LONGEST_NAME} bytes without blanks"
+            ));
         }
     }
+    Ok(())
+}
+
+/// What the slots of a runner use of one device.
+#[derive(Default)]
+struct OwnUse {
+    bytes: u64,
+    /// Whether somebody's use is not measured, and what was booked stands in for it.
+    is_guessed: bool,
 }
 
 /// What a slot is called on its runner.
@@ -347,35 +423,44 @@ fn exceeds(held: &Holding, used: &OnDevice) -> bool {
     on.filter_map(Charge::bytes).any(|booked| booked < Bytes::new(used.bytes))
 }
 
-/// The charges of a slot that nobody here made: the larger of what it was booked for and what it uses.
-fn charges(report: &SlotReport) -> Vec<Charge> {
+/// The charges of a slot that nobody here made: the larger of what it was booked for and what it uses. A device that is not there
+/// closes all that are: it is on one of them.
+fn charges(report: &SlotReport, devices: usize) -> Vec<Charge> {
     let mut most: BTreeMap<u16, u64> = BTreeMap::new();
     for on in report.booked.iter().chain(&report.used) {
         let bytes = most.entry(on.index).or_default();
         *bytes = on.bytes.max(*bytes);
     }
-    let charge = |(index, bytes): (u16, u64)| Charge {
-        on: vec![index],
-        amount: Booked::share(Bytes::new(bytes)),
+    let charge = |on: Vec<u16>, amount: Booked| Charge {
+        on,
+        amount,
         cores: Cores::default(),
         slots: 1,
         slice: None,
         parts: Vec::new(),
     };
-    most.into_iter().map(charge).collect()
+    let (there, elsewhere): (Vec<_>, Vec<_>) =
+        most.into_iter().partition(|(index, _)| usize::from(*index) < devices);
+    let known = there.into_iter().map(|(index, bytes)| charge(vec![index], Booked::share(Bytes::new(bytes))));
+    let lost = elsewhere.first().filter(|_| devices > 0).map(|_| charge(Vec::new(), Booked::Undeclared));
+    known.chain(lost).collect()
 }
 
-/// What of a device's use belongs to no slot.
-fn measured(now: Millis, status: &DeviceStatus, slots: &[SlotReport], known: Measured) -> Measured {
-    let on = |list: &[OnDevice]| list.iter().find(|on| on.index == status.index).map(|on| on.bytes);
-    let own = slots.iter().filter(|slot| !slot.state.is_over());
-    let own = own.map(|slot| on(&slot.used).or_else(|| on(&slot.booked)).unwrap_or(0));
-    let own = own.fold(0_u64, u64::saturating_add);
+/// What of a device's use belongs to no slot. Where a slot's own use is only guessed, what was foreign before may be hidden
+/// behind the guess, and still counts.
+fn measured(now: Millis, status: &DeviceStatus, own: &OwnUse, known: Measured) -> Measured {
     let seen = status.foreign.iter().filter_map(|process| process.bytes).fold(0_u64, u64::saturating_add);
-    let foreign = status.used.unwrap_or(0).saturating_sub(own).max(seen);
-    let telemetry = match status.stale_for {
-        None => Telemetry::Fresh { at: now },
-        Some(for_ms) => Telemetry::Stale { since: Millis(now.0.saturating_sub(for_ms)) },
+    let mut foreign = status.used.unwrap_or(0).saturating_sub(own.bytes).max(seen);
+    if own.is_guessed && status.used.is_some() {
+        foreign = foreign.max(known.foreign.get());
+    }
+    let telemetry = match (status.used, status.stale_for, known.telemetry) {
+        (Some(_), None, _) => Telemetry::Fresh { at: now },
+        (Some(_), Some(for_ms), _) => Telemetry::Stale { since: Millis(now.0.saturating_sub(for_ms)) },
+        // Somebody only says what is foreign; nothing was measured.
+        (None, _, Telemetry::None) => Telemetry::None,
+        (None, _, Telemetry::Fresh { .. }) => Telemetry::Stale { since: now },
+        (None, _, stale @ Telemetry::Stale { .. }) => stale,
     };
     Measured { foreign: Bytes::new(foreign), telemetry, closed: known.closed }
 }

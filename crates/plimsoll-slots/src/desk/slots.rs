@@ -38,7 +38,10 @@ impl Desk {
     }
 
     pub(super) fn new_slot_id(&mut self) -> Name {
-        format!("slot-{}", self.state.next_slot.max(1)).into()
+        let ids = (self.state.next_slot.max(1)..).map(|number| Name::from(format!("slot-{number}")));
+        ids.into_iter()
+            .find(|id| !self.state.slots.contains_key(id))
+            .expect("there are more numbers than slots")
     }
 
     /// Asks the core for a place for a slot that was just made.

@@ -205,8 +205,15 @@ impl State {
                 self.models.remove(&name);
             }
             Operation::PutSlot(slot) => {
-                let number = slot.id.strip_prefix("slot-").and_then(|number| number.parse().ok());
-                self.next_slot = self.next_slot.max(number.map_or(0, |number: u64| number.saturating_add(1)));
+                let number = slot.id.strip_prefix("slot-").and_then(|number| number.parse::<u64>().ok());
+                // A runner may report any name; one with an absurd number does not use all numbers up.
+                if let Some(number) = number.filter(|number| *number < 1 << 40) {
+                    self.next_slot = self.next_slot.max(number + 1);
+                }
+                let other = self.slots.get(&slot.id).filter(|other| other.model != slot.model);
+                if let Some(model) = other.map(|other| other.model.clone()) {
+                    take_from(&mut self.slots_of, &model, &slot.id);
+                }
                 self.slots_of.entry(slot.model.clone()).or_default().insert(slot.id.clone());
                 self.slots.insert(slot.id.clone(), *slot);
             }
@@ -273,7 +280,7 @@ impl State {
 
     /// The slots of a model.
     pub(super) fn slots_of(&self, model: &str) -> impl Iterator<Item = &Slot> {
-        self.slots_of.get(model).into_iter().flatten().map(|id| &self.slots[id])
+        self.slots_of.get(model).into_iter().flatten().filter_map(|id| self.slots.get(id))
     }
 
     /// How many places of a slot are taken.

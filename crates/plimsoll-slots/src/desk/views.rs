@@ -324,7 +324,11 @@ impl Desk {
                 None => launch::unknown(&holding.request.account, holding, &view.node),
             };
             let slot = super::runners::name_on_runner(name, runner).to_string();
-            Some(Order { slot, generation: id.0, action, launch })
+            // What was only observed is ordered under the number that its runner knows it by.
+            let reported = self.live.get(runner).filter(|_| holding.spec.is_none());
+            let reported = reported.and_then(|live| live.slots.iter().find(|report| report.slot == slot));
+            let generation = reported.map_or(id.0, |report| report.generation);
+            Some(Order { slot, generation, action, launch })
         };
         Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect() }
     }

@@ -2,4 +2,5 @@
 
 mod cases;
 mod histories;
+mod strange;
 mod world;

@@ -110,6 +110,8 @@ impl World {
         self.machines.entry(name.to_string()).or_default().session = self.now;
         let registration = registration(name, self.now, gpus);
         self.desk.register(self.now(), name, registration).expect("it may register");
+        self.machines.get_mut(name).expect("just put").sequence = 0;
+        self.say(name);
     }
 
     /// One heartbeat: the machine does at once what it was told, and says so.
@@ -199,6 +201,10 @@ impl Machine {
                     if process.generation != order.generation && process.state.is_over() =>
                 {
                     self.started += 1;
+                    let on = order.launch.devices.iter();
+                    process.booked = on.map(|d| OnDevice { index: d.index, bytes: d.bytes }).collect();
+                    process.used = process.booked.clone();
+                    process.model = order.launch.model.clone();
                     process.generation = order.generation;
                     process.state = if well { SlotState::Running } else { SlotState::Failed };
                 }

@@ -56,8 +56,9 @@ pub(crate) enum ClientError {
 impl ClientError {
     /// There was no answer.
     pub(super) fn unanswered(url: String, source: ureq::Error) -> ClientError {
-        let of_tls =
-            |error: &std::io::Error| error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+        let of_tls = |error: &std::io::Error| {
+            error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
+        };
         let untrusted = match &source {
             ureq::Error::Timeout(_) => return ClientError::Late { url },
             ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,

@@ -60,8 +60,8 @@ fn live(args: &ChaosArgs, progress: &Progress) -> Lived {
     let (reports, inbox) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..threads {
-            let reports = reports.clone();
-            scope.spawn(|| work(&next, end, &enough, reports));
+            let (next, enough, reports) = (&next, &enough, reports.clone());
+            scope.spawn(move || work(next, end, enough, &reports));
         }
         drop(reports);
         let lived = gather(args, &inbox, progress);
@@ -70,7 +70,7 @@ fn live(args: &ChaosArgs, progress: &Progress) -> Lived {
     })
 }
 
-fn work(next: &AtomicU64, end: u64, enough: &AtomicBool, reports: Sender<DayReport>) {
+fn work(next: &AtomicU64, end: u64, enough: &AtomicBool, reports: &Sender<DayReport>) {
     while !enough.load(Ordering::Relaxed) {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= end || reports.send(chaos::day(Options { seed, ..Options::default() })).is_err() {

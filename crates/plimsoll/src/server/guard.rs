@@ -5,6 +5,8 @@
 //!                                         429         401, 403               413, 408
 //! ```
 
+#![expect(clippy::result_large_err, reason = "a refusal is the answer itself, made at most once a request")]
+
 mod connections;
 mod local;
 mod rate;

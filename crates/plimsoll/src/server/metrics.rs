@@ -78,6 +78,7 @@ impl Refused {
 
 /// One label, out of a fixed set of words.
 type Word = [(&'static str, &'static str); 1];
+type Labels = [(&'static str, String); 3];
 
 /// What is counted while the server lives.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ pub(crate) struct Counted {
     deciding: Histogram,
     committing: Histogram,
     batch: Histogram,
-    http: Family<[(&'static str, String); 3], Histogram, fn() -> Histogram>,
+    http: Family<Labels, Histogram, fn() -> Histogram>,
     http_refused: Family<Word, Counter>,
 }
 

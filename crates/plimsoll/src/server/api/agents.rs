@@ -107,6 +107,7 @@ pub(crate) fn refused(id: &str, error: &RunnerError) -> Problem {
         RunnerError::Superseded { .. } => (StatusCode::CONFLICT, "superseded"),
         RunnerError::DeviceTaken { .. } => (StatusCode::CONFLICT, "device_taken"),
         RunnerError::BadName => (StatusCode::BAD_REQUEST, "bad_name"),
+        RunnerError::BadReport { .. } => (StatusCode::BAD_REQUEST, "bad_report"),
         RunnerError::Alive => (StatusCode::CONFLICT, "runner_alive"),
     };
     Problem::new(status, code, format!("runner {id}: {error}"))

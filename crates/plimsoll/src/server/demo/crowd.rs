@@ -97,7 +97,7 @@ impl Crowd {
             .write(move |desk, now| {
                 leaving.iter().for_each(|place| {
                     desk.give_back(now, *place);
-                })
+                });
             })
             .await
     }

@@ -46,10 +46,10 @@ impl Observer for Narrator {
             }
             match &record.event {
                 Event::Started { request, .. } => {
-                    line(AnsiColor::Cyan, "running", &format!("{request} serves"))
+                    line(AnsiColor::Cyan, "running", &format!("{request} serves"));
                 }
                 Event::Failed { request, .. } => {
-                    line(AnsiColor::Red, "failed", &format!("{request} did not start"))
+                    line(AnsiColor::Red, "failed", &format!("{request} did not start"));
                 }
                 Event::Freed { request, .. } => {
                     line(AnsiColor::Blue, "freed", &format!("the memory of {request} is back"));

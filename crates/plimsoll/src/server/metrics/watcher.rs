@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::decide::{self, Decision};
 use plimsoll_core::event::{Effect, Event};
-use plimsoll_core::reason::RequestReason;
-use plimsoll_core::verdict::NodeVerdict;
+use plimsoll_core::reason::{NodeReason, Reason, RequestReason};
+use plimsoll_core::verdict::{NodeVerdict, Table};
 use plimsoll_slots::desk::{Ending, PlaceState};
 
 use super::Counted;
@@ -109,13 +109,8 @@ fn codes(decision: &Decision) -> BTreeSet<&'static str> {
     }
     let of_node = |verdict: &NodeVerdict| -> Vec<&'static str> {
         let devices = verdict.needs.iter().flat_map(|need| need.devices.iter());
-        let of_devices = devices.filter_map(|device| device.reason.as_ref()).map(|reason| reason.code());
-        verdict.reason.iter().map(|reason| reason.code()).chain(of_devices).collect()
+        let of_devices = devices.filter_map(|device| device.reason.as_ref()).map(Reason::code);
+        verdict.reason.iter().map(NodeReason::code).chain(of_devices).collect()
     };
-    decision
-        .table()
-        .into_iter()
-        .flat_map(|table| table.unordered())
-        .flat_map(|verdict| of_node(verdict))
-        .collect()
+    decision.table().into_iter().flat_map(Table::unordered).flat_map(|verdict| of_node(verdict)).collect()
 }

@@ -15,7 +15,7 @@ async fn ask_as(world: &World, model: &str, name: &str) -> Answered {
 /// The words of the proposal, and nothing in their place.
 fn check_shape(log: &Value) {
     let word = |value: &Value, of: &[&str]| {
-        assert!(of.contains(&value.as_str().expect("a word")), "{value} in {log}")
+        assert!(of.contains(&value.as_str().expect("a word")), "{value} in {log}");
     };
     word(&log["status"], &["succeeded", "failed"]);
     word(&log["filter"]["status"], &["passed", "failed"]);
