@@ -61,6 +61,7 @@ impl World {
         World::with(settings, Manners::default(), schedulerlog::Settings::default())
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "every caller makes its settings here")]
     fn with(settings: Settings, manners: Manners, log: schedulerlog::Settings) -> World {
         let dir = tempfile::tempdir().expect("a directory");
         World::on(dir, &settings, manners, log)
