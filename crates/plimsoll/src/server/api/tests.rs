@@ -52,25 +52,25 @@ struct Answered {
 
 impl World {
     fn new() -> World {
-        World::with(settings(), Manners::default(), schedulerlog::Settings::default())
+        World::with(&settings(), Manners::default(), schedulerlog::Settings::default())
     }
 
     /// Spreading instead of packing.
     fn spreading() -> World {
         let settings = Settings { policy: Policy::spread(), ..settings() };
-        World::with(settings, Manners::default(), schedulerlog::Settings::default())
+        World::with(&settings, Manners::default(), schedulerlog::Settings::default())
     }
 
-    fn with(settings: Settings, manners: Manners, log: schedulerlog::Settings) -> World {
+    fn with(settings: &Settings, manners: Manners, log: schedulerlog::Settings) -> World {
         let dir = tempfile::tempdir().expect("a directory");
         World::on(dir, settings, manners, log)
     }
 
-    fn on(dir: TempDir, settings: Settings, manners: Manners, log: schedulerlog::Settings) -> World {
+    fn on(dir: TempDir, settings: &Settings, manners: Manners, log: schedulerlog::Settings) -> World {
         let parts = Parts::new(log);
         let (mut store, found) = Store::open(dir.path()).expect("a data directory");
         let fresh = found.base.is_none();
-        let desk = recovery::recover(found, manners, &settings).expect("a desk");
+        let desk = recovery::recover(found, manners, settings).expect("a desk");
         if fresh {
             store.keep_base(recovery::base(&desk));
             store.settle().expect("a base");

@@ -67,7 +67,7 @@ async fn after_a_restart_a_decision_is_told_in_few_words_and_how_to_see_the_rest
     eventually(async || world.call("GET", "/api/v1/runners", None).await.status != StatusCode::OK).await;
     let World { dir, router, parts, engine } = world;
     drop((router, parts, engine));
-    let world = World::on(dir, settings(), Manners::default(), schedulerlog::Settings::default());
+    let world = World::on(dir, &settings(), Manners::default(), schedulerlog::Settings::default());
     world.declare("c", json!({"memory": "70GiB"})).await;
     world.ask("c").await;
     let after = world.get("/api/v1/scheduler/decisions").await;
