@@ -288,9 +288,19 @@ fn of_ledger(operation: &Value) -> ChangeRow {
         slot_id: first(&["/request/name", "/holding/request/name"]),
         runner_id: first(&["/holding/node", "/promise/placement/node", "/node/name", "/node", "/name"]),
         index: number("/ordinal"),
-        bytes: number("/bytes").or_else(|| number("/measured/foreign")),
+        bytes: number("/bytes").or_else(|| number("/measured/foreign")).or_else(|| held(operation)),
         stage: stage.and_then(word),
     }
+}
+
+/// What a holding has on all its devices; `None` where it has none, or nobody declared it.
+fn held(operation: &Value) -> Option<u64> {
+    let charges = operation.pointer("/holding/charges")?.as_array().filter(|charges| !charges.is_empty())?;
+    let bytes = |charge: &Value| {
+        let amount = charge.pointer("/amount/share").or_else(|| charge.pointer("/amount/whole/bytes"))?;
+        amount.as_u64()
+    };
+    charges.iter().try_fold(0_u64, |sum, charge| sum.checked_add(bytes(charge)?))
 }
 
 /// The name of a variant, with or without fields.

@@ -19,7 +19,7 @@ use super::runners;
 use crate::server::engine::Topic;
 
 /// A runner says what it is
-#[utoipa::path(put, path = "/api/v1/runners/{id}", tag = "agents", params(("id" = String, Path, description = "The runner")),
+#[utoipa::path(put, path = "/api/v1/runners/{id}", operation_id = "register_runner", tag = "agents", params(("id" = String, Path, description = "The runner")),
 request_body = Registration, responses(
     (status = 200, description = "It is known from here on, and has this to do", body = Welcome),
     (status = 400, description = "Its name or its body does not do", body = ProblemRow),
@@ -40,7 +40,7 @@ pub(crate) async fn register(
 }
 
 /// A runner says what is so now
-#[utoipa::path(post, path = "/api/v1/runners/{id}/heartbeat", tag = "agents", params(("id" = String, Path, description = "The runner")),
+#[utoipa::path(post, path = "/api/v1/runners/{id}/heartbeat", operation_id = "beat", tag = "agents", params(("id" = String, Path, description = "The runner")),
 request_body = Heartbeat, responses(
     (status = 200, description = "What it has to do", body = Orders),
     (status = 404, description = "It has not registered in this session: register again", body = ProblemRow),
@@ -69,7 +69,7 @@ pub(crate) struct WorkWanted {
 }
 
 /// What a runner has to do
-#[utoipa::path(get, path = "/api/v1/runners/{id}/work", tag = "agents",
+#[utoipa::path(get, path = "/api/v1/runners/{id}/work", operation_id = "work", tag = "agents",
 params(("id" = String, Path, description = "The runner"), WorkWanted), responses(
     (status = 200, description = "Newer orders; the known ones again where none came in time", body = Orders),
     (status = 404, description = "It has not registered", body = ProblemRow),

@@ -44,7 +44,7 @@ pub(crate) struct Wanted {
 const CANDIDATES_MOST: usize = 20_000;
 
 /// Decisions, newest first
-#[utoipa::path(get, path = "/api/v1/scheduler/decisions", tag = "scheduler", params(Wanted), responses(
+#[utoipa::path(get, path = "/api/v1/scheduler/decisions", operation_id = "list_decisions", tag = "scheduler", params(Wanted), responses(
     (status = 200, description = "Decisions of late in full, older ones in few words", body = Vec<DecisionRow>),
 ))]
 pub(crate) async fn list(
@@ -71,7 +71,7 @@ pub(crate) async fn list(
 }
 
 /// A decision
-#[utoipa::path(get, path = "/api/v1/scheduler/decisions/{id}", tag = "scheduler",
+#[utoipa::path(get, path = "/api/v1/scheduler/decisions/{id}", operation_id = "show_decision", tag = "scheduler",
 params(("id" = String, Path, description = "`SEQ.INDEX`: the journal record, and which decision of it")), responses(
     (status = 200, description = "The decision", body = DecisionRow),
     (status = 404, description = "There is none of this id, or the journal does not go back so far", body = ProblemRow),

@@ -32,7 +32,7 @@ pub(crate) struct Since {
 ///
 /// Server-sent events: `decision` where something was decided, `ledger` where something changed besides, `lagged` where the reader
 /// was too slow or the journal does not go back so far. The id of an event is the number of its journal record.
-#[utoipa::path(get, path = "/api/v1/events", tag = "events",
+#[utoipa::path(get, path = "/api/v1/events", operation_id = "stream_events", tag = "events",
 params(Since, ("Last-Event-ID" = Option<String>, Header, description = "The same as `after`; a browser sends it when it comes back")), responses(
     (status = 200, description = "A stream; the data of each event is this", body = EventRow, content_type = "text/event-stream"),
 ))]

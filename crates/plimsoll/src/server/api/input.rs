@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use plimsoll_slots::size::Span;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::IntoParams;
 
 use super::problem::{Answer, Problem};
@@ -34,19 +35,27 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 /// A value from JSON, or a problem with the field that is wrong.
 pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner();
-        if inner.is_data() {
-            let field = field(&path, &inner.to_string());
-            return Problem::bad(&field, format!("the body does not do: {inner}"));
-        }
-        Problem::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {inner}"))
-    })?;
-    let rest =
-        |error| Problem::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body goes on: {error}"));
-    reader.end().map_err(rest)?;
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(unread)?;
+    reader.end().map_err(|error| not_json(&error))?;
     Ok(value)
+}
+
+/// The same from what was read already.
+pub(crate) fn read_value<T: DeserializeOwned>(value: Value) -> Answer<T> {
+    serde_path_to_error::deserialize(value).map_err(unread)
+}
+
+fn unread(error: serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let path = error.path().to_string();
+    let inner = error.into_inner();
+    if !inner.is_data() {
+        return not_json(&inner);
+    }
+    Problem::bad(&field(&path, &inner.to_string()), format!("the body does not do: {inner}"))
+}
+
+fn not_json(error: &serde_json::Error) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {error}"))
 }
 
 /// The field that an error is about: where it was met, and for one that is missing its own name.

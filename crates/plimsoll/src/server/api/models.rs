@@ -14,7 +14,7 @@ use super::problem::{Answer, Problem};
 use super::rows::{ModelRow, ProblemRow};
 
 /// Every declared model
-#[utoipa::path(get, path = "/api/v1/models", tag = "models", params(Page), responses(
+#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", params(Page), responses(
     (status = 200, description = "Models by name", body = Vec<ModelRow>),
 ))]
 pub(crate) async fn list(
@@ -34,7 +34,7 @@ pub(crate) async fn list(
 }
 
 /// A declared model
-#[utoipa::path(get, path = "/api/v1/models/{*name}", tag = "models",
+#[utoipa::path(get, path = "/api/v1/models/{*name}", operation_id = "show_model", tag = "models",
 params(("name" = String, Path, description = "The model; it may contain `/` and `:`")), responses(
     (status = 200, description = "As it was declared", body = ModelRow),
     (status = 404, description = "It is not declared", body = ProblemRow),
@@ -48,7 +48,7 @@ pub(crate) async fn show(State(parts): State<Parts>, Path(name): Path<String>) -
 /// Declares a model
 ///
 /// Slots that are there stay as they were made; new ones are made as it says now.
-#[utoipa::path(put, path = "/api/v1/models/{*name}", tag = "models", request_body = Declaration,
+#[utoipa::path(put, path = "/api/v1/models/{*name}", operation_id = "declare_model", tag = "models", request_body = Declaration,
 params(("name" = String, Path, description = "The model; the name in the body may be left out")), responses(
     (status = 200, description = "It is declared anew", body = ModelRow),
     (status = 201, description = "It is declared", body = ModelRow),
@@ -67,8 +67,7 @@ pub(crate) async fn declare(
         }
         _ => {}
     }
-    let text = serde_json::to_vec(&fields).expect("it was JSON");
-    let model = model(input::read_json(&text)?)?;
+    let model = model(input::read_value(Value::Object(fields))?)?;
     let declared = parts.engine()?.write(move |desk, now| {
         let known = desk.model(&name).is_some();
         desk.put_model(now, model);
@@ -80,7 +79,7 @@ pub(crate) async fn declare(
 }
 
 /// A model is no longer declared
-#[utoipa::path(delete, path = "/api/v1/models/{*name}", tag = "models",
+#[utoipa::path(delete, path = "/api/v1/models/{*name}", operation_id = "forget_model", tag = "models",
 params(("name" = String, Path, description = "The model")), responses(
     (status = 204, description = "Nobody waits for it any more, and its slots go"),
     (status = 404, description = "It is not declared", body = ProblemRow),

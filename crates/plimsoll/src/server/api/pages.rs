@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse};
 use axum::routing::{MethodRouter, get};
-use utoipa::openapi::{Info, License, OpenApi, OpenApiBuilder, Tag};
+use utoipa::openapi::{Info, License, OpenApi, OpenApiBuilder, PathItem, RefOr, Tag};
 
 use super::parts::Parts;
 
@@ -39,7 +39,22 @@ pub(crate) fn about() -> OpenApi {
 pub(crate) fn document(mut api: OpenApi) -> String {
     let paths = std::mem::take(&mut api.paths.paths);
     api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    api.paths.paths.values_mut().for_each(name_problems);
     api.to_pretty_json().expect("the document is plain data")
+}
+
+/// What is no success has a media type of its own.
+fn name_problems(item: &mut PathItem) {
+    let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+    for operation in operations.into_iter().flatten() {
+        for (status, response) in &mut operation.responses.responses {
+            if let (Some('4' | '5'), RefOr::T(response)) = (status.chars().next(), response)
+                && let Some(content) = response.content.shift_remove("application/json")
+            {
+                response.content.insert("application/problem+json".to_string(), content);
+            }
+        }
+    }
 }
 
 /// Serves the document.

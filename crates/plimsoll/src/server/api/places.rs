@@ -24,7 +24,7 @@ use crate::server::engine::{Engine, Topic};
 ///
 /// It joins a slot that has room, or makes a new one, or waits with its reason. The place stays until it is given back, also when
 /// the client went away before the answer: until its deadline where it was not served by then.
-#[utoipa::path(post, path = "/api/v1/scheduler/slots", tag = "scheduler", request_body = AskBody,
+#[utoipa::path(post, path = "/api/v1/scheduler/slots", operation_id = "ask_for_place", tag = "scheduler", request_body = AskBody,
 params(("Idempotency-Key" = Option<String>, Header, description = "What tells a repeated request from a new one")), responses(
     (status = 201, description = "The place is ready", body = PlaceRow),
     (status = 202, description = "It waits, or its slot is coming", body = PlaceRow),
@@ -150,7 +150,7 @@ pub(crate) enum PlaceOrSlot {
 }
 
 /// How a place or a slot stands
-#[utoipa::path(get, path = "/api/v1/scheduler/slots/{id}", tag = "scheduler",
+#[utoipa::path(get, path = "/api/v1/scheduler/slots/{id}", operation_id = "show_place_or_slot", tag = "scheduler",
 params(("id" = String, Path, description = "A place (`place-12`) or a slot (`slot-7`)"), Patience), responses(
     (status = 200, description = "As it stands", body = PlaceOrSlot),
     (status = 404, description = "There is none of this id", body = ProblemRow),
@@ -173,7 +173,7 @@ pub(crate) async fn show(
 }
 
 /// Gives a place back, or stops a slot
-#[utoipa::path(delete, path = "/api/v1/scheduler/slots/{id}", tag = "scheduler",
+#[utoipa::path(delete, path = "/api/v1/scheduler/slots/{id}", operation_id = "give_back", tag = "scheduler",
 params(("id" = String, Path, description = "A place (`place-12`) or a slot (`slot-7`)")), responses(
     (status = 202, description = "The slot was asked to go; its memory counts until it is seen to be back", body = SlotRow),
     (status = 204, description = "The place is given back, now or earlier; or the slot had nothing to stop"),

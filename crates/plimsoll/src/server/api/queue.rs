@@ -14,7 +14,7 @@ use crate::json::{self, PromisedRow};
 use crate::simulation::Promised;
 
 /// Who waits, in turn
-#[utoipa::path(get, path = "/api/v1/scheduler/queue", tag = "scheduler", params(Page), responses(
+#[utoipa::path(get, path = "/api/v1/scheduler/queue", operation_id = "list_queue", tag = "scheduler", params(Page), responses(
     (status = 200, description = "Slots that wait for a GPU in their turn, then places that wait for a slot in theirs", body = Vec<QueueRow>),
     (status = 410, description = "The one to go on after waits no more; start from the beginning", body = ProblemRow),
 ))]

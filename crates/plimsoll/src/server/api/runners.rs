@@ -20,7 +20,7 @@ use super::rows::{GpuRow, ProblemRow, RunnerRow, RunnerState, RunnerStatus, time
 use crate::json::{self, DeviceRow};
 
 /// Every runner
-#[utoipa::path(get, path = "/api/v1/runners", tag = "runners", params(Page), responses(
+#[utoipa::path(get, path = "/api/v1/runners", operation_id = "list_runners", tag = "runners", params(Page), responses(
     (status = 200, description = "Runners by name, with sums over their GPUs", body = Vec<RunnerRow>),
 ))]
 pub(crate) async fn list(
@@ -41,7 +41,7 @@ pub(crate) async fn list(
 }
 
 /// One runner with its GPUs
-#[utoipa::path(get, path = "/api/v1/runners/{id}/status", tag = "runners", params(("id" = String, Path, description = "The runner")),
+#[utoipa::path(get, path = "/api/v1/runners/{id}/status", operation_id = "show_runner", tag = "runners", params(("id" = String, Path, description = "The runner")),
 responses(
     (status = 200, description = "What is booked and what is measured on each GPU", body = RunnerStatus),
     (status = 404, description = "There is no such runner", body = ProblemRow),
@@ -53,7 +53,7 @@ pub(crate) async fn status(State(parts): State<Parts>, Path(id): Path<String>) -
 }
 
 /// A runner is gone for good
-#[utoipa::path(delete, path = "/api/v1/runners/{id}", tag = "runners", params(("id" = String, Path, description = "The runner")),
+#[utoipa::path(delete, path = "/api/v1/runners/{id}", operation_id = "remove_runner", tag = "runners", params(("id" = String, Path, description = "The runner")),
 responses(
     (status = 204, description = "It is removed, and what it held is gone with it"),
     (status = 404, description = "There is no such runner", body = ProblemRow),

@@ -62,7 +62,7 @@ pub(crate) struct BindRow {
 }
 
 /// Why named work is where it is
-#[utoipa::path(get, path = "/api/v1/namespaces/{namespace}/pods/{name}/schedulerlog", tag = "scheduler",
+#[utoipa::path(get, path = "/api/v1/namespaces/{namespace}/pods/{name}/schedulerlog", operation_id = "show_schedulerlog", tag = "scheduler",
 params(("namespace" = String, Path, description = "As it was given with the request"), ("name" = String, Path, description = "Likewise")),
 responses(
     (status = 200, description = "The last decision about it, and what came of its start", body = SchedulerLogRow),

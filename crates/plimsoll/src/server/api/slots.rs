@@ -30,7 +30,7 @@ pub(crate) struct Wanted {
 }
 
 /// Every slot
-#[utoipa::path(get, path = "/api/v1/scheduler/slots", tag = "scheduler", params(Wanted), responses(
+#[utoipa::path(get, path = "/api/v1/scheduler/slots", operation_id = "list_slots", tag = "scheduler", params(Wanted), responses(
     (status = 200, description = "Slots by id", body = Vec<SlotRow>),
 ))]
 pub(crate) async fn list(

@@ -52,19 +52,18 @@ struct Answered {
 
 impl World {
     fn new() -> World {
-        World::with(settings(), Manners::default(), schedulerlog::Settings::default())
+        World::with(&settings(), Manners::default(), schedulerlog::Settings::default())
     }
 
     /// Spreading instead of packing.
     fn spreading() -> World {
         let settings = Settings { policy: Policy::spread(), ..settings() };
-        World::with(settings, Manners::default(), schedulerlog::Settings::default())
+        World::with(&settings, Manners::default(), schedulerlog::Settings::default())
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "every caller makes its settings here")]
-    fn with(settings: Settings, manners: Manners, log: schedulerlog::Settings) -> World {
+    fn with(settings: &Settings, manners: Manners, log: schedulerlog::Settings) -> World {
         let dir = tempfile::tempdir().expect("a directory");
-        World::on(dir, &settings, manners, log)
+        World::on(dir, settings, manners, log)
     }
 
     fn on(dir: TempDir, settings: &Settings, manners: Manners, log: schedulerlog::Settings) -> World {

@@ -24,7 +24,7 @@ use crate::json;
 use crate::simulation::Promised;
 
 /// Decides for one more slot without doing it
-#[utoipa::path(post, path = "/api/v1/scheduler/whatif", tag = "scheduler", request_body = WhatIf, responses(
+#[utoipa::path(post, path = "/api/v1/scheduler/whatif", operation_id = "what_if", tag = "scheduler", request_body = WhatIf, responses(
     (status = 200, description = "What would be decided now, and what would make it fit", body = WhatIfRow),
     (status = 400, description = "The body does not do", body = ProblemRow),
     (status = 404, description = "The model is not declared", body = ProblemRow),

@@ -4,7 +4,7 @@ use super::*;
 
 fn with_lease(lease: u64) -> World {
     let manners = Manners { heartbeat: 50, lease, ..Manners::default() };
-    World::with(settings(), manners, schedulerlog::Settings::default())
+    World::with(&settings(), manners, schedulerlog::Settings::default())
 }
 
 fn report(slot: &str, model: &str, bytes: u64) -> SlotReport {

@@ -74,7 +74,7 @@ async fn a_reader_sees_decisions_and_changes_as_they_happen() {
     let decided = &data["decisions"][0];
     assert_eq!((&decided["id"], &decided["placed"]), (&json!("1.0"), &json!(true)));
     assert_eq!((&decided["slot_id"], &decided["runner_id"]), (&json!("slot-1"), &json!("r1")));
-    let held = json!({"op": "hold", "model": "m", "slot_id": "slot-1", "runner_id": "r1", "stage": "sent"});
+    let held = json!({"op": "hold", "model": "m", "slot_id": "slot-1", "runner_id": "r1", "bytes": GIB, "stage": "sent"});
     assert_eq!(data["changes"][0], held);
     runner.settle(&world).await;
     let (_, _, data) = stream.next().await;

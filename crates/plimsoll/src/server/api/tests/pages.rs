@@ -9,10 +9,24 @@ async fn the_document_is_openapi_3_1_and_has_every_route() {
     assert_eq!(document["openapi"], "3.1.0");
     let paths = document["paths"].as_object().expect("paths");
     let mut routes: Vec<String> = Vec::new();
+    let mut ids = std::collections::BTreeSet::new();
     for (path, item) in paths {
         for (method, operation) in item.as_object().expect("operations") {
             routes.push(format!("{} {path}", method.to_uppercase()));
             assert!(operation["summary"].is_string(), "{method} {path}");
+            assert!(
+                ids.insert(operation["operationId"].as_str().expect("an id")),
+                "{method} {path}: its id is taken"
+            );
+            for (status, response) in operation["responses"].as_object().expect("responses") {
+                let refused = status.starts_with(['4', '5']);
+                let kinds =
+                    response["content"].as_object().into_iter().flatten().map(|(kind, _)| kind.as_str());
+                assert!(
+                    kinds.clone().all(|kind| refused == (kind == "application/problem+json")),
+                    "{method} {path}"
+                );
+            }
             assert!(operation["responses"].as_object().is_some_and(|all| !all.is_empty()), "{method} {path}");
             for name in path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
                 let named =
