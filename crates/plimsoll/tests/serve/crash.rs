@@ -1,0 +1,149 @@
+//! What a crash, a damaged store and a full disk leave behind.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use serde_json::{Value, json};
+
+use crate::process::{Serve, data, ends, scratch};
+
+/// Everything that must be the same after a restart.
+fn state(server: &Serve) -> Value {
+    let metrics = server.get("/metrics");
+    let load: Vec<&str> = metrics
+        .as_str()
+        .expect("a text")
+        .lines()
+        .filter(|line| line.starts_with("plimsoll_device_") && !line.contains("age"))
+        .collect();
+    let mut load: Vec<String> = load.into_iter().map(String::from).collect();
+    load.sort();
+    json!({
+        "models": server.get("/api/v1/models"),
+        "slots": server.get("/api/v1/scheduler/slots"),
+        "place": server.get("/api/v1/scheduler/slots/place-1"),
+        "load": load,
+    })
+}
+
+/// A runner with a slot that runs and one that was ordered, and a model without either.
+fn filled(server: &Serve) {
+    let welcome = server.register("r", 2);
+    assert!(welcome["heartbeat_ms"].is_u64(), "{welcome}");
+    for (model, gib) in [("a", 60), ("b", 30), ("c", 10)] {
+        assert_eq!(server.declare(model, gib).expect("an answer") / 100, 2);
+    }
+    for model in ["a", "b"] {
+        let (status, place) =
+            server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": model, "key": model})));
+        assert_eq!(status, 202, "{place}");
+    }
+    let orders = server.get("/api/v1/runners/r/work");
+    let first = &orders["orders"][0];
+    let report = json!({
+        "slot": first["slot"], "generation": first["generation"], "model": first["launch"]["model"], "state": "running",
+        "booked": [{"index": first["launch"]["devices"][0]["index"], "bytes": first["launch"]["devices"][0]["bytes"]}],
+    });
+    let beat = json!({"session": 1, "sequence": 1, "slots": [report]});
+    assert_eq!(server.ask("POST", "/api/v1/runners/r/heartbeat", Some(&beat)).0, 200);
+}
+
+#[test]
+fn c2_killed_at_any_moment_it_comes_back_as_it_was() {
+    let dir = scratch();
+    let mut server = Serve::start(dir.path(), &[]);
+    filled(&server);
+    let before = state(&server);
+    assert!(before["load"].to_string().contains("runner"), "{before}");
+    server.child.kill().expect("it runs");
+    server.end();
+    let server = Serve::start(dir.path(), &[]);
+    assert_eq!(state(&server), before);
+    // The same key finds the same place, and nothing is made twice.
+    let (_, place) = server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": "a", "key": "a"})));
+    assert_eq!(place["id"], before["place"]["id"], "{place}");
+    assert_eq!(state(&server)["slots"], before["slots"]);
+}
+
+#[test]
+fn killed_while_it_is_being_asked_it_has_all_that_it_answered() {
+    let dir = scratch();
+    let mut known = 0;
+    for _ in 0..3 {
+        let server = Serve::start(dir.path(), &[]);
+        let mut killer = Some(std::process::Command::new("sh"));
+        for number in known.. {
+            if number == known + 20 {
+                let id = server.child.id();
+                let mut sh = killer.take().expect("once");
+                sh.args(["-c", &format!("sleep 0.05; kill -9 {id}")]).spawn().expect("a shell");
+            }
+            match server.declare(&format!("m{number:05}"), 1) {
+                Ok(status) => assert_eq!(status / 100, 2),
+                Err(_) => break,
+            }
+            known = number + 1;
+        }
+        server.end();
+    }
+    let server = Serve::start(dir.path(), &[]);
+    let metrics = server.get("/metrics");
+    let models =
+        metrics.as_str().and_then(|text| text.lines().find(|line| line.starts_with("plimsoll_models ")));
+    let models: usize = models.and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a number");
+    // One more may be there that was durable and not answered any more.
+    assert!(models >= known && models <= known + 3, "{models} of {known}");
+    assert_eq!(
+        server.get(&format!("/api/v1/models/m{:05}", known - 1))["name"],
+        format!("m{:05}", known - 1)
+    );
+}
+
+#[test]
+fn a_damaged_journal_and_a_newer_one_are_left_alone_and_named() {
+    let dir = scratch();
+    let server = Serve::start(dir.path(), &[]);
+    filled(&server);
+    server.signal("TERM");
+    assert_eq!(server.end().code, Some(0));
+    let journal = dir.path().join("data/journal.db");
+    let (data, good) = (data(dir.path()), fs::read(&journal).expect("a journal"));
+    let args = ["--listen", "127.0.0.1:0", "--data", &data];
+
+    let connection = rusqlite::Connection::open(&journal).expect("a database");
+    let version: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
+    connection.pragma_update(None, "user_version", version + 1).expect("it can be written");
+    drop(connection);
+    ends(&args).with_error(&["journal.db has schema version", "newer"]);
+
+    fs::write(&journal, &good).expect("a file");
+    let file = fs::OpenOptions::new().write(true).open(&journal).expect("a file");
+    file.write_all_at(&[0xff; 512], 0).expect("it can be written");
+    ends(&args).with_error(&["journal.db is not a database", "backup"]);
+
+    fs::write(&journal, &good).expect("a file");
+    assert_eq!(Serve::start(dir.path(), &[]).get("/api/v1/models").as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn a_full_disk_ends_it_with_a_clear_message_and_it_goes_on_once_there_is_room() {
+    let dir = scratch();
+    let server = Serve::start_limited(dir.path(), 256);
+    let mut known = 0;
+    let refused = loop {
+        match server.declare(&format!("m{known}"), 1) {
+            Ok(status) if status / 100 == 2 => known += 1,
+            other => break other,
+        }
+        assert!(known < 5000, "the limit was never met");
+    };
+    // Whoever was not answered with success is told so, or not answered at all.
+    assert!(matches!(refused, Ok(503) | Err(_)), "{refused:?}");
+    let ended = server.end();
+    ended.with_error(&["could not be made durable", "nothing that was acknowledged is lost"]);
+    let server = Serve::start(dir.path(), &[]);
+    for model in [0, known - 1] {
+        assert_eq!(server.get(&format!("/api/v1/models/m{model}"))["name"], format!("m{model}"));
+    }
+    assert_eq!(server.declare("more", 1).expect("an answer") / 100, 2);
+}

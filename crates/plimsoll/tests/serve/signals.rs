@@ -1,0 +1,91 @@
+//! How it ends, and what it reads again.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::process::{Serve, file, scratch};
+
+/// Begins a request that waits, and says that it was begun once it is on its way.
+fn waiting(server: &Serve, wait: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
+    let request =
+        format!("GET /api/v1/runners/r/work?after=999&wait={wait} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is taken");
+    std::thread::sleep(Duration::from_millis(300));
+    stream
+}
+
+#[test]
+fn asked_to_end_it_finishes_what_it_began_and_takes_nothing_new() {
+    for signal in ["TERM", "INT"] {
+        let dir = scratch();
+        let server = Serve::start(dir.path(), &[]);
+        server.register("r", 1);
+        let mut stream = waiting(&server, "2s");
+        server.signal(signal);
+        let started = Instant::now();
+        while TcpStream::connect(server.url.trim_start_matches("http://")).is_ok() {
+            assert!(started.elapsed() < Duration::from_millis(1500), "it still takes connections");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let ended = server.end();
+        assert_eq!(ended.code, Some(0), "{}", ended.log);
+        assert!(ended.log.contains("everything is durable"), "{}", ended.log);
+    }
+}
+
+#[test]
+fn what_takes_too_long_to_finish_is_cut_off() {
+    let dir = scratch();
+    let config = file(dir.path(), "plimsoll.yaml", "limits: {drain: 500ms}\n").display().to_string();
+    let server = Serve::start(dir.path(), &["--config", &config]);
+    server.register("r", 1);
+    let _stream = waiting(&server, "60s");
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.end().code, Some(0));
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let dir = scratch();
+    let config = file(dir.path(), "plimsoll.yaml", "limits: {drain: 10m}\n").display().to_string();
+    let mut server = Serve::start(dir.path(), &["--config", &config]);
+    server.register("r", 1);
+    let _stream = waiting(&server, "30m");
+    server.signal("TERM");
+    server.says("ending");
+    let started = Instant::now();
+    server.signal("INT");
+    let ended = server.end();
+    ended.with_error(&["second signal", "durable"]);
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn tokens_are_read_again_and_a_bad_configuration_changes_nothing() {
+    let dir = scratch();
+    file(dir.path(), "one", "the-first-token-of-all");
+    let text = "tokens: [{name: a, role: read, file: one}]\n";
+    let path = file(dir.path(), "plimsoll.yaml", text);
+    let config = path.display().to_string();
+    let mut server = Serve::start(dir.path(), &["--config", &config]).with_token("the-first-token-of-all");
+    assert_eq!(server.ask("GET", "/metrics", None).0, 200);
+    fs::write(&path, "tokens: [{name: a, role: reed, file: one}]").expect("a file");
+    server.signal("HUP");
+    server.says("cannot be used, and stays as it was");
+    assert_eq!(server.ask("GET", "/metrics", None).0, 200);
+    fs::write(&path, text).expect("a file");
+    file(dir.path(), "one", "quite-another-token");
+    server.signal("HUP");
+    server.says("were read again");
+    assert_eq!(server.ask("GET", "/metrics", None).0, 401);
+    let server = server.with_token("quite-another-token");
+    assert_eq!(server.ask("GET", "/metrics", None).0, 200);
+}
