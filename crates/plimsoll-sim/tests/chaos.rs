@@ -51,10 +51,18 @@ fn objection_to(sabotage: Sabotage) -> String {
     finding.what.join("\n")
 }
 
+/// What the judge of what really runs says, who knows nothing of books.
+const PHYSICAL: [&str; 5] =
+    ["and holds nothing", "still runs as", "was started twice", "what was started there uses", "shares "];
+
+fn is_physical(said: &str) -> bool {
+    PHYSICAL.iter().any(|words| said.contains(words))
+}
+
 #[test]
 fn a_charge_that_is_dropped_before_its_process_is_gone_is_seen() {
     let said = objection_to(Sabotage::FreedTooEarly);
-    assert!(said.contains("and holds nothing") || said.contains("still runs as"), "{said}");
+    assert!(is_physical(&said), "{said}");
 }
 
 #[test]
@@ -66,13 +74,13 @@ fn a_recovery_that_forgets_an_operation_is_seen() {
 #[test]
 fn an_effect_that_leaves_before_it_is_durable_is_seen() {
     let said = objection_to(Sabotage::EffectsBeforeCommit);
-    assert!(said.contains("holds nothing") || said.contains("was started twice"), "{said}");
+    assert!(is_physical(&said), "{said}");
 }
 
 #[test]
 fn a_late_order_that_is_carried_out_after_all_is_seen() {
     let said = objection_to(Sabotage::LateOrdersCount);
-    assert!(said.contains("and holds nothing") || said.contains("what was started there uses"), "{said}");
+    assert!(is_physical(&said), "{said}");
 }
 
 #[test]

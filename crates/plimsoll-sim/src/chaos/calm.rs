@@ -1,4 +1,4 @@
-//! The end of a day: nothing bad happens any more, and all must come to rest; then everybody goes, and nothing may be left.
+//! Calm: nothing bad happens any more, and all must come to rest. At the end of a day everybody goes, and nothing may be left.
 
 use std::collections::BTreeSet;
 
@@ -18,21 +18,48 @@ const LOOK: u64 = 1_200_000;
 
 impl Day {
     /// Ends the day, and objects to what does not end with it.
-    pub(super) fn calm_down(&mut self) {
+    pub(super) fn end(&mut self) {
+        self.rest();
         if self.is_over() {
             return;
         }
-        self.heal();
-        self.settle(judge_restless);
-        if self.is_over() {
-            return;
-        }
-        let vain = judge::waits_in_vain(self.engine.scheduler(), self.clock());
-        self.engine.objections.extend(vain);
         self.everybody_goes();
         self.settle(judge_leaked);
         self.check_cover();
         self.engine.replay();
+    }
+
+    /// Nothing bad happens for a while, all comes to rest, and nobody may wait in vain; then the day goes on as it was.
+    pub(super) fn pause(&mut self) {
+        let (temper, crash_one_in) = (self.temper, self.engine.crash_one_in);
+        self.rest();
+        self.temper = temper;
+        self.engine.crash_one_in = crash_one_in;
+    }
+
+    fn rest(&mut self) {
+        if self.is_over() {
+            return;
+        }
+        self.rush();
+        self.heal();
+        self.settle(judge_restless);
+        // What time alone allows is looked at when time is told.
+        self.take(Event::Tick);
+        self.flush();
+        if !self.is_over() {
+            let vain = judge::waits_in_vain(self.engine.scheduler(), self.clock());
+            self.engine.objections.extend(vain);
+        }
+    }
+
+    /// Everybody comes at once, so that there is somebody to wait.
+    fn rush(&mut self) {
+        for asker in 0..self.askers.len() {
+            if let Some(event) = self.askers.act(asker, self.clock()) {
+                self.take(event);
+            }
+        }
     }
 
     /// Messages arrive, machines come back, and the machine under test runs.

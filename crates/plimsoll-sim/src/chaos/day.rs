@@ -59,7 +59,7 @@ impl Day {
         let (least, each) = if temper.crowded { (8, 6) } else { (3, 3) };
         let askers = chance.between(least, 1 + least + each * machines.len() as u64);
         let askers = usize::try_from(askers).expect("small");
-        let patience = if temper.crowded { 40 } else { *chance.pick(&[3, 10, 50]) };
+        let patience = if temper.crowded { 15 } else { *chance.pick(&[3, 10, 40]) };
         let mut engine = Engine::new(fleet::settings(&mut chance), chance.fork(), options.sabotage);
         engine.crash_one_in = temper.crash_one_in;
         let mut day = Day {
@@ -103,8 +103,13 @@ impl Day {
 
     /// Lives through the day, and judges what is left of it.
     pub(crate) fn run(mut self) -> DayReport {
+        if self.temper.pauses {
+            let noon = Millis(self.chance.below(DAY.0));
+            self.pass_until(noon);
+            self.pause();
+        }
         self.pass_until(DAY);
-        self.calm_down();
+        self.end();
         self.engine.tally.count(Count::Days);
         let mut report = DayReport {
             seed: self.options.seed,
@@ -192,7 +197,7 @@ impl Day {
 
     fn act(&mut self, asker: usize) {
         if self.temper.calm {
-            return;
+            return self.again(self.temper.act, Due::Act { asker });
         }
         if let Some(event) = self.askers.act(asker, self.clock()) {
             self.take(event);

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_core::charge::{Activity, Stage};
+use plimsoll_core::charge::{Activity, Holding, Stage};
 use plimsoll_core::decide::decide;
-use plimsoll_core::event::{Answer, Effect, Event, Outcome};
+use plimsoll_core::event::{Answer, Effect, Event, Outcome, Settings};
+use plimsoll_core::evict::{self, Planned};
 use plimsoll_core::gang::{Gang, decide_gang};
 use plimsoll_core::ledger::{Ledger, Promise};
-use plimsoll_core::queue::Waiting;
-use plimsoll_core::request::{Eviction, RequestId};
+use plimsoll_core::queue::{GangMember, Waiting};
+use plimsoll_core::request::{Eviction, Request, RequestId};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::snapshot::Snapshot;
 use plimsoll_core::units::{Bytes, Millis, Name};
@@ -142,31 +143,44 @@ fn missing_charge(machine: &Machine, id: &RequestId, process: &Process, ledger: 
     None
 }
 
-/// Who waits on a quiet ledger although there is a place.
+/// Who waits on a quiet ledger although there is a place, or somebody who may be asked to leave one.
 pub(crate) fn waits_in_vain(scheduler: &Scheduler, now: Millis) -> Option<String> {
-    let policy = &scheduler.settings().policy;
     let queue = scheduler.queue();
     let ready = |waiting: &&Waiting| {
         let backs_off = waiting.backoff.is_some_and(|backoff| backoff.until > now);
         let yields = waiting.request.terms.speculative && queue.has_real_work();
         !backs_off && !yields
     };
-    for waiting in queue.iter().filter(ready) {
-        let id = &waiting.request.id;
-        let placed = match &waiting.gang {
-            None => decide(scheduler.ledger(), policy, &waiting.request).place().is_some(),
-            Some(gang) => {
-                let of_gang = |other: &&Waiting| other.gang.as_ref().is_some_and(|g| g.name == gang.name);
-                let members = queue.iter().filter(of_gang).map(|other| other.request.clone()).collect();
-                let gang = Gang { name: gang.name.clone(), minimum: gang.minimum, members };
-                decide_gang(scheduler.ledger(), policy, &gang).placed
-            }
+    queue.iter().filter(ready).find_map(|waiting| {
+        let could = match &waiting.gang {
+            None => could_be_placed(scheduler, &waiting.request, now)?,
+            Some(gang) => could_be_placed_together(scheduler, gang)?,
         };
-        if placed {
-            return Some(format!("{id} waits ({}) and could be placed", waiting.reason));
-        }
+        Some(format!("{} waits ({}) and could be placed{could}", waiting.request.id, waiting.reason))
+    })
+}
+
+fn could_be_placed(scheduler: &Scheduler, request: &Request, now: Millis) -> Option<String> {
+    let Settings { policy, residency, .. } = scheduler.settings();
+    if decide(scheduler.ledger(), policy, request).place().is_some() {
+        return Some(String::new());
     }
-    None
+    if request.terms.speculative || request.terms.eviction == Eviction::Never {
+        return None;
+    }
+    let may_go = |holding: &Holding| evict::may_go(holding, request, now, *residency).is_ok();
+    match evict::plan(scheduler.ledger(), policy, request, may_go) {
+        Planned::Found(plan) => Some(format!(" after {:?}", plan.after)),
+        Planned::Impossible | Planned::NotFound { .. } => None,
+    }
+}
+
+fn could_be_placed_together(scheduler: &Scheduler, gang: &GangMember) -> Option<String> {
+    let of_gang = |waiting: &&Waiting| waiting.gang.as_ref().is_some_and(|own| own.name == gang.name);
+    let members = scheduler.queue().iter().filter(of_gang).map(|waiting| waiting.request.clone()).collect();
+    let gang = Gang { name: gang.name.clone(), minimum: gang.minimum, members };
+    let decided = decide_gang(scheduler.ledger(), &scheduler.settings().policy, &gang);
+    decided.placed.then(|| " with its gang".to_string())
 }
 
 /// What does not come to rest although nothing happens any more.

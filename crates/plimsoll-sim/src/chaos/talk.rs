@@ -181,7 +181,7 @@ impl Day {
             self.take(event);
         }
         for process in running {
-            let again = self.chance.one_in(20);
+            let again = !self.temper.calm && self.chance.one_in(20);
             let ledger = self.engine.scheduler().ledger();
             if let Some(event) = desk::seen(process, name, ledger, again, self.clock()) {
                 self.take(event);

@@ -9,6 +9,8 @@ pub(super) struct Temper {
     pub weather: Weather,
     /// Whether nothing bad happens any more.
     pub calm: bool,
+    /// Whether it is calm for a while in the middle of it.
+    pub pauses: bool,
     /// Whether devices are measured.
     pub measured: bool,
     /// Whether far more is asked than there is.
@@ -41,8 +43,9 @@ impl Temper {
                 failed: chance.below(most),
             },
             calm: false,
+            pauses: chance.percent(40),
             measured: chance.percent(50),
-            crowded: chance.percent(20),
+            crowded: chance.percent(25),
             caps_move: chance.percent(20),
             tick: *chance.pick(&[20_000, 60_000, 120_000]),
             sync: *chance.pick(&[60_000, 180_000, 600_000]),

@@ -24,10 +24,7 @@ impl Day {
 
     /// Something happens to a machine.
     pub(super) fn trouble(&mut self, machine: usize) {
-        if self.temper.calm {
-            return;
-        }
-        if self.machines[machine].link == Link::Up {
+        if self.machines[machine].link == Link::Up && !self.temper.calm {
             match self.chance.below(20) {
                 0..5 => self.cut(machine),
                 5..9 => self.reboot(machine),
@@ -204,7 +201,7 @@ impl Day {
     /// Something happens on a machine.
     pub(super) fn stir(&mut self, machine: usize) {
         if self.temper.calm {
-            return;
+            return self.again(self.temper.stir, Due::Stir { machine });
         }
         match self.chance.below(80) {
             0..72 => self.stir_process(machine),
