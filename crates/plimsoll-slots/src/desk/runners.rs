@@ -451,8 +451,8 @@ fn charges(report: &SlotReport, devices: usize) -> Vec<Charge> {
 fn measured(now: Millis, status: &DeviceStatus, own: &OwnUse, known: Measured) -> Measured {
     let seen = status.foreign.iter().filter_map(|process| process.bytes).fold(0_u64, u64::saturating_add);
     let mut foreign = status.used.unwrap_or(0).saturating_sub(own.bytes).max(seen);
-    if own.is_guessed && status.used.is_some() {
-        foreign = foreign.max(known.foreign.get());
+    if let Some(used) = status.used.filter(|_| own.is_guessed) {
+        foreign = foreign.max(known.foreign.get().min(used));
     }
     let telemetry = match (status.used, status.stale_for, known.telemetry) {
         (Some(_), None, _) => Telemetry::Fresh { at: now },

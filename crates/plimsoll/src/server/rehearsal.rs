@@ -52,7 +52,9 @@ impl Rehearsal {
         let registration =
             Registration { session: 1, version: String::new(), labels: Default::default(), devices };
         desk.register(now, RUNNER, registration).expect("it may register");
-        Rehearsal { desk, now, beats: 0 }
+        let mut rehearsal = Rehearsal { desk, now, beats: 0 };
+        rehearsal.beat(&[]);
+        rehearsal
     }
 
     /// Declares a model, the rest of it as YAML.

@@ -59,7 +59,7 @@ impl Machine {
                 0 => Event::Node { node: Box::new(node()) },
                 step if step % 3 == 1 => Event::Submit { request: asked(step), deadline: None },
                 step if step % 3 == 2 => Event::Withdraw { request },
-                _ => Event::Tick,
+                _ => Event::Freed { request, generation: None, ordinal: None },
             };
             self.drive.handle(Millis(1000 + step), event);
         }

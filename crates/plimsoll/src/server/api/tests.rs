@@ -178,10 +178,11 @@ impl Runner {
         }
     }
 
-    /// One that has registered.
+    /// One that has registered and said that nothing runs on it.
     async fn registered(world: &World, id: &str, gpus: &[u64]) -> Runner {
-        let runner = Runner::new(id, gpus);
+        let mut runner = Runner::new(id, gpus);
         runner.register(world).await;
+        runner.beat(world).await;
         runner
     }
 

@@ -63,7 +63,11 @@ async fn a_runner_is_welcomed_and_told_what_is_wrong_with_it() {
     assert_eq!(world.call("GET", "/api/v1/runners/r9/status", None).await.status, StatusCode::NOT_FOUND);
     let rows = world.get("/api/v1/runners").await;
     assert_eq!(column(&rows, "runner_id"), ["r1"]);
-    assert_eq!((&rows[0]["status"], &rows[0]["free"]), (&json!("online"), &json!(80 * GIB)));
+    assert_eq!(
+        (&rows[0]["status"], &rows[0]["free"]),
+        (&json!("silent"), &json!(80 * GIB)),
+        "it has not said yet what runs on it"
+    );
 }
 
 #[tokio::test]

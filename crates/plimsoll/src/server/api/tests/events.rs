@@ -68,11 +68,12 @@ async fn a_reader_sees_decisions_and_changes_as_they_happen() {
     let (id, kind, data) = stream.next().await;
     assert_eq!((id, kind.as_str(), &data["event"]), (Some(0), "ledger", &json!("node")));
     assert_eq!(data["changes"], json!([{"op": "put_node", "runner_id": "r1"}]));
+    assert_eq!(stream.next().await.0, Some(1), "it is open once it has said what runs on it");
     happen(&world, "m").await;
     let (id, kind, data) = stream.next().await;
-    assert_eq!((id, kind.as_str(), &data["event"]), (Some(1), "decision", &json!("submit")));
+    assert_eq!((id, kind.as_str(), &data["event"]), (Some(2), "decision", &json!("submit")));
     let decided = &data["decisions"][0];
-    assert_eq!((&decided["id"], &decided["placed"]), (&json!("1.0"), &json!(true)));
+    assert_eq!((&decided["id"], &decided["placed"]), (&json!("2.0"), &json!(true)));
     assert_eq!((&decided["slot_id"], &decided["runner_id"]), (&json!("slot-1"), &json!("r1")));
     let held = json!({"op": "hold", "model": "m", "slot_id": "slot-1", "runner_id": "r1", "bytes": GIB, "stage": "sent"});
     assert_eq!(data["changes"][0], held);
@@ -139,7 +140,7 @@ async fn a_reader_of_another_journal_is_told() {
     assert_eq!(kind, "lagged");
     assert!(data["reason"].as_str().is_some_and(|reason| reason.contains("77")), "{data}");
     happen(&world, "m").await;
-    assert_eq!(stream.next().await.0, Some(1));
+    assert_eq!(stream.next().await.0, Some(2));
 }
 
 #[tokio::test]
