@@ -44,7 +44,7 @@ fn filled(server: &Serve) {
         "slot": first["slot"], "generation": first["generation"], "model": first["launch"]["model"], "state": "running",
         "booked": [{"index": first["launch"]["devices"][0]["index"], "bytes": first["launch"]["devices"][0]["bytes"]}],
     });
-    let beat = json!({"session": 1, "sequence": 1, "slots": [report]});
+    let beat = json!({"session": 1, "sequence": 2, "slots": [report]});
     assert_eq!(server.ask("POST", "/api/v1/runners/r/heartbeat", Some(&beat)).0, 200);
 }
 

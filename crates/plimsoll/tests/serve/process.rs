@@ -193,13 +193,16 @@ impl Serve {
         self.try_ask("PUT", &format!("/api/v1/models/{name}"), Some(&model)).map(|(status, _)| status)
     }
 
-    /// Registers a runner with so many GPUs of 80 GiB.
+    /// Registers a runner with so many GPUs of 80 GiB, on which it says that nothing runs.
     pub(crate) fn register(&self, name: &str, gpus: usize) -> Value {
         let device = |index: usize| json!({"uuid": format!("GPU-{name}-{index}"), "total": 80_u64 << 30});
         let devices: Vec<Value> = (0..gpus).map(device).collect();
         let registration = json!({"session": 1, "devices": devices});
         let (status, welcome) = self.ask("PUT", &format!("/api/v1/runners/{name}"), Some(&registration));
         assert_eq!(status, 200, "{welcome}");
+        let beat = json!({"session": 1, "sequence": 1});
+        let (status, orders) = self.ask("POST", &format!("/api/v1/runners/{name}/heartbeat"), Some(&beat));
+        assert_eq!(status, 200, "{orders}");
         welcome
     }
 }
