@@ -1,7 +1,10 @@
 //! What a crash, a damaged store and a full disk leave behind.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -71,19 +74,16 @@ fn killed_while_it_is_being_asked_it_has_all_that_it_answered() {
     let mut known = 0;
     for _ in 0..3 {
         let server = Serve::start(dir.path(), &[]);
-        let mut killer = Some(std::process::Command::new("sh"));
+        let script = format!("sleep 0.3; kill -9 {}", server.child.id());
+        let mut killer = Command::new("sh").args(["-c", &script]).spawn().expect("a shell");
         for number in known.. {
-            if number == known + 20 {
-                let id = server.child.id();
-                let mut sh = killer.take().expect("once");
-                sh.args(["-c", &format!("sleep 0.05; kill -9 {id}")]).spawn().expect("a shell");
-            }
             match server.declare(&format!("m{number:05}"), 1) {
-                Ok(status) => assert_eq!(status / 100, 2),
+                Ok(status) => assert_eq!(status / 100, 2, "{status} for {number}"),
                 Err(_) => break,
             }
             known = number + 1;
         }
+        killer.wait().expect("it ends");
         server.end();
     }
     let server = Serve::start(dir.path(), &[]);
@@ -106,23 +106,38 @@ fn a_damaged_journal_and_a_newer_one_are_left_alone_and_named() {
     filled(&server);
     server.signal("TERM");
     assert_eq!(server.end().code, Some(0));
-    let journal = dir.path().join("data/journal.db");
-    let (data, good) = (data(dir.path()), fs::read(&journal).expect("a journal"));
+    let (journal, data) = (dir.path().join("data/journal.db"), data(dir.path()));
     let args = ["--listen", "127.0.0.1:0", "--data", &data];
+    let good = kept(&data);
 
     let connection = rusqlite::Connection::open(&journal).expect("a database");
-    let version: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
-    connection.pragma_update(None, "user_version", version + 1).expect("it can be written");
+    let newer = connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'", []);
+    assert_eq!(newer, Ok(1));
     drop(connection);
-    ends(&args).with_error(&["journal.db has schema version", "newer"]);
+    ends(&args).with_error(&["journal.db has schema version 99", "newer"]);
 
-    fs::write(&journal, &good).expect("a file");
+    put_back(&data, &good);
     let file = fs::OpenOptions::new().write(true).open(&journal).expect("a file");
     file.write_all_at(&[0xff; 512], 0).expect("it can be written");
+    let damaged = kept(&data);
     ends(&args).with_error(&["journal.db is not a database", "backup"]);
+    assert_eq!(kept(&data), damaged, "nothing is changed in what cannot be used");
 
-    fs::write(&journal, &good).expect("a file");
+    put_back(&data, &good);
     assert_eq!(Serve::start(dir.path(), &[]).get("/api/v1/models").as_array().map(Vec::len), Some(3));
+}
+
+/// The files of a directory that hold data, with what is in them.
+fn kept(dir: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let lasting = entries.filter(|path| !path.ends_with("lock") && !path.ends_with("journal.db-shm"));
+    lasting.map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
+}
+
+fn put_back(dir: &str, files: &BTreeMap<PathBuf, Vec<u8>>) {
+    fs::remove_dir_all(dir).expect("a directory");
+    fs::create_dir(dir).expect("a directory");
+    files.iter().for_each(|(path, text)| fs::write(path, text).expect("a file"));
 }
 
 #[test]
