@@ -3,7 +3,7 @@
 
 use plimsoll_core::breach::Breach;
 use plimsoll_core::drive::{Drive, Output, Record, replay};
-use plimsoll_core::event::{Event, Settings};
+use plimsoll_core::event::{Event, Outcome, Settings};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::snapshot::Snapshot;
 use plimsoll_core::units::Millis;
@@ -128,9 +128,15 @@ impl Engine {
             let point = POINTS[self.chance.index(POINTS.len())].0;
             self.doom = Some(Doom { point, before: self.durable() });
         }
-        self.drive.handle(now, event);
-        self.staged += 1;
-        self.look();
+        let is_news = self.drive.handle(now, event.clone()).is_some();
+        self.staged += usize::from(is_news);
+        if is_news {
+            self.look();
+        } else {
+            judge::count(&mut self.tally, &event, &Outcome::default());
+            let glanced = self.witness.glance(now, &event, &Outcome::default(), self.drive.scheduler());
+            self.objections.extend(glanced.into_iter().map(|objection| objection.0));
+        }
         if let Some(records) = self.under_way.take() {
             if let Some(doom) = self.doom.take() {
                 self.fall(doom.point, doom.before);

@@ -67,7 +67,7 @@ fn tokens_do_what_their_role_says_and_never_stand_in_the_log() {
     for secret in [ADMIN, READER, RUNNER, "some-token-that-is-wrong"] {
         assert!(!log.contains(secret), "{log}");
     }
-    assert!(log.contains("--token-file") && log.contains("unencrypted") == false, "{log}");
+    assert!(log.contains("--token-file") && !log.contains("unencrypted"), "{log}");
 }
 
 #[test]
