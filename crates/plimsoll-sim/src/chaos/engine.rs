@@ -128,13 +128,14 @@ impl Engine {
             let point = POINTS[self.chance.index(POINTS.len())].0;
             self.doom = Some(Doom { point, before: self.durable() });
         }
-        let is_news = self.drive.handle(now, event.clone()).is_some();
+        let taken = event.clone();
+        let is_news = self.drive.handle(now, event).is_some();
         self.staged += usize::from(is_news);
         if is_news {
             self.look();
         } else {
-            judge::count(&mut self.tally, &event, &Outcome::default());
-            let glanced = self.witness.glance(now, &event, &Outcome::default(), self.drive.scheduler());
+            judge::count(&mut self.tally, &taken, &Outcome::default());
+            let glanced = self.witness.glance(now, &taken, &Outcome::default(), self.drive.scheduler());
             self.objections.extend(glanced.into_iter().map(|objection| objection.0));
         }
         if let Some(records) = self.under_way.take() {
