@@ -1,5 +1,5 @@
 //! What the desk does in a second without disk and network: 1000 runners of 8 GPUs, 10,000 slots, and then one ask after
-//! the other, each with a decision over the whole fleet. `cargo bench -p plimsoll-slots`
+//! the other, each with a decision over the whole fleet. Run it with `cargo bench -p plimsoll-slots`.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
