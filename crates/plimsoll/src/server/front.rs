@@ -129,3 +129,39 @@ fn tuned<A>(server: Server<SocketAddr, A>, header_timeout: Duration) -> Server<S
         .max_buf_size(HEAD);
     server
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+
+    use super::*;
+    use crate::server::guard::tokens::Tokens;
+
+    #[tokio::test]
+    async fn until_the_ledger_is_rebuilt_it_lives_and_is_not_ready() {
+        let counted = Arc::new(Counted::default());
+        let guard = Arc::new(Guard::new(Tokens::default(), Limits::default(), counted));
+        let gate = Gate::default();
+        let front = router(gate.clone(), guard);
+        let ask = |path: &'static str| {
+            let request = Request::builder().uri(path).header("host", "localhost").body(Body::empty());
+            let front = front.clone();
+            async move {
+                let response = front.oneshot(request.expect("a request")).await.expect("an answer");
+                let status = response.status().as_u16();
+                let body = to_bytes(response.into_body(), 1 << 10).await.expect("a body");
+                (status, String::from_utf8(body.to_vec()).expect("a text"))
+            }
+        };
+        assert_eq!(ask("/livez").await.0, 200);
+        for path in ["/readyz", "/metrics", "/api/v1/models", "/no/such/thing"] {
+            let (status, body) = ask(path).await;
+            assert_eq!(status, 503, "{path}");
+            assert!(body.contains("the ledger is being rebuilt") && body.contains("starting"), "{body}");
+        }
+        gate.open(Router::new().route("/there", get(|| async { "it is" })));
+        assert_eq!(ask("/readyz").await.0, 200);
+        assert_eq!(ask("/there").await, (200, "it is".to_string()));
+        assert_eq!(ask("/not/there").await.0, 404);
+    }
+}
