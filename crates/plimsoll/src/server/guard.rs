@@ -153,7 +153,7 @@ pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
             guard.refuse(Refused::Time, "the request took too long; what it asked for may have happened")
         }
     };
-    if wanted == Wanted::Operate {
+    if wanted == Wanted::Operate && !is_routine(uri.path()) {
         let status = response.status().as_u16();
         tracing::info!(who = who.as_deref().unwrap_or("local"), %method, path = uri.path(), status, "changed");
     }
@@ -164,6 +164,11 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+/// Places come and go with every request that a model serves: nobody could read a log of them.
+fn is_routine(path: &str) -> bool {
+    path == ASKING || path == "/api/v1/scheduler/whatif" || path.starts_with("/api/v1/scheduler/slots/place-")
 }
 
 /// What a query asks to wait, as in `wait=20s`.

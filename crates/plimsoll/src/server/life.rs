@@ -53,7 +53,8 @@ pub(crate) async fn live(
     let guard = Arc::new(Guard::new(tokens, config.limits.clone(), counted.clone()));
     let (gate, handle) = (Gate::default(), Handle::new());
     let socket = Socket::bind(&config)?;
-    let (url, tls) = (socket.url.clone(), socket.tls());
+    let (url, shown) =
+        (socket.url.clone(), Shown { is_exposed: !config.listen.ip().is_loopback(), tls: socket.tls() });
     let routes = front::router(gate.clone(), guard.clone());
     let mut serving = tokio::spawn(socket.serve(routes, &config.limits, counted.clone(), handle.clone())?);
     tracing::info!("listening on {url}, data in {}", config.data.display());
@@ -79,7 +80,7 @@ pub(crate) async fn live(
             served = &mut serving => bail!("the socket cannot be listened to any more: {served:?}"),
             said = signals.next() => match said {
                 Said::End => break,
-                Said::Reload => take_over(reload(), &guard, tls.as_ref()),
+                Said::Reload => take_over(reload(), &guard, &shown),
             },
         }
     }
@@ -166,12 +167,21 @@ fn outcome(ended: Result<std::thread::Result<Result<()>>, JoinError>) -> Result<
     }
 }
 
+/// What of the socket was decided at the start, whatever the configuration says by now.
+struct Shown {
+    is_exposed: bool,
+    tls: Option<RustlsConfig>,
+}
+
 /// Uses the tokens and the certificate of a configuration that was read again. Where it cannot be used, all stays as it is.
-fn take_over(loaded: Result<Loaded>, guard: &Guard, shown: Option<&RustlsConfig>) {
+fn take_over(loaded: Result<Loaded>, guard: &Guard, shown: &Shown) {
     let taken = loaded.and_then(|Loaded { config, warnings }| {
         let certificate = config.tls.as_ref().map(tls::load).transpose()?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        match (shown, certificate) {
+        if shown.is_exposed && config.tokens.is_empty() {
+            bail!("it has no token, and the server can be reached from other machines since its start");
+        }
+        match (&shown.tls, certificate) {
             (Some(shown), Some(certificate)) => shown.reload_from_config(certificate),
             (None, None) => {}
             _ => bail!("whether there is TLS is decided at the start; start the server again"),

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::process::{Serve, file, scratch};
+use crate::process::{Serve, command, data, file, scratch};
 
 /// Begins a request that waits, and says that it was begun once it is on its way.
 fn waiting(server: &Serve, wait: &str) -> TcpStream {
@@ -88,4 +88,21 @@ fn tokens_are_read_again_and_a_bad_configuration_changes_nothing() {
     assert_eq!(server.ask("GET", "/metrics", None).0, 401);
     let server = server.with_token("quite-another-token");
     assert_eq!(server.ask("GET", "/metrics", None).0, 200);
+}
+
+#[test]
+fn a_server_that_others_can_reach_never_goes_on_without_tokens() {
+    let dir = scratch();
+    let path =
+        file(dir.path(), "plimsoll.yaml", "listen: 0.0.0.0:0\ntokens: [{name: a, role: read, file: one}]\n");
+    file(dir.path(), "one", "the-first-token-of-all");
+    let (config, data) = (path.display().to_string(), data(dir.path()));
+    let mut server = Serve::spawn(command(&["--config", &config, "--data", &data])).ready();
+    server.url = server.url.replace("0.0.0.0", "127.0.0.1");
+    assert_eq!(server.ask("GET", "/metrics", None).0, 401);
+    assert!(server.log().contains("tokens go unencrypted"), "{}", server.log());
+    fs::write(&path, "listen: 127.0.0.1:0\n").expect("a file");
+    server.signal("HUP");
+    server.says("has no token, and the server can be reached from other machines");
+    assert_eq!(server.ask("GET", "/metrics", None).0, 401);
 }
