@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_core::drive::Record;
 use rusqlite::Connection;
 
-pub(crate) use base::Base;
+pub(crate) use base::{Base, Draft};
 use base::{BaseWriter, Mark, Report};
 pub(crate) use error::StoreError;
 pub(crate) use history::{DecisionId, Filter, History, Listed};
@@ -147,7 +147,8 @@ impl Store {
 
     /// Hands a whole state over, to be written while commits go on. It must be the state after the last commit: a base that
     /// is ahead of the journal would survive what was never durable.
-    pub(crate) fn keep_base(&mut self, base: Base) {
+    pub(crate) fn keep_base(&mut self, base: impl Into<Draft>) {
+        let base = base.into();
         assert_eq!(base.mark(), self.next, "a base is the state after the last commit");
         self.since = Since::default();
         self.bases.order(base);

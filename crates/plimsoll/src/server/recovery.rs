@@ -5,7 +5,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_slots::desk::{Desk, Manners, Operation, Rows};
 
-use crate::store::{Base, Found};
+use crate::store::{Base, Draft, Found};
 
 /// The desk that a data directory holds; a new one where it holds nothing.
 pub(crate) fn recover(found: Found, manners: Manners, settings: &Settings) -> Result<Desk> {
@@ -38,9 +38,13 @@ pub(crate) fn recover(found: Found, manners: Manners, settings: &Settings) -> Re
     Ok(desk)
 }
 
-/// The whole state, to start from later.
-pub(crate) fn base(desk: &Desk) -> Base {
+/// The whole state, to start from later. Here it is only copied: to bring so many rows into the form of the file takes many
+/// times as long, and would hold up every decision.
+pub(crate) fn base(desk: &Desk) -> Draft {
     let (next_seq, next_note) = desk.next_numbers();
-    let front = serde_json::to_value(desk.rows()).expect("rows are plain data");
-    Base { next_seq, next_note, core: desk.scheduler().snapshot(), front }
+    let (core, rows) = (desk.scheduler().snapshot(), desk.rows());
+    Draft::new(next_seq, next_note, move || {
+        let front = serde_json::to_value(rows).expect("rows are plain data");
+        Base { next_seq, next_note, core, front }
+    })
 }

@@ -35,6 +35,30 @@ impl Base {
     }
 }
 
+/// A base that is still to be made of what was copied for it. Its writer makes it, so that nobody else waits for it.
+pub(crate) struct Draft {
+    mark: Mark,
+    make: Box<dyn FnOnce() -> Base + Send>,
+}
+
+impl Draft {
+    /// A base that ends before this record and this note.
+    pub(crate) fn new(next_seq: u64, next_note: u64, make: impl FnOnce() -> Base + Send + 'static) -> Draft {
+        Draft { mark: Mark { next_seq, next_note }, make: Box::new(make) }
+    }
+
+    /// Where it ends.
+    pub(super) fn mark(&self) -> Mark {
+        self.mark
+    }
+}
+
+impl From<Base> for Draft {
+    fn from(base: Base) -> Draft {
+        Draft { mark: base.mark(), make: Box::new(move || base) }
+    }
+}
+
 /// Where a base ends: the first record and the first note that are not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
@@ -163,7 +187,7 @@ pub(super) type Report = Result<Option<Mark>, StoreError>;
 #[derive(Debug)]
 pub(super) struct BaseWriter {
     /// Taken away to tell the thread that nothing more will come.
-    orders: Option<Sender<Base>>,
+    orders: Option<Sender<Draft>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<()>>,
     on_their_way: usize,
@@ -172,12 +196,12 @@ pub(super) struct BaseWriter {
 impl BaseWriter {
     /// Starts the thread for a directory, given the bases there that can be started from, newest first.
     pub(super) fn start(dir: &Path, whole: Vec<Mark>) -> Result<BaseWriter, StoreError> {
-        let (orders, ordered) = mpsc::channel();
+        let (orders, ordered) = mpsc::channel::<Draft>();
         let (report, reports) = mpsc::channel();
         let mut keeper = Keeper { dir: dir.to_path_buf(), whole };
         let work = move || {
-            for base in ordered {
-                if report.send(keeper.keep(&base)).is_err() {
+            for draft in ordered {
+                if report.send(keeper.keep(&(draft.make)())).is_err() {
                     return;
                 }
             }
@@ -188,7 +212,7 @@ impl BaseWriter {
     }
 
     /// Hands a base over. It is durable when a report says so.
-    pub(super) fn order(&mut self, base: Base) {
+    pub(super) fn order(&mut self, base: Draft) {
         self.on_their_way += 1;
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(base).is_ok());
         assert!(sent, "the thread lives as long as its orders can be given");
