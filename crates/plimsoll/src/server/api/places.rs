@@ -45,9 +45,11 @@ pub(crate) async fn ask(
     let engine = parts.engine()?;
     let asked = engine.write(move |desk, now| {
         let deadline = deadline.map(|span| now.after(span.0));
-        desk.ask(now, Ask { model: body.model, key, who, deadline })
+        let id = desk.ask(now, Ask { model: body.model, key, who, deadline })?;
+        Ok((id, look(desk, id)))
     });
-    let id = asked.await?.map_err(|error| not_asked(&model, &error))?;
+    // What was seen is told once it is durable; to look again would cost another turn of the thread that decides.
+    let (id, (row, is_settled)) = asked.await?.map_err(|error| not_asked(&model, &error))?;
     // Where there is a deadline, the outcome is known soon after it: when time is next noticed.
     let until = Instant::now()
         + Duration::from_millis(match (wait, deadline) {
@@ -55,8 +57,11 @@ pub(crate) async fn ask(
             (None, Some(deadline)) => deadline.0.saturating_add(NOTICED_WITHIN),
             (None, None) => 0,
         });
-    let row = settled(engine, id, until).await?.ok_or_else(|| no_such_place(id))?;
-    answered(&row)
+    let row = match is_settled || Instant::now() >= until {
+        true => row,
+        false => settled(engine, id, until).await?,
+    };
+    answered(&row.ok_or_else(|| no_such_place(id))?)
 }
 
 /// A passed deadline is noticed at most so many milliseconds later.
@@ -215,10 +220,7 @@ fn not_there(id: &str) -> Problem {
 
 /// A place once it is served or over, or as it stands when the time is up; `None` where there is none.
 async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<PlaceRow>> {
-    let look = move |desk: &mut Desk, _: Millis| {
-        let settled = desk.place_status(id).is_none_or(|status| status.is_settled());
-        (desk.place(id).map(|place| row(desk, place)), settled)
-    };
+    let look = move |desk: &mut Desk, _: Millis| look(desk, id);
     // Only what can still change is watched: a watch of what is over would never end.
     let (mut row, mut settled) = engine.read(look).await?;
     while !settled && Instant::now() < until {
@@ -231,6 +233,12 @@ async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<Plac
         }
     }
     Ok(row)
+}
+
+/// A place as it stands, and whether nothing more will come of it.
+fn look(desk: &Desk, id: u64) -> (Option<PlaceRow>, bool) {
+    let settled = desk.place_status(id).is_none_or(|status| status.is_settled());
+    (desk.place(id).map(|place| row(desk, place)), settled)
 }
 
 /// How often a slot that is waited for is looked at. What becomes of places is told; slots are looked at by people.
