@@ -153,11 +153,7 @@ impl Day {
                 self.again(self.temper.tick, Due::Tick);
             }
             Due::Act { asker } => self.act(asker),
-            Due::GiveUp { asker } => {
-                if let Some(event) = self.askers.give_up(asker) {
-                    self.take(event);
-                }
-            }
+            Due::GiveUp { asker } => self.give_up(asker),
             Due::Orders { machine, connection, orders } => self.arrive(machine, connection, orders),
             Due::Word { machine, connection, number, word } => self.hear(machine, connection, number, &word),
             Due::Report { machine } => {
@@ -169,10 +165,7 @@ impl Day {
                 self.sync(machine);
                 self.again(self.temper.sync, Due::Sync { machine });
             }
-            Due::Loaded { machine, request, generation } => {
-                let word = self.machines[machine].loaded(request, generation);
-                self.say_if(machine, word);
-            }
+            Due::Loaded { machine, request, generation } => self.loaded(machine, request, generation),
             Due::Left { machine, request } => self.left(machine, &request),
             Due::Stir { machine } => self.stir(machine),
             Due::Measure { machine } => self.measure(machine),
@@ -212,6 +205,16 @@ impl Day {
             }
         }
         self.again(self.temper.act, Due::Act { asker });
+    }
+
+    /// Nobody gives up while it is calm: those who wait are what is looked at.
+    fn give_up(&mut self, asker: usize) {
+        if self.temper.calm {
+            return self.again(3_600_000, Due::GiveUp { asker });
+        }
+        if let Some(event) = self.askers.give_up(asker) {
+            self.take(event);
+        }
     }
 
     /// Hands an event to the machine under test, if it runs.

@@ -1,5 +1,6 @@
 //! Messages between the machine under test and the runners: sent, drawn a fate, received, acted upon.
 
+use plimsoll_core::charge::Activity;
 use plimsoll_core::device::Node;
 use plimsoll_core::event::Effect;
 use plimsoll_core::request::RequestId;
@@ -117,6 +118,17 @@ impl Day {
             self.machines[machine].processes.get(&request).and_then(|process| process.generation);
         if let (Some(Sabotage::FreedTooEarly), Some(generation)) = (self.options.sabotage, generation) {
             self.say(machine, &Word::Gone { request, generation, card: None });
+        }
+    }
+
+    /// A process has finished loading, and most say at once that they have nothing to do.
+    pub(super) fn loaded(&mut self, machine: usize, request: RequestId, generation: u64) {
+        if let Some(started) = self.machines[machine].loaded(request.clone(), generation) {
+            self.say(machine, &started);
+            if self.chance.percent(70) {
+                let activity = Activity::Idle { since: self.clock() };
+                self.say(machine, &Word::Acted { request, generation: Some(generation), activity });
+            }
         }
     }
 

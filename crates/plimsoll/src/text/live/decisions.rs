@@ -35,13 +35,23 @@ pub(crate) fn decisions(page: &mut Page, rows: &[DecisionRow], now: Moment) {
         ]);
     }
     table.print(page, 0);
-    let refused: Vec<&DecisionRow> = rows.iter().filter(|row| !row.placed).collect();
-    if refused.is_empty() {
-        return;
-    }
-    page.heading("Refused");
-    for row in refused {
+    refused(page, rows);
+}
+
+/// Why those were refused that were. One who waits is decided anew at every change, mostly with the same answer.
+fn refused(page: &mut Page, rows: &[DecisionRow]) {
+    let mut answers: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows.iter().filter(|row| !row.placed) {
         let id = row.id.as_deref().unwrap_or(&row.model);
-        page.pieces(2, &[(BAD, id), (PLAIN, ": "), (PLAIN, &row.summary)]);
+        match answers.iter_mut().find(|(summary, _)| *summary == row.summary) {
+            Some((_, ids)) => ids.push(id),
+            None => answers.push((&row.summary, vec![id])),
+        }
+    }
+    if !answers.is_empty() {
+        page.heading("Refused");
+    }
+    for (summary, ids) in answers {
+        page.pieces(2, &[(BAD, &ids.join(", ")), (PLAIN, ": "), (PLAIN, summary)]);
     }
 }

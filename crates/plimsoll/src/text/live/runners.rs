@@ -58,15 +58,16 @@ fn bars(page: &mut Page, rows: &[RunnerRow]) {
     }
     page.heading("Load");
     let several = rows.len() > 1;
-    let name = |row: &RunnerRow, gpu: &GpuRow| {
+    let place = |row: &RunnerRow, gpu: &GpuRow| {
         let index = gpu.index.map_or("?".to_string(), |index| index.to_string());
-        let place = if several { format!("{} {index}", row.runner_id) } else { index };
-        format!("{place}  {}", short(&gpu.name()))
+        if several { format!("{} {index}", row.runner_id) } else { index }
     };
-    let width = all().map(|(row, gpu)| name(row, gpu).chars().count()).max().unwrap_or(0);
+    let longest = |names: &mut dyn Iterator<Item = String>| names.map(|name| name.chars().count()).max();
+    let wide = longest(&mut all().map(|(row, gpu)| place(row, gpu))).unwrap_or(0);
+    let long = longest(&mut all().map(|(_, gpu)| short(&gpu.name()).to_string())).unwrap_or(0);
     let mut shown = Vec::new();
     for (row, gpu) in all() {
-        let name = format!("{:width$}  ", name(row, gpu));
+        let name = format!("{:wide$}  {:long$}  ", place(row, gpu), short(&gpu.name()));
         load::bar(page, &name, &gpu.load(), &remarks(gpu), &mut shown);
     }
     load::legend(page, &shown);
