@@ -53,7 +53,8 @@ impl Decision {
         self.shapes.last()
     }
 
-    /// The refusal that came nearest: the node and device that lacked the least memory.
+    /// The refusal that came nearest: the node and device that lacked the least memory, first among those that would do if they
+    /// were empty.
     pub fn nearest_miss(&self) -> Option<Miss> {
         let table = self.table()?;
         table.unordered().filter(|verdict| verdict.reason.is_none()).filter_map(|v| nearest_on(v)).min()
@@ -63,6 +64,8 @@ impl Decision {
 /// A device that would have done, but for so much memory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Miss {
+    /// Whether it would not do even if nobody held anything of it.
+    pub too_small: bool,
     /// What was lacking.
     pub short_by: Bytes,
     /// The node.
@@ -76,22 +79,15 @@ pub struct Miss {
 }
 
 fn nearest_on(verdict: &NodeVerdict) -> Option<Miss> {
-    let miss = |device: &DeviceVerdict| match device.reason.as_ref()? {
-        Reason::ShortOfMemory { need, free, .. } | Reason::TooSmall { need, free, .. } => Some(Miss {
-            short_by: need.less(*free),
-            node: verdict.view.node.name.clone(),
-            ordinal: device.ordinal,
-            need: *need,
-            free: *free,
-        }),
-        Reason::PromisedAway { need, open, .. } => Some(Miss {
-            short_by: need.less(*open),
-            node: verdict.view.node.name.clone(),
-            ordinal: device.ordinal,
-            need: *need,
-            free: *open,
-        }),
-        _ => None,
+    let miss = |device: &DeviceVerdict| {
+        let (too_small, need, free) = match device.reason.as_ref()? {
+            Reason::ShortOfMemory { need, free, .. } => (false, *need, *free),
+            Reason::PromisedAway { need, open, .. } => (false, *need, *open),
+            Reason::TooSmall { need, free, .. } => (true, *need, *free),
+            _ => return None,
+        };
+        let (node, ordinal) = (verdict.view.node.name.clone(), device.ordinal);
+        Some(Miss { too_small, short_by: need.less(free), node, ordinal, need, free })
     };
     // Every need must be served, so a node is as far off as the need that is furthest from a device.
     let failed = verdict.needs.iter().filter(|need| !need.passed);

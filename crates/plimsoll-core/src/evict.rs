@@ -66,7 +66,7 @@ pub enum Stays {
     #[error("it is going already")]
     Going,
     /// It has been there too short a time; swapping it again at once would only thrash.
-    #[error("it came only lately and stays until {} ms", until.0)]
+    #[error("it came only lately and stays until {until}")]
     Fresh {
         /// When it may go.
         until: Millis,
@@ -84,7 +84,7 @@ pub enum Stays {
     #[error("it has no idle limit")]
     NoIdleLimit,
     /// It is idle, but not for long enough.
-    #[error("it is idle, but may go only from {} ms on", from.0)]
+    #[error("it is idle, but may go only from {from} on")]
     NotIdleYet {
         /// When it may go.
         from: Millis,

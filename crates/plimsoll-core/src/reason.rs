@@ -274,7 +274,7 @@ impl fmt::Display for Reason {
             Reason::Cordoned => f.write_str("is cordoned"),
             Reason::Closed => f.write_str("is closed until its books and its memory agree again"),
             Reason::StaleTelemetry { since } => {
-                write!(f, "was last measured at {} ms, which is too old", since.0)
+                write!(f, "was last measured at {since}, which is too old")
             }
             Reason::TypeMismatch { wanted, is } => write!(f, "is {is}, and {wanted} is wanted"),
             Reason::NumaNotFit { fitting, wanted } => {
@@ -421,7 +421,7 @@ impl fmt::Display for NodeReason {
             NodeReason::NoSuchNode => f.write_str("is not there"),
             NodeReason::NotNamed { wanted } => write!(f, "is not {wanted}, which the request names"),
             NodeReason::Unschedulable => f.write_str("is marked unschedulable"),
-            NodeReason::Silent { since } => write!(f, "has been silent since {} ms", since.0),
+            NodeReason::Silent { since } => write!(f, "has been silent since {since}"),
             NodeReason::SelectorMismatch { wanted } => write!(f, "does not match {wanted}"),
             NodeReason::AffinityMismatch => f.write_str("matches none of the required affinity terms"),
             NodeReason::TaintNotTolerated { taint } => {

@@ -18,6 +18,7 @@ use crate::units::{Millis, Name};
 
 mod life;
 mod placing;
+mod staying;
 mod waking;
 
 /// The whole state: the ledger, the queue, and what was found before.
@@ -62,10 +63,11 @@ impl Scheduler {
     pub fn step(&mut self, now: Millis, event: Event) -> Outcome {
         let (_, before) = self.ledger.changed_since(0);
         let checks_all = event == Event::Audit;
+        let changes_rules = matches!(event, Event::Configured { .. });
         let mut step = Step { now, out: Outcome::default(), lifted: BTreeSet::new(), machine: self };
         step.take(event);
         step.wake();
-        step.start_quiet();
+        step.start_quiet(if changes_rules { None } else { Some(before) });
         if checks_all {
             step.check_all();
         } else {
@@ -112,7 +114,9 @@ impl Step<'_> {
             }
             Event::NodeGone { name } => {
                 let dropped = self.machine.ledger.drop_node(&name);
-                self.keep(dropped);
+                if self.keep(dropped) {
+                    self.lifted.insert(Change::NodeChanged);
+                }
             }
             Event::Ask { request } => self.ask(&request),
             Event::Take { request, node } => self.take_offer(&request, node.as_ref()),

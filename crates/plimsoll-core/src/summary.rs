@@ -81,7 +81,7 @@ fn why(decision: &Decision) -> String {
     let (mut judged, mut too_few) = (0, 0);
     for verdict in table.by_name() {
         if let Some(reason) = &verdict.reason {
-            nodes.count((reason, node_phrase(reason)), node_detail(reason));
+            nodes.count((reason, node_phrase(reason)), node_detail(reason, &verdict.view.node.name));
             continue;
         }
         let Some(need) = verdict.needs.iter().find(|need| !need.passed) else { continue };
@@ -105,7 +105,7 @@ fn why(decision: &Decision) -> String {
     parts.extend(of_nodes.map(|(phrase, count, detail)| {
         format!("{count} {} {phrase}{detail}", plural(count, "node", "nodes"))
     }));
-    format!("no place for {}: {}", describe(shape), parts.join(", "))
+    format!("no place for {}{}", describe(shape), prefixed(": ", &parts.join(", ")))
 }
 
 /// How often something was said, in checking order, with the details of the first time.
@@ -139,15 +139,16 @@ fn detail(reason: &Reason) -> Option<String> {
     match reason {
         Reason::NeedUnknown { missing } => Some(format!("the request lacks {missing}")),
         Reason::CapacityUnknown { missing } => Some(format!("missing: {missing}")),
-        Reason::StaleTelemetry { since } => Some(format!("since {} ms", since.0)),
+        Reason::StaleTelemetry { since } => Some(format!("since {since}")),
         Reason::ShortOfCores { need, free, .. } => Some(format!("needs {need}, {free} free")),
         _ => None,
     }
 }
 
 /// What a count alone would hide of a node's reason.
-fn node_detail(reason: &NodeReason) -> Option<String> {
+fn node_detail(reason: &NodeReason, node: &str) -> Option<String> {
     match reason {
+        NodeReason::Silent { since } => Some(format!("{node} since {since}")),
         NodeReason::SelectorMismatch { wanted } => Some(format!("{wanted} is wanted")),
         NodeReason::TaintNotTolerated { taint } => Some(taint.to_string()),
         NodeReason::CapacityUnknown { missing } => Some(missing.to_string()),
@@ -202,7 +203,7 @@ pub fn holders(verdict: &NodeVerdict, ordinal: u16) -> String {
 /// What a shape asks, in few words.
 pub fn describe(shape: &Shape) -> String {
     let needs: Vec<String> = shape.containers.iter().flat_map(|c| &c.needs).map(describe_need).collect();
-    if needs.is_empty() { "a pod without devices".to_string() } else { needs.join(" and ") }
+    if needs.is_empty() { "work without devices".to_string() } else { needs.join(" and ") }
 }
 
 fn describe_need(need: &Need) -> String {

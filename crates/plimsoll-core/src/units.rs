@@ -227,6 +227,37 @@ impl Millis {
     }
 }
 
+/// A clock that shows less was started for the occasion, and counts from then.
+const A_YEAR: u64 = 365 * DAY;
+const DAY: u64 = 24 * 60 * 60 * 1000;
+
+impl fmt::Display for Millis {
+    /// As a date in UTC (RFC 3339) on a clock that counts from 1970, as milliseconds on one that was just started.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < A_YEAR {
+            return write!(f, "{} ms", self.0);
+        }
+        let (year, month, day) = date(self.0 / DAY);
+        let (ms, seconds) = (self.0 % 1000, self.0 % DAY / 1000);
+        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+    }
+}
+
+/// Year, month and day of the Gregorian calendar, so many days after the first of January 1970. Counted in years that begin
+/// with March, so that the leap day is the last of its year.
+fn date(days: u64) -> (u64, u64, u64) {
+    const FOUR_CENTURIES: u64 = 146_097;
+    let days = days + 719_468;
+    let (era, day) = (days / FOUR_CENTURIES, days % FOUR_CENTURIES);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (is_after_december, day) = (month >= 10, day - (153 * month + 2) / 5 + 1);
+    let month = if is_after_december { month - 9 } else { month + 3 };
+    (era * 400 + year + u64::from(is_after_december), month, day)
+}
+
 /// A share of a device as an exact ratio: a percentage, a decimal fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Portion {
@@ -268,6 +299,21 @@ impl fmt::Display for Portion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_shown_as_a_date_on_a_clock_that_counts_from_1970() {
+        for (ms, shown) in [
+            (5_000, "5000 ms"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199_999, "2024-02-29T23:59:59.999Z"),
+            (1_709_251_200_000, "2024-03-01T00:00:00.000Z"),
+            (1_735_689_599_000, "2024-12-31T23:59:59.000Z"),
+            (1_794_799_994_515, "2026-11-16T03:33:14.515Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(Millis(ms).to_string(), shown);
+        }
+    }
 
     #[test]
     fn sizes_are_printed_in_the_unit_that_says_them_exactly() {

@@ -73,8 +73,7 @@ impl Step<'_> {
         let deadline = holding.terms.deadline;
         let backoff = Backoff::after(self.machine.queue.failures(id), self.now);
         let request = Request { id: id.clone(), spec, terms: holding.terms };
-        let reason =
-            format!("its start on {} failed; tried again from {} ms on", holding.node, backoff.until.0);
+        let reason = format!("its start on {} failed; tried again from {} on", holding.node, backoff.until);
         let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
         let waiting = Waiting { deadline, backoff, wakes_on, reason, ..Waiting::since(self.now, request) };
         self.keep_waiting(waiting, None);

@@ -13,7 +13,7 @@ use crate::event::{Answer, Effect};
 use crate::evict::{self, Plan, Planned};
 use crate::fit::Placement;
 use crate::gang::{Gang, decide_gang};
-use crate::ledger::LedgerError;
+use crate::ledger::{LedgerError, NodeId};
 use crate::queue::{GangMember, Waiting};
 use crate::reason::{Change, NodeReason, Reason, RequestReason};
 use crate::request::{Eviction, Request, RequestId, Spec};
@@ -178,29 +178,6 @@ impl Step<'_> {
         }
     }
 
-    /// Why those who hold the nearest device may not be asked to go, for a request that may evict.
-    fn why_nobody_goes(&self, request: &Request, decision: &Decision) -> String {
-        const SHOWN: usize = 4;
-        let Some(miss) = decision.nearest_miss().filter(|_| request.terms.eviction != Eviction::Never) else {
-            return String::new();
-        };
-        let Some(node) = self.machine.ledger.node_id(&miss.node) else { return String::new() };
-        let there =
-            |holding: &Holding| holding.charges.iter().any(|charge| charge.on.contains(&miss.ordinal));
-        let holders = self
-            .machine
-            .ledger
-            .holdings_on(node)
-            .map(|(_, holding)| holding)
-            .filter(|holding| there(holding));
-        let stays = holders.filter_map(|holding| {
-            let why = evict::may_go(holding, request, self.now, self.machine.settings.residency).err()?;
-            Some(format!("{}: {why}", holding.request))
-        });
-        let stays: Vec<String> = stays.take(SHOWN).collect();
-        if stays.is_empty() { String::new() } else { format!("; may not go: {}", stays.join("; ")) }
-    }
-
     pub(super) fn make_room(&mut self, id: &RequestId, plan: Plan) {
         for victim in &plan.victims {
             self.ask_to_go(victim);
@@ -288,14 +265,12 @@ impl Step<'_> {
         self.is_quiet(id, &holding.node, ordinals)
     }
 
-    /// Lets the starts leave whose devices have become quiet, one a device.
-    pub(super) fn start_quiet(&mut self) {
+    /// Lets the starts leave whose devices have become quiet, one a device: on the nodes that changed since a point, or on all.
+    pub(super) fn start_quiet(&mut self, since: Option<u64>) {
         if !self.machine.settings.serial_starts {
             return;
         }
-        let held = |holding: &&Holding| holding.stage == Stage::Offered { until: UNTIL_QUIET };
-        let staged = self.machine.ledger.offered().filter(held).map(|holding| holding.request.clone());
-        for id in staged.collect::<Vec<_>>() {
+        for id in self.staged(since) {
             if self.is_quiet_for(&id) {
                 let taken = self.machine.ledger.take(&id);
                 if self.keep(taken) {
@@ -303,6 +278,18 @@ impl Step<'_> {
                 }
             }
         }
+    }
+
+    /// Those whose start waits for a quiet device: on the nodes that changed since a point, or on all.
+    fn staged(&self, since: Option<u64>) -> Vec<RequestId> {
+        let ledger = &self.machine.ledger;
+        let held = |holding: &&Holding| holding.stage == Stage::Offered { until: UNTIL_QUIET };
+        let Some(changed) = since.and_then(|point| ledger.changed_since(point).0) else {
+            return ledger.offered().filter(held).map(|holding| holding.request.clone()).collect();
+        };
+        let nodes: BTreeSet<NodeId> = changed.collect();
+        let there = nodes.into_iter().flat_map(|node| ledger.holdings_on(node)).map(|(_, holding)| holding);
+        there.filter(held).map(|holding| holding.request.clone()).collect()
     }
 
     pub(super) fn submit_gang(&mut self, name: &Name, minimum: u32, members: Vec<Request>) {

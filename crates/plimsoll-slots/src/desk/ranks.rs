@@ -28,9 +28,9 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// The rank of a slot in a stage; `None` for one that is on its way out.
+    /// The rank of a slot in a stage; `None` for one that is on its way out, or of which nobody knows.
     pub(super) fn of(stage: SlotStage, taken: u32, created: Millis) -> Option<Rank> {
-        (stage < SlotStage::Releasing).then_some(Rank { stage, taken, created })
+        (stage < SlotStage::Unknown).then_some(Rank { stage, taken, created })
     }
 }
 
@@ -63,7 +63,7 @@ impl Ranks {
         self.models.get(model)?.with_room.first().map(|(_, slot)| slot)
     }
 
-    /// How many slots of a model are not on their way out.
+    /// How many slots of a model can be counted on.
     pub(super) fn standing(&self, model: &str) -> u32 {
         self.models.get(model).map_or(0, |ranked| ranked.standing)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
-use plimsoll_core::device::Telemetry;
+use plimsoll_core::device::{Node, Telemetry};
 use plimsoll_core::event::Event;
 use plimsoll_core::request::{NodeNeed, RequestId, Terms};
 use plimsoll_core::room::Measured;
@@ -124,7 +124,7 @@ impl Desk {
         }
         live.work_revision = live.work_revision.max(revision);
         if !same_facts || !opens {
-            self.step(now, Event::Node { node: Box::new(node) });
+            self.put_node(now, node);
             self.hopeless.clear();
         }
         self.prewarm(now);
@@ -217,21 +217,38 @@ impl Desk {
                 let registration = self.state.runners[&id].registration.clone();
                 let mut node = translate::node(&id, &registration);
                 node.silent_since = Some(last_seen);
-                self.step(now, Event::Node { node: Box::new(node) });
+                self.put_node(now, node);
             }
         }
     }
 
     fn speak_again(&mut self, now: Millis, id: &Name) {
         let node = translate::node(id, &self.state.runners[id].registration);
-        self.step(now, Event::Node { node: Box::new(node) });
+        self.put_node(now, node);
     }
 
     /// Whether a runner was found silent, and has not spoken since.
     pub fn is_silent(&self, runner: &str) -> bool {
+        self.silent_since(runner).is_some()
+    }
+
+    /// Since when a runner has been silent; `None` for one that speaks.
+    pub fn silent_since(&self, runner: &str) -> Option<Millis> {
         let ledger = self.scheduler().ledger();
-        let view = ledger.node_id(runner).and_then(|id| ledger.view(id));
-        view.is_some_and(|view| view.node.silent_since.is_some())
+        ledger.view(ledger.node_id(runner)?)?.node.silent_since
+    }
+
+    /// A runner is as it says, or fell silent, or speaks again: so its slots serve, or nobody knows whether they do.
+    fn put_node(&mut self, now: Millis, node: Node) {
+        let name = node.name.clone();
+        self.step(now, Event::Node { node: Box::new(node) });
+        let ledger = self.scheduler().ledger();
+        let holdings = ledger.node_id(&name).into_iter().flat_map(|id| ledger.holdings_on(id));
+        let there: Vec<RequestId> = holdings.map(|(_, holding)| holding.request.clone()).collect();
+        for request in there {
+            self.settle(now, &request, None);
+            self.unserved.insert(request.account.to_string());
+        }
     }
 
     pub(super) fn new_orders(&mut self, node: &Name, seq: u64) {

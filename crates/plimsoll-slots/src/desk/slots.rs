@@ -88,7 +88,7 @@ impl Desk {
         let stage = self.stage(slot);
         self.rank(&id);
         match stage {
-            SlotStage::Waiting | SlotStage::Starting => {}
+            SlotStage::Waiting | SlotStage::Starting | SlotStage::Unknown => {}
             SlotStage::Running => self.serves(now, &id),
             SlotStage::Releasing => self.lose_places(now, &id, "its slot was asked to go to make room"),
             SlotStage::Gone => {

@@ -23,6 +23,8 @@ pub enum SlotStage {
     Starting,
     /// It waits for a device.
     Waiting,
+    /// It has its devices, and its runner is silent: nobody knows whether it serves.
+    Unknown,
     /// It was asked to go.
     Releasing,
     /// It is not there any more.
@@ -36,6 +38,7 @@ impl SlotStage {
             SlotStage::Waiting => "waiting",
             SlotStage::Starting => "starting",
             SlotStage::Running => "running",
+            SlotStage::Unknown => "unknown",
             SlotStage::Releasing => "releasing",
             SlotStage::Gone => "gone",
         }
@@ -193,10 +196,11 @@ impl Desk {
 
     /// Where a slot is in its life.
     pub fn stage(&self, slot: &Slot) -> SlotStage {
-        match self.holding(slot).map(|(_, holding)| holding.stage) {
-            Some(Stage::Offered { .. } | Stage::Sent) => SlotStage::Starting,
-            Some(Stage::Running { .. }) => SlotStage::Running,
-            Some(Stage::Releasing { .. }) => SlotStage::Releasing,
+        match self.holding(slot).map(|(_, holding)| (holding.stage, &holding.node)) {
+            Some((Stage::Releasing { .. }, _)) => SlotStage::Releasing,
+            Some((_, node)) if self.is_silent(node) => SlotStage::Unknown,
+            Some((Stage::Offered { .. } | Stage::Sent, _)) => SlotStage::Starting,
+            Some((Stage::Running { .. }, _)) => SlotStage::Running,
             None if self.scheduler().queue().get(&slot.request()).is_some() => SlotStage::Waiting,
             None => SlotStage::Gone,
         }
@@ -241,11 +245,14 @@ impl Desk {
         Some(match &place.state {
             PlaceState::Waiting => PlaceStatus::Waiting,
             PlaceState::Ended { how, reason, .. } => PlaceStatus::Ended { how: *how, reason: reason.clone() },
-            PlaceState::In { slot, .. } => match self.state.slots.get(slot).map(|slot| self.stage(slot)) {
-                Some(SlotStage::Running) => PlaceStatus::Ready { slot: slot.clone() },
-                Some(SlotStage::Starting) => PlaceStatus::Coming { slot: slot.clone() },
-                _ => PlaceStatus::Waiting,
-            },
+            PlaceState::In { slot: id, .. } => {
+                let slot = self.state.slots.get(id);
+                match slot.and_then(|slot| self.holding(slot)).map(|(_, holding)| holding.stage) {
+                    Some(Stage::Running { .. }) => PlaceStatus::Ready { slot: id.clone() },
+                    Some(Stage::Offered { .. } | Stage::Sent) => PlaceStatus::Coming { slot: id.clone() },
+                    Some(Stage::Releasing { .. }) | None => PlaceStatus::Waiting,
+                }
+            }
         })
     }
 
@@ -269,6 +276,10 @@ impl Desk {
             return format!("{}{failure}", waiting.reason);
         }
         match self.holding(slot) {
+            Some((_, holding)) if let Some(since) = self.silent_since(&holding.node) => format!(
+                "{} is on {}, which has been silent since {since}: nobody knows how it is; look after that runner, or remove it",
+                slot.id, holding.node
+            ),
             Some((_, holding)) => match holding.stage {
                 Stage::Offered { .. } => {
                     format!("{} waits on {} for another start or release there", slot.id, holding.node)
@@ -282,14 +293,15 @@ impl Desk {
     }
 
     fn why_full(&self, model: &str) -> String {
-        let (slots, most) = (
-            self.state.slots_of(model).count(),
-            self.state.models.get(model).map_or(0, |model| model.declared().max_slots),
-        );
+        let slots = self.state.slots_of(model).count();
+        let most = self.state.models.get(model).map_or(0, |model| model.declared().max_slots);
         let places: u32 = self.state.slots_of(model).map(|slot| self.concurrency(slot)).sum();
-        format!(
-            "model {model} has {slots} of at most {most} slots, and all {places} places in them are taken"
-        )
+        let slot_s = if most == 1 { "slot" } else { "slots" };
+        let taken = match places {
+            1 => "its one place is taken".to_string(),
+            _ => format!("all {places} places are taken"),
+        };
+        format!("model {model} has {slots} of at most {most} {slot_s}, and {taken}")
     }
 
     /// Everybody who waits: the slots in the core's turn, then the places that wait for a slot, in theirs.

@@ -2,8 +2,8 @@
 
 use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::policy::Policy;
-use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ask, AskError, Ending, PlaceStatus, RunnerError, Unplaced};
+use plimsoll_core::units::{Millis, Name};
+use plimsoll_slots::desk::{Ask, AskError, Ending, PlaceStatus, RunnerError, SlotStage, Unplaced};
 use plimsoll_slots::wire::{OnDevice, SlotState};
 
 use crate::world::{GIB, Process, World, registration};
@@ -181,6 +181,28 @@ fn c7_a_silent_runner_keeps_its_slots_gets_no_work_and_is_adopted_on_return() {
     world.settle();
     assert!(world.status(place).is_ready() && world.status(second).is_ready());
     assert_eq!(world.machines["r"].started, 2, "what ran was not started again");
+}
+
+#[test]
+fn c7_nobody_is_sent_to_a_slot_whose_runner_is_silent_while_another_has_room() {
+    let mut world = World::new(Policy::pack());
+    world.model("m", "memory: 10GiB\nconcurrency: 4");
+    world.runner("r1", &[80]);
+    let before = world.ask("m");
+    world.settle();
+    world.pass(20_000);
+    world.runner("r2", &[80]);
+    let slot = slot_of(&world, before);
+    assert_eq!(world.desk.stage(world.desk.slot(&slot).expect("kept")), SlotStage::Unknown);
+    assert!(world.desk.why_waiting(before).contains("silent"), "{}", world.desk.why_waiting(before));
+    let after = world.ask("m");
+    world.beat("r2");
+    assert!(world.status(after).is_ready() && slot_of(&world, after) != slot);
+    assert_eq!((world.load("r1", 0), world.load("r2", 0)), (10 * GIB, 10 * GIB), "both are charged");
+    world.runner("r1", &[80]);
+    world.settle();
+    assert_eq!(world.desk.stage(world.desk.slot(&slot).expect("kept")), SlotStage::Running);
+    assert_eq!(world.machines["r1"].started, 1, "it is adopted, not killed");
 }
 
 #[test]
@@ -406,4 +428,11 @@ fn a_model_that_is_no_longer_declared_frees_everything() {
     world.settle();
     assert!([first, second].iter().all(|place| matches!(world.status(*place), PlaceStatus::Ended { .. })));
     assert_eq!((world.load("r", 0), world.desk.slots().count()), (0, 0));
+}
+
+fn slot_of(world: &World, place: u64) -> Name {
+    match world.status(place) {
+        PlaceStatus::Ready { slot } | PlaceStatus::Coming { slot } => slot,
+        other => panic!("it is in no slot: {other:?}"),
+    }
 }

@@ -164,7 +164,7 @@ fn check_turns(world: &World) -> Result<(), TestCaseError> {
     let waiting: Vec<&Place> = desk.places().filter(|place| place.state == PlaceState::Waiting).collect();
     for place in waiting {
         let slots: Vec<_> = desk.slots().filter(|slot| slot.model == place.model).collect();
-        let open = slots.iter().filter(|slot| desk.stage(slot) != SlotStage::Releasing);
+        let open = slots.iter().filter(|slot| desk.stage(slot) < SlotStage::Unknown);
         let (mut most, mut room) = (0, false);
         for slot in open {
             most += 1;
