@@ -237,6 +237,11 @@ impl DeviceRoom {
         self.usable.map_or(Bytes::ZERO, |usable| surely.less(usable))
     }
 
+    /// Whether a breach keeps new work away: its books and its memory disagree, or what is surely here exceeds the line.
+    pub fn takes_nothing(&self) -> bool {
+        self.closed || !self.over_by().is_zero()
+    }
+
     /// Whether nobody is there and nothing foreign is seen.
     pub fn is_idle(&self) -> bool {
         self.tenants.is_empty() && self.foreign.is_zero()

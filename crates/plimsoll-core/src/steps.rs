@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::decide::Decision;
+use crate::reason::Reason;
 use crate::room::DeviceRoom;
 use crate::units::Bytes;
 use crate::verdict::{DeviceVerdict, NeedVerdict, NodeVerdict};
@@ -187,7 +188,12 @@ impl Teller<'_> {
         steps.extend(tried);
         let selected = self.selected(verdict);
         if !self.is_chosen(verdict) {
-            steps.push(per_gpu("allocation_failed", &before, first));
+            let short_by = |device: &&DeviceVerdict| {
+                let short_by = device.reason.as_ref().and_then(Reason::short_by);
+                (short_by.is_none(), short_by)
+            };
+            let nearest = need.devices.iter().min_by_key(short_by).unwrap_or(first);
+            steps.push(per_gpu("allocation_failed", &before, nearest));
             return steps;
         }
         let taken = |ordinal: u16| {
@@ -195,13 +201,16 @@ impl Teller<'_> {
             own.and_then(|device| device.need).unwrap_or(Bytes::ZERO)
         };
         let after = loads(verdict, taken);
-        for device in need.devices.iter().filter(|device| selected.contains(&device.ordinal)) {
-            steps.push(per_gpu("gpu_selected", &before, device));
-        }
-        let on = need.devices.iter().find(|device| selected.contains(&device.ordinal)).unwrap_or(first);
-        steps.push(per_gpu("memory_before_slot_creation", &before, on));
-        steps.push(per_gpu("memory_after_slot_creation", &after, on));
-        steps.push(per_gpu("allocation_success", &after, on));
+        let placed = |code, device: &DeviceVerdict| {
+            let sizes = [("allocated_per_gpu", Fact::Sizes(after.clone()))];
+            self.about_with(verdict, device, taken(device.ordinal), code, sizes)
+        };
+        let chosen: Vec<&DeviceVerdict> =
+            need.devices.iter().filter(|device| selected.contains(&device.ordinal)).collect();
+        steps.extend(chosen.iter().map(|device| per_gpu("gpu_selected", &before, device)));
+        steps.extend(chosen.iter().map(|device| per_gpu("memory_before_slot_creation", &before, device)));
+        steps.extend(chosen.iter().map(|device| placed("memory_after_slot_creation", device)));
+        steps.extend(chosen.iter().map(|device| placed("allocation_success", device)));
         steps
     }
 
@@ -217,11 +226,23 @@ impl Teller<'_> {
             && verdict.best.is_some()
     }
 
-    /// A step about one device, with the facts that every step carries and those of its own.
+    /// A step about one device as it was judged.
     fn about<const N: usize>(
         &self,
         verdict: &NodeVerdict,
         device: &DeviceVerdict,
+        code: &'static str,
+        own: [(&'static str, Fact); N],
+    ) -> Step {
+        self.about_with(verdict, device, Bytes::ZERO, code, own)
+    }
+
+    /// A step about one device with so much more on it, with the facts that every step carries and those of its own.
+    fn about_with<const N: usize>(
+        &self,
+        verdict: &NodeVerdict,
+        device: &DeviceVerdict,
+        more: Bytes,
         code: &'static str,
         own: [(&'static str, Fact); N],
     ) -> Step {
@@ -239,11 +260,14 @@ impl Teller<'_> {
             ("device", Fact::Text(node.device_label(usize::from(device.ordinal)))),
             ("revision", Fact::Number(Some(self.decision.revision))),
             ("total", number(total)),
-            ("held", number(Some(room.held().plus(room.floating())).filter(|_| !room.has_undeclared()))),
+            (
+                "held",
+                number(Some(room.held().plus(room.floating()).plus(more)).filter(|_| !room.has_undeclared())),
+            ),
             ("releasing", number(Some(room.releasing()))),
             ("foreign", number(Some(room.foreign()))),
             ("requested", number(device.need)),
-            ("free", number(room.free())),
+            ("free", number(room.free().map(|free| free.less(more)))),
             ("fits", Fact::Flag(device.reason.is_none())),
         ];
         if let Some(reason) = &device.reason {

@@ -7,7 +7,7 @@ use plimsoll_core::device::{Capacity, Device, Health, Identity, Node, Sharing, S
 use plimsoll_core::request::{
     self, Amount, Asks, Container, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms, Wishes,
 };
-use plimsoll_core::rules::{NodeRules, Requirement, Term};
+use plimsoll_core::rules::{Effect, NodeRules, Requirement, Taint, Term};
 use plimsoll_core::units::{Bytes, Name};
 
 use crate::model::{Eviction, Model, Selector};
@@ -126,6 +126,25 @@ pub fn node(runner: &str, registration: &Registration) -> Node {
         devices: registration.devices.iter().map(device).collect(),
         ..Node::new(runner)
     }
+}
+
+/// What stands on a node once for every start that failed there in a row: it is chosen after those without it.
+const START_FAILED: &str = "plimsoll.dev/start-failed";
+
+/// How many starts failed on a node in a row.
+pub fn failed_starts(node: &Node) -> u16 {
+    let failed = node.taints.iter().filter(|taint| &*taint.key == START_FAILED).count();
+    u16::try_from(failed).unwrap_or(u16::MAX)
+}
+
+/// So many starts failed on a node in a row.
+pub fn set_failed_starts(node: &mut Node, failed: u16) {
+    node.taints.retain(|taint| &*taint.key != START_FAILED);
+    node.taints.extend((1..=failed).map(|number| Taint {
+        key: START_FAILED.into(),
+        value: number.to_string().into(),
+        effect: Effect::PreferNoSchedule,
+    }));
 }
 
 fn device(facts: &DeviceFacts) -> Device {

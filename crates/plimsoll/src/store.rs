@@ -83,6 +83,16 @@ pub(crate) struct Store {
     _lock: Lock,
 }
 
+impl Drop for Store {
+    /// What ended well stands in one file, under the checks of its rows; what is left in SQLite's log after a crash does not.
+    fn drop(&mut self) {
+        if !self.is_stopped {
+            // Where it cannot be done now, the next who opens it reads the log.
+            let _ = self.connection.pragma_update(None, "wal_checkpoint", "truncate");
+        }
+    }
+}
+
 /// How much came since a base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Since {

@@ -14,7 +14,9 @@ impl Step<'_> {
     /// nearest device come first.
     pub(super) fn why_nobody_goes(&self, request: &Request, decision: &Decision) -> String {
         let ledger = &self.machine.ledger;
-        let miss = decision.nearest_miss().filter(|_| request.terms.eviction != Eviction::Never);
+        // On a device that is too small nobody's going would help.
+        let may_help = request.terms.eviction != Eviction::Never;
+        let miss = decision.nearest_miss().filter(|miss| may_help && !miss.too_small);
         let Some(miss) = miss else { return String::new() };
         let Some(node) = ledger.node_id(&miss.node) else { return String::new() };
         let on_nearest =

@@ -90,12 +90,34 @@ impl Desk {
     pub(super) fn seat_waiting(&mut self, now: Millis) {
         self.rank_all();
         while let Some(model) = self.unserved.pop_first() {
+            while self.move_up(now, &model) {}
             while let Some(&first) = self.state.waiting_for.get(&model).and_then(|waiting| waiting.first()) {
                 if !self.seat(now, first, &model) {
                     break;
                 }
             }
         }
+    }
+
+    /// Moves the one who has waited longest in a slot that does not serve into one of the same model that is nearer to it and
+    /// has room; `false` where nobody can be moved.
+    fn move_up(&mut self, now: Millis, model: &str) -> bool {
+        let Some((stage, better)) = self.ranks.best_with_stage(model) else { return false };
+        let better = better.clone();
+        let worse = self.state.slots_of(model).filter(|slot| {
+            let theirs = self.stage(slot);
+            theirs > stage && theirs <= SlotStage::Waiting
+        });
+        let places = worse.filter_map(|slot| self.state.places_in.get(&slot.id)?.first());
+        let Some(&oldest) = places.min() else { return false };
+        let Some(PlaceState::In { slot: left, .. }) = self.state.places.get(&oldest).map(|p| p.state.clone())
+        else {
+            return false;
+        };
+        self.join(now, oldest, &better);
+        self.rank(&left);
+        self.left(now, &left);
+        true
     }
 
     /// Finds a seat: in the slot that is nearest to serving, or in a new one.

@@ -60,7 +60,12 @@ impl Ranks {
 
     /// The best slot of a model that has room.
     pub(super) fn best(&self, model: &str) -> Option<&Name> {
-        self.models.get(model)?.with_room.first().map(|(_, slot)| slot)
+        self.best_with_stage(model).map(|(_, slot)| slot)
+    }
+
+    /// The best slot of a model that has room, and where it is in its life.
+    pub(super) fn best_with_stage(&self, model: &str) -> Option<(SlotStage, &Name)> {
+        self.models.get(model)?.with_room.first().map(|(rank, slot)| (rank.stage, slot))
     }
 
     /// How many slots of a model can be counted on.

@@ -94,7 +94,11 @@ impl Desk {
         registration: Registration,
     ) -> Result<Orders, RunnerError> {
         let strange = |c: char| c.is_whitespace() || c.is_control() || c == '/';
-        if runner.is_empty() || runner.len() > 200 || runner.contains(strange) {
+        if runner.is_empty()
+            || runner.len() > 200
+            || runner.contains(strange)
+            || [".", ".."].contains(&runner)
+        {
             return Err(RunnerError::BadName);
         }
         let id = Name::from(runner);
@@ -102,6 +106,7 @@ impl Desk {
         if let Some(later) = known.filter(|known| known.registration.session > registration.session) {
             return Err(RunnerError::Superseded { session: later.registration.session });
         }
+        check_registration(&registration)?;
         self.check_devices(&id, &registration)?;
         let same_facts = known.is_some_and(|known| {
             known.registration.devices == registration.devices
@@ -214,16 +219,24 @@ impl Desk {
                 live.or_insert_with(|| Live { last_seen: now, work_revision: first, ..Live::default() });
             let last_seen = live.last_seen;
             if last_seen.after(self.manners.lease) <= now && !self.is_silent(&id) {
-                let registration = self.state.runners[&id].registration.clone();
-                let mut node = translate::node(&id, &registration);
+                let mut node = self.node_now(&id);
                 node.silent_since = Some(last_seen);
                 self.put_node(now, node);
             }
         }
     }
 
+    /// The node that a runner is, with what was noted of it since it registered.
+    fn node_now(&self, id: &Name) -> Node {
+        let mut node = translate::node(id, &self.state.runners[id].registration);
+        let ledger = self.scheduler().ledger();
+        let known = ledger.node_id(id).and_then(|id| ledger.view(id));
+        translate::set_failed_starts(&mut node, known.map_or(0, |view| translate::failed_starts(&view.node)));
+        node
+    }
+
     fn speak_again(&mut self, now: Millis, id: &Name) {
-        let node = translate::node(id, &self.state.runners[id].registration);
+        let node = self.node_now(id);
         self.put_node(now, node);
     }
 
@@ -330,14 +343,36 @@ impl Desk {
                 Event::Failed { request: request.clone(), generation }
             }
             (Stage::Running { .. } | Stage::Releasing { .. }, SlotState::Failed | SlotState::Gone) => {
+                if let Some(reason) = report.reason.clone().filter(|_| !stage.is_releasing()) {
+                    self.change_slot(&id, |slot| slot.failure = Some(reason));
+                }
                 Event::Freed { request: request.clone(), generation: Some(generation), ordinal: None }
             }
             _ => return self.grow(now, &request, &grown),
         };
         let node = runner.clone();
+        let went_well = matches!(event, Event::Started { .. });
+        let went_badly = matches!(event, Event::Failed { .. });
         self.new_orders(&node, self.drive.next_seq());
         self.step(now, event);
+        if went_well || went_badly {
+            self.count_failure(now, runner, went_badly);
+        }
         self.grow(now, &request, &grown);
+    }
+
+    /// A runner where starts fail is chosen after the others: else, being the emptiest, it would be sent all the work. One that goes
+    /// well makes up for all that failed.
+    fn count_failure(&mut self, now: Millis, runner: &Name, failed: bool) {
+        let ledger = self.scheduler().ledger();
+        let Some(view) = ledger.node_id(runner).and_then(|id| ledger.view(id)) else { return };
+        let before = translate::failed_starts(&view.node);
+        let after = if failed { before.saturating_add(1).min(MOST_FAILURES) } else { 0 };
+        if before != after {
+            let mut node = Node::clone(&view.node);
+            translate::set_failed_starts(&mut node, after);
+            self.put_node(now, node);
+        }
     }
 
     /// A slot that uses more than its charge is charged what it uses.
@@ -399,9 +434,43 @@ impl Desk {
     }
 }
 
+/// More failures in a row do not make a runner worse.
+const MOST_FAILURES: u16 = 4;
+
 /// The most that one runner may report.
 const MOST_SLOTS: usize = 1024;
 const LONGEST_NAME: usize = 256;
+
+fn check_registration(registration: &Registration) -> Result<(), RunnerError> {
+    let mut seen = BTreeMap::new();
+    for (index, device) in registration.devices.iter().enumerate() {
+        let bad = |field: &str, problem: String| {
+            let problem = format!("devices[{index}].{field} {problem}");
+            Err(RunnerError::BadReport { problem })
+        };
+        if let Some(uuid) = &device.uuid {
+            if uuid.is_empty()
+                || uuid.len() > LONGEST_NAME
+                || uuid.contains(|c: char| c.is_whitespace() || c.is_control())
+            {
+                return bad(
+                    "uuid",
+                    format!("is {uuid:?}, and must have 1 to {LONGEST_NAME} bytes without blanks"),
+                );
+            }
+            if let Some(other) = seen.insert(uuid.as_str(), index) {
+                return bad(
+                    "uuid",
+                    format!("is {uuid}, and so is that of devices[{other}]; a device is reported once"),
+                );
+            }
+        }
+        if let Some(total) = device.total.filter(|total| device.reserve > *total) {
+            return bad("reserve", format!("is {}, more than the total of {total}", device.reserve));
+        }
+    }
+    Ok(())
+}
 
 fn check_report(beat: &Heartbeat) -> Result<(), RunnerError> {
     let bad = |problem: String| Err(RunnerError::BadReport { problem });

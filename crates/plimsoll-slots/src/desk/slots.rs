@@ -86,15 +86,20 @@ impl Desk {
         };
         let (id, model) = (slot.id.clone(), slot.model.clone());
         let stage = self.stage(slot);
+        let went =
+            slot.failure.as_ref().map_or("its slot went".to_string(), |why| format!("its slot went: {why}"));
         self.rank(&id);
         match stage {
+            SlotStage::Waiting if self.is_for_nobody(&id) => {
+                self.step(now, Event::Withdraw { request: request.clone() });
+            }
             SlotStage::Waiting | SlotStage::Starting | SlotStage::Unknown => {}
             SlotStage::Running => self.serves(now, &id),
             SlotStage::Releasing => self.lose_places(now, &id, "its slot was asked to go to make room"),
             SlotStage::Gone => {
                 match refused {
                     Some(reason) => self.refuse_places(now, &id, reason),
-                    None => self.lose_places(now, &id, "its slot went"),
+                    None => self.lose_places(now, &id, &went),
                 }
                 if refused.is_some() {
                     self.hopeless.insert(model.clone());
@@ -104,6 +109,13 @@ impl Desk {
                 self.unserved.insert(model);
             }
         }
+    }
+
+    /// Whether a slot waits for a device, and nobody waits for it: those who asked have left, and it is not made to be warm.
+    fn is_for_nobody(&self, slot: &Name) -> bool {
+        let request = self.state.slots[slot].request();
+        let waiting = self.scheduler().queue().get(&request);
+        self.state.taken(slot) == 0 && waiting.is_some_and(|waiting| !waiting.request.terms.speculative)
     }
 
     /// A slot runs: those who have a place in it can be told, and how long it took is remembered.

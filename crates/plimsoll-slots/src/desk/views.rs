@@ -273,6 +273,9 @@ impl Desk {
     pub fn why_slot_waits(&self, slot: &Slot) -> String {
         let failure = slot.failure.as_ref().map_or(String::new(), |failure| format!(" ({failure})"));
         if let Some(waiting) = self.scheduler().queue().get(&slot.request()) {
+            if self.state.runners.is_empty() {
+                return "there is no runner yet; start one with `plimsoll runner --server URL`".to_string();
+            }
             return format!("{}{failure}", waiting.reason);
         }
         match self.holding(slot) {
@@ -286,7 +289,11 @@ impl Desk {
                 }
                 Stage::Sent => format!("{} starts on {}{failure}", slot.id, holding.node),
                 Stage::Running { .. } => format!("{} runs on {}", slot.id, holding.node),
-                Stage::Releasing { .. } => format!("{} is going", slot.id),
+                Stage::Releasing { .. } => {
+                    let said = self.report(slot).and_then(|report| report.reason.as_ref());
+                    let said = said.map_or(String::new(), |said| format!(" ({said})"));
+                    format!("{} is going from {}{said}", slot.id, holding.node)
+                }
             },
             None => format!("{} is not there", slot.id),
         }

@@ -19,7 +19,7 @@ fn a_place_is_waiting_then_coming_then_ready_and_is_given_back() {
     let place = world.ask("m");
     assert_eq!(world.status(place), PlaceStatus::Waiting, "there is no runner yet");
     assert!(
-        world.desk.why_waiting(place).contains("there are no nodes"),
+        world.desk.why_waiting(place).contains("there is no runner yet"),
         "{}",
         world.desk.why_waiting(place)
     );
@@ -428,6 +428,95 @@ fn a_model_that_is_no_longer_declared_frees_everything() {
     world.settle();
     assert!([first, second].iter().all(|place| matches!(world.status(*place), PlaceStatus::Ended { .. })));
     assert_eq!((world.load("r", 0), world.desk.slots().count()), (0, 0));
+}
+
+#[test]
+fn a_slot_that_fails_to_start_is_not_tried_again_when_nobody_waits_for_it() {
+    let mut world = World::new(Policy::spread());
+    world.model("m", "memory: 10GiB");
+    world.runner("r", &[80]);
+    let place = world.ask("m");
+    world.desk.give_back(world.now(), place);
+    assert_eq!(stages(&world), [("m".to_string(), "starting")], "it has left, and is waited for");
+    let orders = world.desk.orders("r");
+    world.machines.get_mut("r").expect("there").obey(&orders, false);
+    world.say("r");
+    assert_eq!(stages(&world), []);
+    assert!(world.desk.scheduler().queue().is_empty());
+    assert_eq!(world.load("r", 0), 0);
+}
+
+#[test]
+fn f6_one_who_waits_for_a_further_slot_gets_the_place_that_comes_free_in_an_earlier_one() {
+    let mut world = World::new(Policy::spread());
+    world.model("m", "memory: 50GiB\nmax_slots: 2");
+    world.runner("r", &[80]);
+    let first = world.ask("m");
+    world.settle();
+    let second = world.ask("m");
+    assert_eq!(world.status(second), PlaceStatus::Waiting);
+    assert_eq!(stages(&world).len(), 2);
+    world.desk.give_back(world.now(), first);
+    assert!(world.status(second).is_ready(), "{:?}", world.status(second));
+    assert_eq!(stages(&world), [("m".to_string(), "running")], "the slot that nobody waits for is gone");
+    let third = world.ask("m");
+    assert_eq!(world.status(third), PlaceStatus::Waiting, "nobody overtakes");
+}
+
+#[test]
+fn c6_a_runner_where_every_start_fails_is_tried_after_those_where_they_do_not() {
+    let mut world = World::new(Policy::spread());
+    world.model("m", "memory: 30GiB");
+    world.model("n", "memory: 50GiB");
+    world.runner("bad", &[80]);
+    world.runner("good", &[60]);
+    let beat = |world: &mut World| {
+        let orders = world.desk.orders("bad");
+        world.machines.get_mut("bad").expect("there").obey(&orders, false);
+        world.say("bad");
+        world.beat("good");
+        world.pass(5_000);
+    };
+    let m = world.ask("m");
+    (0..8).for_each(|_| beat(&mut world));
+    assert!(world.status(m).is_ready(), "{}", world.desk.why_waiting(m));
+    world.desk.give_back(world.now(), m);
+    let slot = world.desk.slots().next().expect("that of m").id.clone();
+    world.desk.stop_slot(world.now(), &slot).expect("it is there");
+    (0..2).for_each(|_| beat(&mut world));
+    let n = world.ask("n");
+    (0..2).for_each(|_| beat(&mut world));
+    assert!(world.status(n).is_ready(), "what failed there for one is not tried with another first");
+}
+
+#[test]
+fn one_who_loses_a_place_is_told_why_the_process_ended() {
+    let mut world = World::new(Policy::spread());
+    world.model("m", "memory: 10GiB");
+    world.runner("r", &[80]);
+    let place = world.ask("m");
+    world.settle();
+    let slot = slot_of(&world, place).to_string();
+    let mut beat = world.machines.get_mut("r").expect("there").heartbeat();
+    beat.slots[0].state = SlotState::Gone;
+    beat.slots[0].reason = Some("exit status 9: CUDA error: out of memory".to_string());
+    assert_eq!(beat.slots[0].slot, slot);
+    world.desk.beat(world.now(), "r", beat).expect("it is registered");
+    assert_eq!(world.desk.why_waiting(place), "its slot went: exit status 9: CUDA error: out of memory");
+}
+
+#[test]
+fn a_registration_that_makes_no_sense_is_refused_with_its_field() {
+    let mut world = World::new(Policy::spread());
+    let mut wrong = |change: fn(&mut plimsoll_slots::wire::Registration)| {
+        let mut registration = registration("r", 1, &[80, 80]);
+        change(&mut registration);
+        world.desk.register(Millis(1), "r", registration).expect_err("it makes no sense").to_string()
+    };
+    let doubled = wrong(|r| r.devices[1] = r.devices[0].clone());
+    assert!(doubled.contains("devices[1].uuid") && doubled.contains("devices[0]"), "{doubled}");
+    assert!(wrong(|r| r.devices[1].uuid = Some(String::new())).contains("devices[1].uuid"));
+    assert!(wrong(|r| r.devices[0].reserve = 81 * GIB).contains("devices[0].reserve"));
 }
 
 fn slot_of(world: &World, place: u64) -> Name {

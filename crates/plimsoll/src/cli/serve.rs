@@ -43,7 +43,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) log_decisions: bool,
     /// Serve simulated runners under a changing load, and tell what happens; its data directory goes when it ends
-    #[arg(long)]
+    #[arg(long, conflicts_with = "data")]
     pub(crate) demo: bool,
     /// End after so long, such as 20s
     #[arg(long = "for", value_name = "TIME")]

@@ -18,9 +18,17 @@ pub(crate) enum ClientError {
     },
     /// Somebody answers, and cannot prove to be the one who is meant.
     #[error(
-        "the server at {url} cannot be trusted; if it has a certificate of your own, name its authority with --ca-file"
+        "the server at {url} cannot be trusted; if it has a certificate of your own, name its authority with --ca-file \
+         (one that is its own authority must not be marked CA:TRUE; `docs/server.md` shows how to make one)"
     )]
     Untrusted {
+        url: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    /// Somebody answers, and not in HTTP.
+    #[error("what answers at {url} does not speak plain HTTP; if the server uses TLS, write https://")]
+    OtherProtocol {
         url: String,
         #[source]
         source: Box<ureq::Error>,
@@ -65,7 +73,11 @@ impl ClientError {
             ureq::Error::Io(error) => of_tls(error),
             _ => false,
         };
+        let plain_to_tls = matches!(&source, ureq::Error::Protocol(_)) && url.starts_with("http://");
         let source = Box::new(source);
+        if plain_to_tls {
+            return ClientError::OtherProtocol { url, source };
+        }
         match untrusted {
             true => ClientError::Untrusted { url, source },
             false => ClientError::Unreachable { url, source },

@@ -42,7 +42,7 @@ pub(super) fn run(args: &AskArgs, quiet: bool) -> Result<Outcome> {
     let asking = format!("waiting for a place in {}", args.model);
     let wait = Duration::from_millis(args.wait.0);
     match progress::meanwhile(quiet, &asking, || client.post("/api/v1/scheduler/slots", &ask, wait)) {
-        Ok(answer) => answered(&answer, args.output),
+        Ok(answer) => answered(&answer, client.server(), args.output),
         Err(ClientError::Refused(refusal)) if refusal.problem.is_answer() => {
             match args.output {
                 Format::Json => output::text(&pretty::pretty(&refusal.text))?,
@@ -54,14 +54,14 @@ pub(super) fn run(args: &AskArgs, quiet: bool) -> Result<Outcome> {
     }
 }
 
-fn answered(answer: &Answer, format: Format) -> Result<Outcome> {
+fn answered(answer: &Answer, server: &str, format: Format) -> Result<Outcome> {
     let row: PlaceRow = answer.read()?;
     match format {
         Format::Json => output::text(&pretty::pretty(&answer.text))?,
         Format::Table => {
             let mut page = Page::default();
             place::place(&mut page, &row, Moment::now());
-            place::what_next(&mut page, &row);
+            place::what_next(&mut page, &row, server);
             output::text(page.text())?;
         }
     }

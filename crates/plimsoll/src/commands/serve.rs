@@ -24,7 +24,7 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let scratch = if args.demo { demo::prepare(&mut config, args.data.is_some())? } else { None };
+    let scratch = if args.demo { Some(demo::prepare(&mut config)?) } else { None };
     let lasts = args.lasts.map(|span| Duration::from_millis(span.0));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().build().context("while starting the threads of the server")?;

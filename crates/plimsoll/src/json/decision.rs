@@ -224,6 +224,8 @@ pub(crate) struct DeviceVerdictRow {
     /// What is lacking; 0 where memory is not what is lacking.
     #[schema(value_type = Option<u64>)]
     pub(crate) short_by: Option<Bytes>,
+    /// Who is on it and with how much, where it does not fit; null where nobody is.
+    pub(crate) held_by: Option<String>,
 }
 
 /// A verdict on a node for the last shape that was tried: the one that answered.
@@ -272,7 +274,13 @@ fn device_row(verdict: &NodeVerdict, device: &DeviceVerdict) -> DeviceVerdictRow
         need: numbers.need,
         free: numbers.free,
         short_by: numbers.short_by,
+        held_by: device.reason.as_ref().and_then(|_| held_by(verdict, device.ordinal)),
     }
+}
+
+/// Who is on a device and with how much; `None` where nobody is.
+pub(crate) fn held_by(verdict: &NodeVerdict, ordinal: u16) -> Option<String> {
+    Some(summary::holders(verdict, ordinal)).filter(|holders| !holders.is_empty())
 }
 
 /// What a device was asked for, what it has, and what is lacking; `None` where that is not known.

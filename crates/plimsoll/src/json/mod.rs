@@ -11,8 +11,8 @@ mod sarif;
 pub(crate) use audit::{audit, severity};
 pub(crate) use chaos::chaos;
 pub(crate) use decision::{
-    ContainerVerdictRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart, node as node_verdict, numbers,
-    ordered, ordered_in, promised_row, remedy as remedy_row, score_parts,
+    ContainerVerdictRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart, held_by, node as node_verdict,
+    numbers, ordered, ordered_in, promised_row, remedy as remedy_row, score_parts,
 };
 pub(crate) use device::{DeviceRow, devices_of, sharing};
 pub(crate) use explain::{LostBy, explain, lost_by, running, undecided};

@@ -47,28 +47,28 @@ impl Drop for Scratch {
     }
 }
 
-/// Turns a configuration into that of the demo: its models, a quick pace, and data that goes when it ends.
-pub(crate) fn prepare(config: &mut Config, keeps_data: bool) -> Result<Option<Scratch>> {
+/// Turns a configuration into that of the demo: its models, a quick pace, and data that goes when it ends. It has a directory of
+/// its own, so that nothing simulated gets among what is real.
+pub(crate) fn prepare(config: &mut Config) -> Result<Scratch> {
     config.models.get_or_insert_with(models);
     config.settings.residency = RESIDENCY.0;
-    if keeps_data {
-        return Ok(None);
-    }
     let dir = std::env::temp_dir().join(format!("plimsoll-demo-{}", std::process::id()));
     DirBuilder::new()
         .mode(0o700)
         .create(&dir)
         .with_context(|| format!("could not create {} for the demo's data", dir.display()))?;
     config.data.clone_from(&dir);
-    Ok(Some(Scratch(dir)))
+    Ok(Scratch(dir))
 }
 
 /// Plays runners and users until the server stops.
 pub(crate) async fn play(engine: Engine) -> Result<(), NoAnswer> {
     let mut chance = Chance::new(7);
     let mut rigs = Rig::fleet();
+    // Nobody asks before every runner has said what runs on it.
     for rig in &mut rigs {
         rig.register(&engine).await?;
+        rig.beat(&engine, &mut chance).await?;
     }
     let mut crowd = Crowd::default();
     let mut pace = tokio::time::interval(PACE);

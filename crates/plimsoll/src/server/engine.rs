@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use plimsoll_core::drive::Record;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{Batch, Desk, Told};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
+use tokio::time;
 
 use super::recovery;
 use crate::store::{self, Note, Store};
@@ -27,6 +28,8 @@ const AUDIT: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     sender: SyncSender<Message>,
+    /// Whether nobody is to wait any longer.
+    ending: watch::Sender<bool>,
 }
 
 /// Why the thread that decides gives no answer.
@@ -96,7 +99,7 @@ impl Engine {
             .name("engine".to_string())
             .spawn(move || thread.run(&receiver))
             .context("while starting the thread that decides")?;
-        Ok((Engine { sender }, handle))
+        Ok((Engine { sender, ending: watch::Sender::new(false) }, handle))
     }
 
     /// Changes something, and answers once that is durable.
@@ -130,6 +133,31 @@ impl Engine {
         let (changed, change) = oneshot::channel();
         self.send(Message::Read(work, Some((topic, changed))))?;
         Ok((answer.await.map_err(|_| NoAnswer::Stopped)?, change))
+    }
+
+    /// Waits for a change of something that is watched, until a time, or until the server ends.
+    pub(crate) async fn wait(&self, change: oneshot::Receiver<()>, until: time::Instant) {
+        tokio::select! {
+            _ = change => {}
+            () = time::sleep_until(until) => {}
+            () = self.ending() => {}
+        }
+    }
+
+    /// Lets everybody who waits go with what there is to say now: the server ends.
+    pub(crate) fn end_waits(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Whether the server ends.
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+
+    /// Resolves when the server ends.
+    pub(crate) async fn ending(&self) {
+        // The sender lives as long as this does.
+        let _ = self.ending.subscribe().wait_for(|ending| *ending).await;
     }
 
     /// Lets the thread end once everything that came before is durable.

@@ -85,6 +85,7 @@ pub(crate) async fn live(
         }
     }
     tracing::info!("ending: no new requests, {} being served", handle.connection_count());
+    engine.end_waits();
     handle.graceful_shutdown(Some(drain));
     tokio::select! {
         _ = &mut serving => {}

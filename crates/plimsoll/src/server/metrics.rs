@@ -51,6 +51,16 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
+    /// All of them.
+    const ALL: [Refused; 6] = [
+        Refused::Unauthorised,
+        Refused::Forbidden,
+        Refused::Rate,
+        Refused::Body,
+        Refused::Time,
+        Refused::Connections,
+    ];
+
     /// The status that it is answered with.
     pub(crate) fn status(self) -> StatusCode {
         match self {
@@ -99,6 +109,22 @@ pub(crate) struct Counted {
     http_refused: Family<Word, Counter>,
 }
 
+impl Counted {
+    /// Every label that is known beforehand stands at 0 from the start: an alert on growth would miss the first of a series that
+    /// begins at 1.
+    fn begin(self) -> Self {
+        let words = |family: &Family<Word, Counter>, label: &'static str, words: &[&'static str]| {
+            words.iter().for_each(|word| drop(family.get_or_create(&[(label, *word)])));
+        };
+        words(&self.decisions, "outcome", &["placed", "refused"]);
+        words(&self.effects, "effect", &["start", "stop"]);
+        words(&self.places_ended, "how", &["released", "refused", "expired", "lost"]);
+        words(&self.breaches_found, "kind", &super::breaches::KINDS);
+        words(&self.http_refused, "reason", &Refused::ALL.map(Refused::code));
+        self
+    }
+}
+
 impl Default for Counted {
     fn default() -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
@@ -141,6 +167,7 @@ impl Default for Counted {
             ),
             registry,
         }
+        .begin()
     }
 }
 

@@ -217,10 +217,7 @@ fn picks(place: &Placement, need: usize, ordinal: u16) -> bool {
 }
 
 fn holders(verdict: &NodeVerdict, ordinal: u16) -> String {
-    match summary::holders(verdict, ordinal) {
-        holders if holders.is_empty() => String::new(),
-        holders => format!("; held by {holders}"),
-    }
+    json::held_by(verdict, ordinal).map_or(String::new(), |holders| format!("; held by {holders}"))
 }
 
 /// `12345 (node 10000, device 2345)`: the sum and the terms that add something to it.

@@ -105,8 +105,7 @@ pub(crate) fn one(page: &mut Page, replayed: &Replayed) {
 
 /// A point in time as people read it.
 fn time(now: Millis) -> String {
-    let time = i64::try_from(now.0).ok().and_then(|now| jiff::Timestamp::from_millisecond(now).ok());
-    time.map_or(format!("at {} ms", now.0), |time| time.to_string())
+    now.to_string()
 }
 
 fn numbered(number: u64, noun: &str) -> String {

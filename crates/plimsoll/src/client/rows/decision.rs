@@ -16,6 +16,7 @@ pub(crate) struct DecisionRow {
     pub(crate) placed: bool,
     pub(crate) runner_id: Option<String>,
     pub(crate) summary: String,
+    pub(crate) reason: Option<String>,
     pub(crate) gpu_allocation: Option<Allocation>,
     pub(crate) policy: Option<String>,
     pub(crate) ledger_revision: Option<u64>,
@@ -30,6 +31,13 @@ pub(crate) struct DecisionRow {
     pub(crate) after: Option<Vec<LoadRow>>,
     pub(crate) digest: Option<String>,
     pub(crate) replay: Option<String>,
+}
+
+impl DecisionRow {
+    /// Why it was refused: in full where the server says so, with who may not go.
+    pub(crate) fn why(&self) -> &str {
+        self.reason.as_deref().unwrap_or(&self.summary)
+    }
 }
 
 /// One term of a score.
@@ -90,6 +98,7 @@ pub(crate) struct DeviceRow {
     pub(crate) need: Option<Bytes>,
     pub(crate) free: Option<Bytes>,
     pub(crate) short_by: Option<Bytes>,
+    pub(crate) held_by: Option<String>,
 }
 
 /// A slot that is to go.

@@ -8,7 +8,7 @@ use plimsoll_slots::desk::{Desk, RunnerError};
 use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{Heartbeat, Orders, Registration, Welcome};
 use serde::Deserialize;
-use tokio::time::{Duration, Instant, timeout_at};
+use tokio::time::{Duration, Instant};
 use utoipa::IntoParams;
 
 use super::input::{self, Body, Params};
@@ -88,12 +88,12 @@ pub(crate) async fn work(
     let newer = |orders: &Orders| wanted.after.is_none_or(|after| orders.revision > after);
     let missing = || runners::no_such_runner(&id);
     let mut orders = engine.read(look.clone()).await?.ok_or_else(missing)?;
-    while !newer(&orders) && Instant::now() < until {
+    while !newer(&orders) && Instant::now() < until && !engine.is_ending() {
         let (seen, change) = engine.watch(Topic::Runner(runner.clone()), look.clone()).await?;
         orders = seen.ok_or_else(missing)?;
         if !newer(&orders) {
             // Whether they changed or the time is up, the next look tells.
-            let _ = timeout_at(until, change).await;
+            engine.wait(change, until).await;
             orders = engine.read(look.clone()).await?.ok_or_else(missing)?;
         }
     }

@@ -41,12 +41,15 @@ pub(crate) async fn stream(
     headers: HeaderMap,
     Params(since): Params<Since>,
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-    parts.engine()?;
+    let engine = parts.engine()?.clone();
     let from = from(&headers, since.after.as_deref())?;
     let reader = Reader::start(parts, from).await?.ok_or(NoAnswer::Stopped)?;
-    let events = stream::unfold(reader, |mut reader| async move {
-        let told = reader.next().await?;
-        Some((Ok(event(&told)), reader))
+    let events = stream::unfold((reader, engine), |(mut reader, engine)| async move {
+        let told = tokio::select! {
+            told = reader.next() => told?,
+            () = engine.ending() => return None,
+        };
+        Some((Ok(event(&told)), (reader, engine)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(QUIET)))
 }

@@ -10,7 +10,7 @@ use plimsoll_slots::desk::{
 };
 use plimsoll_slots::size::Span;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Duration, Instant, sleep_until, timeout_at};
+use tokio::time::{Duration, Instant, sleep_until};
 use utoipa::{IntoParams, ToSchema};
 
 use super::input::{self, Body, Params};
@@ -223,12 +223,12 @@ async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<Plac
     let look = move |desk: &mut Desk, _: Millis| look(desk, id);
     // Only what can still change is watched: a watch of what is over would never end.
     let (mut row, mut settled) = engine.read(look).await?;
-    while !settled && Instant::now() < until {
+    while !settled && Instant::now() < until && !engine.is_ending() {
         let (seen, change) = engine.watch(Topic::Place(id), look).await?;
         (row, settled) = seen;
         if !settled {
             // Whether it changed or the time is up, the next look tells.
-            let _ = timeout_at(until, change).await;
+            engine.wait(change, until).await;
             (row, settled) = engine.read(look).await?;
         }
     }
@@ -249,7 +249,10 @@ async fn slot_settled(engine: &Engine, id: &str, until: Instant) -> Answer<Optio
         let name = id.to_string();
         let look = move |desk: &mut Desk, now| desk.slot(&name).map(|slot| slots::row(desk, slot, now));
         let row = engine.read(look).await?;
-        if row.as_ref().is_none_or(|row| row.stage == "running") || Instant::now() >= until {
+        if row.as_ref().is_none_or(|row| row.stage == "running")
+            || Instant::now() >= until
+            || engine.is_ending()
+        {
             return Ok(row);
         }
         sleep_until(until.min(Instant::now() + GLANCE)).await;

@@ -142,7 +142,7 @@ fn gpus(view: &NodeView, holdings: &[(HoldingId, Holding)], measured: &[DeviceSt
             index,
             device,
             promised: room.promised(),
-            closed: room.closed(),
+            closed: room.takes_nothing(),
             used: status.and_then(|status| status.used),
             utilisation: status.and_then(|status| status.utilisation),
             telemetry: telemetry.to_string(),

@@ -50,6 +50,8 @@ pub(crate) fn wanted<'a>(method: &Method, path: &'a str) -> Wanted<'a> {
         ["", "api", "v1", "runners", runner] if method == Method::PUT => speaker(runner),
         ["", "api", "v1", "runners", runner, "heartbeat"] if method == Method::POST => speaker(runner),
         ["", "api", "v1", "runners", runner, "work"] if looks => speaker(runner),
+        // It is a POST for its body, and changes nothing.
+        ["", "api", "v1", "scheduler", "whatif"] if method == Method::POST => Wanted::Read,
         _ if looks => Wanted::Read,
         _ => Wanted::Operate,
     }

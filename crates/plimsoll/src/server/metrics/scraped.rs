@@ -111,7 +111,7 @@ fn devices<'a>(desk: &'a Desk, view: &'a NodeView, now: Millis) -> impl Iterator
             usable: room.usable(),
             load: room.load(),
             promised: room.promised(),
-            closed: room.closed(),
+            closed: room.takes_nothing(),
             measured,
         }
     })

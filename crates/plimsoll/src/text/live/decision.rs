@@ -28,7 +28,7 @@ pub(crate) fn decision(page: &mut Page, row: &DecisionRow, now: Moment) {
 
 fn answer(page: &mut Page, row: &DecisionRow) {
     if !row.placed {
-        return page.styled(2, BAD, &format!("refused: {}", row.summary));
+        return page.styled(2, BAD, &format!("refused: {}", row.why()));
     }
     let score =
         row.score.map_or(String::new(), |score| format!(", score {}", score_words(score, &row.score_parts)));
@@ -164,9 +164,10 @@ fn container_on(page: &mut Page, container: &ContainerRow, chosen: impl Fn(&Devi
 }
 
 fn verdict(gpu: &DeviceRow, chosen: bool) -> (Style, String) {
+    let held = gpu.held_by.as_ref().map_or(String::new(), |holders| format!("; held by {holders}"));
     match (&gpu.reason, &gpu.text) {
-        (Some(code), Some(text)) => (PLAIN, format!("{code}: {text}")),
-        (Some(code), None) => (PLAIN, code.clone()),
+        (Some(code), Some(text)) => (PLAIN, format!("{code}: {text}{held}")),
+        (Some(code), None) => (PLAIN, format!("{code}{held}")),
         (None, _) if chosen => (GOOD, "fits, chosen".to_string()),
         (None, _) => (GOOD, "fits".to_string()),
     }
@@ -186,7 +187,7 @@ pub(crate) fn now(page: &mut Page, row: &DecisionRow) {
         let runner = row.runner_id.as_deref().unwrap_or("?");
         return page.styled(2, GOOD, &format!("it would be placed on {runner}"));
     }
-    page.styled(2, BAD, &format!("refused: {}", row.summary));
+    page.styled(2, BAD, &format!("refused: {}", row.why()));
     if let Some(promised) = &row.promised {
         page.line(2, &promised.words());
     }

@@ -42,10 +42,10 @@ pub(crate) fn decisions(page: &mut Page, rows: &[DecisionRow], now: Moment) {
 fn refused(page: &mut Page, rows: &[DecisionRow]) {
     let mut answers: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in rows.iter().filter(|row| !row.placed) {
-        let id = row.id.as_deref().unwrap_or(&row.model);
-        match answers.iter_mut().find(|(summary, _)| *summary == row.summary) {
+        let (id, why) = (row.id.as_deref().unwrap_or(&row.model), row.why());
+        match answers.iter_mut().find(|(other, _)| *other == why) {
             Some((_, ids)) => ids.push(id),
-            None => answers.push((&row.summary, vec![id])),
+            None => answers.push((why, vec![id])),
         }
     }
     if !answers.is_empty() {

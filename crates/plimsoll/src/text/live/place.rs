@@ -38,12 +38,13 @@ pub(crate) fn place(page: &mut Page, row: &PlaceRow, now: Moment) {
 }
 
 /// What to type next.
-pub(crate) fn what_next(page: &mut Page, row: &PlaceRow) {
+pub(crate) fn what_next(page: &mut Page, row: &PlaceRow, server: &str) {
+    let id = &row.id;
     if row.is_open() && !row.is_ready() {
-        page.styled(2, FAINT, &format!("how it stands later: plimsoll explain --server URL {}", row.id));
+        page.styled(2, FAINT, &format!("how it stands later: plimsoll explain --server {server} {id}"));
     }
     if row.is_open() {
-        page.styled(2, FAINT, &format!("to give it back: plimsoll release {}", row.id));
+        page.styled(2, FAINT, &format!("to give it back: plimsoll release --server {server} {id}"));
     }
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Moment) {
     }
     let active = row.active_requests.map_or("?".to_string(), |active| active.to_string());
     let most = row.concurrency.map_or("?".to_string(), |most| most.to_string());
-    page.line(2, &format!("{active} of {most} places are taken; made {} ago", ago(row.created, now)));
+    page.line(2, &format!("places taken: {active} of {most}; made {} ago", ago(row.created, now)));
     if let Some(evictable) = &row.evictable {
         page.line(2, &format!("may go: {}", may_go(evictable, now)));
     }
