@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::{Device, Health, Node, Telemetry};
+use crate::digest;
 use crate::request::NodeNeed;
 use crate::units::{Bytes, MilliCpu, Name};
 
@@ -17,7 +18,8 @@ pub struct NodeRoom {
     pods: u32,
     kinds: Vec<Name>,
     gauges: Vec<Gauge>,
-    devices: Vec<DeviceRoom>,
+    /// Each shared by itself: a decision keeps the rows it saw, and a change copies only the device that it is about.
+    devices: Vec<Arc<DeviceRoom>>,
 }
 
 /// What `fit` reads first of a device: its account boiled down to one short row, so that judging every device of a
@@ -93,6 +95,8 @@ pub struct DeviceRoom {
     closed: bool,
     telemetry: Telemetry,
     tenants: Vec<Tenant>,
+    /// The digest of all that a decision sees here, made once for all who look.
+    digest: u64,
 }
 
 /// One tenant of a device.
@@ -125,7 +129,7 @@ pub struct Measured {
 
 impl DeviceRoom {
     fn empty(device: &Device, measured: Measured) -> Self {
-        DeviceRoom {
+        let mut room = DeviceRoom {
             usable: device.memory.usable(),
             held: Bytes::ZERO,
             floating: Bytes::ZERO,
@@ -139,7 +143,15 @@ impl DeviceRoom {
             closed: measured.closed,
             telemetry: measured.telemetry,
             tenants: Vec::new(),
-        }
+            digest: 0,
+        };
+        room.digest = digest::of_room(&room);
+        room
+    }
+
+    /// The digest of all that a decision sees here.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// What may be used when empty; `None` when unknown.
@@ -303,8 +315,8 @@ impl NodeRoom {
     /// The account of a node without tenants.
     pub fn empty(node: &Node, measured: &[Measured]) -> Self {
         let of = |ordinal: usize| measured.get(ordinal).copied().unwrap_or_default();
-        let devices: Vec<DeviceRoom> =
-            node.devices.iter().enumerate().map(|(i, device)| DeviceRoom::empty(device, of(i))).collect();
+        let empty = |(i, device): (usize, &Device)| Arc::new(DeviceRoom::empty(device, of(i)));
+        let devices: Vec<Arc<DeviceRoom>> = node.devices.iter().enumerate().map(empty).collect();
         let mut kinds: Vec<Name> = node.devices.iter().map(|device| device.kind.clone()).collect();
         kinds.sort_unstable();
         kinds.dedup();
@@ -323,7 +335,7 @@ impl NodeRoom {
     }
 
     /// The accounts of its devices, by ordinal.
-    pub fn devices(&self) -> &[DeviceRoom] {
+    pub fn devices(&self) -> &[Arc<DeviceRoom>] {
         &self.devices
     }
 
@@ -382,19 +394,24 @@ impl NodeRoom {
 
     /// Replaces what was measured on a device.
     pub(crate) fn measure(&mut self, node: &Node, ordinal: usize, measured: Measured) {
-        if let Some(device) = self.devices.get_mut(ordinal) {
+        self.change(node, ordinal, |device| {
             (device.foreign, device.telemetry, device.closed) =
                 (measured.foreign, measured.telemetry, measured.closed);
-            self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
-        }
+        });
     }
 
     fn each(&mut self, node: &Node, charge: &Charge, mut change: impl FnMut(&mut DeviceRoom)) {
         for ordinal in charge.on.iter().map(|ordinal| usize::from(*ordinal)) {
-            if let Some(device) = self.devices.get_mut(ordinal) {
-                change(device);
-                self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
-            }
+            self.change(node, ordinal, &mut change);
+        }
+    }
+
+    /// Changes the account of one device, and what is read off it.
+    fn change(&mut self, node: &Node, ordinal: usize, change: impl FnOnce(&mut DeviceRoom)) {
+        if let Some(device) = self.devices.get_mut(ordinal).map(Arc::make_mut) {
+            change(device);
+            device.digest = digest::of_room(device);
+            self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
         }
     }
 

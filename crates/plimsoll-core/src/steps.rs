@@ -1,6 +1,7 @@
 //! A decision as a sequence of steps with stable codes, for logs. Rendered from the decision, never recorded beside it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -300,7 +301,7 @@ fn ordinals(verdict: &NodeVerdict, ordinals: &[u16]) -> Vec<String> {
 }
 
 fn loads(verdict: &NodeVerdict, more: impl Fn(u16) -> Bytes) -> Vec<(String, Option<u64>)> {
-    let row = |(ordinal, room): (u16, &DeviceRoom)| {
+    let row = |(ordinal, room): (u16, &Arc<DeviceRoom>)| {
         let label = verdict.view.node.device_label(usize::from(ordinal));
         (label, (!room.has_undeclared()).then(|| room.load().plus(more(ordinal)).get()))
     };

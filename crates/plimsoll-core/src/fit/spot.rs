@@ -1,5 +1,7 @@
 //! One device and one need: the checks on amounts.
 
+use std::sync::Arc;
+
 use super::peak::Load;
 use super::{Mine, Taken, WHOLE_UNKNOWN};
 use crate::device::{Capacity, Device, Sharing, Strategy};
@@ -30,7 +32,7 @@ impl Wanted {
 pub(super) struct Spot<'a> {
     pub device: &'a Device,
     pub gauge: &'a Gauge,
-    pub rooms: &'a [DeviceRoom],
+    pub rooms: &'a [Arc<DeviceRoom>],
     pub ordinal: usize,
     pub mine: Option<&'a Mine>,
 }

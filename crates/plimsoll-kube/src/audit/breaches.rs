@@ -3,7 +3,7 @@
 use plimsoll_core::breach::Breach;
 use plimsoll_core::charge::Charge;
 use plimsoll_core::ledger::Ledger;
-use plimsoll_core::room::{DeviceRoom, NodeView};
+use plimsoll_core::room::NodeView;
 use plimsoll_core::units::{Bytes, Name};
 
 use crate::finding::{Finding, Severity};
@@ -100,7 +100,7 @@ fn tenants(ledger: &Ledger, view: &NodeView, ordinal: u16) -> Vec<String> {
         holdings.flat_map(|holding| holding.charges.iter().filter(here).map(move |charge| (holding, charge)));
     let mut words: Vec<String> =
         charges.map(|(holding, charge)| Holder::of(holding, charge).words()).collect();
-    let foreign = view.room.devices().get(usize::from(ordinal)).map_or(Bytes::ZERO, DeviceRoom::foreign);
+    let foreign = view.room.devices().get(usize::from(ordinal)).map_or(Bytes::ZERO, |room| room.foreign());
     if !foreign.is_zero() {
         words.push(format!("in use by nobody's booking ({foreign})"));
     }

@@ -244,7 +244,7 @@ pub(crate) fn runner(decision: &Decision) -> Option<&NodeVerdict> {
 }
 
 fn loads(view: &NodeView, more: &dyn Fn(u16) -> Bytes) -> Vec<LoadRow> {
-    let row = |(index, room): (u16, &DeviceRoom)| {
+    let row = |(index, room): (u16, &Arc<DeviceRoom>)| {
         let load = (!room.has_undeclared()).then(|| room.load().plus(more(index)));
         LoadRow {
             index,

@@ -1,5 +1,7 @@
 //! Runners in front of people: who is there, and what is on their GPUs.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
@@ -131,7 +133,7 @@ impl Looked {
 
 fn gpus(view: &NodeView, holdings: &[(HoldingId, Holding)], measured: &[DeviceStatus]) -> Vec<GpuRow> {
     let rows = json::devices_of(view, holdings.iter().map(|(id, holding)| (*id, holding)));
-    let gpu = |(index, (device, room)): (u16, (DeviceRow, &DeviceRoom))| {
+    let gpu = |(index, (device, room)): (u16, (DeviceRow, &Arc<DeviceRoom>))| {
         let status = measured.iter().find(|status| status.index == index);
         let (telemetry, stale_since) = match room.telemetry() {
             Telemetry::None => ("none", None),
