@@ -9,4 +9,6 @@ pub mod settings;
 
 pub mod shape;
 
+pub mod gguf;
+
 pub mod estimate;
