@@ -11,4 +11,8 @@ pub mod shape;
 
 pub mod gguf;
 
+pub mod kv;
+
 pub mod estimate;
+
+pub mod fit;
