@@ -10,3 +10,5 @@ pub mod settings;
 pub mod shape;
 
 pub mod estimate;
+
+pub mod runtime;
