@@ -9,6 +9,18 @@ pub mod settings;
 
 pub mod shape;
 
+pub mod gguf;
+
+pub mod safetensors;
+
+pub mod config;
+
+pub mod open;
+
+pub mod kv;
+
 pub mod estimate;
+
+pub mod fit;
 
 pub mod runtime;

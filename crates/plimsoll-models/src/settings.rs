@@ -24,6 +24,8 @@ pub struct Settings {
     pub ubatch: u64,
     /// Whether attention is computed without its full matrix.
     pub flash_attention: bool,
+    /// Whether all requests share one cache; else each has its own. llama.cpp's `--kv-unified`.
+    pub unified: bool,
 }
 
 impl Settings {
@@ -35,7 +37,8 @@ impl Settings {
             RuntimeKind::Vllm => (2048, 2048),
         };
         let kv = KvTypes::both(KvType::F16);
-        Settings { runtime, context, kv, parallel: 1, gpus: 1, batch, ubatch, flash_attention: true }
+        let unified = runtime != RuntimeKind::LlamaCpp;
+        Settings { runtime, context, kv, parallel: 1, gpus: 1, batch, ubatch, flash_attention: true, unified }
     }
 }
 

@@ -26,8 +26,10 @@ pub struct Shape {
     pub trained_context: Fact<u64>,
     /// How many experts a layer has; none in a dense model.
     pub experts: Fact<u64>,
-    /// How many of them one token uses.
+    /// How many of them one token uses, at most.
     pub experts_used: Fact<u64>,
+    /// The width of one expert's network in each layer, in order.
+    pub expert_feed_forward: Fact<Vec<u64>>,
     /// What its tensors take.
     pub weights: Fact<Weights>,
     /// What a reader should know that is no number: the tensor data is not all there, a part is not counted.
@@ -86,8 +88,8 @@ pub struct Weights {
     pub embedding: Bytes,
     /// What comes after the last layer: its norm and the output matrix where it has one of its own.
     pub output: Bytes,
-    /// Whether the table of token embeddings is the output matrix too.
-    pub tied: bool,
+    /// The size of the table of token embeddings where it is the output matrix too.
+    pub tied: Option<Bytes>,
     /// Everything else.
     pub other: Bytes,
     /// How much of all that is in tensors with one dimension, which no split over GPUs divides.
