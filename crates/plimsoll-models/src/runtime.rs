@@ -14,6 +14,7 @@ use plimsoll_core::units::Bytes;
 use serde::Serialize;
 
 use crate::settings::{KvTypes, RuntimeKind, Settings};
+use crate::shape::{Cache, Shape};
 
 pub mod refusal;
 
@@ -61,6 +62,28 @@ pub struct Heads {
     pub attention: u64,
     /// Heads with keys and values of their own, where that is known.
     pub kv: Option<u64>,
+}
+
+impl Heads {
+    /// Those of a model whose file was read.
+    pub fn of(shape: &Shape) -> Option<Heads> {
+        Heads::common(shape.heads.get()?, shape.layers.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// What divides the heads of every layer divides their greatest common divisor.
+    fn common(heads: &[u64], layers: &[Cache]) -> Option<Heads> {
+        let attention = heads.iter().copied().filter(|heads| *heads > 0).reduce(divisor)?;
+        let mut kv = layers.iter().filter_map(|cache| match cache {
+            Cache::Grouped { kv_heads, .. } => Some(*kv_heads),
+            Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::None => None,
+        });
+        let first = kv.next();
+        Some(Heads { attention, kv: first.filter(|first| kv.all(|other| other == *first)) })
+    }
+}
+
+fn divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 /// What the user adds, beside what the record says.

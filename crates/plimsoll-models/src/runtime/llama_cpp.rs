@@ -19,8 +19,7 @@ pub(super) fn render(record: &Record, extra: &Extra) -> Result<Rendered, Refusal
     line.flag("--port", "{port}");
     line.flag("--ctx-size", all_tokens(record)?);
     line.flag("--parallel", settings.parallel);
-    // Each request has its own part of the context, not what the others leave.
-    line.0.push("--no-kv-unified".to_string());
+    line.0.push(if settings.unified { "--kv-unified" } else { "--no-kv-unified" }.to_string());
     line.flag("--cache-type-k", settings.kv.k);
     line.flag("--cache-type-v", settings.kv.v);
     line.flag("--flash-attn", if settings.flash_attention { "on" } else { "off" });

@@ -47,7 +47,7 @@ fn ours(record: &Record) -> Vec<(&'static str, String)> {
         // Vulkan sees every GPU, whatever the variables of CUDA and ROCm say.
         ("OLLAMA_VULKAN", "0".to_string()),
         ("LLAMA_ARG_FIT", "off".to_string()),
-        ("LLAMA_ARG_KV_UNIFIED", "off".to_string()),
+        ("LLAMA_ARG_KV_UNIFIED", if settings.unified { "on" } else { "off" }.to_string()),
         ("LLAMA_ARG_N_GPU_LAYERS", layers.to_string()),
     ];
     ours.extend(split.into_iter().filter_map(|(flag, value)| Some((variable(flag)?, value))));

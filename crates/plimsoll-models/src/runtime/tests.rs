@@ -104,6 +104,23 @@ fn vllm_splits_a_model_only_by_what_divides_its_heads() {
 }
 
 #[test]
+fn heads_are_those_that_every_layer_has() {
+    let layers = |kv_heads: &[u64]| -> Vec<Cache> {
+        let cache = |kv_heads: &u64| Cache::Grouped {
+            kv_heads: *kv_heads,
+            key_length: 128,
+            value_length: 128,
+            window: None,
+        };
+        kv_heads.iter().map(cache).collect()
+    };
+    let heads = |attention, kv| Some(Heads { attention, kv });
+    assert_eq!(Heads::common(&[64, 64], &layers(&[8, 8])), heads(64, Some(8)));
+    assert_eq!(Heads::common(&[64, 48, 0], &layers(&[8, 4])), heads(16, None));
+    assert_eq!(Heads::common(&[], &layers(&[8])), None);
+}
+
+#[test]
 fn llama_server_is_told_the_record() {
     let mut record = on_one(RuntimeKind::LlamaCpp);
     record.settings.kv = KvTypes { k: KvType::Q8_0, v: KvType::Q4_0 };
@@ -126,6 +143,27 @@ fn llama_server_divides_layers_as_the_charges_are() {
 }
 
 #[test]
+fn requests_share_a_cache_only_where_the_record_says_so() {
+    for (unified, flag, word) in [(true, "--kv-unified", "on"), (false, "--no-kv-unified", "off")] {
+        let of = |runtime| {
+            let mut record = on_one(runtime);
+            record.settings.unified = unified;
+            told(&record)
+        };
+        assert!(of(RuntimeKind::LlamaCpp).argv.contains(&flag.to_string()));
+        assert_eq!(of(RuntimeKind::Ollama).env["LLAMA_ARG_KV_UNIFIED"], word);
+    }
+}
+
+#[test]
+fn what_nobody_declares_is_what_an_estimate_has_in_it() {
+    for runtime in RuntimeKind::ALL {
+        let outside = Outside::of(runtime);
+        assert!(outside.bytes >= Bytes::mib(512) && outside.source.starts_with("table: "), "{outside:?}");
+    }
+}
+
+#[test]
 fn without_a_gpu_no_layer_goes_to_one() {
     let told_of = |runtime| told(&record(runtime, 0, Bytes::ZERO, Bytes::ZERO));
     let argv = told_of(RuntimeKind::LlamaCpp).argv;
@@ -144,7 +182,7 @@ fn ollama_is_told_the_record_in_its_environment() {
     let said: Vec<String> = told.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(
         said.join("\n"),
-        "LLAMA_ARG_FIT=off\nLLAMA_ARG_KV_UNIFIED=off\nLLAMA_ARG_N_GPU_LAYERS=all\nLLAMA_ARG_SPLIT_MODE=layer\n\
+        "LLAMA_ARG_FIT=off\nLLAMA_ARG_KV_UNIFIED=on\nLLAMA_ARG_N_GPU_LAYERS=all\nLLAMA_ARG_SPLIT_MODE=layer\n\
          LLAMA_ARG_TENSOR_SPLIT=38912,38912\nOLLAMA_CONTEXT_LENGTH=8192\nOLLAMA_FLASH_ATTENTION=1\n\
          OLLAMA_HOST={host}:{port}\nOLLAMA_KEEP_ALIVE=-1\nOLLAMA_KV_CACHE_TYPE=q8_0\nOLLAMA_MAX_LOADED_MODELS=1\n\
          OLLAMA_NUM_PARALLEL=4\nOLLAMA_SCHED_SPREAD=1\nOLLAMA_VULKAN=0"

@@ -35,7 +35,7 @@ fn what_a_runtime_cannot_be_told_is_refused_with_its_field() {
         ("context: 0\nruntime: {vllm: {model: a/b}}", "context: context is 0"),
         (
             "context: 4096\nmemory: 1GiB\nruntime: {vllm: {model: a/b}}",
-            "memory: 1 GiB are booked, and the runtime takes 1792 MiB",
+            "memory: 1 GiB are booked, and the runtime takes",
         ),
         ("context: 4096\ngpus: 0\nruntime: {vllm: {model: a/b}}", "gpus: vllm needs a GPU"),
         (
