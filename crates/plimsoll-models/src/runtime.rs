@@ -9,6 +9,7 @@
 //! Nothing is clamped. What cannot be told to a runtime as it was booked is refused.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use plimsoll_core::units::Bytes;
 use serde::Serialize;
@@ -197,7 +198,7 @@ impl Line {
         Line(words.iter().map(|word| literal(word)).collect())
     }
 
-    fn flag(&mut self, name: &str, value: impl ToString) {
+    fn flag(&mut self, name: &str, value: &dyn fmt::Display) {
         self.0.extend([name.to_string(), value.to_string()]);
     }
 

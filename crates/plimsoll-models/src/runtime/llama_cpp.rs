@@ -15,19 +15,19 @@ pub(super) fn render(record: &Record, extra: &Extra) -> Result<Rendered, Refusal
     check_split(record)?;
     let mut line =
         Line::new(&[record.program.as_deref().unwrap_or("llama-server"), "--model", &record.model]);
-    line.flag("--host", "{host}");
-    line.flag("--port", "{port}");
-    line.flag("--ctx-size", all_tokens(record)?);
-    line.flag("--parallel", settings.parallel);
+    line.flag("--host", &"{host}");
+    line.flag("--port", &"{port}");
+    line.flag("--ctx-size", &all_tokens(record)?);
+    line.flag("--parallel", &settings.parallel);
     line.0.push(if settings.unified { "--kv-unified" } else { "--no-kv-unified" }.to_string());
-    line.flag("--cache-type-k", settings.kv.k);
-    line.flag("--cache-type-v", settings.kv.v);
-    line.flag("--flash-attn", if settings.flash_attention { "on" } else { "off" });
-    line.flag("--batch-size", settings.batch);
-    line.flag("--ubatch-size", settings.ubatch);
-    line.flag("--fit", "off");
+    line.flag("--cache-type-k", &settings.kv.k);
+    line.flag("--cache-type-v", &settings.kv.v);
+    line.flag("--flash-attn", &if settings.flash_attention { "on" } else { "off" });
+    line.flag("--batch-size", &settings.batch);
+    line.flag("--ubatch-size", &settings.ubatch);
+    line.flag("--fit", &"off");
     let (layers, split) = placement(record);
-    line.flag("--n-gpu-layers", layers);
+    line.flag("--n-gpu-layers", &layers);
     split.iter().for_each(|(flag, value)| line.flag(flag, value));
     Ok(Rendered {
         argv: line.finish(extra),

@@ -99,5 +99,5 @@ fn reserved_variable(name: &str, variables: &[Reserved]) -> Option<Because> {
         Some(beginning) => name.starts_with(beginning),
         None => name == *pattern,
     };
-    variables.iter().find(|row| row.names.iter().any(|name| is_it(name))).map(|row| row.because)
+    variables.iter().find(|row| row.names.iter().any(is_it)).map(|row| row.because)
 }

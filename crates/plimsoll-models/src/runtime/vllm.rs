@@ -21,13 +21,13 @@ pub(super) fn render(record: &Record, extra: &Extra) -> Result<Rendered, Refusal
     }
     let ratio = written(share(record)?);
     let mut line = Line::new(&[record.program.as_deref().unwrap_or("vllm"), "serve", &record.model]);
-    line.flag("--host", "{host}");
-    line.flag("--port", "{port}");
-    line.flag("--tensor-parallel-size", record.devices.len());
-    line.flag("--max-model-len", settings.context);
-    line.flag("--max-num-seqs", settings.parallel);
-    line.flag("--max-num-batched-tokens", settings.batch);
-    line.flag("--kv-cache-dtype", cache_type(settings.kv.k));
+    line.flag("--host", &"{host}");
+    line.flag("--port", &"{port}");
+    line.flag("--tensor-parallel-size", &record.devices.len());
+    line.flag("--max-model-len", &settings.context);
+    line.flag("--max-num-seqs", &settings.parallel);
+    line.flag("--max-num-batched-tokens", &settings.batch);
+    line.flag("--kv-cache-dtype", &cache_type(settings.kv.k));
     line.flag("--gpu-memory-utilization", &ratio);
     let ours = [
         // Without the estimate, graphs come on top of the share.
@@ -98,7 +98,7 @@ fn written(parts: u32) -> String {
     format!("{}.{:04}", parts / PARTS, parts % PARTS)
 }
 
-/// Two bytes a number are the model's own type; asking for one of them by name is an error for most models.
+/// Two bytes a number are the model's own type. By name, vLLM takes them only for models whose cache is smaller by default.
 fn cache_type(kv: KvType) -> &'static str {
     match kv {
         KvType::Fp8 => "fp8",
