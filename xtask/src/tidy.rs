@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-kube", &["plimsoll-core"]),
     ("plimsoll-models", &["plimsoll-core"]),
     ("plimsoll-slots", &["plimsoll-core", "plimsoll-models"]),
-    ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-slots", "plimsoll-models"]),
+    ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-models", "plimsoll-slots"]),
 ];
 
 /// More than this, and a reader no longer holds a file in the head.

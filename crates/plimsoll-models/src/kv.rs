@@ -44,21 +44,20 @@ fn times(one: u64, other: u64) -> Result<Bytes, EstimateError> {
 
 /// How many tokens a layer has room for, over all requests.
 fn tokens(window: Option<u64>, settings: &Settings) -> Result<u64, EstimateError> {
-    let each = match settings.runtime {
-        RuntimeKind::Vllm => return paged(window, settings),
-        _ if settings.unified => settings.context.checked_mul(settings.parallel).ok_or(OVERFLOW)?,
-        _ => settings.context,
-    };
-    let (sequences, caches) = if settings.unified { (settings.parallel, 1) } else { (1, settings.parallel) };
-    let cells = pad(each)?;
-    let cells = match window {
-        None => cells,
-        Some(window) => {
-            let seen = window.checked_mul(sequences).and_then(|seen| seen.checked_add(ubatch(settings)));
-            pad(cells.min(seen.unwrap_or(u64::MAX)))?
-        }
-    };
-    cells.checked_mul(caches).ok_or(OVERFLOW)
+    if settings.runtime == RuntimeKind::Vllm {
+        return paged(window, settings);
+    }
+    let caches = if settings.unified { 1 } else { settings.parallel };
+    cells(window, settings)?.checked_mul(caches).ok_or(OVERFLOW)
+}
+
+/// How many tokens one of llama.cpp's caches has room for: that of one request, or the one that all share.
+pub(crate) fn cells(window: Option<u64>, settings: &Settings) -> Result<u64, EstimateError> {
+    let sequences = if settings.unified { settings.parallel } else { 1 };
+    let cells = pad(settings.context.checked_mul(sequences).ok_or(OVERFLOW)?)?;
+    let Some(window) = window else { return Ok(cells) };
+    let seen = window.checked_mul(sequences).and_then(|seen| seen.checked_add(ubatch(settings)));
+    pad(cells.min(seen.unwrap_or(u64::MAX)))
 }
 
 /// Tokens that are computed at once: never more than are taken in at once, nor than there is context.
