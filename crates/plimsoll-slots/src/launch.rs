@@ -243,6 +243,7 @@ mod tests {
             (&launch.env["OLLAMA_CONTEXT_LENGTH"][..], &launch.env["OLLAMA_NUM_PARALLEL"][..]),
             ("4096", "2")
         );
+        assert_eq!(launch.env["LLAMA_ARG_KV_UNIFIED"], "off", "each request has a cache of its own");
         let preload = launch.told.expect("known").preload.expect("it loads when it is asked");
         assert!(preload.body.contains(r#""num_batch":256"#), "{}", preload.body);
     }

@@ -53,6 +53,8 @@ pub fn record(wanted: Wanted<'_>, devices: Vec<Booked>) -> Option<(Record, Extra
         Runtime::Ollama(ollama) => {
             settings.batch = ollama.batch.unwrap_or(settings.batch);
             settings.ubatch = settings.batch;
+            // Ollama names the number of requests, and its server then gives each a cache of its own.
+            settings.unified = false;
             settings.flash_attention = ollama.flash_attention;
             (&ollama.program, Some(&ollama.model), ollama.outside, None)
         }
