@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-sim", &["plimsoll-core"]),
     ("plimsoll-kube", &["plimsoll-core"]),
     ("plimsoll-models", &["plimsoll-core"]),
-    ("plimsoll-slots", &["plimsoll-core"]),
+    ("plimsoll-slots", &["plimsoll-core", "plimsoll-models"]),
     ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-models", "plimsoll-slots"]),
 ];
 

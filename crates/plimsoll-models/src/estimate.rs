@@ -1,7 +1,7 @@
 //! What a model takes on its GPUs, part by part, each with its source: the one computation that every question asks.
 
 mod compute;
-mod fixed;
+pub(crate) mod fixed;
 mod parts;
 mod weights;
 

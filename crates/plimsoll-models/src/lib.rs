@@ -22,3 +22,5 @@ pub mod kv;
 pub mod estimate;
 
 pub mod fit;
+
+pub mod runtime;

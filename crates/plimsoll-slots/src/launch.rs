@@ -5,30 +5,29 @@ use std::collections::BTreeMap;
 use plimsoll_core::charge::Holding;
 use plimsoll_core::device::{Identity, Node};
 use plimsoll_core::units::Bytes;
+use plimsoll_models::runtime::{Booked, render};
 
-use crate::model::{Command, Model, Runtime};
+use crate::model::{Declaration, Model};
+use crate::runtime::{Command, Runtime};
 use crate::template::{self, CONFINING};
+use crate::told;
 use crate::wire::{Launch, LaunchDevice};
 
-/// The record from which a slot's process is started.
+/// The record from which a slot's process is started. Where the runtime cannot be told what was booked, it has no program.
 pub fn launch(model: &Model, slot: &str, holding: &Holding, node: &Node) -> Launch {
     let declared = model.declared();
-    let Runtime::Command(command) = &declared.runtime;
-    let devices = devices(holding, node);
-    let tensor_parallel = u16::try_from(devices.len()).unwrap_or(u16::MAX);
+    let (ready_within, grace) = declared.runtime.patience();
     let mut launch = Launch {
-        model: declared.name.clone(),
-        devices,
-        argv: Vec::new(),
-        env: BTreeMap::new(),
-        ready: command.ready.clone(),
-        ready_within_ms: command.ready_within.0,
-        grace_ms: command.grace.0,
+        ready_within_ms: ready_within.0,
+        grace_ms: grace.0,
         context: declared.context,
         concurrency: declared.concurrency,
-        tensor_parallel,
+        ..unknown(&declared.name, holding, node)
     };
-    render(&mut launch, command, slot);
+    match &declared.runtime {
+        Runtime::Command(command) => fill_in(&mut launch, command, slot),
+        _ => tell(&mut launch, declared),
+    }
     launch.env.extend(confinement(&declared.vendor, &launch.devices));
     launch
 }
@@ -48,6 +47,7 @@ pub fn unknown(model: &str, holding: &Holding, node: &Node) -> Launch {
         context: None,
         concurrency: 1,
         tensor_parallel,
+        told: None,
     }
 }
 
@@ -71,7 +71,25 @@ pub fn devices(holding: &Holding, node: &Node) -> Vec<LaunchDevice> {
     devices
 }
 
-fn render(launch: &mut Launch, command: &Command, slot: &str) {
+/// Tells a runtime that Plimsoll knows what is booked for it.
+fn tell(launch: &mut Launch, declared: &Declaration) {
+    let booked = |device: &LaunchDevice| Booked {
+        charge: Bytes::new(device.bytes),
+        total: device.total.map(Bytes::new),
+    };
+    let Some((record, extra)) = told::record(declared.wanted(), launch.devices.iter().map(booked).collect())
+    else {
+        return;
+    };
+    let rendered = render(&record, &extra);
+    launch.told = Some(told::report(&record, &rendered));
+    if let Ok(rendered) = rendered {
+        (launch.argv, launch.env) = (rendered.argv, rendered.env);
+        launch.ready = Some(rendered.ready.to_string());
+    }
+}
+
+fn fill_in(launch: &mut Launch, command: &Command, slot: &str) {
     let value = |name: &str| field(launch, slot, name);
     // A declaration with a template that cannot be filled in was refused when it was read.
     let fill = |text: &String| template::fill(text, value).unwrap_or_else(|_| text.clone());
@@ -183,6 +201,65 @@ mod tests {
             [(0, 50 << 30), (2, 50 << 30)]
         );
         assert_eq!(launch.tensor_parallel, 2);
+    }
+
+    fn served(text: &str) -> Launch {
+        let text = format!("name: m\ncontext: 4096\nconcurrency: 2\n{text}");
+        let model: Model = serde_saphyr::from_str(&text).expect("a model");
+        placed(&model)
+    }
+
+    fn after<'a>(launch: &'a Launch, flag: &str) -> Option<&'a str> {
+        let at = launch.argv.iter().position(|word| word == flag)?;
+        launch.argv.get(at + 1).map(String::as_str)
+    }
+
+    #[test]
+    fn vllm_is_told_the_share_that_was_charged() {
+        let vllm = "runtime: {vllm: {model: a/b, outside: 1GiB, args: [--hf-overrides, '{}']}}";
+        let launch = served(&format!("memory: 140GiB\ntensor_parallel: [2]\n{vllm}"));
+        let told = launch.told.as_ref().expect("it is a runtime that is known");
+        assert_eq!(after(&launch, "--gpu-memory-utilization"), Some("0.8625"));
+        assert_eq!((told.memory_ratio.as_deref(), told.outside), (Some("0.8625"), 1 << 30));
+        assert_eq!((told.outside_source.as_str(), told.refused.as_deref()), ("declared", None));
+        assert_eq!(after(&launch, "--tensor-parallel-size"), Some("2"));
+        assert_eq!(after(&launch, "--hf-overrides"), Some("{{}}"), "the runner takes one brace off");
+        assert_eq!(launch.env["CUDA_VISIBLE_DEVICES"], "GPU-0,GPU-1");
+        assert_eq!(launch.ready.as_deref(), Some("/health"));
+    }
+
+    #[test]
+    fn the_files_of_a_model_are_served_with_its_settings() {
+        let launch = served("memory: 20GiB\nfile: /m.gguf\nkv: q8_0\nruntime: {llama_cpp: {ubatch: 256}}");
+        assert_eq!(after(&launch, "--model"), Some("/m.gguf"));
+        assert_eq!(after(&launch, "--ctx-size"), Some("8192"));
+        assert_eq!(
+            (after(&launch, "--cache-type-v"), after(&launch, "--ubatch-size")),
+            (Some("q8_0"), Some("256"))
+        );
+        assert_eq!((launch.context, launch.concurrency), (Some(4096), 2));
+        let launch = served("memory: 20GiB\nruntime: {ollama: {model: q, batch: 256}}");
+        assert_eq!(
+            (&launch.env["OLLAMA_CONTEXT_LENGTH"][..], &launch.env["OLLAMA_NUM_PARALLEL"][..]),
+            ("4096", "2")
+        );
+        assert_eq!(launch.env["LLAMA_ARG_KV_UNIFIED"], "off", "each request has a cache of its own");
+        let preload = launch.told.expect("known").preload.expect("it loads when it is asked");
+        assert!(preload.body.contains(r#""num_batch":256"#), "{}", preload.body);
+    }
+
+    #[test]
+    fn what_cannot_be_told_has_no_program_and_says_why() {
+        // A device that shrank after it was booked: nothing is cut to what it has now.
+        let mut launch = served("memory: 39GiB\nruntime: {vllm: {model: a/b}}");
+        launch.devices[0].total = Some(12 << 30);
+        let text = "name: m\ncontext: 4096\nmemory: 39GiB\nruntime: {vllm: {model: a/b}}";
+        let model: Model = serde_saphyr::from_str(text).expect("a model");
+        (launch.argv, launch.ready) = (Vec::new(), None);
+        tell(&mut launch, model.declared());
+        assert!(launch.argv.is_empty() && launch.ready.is_none());
+        let refused = launch.told.and_then(|told| told.refused);
+        assert_eq!(refused.as_deref(), Some("memory: 39 GiB are booked on a GPU that has 12 GiB"));
     }
 
     #[test]

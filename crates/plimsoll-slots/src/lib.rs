@@ -6,9 +6,13 @@ pub mod size;
 
 pub mod template;
 
-pub mod model;
-
 pub mod wire;
+
+pub mod runtime;
+
+pub mod told;
+
+pub mod model;
 
 pub mod translate;
 

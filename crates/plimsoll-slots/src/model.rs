@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_core::units::Bytes;
+use plimsoll_models::settings::RuntimeKind;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::runtime::{Command, Kv, Runtime};
 use crate::size::{Memory, Size, Span};
 use crate::template;
+use crate::told::{self, Wanted};
 
 /// A model, as an operator declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +35,12 @@ pub struct Declaration {
     /// Its context length in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u64>,
+    /// How its cache of keys and values is stored; `f16` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv: Option<Kv>,
+    /// Its file or directory on the runners.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// How many requests one slot serves at once.
     #[serde(default = "one")]
     pub concurrency: u32,
@@ -60,6 +70,19 @@ pub struct Declaration {
     pub reload_cost: Option<Span>,
 }
 
+impl Declaration {
+    /// What it says of how the model is served.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            runtime: &self.runtime,
+            file: self.file.as_ref(),
+            context: self.context,
+            kv: self.kv,
+            concurrency: self.concurrency,
+        }
+    }
+}
+
 fn nvidia() -> String {
     "NVIDIA".to_string()
 }
@@ -83,42 +106,6 @@ pub enum Eviction {
     Idle,
     /// Those, and slots of a lower priority even while they are active.
     LowerPriority,
-}
-
-/// What serves a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Runtime {
-    /// Any program, its arguments by template from what was booked.
-    Command(Command),
-}
-
-/// A program with its arguments. `{memory_mib}` and the like are filled in from the charge; `{{` is a brace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Command {
-    /// The program and its arguments.
-    pub argv: Vec<String>,
-    /// Variables for its environment.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// A path that answers 200 once it is ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ready: Option<String>,
-    /// How long it may take to become ready.
-    #[serde(default = "half_an_hour")]
-    pub ready_within: Span,
-    /// How long it may take to go before it is killed.
-    #[serde(default = "ten_seconds")]
-    pub grace: Span,
-}
-
-fn half_an_hour() -> Span {
-    Span::seconds(1800)
-}
-
-fn ten_seconds() -> Span {
-    Span::seconds(10)
 }
 
 /// Where a model may run.
@@ -183,7 +170,7 @@ pub struct ModelError {
     /// The model.
     pub model: String,
     /// The field.
-    pub field: &'static str,
+    pub field: String,
     /// What is wrong with it, and what to write instead.
     pub problem: String,
 }
@@ -206,12 +193,16 @@ impl Model {
 
     /// What it needs of each GPU when it is split over so many; `None` where nobody said.
     pub fn memory_on(&self, gpus: u16) -> Option<Vec<Size>> {
-        match self.declared.memory.as_ref()? {
-            Memory::PerGpu(sizes) => Some(sizes.clone()),
-            Memory::Total(total) => {
-                let part = total.0.split_up(std::num::NonZeroU64::new(u64::from(gpus))?);
-                Some(vec![Size(part); usize::from(gpus)])
-            }
+        memory_on(&self.declared, gpus)
+    }
+}
+
+fn memory_on(declared: &Declaration, gpus: u16) -> Option<Vec<Size>> {
+    match declared.memory.as_ref()? {
+        Memory::PerGpu(sizes) => Some(sizes.clone()),
+        Memory::Total(total) => {
+            let part = total.0.split_up(std::num::NonZeroU64::new(u64::from(gpus))?);
+            Some(vec![Size(part); usize::from(gpus)])
         }
     }
 }
@@ -226,7 +217,10 @@ impl TryFrom<Declaration> for Model {
     type Error = ModelError;
 
     fn try_from(declared: Declaration) -> Result<Model, ModelError> {
-        let wrong = |field, problem: String| ModelError { model: declared.name.clone(), field, problem };
+        let wrong = |field: &str, problem: String| {
+            let (model, field) = (declared.name.clone(), field.to_string());
+            ModelError { model, field, problem }
+        };
         check_name(&declared.name).map_err(|problem| wrong("name", problem))?;
         for (field, number) in [("concurrency", declared.concurrency), ("max_slots", declared.max_slots)] {
             if number == 0 {
@@ -239,8 +233,15 @@ impl TryFrom<Declaration> for Model {
             return Err(wrong("where.preferred.gpu_models", problem));
         }
         let sizes = sizes(&declared).map_err(|(field, problem)| wrong(field, problem))?;
-        let Runtime::Command(command) = &declared.runtime;
-        check_command(command, &declared).map_err(|problem| wrong("runtime.command", problem))?;
+        check_file(&declared).map_err(|(field, problem)| wrong(&field, problem))?;
+        if let Runtime::Command(command) = &declared.runtime {
+            check_command(command, &declared).map_err(|problem| wrong("runtime.command", problem))?;
+        }
+        let charges = charges(&declared, &sizes);
+        told::check(declared.wanted(), &charges).map_err(|(field, problem)| {
+            let splits = field == "gpus" && !declared.tensor_parallel.is_empty();
+            wrong(if splits { "tensor_parallel" } else { &field }, problem)
+        })?;
         Ok(Model { declared, sizes })
     }
 }
@@ -298,6 +299,39 @@ fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
         return Err(("memory", problem));
     }
     Ok(sizes)
+}
+
+/// What is charged on each GPU, for every number of GPUs that is allowed. Where nobody said yet, more than any model needs stands in.
+fn charges(declared: &Declaration, sizes: &[u16]) -> Vec<Vec<Bytes>> {
+    let on = |gpus: &u16| match memory_on(declared, *gpus) {
+        Some(sizes) => sizes.iter().map(|size| size.0).collect(),
+        None => vec![Bytes::DEVICE_MAX; usize::from(*gpus)],
+    };
+    if sizes.is_empty() { vec![Vec::new()] } else { sizes.iter().map(on).collect() }
+}
+
+/// A model's file is looked for on runners, each of which has its own directories.
+fn check_file(declared: &Declaration) -> Result<(), (String, String)> {
+    if let Some(file) = &declared.file
+        && (!file.starts_with('/') || file.chars().any(char::is_control))
+    {
+        return Err(("file".to_string(), format!("{file:?} is not a path from the root; write it in full")));
+    }
+    let model = match &declared.runtime {
+        Runtime::Vllm(vllm) => &vllm.model,
+        Runtime::LlamaCpp(llama) => &llama.model,
+        Runtime::Command(_) | Runtime::Ollama(_) => return Ok(()),
+    };
+    let key = format!("runtime.{}.model", declared.runtime.key());
+    match (model, &declared.file) {
+        (None, None) => Err((key, "it is missing; write it, or the model's `file`".to_string())),
+        (Some(model), Some(file))
+            if declared.runtime.kind() == Some(RuntimeKind::LlamaCpp) && model != file =>
+        {
+            Err((key, format!("it is {model:?}, and file is {file:?}; write one of the two")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_command(command: &Command, declared: &Declaration) -> Result<(), String> {

@@ -261,6 +261,45 @@ pub struct Launch {
     pub concurrency: u32,
     /// Over how many devices it is split.
     pub tensor_parallel: u16,
+    /// What else the runtime is told, where it is one that Plimsoll knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
+}
+
+/// What a runtime is told beside context, concurrency and devices, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Told {
+    /// `vllm`, `llama.cpp` or `ollama`.
+    pub runtime: String,
+    /// How its cache of keys and values is stored.
+    pub kv: String,
+    /// Tokens that are taken in at once.
+    pub batch: u64,
+    /// The share of each device that it keeps to, where it takes one: `0.4875`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_ratio: Option<String>,
+    /// What it takes on each device outside of what it counts itself: part of what is booked.
+    pub outside: u64,
+    /// Who says so.
+    pub outside_source: String,
+    /// What to ask once it answers, so that the model is loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preload: Option<Preload>,
+    /// What it does not promise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+    /// Why it cannot be told what was booked; then there is no program, and it is not started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// A request by `POST` that makes a server load its model: answered with 200 once that is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Preload {
+    /// Where to.
+    pub path: String,
+    /// Its body, which is JSON. Its braces are doubled, as in every text that the runner fills in.
+    pub body: String,
 }
 
 /// A device of a slot, with what is booked on it.

@@ -13,6 +13,7 @@ mod launch;
 mod link;
 mod measure;
 mod meter;
+mod preload;
 mod processes;
 mod reconcile;
 mod record;

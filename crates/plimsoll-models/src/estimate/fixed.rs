@@ -6,7 +6,7 @@ use super::parts::{self, Part};
 use super::{EstimateError, RuntimeKind};
 
 /// What a runtime takes on each GPU outside weights, cache and compute buffers, on NVIDIA GPUs.
-pub(super) fn of(runtime: RuntimeKind) -> Part {
+pub(crate) fn of(runtime: RuntimeKind) -> Part {
     let (mib, what) = match runtime {
         // nvidia-smi 23508 MiB, of which llama.cpp had booked 23199 MiB.
         RuntimeKind::LlamaCpp => (512, "CUDA context and cuBLAS, NVIDIA: 309 MiB in ollama#6160, rounded up"),

@@ -93,6 +93,7 @@ fn unrecorded(tag: &Tag) -> Record {
         context: None,
         concurrency: 1,
         tensor_parallel: 1,
+        told: None,
     };
     Record {
         slot: tag.slot.clone(),

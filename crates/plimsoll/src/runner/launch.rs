@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
+use plimsoll_slots::template;
 use plimsoll_slots::wire::{DeviceFacts, Launch};
 
 use super::processes;
@@ -39,6 +40,8 @@ pub(crate) enum Refusal {
     Unconfined,
     /// A variable names other devices than those booked.
     Confined { variable: String, value: String, booked: String },
+    /// The server could not tell the runtime what was booked.
+    Untold { reason: String },
     /// There is no program.
     NoProgram,
     /// Every port is taken.
@@ -63,6 +66,7 @@ impl fmt::Display for Refusal {
             Refusal::Confined { variable, value, booked } => {
                 write!(f, "not started: {variable} is \"{value}\", and it is booked on {booked}")
             }
+            Refusal::Untold { reason } => write!(f, "not started: {reason}"),
             Refusal::NoProgram => write!(f, "not started: the launch names no program"),
             Refusal::NoPort { from, to } => write!(f, "not started: no port from {from} to {to} is free"),
         }
@@ -71,6 +75,9 @@ impl fmt::Display for Refusal {
 
 /// Refuses what would run on other devices than those that were charged.
 pub(crate) fn check(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), Refusal> {
+    if let Some(reason) = launch.told.as_ref().and_then(|told| told.refused.clone()) {
+        return Err(Refusal::Untold { reason });
+    }
     if launch.argv.first().is_none_or(String::is_empty) {
         return Err(Refusal::NoProgram);
     }
@@ -152,13 +159,11 @@ pub(crate) fn wants_port(launch: &Launch) -> bool {
     launch.argv.iter().chain(launch.env.values()).any(|text| text.contains("{port}"))
 }
 
-/// Text with the port and the host filled in.
+/// Text with the port and the host filled in, and doubled braces made single. In text that is no template other braces stay.
 pub(crate) fn fill(text: &str, places: &Places, port: Option<u16>) -> String {
-    let text = text.replace("{host}", &places.listen.to_string());
-    match port {
-        Some(port) => text.replace("{port}", &port.to_string()),
-        None => text,
-    }
+    let (host, port) = (places.listen.to_string(), port.map_or("{port}".to_owned(), |port| port.to_string()));
+    template::finish(text, &host, &port)
+        .unwrap_or_else(|_| text.replace("{host}", &host).replace("{port}", &port))
 }
 
 /// The whole environment of a slot's process: a little of the agent's, the launch's, and whose it is.
@@ -203,7 +208,7 @@ pub(crate) fn spawn(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_slots::wire::{FactsSource, LaunchDevice};
+    use plimsoll_slots::wire::{FactsSource, LaunchDevice, Told};
 
     use super::*;
 
@@ -239,7 +244,35 @@ mod tests {
             context: None,
             concurrency: 1,
             tensor_parallel: 1,
+            told: None,
         }
+    }
+
+    fn told(refused: &str) -> Told {
+        Told {
+            runtime: "vllm".to_owned(),
+            kv: "q8_0".to_owned(),
+            batch: 1,
+            memory_ratio: None,
+            outside: 0,
+            outside_source: String::new(),
+            preload: None,
+            remarks: Vec::new(),
+            refused: Some(refused.to_owned()),
+        }
+    }
+
+    #[test]
+    fn host_and_port_are_filled_in_and_other_braces_stay_single() {
+        for (text, filled) in [
+            ("--port={port}", "--port=81"),
+            ("http://{host}:{port}", "http://127.0.0.1:81"),
+            (r#"{{"a":{{}}}}"#, r#"{"a":{}}"#),
+            (r#"{"a":"{port}"}"#, r#"{"a":"81"}"#),
+        ] {
+            assert_eq!(fill(text, &places(), Some(81)), filled);
+        }
+        assert_eq!(fill("{port}", &places(), None), "{port}");
     }
 
     fn places() -> Places {
@@ -286,6 +319,10 @@ mod tests {
             let refused = check(devices, env).expect_err(part);
             assert!(refused.contains(part), "{refused}");
         }
+        let mut untold = launch(&[], &[]);
+        untold.told = Some(told("kv: it cannot"));
+        let refused = super::check(&untold, &has).map_err(|refusal| refusal.to_string());
+        assert_eq!(refused, Err("not started: kv: it cannot".to_owned()));
         let mut nothing = launch(&[], &[]);
         nothing.argv.clear();
         assert_eq!(super::check(&nothing, &has), Err(Refusal::NoProgram));

@@ -96,6 +96,7 @@ pub(crate) mod tests {
             context: None,
             concurrency: 1,
             tensor_parallel: 1,
+            told: None,
         }
     }
 

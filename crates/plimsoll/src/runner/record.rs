@@ -200,6 +200,7 @@ mod tests {
             context: None,
             concurrency: 1,
             tensor_parallel: 1,
+            told: None,
         };
         Record {
             slot: slot.to_owned(),

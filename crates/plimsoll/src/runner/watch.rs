@@ -15,7 +15,9 @@ use tracing::{info, warn};
 use super::agent::{Agent, now_ms};
 use super::books::{Books, Phase, Slot};
 use super::launch;
+use super::preload::Loading;
 use super::processes::{self, Census, ProcessId};
+use super::record::Record;
 use super::slot_log;
 
 /// How often a slot is looked at while it starts or goes.
@@ -44,10 +46,20 @@ enum End {
     Asked,
     /// It took too long to become ready.
     NotReady,
+    /// It answered, and could not load its model.
+    NotLoaded(String),
     /// Its first process ended by itself.
     Ended(Option<ExitStatus>),
     /// It could not be started.
     NotStarted(String),
+}
+
+/// How far a slot has come that is not ready yet.
+#[derive(PartialEq, Eq)]
+enum Progress {
+    Waits,
+    Ready,
+    Failed(String),
 }
 
 /// Watches a slot until it is over.
@@ -127,6 +139,7 @@ impl Watcher<'_> {
     fn live_while(&self, mut has_ended: impl FnMut() -> Option<End>) -> End {
         let patience = self.patience();
         let began = Instant::now();
+        let mut loading = None;
         loop {
             if let Some(end) = has_ended() {
                 return end;
@@ -137,7 +150,12 @@ impl Watcher<'_> {
             }
             if phase == Phase::Starting {
                 let record = self.with(|slot| slot.record.clone());
-                if self.is_ready(&record.launch, record.port) {
+                let left = patience.saturating_sub(began.elapsed());
+                let progress = self.progress(&record, &mut loading, left);
+                if let Progress::Failed(why) = progress {
+                    return End::NotLoaded(why);
+                }
+                if progress == Progress::Ready {
                     // A process that has ended is not ready, whoever answers in its place.
                     if let Some(end) = has_ended() {
                         return end;
@@ -162,6 +180,25 @@ impl Watcher<'_> {
         Duration::from_millis(within.saturating_sub(now_ms().saturating_sub(started)))
     }
 
+    /// How far a slot has come that is not ready yet: it answers first, and then loads its model where it is asked to.
+    fn progress(&self, record: &Record, loading: &mut Option<Loading>, left: Duration) -> Progress {
+        if let Some(over) = loading.take_if(|loading| loading.is_over()) {
+            return over.outcome().map_or_else(Progress::Failed, |()| Progress::Ready);
+        }
+        if loading.is_some() || !self.is_ready(&record.launch, record.port) {
+            return Progress::Waits;
+        }
+        *loading = self.load(record, left);
+        if loading.is_some() { Progress::Waits } else { Progress::Ready }
+    }
+
+    fn load(&self, record: &Record, left: Duration) -> Option<Loading> {
+        let (preload, port) = (record.launch.told.as_ref()?.preload.as_ref()?, record.port?);
+        let places = &self.agent.places;
+        let body = launch::fill(&preload.body, places, Some(port));
+        Some(Loading::begin(SocketAddr::new(places.local(), port), &preload.path, body, left))
+    }
+
     fn is_ready(&self, launch: &Launch, port: Option<u16>) -> bool {
         let Some(port) = port else { return true };
         let address = SocketAddr::new(self.agent.places.local(), port);
@@ -181,6 +218,7 @@ impl Watcher<'_> {
         match end {
             End::Asked => (SlotState::Gone, None),
             End::NotStarted(why) => (SlotState::Failed, Some(why.clone())),
+            End::NotLoaded(why) => (failed, Some(self.with_last_lines(why))),
             End::NotReady => {
                 (failed, Some(self.with_last_lines(&format!("it was not ready within {within} ms"))))
             }

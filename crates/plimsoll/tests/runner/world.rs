@@ -246,6 +246,7 @@ impl World {
             context: None,
             concurrency: 1,
             tensor_parallel: 1,
+            told: None,
         }
     }
 }

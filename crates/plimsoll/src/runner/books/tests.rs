@@ -27,6 +27,7 @@ fn slot(name: &str, pid: u32) -> Slot {
         context: None,
         concurrency: 1,
         tensor_parallel: 1,
+        told: None,
     };
     let record = Record {
         slot: name.to_owned(),

@@ -94,7 +94,7 @@ pub(crate) async fn forget(State(parts): State<Parts>, Path(name): Path<String>)
 
 /// A declaration that makes sense, or the field that does not.
 pub(crate) fn model(declared: Declaration) -> Answer<Model> {
-    Model::try_from(declared).map_err(|error| Problem::senseless(error.field, error.to_string()))
+    Model::try_from(declared).map_err(|error| Problem::senseless(&error.field, error.to_string()))
 }
 
 /// Nobody declared it.
