@@ -6,6 +6,8 @@ mod tidy;
 
 mod mutants;
 
+mod goldens;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +18,7 @@ usage: cargo run -p xtask -- <chore>
 
   tidy              hold the rules of the house that no compiler knows (also a test: cargo test -p xtask)
   mutants [NAME…]   break the code on purpose, line by line, and see that the tests notice
+  goldens FOLDER    write the header of every golden model, as a file as long as the real one
   help              print this
 ";
 
@@ -36,6 +39,7 @@ fn run() -> Result<()> {
     match (chore.as_deref(), rest.as_slice()) {
         (Some("tidy"), []) => tidy::run(&workspace()),
         (Some("mutants"), names) => mutants::run(&workspace(), names),
+        (Some("goldens"), [folder]) => goldens::run(Path::new(folder)),
         (None | Some("help" | "--help" | "-h"), _) => {
             print!("{HELP}");
             Ok(())
