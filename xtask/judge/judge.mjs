@@ -1,12 +1,13 @@
 // Asks llama.cpp what it books for each case, without loading a weight: JSON on standard input, JSON on standard output.
-// A case is {file, context, ubatch, parallel, flash, kv}; the answer adds bytes or the reason why llama.cpp refuses.
+// A case is {file, context, ubatch, parallel, flash, kv}; an answer has bytes, or the reason why llama.cpp refuses.
 import {getLlama, LlamaLogLevel} from "node-llama-cpp";
+import {readFileSync} from "node:fs";
 import {text} from "node:stream/consumers";
 
 const KV_TYPES = {f32: 0, f16: 1, q4_0: 2, q4_1: 3, q5_0: 6, q5_1: 7, q8_0: 8, bf16: 30};
 const KEPT = /(KV buffer|KV cache|RS buffer|output buffer|compute buffer|memory_recurrent|llama_kv_cache|error|fail)/i;
 
-const gpu = process.env.JUDGE_GPU || false;
+const gpu = process.env.JUDGE_BACKEND === "vulkan" ? "vulkan" : false;
 let lines = [];
 // The log arrives in a later turn of the loop.
 const settle = () => new Promise((done) => setTimeout(done, 20));
@@ -20,8 +21,15 @@ const {AddonModel, AddonContext} = llama._bindings;
 const answers = [];
 let open = {file: undefined};
 for (const one of JSON.parse(await text(process.stdin)))
-    answers.push({...one, ...await judge(one)});
-process.stdout.write(JSON.stringify(answers), () => process.exit(0));
+    answers.push(await judge(one));
+process.stdout.write(JSON.stringify({versions: versions(), answers}), () => process.exit(0));
+
+function versions() {
+    const library = JSON.parse(readFileSync("node_modules/node-llama-cpp/package.json")).version;
+    const release = JSON.parse(readFileSync("node_modules/node-llama-cpp/llama/binariesGithubRelease.json")).release;
+    const devices = llama._bindings.getGpuDeviceInfo().deviceNames;
+    return [`llama.cpp ${release} in node-llama-cpp ${library}`, ...devices].join(", ");
+}
 
 async function judge(one) {
     const loaded = await model(one.file);

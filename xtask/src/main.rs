@@ -8,6 +8,8 @@ mod mutants;
 
 mod goldens;
 
+mod judge;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,6 +21,9 @@ usage: cargo run -p xtask -- <chore>
   tidy              hold the rules of the house that no compiler knows (also a test: cargo test -p xtask)
   mutants [NAME…]   break the code on purpose, line by line, and see that the tests notice
   goldens FOLDER    write the header of every golden model, as a file as long as the real one
+  judge [cpu|vulkan|table]
+                    ask llama.cpp what it books for every golden model, and write docs/estimates-judged.md;
+                    needs node and npm, except for table, which is made from what is recorded
   help              print this
 ";
 
@@ -40,6 +45,7 @@ fn run() -> Result<()> {
         (Some("tidy"), []) => tidy::run(&workspace()),
         (Some("mutants"), names) => mutants::run(&workspace(), names),
         (Some("goldens"), [folder]) => goldens::run(Path::new(folder)),
+        (Some("judge"), args) => judge::run(&workspace(), args),
         (None | Some("help" | "--help" | "-h"), _) => {
             print!("{HELP}");
             Ok(())

@@ -13,3 +13,5 @@ pub mod gguf;
 pub mod safetensors;
 
 pub mod list;
+
+pub mod judged;
