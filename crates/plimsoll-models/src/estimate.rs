@@ -5,6 +5,9 @@ mod fixed;
 mod parts;
 mod weights;
 
+#[cfg(test)]
+mod tests;
+
 pub use parts::{Part, Parts};
 
 use plimsoll_core::units::Bytes;

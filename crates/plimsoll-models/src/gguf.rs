@@ -16,6 +16,12 @@ pub mod layers;
 
 pub mod shape;
 
+#[cfg(test)]
+pub(crate) mod sample;
+
+#[cfg(test)]
+mod tests;
+
 /// Why a GGUF file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GgufError {

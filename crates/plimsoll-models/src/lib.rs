@@ -11,6 +11,12 @@ pub mod shape;
 
 pub mod gguf;
 
+pub mod safetensors;
+
+pub mod config;
+
+pub mod open;
+
 pub mod kv;
 
 pub mod estimate;

@@ -48,7 +48,7 @@ fn layer_count(metadata: &Metadata, name: &str) -> Result<usize, GgufError> {
     let value = metadata.number(&key)?.ok_or_else(|| GgufError::Missing { key: key.clone() })?;
     match usize::try_from(value) {
         Ok(count) if (1..=LAYERS_MOST).contains(&value) => Ok(count),
-        _ => Err(GgufError::TooMuch { at: 0, field: key, value, most: LAYERS_MOST }),
+        _ => Err(GgufError::Kind { key, expected: "from 1 to 4096" }),
     }
 }
 

@@ -1,0 +1,247 @@
+//! What holds of every estimate, and of every answer to the reverse question.
+
+use plimsoll_core::units::Bytes;
+use proptest::prelude::*;
+
+use super::{Estimate, EstimateError, Parts, estimate};
+use crate::fit::{kv_type_that_fits, largest_parallel, longest_context};
+use crate::gguf::sample;
+use crate::settings::{KvType, KvTypes, RuntimeKind, Settings};
+use crate::shape::{Cache, Format, Shape, Weights};
+use crate::source::{Fact, Source};
+
+fn cache() -> impl Strategy<Value = Cache> {
+    let grouped = (1_u64..=8, 1_u64..=4, 1_u64..=4, prop::option::of(1_u64..10_000)).prop_map(
+        |(kv_heads, key, value, window)| Cache::Grouped {
+            kv_heads,
+            key_length: key * 64,
+            value_length: value * 64,
+            window,
+        },
+    );
+    let latent = Just(Cache::Latent { kv_lora_rank: 512, rope_length: 64 });
+    let state = (0_u64..1 << 24).prop_map(|bytes| Cache::Recurrent { bytes });
+    prop_oneof![4 => grouped, 1 => latent, 1 => state, 1 => Just(Cache::None)]
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let sizes = (1_u64..1 << 16, 1_u64..1 << 18, 1_u64..1 << 16, 1_u64..1 << 40);
+    (prop::collection::vec(cache(), 1..40), sizes).prop_map(
+        |(layers, (embedding, vocabulary, network, bytes))| {
+            let count = layers.len();
+            let weights = Weights {
+                layers: vec![Bytes::new(bytes); count],
+                embedding: Bytes::new(bytes),
+                output: Bytes::new(bytes / 2),
+                vectors: Bytes::new(bytes / 8),
+                ..Weights::default()
+            };
+            Shape {
+                architecture: "any".to_string(),
+                format: Format::Gguf,
+                layers: Fact::read(layers, "layers"),
+                heads: Fact::read(vec![32; count], "heads"),
+                embedding: Fact::read(embedding, "embedding"),
+                feed_forward: Fact::read(vec![network; count], "network"),
+                vocabulary: Fact::read(vocabulary, "vocabulary"),
+                trained_context: Fact::read(131_072, "context"),
+                experts: Fact::unknown("experts"),
+                experts_used: Fact::unknown("experts_used"),
+                expert_feed_forward: Fact::unknown("expert_feed_forward"),
+                weights: Fact::read(weights, "tensors"),
+                remarks: Vec::new(),
+            }
+        },
+    )
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let runtime = prop::sample::select(&RuntimeKind::ALL[..]);
+    let kv = prop::sample::select(vec![KvType::F16, KvType::Q8_0, KvType::Q4_0]);
+    let gpus = prop::sample::select(vec![1, 2, 4, 8, 32]);
+    let numbers = (1_u64..300_000, 1_u64..64, gpus, 1_u64..8192, 1_u64..8192);
+    (runtime, kv, numbers, any::<bool>(), any::<bool>()).prop_map(|(runtime, kv, numbers, flash, unified)| {
+        let (context, parallel, gpus, batch, ubatch) = numbers;
+        let quantised = if runtime == RuntimeKind::Vllm { KvType::Fp8 } else { kv };
+        let kv = KvTypes::both(if kv == KvType::F16 { kv } else { quantised });
+        let flash_attention = flash || kv.v.is_quantised();
+        Settings { runtime, context, kv, parallel, gpus, batch, ubatch, flash_attention, unified }
+    })
+}
+
+fn sum(parts: &Parts) -> u128 {
+    parts.named().iter().map(|(_, part)| u128::from(part.bytes.expect("known").get())).sum()
+}
+
+fn total(estimate: &Estimate) -> Bytes {
+    estimate.all.total.expect("known")
+}
+
+proptest! {
+    #[test]
+    fn an_estimate_is_the_exact_sum_of_its_parts(shape in shape(), settings in settings()) {
+        let estimate = estimate(&shape, &settings).expect("an estimate");
+        let totals: u128 = estimate.gpus.iter().map(|gpu| u128::from(gpu.total.expect("known").get())).sum();
+        prop_assert_eq!(totals, u128::from(total(&estimate).get()));
+        prop_assert_eq!(sum(&estimate.all), totals);
+        for gpu in &estimate.gpus {
+            prop_assert_eq!(sum(gpu), u128::from(gpu.total.expect("known").get()));
+        }
+        prop_assert_eq!(estimate.gpus.len() as u64, settings.gpus);
+    }
+
+    #[test]
+    fn an_estimate_grows_with_context_and_with_parallel(
+        shape in shape(),
+        settings in settings(),
+        more in 0_u64..100_000,
+        further in 0_u64..64,
+    ) {
+        let small = estimate(&shape, &settings).expect("an estimate");
+        let context = settings.context + more;
+        let long = estimate(&shape, &Settings { context, ..settings.clone() }).expect("an estimate");
+        let parallel = settings.parallel + further;
+        let wide = estimate(&shape, &Settings { parallel, ..settings.clone() }).expect("an estimate");
+        for (one, other) in small.gpus.iter().zip(&long.gpus).chain(small.gpus.iter().zip(&wide.gpus)) {
+            prop_assert!(one.total <= other.total);
+            prop_assert!(one.kv.bytes <= other.kv.bytes);
+        }
+    }
+
+    /// Numbers of any size: a sum that does not fit 64 bits is an error, and arithmetic that wraps would end the test.
+    #[test]
+    fn no_number_makes_an_estimate_wrap(
+        shape in shape(),
+        settings in settings(),
+        huge in prop::collection::vec(any::<u64>(), 9),
+    ) {
+        let mut shape = shape;
+        let (kv_heads, key_length, value_length, window) = (huge[0], huge[1] / 64 * 64, huge[2] / 64 * 64, Some(huge[3]));
+        shape.layers = Fact::read(vec![Cache::Grouped { kv_heads, key_length, value_length, window }; 3], "layers");
+        shape.embedding = Fact::read(huge[4], "embedding");
+        shape.vocabulary = Fact::read(huge[5], "vocabulary");
+        shape.heads = Fact::read(vec![huge[8] / 32 * 32; 3], "heads");
+        let settings = Settings { context: huge[6], ubatch: huge[7], batch: huge[7], ..settings };
+        match estimate(&shape, &settings) {
+            Ok(estimate) => prop_assert_eq!(sum(&estimate.all), u128::from(total(&estimate).get())),
+            Err(EstimateError::Overflow { .. } | EstimateError::OutOfRange { .. }) => {}
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+
+    #[test]
+    fn the_longest_context_fits_and_the_next_does_not(
+        shape in shape(),
+        settings in settings(),
+        device in 1_u64..1 << 46,
+    ) {
+        let device = Bytes::new(device);
+        let fits = |context| {
+            let asked = Settings { context, ..settings.clone() };
+            estimate(&shape, &asked).expect("an estimate").fits(device).expect("known")
+        };
+        match longest_context(&shape, &settings, device).expect("an answer") {
+            Some(context) => {
+                prop_assert!(fits(context));
+                prop_assert!(context == 131_072 || !fits(context + 1));
+            }
+            None => prop_assert!(!fits(1)),
+        }
+    }
+
+    #[test]
+    fn the_largest_batch_fits_and_the_next_does_not(
+        shape in shape(),
+        settings in settings(),
+        device in 1_u64..1 << 46,
+    ) {
+        let device = Bytes::new(device);
+        let fits = |parallel| {
+            let asked = Settings { parallel, ..settings.clone() };
+            estimate(&shape, &asked).expect("an estimate").fits(device).expect("known")
+        };
+        match largest_parallel(&shape, &settings, device).expect("an answer") {
+            Some(parallel) => {
+                prop_assert!(fits(parallel));
+                prop_assert!([256, 65_536].contains(&parallel) || !fits(parallel + 1));
+            }
+            None => prop_assert!(!fits(1)),
+        }
+    }
+
+    #[test]
+    fn the_type_of_cache_that_is_proposed_fits(
+        shape in shape(),
+        settings in settings(),
+        device in 1_u64..1 << 46,
+    ) {
+        let device = Bytes::new(device);
+        if let Some(kv) = kv_type_that_fits(&shape, &settings, device).expect("an answer") {
+            let asked = Settings { kv, ..settings };
+            prop_assert_eq!(estimate(&shape, &asked).expect("an estimate").fits(device), Some(true));
+        }
+    }
+}
+
+#[test]
+fn what_is_unknown_makes_the_sum_unknown_and_names_the_field() {
+    let mut shape = sample::llama().shape().expect("a model");
+    shape.weights = Fact::unknown("the tensors");
+    let estimate = estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
+    assert_eq!((estimate.all.total, estimate.missing()), (None, Some("the tensors")));
+    assert_eq!(estimate.all.kv.bytes, Some(Bytes::new(2 * 2 * 2 * 64 * 2 * 4096)));
+    assert_eq!(estimate.fits(Bytes::MAX), None);
+}
+
+#[test]
+fn layers_are_dealt_out_in_equal_runs_and_the_output_comes_last() {
+    assert_eq!(super::weights::gpu_of_layers(3, 2), [0, 0, 1, 1]);
+    assert_eq!(super::weights::gpu_of_layers(2, 1), [0, 0, 0]);
+    assert_eq!(super::weights::gpu_of_layers(4, 2), [0, 0, 0, 1, 1]);
+}
+
+#[test]
+fn llama_cpp_leaves_the_embeddings_with_the_host_and_vllm_does_not() {
+    let shape = sample::llama().shape().expect("a model");
+    let (matrix, table, norm) = (256 * 512 * 2, 256 * 1000 * 2, 512);
+    let on = |runtime| estimate(&shape, &Settings::new(runtime, 4096)).expect("an estimate");
+    let here = on(RuntimeKind::LlamaCpp);
+    assert_eq!(here.all.weights.bytes, Some(Bytes::new(2 * matrix + table + norm)));
+    assert_eq!(here.host.bytes, Some(Bytes::new(table)));
+    let there = on(RuntimeKind::Vllm);
+    assert_eq!(there.all.weights.bytes, Some(Bytes::new(2 * matrix + 2 * table + norm)));
+    assert!(matches!(there.all.weights.source, Source::Read { .. }));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_with_their_name() {
+    let shape = sample::llama().shape().expect("a model");
+    let plain = Settings::new(RuntimeKind::Vllm, 4096);
+    let refused = |settings: &Settings| estimate(&shape, settings).expect_err("refused").to_string();
+    assert!(refused(&Settings { context: 0, ..plain.clone() }).starts_with("context is 0"));
+    assert!(refused(&Settings { gpus: 3, ..plain.clone() }).contains("3 GPUs do not divide the model's 8"));
+    assert!(refused(&Settings { parallel: 1 << 20, ..plain }).starts_with("parallel is 1048576"));
+    let config = Shape { format: Format::Config, ..shape.clone() };
+    let error = estimate(&config, &Settings::new(RuntimeKind::Ollama, 4096));
+    assert_eq!(error, Err(EstimateError::Format { runtime: RuntimeKind::Ollama }));
+}
+
+/// Qwen2.5-3B with flash attention off in LLamaSharp#1099: 300.75 MiB, of which the output has all.
+#[test]
+fn a_published_compute_buffer_is_not_undercut() {
+    let numbers = [
+        ("block_count", 36),
+        ("embedding_length", 2048),
+        ("feed_forward_length", 11_008),
+        ("attention.head_count", 16),
+        ("attention.head_count_kv", 2),
+        ("attention.key_length", 128),
+        ("attention.value_length", 128),
+    ];
+    let sample = sample::Sample::of("qwen2", &numbers).number("qwen2.vocab_size", 151_936);
+    let shape = sample.shape().expect("a model");
+    let estimate = estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
+    let compute = estimate.all.compute.bytes.expect("known");
+    let published = Bytes::new(4 * 512 * (151_936 + 2048));
+    assert!(compute >= published && compute.less(published) <= Bytes::mib(16), "{compute}");
+}

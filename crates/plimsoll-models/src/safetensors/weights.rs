@@ -1,0 +1,60 @@
+//! From the tensors of a safetensors model to its weights by layer.
+
+use plimsoll_core::units::Bytes;
+
+use super::shards::Tensors;
+use crate::shape::Weights;
+
+/// What stands before the number of a layer in the names of the model's own tensors.
+const LAYERS: [&str; 6] = [
+    "model.layers.",
+    "language_model.model.layers.",
+    "model.language_model.layers.",
+    "transformer.h.",
+    "backbone.layers.",
+    "layers.",
+];
+
+/// The weights of a model with so many layers; `None` when they are more than can be counted.
+pub fn of(tensors: &Tensors, count: usize) -> Option<Weights> {
+    let mut weights = Weights { layers: vec![Bytes::ZERO; count], ..Weights::default() };
+    let mut head = false;
+    for tensor in &tensors.all {
+        let place = match place(&tensor.name) {
+            Place::Layer(layer) => weights.layers.get_mut(layer).unwrap_or(&mut weights.other),
+            Place::Embedding => &mut weights.embedding,
+            Place::Output => {
+                head |= tensor.name.contains("lm_head");
+                &mut weights.output
+            }
+            Place::Other => &mut weights.other,
+        };
+        *place = place.checked_add(tensor.bytes)?;
+        if tensor.shape.len() < 2 {
+            weights.vectors = weights.vectors.checked_add(tensor.bytes)?;
+        }
+    }
+    weights.tied = (!head).then_some(weights.embedding);
+    Some(weights)
+}
+
+enum Place {
+    Layer(usize),
+    Embedding,
+    Output,
+    Other,
+}
+
+fn place(name: &str) -> Place {
+    let rest = LAYERS.iter().find_map(|prefix| name.strip_prefix(prefix));
+    if let Some((number, _)) = rest.and_then(|rest| rest.split_once('.')) {
+        return number.parse().map_or(Place::Other, Place::Layer);
+    }
+    if name.contains("embed_tokens.") || name.ends_with("wte.weight") || name.contains("embeddings.weight") {
+        Place::Embedding
+    } else if name.contains("lm_head.") || name.ends_with("model.norm.weight") {
+        Place::Output
+    } else {
+        Place::Other
+    }
+}
