@@ -44,21 +44,22 @@ fn times(one: u64, other: u64) -> Result<Bytes, EstimateError> {
 
 /// How many tokens a layer has room for, over all requests.
 fn tokens(window: Option<u64>, settings: &Settings) -> Result<u64, EstimateError> {
-    let each = match settings.runtime {
-        RuntimeKind::Vllm => return paged(window, settings),
-        _ if settings.unified => settings.context.checked_mul(settings.parallel).ok_or(OVERFLOW)?,
-        _ => settings.context,
-    };
-    let (sequences, caches) = if settings.unified { (settings.parallel, 1) } else { (1, settings.parallel) };
-    let cells = pad(each)?;
-    let cells = match window {
-        None => cells,
-        Some(window) => {
-            let seen = window.checked_mul(sequences).and_then(|seen| seen.checked_add(ubatch(settings)));
-            pad(cells.min(seen.unwrap_or(u64::MAX)))?
+    let caches = if settings.unified { 1 } else { settings.parallel };
+    match settings.runtime {
+        RuntimeKind::Vllm => paged(window, settings),
+        RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
+            cells(window, settings)?.checked_mul(caches).ok_or(OVERFLOW)
         }
-    };
-    cells.checked_mul(caches).ok_or(OVERFLOW)
+    }
+}
+
+/// How many tokens one cache of a layer has room for in llama.cpp: that of one request, or that which all share.
+pub fn cells(window: Option<u64>, settings: &Settings) -> Result<u64, EstimateError> {
+    let sequences = if settings.unified { settings.parallel } else { 1 };
+    let cells = pad(settings.context.checked_mul(sequences).ok_or(OVERFLOW)?)?;
+    let Some(window) = window else { return Ok(cells) };
+    let seen = window.checked_mul(sequences).and_then(|seen| seen.checked_add(ubatch(settings)));
+    pad(cells.min(seen.unwrap_or(u64::MAX)))
 }
 
 /// Tokens that are computed at once: never more than are taken in at once, nor than there is context.
