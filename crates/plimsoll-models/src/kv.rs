@@ -44,17 +44,15 @@ fn times(one: u64, other: u64) -> Result<Bytes, EstimateError> {
 
 /// How many tokens a layer has room for, over all requests.
 fn tokens(window: Option<u64>, settings: &Settings) -> Result<u64, EstimateError> {
-    let caches = if settings.unified { 1 } else { settings.parallel };
-    match settings.runtime {
-        RuntimeKind::Vllm => paged(window, settings),
-        RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
-            cells(window, settings)?.checked_mul(caches).ok_or(OVERFLOW)
-        }
+    if settings.runtime == RuntimeKind::Vllm {
+        return paged(window, settings);
     }
+    let caches = if settings.unified { 1 } else { settings.parallel };
+    cells(window, settings)?.checked_mul(caches).ok_or(OVERFLOW)
 }
 
-/// How many tokens one cache of a layer has room for in llama.cpp: that of one request, or that which all share.
-pub fn cells(window: Option<u64>, settings: &Settings) -> Result<u64, EstimateError> {
+/// How many tokens one of llama.cpp's caches has room for: that of one request, or the one that all share.
+pub(crate) fn cells(window: Option<u64>, settings: &Settings) -> Result<u64, EstimateError> {
     let sequences = if settings.unified { settings.parallel } else { 1 };
     let cells = pad(settings.context.checked_mul(sequences).ok_or(OVERFLOW)?)?;
     let Some(window) = window else { return Ok(cells) };

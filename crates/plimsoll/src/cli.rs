@@ -2,6 +2,7 @@
 
 mod chaos;
 mod client;
+mod estimate;
 mod replay;
 mod runner;
 mod serve;
@@ -19,6 +20,7 @@ pub(crate) use client::{
     ApplyArgs, AskArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RunnersArgs, ServerArgs, ShowArgs, SlotsArgs,
     TopArgs,
 };
+pub(crate) use estimate::EstimateArgs;
 pub(crate) use runner::{LogFormat, RunnerArgs};
 pub(crate) use serve::ServeArgs;
 
@@ -120,6 +122,9 @@ Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
 plimsoll chaos --events 100000000 --threads 2 -o json\n\n\
 Exit codes: 0 nothing found; 1 a promise was broken, and what to type to see it again; 2 error.")]
     Chaos(ChaosArgs),
+    /// Say what a model takes on its GPUs, from the headers of its files, and what would fit a device
+    #[command(after_help = estimate::EXAMPLES)]
+    Estimate(EstimateArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
     Completions {

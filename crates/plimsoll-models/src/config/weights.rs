@@ -32,7 +32,7 @@ fn counted(fields: &Fields, count: usize) -> Result<Fact<Weights>, ConfigError> 
     };
     let tied = fields.flag("tie_word_embeddings")?.unwrap_or(false);
     let weights = sizes
-        .weights(layer, tied, count, width)
+        .weights(&layer, tied, count, width)
         .ok_or_else(|| ConfigError::Kind { field: "hidden_size".to_string(), expected: "a possible size" })?;
     Ok(Fact::computed(weights, format!("the sizes in config.json for the model type {model_type}")))
 }
@@ -112,7 +112,7 @@ impl Sizes {
         Ok(Layer { numbers, vectors: attention.vectors })
     }
 
-    fn weights(&self, layer: Layer, tied: bool, count: usize, width: u64) -> Option<Weights> {
+    fn weights(&self, layer: &Layer, tied: bool, count: usize, width: u64) -> Option<Weights> {
         let bytes = |numbers: u128| {
             let bytes = numbers.checked_mul(width.into())?;
             u64::try_from(bytes).ok().map(Bytes::new)

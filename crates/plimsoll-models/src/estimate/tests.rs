@@ -243,5 +243,5 @@ fn a_published_compute_buffer_is_not_undercut() {
     let estimate = estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
     let compute = estimate.all.compute.bytes.expect("known");
     let published = Bytes::new(4 * 512 * (151_936 + 2048));
-    assert!(compute >= published && compute.less(published) <= Bytes::mib(24), "{compute}");
+    assert!(compute >= published && compute.less(published).get() <= published.get() / 10, "{compute}");
 }

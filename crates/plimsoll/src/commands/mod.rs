@@ -5,6 +5,7 @@ mod ask;
 mod audit;
 mod chaos;
 mod decisions;
+mod estimate;
 mod explain;
 mod look;
 mod queue;
@@ -20,6 +21,7 @@ mod slots;
 mod top;
 
 pub(crate) use chaos::Lived;
+pub(crate) use estimate::{Asked, Room};
 
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
@@ -48,6 +50,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Release(args) => release::run(args, cli.quiet),
         Command::Top(args) => top::run(args, cli.color),
         Command::Chaos(args) => chaos::run(args, cli.quiet),
+        Command::Estimate(args) => estimate::run(args),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
     }

@@ -4,6 +4,7 @@ mod audit;
 mod chaos;
 mod decision;
 mod device;
+mod estimate;
 mod explain;
 mod replay;
 mod sarif;
@@ -15,6 +16,7 @@ pub(crate) use decision::{
     ordered, ordered_in, promised_row, remedy as remedy_row, score_parts,
 };
 pub(crate) use device::{DeviceRow, devices_of, sharing};
+pub(crate) use estimate::estimate;
 pub(crate) use explain::{LostBy, explain, lost_by, running, undecided};
 pub(crate) use replay::{replay, replayed};
 pub(crate) use sarif::sarif;

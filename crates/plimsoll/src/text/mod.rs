@@ -3,6 +3,7 @@
 pub(crate) mod bars;
 pub(crate) mod breaches;
 pub(crate) mod chaos;
+pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod findings;
 pub(crate) mod live;
