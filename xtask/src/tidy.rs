@@ -17,7 +17,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-sim", &["plimsoll-core"]),
     ("plimsoll-kube", &["plimsoll-core"]),
     ("plimsoll-slots", &["plimsoll-core"]),
-    ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-slots"]),
+    ("plimsoll-models", &["plimsoll-core"]),
+    ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-slots", "plimsoll-models"]),
 ];
 
 /// More than this, and a reader no longer holds a file in the head.

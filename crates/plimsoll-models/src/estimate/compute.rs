@@ -43,6 +43,8 @@ struct Widths {
     pairs: u128,
     heads: u128,
     experts_used: u128,
+    /// What layers with a large state need for their steps; gaps of that size stay between the tensors.
+    steps: u128,
 }
 
 /// Small inputs for each token: positions, places in the cache, which tokens are asked for.
@@ -69,14 +71,17 @@ impl Widths {
         let queries = heads.saturating_mul(head);
         let experts_used = u128::from(shape.experts_used.get().copied().unwrap_or(0));
         let network = network(shape);
-        Ok(Widths { embedding, vocabulary, network, queries, pairs, heads, experts_used })
+        let steps =
+            if layers.iter().any(|cache| steps(cache, embedding)) { network.saturating_mul(3) } else { 0 };
+        Ok(Widths { embedding, vocabulary, network, queries, pairs, heads, experts_used, steps })
     }
 
     /// The larger of the output and the widest station of a layer, four bytes a number.
     fn llama(&self, masks: &Masks, settings: &Settings, last: bool) -> Option<u128> {
         let tokens = u128::from(kv::ubatch(settings)) * 4;
         // Beside each station: the running sum, its norm and what is being added, and what the experts said.
-        let beside = self.embedding.checked_mul(self.experts_used.checked_add(4)?)?;
+        let beside =
+            self.embedding.checked_mul(self.experts_used.checked_add(4)?)?.checked_add(self.steps)?;
         let matrix = if settings.flash_attention { 0 } else { masks.longest.checked_mul(self.heads)? };
         let attention = self.queries.checked_mul(3)?.checked_add(self.pairs)?.checked_add(matrix)?;
         let network = self.network.checked_mul(3)?;
@@ -84,9 +89,8 @@ impl Widths {
         let copies = if settings.gpus > 1 { COPIES } else { 1 };
         let mask = masks.bytes(settings)?.checked_mul(copies)?;
         let layer = layer.checked_mul(tokens)?.checked_add(mask)?;
-        // A small mask may lie between what is kept and the output; the room of a large one is used again.
-        let gap = (mask / tokens).min(self.embedding.checked_mul(2)?);
-        let output = self.vocabulary.checked_add(beside)?.checked_add(gap)?.checked_mul(tokens)?;
+        // On a device the mask's room lies below the output, and is not used again.
+        let output = self.vocabulary.checked_add(beside)?.checked_mul(tokens)?.checked_add(mask)?;
         let widest = if last { layer.max(output) } else { layer };
         let handed_on = self.embedding.checked_mul(tokens)?.checked_mul(copies - 1)?;
         widest.checked_add(handed_on)?.checked_add(INPUTS * tokens)?.checked_add(CONSTANTS)
@@ -160,6 +164,11 @@ fn network(shape: &Shape) -> u128 {
 
 fn attends(cache: &Cache) -> bool {
     matches!(cache, Cache::Grouped { .. } | Cache::Latent { .. })
+}
+
+/// Whether a layer's state is many times as large as a token. That of a short convolution is not.
+fn steps(cache: &Cache, embedding: u128) -> bool {
+    matches!(cache, Cache::Recurrent { bytes } if u128::from(*bytes) > embedding.saturating_mul(64))
 }
 
 fn head(cache: &Cache) -> u128 {
