@@ -52,6 +52,10 @@ pub const GGUF: &[Golden] = cards!("gguf":
     "gpt-oss-20b",
     "nemotron-nano-9b-v2",
     "lfm2-1.2b",
+    "qwen3-next-80b-a3b",
+    "granite-4-h-tiny",
+    "command-r7b",
+    "llama-4-scout",
 );
 
 /// Models as safetensors with their `config.json`.

@@ -7,6 +7,7 @@ use super::Backend;
 
 /// Context over all requests, tokens computed at once, requests at once, flash attention, type of cache.
 const ASKED: &[(u64, u64, u64, bool, &str)] = &[
+    (512, 128, 1, true, "f16"),
     (512, 512, 1, true, "f16"),
     (1000, 512, 1, true, "f16"),
     (4096, 128, 1, true, "f16"),
@@ -17,8 +18,11 @@ const ASKED: &[(u64, u64, u64, bool, &str)] = &[
     (32_768, 2048, 1, true, "f16"),
     (65_536, 512, 8, true, "f16"),
     (131_072, 512, 1, true, "f16"),
+    (512, 128, 1, false, "f16"),
+    (512, 512, 1, false, "f16"),
     (4096, 128, 1, false, "f16"),
     (4096, 512, 1, false, "f16"),
+    (8192, 512, 4, false, "f16"),
     (16_384, 512, 2, false, "f16"),
     (32_768, 512, 1, false, "f16"),
     (32_768, 2048, 1, false, "f16"),
