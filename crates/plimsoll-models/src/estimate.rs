@@ -38,7 +38,27 @@ pub fn estimate(shape: &Shape, settings: &Settings) -> Result<Estimate, Estimate
         gpus.push(Parts::new(weights, kv, compute, fixed::of(settings.runtime))?);
     }
     let all = Parts::sum(&gpus)?;
-    Ok(Estimate { settings: settings.clone(), all, gpus, host: placed.host, remarks: shape.remarks.clone() })
+    Ok(Estimate {
+        settings: settings.clone(),
+        all,
+        gpus,
+        host: placed.host,
+        remarks: remarks(shape, settings),
+    })
+}
+
+fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
+    let mut remarks = shape.remarks.clone();
+    if settings.runtime != RuntimeKind::Vllm && !settings.flash_attention {
+        remarks
+            .push("without flash attention, Vulkan was seen to book twice the compute buffers".to_string());
+    }
+    let trained = shape.trained_context.get().copied().unwrap_or(u64::MAX);
+    if settings.context > trained {
+        let context = settings.context;
+        remarks.push(format!("the model was trained for {trained} tokens of context, not for {context}"));
+    }
+    remarks
 }
 
 /// What a model takes on its GPUs.

@@ -43,8 +43,8 @@ struct Widths {
     pairs: u128,
     heads: u128,
     experts_used: u128,
-    /// What layers with a large state need for their steps; gaps of that size stay between the tensors.
-    steps: u128,
+    /// Whether a layer keeps a state that is many times as wide as the model.
+    state_space: bool,
 }
 
 /// Small inputs for each token: positions, places in the cache, which tokens are asked for.
@@ -52,6 +52,9 @@ const INPUTS: u128 = 64;
 
 /// Small tensors of fixed size, such as the rotations of a quantised cache.
 const CONSTANTS: u128 = 128 << 10;
+
+/// Some backends allocate in chunks of this size; what is larger has a chunk of its own and shares it with nothing.
+const CHUNK: u128 = 1 << 30;
 
 /// llama.cpp's scheduler keeps so many copies of inputs where several GPUs work one after another.
 const COPIES: u128 = 4;
@@ -71,29 +74,42 @@ impl Widths {
         let queries = heads.saturating_mul(head);
         let experts_used = u128::from(shape.experts_used.get().copied().unwrap_or(0));
         let network = network(shape);
-        let steps =
-            if layers.iter().any(|cache| steps(cache, embedding)) { network.saturating_mul(3) } else { 0 };
-        Ok(Widths { embedding, vocabulary, network, queries, pairs, heads, experts_used, steps })
+        let state_space = layers.iter().any(|cache| state(cache) > embedding.saturating_mul(16));
+        Ok(Widths { embedding, vocabulary, network, queries, pairs, heads, experts_used, state_space })
     }
 
     /// The larger of the output and the widest station of a layer, four bytes a number.
     fn llama(&self, masks: &Masks, settings: &Settings, last: bool) -> Option<u128> {
-        let tokens = u128::from(kv::ubatch(settings)) * 4;
-        // Beside each station: the running sum, its norm and what is being added, and what the experts said.
-        let beside =
-            self.embedding.checked_mul(self.experts_used.checked_add(4)?)?.checked_add(self.steps)?;
-        let matrix = if settings.flash_attention { 0 } else { masks.longest.checked_mul(self.heads)? };
-        let attention = self.queries.checked_mul(3)?.checked_add(self.pairs)?.checked_add(matrix)?;
-        let network = self.network.checked_mul(3)?;
-        let layer = attention.max(network).checked_add(beside)?;
+        let tokens = at_once(settings).checked_mul(4)?;
         let copies = if settings.gpus > 1 { COPIES } else { 1 };
         let mask = masks.bytes(settings)?.checked_mul(copies)?;
-        let layer = layer.checked_mul(tokens)?.checked_add(mask)?;
-        // On a device the mask's room lies below the output, and is not used again.
-        let output = self.vocabulary.checked_add(beside)?.checked_mul(tokens)?.checked_add(mask)?;
-        let widest = if last { layer.max(output) } else { layer };
+        let layer = self.layer(masks, settings)?.checked_mul(tokens)?;
+        let output = self.vocabulary.checked_add(self.beside()?)?.checked_mul(tokens)?;
+        let apart = settings.flash_attention && (output >= CHUNK || self.state_space);
+        let widest = match last {
+            false => layer,
+            true if apart => layer.checked_add(output)?,
+            true => layer.max(output),
+        };
         let handed_on = self.embedding.checked_mul(tokens)?.checked_mul(copies - 1)?;
-        widest.checked_add(handed_on)?.checked_add(INPUTS * tokens)?.checked_add(CONSTANTS)
+        let small = (INPUTS * tokens).checked_add(CONSTANTS)?;
+        widest.checked_add(mask)?.checked_add(handed_on)?.checked_add(small)
+    }
+
+    /// The widest station of a layer. With a full matrix of attention, what follows finds no room between what came before.
+    fn layer(&self, masks: &Masks, settings: &Settings) -> Option<u128> {
+        let attention = self.queries.checked_mul(3)?.checked_add(self.pairs)?.checked_add(self.beside()?)?;
+        let network = self.network.checked_mul(3)?.checked_add(self.beside()?)?;
+        if settings.flash_attention {
+            return Some(attention.max(network));
+        }
+        let matrix = masks.longest.checked_mul(self.heads)?;
+        matrix.checked_add(attention)?.checked_add(network)
+    }
+
+    /// Beside each station: the running sum, its norm, what is being added to it, and what each expert said.
+    fn beside(&self) -> Option<u128> {
+        self.embedding.checked_mul(self.experts_used.checked_add(4)?)
     }
 
     /// Two bytes a number for a whole batch, and the scores of every request's next token three times in four bytes.
@@ -143,8 +159,13 @@ impl Masks {
 
     fn bytes(&self, settings: &Settings) -> Option<u128> {
         let cell = if settings.flash_attention { 2 } else { 4 };
-        self.cells.checked_mul(kv::ubatch(settings).into())?.checked_mul(cell)
+        self.cells.checked_mul(at_once(settings))?.checked_mul(cell)
     }
+}
+
+/// Tokens that are computed at once. llama.cpp rounds up to as many for each request; this is the most that can add.
+fn at_once(settings: &Settings) -> u128 {
+    u128::from(kv::ubatch(settings)) + u128::from(settings.parallel.saturating_sub(1))
 }
 
 fn need(fact: &Fact<u64>) -> Result<u128, Part> {
@@ -166,16 +187,19 @@ fn attends(cache: &Cache) -> bool {
     matches!(cache, Cache::Grouped { .. } | Cache::Latent { .. })
 }
 
-/// Whether a layer's state is many times as large as a token. That of a short convolution is not.
-fn steps(cache: &Cache, embedding: u128) -> bool {
-    matches!(cache, Cache::Recurrent { bytes } if u128::from(*bytes) > embedding.saturating_mul(64))
-}
-
 fn head(cache: &Cache) -> u128 {
     match *cache {
         Cache::Grouped { key_length, value_length, .. } => key_length.max(value_length).into(),
         Cache::Latent { kv_lora_rank, rope_length } => u128::from(kv_lora_rank) + u128::from(rope_length),
         Cache::Recurrent { .. } | Cache::None => 0,
+    }
+}
+
+/// The numbers of a state.
+fn state(cache: &Cache) -> u128 {
+    match *cache {
+        Cache::Recurrent { bytes } => u128::from(bytes / 4),
+        Cache::Grouped { .. } | Cache::Latent { .. } | Cache::None => 0,
     }
 }
 
