@@ -85,7 +85,11 @@ impl Widths {
         let mask = masks.bytes(settings)?.checked_mul(copies)?;
         let layer = self.layer(masks, settings)?.checked_mul(tokens)?;
         let output = self.vocabulary.checked_add(self.beside()?)?.checked_mul(tokens)?;
-        let apart = settings.flash_attention && (output >= CHUNK || self.state_space);
+        // A large matrix leaves room that the output takes; what a state leaves is in pieces.
+        let apart = match settings.flash_attention {
+            true => output >= CHUNK || self.state_space,
+            false => self.state_space && layer < output,
+        };
         let widest = match last {
             false => layer,
             true if apart => layer.checked_add(output)?,
