@@ -16,9 +16,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-goldens", &[]),
     ("plimsoll-sim", &["plimsoll-core"]),
     ("plimsoll-kube", &["plimsoll-core"]),
-    ("plimsoll-slots", &["plimsoll-core"]),
     ("plimsoll-models", &["plimsoll-core"]),
-    ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-slots", "plimsoll-models"]),
+    ("plimsoll-slots", &["plimsoll-core"]),
+    ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-models", "plimsoll-slots"]),
 ];
 
 /// More than this, and a reader no longer holds a file in the head.

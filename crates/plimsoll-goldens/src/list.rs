@@ -59,7 +59,22 @@ pub const GGUF: &[Golden] = cards!("gguf":
 );
 
 /// Models as safetensors with their `config.json`.
-pub const SAFETENSORS: &[Golden] = cards!("hf":);
+pub const SAFETENSORS: &[Golden] = cards!("hf":
+    "llama-3-8b",
+    "mistral-7b-v0.3",
+    "mixtral-8x7b",
+    "qwen2.5-3b",
+    "qwen3-8b",
+    "qwen3-30b-a3b",
+    "gemma-2-9b",
+    "gemma-3-12b",
+    "deepseek-v2-lite",
+    "deepseek-v3",
+    "phi-3-mini",
+    "phi-4",
+    "gpt-oss-20b",
+    "nemotron-nano-9b-v2",
+);
 
 #[cfg(test)]
 mod tests {

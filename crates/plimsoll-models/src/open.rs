@@ -117,3 +117,92 @@ pub enum OpenError {
         count: usize,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::units::Bytes;
+
+    use super::*;
+    use crate::gguf::sample;
+
+    const CONFIG: &str = r#"{"architectures":["LlamaForCausalLM"],"model_type":"llama","num_hidden_layers":1,
+        "hidden_size":8,"num_attention_heads":2,"num_key_value_heads":1,"intermediate_size":16,"vocab_size":10,
+        "torch_dtype":"bfloat16","max_position_embeddings":2048}"#;
+
+    fn tensors(names: &[&str]) -> Vec<u8> {
+        let entry = |(at, name): (usize, &&str)| {
+            format!(
+                r#""{name}":{{"dtype":"BF16","shape":[2,8],"data_offsets":[{},{}]}}"#,
+                32 * at,
+                32 * (at + 1)
+            )
+        };
+        let header = format!("{{{}}}", names.iter().enumerate().map(entry).collect::<Vec<_>>().join(","));
+        [(header.len() as u64).to_le_bytes().to_vec(), header.into_bytes()].concat()
+    }
+
+    fn folder(files: &[(&str, Vec<u8>)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, bytes) in files {
+            fs::write(folder.path().join(name), bytes).expect("written");
+        }
+        folder
+    }
+
+    fn refused(files: &[(&str, Vec<u8>)]) -> String {
+        open(folder(files).path()).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn a_folder_is_what_is_in_it() {
+        let gguf = sample::llama().bytes();
+        assert_eq!(open(folder(&[("m.gguf", gguf.clone())]).path()).expect("a model").format, Format::Gguf);
+        let config = ("config.json", CONFIG.as_bytes().to_vec());
+        assert_eq!(
+            open(folder(std::slice::from_ref(&config)).path()).expect("a model").format,
+            Format::Config
+        );
+        let names = ["model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight"];
+        let both = folder(&[config, ("model.safetensors", tensors(&names))]);
+        let shape = open(both.path()).expect("a model");
+        let weights = shape.weights.get().expect("weights");
+        assert_eq!((weights.embedding, weights.layers[0]), (Bytes::new(32), Bytes::new(32)));
+        assert_eq!(weights.tied, Some(Bytes::new(32)));
+        assert!(shape.remarks[0].contains("64 B of the tensors' data"));
+        let two = [("a.gguf", gguf.clone()), ("b.gguf", gguf)];
+        assert!(refused(&two).contains("has 2 GGUF models in it"));
+        assert!(refused(&[]).contains("neither a config.json nor a GGUF file"));
+    }
+
+    #[test]
+    fn an_index_names_the_files_and_every_one_must_be_there() {
+        let index = |file: &str| {
+            let map = format!(
+                r#"{{"weight_map":{{"model.layers.0.a":"one.safetensors","lm_head.weight":"{file}"}}}}"#
+            );
+            ("model.safetensors.index.json", map.into_bytes())
+        };
+        let config = ("config.json", CONFIG.as_bytes().to_vec());
+        let one = ("one.safetensors", tensors(&["model.layers.0.a"]));
+        let two = ("two.safetensors", tensors(&["lm_head.weight"]));
+        let whole = folder(&[config.clone(), index("two.safetensors"), one.clone(), two.clone()]);
+        let shape = open(whole.path()).expect("a model");
+        assert_eq!(shape.weights.get().map(|weights| weights.output), Some(Bytes::new(32)));
+        let missing = refused(&[config.clone(), index("two.safetensors"), one.clone()]);
+        assert!(missing.contains("two.safetensors, which the index names, is not there"), "{missing}");
+        let away = refused(&[config.clone(), index("../two.safetensors"), one.clone()]);
+        assert!(away.contains("is not beside it"), "{away}");
+        let empty = refused(&[
+            config.clone(),
+            index("two.safetensors"),
+            one.clone(),
+            ("two.safetensors", tensors(&[])),
+        ]);
+        assert!(empty.contains("does not have the tensor lm_head.weight"), "{empty}");
+        let unsorted = refused(&[config, one, two]);
+        assert!(
+            unsorted.contains("2 safetensors files are there, but no model.safetensors.index.json"),
+            "{unsorted}"
+        );
+    }
+}

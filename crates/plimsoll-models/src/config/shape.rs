@@ -49,6 +49,8 @@ fn layer_count(fields: &Fields) -> Result<usize, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::shape::Cache;
     use crate::source::Source;
@@ -138,5 +140,19 @@ mod tests {
             "intermediate_size":4294967296,"num_attention_heads":4294967296,"num_key_value_heads":4294967296,
             "head_dim":4294967296,"vocab_size":4294967296}"#;
         assert!(read(huge.as_bytes()).is_err());
+    }
+
+    proptest! {
+        /// What is read back is either a model or a refusal, whatever stands in it.
+        #[test]
+        fn a_config_of_any_numbers_is_read_or_refused(numbers in prop::collection::vec(any::<u64>(), 9), kind in 0_usize..8) {
+            let kinds = ["llama", "mixtral", "qwen2", "qwen3_moe", "gemma2", "gpt_oss", "deepseek_v3", "llama4_text"];
+            let names = ["hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
+                "sliding_window", "num_local_experts", "head_dim", "attention_chunk_size"];
+            let fields: Vec<_> = names.iter().zip(numbers).map(|(name, number)| format!("\"{name}\":{number}")).collect();
+            let text = format!(r#"{{"torch_dtype":"float32","model_type":"{}","num_hidden_layers":4096,{}}}"#,
+                kinds[kind], fields.join(","));
+            let _ = read(text.as_bytes());
+        }
     }
 }

@@ -74,3 +74,54 @@ fn complete(parts: &[Header], path: &Path, count: u64) -> Result<(), GgufError> 
         format!("belongs to parts with {found} tensors, not the {expected} that the first one promises");
     Err(GgufError::Part { part: 1, parts: count, file, problem })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::gguf::sample::Sample;
+
+    fn part(number: u32, of: u32, tensors: u32) -> Sample {
+        let sample = Sample::default().number("split.no", number).number("split.count", of);
+        let sample = sample.number("split.tensors.count", tensors);
+        sample.tensor(&format!("blk.{number}.weight"), &[32])
+    }
+
+    fn written(parts: &[(&str, Sample)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, sample) in parts {
+            fs::write(folder.path().join(name), sample.bytes()).expect("written");
+        }
+        folder
+    }
+
+    #[test]
+    fn any_part_finds_all_the_others() {
+        let (one, two) = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf");
+        let folder = written(&[(one, part(0, 2, 2)), (two, part(1, 2, 2))]);
+        for asked in [one, two] {
+            let parts = read(&folder.path().join(asked)).expect("all parts");
+            let names: Vec<_> =
+                parts.iter().flat_map(|part| &part.tensors).map(|t| t.name.as_str()).collect();
+            assert_eq!(names, ["blk.0.weight", "blk.1.weight"]);
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_missing_or_another_is_named() {
+        let (one, two) = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf");
+        for (files, part) in [
+            (vec![(one, part(0, 2, 2))], "part 2 of 2, m-00002-of-00002.gguf, is not there"),
+            (vec![(one, part(0, 2, 2)), (two, part(0, 2, 2))], "says that it is another part"),
+            (vec![(one, part(0, 2, 3)), (two, part(1, 2, 3))], "2 tensors, not the 3"),
+            (vec![(one, part(0, 5000, 2))], "more than 1000"),
+        ] {
+            let error = read(&written(&files).path().join(one)).expect_err("refused").to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let odd = written(&[("renamed.gguf", part(0, 2, 2))]);
+        let error = read(&odd.path().join("renamed.gguf")).expect_err("refused").to_string();
+        assert!(error.contains("a part's name ends in -00001-of-00002.gguf"), "{error}");
+    }
+}

@@ -160,6 +160,8 @@ impl<'de> Visitor<'de> for EntriesVisitor {
 mod tests {
     use std::io::Cursor;
 
+    use proptest::prelude::*;
+
     use super::*;
 
     fn file(header: &str, data: usize) -> Vec<u8> {
@@ -229,5 +231,21 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert!(read(Cursor::new([1, 2, 3]), "m.safetensors").is_err());
+    }
+
+    proptest! {
+        /// What is read back is either a list of tensors or a refusal, whatever was changed.
+        #[test]
+        fn a_changed_header_is_read_or_refused(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        ) {
+            let header = r#"{"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},"b":{"dtype":"F4","shape":[4],"data_offsets":[12,14]}}"#;
+            let mut bytes = file(header, 14);
+            for (place, byte) in changes {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            let _ = read(Cursor::new(bytes), "m.safetensors");
+        }
     }
 }
