@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use anyhow::{Context, Result};
+use plimsoll_core::units::Bytes;
 use plimsoll_goldens::gguf;
 use plimsoll_goldens::judged::{Answer, Judged, Question};
 use plimsoll_goldens::list::Golden;
@@ -38,13 +39,8 @@ pub(super) struct Compared<'a> {
     pub(super) weights: Pair,
     pub(super) cache: Pair,
     pub(super) compute: Pair,
-}
-
-impl Compared<'_> {
     /// All that both sides count. What only we add, the fixed part and the reserve, is not in it.
-    pub(super) fn all(&self) -> Pair {
-        self.weights.plus(self.cache).plus(self.compute)
-    }
+    pub(super) all: Pair,
 }
 
 /// Compares every line of a record.
@@ -71,9 +67,9 @@ fn read(model: &str) -> Result<Shape> {
 fn compare<'a>(judged: &'a Judged, shape: &Shape) -> Result<Compared<'a>> {
     let Judged { question, answer } = judged;
     let estimate = estimate(shape, &settings(question)?)?;
-    let bytes = |part: &Part| part.bytes.map(|bytes| bytes.get()).context("a part is unknown");
+    let bytes = |part: &Part| part.bytes.map(Bytes::get).context("a part is unknown");
     let device = bytes(&estimate.all.weights)?;
-    let tied = shape.weights.get().and_then(|weights| weights.tied).map_or(0, |tied| tied.get());
+    let tied = shape.weights.get().and_then(|weights| weights.tied).map_or(0, Bytes::get);
     let Answer { weights, cache, compute, device_weights, device_compute } = *answer;
     // Without a device there is no second copy of a table that is embedding and output.
     let (weights, compute) = match device_weights {
@@ -82,7 +78,8 @@ fn compare<'a>(judged: &'a Judged, shape: &Shape) -> Result<Compared<'a>> {
     };
     let cache = Pair { ours: bytes(&estimate.all.kv)?, theirs: cache };
     let compute = Pair { ours: bytes(&estimate.all.compute)?, theirs: compute };
-    Ok(Compared { question, weights, cache, compute })
+    let all = weights.plus(cache).plus(compute);
+    Ok(Compared { question, weights, cache, compute, all })
 }
 
 fn settings(question: &Question) -> Result<Settings> {
@@ -108,7 +105,7 @@ mod tests {
         let record = judged::read(record).expect("the record is right");
         assert!(record.len() > 250, "{} lines", record.len());
         for compared in all(&record).expect("every question has an estimate") {
-            let (weights, cache, all) = (compared.weights, compared.cache, compared.all());
+            let (weights, cache, all) = (compared.weights, compared.cache, compared.all);
             let at = compared.question;
             assert_eq!(weights.ours, weights.theirs, "{at:?}");
             // The record is rounded to a hundredth of a MiB for each kind of cache.

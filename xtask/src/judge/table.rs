@@ -40,7 +40,7 @@ fn errors(compared: &[Compared<'_>]) -> Result<String> {
         let title = title(&about[0].question.model)?;
         let column = |of: fn(&Compared<'_>) -> Pair| range(about.iter().map(|one| of(one).off()));
         let (weights, cache) = (column(|one| one.weights), column(|one| one.cache));
-        let (compute, all) = (column(|one| one.compute), column(|one| one.all()));
+        let (compute, all) = (column(|one| one.compute), column(|one| one.all));
         writeln!(out, "| {title} | {weights} | {cache} | {compute} | {all} |")?;
     }
     Ok(out)
@@ -59,7 +59,7 @@ fn sizes(compared: &[Compared<'_>]) -> Result<String> {
     for one in compared.iter().filter(asked) {
         let title = title(&one.question.model)?;
         let (weights, cache, compute) = (both(one.weights), both(one.cache), both(one.compute));
-        writeln!(out, "| {title} | {weights} | {cache} | {compute} | {} |", percent(one.all().off()))?;
+        writeln!(out, "| {title} | {weights} | {cache} | {compute} | {} |", percent(one.all.off()))?;
     }
     Ok(out)
 }
@@ -81,7 +81,7 @@ fn by_question(compared: &[Compared<'_>], lines: &[Judged]) -> Result<String> {
         };
         let attention = if asked.flash { "flash" } else { "plain" };
         let compute = range(same().map(|one| one.compute.off()));
-        let all = range(same().map(|one| one.all().off()));
+        let all = range(same().map(|one| one.all.off()));
         let (context, ubatch, parallel, kv) = (asked.context, asked.ubatch, asked.parallel, &asked.kv);
         writeln!(out, "| {context} | {ubatch} | {parallel} | {attention} | {kv} | {compute} | {all} |")?;
     }
