@@ -2,6 +2,7 @@
 
 mod clients;
 mod errors;
+mod estimate;
 mod golden;
 mod incident;
 mod output;
