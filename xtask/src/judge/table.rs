@@ -8,14 +8,7 @@ use plimsoll_goldens::list::Golden;
 
 use super::compare::{self, Compared, Pair};
 
-const OPENING: &str = "\
-# Estimates, judged by llama.cpp
-
-Written by `cargo run -p xtask -- judge`; `docs/estimates.md` says how to read it. Sizes are in MiB. An error is what our estimate
-is above llama.cpp's own number, in percent of that number; a range is the least and the most over all questions about a model.
-\"All\" is weights, cache and compute buffers together. What an estimate adds for the runtime itself and as a reserve is not
-in it, for llama.cpp does not count that either.
-";
+const OPENING: &str = include_str!("../../judge/opening.md");
 
 /// The page, from both records.
 pub(super) fn page(cpu: &str, vulkan: &str) -> Result<String> {
