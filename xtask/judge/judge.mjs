@@ -47,11 +47,17 @@ async function judge(one) {
     const cache = sum(/(?:llama_kv_cache\w*|llama_memory_recurrent): size = +([\d.]+) MiB/);
     const answer = {
         weights: weights.cpuRam + weights.gpuVram, cache, compute: booked.cpuRam + booked.gpuVram - cache,
-        device_weights: weights.gpuVram, device_compute: gpu ? booked.gpuVram - cache : 0,
+        device_weights: weights.gpuVram, device_compute: devices(booked.gpuVram - cache),
         output: sum(/output buffer size = +([\d.]+) MiB/)
     };
     await context.dispose();
     return answer;
+}
+
+// With one device the sum is exact; with several, what each has is printed in hundredths of a MiB.
+function devices(all) {
+    const printed = gpu ? values(/Vulkan\d+ compute buffer size = +([\d.]+) MiB/).map(mib) : [];
+    return printed.length === 1 ? [all] : printed;
 }
 
 // One model is open at a time.
@@ -67,6 +73,13 @@ async function model(file) {
 }
 
 function sum(pattern) {
-    const mib = lines.map((line) => pattern.exec(line)?.[1]).filter(Boolean).map(Number);
-    return Math.round(mib.reduce((all, one) => all + one, 0) * 1024 * 1024);
+    return mib(values(pattern).reduce((all, one) => all + one, 0));
+}
+
+function values(pattern) {
+    return lines.map((line) => pattern.exec(line)?.[1]).filter(Boolean).map(Number);
+}
+
+function mib(number) {
+    return Math.round(number * 1024 * 1024);
 }

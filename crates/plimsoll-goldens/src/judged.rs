@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// What was said without a GPU.
 pub const CPU: &str = include_str!("../judged/cpu.txt");
 
-/// What was said with all layers on one Vulkan device.
+/// What was said with all layers on one Vulkan device, or dealt to two.
 pub const VULKAN: &str = include_str!("../judged/vulkan.txt");
 
 /// One question.
@@ -24,10 +24,12 @@ pub struct Question {
     pub flash: bool,
     /// How keys and values are stored.
     pub kv: String,
+    /// Over how many devices the layers are dealt.
+    pub gpus: u64,
 }
 
 /// What llama.cpp books, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// All tensors, wherever they are.
     pub weights: u64,
@@ -35,10 +37,10 @@ pub struct Answer {
     pub cache: u64,
     /// Compute buffers, wherever they are.
     pub compute: u64,
-    /// Tensors on the device.
+    /// Tensors on all devices.
     pub device_weights: u64,
-    /// Compute buffers on the device.
-    pub device_compute: u64,
+    /// Compute buffers on each device; none without one.
+    pub device_compute: Vec<u64>,
 }
 
 /// A question with its answer. It reads back as it is written.
@@ -70,9 +72,23 @@ impl FromStr for Judged {
 
 fn fields(line: &str) -> Option<Judged> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [model, context, ubatch, parallel, flash, kv, numbers @ ..] = words.as_slice() else { return None };
-    let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
-    let [weights, cache, compute, device_weights, device_compute] = numbers[..] else { return None };
+    let [
+        model,
+        context,
+        ubatch,
+        parallel,
+        flash,
+        kv,
+        gpus,
+        weights,
+        cache,
+        compute,
+        device_weights,
+        devices @ ..,
+    ] = words.as_slice()
+    else {
+        return None;
+    };
     let number = |text: &str| text.parse().ok();
     let question = Question {
         model: (*model).to_owned(),
@@ -81,17 +97,26 @@ fn fields(line: &str) -> Option<Judged> {
         parallel: number(parallel)?,
         flash: *flash == "flash",
         kv: (*kv).to_owned(),
+        gpus: number(gpus)?,
     };
-    Some(Judged { question, answer: Answer { weights, cache, compute, device_weights, device_compute } })
+    let answer = Answer {
+        weights: number(weights)?,
+        cache: number(cache)?,
+        compute: number(compute)?,
+        device_weights: number(device_weights)?,
+        device_compute: devices.iter().map(|device| number(device)).collect::<Option<_>>()?,
+    };
+    Some(Judged { question, answer })
 }
 
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Question { model, context, ubatch, parallel, flash, kv } = &self.question;
+        let Question { model, context, ubatch, parallel, flash, kv, gpus } = &self.question;
         let flash = if *flash { "flash" } else { "plain" };
-        write!(f, "{model} {context} {ubatch} {parallel} {flash} {kv}")?;
-        let Answer { weights, cache, compute, device_weights, device_compute } = self.answer;
-        write!(f, " {weights} {cache} {compute} {device_weights} {device_compute}")
+        write!(f, "{model} {context} {ubatch} {parallel} {flash} {kv} {gpus}")?;
+        let Answer { weights, cache, compute, device_weights, device_compute } = &self.answer;
+        write!(f, " {weights} {cache} {compute} {device_weights}")?;
+        device_compute.iter().try_for_each(|device| write!(f, " {device}"))
     }
 }
 

@@ -45,9 +45,11 @@ impl Judge {
     pub(super) fn ask_all(&self, questions: &[Question]) -> Result<(String, Vec<Judged>)> {
         let mut versions = String::new();
         let mut answers = Vec::new();
-        for about in questions.chunk_by(|one, other| one.model == other.model) {
+        for about in questions.chunk_by(|one, other| (&one.model, one.gpus) == (&other.model, other.gpus)) {
             let said = self.ask(about).with_context(|| format!("about {}", about[0].model))?;
-            versions = said["versions"].as_str().unwrap_or_default().to_owned();
+            if versions.is_empty() {
+                versions = said["versions"].as_str().unwrap_or_default().to_owned();
+            }
             for (question, said) in about.iter().zip(said["answers"].as_array().into_iter().flatten()) {
                 answers.push(Judged { question: question.clone(), answer: answer(said)? });
             }
@@ -60,6 +62,7 @@ impl Judge {
             .arg("judge.mjs")
             .current_dir(&self.folder)
             .env("JUDGE_BACKEND", self.backend.name())
+            .envs(self.devices(questions))
             .envs(UNLIMITED.map(|name| (name, "1099511627776")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -73,10 +76,17 @@ impl Judge {
         }
         serde_json::from_slice(&out.stdout).context("node wrote no JSON")
     }
+
+    /// Two devices are the same one twice; nothing is computed on it.
+    fn devices(&self, questions: &[Question]) -> Option<(&'static str, &'static str)> {
+        let two = questions.iter().any(|question| question.gpus == 2);
+        (self.backend == Backend::Vulkan)
+            .then_some(("GGML_VK_VISIBLE_DEVICES", if two { "0,0" } else { "0" }))
+    }
 }
 
 fn wire(question: &Question) -> Value {
-    let Question { model, context, ubatch, parallel, flash, kv } = question;
+    let Question { model, context, ubatch, parallel, flash, kv, gpus: _ } = question;
     let file = format!("gguf/{model}.gguf");
     json!({"file": file, "context": context, "ubatch": ubatch, "parallel": parallel, "flash": flash, "kv": kv})
 }
@@ -86,11 +96,12 @@ fn answer(said: &Value) -> Result<Answer> {
         bail!("llama.cpp refuses {said}: {reason}");
     }
     let number = |name: &str| said[name].as_u64().with_context(|| format!("{name} is missing in {said}"));
+    let devices = said["device_compute"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(Answer {
         weights: number("weights")?,
         cache: number("cache")?,
         compute: number("compute")?,
         device_weights: number("device_weights")?,
-        device_compute: number("device_compute")?,
+        device_compute: devices.iter().filter_map(Value::as_u64).collect(),
     })
 }

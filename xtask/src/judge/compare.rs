@@ -41,6 +41,8 @@ pub(super) struct Compared<'a> {
     pub(super) compute: Pair,
     /// All that both sides count. What only we add, the fixed part and the reserve, is not in it.
     pub(super) all: Pair,
+    /// The compute buffers of each device.
+    pub(super) devices: Vec<Pair>,
 }
 
 /// Compares every line of a record.
@@ -70,16 +72,19 @@ fn compare<'a>(judged: &'a Judged, shape: &Shape) -> Result<Compared<'a>> {
     let bytes = |part: &Part| part.bytes.map(Bytes::get).context("a part is unknown");
     let device = bytes(&estimate.all.weights)?;
     let tied = shape.weights.get().and_then(|weights| weights.tied).map_or(0, Bytes::get);
-    let Answer { weights, cache, compute, device_weights, device_compute } = *answer;
+    let Answer { weights, cache, compute, device_weights, device_compute } = answer;
     // Without a device there is no second copy of a table that is embedding and output.
     let (weights, compute) = match device_weights {
-        0 => (Pair { ours: device + bytes(&estimate.host)? - tied, theirs: weights }, compute),
-        _ => (Pair { ours: device, theirs: device_weights }, device_compute),
+        0 => (Pair { ours: device + bytes(&estimate.host)? - tied, theirs: *weights }, *compute),
+        _ => (Pair { ours: device, theirs: *device_weights }, device_compute.iter().sum()),
     };
-    let cache = Pair { ours: bytes(&estimate.all.kv)?, theirs: cache };
+    let ours = estimate.gpus.iter().map(|gpu| bytes(&gpu.compute));
+    let pairs = ours.zip(device_compute).map(|(ours, theirs)| Ok(Pair { ours: ours?, theirs: *theirs }));
+    let devices = pairs.collect::<Result<_>>()?;
+    let cache = Pair { ours: bytes(&estimate.all.kv)?, theirs: *cache };
     let compute = Pair { ours: bytes(&estimate.all.compute)?, theirs: compute };
     let all = weights.plus(cache).plus(compute);
-    Ok(Compared { question, weights, cache, compute, all })
+    Ok(Compared { question, weights, cache, compute, all, devices })
 }
 
 fn settings(question: &Question) -> Result<Settings> {
@@ -88,6 +93,7 @@ fn settings(question: &Question) -> Result<Settings> {
     Ok(Settings {
         kv,
         parallel: question.parallel,
+        gpus: question.gpus,
         batch: question.ubatch,
         ubatch: question.ubatch,
         flash_attention: question.flash,
@@ -111,6 +117,11 @@ mod tests {
             // The record is rounded to a hundredth of a MiB for each kind of cache.
             assert!(cache.ours.abs_diff(cache.theirs) <= 2 * 5243, "{at:?}: {cache:?}");
             assert!((0..=1000).contains(&all.off()), "{at:?}: {all:?}");
+            assert!(
+                compared.devices.iter().all(|device| device.off() >= 0),
+                "{at:?}: {:?}",
+                compared.devices
+            );
         }
     }
 

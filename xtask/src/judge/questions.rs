@@ -33,19 +33,31 @@ const ASKED: &[(u64, u64, u64, bool, &str)] = &[
     (16_384, 512, 1, true, "q4_0"),
 ];
 
-/// Every question about every model, model by model.
+/// What is asked again with the layers dealt to two devices.
+const ON_TWO: &[(u64, u64, u64, bool, &str)] = &[
+    (4096, 512, 1, true, "f16"),
+    (8192, 512, 4, true, "f16"),
+    (32_768, 512, 1, true, "f16"),
+    (32_768, 2048, 1, true, "f16"),
+    (4096, 512, 1, false, "f16"),
+    (16_384, 512, 1, true, "q8_0"),
+];
+
+/// Every question about every model, model by model, those with one device first.
 pub(super) fn all(backend: Backend) -> Vec<Question> {
-    let about = |model: &'static str| {
-        ASKED.iter().map(move |&(context, ubatch, parallel, flash, kv)| Question {
-            model: model.to_owned(),
-            context,
-            ubatch,
-            parallel,
-            flash,
-            kv: kv.to_owned(),
-        })
-    };
-    GGUF.iter().flat_map(|golden| about(golden.name)).filter(|question| answered(question, backend)).collect()
+    let on_two = if backend == Backend::Vulkan { ON_TWO } else { &[] };
+    let mut all = Vec::new();
+    for (gpus, asked) in [(1, ASKED), (2, on_two)] {
+        all.extend(
+            GGUF.iter().flat_map(|golden| asked.iter().map(|asked| question(golden.name, gpus, asked))),
+        );
+    }
+    all.into_iter().filter(|question| answered(question, backend)).collect()
+}
+
+fn question(model: &str, gpus: u64, asked: &(u64, u64, u64, bool, &str)) -> Question {
+    let (context, ubatch, parallel, flash, kv) = *asked;
+    Question { model: model.to_owned(), context, ubatch, parallel, flash, kv: kv.to_owned(), gpus }
 }
 
 fn answered(question: &Question, backend: Backend) -> bool {

@@ -13,8 +13,11 @@ const OPENING: &str = include_str!("../../judge/opening.md");
 /// The page, from both records.
 pub(super) fn page(cpu: &str, vulkan: &str) -> Result<String> {
     let mut page = OPENING.to_owned();
-    for (title, record) in [("Without a GPU", cpu), ("On a device", vulkan)] {
-        let lines = judged::read(record)?;
+    for (title, record, gpus) in
+        [("Without a GPU", cpu, 1), ("On one device", vulkan, 1), ("Dealt to two devices", vulkan, 2)]
+    {
+        let mut lines = judged::read(record)?;
+        lines.retain(|judged| judged.question.gpus == gpus);
         let compared = compare::all(&lines)?;
         let versions = record.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
         write!(page, "\n## {title}\n\n{versions}. {} questions.\n", compared.len())?;
