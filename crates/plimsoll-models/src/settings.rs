@@ -37,8 +37,17 @@ impl Settings {
             RuntimeKind::Vllm => (2048, 2048),
         };
         let kv = KvTypes::both(KvType::F16);
-        let unified = runtime != RuntimeKind::LlamaCpp;
-        Settings { runtime, context, kv, parallel: 1, gpus: 1, batch, ubatch, flash_attention: true, unified }
+        Settings {
+            runtime,
+            context,
+            kv,
+            parallel: 1,
+            gpus: 1,
+            batch,
+            ubatch,
+            flash_attention: true,
+            unified: false,
+        }
     }
 }
 

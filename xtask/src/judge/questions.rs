@@ -65,5 +65,7 @@ fn answered(question: &Question, backend: Backend) -> bool {
     let aborts = question.model == "phi-4" && question.parallel > 1 && question.kv.starts_with('q');
     // A tensor of 4 GiB has no place on a Vulkan device; llama.cpp leaves such a matrix to the CPU.
     let too_large = backend == Backend::Vulkan && !question.flash && question.context >= 32_768;
-    !aborts && !too_large
+    // One operation is left to the CPU there, and every layer's copies of what goes to and fro stay on the devices.
+    let fro = question.gpus > 1 && question.parallel > 1 && question.model.starts_with("deepseek");
+    !aborts && !too_large && !fro
 }

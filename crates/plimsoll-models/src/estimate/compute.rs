@@ -85,19 +85,20 @@ impl Widths {
         let mask = masks.bytes(settings)?.checked_mul(copies)?;
         let layer = self.layer(masks, settings)?.checked_mul(tokens)?;
         let output = self.vocabulary.checked_add(self.beside()?)?.checked_mul(tokens)?;
-        // A large matrix leaves room that the output takes; what a state leaves is in pieces.
-        let apart = match settings.flash_attention {
-            true => output >= CHUNK || self.state_space,
-            false => self.state_space && layer < output,
-        };
-        let widest = match last {
-            false => layer,
-            true if apart => layer.checked_add(output)?,
-            true => layer.max(output),
-        };
+        let widest = if last { self.widest(layer, output, settings)? } else { layer };
         let handed_on = self.embedding.checked_mul(tokens)?.checked_mul(copies - 1)?;
         let small = (INPUTS * tokens).checked_add(CONSTANTS)?;
         widest.checked_add(mask)?.checked_add(handed_on)?.checked_add(small)
+    }
+
+    /// Layers and output in turn, or side by side where one leaves no room that the other could take.
+    fn widest(&self, layer: u128, output: u128, settings: &Settings) -> Option<u128> {
+        match settings.flash_attention {
+            true if output >= CHUNK || self.state_space => layer.checked_add(output),
+            // A large matrix leaves room that the output takes; what a state leaves is in pieces.
+            false if self.state_space => output.checked_add(layer.min(output)).map(|both| both.max(layer)),
+            true | false => Some(layer.max(output)),
+        }
     }
 
     /// The widest station of a layer. With a full matrix of attention, what follows finds no room between what came before.
