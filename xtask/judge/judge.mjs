@@ -5,7 +5,7 @@ import {readFileSync} from "node:fs";
 import {text} from "node:stream/consumers";
 
 const KV_TYPES = {f32: 0, f16: 1, q4_0: 2, q4_1: 3, q5_0: 6, q5_1: 7, q8_0: 8, bf16: 30};
-const KEPT = /(KV buffer|KV cache|RS buffer|output buffer|compute buffer|memory_recurrent|llama_kv_cache|error|fail)/i;
+const KEPT = /(compute buffer|memory_recurrent|llama_kv_cache|error|fail)/i;
 
 const gpu = process.env.JUDGE_BACKEND === "vulkan" ? "vulkan" : false;
 let lines = [];
@@ -47,8 +47,7 @@ async function judge(one) {
     const cache = sum(/(?:llama_kv_cache\w*|llama_memory_recurrent): size = +([\d.]+) MiB/);
     const answer = {
         weights: weights.cpuRam + weights.gpuVram, cache, compute: booked.cpuRam + booked.gpuVram - cache,
-        device_weights: weights.gpuVram, device_compute: devices(booked.gpuVram - cache),
-        output: sum(/output buffer size = +([\d.]+) MiB/)
+        device_weights: weights.gpuVram, device_compute: devices(booked.gpuVram - cache)
     };
     await context.dispose();
     return answer;

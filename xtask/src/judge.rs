@@ -18,6 +18,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::goldens;
 
+const PAGE: &str = "docs/estimates-judged.md";
+
 /// Where llama.cpp computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
@@ -46,16 +48,18 @@ pub(crate) fn run(workspace: &Path, args: &[String]) -> Result<()> {
         ["table"] => {}
         _ => bail!("the judge takes cpu, vulkan or table, not {}", args.join(" ")),
     }
+    let path = workspace.join(PAGE);
+    fs::write(&path, page(workspace)?).with_context(|| format!("could not write {}", path.display()))?;
+    println!("judge: wrote {}", path.display());
+    Ok(())
+}
+
+fn page(workspace: &Path) -> Result<String> {
     let recorded = |backend: Backend| -> Result<String> {
         let path = backend.record(workspace);
         fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))
     };
-    let (cpu, vulkan) = (recorded(Backend::Cpu)?, recorded(Backend::Vulkan)?);
-    let page = table::page(&cpu, &vulkan)?;
-    let path = workspace.join("docs/estimates-judged.md");
-    fs::write(&path, page).with_context(|| format!("could not write {}", path.display()))?;
-    println!("judge: wrote {}", path.display());
-    Ok(())
+    table::page(&recorded(Backend::Cpu)?, &recorded(Backend::Vulkan)?)
 }
 
 fn record(workspace: &Path, backend: Backend) -> Result<()> {
@@ -69,4 +73,17 @@ fn record(workspace: &Path, backend: Backend) -> Result<()> {
     fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
     println!("judge: {} answers from {versions}", answers.len());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_what_the_record_and_the_estimates_say() {
+        let workspace = crate::workspace();
+        let written = fs::read_to_string(workspace.join(PAGE)).expect("the page is there");
+        let page = page(&workspace).expect("the records are right");
+        assert!(written == page, "{PAGE} is old: cargo run -p xtask -- judge table");
+    }
 }
