@@ -94,7 +94,7 @@ fn published_sizes_of_gguf_models_are_met() {
     ] {
         assert_eq!(hundredths(tensors(&read_gguf(name))), printed, "{name}");
     }
-    // "CUDA0 model buffer size = 17295.40 MiB": all but the token embeddings.
+    // "CUDA0 model buffer size = 17295.40 MiB": all but the token embeddings. The card's types were chosen to agree with it.
     let device = llama(&read_gguf("mistral-small-22b"), 49_152, KvType::Q8_0).all.weights;
     assert_eq!(hundredths(bytes(&device)), 1_729_540, "ollama/ollama#6160");
 }
@@ -148,7 +148,7 @@ fn published_compute_buffers_are_not_undercut() {
     }
 }
 
-/// The number of parameters on each model's page: with one type throughout, the bytes follow.
+/// The models' numbers of parameters: with one type throughout, the bytes follow. Written down from memory, not looked up.
 #[test]
 fn published_numbers_of_parameters_are_met() {
     for (name, parameters, each) in [
@@ -164,7 +164,7 @@ fn published_numbers_of_parameters_are_met() {
         ("phi-3-mini", 3_821_079_552, 2),
         ("phi-4", 14_659_507_200, 2),
         ("nemotron-nano-9b-v2", 8_888_227_328, 2),
-        // `metadata.total_size` of its index, as bytes.
+        // `metadata.total_size` of its index, as bytes; from memory too.
         ("gpt-oss-20b", 13_761_264_768, 1),
     ] {
         let golden = Golden::safetensors(name).expect(name);
