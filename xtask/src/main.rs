@@ -6,6 +6,10 @@ mod tidy;
 
 mod mutants;
 
+mod goldens;
+
+mod judge;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +20,10 @@ usage: cargo run -p xtask -- <chore>
 
   tidy              hold the rules of the house that no compiler knows (also a test: cargo test -p xtask)
   mutants [NAME…]   break the code on purpose, line by line, and see that the tests notice
+  goldens FOLDER    write the header of every golden model, as a file as long as the real one
+  judge [cpu|vulkan|table]
+                    ask llama.cpp what it books for every golden model, and write docs/estimates-judged.md;
+                    needs node and npm, except for table, which is made from what is recorded
   help              print this
 ";
 
@@ -36,6 +44,8 @@ fn run() -> Result<()> {
     match (chore.as_deref(), rest.as_slice()) {
         (Some("tidy"), []) => tidy::run(&workspace()),
         (Some("mutants"), names) => mutants::run(&workspace(), names),
+        (Some("goldens"), [folder]) => goldens::run(Path::new(folder)),
+        (Some("judge"), args) => judge::run(&workspace(), args),
         (None | Some("help" | "--help" | "-h"), _) => {
             print!("{HELP}");
             Ok(())

@@ -13,6 +13,7 @@ use crate::source::Source;
 /// What a crate of ours may depend on among ours. A front end names no other, and nothing points back.
 const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-core", &[]),
+    ("plimsoll-goldens", &[]),
     ("plimsoll-sim", &["plimsoll-core"]),
     ("plimsoll-kube", &["plimsoll-core"]),
     ("plimsoll-models", &["plimsoll-core"]),

@@ -86,15 +86,25 @@ impl Widths {
         let layer = self.layer(masks, settings)?.checked_mul(tokens)?;
         let output = self.vocabulary.checked_add(self.beside()?)?.checked_mul(tokens)?;
         let widest = if last { self.widest(layer, output, settings)? } else { layer };
-        let handed_on = self.embedding.checked_mul(tokens)?.checked_mul(copies - 1)?;
+        let handed_on = self.handed_on(settings)?.checked_mul(tokens)?;
         let small = (INPUTS * tokens).checked_add(CONSTANTS)?;
         widest.checked_add(mask)?.checked_add(handed_on)?.checked_add(small)
+    }
+
+    /// What one GPU hands to the next is there in each copy, as it comes in, on its way and as it goes out; with it a state's steps.
+    fn handed_on(&self, settings: &Settings) -> Option<u128> {
+        if settings.gpus == 1 {
+            return Some(0);
+        }
+        let steps = if self.state_space { self.network.checked_mul(4)? } else { 0 };
+        self.embedding.checked_mul(3 * COPIES)?.checked_add(steps)
     }
 
     /// Layers and output in turn, or side by side where one leaves no room that the other could take.
     fn widest(&self, layer: u128, output: u128, settings: &Settings) -> Option<u128> {
         match settings.flash_attention {
             true if output >= CHUNK || self.state_space => layer.checked_add(output),
+            false if settings.gpus > 1 => layer.max(output).checked_add(layer.min(output) / 2),
             // A large matrix leaves room that the output takes; what a state leaves is in pieces.
             false if self.state_space => output.checked_add(layer.min(output)).map(|both| both.max(layer)),
             true | false => Some(layer.max(output)),
