@@ -11,7 +11,6 @@ use plimsoll_core::fit::Placement;
 use plimsoll_core::ledger::{Ledger, LedgerError};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::{Amount, Need, Request, RequestId, Shape, Spec, Terms};
-use plimsoll_core::room::DeviceRoom;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Bytes, Millis};
 
@@ -145,7 +144,7 @@ fn a2_models_planned_on_a_stale_view_never_share_a_device_that_cannot_hold_them(
                     ledger.send(&request, &found.place.clone()).expect("planned and committed on one ledger");
                 }
                 let loads = ledger.nodes().flat_map(|(_, view)| {
-                    view.room.devices().iter().map(DeviceRoom::load).collect::<Vec<_>>()
+                    view.room.devices().iter().map(|room| room.load()).collect::<Vec<_>>()
                 });
                 assert!(loads.into_iter().all(|load| load <= Bytes::gib(80)), "no device is over its line");
             }

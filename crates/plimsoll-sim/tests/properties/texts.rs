@@ -32,7 +32,7 @@ fn ledger_of(scheduler: &Scheduler) -> Rows {
 }
 
 fn numbers(scheduler: &Scheduler) -> Vec<(u64, u64, Option<u64>, u32)> {
-    let row = |room: &plimsoll_core::room::DeviceRoom| {
+    let row = |room: &std::sync::Arc<plimsoll_core::room::DeviceRoom>| {
         (room.held().get(), room.releasing().get(), room.free().map(Bytes::get), room.slots())
     };
     scheduler
