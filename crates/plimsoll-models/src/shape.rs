@@ -1,12 +1,12 @@
 //! What the formulas need of a model, each number with its source, whatever file it was read from.
 
 use plimsoll_core::units::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::source::Fact;
 
 /// What the formulas need of a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// The architecture's name, as the file has it: `llama`, `Qwen3ForCausalLM`.
     pub architecture: String,
@@ -37,7 +37,7 @@ pub struct Shape {
 }
 
 /// The kind of file that a model was read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// A GGUF file, or all parts of a split one.
@@ -49,7 +49,7 @@ pub enum Format {
 }
 
 /// What one layer keeps for the tokens that it has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cache {
     /// Keys and values of grouped heads, for every token or for those in a window.
@@ -80,7 +80,7 @@ pub enum Cache {
 }
 
 /// What a model's tensors take, as sums of exact tensor sizes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weights {
     /// Each layer's tensors, in order.
     pub layers: Vec<Bytes>,

@@ -120,7 +120,8 @@ impl Day {
         let orders = self.desk.orders(&name(runner)).orders;
         self.slots_made += orders.iter().filter(|order| order.action == Action::Start).count() as u64;
         let slots = orders.into_iter().map(report).collect();
-        let beat = Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots };
+        let beat =
+            Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots, files: Vec::new() };
         self.desk.beat(now, &name(runner), beat).expect("it is registered");
     }
 

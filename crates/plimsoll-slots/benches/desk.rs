@@ -104,7 +104,8 @@ fn confirm(desk: &mut Desk, now: u64, beats: &mut [u64]) {
         };
         *sequence += 1;
         let slots = orders.into_iter().map(report).collect();
-        let beat = Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots };
+        let beat =
+            Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots, files: Vec::new() };
         desk.beat(Millis(now), &name(runner), beat).expect("it is registered");
         settle(desk);
     }

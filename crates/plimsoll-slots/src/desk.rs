@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_core::decide::Decision;
 use plimsoll_core::drive::{Drive, Output, Record};
 use plimsoll_core::event::{Answer, Effect, Event, Settings};
-use plimsoll_core::request::RequestId;
+use plimsoll_core::request::{Request, RequestId};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::Model;
 use crate::translate;
 
+mod files;
 mod places;
 mod ranks;
 mod runners;
@@ -217,7 +218,13 @@ impl Desk {
 
     /// Decides for a slot of a model without changing anything.
     pub fn what_if(&mut self, model: &Model) -> Decision {
-        self.drive.what_if(&translate::slot_request(model, "what-if", false, 0))
+        let request = self.what_if_request(model);
+        self.drive.what_if(&request)
+    }
+
+    /// What is asked for one more slot of a model.
+    pub fn what_if_request(&self, model: &Model) -> Request {
+        translate::slot_request(model, self.state.known(model), "what-if", false, 0)
     }
 
     /// Hands an event to the core, and follows what came of it.

@@ -183,7 +183,7 @@ mod tests {
         let mut scheduler = Scheduler::new(Settings::default());
         let node = Box::new(translate::node("r", &registration));
         let _ = scheduler.step(Millis(0), Event::Node { node });
-        let request = translate::slot_request(model, "slot-1", false, 0);
+        let request = translate::slot_request(model, crate::memory::Known::default(), "slot-1", false, 0);
         let _ = scheduler.step(Millis(0), Event::Submit { request: request.clone(), deadline: None });
         let (_, holding) = scheduler.ledger().of_request(&request.id).expect("it is placed");
         let (_, view) = scheduler.ledger().nodes().next().expect("there is a node");

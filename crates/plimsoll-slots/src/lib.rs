@@ -14,6 +14,8 @@ pub mod told;
 
 pub mod model;
 
+pub mod memory;
+
 pub mod translate;
 
 pub mod launch;

@@ -1,9 +1,10 @@
 //! What a runtime is told for a slot: the one record from which the charge is checked, the flags are made and the report is given.
 
 use plimsoll_core::units::Bytes;
+pub use plimsoll_models::runtime::Booked;
 use plimsoll_models::runtime::outside::Outside;
 use plimsoll_models::runtime::refusal::Refusal;
-use plimsoll_models::runtime::{Booked, Extra, Heads, Record, Rendered, render};
+use plimsoll_models::runtime::{Extra, Heads, Record, Rendered, render};
 use plimsoll_models::settings::Settings;
 
 use crate::runtime::{Kv, Runtime};

@@ -10,6 +10,7 @@ use plimsoll_core::request::{
 use plimsoll_core::rules::{Effect, NodeRules, Requirement, Taint, Term};
 use plimsoll_core::units::{Bytes, Name};
 
+use crate::memory::{self, Known};
 use crate::model::{Eviction, Model, Selector};
 use crate::size::Size;
 use crate::wire::{DeviceFacts, FactsSource, Registration};
@@ -20,7 +21,13 @@ pub fn slot_request_id(model: &str, slot: &str) -> RequestId {
 }
 
 /// What a slot of a model asks of the core.
-pub fn slot_request(model: &Model, slot: &str, speculative: bool, reload_cost: u64) -> Request {
+pub fn slot_request(
+    model: &Model,
+    known: Known<'_>,
+    slot: &str,
+    speculative: bool,
+    reload_cost: u64,
+) -> Request {
     let declared = model.declared();
     let eviction = match declared.eviction {
         Eviction::Never => request::Eviction::Never,
@@ -38,18 +45,18 @@ pub fn slot_request(model: &Model, slot: &str, speculative: bool, reload_cost: u
         idle_limit: Some(declared.idle_limit.0),
         reload_cost: declared.reload_cost.map_or(reload_cost, |span| span.0),
     };
-    Request { id: slot_request_id(model.name(), slot), spec: Arc::new(spec(model)), terms }
+    Request { id: slot_request_id(model.name(), slot), spec: Arc::new(spec(model, known)), terms }
 }
 
 /// What is asked: every size that is allowed, best first, and of each the devices that are preferred before the rest.
-pub fn spec(model: &Model) -> Spec {
+pub fn spec(model: &Model, known: Known<'_>) -> Spec {
     let place = &model.declared().place;
     let mut shapes = Vec::new();
-    for size in model.sizes() {
+    for need in memory::needs(model, known) {
         if place.preferred.selects_gpus() {
-            shapes.extend(wishes(&place.required, Some(&place.preferred)).map(|w| shape(model, *size, &w)));
+            shapes.extend(wishes(&place.required, Some(&place.preferred)).map(|w| shape(model, &need, &w)));
         }
-        shapes.extend(wishes(&place.required, None).map(|w| shape(model, *size, &w)));
+        shapes.extend(wishes(&place.required, None).map(|w| shape(model, &need, &w)));
     }
     if model.sizes().is_empty() {
         shapes.push(Shape { containers: vec![container(model, Vec::new())] });
@@ -63,23 +70,36 @@ pub fn spec(model: &Model) -> Spec {
     };
     let preferred = labels(&place.preferred);
     let preferred = if preferred.is_empty() { Vec::new() } else { vec![(100, Term(preferred))] };
-    let rules = NodeRules { all: labels(&place.required), preferred, ..NodeRules::default() };
+    let mut all = labels(&place.required);
+    all.extend(needs_file(model).map(|file| Requirement::label_is(file_label(file), FILE_IS_THERE)));
+    let rules = NodeRules { all, preferred, ..NodeRules::default() };
     let resources = NodeNeed::default();
     Spec { asks: Asks::Shapes(shapes), resources, rules, leaning: request::Leaning::default() }
 }
 
-fn shape(model: &Model, gpus: u16, wishes: &Wishes) -> Shape {
+/// The file that a runner must have for a model: it says what the model needs, and nobody else does.
+pub fn needs_file(model: &Model) -> Option<&str> {
+    let declared = model.declared();
+    declared.file.as_deref().filter(|_| declared.memory.is_none() && declared.runtime.kind().is_some())
+}
+
+/// What a node is labelled with that has a file.
+pub fn file_label(file: &str) -> String {
+    format!("file:{file}")
+}
+
+/// The value of that label.
+pub const FILE_IS_THERE: &str = "there";
+
+fn shape(model: &Model, memory: &memory::Need, wishes: &Wishes) -> Shape {
     let need = |amount: Amount, count: u16| Need {
         count: NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN),
         wishes: wishes.clone(),
         ..Need::one(model.declared().vendor.as_str(), amount)
     };
-    let needs = match model.memory_on(gpus) {
-        None => {
-            let missing = format!("the memory of model {}; declare `memory`", model.name());
-            vec![need(Amount::Unknown(missing.into()), gpus)]
-        }
-        Some(sizes) => {
+    let needs = match &memory.charge {
+        Err(missing) => vec![need(Amount::Unknown(missing.as_str().into()), memory.gpus)],
+        Ok((_, sizes)) => {
             let runs = sizes.chunk_by(|one: &Size, other| one == other);
             runs.map(|run| need(Amount::bytes(run[0].0), u16::try_from(run.len()).unwrap_or(u16::MAX)))
                 .collect()

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_models::shape::Shape;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -108,6 +109,26 @@ pub struct Heartbeat {
     /// Every slot that it knows of.
     #[serde(default)]
     pub slots: Vec<SlotReport>,
+    /// What it found where the files should be that it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileReport>,
+}
+
+/// What a runner found where a model's file should be. With neither a shape nor a problem it says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileReport {
+    /// The path, as it was asked for.
+    pub path: String,
+    /// Whether something is there.
+    pub is_there: bool,
+    /// What the model is, as `plimsoll-models` reads it from the header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub shape: Option<Box<Shape>>,
+    /// Why it cannot be read or is not understood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// What was measured on a device.
@@ -210,6 +231,9 @@ pub struct Orders {
     pub revision: u64,
     /// One order a slot.
     pub orders: Vec<Order>,
+    /// Files of models that nobody else can say the memory of: look at each, and report what is there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
 
 /// What to do about one slot.

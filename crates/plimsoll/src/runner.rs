@@ -9,6 +9,7 @@ mod books;
 mod client;
 mod devices;
 mod evidence;
+mod files;
 mod launch;
 mod link;
 mod measure;

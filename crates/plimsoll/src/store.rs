@@ -55,11 +55,11 @@ pub(crate) struct Batch {
 }
 
 /// So many records and notes after a base, the next one is due. Reading one back takes some 20 µs, so that a start after a
-/// crash takes less than a second for them.
-const ROWS_PER_BASE: u64 = 20_000;
+/// crash takes about two seconds for them. Each base makes whoever asks meanwhile wait, some 50 ms for 10,000 slots.
+const ROWS_PER_BASE: u64 = 100_000;
 
 /// So many bytes after a base, the next one is due. It bounds the disk: at most three times this is in the journal.
-const BYTES_PER_BASE: u64 = 64 << 20;
+const BYTES_PER_BASE: u64 = 128 << 20;
 
 /// So many old rows are removed with a commit at least; twice as many as come in, where that is more, so that the removing
 /// always catches up and no single commit pays for all of it.

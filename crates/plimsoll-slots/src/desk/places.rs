@@ -6,7 +6,7 @@ use plimsoll_core::charge::{Activity, Stage};
 use plimsoll_core::event::Event;
 use plimsoll_core::units::{Millis, Name};
 
-use super::state::{Ending, Operation, Place, PlaceState, Slot, Who};
+use super::state::{Ending, Operation, Place, PlaceState, Who};
 use super::{Desk, views::SlotStage};
 
 /// Somebody asks for one place in a model.
@@ -127,20 +127,12 @@ impl Desk {
             return true;
         }
         let Some(declared) = self.state.models.get(model).cloned() else { return false };
-        if self.ranks.standing(model) >= declared.declared().max_slots {
+        if self.ranks.standing(model) >= declared.declared().max_slots
+            || self.awaits_file(&declared).is_some()
+        {
             return false;
         }
-        let slot = self.new_slot_id();
-        let made = Slot {
-            id: slot.clone(),
-            model: model.to_string(),
-            made_from: Some(declared),
-            created: now,
-            endpoint: None,
-            sent: None,
-            failure: None,
-        };
-        self.note(Operation::PutSlot(Box::new(made)));
+        let slot = self.make_slot(now, declared);
         self.sit(now, place, &slot);
         self.submit(now, &slot, false);
         true

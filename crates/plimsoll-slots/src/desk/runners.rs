@@ -1,6 +1,6 @@
 //! Runners: what they say of themselves, their devices and their slots, turned into events for the core.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
@@ -11,6 +11,7 @@ use plimsoll_core::room::Measured;
 use plimsoll_core::units::{Bytes, Cores, Millis, Name};
 
 use super::Desk;
+use super::files::MOST_FILES;
 use super::state::{Operation, Runner, Slot};
 use crate::translate;
 use crate::wire::{DeviceStatus, Heartbeat, OnDevice, Orders, Registration, SlotReport, SlotState};
@@ -28,6 +29,8 @@ pub struct Live {
     pub slots: Vec<SlotReport>,
     /// The number of the record that last changed its orders.
     pub work_revision: u64,
+    /// The files that it has said something of since its agent started.
+    pub files: BTreeSet<String>,
 }
 
 /// Why a runner is not listened to.
@@ -113,6 +116,7 @@ impl Desk {
                 && known.registration.labels == registration.labels
         });
         let mut node = translate::node(runner, &registration);
+        self.label_files(&mut node);
         let same_session = known.is_some_and(|known| known.registration.session == registration.session);
         // An agent that has just come has not said yet what runs on its devices: nothing new goes there before it has.
         let opens = same_session && !self.is_silent(&id) && self.scheduler().ledger().node_id(&id).is_some();
@@ -125,7 +129,7 @@ impl Desk {
         let live = self.live.entry(id.clone()).or_default();
         live.last_seen = now;
         if !same_session {
-            live.sequence = 0;
+            (live.sequence, live.files) = (0, BTreeSet::new());
         }
         live.work_revision = live.work_revision.max(revision);
         if !same_facts || !opens {
@@ -172,11 +176,13 @@ impl Desk {
             self.take_report(now, &id, report);
         }
         self.take_measurements(now, &id, &beat);
+        let Heartbeat { devices, slots, files, .. } = beat;
         if let Some(live) = self.live.get_mut(&id) {
-            (live.devices, live.slots) = (beat.devices, beat.slots);
+            (live.devices, live.slots) = (devices, slots);
         }
+        let has_other_files = self.take_files(&id, files);
         // Only now that everything it has is charged may something new go there.
-        if self.is_silent(&id) {
+        if self.is_silent(&id) || has_other_files {
             self.speak_again(now, &id);
             self.prewarm(now);
         }
@@ -229,6 +235,7 @@ impl Desk {
     /// The node that a runner is, with what was noted of it since it registered.
     fn node_now(&self, id: &Name) -> Node {
         let mut node = translate::node(id, &self.state.runners[id].registration);
+        self.label_files(&mut node);
         let ledger = self.scheduler().ledger();
         let known = ledger.node_id(id).and_then(|id| ledger.view(id));
         translate::set_failed_starts(&mut node, known.map_or(0, |view| translate::failed_starts(&view.node)));
@@ -332,6 +339,9 @@ impl Desk {
         }
         let (stage, generation) = (held.stage, holding.0);
         let grown: Vec<OnDevice> = report.used.iter().filter(|used| exceeds(held, used)).copied().collect();
+        if let Some(slot) = self.state.slots.get(&id).filter(|_| !report.used.is_empty()).cloned() {
+            self.note_use(now, &slot, report);
+        }
         self.say_endpoint(&id, report);
         let event = match (stage, report.state) {
             (Stage::Offered { .. } | Stage::Sent, SlotState::Running) => {
@@ -399,6 +409,7 @@ impl Desk {
             endpoint: report.endpoint.clone(),
             sent: None,
             failure: None,
+            basis: BTreeMap::new(),
         };
         let holding = Holding {
             request: slot.request(),
@@ -474,6 +485,9 @@ fn check_registration(registration: &Registration) -> Result<(), RunnerError> {
 
 fn check_report(beat: &Heartbeat) -> Result<(), RunnerError> {
     let bad = |problem: String| Err(RunnerError::BadReport { problem });
+    if beat.files.len() > MOST_FILES {
+        return bad(format!("{} files are reported, and at most {MOST_FILES} may be", beat.files.len()));
+    }
     if beat.slots.len() > MOST_SLOTS {
         return bad(format!("{} slots are reported, and at most {MOST_SLOTS} may be", beat.slots.len()));
     }

@@ -1,5 +1,7 @@
 //! Slots: made when somebody asks, warmed before anybody does, followed through their life.
 
+use std::sync::Arc;
+
 use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Millis, Name};
@@ -7,6 +9,7 @@ use plimsoll_core::units::{Millis, Name};
 use super::ranks::Rank;
 use super::state::{Ending, Operation, PlaceState, Slot};
 use super::{Desk, views::SlotStage};
+use crate::model::Model;
 use crate::translate;
 
 /// There is no slot of this name.
@@ -48,7 +51,7 @@ impl Desk {
     pub(super) fn submit(&mut self, now: Millis, slot: &Name, speculative: bool) {
         let Some(model) = self.state.slots.get(slot).and_then(|slot| slot.made_from.clone()) else { return };
         let reload = self.state.loads.get(model.name()).copied().unwrap_or(UNSEEN_LOAD);
-        let request = translate::slot_request(&model, slot, speculative, reload);
+        let request = translate::slot_request(&model, self.state.known(&model), slot, speculative, reload);
         self.step(now, Event::Submit { request, deadline: None });
     }
 
@@ -63,20 +66,31 @@ impl Desk {
                 && self.state.slots_of(name).next().is_none()
         });
         let cold: Vec<_> = cold.map(|(name, model)| (name.clone(), model.clone())).collect();
-        for (name, model) in cold {
-            let id = self.new_slot_id();
-            let slot = Slot {
-                id: id.clone(),
-                model: name,
-                made_from: Some(model),
-                created: now,
-                endpoint: None,
-                sent: None,
-                failure: None,
-            };
-            self.note(Operation::PutSlot(Box::new(slot)));
-            self.submit(now, &id, true);
+        for (_, model) in cold {
+            if self.awaits_file(&model).is_none() {
+                let id = self.make_slot(now, model);
+                self.submit(now, &id, true);
+            }
         }
+    }
+
+    /// Makes a slot of a model that asks the core for nothing yet.
+    pub(super) fn make_slot(&mut self, now: Millis, model: Arc<Model>) -> Name {
+        let id = self.new_slot_id();
+        let sources =
+            self.needs(&model).into_iter().filter_map(|need| Some((need.gpus, need.charge.ok()?.0)));
+        let slot = Slot {
+            id: id.clone(),
+            model: model.name().to_string(),
+            basis: sources.collect(),
+            made_from: Some(model),
+            created: now,
+            endpoint: None,
+            sent: None,
+            failure: None,
+        };
+        self.note(Operation::PutSlot(Box::new(slot)));
+        id
     }
 
     /// Follows what became of a slot in the core.

@@ -7,6 +7,7 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
+use crate::memory::{Found, Known, Measured, Source};
 use crate::model::Model;
 use crate::translate;
 use crate::wire::Registration;
@@ -28,6 +29,9 @@ pub struct Slot {
     pub sent: Option<Millis>,
     /// Why its last start failed.
     pub failure: Option<String>,
+    /// Who says what it is charged, for each number of GPUs that it may be split over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub basis: BTreeMap<u16, Source>,
 }
 
 impl Slot {
@@ -136,6 +140,10 @@ pub enum Operation {
     DropRunner(Name),
     /// A model took so many milliseconds to load.
     Loaded(String, u64),
+    /// Slots of a model were seen to use so much, split over so many GPUs.
+    Measured(String, u16, Box<Measured>),
+    /// A runner found this where a file should be.
+    Found(String, Name, Box<Found>),
 }
 
 /// All of it, with what finds it.
@@ -146,6 +154,10 @@ pub(super) struct State {
     pub places: BTreeMap<u64, Place>,
     pub runners: BTreeMap<Name, Runner>,
     pub loads: BTreeMap<String, u64>,
+    pub measured: BTreeMap<String, BTreeMap<u16, Measured>>,
+    pub files: BTreeMap<String, BTreeMap<Name, Found>>,
+    /// The files that say what a model needs, where nobody else does.
+    pub wanted_files: BTreeSet<String>,
     pub next_slot: u64,
     pub next_place: u64,
     pub slots_of: BTreeMap<String, BTreeSet<Name>>,
@@ -165,6 +177,10 @@ pub struct Rows {
     places: Vec<Place>,
     runners: Vec<Runner>,
     loads: BTreeMap<String, u64>,
+    #[serde(default)]
+    measured: BTreeMap<String, BTreeMap<u16, Measured>>,
+    #[serde(default)]
+    files: BTreeMap<String, BTreeMap<Name, Found>>,
     next_slot: u64,
     next_place: u64,
 }
@@ -177,6 +193,8 @@ impl State {
             places: self.places.values().cloned().collect(),
             runners: self.runners.values().cloned().collect(),
             loads: self.loads.clone(),
+            measured: self.measured.clone(),
+            files: self.files.clone(),
             next_slot: self.next_slot,
             next_place: self.next_place,
         }
@@ -192,6 +210,7 @@ impl State {
             state.apply(operation);
         }
         (state.loads, state.next_slot, state.next_place) = (rows.loads, rows.next_slot, rows.next_place);
+        (state.measured, state.files) = (rows.measured, rows.files);
         state
     }
 
@@ -200,9 +219,12 @@ impl State {
         match operation {
             Operation::PutModel(model) => {
                 self.models.insert(model.name().to_string(), Arc::new(*model));
+                self.want_files();
             }
             Operation::DropModel(name) => {
                 self.models.remove(&name);
+                self.measured.remove(&name);
+                self.want_files();
             }
             Operation::PutSlot(slot) => {
                 let number = slot.id.strip_prefix("slot-").and_then(|number| number.parse::<u64>().ok());
@@ -234,11 +256,24 @@ impl State {
             }
             Operation::DropRunner(id) => {
                 self.runners.remove(&id);
+                self.files.values_mut().for_each(|found| drop(found.remove(&id)));
+                self.files.retain(|_, found| !found.is_empty());
             }
             Operation::Loaded(model, millis) => {
                 self.loads.insert(model, millis);
             }
+            Operation::Measured(model, gpus, measured) => {
+                self.measured.entry(model).or_default().insert(gpus, *measured);
+            }
+            Operation::Found(path, runner, found) => {
+                self.files.entry(path).or_default().insert(runner, *found);
+            }
         }
+    }
+
+    fn want_files(&mut self) {
+        let files = self.models.values().filter_map(|model| translate::needs_file(model));
+        self.wanted_files = files.map(str::to_string).collect();
     }
 
     fn find_by(&mut self, place: &Place) {
@@ -276,6 +311,12 @@ impl State {
         if let Some(key) = place.key.filter(|key| self.keys.get(key) == Some(&id)) {
             self.keys.remove(&key);
         }
+    }
+
+    /// What is known of a model's memory besides its declaration.
+    pub(super) fn known(&self, model: &Model) -> Known<'_> {
+        let found = model.declared().file.as_ref().and_then(|file| self.files.get(file));
+        Known { measured: self.measured.get(model.name()), found }
     }
 
     /// The slots of a model.

@@ -300,6 +300,9 @@ impl Desk {
     }
 
     fn why_full(&self, model: &str) -> String {
+        if let Some(why) = self.state.models.get(model).and_then(|model| self.awaits_file(model)) {
+            return why;
+        }
         let slots = self.state.slots_of(model).count();
         let most = self.state.models.get(model).map_or(0, |model| model.declared().max_slots);
         let places: u32 = self.state.slots_of(model).map(|slot| self.concurrency(slot)).sum();
@@ -327,8 +330,10 @@ impl Desk {
     pub fn orders(&self, runner: &str) -> Orders {
         let revision = self.live.get(runner).map_or(0, |live| live.work_revision);
         let ledger = self.scheduler().ledger();
-        let Some(node) = ledger.node_id(runner) else { return Orders { revision, orders: Vec::new() } };
-        let Some(view) = ledger.view(node) else { return Orders { revision, orders: Vec::new() } };
+        let files = self.files_wanted(runner);
+        let none = |files| Orders { revision, orders: Vec::new(), files };
+        let Some(node) = ledger.node_id(runner) else { return none(files) };
+        let Some(view) = ledger.view(node) else { return none(files) };
         let order = |(id, holding): (HoldingId, &Holding)| {
             let action = match holding.stage {
                 Stage::Offered { .. } => return None,
@@ -349,7 +354,7 @@ impl Desk {
             let generation = reported.map_or(id.0, |report| report.generation);
             Some(Order { slot, generation, action, launch })
         };
-        Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect() }
+        Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect(), files }
     }
 }
 

@@ -269,6 +269,7 @@ impl Machine {
             stale_for: None,
         };
         Heartbeat {
+            files: Vec::new(),
             session: self.session,
             sequence: self.sequence,
             devices: self

@@ -64,7 +64,8 @@ impl Runner {
     fn beat(&mut self, client: &mut Client) {
         self.sequence += 1;
         let slots = std::mem::take(&mut self.orders.orders).into_iter().map(report).collect();
-        let beat = Heartbeat { session: 1, sequence: self.sequence, devices: Vec::new(), slots };
+        let beat =
+            Heartbeat { session: 1, sequence: self.sequence, devices: Vec::new(), slots, files: Vec::new() };
         let body = serde_json::to_string(&beat).expect("plain data");
         let path = format!("/api/v1/runners/{}/heartbeat", self.name);
         let answer = client.send("POST", &path, &body).good("a heartbeat");

@@ -8,6 +8,7 @@ use plimsoll_slots::wire::{Order, Orders, SlotState};
 use tracing::{info, warn};
 
 use super::books::{Books, Phase, Shared, Slot};
+use super::files;
 use super::launch::{self, Places, Refusal};
 use super::processes::{self, Owner};
 use super::reconcile::{self, Act};
@@ -32,6 +33,7 @@ impl Agent {
             }
             books.revision = orders.revision;
             books.orders = orders.orders;
+            files::look(self, books, orders.files);
             self.reconcile(books);
         });
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use plimsoll_slots::wire::{DeviceStatus, Heartbeat, OnDevice, Order, SlotReport, SlotState};
+use plimsoll_slots::wire::{DeviceStatus, FileReport, Heartbeat, OnDevice, Order, SlotReport, SlotState};
 
 use super::attribution::{self, Pids};
 use super::devices::Devices;
@@ -66,6 +66,8 @@ pub(crate) struct Books {
     pub(crate) is_ending: bool,
     /// The port that was given last.
     pub(crate) last_port: u16,
+    /// The files that the server asks about, and what is there once somebody has looked.
+    pub(crate) files: BTreeMap<String, Option<FileReport>>,
 }
 
 /// A slot and how it is.
@@ -197,6 +199,7 @@ impl Books {
             gauge: Gauge::default(),
             is_ending: false,
             last_port: 0,
+            files: BTreeMap::new(),
         }
     }
 
@@ -213,7 +216,8 @@ impl Books {
     /// Everything that the server is told.
     pub(crate) fn heartbeat(&self, session: u64, sequence: u64, places: &Places, now: Instant) -> Heartbeat {
         let slots = self.slots.values().map(|slot| slot.report(places)).collect();
-        Heartbeat { session, sequence, devices: self.statuses(now), slots }
+        let files = self.files.values().flatten().cloned().collect();
+        Heartbeat { session, sequence, devices: self.statuses(now), slots, files }
     }
 
     fn statuses(&self, now: Instant) -> Vec<DeviceStatus> {

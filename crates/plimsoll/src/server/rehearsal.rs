@@ -97,6 +97,7 @@ impl Rehearsal {
         });
         self.beats += 1;
         let beat = Heartbeat {
+            files: Vec::new(),
             session: 1,
             sequence: self.beats,
             devices: devices.collect(),

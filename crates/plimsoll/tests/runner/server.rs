@@ -69,12 +69,14 @@ impl Server {
 
     /// Gives these orders from now on.
     pub(crate) fn order(&self, orders: Vec<Order>) {
-        self.change(|said| said.orders = Orders { revision: said.orders.revision + 1, orders });
+        self.change(|said| {
+            said.orders = Orders { revision: said.orders.revision + 1, orders, files: Vec::new() }
+        });
     }
 
     /// Gives these orders under a number that it chooses.
     pub(crate) fn order_as(&self, revision: u64, orders: Vec<Order>) {
-        self.change(|said| said.orders = Orders { revision, orders });
+        self.change(|said| said.orders = Orders { revision, orders, files: Vec::new() });
     }
 
     /// Answers everything with this status, or rightly again.

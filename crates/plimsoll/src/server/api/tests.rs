@@ -224,6 +224,7 @@ impl Runner {
             stale_for: None,
         };
         let beat = Heartbeat {
+            files: Vec::new(),
             session: self.session,
             sequence: self.sequence,
             devices: self.used.iter().map(device).collect(),

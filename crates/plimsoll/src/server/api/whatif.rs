@@ -13,7 +13,6 @@ use plimsoll_core::request::{Eviction, Request, RequestId};
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
 use plimsoll_slots::model::Model;
-use plimsoll_slots::translate;
 
 use super::input::Body;
 use super::parts::Parts;
@@ -78,7 +77,7 @@ fn look(desk: &mut Desk, now: Millis, wanted: &Wanted) -> Option<Looked> {
     let scheduler = desk.scheduler();
     let state = || (scheduler.ledger().clone(), scheduler.settings().clone());
     let refused_on = decision.place().is_none().then(state);
-    Some(Looked { now, decision, request: translate::slot_request(&model, "what-if", false, 0), refused_on })
+    Some(Looked { now, decision, request: desk.what_if_request(&model), refused_on })
 }
 
 impl Looked {

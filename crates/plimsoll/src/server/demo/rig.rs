@@ -152,6 +152,7 @@ impl Rig {
             used: if server.state.is_over() { Vec::new() } else { server.booked.clone() },
         };
         Heartbeat {
+            files: Vec::new(),
             session: self.session,
             sequence: self.sequence,
             devices: (0..self.gpus).map(|index| self.status(index)).collect(),
