@@ -42,6 +42,10 @@ pub enum Kind {
     MoreDevices,
     /// Fewer devices.
     FewerDevices,
+    /// A shorter context.
+    LowerContext,
+    /// A cache of keys and values that takes less.
+    SmallerCache,
     /// Less memory.
     AskLess,
     /// Somebody gives up a place.

@@ -18,6 +18,8 @@ pub mod memory;
 
 pub mod translate;
 
+pub mod proposals;
+
 pub mod launch;
 
 pub mod desk;

@@ -91,6 +91,29 @@ pub struct Known<'a> {
     pub found: Option<&'a BTreeMap<Name, Found>>,
 }
 
+/// The same, to keep.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    measured: BTreeMap<u16, Measured>,
+    found: BTreeMap<Name, Found>,
+}
+
+impl From<Known<'_>> for Kept {
+    fn from(known: Known<'_>) -> Kept {
+        Kept {
+            measured: known.measured.cloned().unwrap_or_default(),
+            found: known.found.cloned().unwrap_or_default(),
+        }
+    }
+}
+
+impl Kept {
+    /// What is kept.
+    pub fn known(&self) -> Known<'_> {
+        Known { measured: Some(&self.measured), found: Some(&self.found) }
+    }
+}
+
 /// Who says what a model needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

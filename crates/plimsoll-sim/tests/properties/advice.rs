@@ -79,7 +79,7 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
             need.count = count.expect("so many devices");
             need.amount = Amount::bytes(Bytes::new(total.div_ceil(u64::from(need.count.get()))));
         }),
-        Kind::PlainRule | Kind::OtherNode => return None,
+        Kind::PlainRule | Kind::OtherNode | Kind::LowerContext | Kind::SmallerCache => return None,
     };
     Some((ledger, changed))
 }

@@ -5,7 +5,7 @@ use plimsoll_core::units::{Bytes, Millis, Name};
 
 use super::Desk;
 use super::state::{Operation, Slot};
-use crate::memory::{self, Found, Measured, Need, Served};
+use crate::memory::{self, Found, Known, Measured, Need, Served};
 use crate::model::Model;
 use crate::translate;
 use crate::wire::{FileReport, SlotReport, SlotState};
@@ -17,6 +17,11 @@ impl Desk {
     /// What a model needs for every size that it may have, with everything that is known about it.
     pub fn needs(&self, model: &Model) -> Vec<Need> {
         memory::needs(model, self.state.known(model))
+    }
+
+    /// Everything that is known of a model's memory besides its declaration.
+    pub fn known(&self, model: &Model) -> Known<'_> {
+        self.state.known(model)
     }
 
     /// The files that a runner is asked to look at: those that it has said nothing of since its agent started.

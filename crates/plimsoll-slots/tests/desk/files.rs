@@ -1,11 +1,13 @@
 //! Models whose memory only their file says, and what their slots are seen to use.
 
 use plimsoll_core::policy::Policy;
+use plimsoll_core::remedy::Kind;
 use plimsoll_core::units::Bytes;
 use plimsoll_models::config;
 use plimsoll_slots::desk::PlaceStatus;
 use plimsoll_slots::memory::Source;
-use plimsoll_slots::model::Model;
+use plimsoll_slots::model::{Declaration, Model};
+use plimsoll_slots::proposals;
 use plimsoll_slots::wire::{FileReport, OnDevice};
 
 use crate::world::{GIB, World};
@@ -96,4 +98,33 @@ fn the_most_that_slots_were_seen_to_use_is_charged_next_until_the_settings_chang
     let other = world.desk.needs(&model("concurrency: 4")).remove(0);
     assert_eq!(other.charge.expect("the file says it").0, Source::Estimated);
     assert!(other.unfit.is_some_and(|why| why.contains("concurrency 1")));
+}
+
+#[test]
+fn e3_what_is_proposed_for_a_model_with_a_file_fits_when_it_is_declared_so() {
+    let mut world = World::new(Policy::spread());
+    let large = model("").declared().clone();
+    let large = Model::try_from(Declaration { context: Some(32_768), concurrency: 8, ..large }).expect("it");
+    world.desk.put_model(world.now(), large.clone());
+    world.runner("r", &[24, 24, 24, 24]);
+    say(&mut world, "r", vec![report()]);
+    assert!(world.desk.what_if(&large).place().is_none(), "it is too large for one GPU");
+    let scheduler = world.desk.scheduler();
+    let policy = &scheduler.settings().policy;
+    let found = proposals::proposals(scheduler.ledger(), policy, &large, world.desk.known(&large));
+    let kinds: Vec<Kind> = found.iter().map(|remedy| remedy.kind).collect();
+    assert_eq!(kinds, [Kind::MoreDevices, Kind::LowerContext, Kind::SmallerCache][..kinds.len()]);
+    assert!(kinds.len() >= 2, "{found:?}");
+    for remedy in found {
+        let mut declared = large.declared().clone();
+        let amount = remedy.amount.unwrap_or_default();
+        match remedy.kind {
+            Kind::MoreDevices => declared.tensor_parallel = vec![u16::try_from(amount).expect("few")],
+            Kind::LowerContext => declared.context = Some(amount),
+            Kind::SmallerCache => declared.kv = serde_saphyr::from_str(&remedy.target[0]).expect("a type"),
+            other => panic!("{other:?} is not about a model"),
+        }
+        let changed = Model::try_from(declared).expect("it makes sense");
+        assert!(world.desk.what_if(&changed).place().is_some(), "{}", remedy.text);
+    }
 }

@@ -128,6 +128,9 @@ impl<'a> Link<'a> {
         self.failures = self.failures.saturating_add(1);
         if let Failure::Refused { status, message } = failure {
             match status {
+                409 if message.contains("is reported by runner") => bail!(
+                    "another runner has one of these devices: {message}; this agent ends, and the model servers go on"
+                ),
                 409 => bail!(
                     "a later agent has registered under this name: {message}; this one ends, and the model servers go on"
                 ),

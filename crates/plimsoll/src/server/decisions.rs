@@ -10,8 +10,9 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
 
+use super::api::memory;
 use super::api::promised;
-use super::api::rows::EvictionRow;
+use super::api::rows::{EvictionRow, MemoryRow};
 use super::engine::{Observer, Seen};
 use crate::json::PromisedRow;
 use crate::store::DecisionId;
@@ -42,6 +43,8 @@ pub(crate) struct Kept {
     pub(crate) evictions: Vec<EvictionRow>,
     /// The place that will be there for it.
     pub(crate) promised: Option<PromisedRow>,
+    /// What the model needed then, and who said so.
+    pub(crate) memory: Arc<[MemoryRow]>,
     /// What it is taken to weigh.
     pub(crate) bytes: usize,
 }
@@ -72,8 +75,15 @@ fn kept(desk: &Desk, record: &Record, output: &Output, index: u32, decision: &De
         told,
         evictions: evictions(output, &waits_for),
         promised,
+        memory: memory(desk, &decision.request),
         bytes: VERDICT_BYTES * (verdicts + 1),
     }
+}
+
+/// What the model of a slot needs, as it was declared when the slot was made.
+fn memory(desk: &Desk, request: &RequestId) -> Arc<[MemoryRow]> {
+    let made_from = desk.slot(&request.name).and_then(|slot| slot.made_from.as_ref());
+    made_from.map(|model| memory::rows(desk, model)).unwrap_or_default().into()
 }
 
 /// What one who waits was told, and whose going they wait for.

@@ -20,7 +20,7 @@ use super::input::{self, Params};
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::rows::{CandidateRow, DecisionRow, LoadRow, ProblemRow, time};
-use super::slots;
+use super::{memory, slots};
 use crate::json;
 use crate::server::decisions::Kept;
 use crate::store::{DecisionId, Filter, History, Listed, StoreError};
@@ -174,7 +174,9 @@ impl Page {
 
 /// A decision of late.
 pub(crate) fn row(kept: &Kept) -> DecisionRow {
+    let described = described(&kept.decision, kept.at);
     DecisionRow {
+        memory: memory::of_size(&kept.memory, &described),
         id: Some(written(kept.id)),
         slot_id: Some(kept.decision.request.name.to_string()),
         summary: kept.summary.clone(),
@@ -182,7 +184,7 @@ pub(crate) fn row(kept: &Kept) -> DecisionRow {
         evictions: kept.evictions.clone(),
         promised: kept.promised.clone(),
         digest: Some(crate::store::hexadecimal(kept.digest)),
-        ..described(&kept.decision, kept.at)
+        ..described
     }
 }
 
@@ -216,6 +218,7 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
         summary: summary::sentence(decision),
         reason: None,
         gpu_allocation: verdict.and_then(|verdict| slots::allocation(&verdict.view.node, &charges)),
+        memory: None,
         policy: Some(decision.policy.name.to_string()),
         ledger_revision: Some(decision.revision),
         score: found.map(|found| found.score.total()),
@@ -285,6 +288,7 @@ fn listed_row(listed: Listed) -> DecisionRow {
         summary: listed.summary,
         reason: None,
         gpu_allocation: None,
+        memory: None,
         policy: None,
         ledger_revision: None,
         score: None,

@@ -9,6 +9,7 @@ use plimsoll_slots::model::{Declaration, Model};
 use serde_json::{Map, Value};
 
 use super::input::{self, Body, Page, Params};
+use super::memory;
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::rows::{ModelRow, ProblemRow};
@@ -109,5 +110,6 @@ fn row(desk: &Desk, model: &Model) -> ModelRow {
         slots: desk.slots_of(model.name()).count(),
         active_requests: desk.slots_of(model.name()).map(|slot| desk.active_requests(slot)).sum(),
         load_ms: desk.load_time(model.name()),
+        memory: memory::rows(desk, model),
     }
 }

@@ -1,11 +1,13 @@
 //! What the API says: rows with stable names. Sizes are bytes, times RFC 3339 with milliseconds, and what is not known is null.
 
 mod decision;
+mod memory;
 mod place;
 mod runner;
 mod slot;
 
 pub(crate) use decision::{CandidateRow, DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
+pub(crate) use memory::{EstimatedRow, MeasuredRow, MemoryRow};
 pub(crate) use place::{AskBody, PlaceRow, QueueRow, QueuedKind};
 pub(crate) use runner::{GpuRow, RunnerRow, RunnerState, RunnerStatus};
 pub(crate) use slot::{EvictableRow, GpuAllocation, GpuShare, SlotRow};
@@ -28,6 +30,8 @@ pub(crate) struct ModelRow {
     pub(crate) active_requests: u32,
     /// How long it took to load the last time, in milliseconds; null before it was seen to load.
     pub(crate) load_ms: Option<u64>,
+    /// What it needs and who says so, for every number of GPUs that it may be split over.
+    pub(crate) memory: Vec<MemoryRow>,
 }
 
 /// Why a request was not served, as RFC 9457 has it.

@@ -12,13 +12,15 @@ use plimsoll_core::remedy;
 use plimsoll_core::request::{Eviction, Request, RequestId};
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
+use plimsoll_slots::memory::Kept;
 use plimsoll_slots::model::Model;
+use plimsoll_slots::proposals;
 
 use super::input::Body;
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
-use super::rows::{EvictionRow, ProblemRow, WhatIf, WhatIfRow};
-use super::{decisions, models};
+use super::rows::{EvictionRow, MemoryRow, ProblemRow, WhatIf, WhatIfRow};
+use super::{decisions, memory, models};
 use crate::json;
 use crate::simulation::Promised;
 
@@ -64,6 +66,9 @@ struct Looked {
     now: Millis,
     decision: Decision,
     request: Request,
+    model: Model,
+    known: Kept,
+    memory: Vec<MemoryRow>,
     /// The ledger that was looked at, where there is something to look for in it.
     refused_on: Option<(Ledger, Settings)>,
 }
@@ -77,12 +82,15 @@ fn look(desk: &mut Desk, now: Millis, wanted: &Wanted) -> Option<Looked> {
     let scheduler = desk.scheduler();
     let state = || (scheduler.ledger().clone(), scheduler.settings().clone());
     let refused_on = decision.place().is_none().then(state);
-    Some(Looked { now, decision, request: desk.what_if_request(&model), refused_on })
+    let (request, known) = (desk.what_if_request(&model), desk.known(&model).into());
+    let memory = memory::rows(desk, &model);
+    Some(Looked { now, decision, request, model, known, memory, refused_on })
 }
 
 impl Looked {
     fn row(self) -> WhatIfRow {
         let mut row = decisions::described(&self.decision, self.now);
+        row.memory = memory::of_size(&self.memory, &row);
         let Some((ledger, settings)) = &self.refused_on else {
             return WhatIfRow { decision: row, would_fit_if: Vec::new() };
         };
@@ -91,7 +99,10 @@ impl Looked {
             let named = Promised::of(ledger, Promise::from(plan));
             row.promised = Some(json::promised_row(&named.promise, &named.devices));
         }
-        let remedies = remedy::remedies(ledger, &settings.policy, &self.request, &self.decision);
+        let mut remedies = remedy::remedies(ledger, &settings.policy, &self.request, &self.decision);
+        remedies.retain(|remedy| !proposals::is_of_file(&self.model, remedy));
+        remedies.extend(proposals::proposals(ledger, &settings.policy, &self.model, self.known.known()));
+        remedies.sort_by_key(|remedy| remedy.kind);
         WhatIfRow { decision: row, would_fit_if: remedies.iter().map(json::remedy_row).collect() }
     }
 }

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis, Name};
 use plimsoll_slots::desk::{Desk, PlaceStatus, Unplaced};
+use plimsoll_slots::memory::Need;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -19,7 +20,7 @@ use super::{PREFIX, Word};
 const MODELS: usize = 200;
 const OTHERS: &str = "(others)";
 
-const SLOT_STAGES: [&str; 4] = ["waiting", "starting", "running", "releasing"];
+const SLOT_STAGES: [&str; 5] = ["waiting", "starting", "running", "unknown", "releasing"];
 const PLACE_STATUSES: [&str; 3] = ["waiting", "coming", "ready"];
 
 /// What the ledger and the desk said.
@@ -60,6 +61,32 @@ struct Runner {
 struct Model {
     slots: [u64; SLOT_STAGES.len()],
     places: [u64; PLACE_STATUSES.len()],
+    memory: Vec<Memory>,
+}
+
+/// What a model needs over so many GPUs.
+#[derive(Debug)]
+struct Memory {
+    gpus: u16,
+    /// What each source says, in all.
+    said: Vec<(&'static str, u64)>,
+    disagrees: bool,
+}
+
+impl Memory {
+    fn of(need: &Need) -> Memory {
+        let sum = |bytes: &mut dyn Iterator<Item = Bytes>| bytes.fold(Bytes::ZERO, Bytes::plus).get();
+        let charged = need.charge.as_ref().ok().map(|(_, sizes)| sizes.iter().map(|size| size.0));
+        let measured = need.measured.as_ref().map(|measured| measured.bytes.iter().copied());
+        let estimated = need.estimated.as_ref().and_then(|estimate| estimate.all.total);
+        let said = [
+            ("charged", charged.map(|mut bytes| sum(&mut bytes))),
+            ("measured", measured.map(|mut bytes| sum(&mut bytes))),
+            ("estimated", estimated.map(Bytes::get)),
+        ];
+        let said = said.into_iter().filter_map(|(who, bytes)| Some((who, bytes?))).collect();
+        Memory { gpus: need.gpus, said, disagrees: need.disagreement().is_some() }
+    }
 }
 
 impl Model {
@@ -126,7 +153,8 @@ fn held(room: &DeviceRoom, stage: &str) -> Option<Bytes> {
 fn models(desk: &Desk) -> BTreeMap<String, Model> {
     let mut models: BTreeMap<String, Model> = BTreeMap::new();
     for model in desk.models() {
-        models.entry(model.name().to_string()).or_default();
+        let row = models.entry(model.name().to_string()).or_default();
+        row.memory = desk.needs(model).iter().map(Memory::of).collect();
     }
     for slot in desk.slots() {
         let stage = desk.stage(slot).name();
@@ -293,11 +321,41 @@ fn name_models(registry: &mut Registry, models: &BTreeMap<String, Model>) {
     for (status, count) in PLACE_STATUSES.into_iter().zip(all.places) {
         places.get_or_create(&[("status", status)]).set(count);
     }
+    name_memory(registry, models);
     registry.register("models", "Models that are declared or have a slot", count);
     registry.register("slots", "Slots, by stage", slots);
     registry.register("places", "Places that are not over, by status", places);
     registry.register("model_slots", "Slots of a model, by stage", slots_of);
     registry.register("model_places", "Places of a model that are not over, by status", places_of);
+}
+
+fn name_memory(registry: &mut Registry, models: &BTreeMap<String, Model>) {
+    let said: Family<Labels<3>, Number> = Family::default();
+    let disagrees: Family<Labels<1>, Number> = Family::default();
+    for (model, row) in models.iter().take(MODELS) {
+        for memory in &row.memory {
+            for (source, bytes) in &memory.said {
+                let labels = [
+                    ("model", model.clone()),
+                    ("gpus", memory.gpus.to_string()),
+                    ("source", (*source).to_string()),
+                ];
+                said.get_or_create(&labels).set(*bytes);
+            }
+        }
+        let any = row.memory.iter().any(|memory| memory.disagrees);
+        disagrees.get_or_create(&[("model", model.clone())]).set(any.into());
+    }
+    registry.register(
+        "model_memory_bytes",
+        "What a slot of a model is charged in all, was measured to use, and is estimated to need",
+        said,
+    );
+    registry.register(
+        "model_memory_disagrees",
+        "Whether what was measured and what the file says differ by more than a tenth",
+        disagrees,
+    );
 }
 
 fn name_queue(registry: &mut Registry, sheet: &Sheet) {

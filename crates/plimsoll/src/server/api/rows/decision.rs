@@ -5,7 +5,7 @@ use plimsoll_slots::model::Declaration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::GpuAllocation;
+use super::{GpuAllocation, MemoryRow};
 use crate::json::{LostBy, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart};
 
 /// A decision about one slot.
@@ -30,6 +30,9 @@ pub(crate) struct DecisionRow {
     pub(crate) reason: Option<String>,
     /// What the place is charged; null on a refusal, and where no GPU is needed.
     pub(crate) gpu_allocation: Option<GpuAllocation>,
+    /// What the model needs and who says so: the very row that was charged, or would have been. Null where only the summary is still
+    /// at hand, and for slots that nobody here made.
+    pub(crate) memory: Option<MemoryRow>,
     /// The policy that chose; null for one that is no longer at hand in full.
     pub(crate) policy: Option<String>,
     /// The ledger's revision that was looked at; null likewise.
