@@ -14,6 +14,7 @@ use super::api::memory;
 use super::api::promised;
 use super::api::rows::{EvictionRow, MemoryRow};
 use super::engine::{Observer, Seen};
+use super::schedulerlog::SchedulerLog;
 use crate::json::PromisedRow;
 use crate::store::DecisionId;
 
@@ -127,9 +128,9 @@ struct Ring {
 }
 
 impl Decisions {
-    /// Somebody who fills it.
-    pub(crate) fn observer(self: &Arc<Self>) -> Box<dyn Observer> {
-        Box::new(Filler(self.clone()))
+    /// Somebody who fills it, and the scheduler log with the same rows.
+    pub(crate) fn observer(self: &Arc<Self>, log: &Arc<SchedulerLog>) -> Box<dyn Observer> {
+        Box::new(Filler { decisions: self.clone(), log: log.clone() })
     }
 
     /// All of them, newest first.
@@ -144,10 +145,10 @@ impl Decisions {
         Some(ring.kept[at].clone())
     }
 
-    fn push(&self, kept: Kept) {
+    fn push(&self, kept: Arc<Kept>) {
         let mut ring = self.ring();
         ring.bytes += kept.bytes;
-        ring.kept.push_back(Arc::new(kept));
+        ring.kept.push_back(kept);
         while ring.kept.len() > KEPT_MOST || (ring.bytes > BYTES_MOST && ring.kept.len() > 1) {
             let Some(oldest) = ring.kept.pop_front() else { break };
             ring.bytes -= oldest.bytes;
@@ -160,10 +161,15 @@ impl Decisions {
     }
 }
 
-struct Filler(Arc<Decisions>);
+struct Filler {
+    decisions: Arc<Decisions>,
+    log: Arc<SchedulerLog>,
+}
 
 impl Observer for Filler {
     fn see(&mut self, seen: &Seen<'_>) {
-        of_batch(seen).for_each(|kept| self.0.push(kept));
+        let decided: Vec<Arc<Kept>> = of_batch(seen).map(Arc::new).collect();
+        self.log.see(seen, &decided);
+        decided.into_iter().for_each(|kept| self.decisions.push(kept));
     }
 }

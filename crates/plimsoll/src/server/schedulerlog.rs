@@ -11,8 +11,8 @@ use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{Desk, Ending, Place, PlaceState, SlotStage, Who};
 use serde::{Deserialize, Serialize};
 
-use super::decisions::{self, Kept};
-use super::engine::{Observer, Seen};
+use super::decisions::Kept;
+use super::engine::Seen;
 
 /// Whether logs are kept, and of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,9 +117,14 @@ impl SchedulerLog {
         SchedulerLog { settings, cache: Mutex::new(Cache::default()) }
     }
 
-    /// Somebody who fills it.
-    pub(crate) fn observer(self: &Arc<Self>) -> Box<dyn Observer> {
-        Box::new(Filler(self.clone()))
+    /// Takes what a batch says, with its decisions in order.
+    pub(crate) fn see(&self, seen: &Seen<'_>, decided: &[Arc<Kept>]) {
+        if self.settings.enabled {
+            let mut cache = self.cache();
+            cache.begin(seen.desk);
+            cache.see(seen, decided);
+            cache.make_room(self.settings.max_pods.get());
+        }
     }
 
     /// How it is kept.
@@ -145,18 +150,6 @@ impl SchedulerLog {
     }
 }
 
-struct Filler(Arc<SchedulerLog>);
-
-impl Observer for Filler {
-    fn see(&mut self, seen: &Seen<'_>) {
-        if self.0.settings.enabled {
-            let mut cache = self.0.cache();
-            cache.see(seen);
-            cache.make_room(self.0.settings.max_pods.get());
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Cache {
     entries: LruCache<Who, Entry>,
@@ -165,6 +158,8 @@ struct Cache {
     slots: LruCache<Name, OfSlot>,
     slot_bytes: usize,
     in_slot: BTreeMap<Name, BTreeSet<Who>>,
+    /// Whether those are in it who were there when the server started.
+    began: bool,
 }
 
 /// What is known of a slot.
@@ -183,13 +178,25 @@ impl Default for Cache {
             slots: LruCache::unbounded(),
             slot_bytes: 0,
             in_slot: BTreeMap::new(),
+            began: false,
         }
     }
 }
 
 impl Cache {
-    fn see(&mut self, seen: &Seen<'_>) {
-        let decided: Vec<Arc<Kept>> = decisions::of_batch(seen).map(Arc::new).collect();
+    /// Takes in those who were there before the server started: how they stand is known, if not what was decided then.
+    fn begin(&mut self, desk: &Desk) {
+        if std::mem::replace(&mut self.began, true) {
+            return;
+        }
+        for place in desk.places().filter(|place| !matches!(place.state, PlaceState::Ended { .. })) {
+            if let Some(who) = &place.who {
+                self.placed(desk, who, place, &[]);
+            }
+        }
+    }
+
+    fn see(&mut self, seen: &Seen<'_>, decided: &[Arc<Kept>]) {
         let mut next = decided.iter().peekable();
         for record in seen.records {
             match &record.event {
@@ -207,7 +214,7 @@ impl Cache {
         }
         for place in seen.told.places.iter().filter_map(|id| seen.desk.place(*id)) {
             if let Some(who) = &place.who {
-                self.placed(seen.desk, who, place, &decided);
+                self.placed(seen.desk, who, place, decided);
             }
         }
     }
@@ -292,7 +299,13 @@ impl Cache {
             }
             None => {
                 let runner = known.and_then(|slot| desk.holding(slot)).map(|(_, held)| held.node.clone());
-                (Filter::Unseen { runner }, if runs { Bind::Passed } else { Bind::NotYet })
+                let filter = match (runner, known) {
+                    (None, Some(slot)) => {
+                        Filter::Full { reason: desk.why_slot_waits(slot), runners: BTreeSet::new() }
+                    }
+                    (runner, _) => Filter::Unseen { runner },
+                };
+                (filter, if runs { Bind::Passed } else { Bind::NotYet })
             }
         }
     }

@@ -208,7 +208,7 @@ fn the_chosen_decision_stays_chosen_while_newer_ones_come() {
     newer.decisions.insert(0, first);
     state.take(Ok(Box::new(newer)));
     assert_eq!(state.place().cursor, 2);
-    assert!(drawn(&mut state, 80, 24).contains(">1201.0"));
+    assert!(drawn(&mut state, 80, 24).contains(">1230.0"));
 }
 
 #[test]

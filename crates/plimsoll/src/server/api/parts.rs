@@ -40,7 +40,7 @@ impl Parts {
 
     /// Those who must watch what is made durable, for [`Engine::start`].
     pub(crate) fn observers(&self) -> Vec<Box<dyn Observer>> {
-        vec![self.0.decisions.observer(), self.0.log.observer(), self.0.feed.observer()]
+        vec![self.0.decisions.observer(&self.0.log), self.0.feed.observer()]
     }
 
     /// The ledger is rebuilt: requests are served from here on.

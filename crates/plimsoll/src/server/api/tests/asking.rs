@@ -150,7 +150,7 @@ async fn eight_find_a_place_and_the_ninth_waits() {
     }
     let ninth = world.ask("m").await;
     assert_eq!((&ninth["status"], &ninth["slot_id"]), (&json!("waiting"), &Value::Null));
-    assert_eq!(ninth["reason"], "model m has 1 of at most 1 slots, and all 8 places in them are taken");
+    assert_eq!(ninth["reason"], "model m has 1 of at most 1 slot, and all 8 places are taken");
     runner.settle(&world).await;
     assert_eq!(world.place(&ninth["id"]).await["status"], "waiting");
     world.delete("/api/v1/scheduler/slots/place-3").await;

@@ -103,10 +103,7 @@ async fn work_whose_slots_are_full_names_the_runners_that_hold_them() {
     runner.settle(&world).await;
     let log = world.get(&path("second")).await;
     check_shape(&log);
-    assert_eq!(
-        log["filter"]["summary"],
-        "model m has 1 of at most 1 slots, and all 1 places in them are taken"
-    );
+    assert_eq!(log["filter"]["summary"], "model m has 1 of at most 1 slot, and its one place is taken");
     assert_eq!(column(&log["filter"]["nodes"], "name"), ["r1"]);
     let first = world.get(&path("first")).await["place_id"].clone();
     world.delete(&format!("/api/v1/scheduler/slots/{}", first.as_str().expect("an id"))).await;
