@@ -15,6 +15,8 @@ pub mod reason;
 
 pub mod charge;
 
+mod mixer;
+
 pub mod room;
 
 pub mod fit;

@@ -1,12 +1,13 @@
 //! What is held and what is free on a device and on a node, as `fit` sees it. The only sums there are.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::{Device, Health, Node, Telemetry};
-use crate::digest;
+use crate::mixer::Mixer;
 use crate::request::NodeNeed;
 use crate::units::{Bytes, MilliCpu, Name};
 
@@ -145,13 +146,24 @@ impl DeviceRoom {
             tenants: Vec::new(),
             digest: 0,
         };
-        room.digest = digest::of_room(&room);
+        room.digest = room.read_digest();
         room
     }
 
     /// The digest of all that a decision sees here.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
+    }
+
+    fn read_digest(&self) -> u64 {
+        let mut hasher = Mixer::default();
+        (self.usable, self.held, self.floating, self.releasing, self.foreign, self.promised)
+            .hash(&mut hasher);
+        (self.cores, self.slots, self.tenants.len()).hash(&mut hasher);
+        for tenant in &self.tenants {
+            (&tenant.name, tenant.bytes, tenant.stage.name()).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// What may be used when empty; `None` when unknown.
@@ -410,7 +422,7 @@ impl NodeRoom {
     fn change(&mut self, node: &Node, ordinal: usize, change: impl FnOnce(&mut DeviceRoom)) {
         if let Some(device) = self.devices.get_mut(ordinal).map(Arc::make_mut) {
             change(device);
-            device.digest = digest::of_room(device);
+            device.digest = device.read_digest();
             self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
         }
     }

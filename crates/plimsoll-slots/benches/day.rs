@@ -1,5 +1,6 @@
 //! A day of traffic on a simulated clock, and what the desk remembers of it: 50 runners of 8 GPUs, more models than fit at
 //! once, a quiet night and a busy noon. Memory must not grow with the day. `cargo bench -p plimsoll-slots --bench day`
+//! runs it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -24,6 +24,7 @@ use crate::translate;
 mod files;
 mod places;
 mod ranks;
+mod reports;
 mod runners;
 mod slots;
 mod state;

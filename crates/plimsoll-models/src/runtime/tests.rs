@@ -182,7 +182,7 @@ fn ollama_is_told_the_record_in_its_environment() {
     let said: Vec<String> = told.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(
         said.join("\n"),
-        "LLAMA_ARG_FIT=off\nLLAMA_ARG_KV_UNIFIED=on\nLLAMA_ARG_N_GPU_LAYERS=all\nLLAMA_ARG_SPLIT_MODE=layer\n\
+        "LLAMA_ARG_FIT=off\nLLAMA_ARG_KV_UNIFIED=off\nLLAMA_ARG_N_GPU_LAYERS=all\nLLAMA_ARG_SPLIT_MODE=layer\n\
          LLAMA_ARG_TENSOR_SPLIT=38912,38912\nOLLAMA_CONTEXT_LENGTH=8192\nOLLAMA_FLASH_ATTENTION=1\n\
          OLLAMA_HOST={host}:{port}\nOLLAMA_KEEP_ALIVE=-1\nOLLAMA_KV_CACHE_TYPE=q8_0\nOLLAMA_MAX_LOADED_MODELS=1\n\
          OLLAMA_NUM_PARALLEL=4\nOLLAMA_SCHED_SPREAD=1\nOLLAMA_VULKAN=0"

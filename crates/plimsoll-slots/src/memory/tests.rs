@@ -1,3 +1,5 @@
+//! Who says what a model needs, and when two who say it disagree.
+
 use plimsoll_models::config;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! The real server over HTTP and with its disk: a fleet that is full of slots, and every request a new slot, while as many
 //! old ones are stopped. Told in multiples of what one durable commit and an empty handler take on the same machine in the
-//! same run. `cargo bench -p plimsoll --bench load`
+//! same run. `cargo bench -p plimsoll --bench load` runs it.
 //!
 //! Smaller: `PLIMSOLL_LOAD_RUNNERS=20 PLIMSOLL_LOAD_SLOTS=100 PLIMSOLL_LOAD_RATE=100 PLIMSOLL_LOAD_SECONDS=3`.
 //! Another build of the server: `PLIMSOLL_LOAD_SERVER=path`.

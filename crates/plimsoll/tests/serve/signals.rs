@@ -17,6 +17,37 @@ fn waiting(server: &Serve, wait: &str) -> TcpStream {
     stream
 }
 
+/// Begins a request that never comes to its end.
+fn unending(server: &Serve) -> TcpStream {
+    let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
+    let head =
+        "POST /api/v1/scheduler/slots HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    stream.write_all(format!("{head}content-length: 100\r\n\r\n{{").as_bytes()).expect("it is taken");
+    std::thread::sleep(Duration::from_millis(300));
+    stream
+}
+
+#[test]
+fn asked_to_end_it_answers_those_who_wait_at_once() {
+    let dir = scratch();
+    let server = Serve::start(dir.path(), &[]);
+    server.register("r", 1);
+    let (mut work, started) = (waiting(&server, "60s"), Instant::now());
+    let mut events = TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
+    events.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it is taken");
+    std::thread::sleep(Duration::from_millis(200));
+    server.signal("TERM");
+    for stream in [&mut work, &mut events] {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    assert_eq!(server.end().code, Some(0));
+    assert!(started.elapsed() < Duration::from_secs(8), "nobody is waited for");
+    let wal = fs::metadata(format!("{}/journal.db-wal", data(dir.path()))).map_or(0, |file| file.len());
+    assert_eq!(wal, 0, "everything is in the journal itself");
+}
+
 #[test]
 fn asked_to_end_it_finishes_what_it_began_and_takes_nothing_new() {
     for signal in ["TERM", "INT"] {
@@ -45,7 +76,7 @@ fn what_takes_too_long_to_finish_is_cut_off() {
     let config = file(dir.path(), "plimsoll.yaml", "limits: {drain: 500ms}\n").display().to_string();
     let server = Serve::start(dir.path(), &["--config", &config]);
     server.register("r", 1);
-    let _stream = waiting(&server, "60s");
+    let _stream = unending(&server);
     let started = Instant::now();
     server.signal("TERM");
     assert_eq!(server.end().code, Some(0));
@@ -58,7 +89,7 @@ fn a_second_signal_ends_it_at_once() {
     let config = file(dir.path(), "plimsoll.yaml", "limits: {drain: 10m}\n").display().to_string();
     let mut server = Serve::start(dir.path(), &["--config", &config]);
     server.register("r", 1);
-    let _stream = waiting(&server, "30m");
+    let _stream = unending(&server);
     server.signal("TERM");
     server.says("ending");
     let started = Instant::now();

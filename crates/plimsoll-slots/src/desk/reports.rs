@@ -1,0 +1,171 @@
+//! What runners say of their slots, compared with what the ledger holds of them.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
+use plimsoll_core::device::Node;
+use plimsoll_core::event::Event;
+use plimsoll_core::request::{NodeNeed, RequestId, Terms};
+use plimsoll_core::units::{Bytes, Cores, Millis, Name};
+
+use super::Desk;
+use super::state::{Operation, Slot};
+use crate::translate;
+use crate::wire::{OnDevice, SlotReport, SlotState};
+
+/// More failures in a row do not make a runner worse.
+const MOST_FAILURES: u16 = 4;
+
+impl Desk {
+    /// What a runner says of one slot, compared with what the ledger holds of it.
+    pub(super) fn take_report(&mut self, now: Millis, runner: &Name, report: &SlotReport) {
+        let id = self.name_here(runner, report);
+        let request = match self.state.slots.get(&id) {
+            Some(slot) => slot.request(),
+            None => translate::slot_request_id(&report.model, &id),
+        };
+        let Some((holding, held)) = self.scheduler().ledger().of_request(&request) else {
+            if !report.state.is_over() {
+                self.adopt(now, runner, &id, report);
+            }
+            return;
+        };
+        // What was only observed was numbered here and not there.
+        if held.node != *runner || (report.generation != holding.0 && held.spec.is_some()) {
+            return;
+        }
+        let (stage, generation) = (held.stage, holding.0);
+        let grown: Vec<OnDevice> = report.used.iter().filter(|used| exceeds(held, used)).copied().collect();
+        if let Some(slot) = self.state.slots.get(&id).filter(|_| !report.used.is_empty()).cloned() {
+            self.note_use(now, &slot, report);
+        }
+        self.say_endpoint(&id, report);
+        let event = match (stage, report.state) {
+            (Stage::Offered { .. } | Stage::Sent, SlotState::Running) => {
+                Event::Started { request: request.clone(), generation }
+            }
+            (Stage::Sent, SlotState::Failed | SlotState::Gone) => {
+                let reason = report.reason.clone().unwrap_or_else(|| "the runner gave no reason".to_string());
+                self.change_slot(&id, |slot| slot.failure = Some(reason));
+                Event::Failed { request: request.clone(), generation }
+            }
+            (Stage::Running { .. } | Stage::Releasing { .. }, SlotState::Failed | SlotState::Gone) => {
+                if let Some(reason) = report.reason.clone().filter(|_| !stage.is_releasing()) {
+                    self.change_slot(&id, |slot| slot.failure = Some(reason));
+                }
+                Event::Freed { request: request.clone(), generation: Some(generation), ordinal: None }
+            }
+            _ => return self.grow(now, &request, &grown),
+        };
+        let node = runner.clone();
+        let went_well = matches!(event, Event::Started { .. });
+        let went_badly = matches!(event, Event::Failed { .. });
+        self.new_orders(&node, self.drive.next_seq());
+        self.step(now, event);
+        if went_well || went_badly {
+            self.count_failure(now, runner, went_badly);
+        }
+        self.grow(now, &request, &grown);
+    }
+
+    /// A runner where starts fail is chosen after the others: else, being the emptiest, it would be sent all the work. One that goes
+    /// well makes up for all that failed.
+    fn count_failure(&mut self, now: Millis, runner: &Name, failed: bool) {
+        let ledger = self.scheduler().ledger();
+        let Some(view) = ledger.node_id(runner).and_then(|id| ledger.view(id)) else { return };
+        let before = translate::failed_starts(&view.node);
+        let after = if failed { before.saturating_add(1).min(MOST_FAILURES) } else { 0 };
+        if before != after {
+            let mut node = Node::clone(&view.node);
+            translate::set_failed_starts(&mut node, after);
+            self.put_node(now, node);
+        }
+    }
+
+    /// A slot that uses more than its charge is charged what it uses.
+    fn grow(&mut self, now: Millis, request: &RequestId, grown: &[OnDevice]) {
+        for used in grown {
+            let (ordinal, bytes) = (used.index, Bytes::new(used.bytes));
+            self.step(now, Event::Grew { request: request.clone(), ordinal, bytes });
+        }
+    }
+
+    fn say_endpoint(&mut self, id: &Name, report: &SlotReport) {
+        if report.endpoint.is_some() && report.state == SlotState::Running {
+            self.change_slot(id, |slot| slot.endpoint.clone_from(&report.endpoint));
+        }
+    }
+
+    /// A slot that nobody here knows is charged at what it uses, and kept.
+    fn adopt(&mut self, now: Millis, runner: &Name, id: &Name, report: &SlotReport) {
+        let slot = Slot {
+            id: id.clone(),
+            model: report.model.clone(),
+            made_from: None,
+            created: now,
+            endpoint: report.endpoint.clone(),
+            sent: None,
+            failure: None,
+            basis: BTreeMap::new(),
+        };
+        let holding = Holding {
+            request: slot.request(),
+            node: runner.clone(),
+            stage: Stage::Running { since: now },
+            charges: charges(report, self.state.runners[runner].registration.devices.len()),
+            resources: NodeNeed::default(),
+            terms: Terms { model: Some(report.model.as_str().into()), ..Terms::default() },
+            activity: Activity::Unknown,
+            spec: None,
+        };
+        self.note(Operation::PutSlot(Box::new(slot)));
+        self.new_orders(runner, self.drive.next_seq());
+        self.step(now, Event::Observed { holding: Box::new(holding) });
+        self.say_activity(now, id);
+    }
+
+    /// What a runner's slot is called here: its own name, unless that is the name of something else.
+    pub(super) fn name_here(&self, runner: &Name, report: &SlotReport) -> Name {
+        let own = Name::from(format!("{}@{runner}", report.slot));
+        if self.state.slots.contains_key(&own) {
+            return own;
+        }
+        let slot = Name::from(report.slot.as_str());
+        let Some(known) = self.state.slots.get(&slot) else { return slot };
+        let is_it = match self.holding(known) {
+            _ if known.model != report.model => false,
+            Some((_, holding)) => holding.node == *runner,
+            // It waits for a device here, so it cannot be what runs there.
+            None => report.state.is_over(),
+        };
+        if is_it { slot } else { own }
+    }
+}
+
+fn exceeds(held: &Holding, used: &OnDevice) -> bool {
+    let on = held.charges.iter().filter(|charge| charge.on == [used.index]);
+    on.filter_map(Charge::bytes).any(|booked| booked < Bytes::new(used.bytes))
+}
+
+/// The charges of a slot that nobody here made: the larger of what it was booked for and what it uses. A device that is not there
+/// closes all that are: it is on one of them.
+fn charges(report: &SlotReport, devices: usize) -> Vec<Charge> {
+    let mut most: BTreeMap<u16, u64> = BTreeMap::new();
+    for on in report.booked.iter().chain(&report.used) {
+        let bytes = most.entry(on.index).or_default();
+        *bytes = on.bytes.max(*bytes);
+    }
+    let charge = |on: Vec<u16>, amount: Booked| Charge {
+        on,
+        amount,
+        cores: Cores::default(),
+        slots: 1,
+        slice: None,
+        parts: Vec::new(),
+    };
+    let (there, elsewhere): (Vec<_>, Vec<_>) =
+        most.into_iter().partition(|(index, _)| usize::from(*index) < devices);
+    let known = there.into_iter().map(|(index, bytes)| charge(vec![index], Booked::share(Bytes::new(bytes))));
+    let lost = elsewhere.first().filter(|_| devices > 0).map(|_| charge(Vec::new(), Booked::Undeclared));
+    known.chain(lost).collect()
+}
