@@ -307,7 +307,7 @@ pub(crate) fn numbers(verdict: &NodeVerdict, device: &DeviceVerdict) -> Numbers 
 /// A change that would make it fit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct RemedyRow {
-    /// `plain_rule`, `other_node`, `more_devices`, `fewer_devices`, `ask_less` or `give_up`.
+    /// `plain_rule`, `other_node`, `more_devices`, `fewer_devices`, `lower_context`, `smaller_cache`, `ask_less` or `give_up`.
     #[schema(value_type = String)]
     pub(crate) kind: Kind,
     /// The change in words, reading after "it would fit if".

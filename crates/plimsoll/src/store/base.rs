@@ -200,6 +200,10 @@ impl BaseWriter {
         let (report, reports) = mpsc::channel();
         let mut keeper = Keeper { dir: dir.to_path_buf(), whole };
         let work = move || {
+            // Nobody waits for a base; on a busy machine it leaves the processors to those who decide. Where the system does not
+            // allow that, it is written all the same.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::process::nice(10);
             for draft in ordered {
                 if report.send(keeper.keep(&(draft.make)())).is_err() {
                     return;

@@ -4,19 +4,20 @@ use serde_json::{Value, json};
 
 use super::fake::{Fake, read};
 use crate::golden::compare;
+use crate::tool::Run;
 
 #[test]
 fn a_place_is_asked_for_as_a_program_would() {
     let fake = Fake::new();
     fake.says("POST", "scheduler/slots", 201, &read("place-ready"));
     let line = "ask qwen3-8b --wait 2s --deadline 60s --key order-17 --as team-a/trainer-0";
-    compare("clients/ask-ready", line, &fake.run(line));
+    compare("clients/ask-ready", line, &anywhere(&fake, fake.run(line)));
     let body: Value = serde_json::from_str(&fake.asked()[0].body).expect("JSON");
     let expected = json!({"model": "qwen3-8b", "namespace": "team-a", "name": "trainer-0", "key": "order-17",
         "deadline": "1m", "wait": "2s"});
     assert_eq!(body, expected);
     fake.says("POST", "scheduler/slots", 202, &read("place-waiting"));
-    compare("clients/ask-waiting", "ask qwen3-8b", &fake.run("ask qwen3-8b"));
+    compare("clients/ask-waiting", "ask qwen3-8b", &anywhere(&fake, fake.run("ask qwen3-8b")));
     assert_eq!(fake.run("ask qwen3-8b -o json").json(1)["id"], "place-12");
 }
 
@@ -54,4 +55,9 @@ fn places_and_slots_are_given_back_by_their_ids() {
     assert_eq!(fake.run("release place-3").out, "place-3 is given back\n");
     assert_eq!(fake.run("release slot-7").out, "slot-7 is asked to go\n");
     fake.run("release slot-8").fails_with(&["404", "no such thing"]);
+}
+
+/// What was said, wherever the server listens.
+fn anywhere(fake: &Fake, run: Run) -> Run {
+    Run { out: run.out.replace(&fake.url, "URL"), ..run }
 }
