@@ -81,10 +81,15 @@ fn kept(desk: &Desk, record: &Record, output: &Output, index: u32, decision: &De
     }
 }
 
-/// What the model of a slot needs, as it was declared when the slot was made.
+/// What the model of a slot needs, as it was declared when the slot was made; as it is declared now, where the slot was refused at
+/// once and is not there any more.
 fn memory(desk: &Desk, request: &RequestId) -> Arc<[MemoryRow]> {
     let made_from = desk.slot(&request.name).and_then(|slot| slot.made_from.as_ref());
-    made_from.map(|model| memory::rows(desk, model)).unwrap_or_default().into()
+    made_from
+        .or_else(|| desk.model(&request.account))
+        .map(|model| memory::rows(desk, model))
+        .unwrap_or_default()
+        .into()
 }
 
 /// What one who waits was told, and whose going they wait for.

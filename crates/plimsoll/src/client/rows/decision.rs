@@ -18,6 +18,7 @@ pub(crate) struct DecisionRow {
     pub(crate) summary: String,
     pub(crate) reason: Option<String>,
     pub(crate) gpu_allocation: Option<Allocation>,
+    pub(crate) memory: Option<MemoryRow>,
     pub(crate) policy: Option<String>,
     pub(crate) ledger_revision: Option<u64>,
     pub(crate) score: Option<i64>,
@@ -37,6 +38,25 @@ impl DecisionRow {
     /// Why it was refused: in full where the server says so, with who may not go.
     pub(crate) fn why(&self) -> &str {
         self.reason.as_deref().unwrap_or(&self.summary)
+    }
+}
+
+/// What the model needs, and who says so.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct MemoryRow {
+    pub(crate) source: Option<String>,
+    pub(crate) per_gpu: Option<Vec<Bytes>>,
+    pub(crate) remarks: Vec<String>,
+}
+
+impl MemoryRow {
+    /// In a line; nothing where nobody says it, since the refusal does.
+    pub(crate) fn words(&self) -> Option<String> {
+        let (source, per_gpu) = (self.source.as_ref()?, self.per_gpu.as_ref()?);
+        let sizes: Vec<String> = per_gpu.iter().map(ToString::to_string).collect();
+        let remarks: String = self.remarks.iter().map(|remark| format!("; {remark}")).collect();
+        Some(format!("needs {} ({source}){remarks}", sizes.join(" + ")))
     }
 }
 

@@ -16,6 +16,11 @@ pub(crate) fn decision(page: &mut Page, row: &DecisionRow, now: Moment) {
     let when = row.created.map_or(String::new(), |at| format!(", {} ago ({})", at.ago(now), at.full()));
     page.line(2, &format!("model {}{slot}{when}", row.model));
     answer(page, row);
+    if let Some(memory) = &row.memory
+        && let Some(words) = memory.words()
+    {
+        page.line(2, &words);
+    }
     for eviction in &row.evictions {
         page.styled(2, ODD, &format!("evicts {} ({})", eviction.slot_id, eviction.model));
     }
