@@ -6,3 +6,4 @@ mod process;
 mod signals;
 mod starting;
 mod tls;
+mod whole;
