@@ -42,6 +42,34 @@ const MUTANTS: &[Mutant] = &[
         becomes: "self.held.plus(self.floating).plus(self.foreign)",
         must_fail: &[&["-p", "plimsoll-sim", "--test", "scenarios", "every_scenario_holds"]],
     },
+    // Somebody is sent to a slot of which nobody knows whether it serves.
+    Mutant {
+        name: "silent-slots",
+        file: "crates/plimsoll-slots/src/desk/ranks.rs",
+        becomes: "(stage < SlotStage::Releasing).then_some(Rank { stage, taken, created })",
+        must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c7_nobody_is_sent"]],
+    },
+    // A runner where every start fails is chosen like any other.
+    Mutant {
+        name: "failed-starts",
+        file: "crates/plimsoll-slots/src/desk/reports.rs",
+        becomes: "const MOST_FAILURES: u16 = 0;",
+        must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c6_a_runner_where"]],
+    },
+    // One who waits for a further slot stays there when an earlier one gets room.
+    Mutant {
+        name: "moving-up",
+        file: "crates/plimsoll-slots/src/desk/places.rs",
+        becomes: "let _ = Desk::move_up;",
+        must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "f6_one_who_waits"]],
+    },
+    // What was measured under other settings is charged.
+    Mutant {
+        name: "unfit-measure",
+        file: "crates/plimsoll-slots/src/memory.rs",
+        becomes: "let fit = measured.as_ref();",
+        must_fail: &[&["-p", "plimsoll-slots", "--lib", "what_was_measured_with_other"]],
+    },
 ];
 
 /// Tries the mutants with these names, or all of them.

@@ -179,7 +179,7 @@ pub fn need(model: &Model, gpus: u16, known: Known<'_>) -> Need {
     let of_estimate = |estimate: &Estimate| -> Option<Vec<Size>> {
         estimate.gpus.iter().map(|gpu| gpu.total.map(Size)).collect()
     };
-    let fit = measured.as_ref().filter(|_| unfit.is_none());
+    let fit = measured.as_ref().filter(|_| unfit.is_none()); // mutant: unfit-measure
     let charge = if let Some(sizes) = model.memory_on(gpus) {
         Ok((Source::Declared, sizes))
     } else if let Some(measured) = fit {

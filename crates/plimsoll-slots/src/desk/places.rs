@@ -90,7 +90,7 @@ impl Desk {
     pub(super) fn seat_waiting(&mut self, now: Millis) {
         self.rank_all();
         while let Some(model) = self.unserved.pop_first() {
-            while self.move_up(now, &model) {}
+            while self.move_up(now, &model) {} // mutant: moving-up
             while let Some(&first) = self.state.waiting_for.get(&model).and_then(|waiting| waiting.first()) {
                 if !self.seat(now, first, &model) {
                     break;

@@ -30,7 +30,7 @@ pub(super) struct Rank {
 impl Rank {
     /// The rank of a slot in a stage; `None` for one that is on its way out, or of which nobody knows.
     pub(super) fn of(stage: SlotStage, taken: u32, created: Millis) -> Option<Rank> {
-        (stage < SlotStage::Unknown).then_some(Rank { stage, taken, created })
+        (stage < SlotStage::Unknown).then_some(Rank { stage, taken, created }) // mutant: silent-slots
     }
 }
 

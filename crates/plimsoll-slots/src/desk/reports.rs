@@ -14,7 +14,7 @@ use crate::translate;
 use crate::wire::{OnDevice, SlotReport, SlotState};
 
 /// More failures in a row do not make a runner worse.
-const MOST_FAILURES: u16 = 4;
+const MOST_FAILURES: u16 = 4; // mutant: failed-starts
 
 impl Desk {
     /// What a runner says of one slot, compared with what the ledger holds of it.
