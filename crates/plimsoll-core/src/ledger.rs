@@ -424,6 +424,17 @@ impl Ledger {
         Some((id, &self.holdings[&id]))
     }
 
+    /// Whether the devices that a holding is charged on can hold all that is on them. They could when it was decided; since then
+    /// its node may have come back with smaller ones, or somebody may have grown. What has not started then must not start.
+    pub fn may_start(&self, holding: &Holding) -> bool {
+        let Some(view) = self.node_id(&holding.node).and_then(|id| self.view(id)) else { return false };
+        let mut devices = holding.charges.iter().flat_map(|charge| &charge.on);
+        devices.all(|ordinal| {
+            let room = view.room.devices().get(usize::from(*ordinal));
+            room.is_some_and(|room| room.usable().is_none_or(|usable| room.load() <= usable))
+        })
+    }
+
     /// Whether anybody's memory is on its way back.
     pub fn has_releasing(&self) -> bool {
         self.releasing > 0

@@ -64,9 +64,11 @@ impl Scheduler {
         let (_, before) = self.ledger.changed_since(0);
         let checks_all = event == Event::Audit;
         let changes_rules = matches!(event, Event::Configured { .. });
+        let real_work_waited = self.queue.has_real_work();
         let mut step = Step { now, out: Outcome::default(), lifted: BTreeSet::new(), machine: self };
         step.take(event);
         step.wake();
+        step.wake_speculative(real_work_waited);
         step.start_quiet(if changes_rules { None } else { Some(before) });
         if checks_all {
             step.check_all();

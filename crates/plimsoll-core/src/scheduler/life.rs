@@ -4,6 +4,7 @@ use super::Step;
 use crate::charge::{Holding, Stage};
 use crate::device::{Node, Telemetry};
 use crate::event::Operation;
+use crate::evict;
 use crate::queue::{Backoff, Waiting};
 use crate::reason::Change;
 use crate::request::{Request, RequestId};
@@ -49,6 +50,12 @@ impl Step<'_> {
             let confirmed = self.machine.ledger.confirm(id, self.now);
             self.keep(confirmed);
             self.forgive(id);
+            // One who was said to be idle before it was said to run may go from here on.
+            let residency = self.machine.settings.residency;
+            let started = self.machine.ledger.of_request(id);
+            if started.is_some_and(|(_, holding)| evict::evictable(holding, self.now, residency).is_ok()) {
+                self.lifted.insert(Change::LoadFell);
+            }
         }
     }
 

@@ -17,6 +17,19 @@ impl Step<'_> {
                 && w.wakes_on.iter().any(|change| self.lifted.contains(change))
         };
         let woken: Vec<Waiting> = self.machine.queue.iter().filter(woken).cloned().collect();
+        self.try_again(woken);
+    }
+
+    /// Tries those who stood back behind real work, once none of that waits any more: whatever changed meanwhile passed them by.
+    pub(super) fn wake_speculative(&mut self, real_work_waited: bool) {
+        if real_work_waited && !self.machine.queue.has_real_work() {
+            let ready = |w: &&Waiting| w.backoff.is_none_or(|backoff| backoff.until <= self.now);
+            let standing: Vec<Waiting> = self.machine.queue.iter().filter(ready).cloned().collect();
+            self.try_again(standing);
+        }
+    }
+
+    fn try_again(&mut self, woken: Vec<Waiting>) {
         let mut refused: BTreeMap<_, Waiting> = BTreeMap::new();
         let mut gangs = BTreeSet::new();
         for waiting in woken {

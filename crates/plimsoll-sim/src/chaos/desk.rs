@@ -179,6 +179,7 @@ pub(crate) fn orders(node: &Name, ledger: &Ledger) -> Vec<Order> {
         let (request, generation) = (holding.request.clone(), held.0);
         match holding.stage {
             Stage::Offered { .. } => None,
+            Stage::Sent if !ledger.may_start(holding) => Some(Order::Stop { request, generation }),
             Stage::Sent => start(ledger, &request, generation),
             Stage::Running { .. } => Some(Order::Keep { request, generation }),
             Stage::Releasing { .. } => Some(Order::Stop { request, generation }),
@@ -191,7 +192,7 @@ pub(crate) fn orders(node: &Name, ledger: &Ledger) -> Vec<Order> {
 /// of cards in an effect are those of the time when it was decided, and the node may have been reported again since.
 pub(crate) fn start(ledger: &Ledger, request: &RequestId, generation: u64) -> Option<Order> {
     let (held, holding) = ledger.of_request(request)?;
-    if held.0 != generation || holding.stage != Stage::Sent {
+    if held.0 != generation || holding.stage != Stage::Sent || !ledger.may_start(holding) {
         return None;
     }
     let view = ledger.view(ledger.node_id(&holding.node)?)?;

@@ -337,6 +337,8 @@ impl Desk {
         let order = |(id, holding): (HoldingId, &Holding)| {
             let action = match holding.stage {
                 Stage::Offered { .. } => return None,
+                // What its devices cannot hold any more is called off: the answer says that nothing is there.
+                Stage::Sent if !ledger.may_start(holding) => Action::Stop,
                 Stage::Sent => Action::Start,
                 Stage::Running { .. } => Action::Keep,
                 Stage::Releasing { .. } => Action::Stop,

@@ -4,7 +4,7 @@ use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{Ask, AskError, Ending, PlaceStatus, RunnerError, SlotStage, Unplaced};
-use plimsoll_slots::wire::{OnDevice, SlotState};
+use plimsoll_slots::wire::{Action, Heartbeat, OnDevice, SlotReport, SlotState};
 
 use crate::world::{GIB, Process, World, registration};
 
@@ -487,6 +487,33 @@ fn c6_a_runner_where_every_start_fails_is_tried_after_those_where_they_do_not() 
     let n = world.ask("n");
     (0..2).for_each(|_| beat(&mut world));
     assert!(world.status(n).is_ready(), "what failed there for one is not tried with another first");
+}
+
+#[test]
+fn a_start_is_called_off_when_its_runner_comes_back_with_smaller_devices() {
+    let mut world = World::new(Policy::spread());
+    world.model("m", "memory: 50GiB");
+    world.runner("r", &[80]);
+    let place = world.ask("m");
+    assert_eq!(world.desk.orders("r").orders[0].action, Action::Start);
+    let mut smaller = registration("r", world.now + 1, &[24]);
+    smaller.devices[0].uuid = None;
+    world.desk.register(world.now(), "r", smaller).expect("it may register");
+    assert_eq!(world.desk.orders("r").orders[0].action, Action::Stop, "nothing of it starts on 24 GiB");
+    let gone = SlotReport {
+        slot: slot_of(&world, place).to_string(),
+        generation: world.desk.orders("r").orders[0].generation,
+        model: "m".to_string(),
+        state: SlotState::Gone,
+        reason: None,
+        endpoint: None,
+        booked: Vec::new(),
+        used: Vec::new(),
+    };
+    let session = world.now + 1;
+    let beat = Heartbeat { session, sequence: 1, devices: Vec::new(), slots: vec![gone], files: Vec::new() };
+    world.desk.beat(world.now(), "r", beat).expect("it is registered");
+    assert_eq!((world.load("r", 0), world.status(place)), (0, PlaceStatus::Waiting));
 }
 
 #[test]
