@@ -392,6 +392,11 @@ impl Ledger {
         self.nodes.get(id.index())?.as_ref().map(|entry| &entry.view)
     }
 
+    /// A node with its account, by name.
+    pub fn view_of(&self, name: &str) -> Option<&NodeView> {
+        self.view(self.node_id(name)?)
+    }
+
     /// What was last measured on the devices of a node.
     pub fn measured(&self, id: NodeId) -> &[Measured] {
         self.nodes.get(id.index()).and_then(Option::as_ref).map_or(&[], |entry| &entry.measured)
@@ -427,7 +432,7 @@ impl Ledger {
     /// Whether the devices that a holding is charged on can hold all that is on them. They could when it was decided; since then
     /// its node may have come back with smaller ones, or somebody may have grown. What has not started then must not start.
     pub fn may_start(&self, holding: &Holding) -> bool {
-        let Some(view) = self.node_id(&holding.node).and_then(|id| self.view(id)) else { return false };
+        let Some(view) = self.view_of(&holding.node) else { return false };
         let mut devices = holding.charges.iter().flat_map(|charge| &charge.on);
         devices.all(|ordinal| {
             let room = view.room.devices().get(usize::from(*ordinal));

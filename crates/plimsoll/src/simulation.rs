@@ -345,7 +345,7 @@ fn keep(ledger: &mut Ledger, request: &Request, promised: &Promised) {
 
 /// The names of devices of a node, each once.
 pub(crate) fn labels(ledger: &Ledger, node: &str, ordinals: impl Iterator<Item = u16>) -> Vec<String> {
-    let Some(view) = ledger.node_id(node).and_then(|id| ledger.view(id)) else { return Vec::new() };
+    let Some(view) = ledger.view_of(node) else { return Vec::new() };
     let mut ordinals: Vec<u16> = ordinals.collect();
     ordinals.sort_unstable();
     ordinals.dedup();

@@ -247,7 +247,7 @@ impl Step<'_> {
     }
 
     fn is_quiet(&self, request: &RequestId, node: &Name, ordinals: impl Iterator<Item = u16>) -> bool {
-        let Some(view) = self.machine.ledger.node_id(node).and_then(|id| self.machine.ledger.view(id)) else {
+        let Some(view) = self.machine.ledger.view_of(node) else {
             return false;
         };
         let own = self.machine.ledger.of_request(request).map(|(id, _)| id);

@@ -12,7 +12,7 @@ use super::{Holder, named};
 
 /// What a breach means to whoever runs the cluster.
 pub(super) fn finding(ledger: &Ledger, breach: &Breach) -> Finding {
-    let view = ledger.node_id(breach.node()).and_then(|id| ledger.view(id));
+    let view = ledger.view_of(breach.node());
     let device = |ordinal: u16| view.map(|view| Name::from(view.node.device_label(usize::from(ordinal))));
     let finding = match breach {
         Breach::OverLine { ordinal, usable, held, over_by, .. } => Finding {

@@ -69,7 +69,7 @@ impl Desk {
 /// The event that a word about one thing is, as the ledger stands.
 pub(crate) fn event(word: &Word, node: &Name, ledger: &Ledger) -> Option<Event> {
     let place = |card: &Card| {
-        let view = ledger.view(ledger.node_id(node)?)?;
+        let view = ledger.view_of(node)?;
         u16::try_from(card.place(&view.node)?).ok()
     };
     Some(match word {
@@ -138,7 +138,7 @@ pub(crate) fn seen(seen: &Seen, node: &Name, ledger: &Ledger, again: bool, now: 
 }
 
 fn observed(seen: &Seen, node: &Name, ledger: &Ledger, now: Millis) -> Option<Event> {
-    let view = ledger.view(ledger.node_id(node)?)?;
+    let view = ledger.view_of(node)?;
     let charge = |(card, bytes): &(Card, u64)| {
         let on = vec![u16::try_from(card.place(&view.node)?).ok()?];
         let amount = Booked::share(Bytes::new(*bytes));
@@ -195,7 +195,7 @@ pub(crate) fn start(ledger: &Ledger, request: &RequestId, generation: u64) -> Op
     if held.0 != generation || holding.stage != Stage::Sent || !ledger.may_start(holding) {
         return None;
     }
-    let view = ledger.view(ledger.node_id(&holding.node)?)?;
+    let view = ledger.view_of(&holding.node)?;
     let part = |charge: &Charge| {
         let on = charge.on.iter().map(|on| Card::at(&view.node, usize::from(*on)));
         Some(OrderedPart {

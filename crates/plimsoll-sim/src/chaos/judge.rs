@@ -125,7 +125,7 @@ fn missing_charge(machine: &Machine, id: &RequestId, process: &Process, ledger: 
     if holding.node != *name {
         return Some(format!("{id} runs on {name} and is booked on {}", holding.node));
     }
-    let view = ledger.view(ledger.node_id(name)?)?;
+    let view = ledger.view_of(name)?;
     for part in &process.parts {
         let place = machine.card(part.serial).and_then(|card| card.place(&view.node));
         let covers = |at: usize| {

@@ -244,7 +244,7 @@ fn device(world: &World, node: Option<&str>, named: &str) -> Result<u16, Problem
         return Ok(ordinal);
     }
     let ledger = world.scheduler().ledger();
-    let view = node.and_then(|node| ledger.node_id(node)).and_then(|id| ledger.view(id));
+    let view = node.and_then(|node| ledger.view_of(node));
     let ordinal = view.and_then(|view| view.node.device_called(named)).and_then(|at| u16::try_from(at).ok());
     ordinal.ok_or_else(|| Problem::NoSuch { what: "device", name: named.to_string() })
 }

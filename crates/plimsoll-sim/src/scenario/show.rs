@@ -77,7 +77,7 @@ fn answer(world: &World, outcome: &Outcome, answer: &Answer) -> String {
 fn place(world: &World, request: &RequestId) -> String {
     let ledger = world.scheduler().ledger();
     let held = ledger.of_request(request).map(|(_, holding)| holding);
-    let node = held.and_then(|held| ledger.node_id(&held.node)).and_then(|id| ledger.view(id));
+    let node = held.and_then(|held| ledger.view_of(&held.node));
     match (held, node) {
         (Some(held), Some(view)) if held.charges.is_empty() => view.node.name.to_string(),
         (Some(held), Some(view)) => charges(&view.node, &held.charges),
@@ -198,7 +198,7 @@ pub(crate) fn queue(world: &World) -> Vec<String> {
 pub(crate) fn slots(world: &World) -> Vec<String> {
     let scheduler = world.scheduler();
     let line = |holding: &Holding| {
-        let node = scheduler.ledger().node_id(&holding.node).and_then(|id| scheduler.ledger().view(id));
+        let node = scheduler.ledger().view_of(&holding.node);
         let on = node.filter(|_| !holding.charges.is_empty());
         let on = on.map_or(holding.node.to_string(), |view| charges(&view.node, &holding.charges));
         let activity = match holding.activity {
@@ -228,7 +228,7 @@ pub(crate) fn evictable(world: &World) -> Vec<String> {
 pub(crate) fn promises(world: &World) -> Vec<String> {
     let ledger = world.scheduler().ledger();
     let line = |(id, promise): (&RequestId, &plimsoll_core::ledger::Promise)| {
-        let node = ledger.node_id(&promise.placement.node).and_then(|id| ledger.view(id));
+        let node = ledger.view_of(&promise.placement.node);
         let on = node.map_or("a node that is gone".to_string(), |view| charges(&view.node, &promise.charges));
         let after: Vec<String> = promise.after.iter().map(ToString::to_string).collect();
         format!("{id} is promised {on} after {}", after.join(", "))
@@ -246,7 +246,7 @@ pub(crate) fn breaches(world: &World) -> Vec<String> {
 fn breach_line(world: &World, breach: &Breach) -> String {
     let ledger = world.scheduler().ledger();
     let label = |ordinal: u16| {
-        let view = ledger.node_id(breach.node()).and_then(|id| ledger.view(id));
+        let view = ledger.view_of(breach.node());
         view.map_or(breach.node().to_string(), |view| view.node.device_label(usize::from(ordinal)))
     };
     match breach {

@@ -72,7 +72,7 @@ impl Desk {
     /// well makes up for all that failed.
     fn count_failure(&mut self, now: Millis, runner: &Name, failed: bool) {
         let ledger = self.scheduler().ledger();
-        let Some(view) = ledger.node_id(runner).and_then(|id| ledger.view(id)) else { return };
+        let Some(view) = ledger.view_of(runner) else { return };
         let before = translate::failed_starts(&view.node);
         let after = if failed { before.saturating_add(1).min(MOST_FAILURES) } else { 0 };
         if before != after {

@@ -236,7 +236,7 @@ impl Desk {
         let mut node = translate::node(id, &self.state.runners[id].registration);
         self.label_files(&mut node);
         let ledger = self.scheduler().ledger();
-        let known = ledger.node_id(id).and_then(|id| ledger.view(id));
+        let known = ledger.view_of(id);
         translate::set_failed_starts(&mut node, known.map_or(0, |view| translate::failed_starts(&view.node)));
         node
     }
@@ -254,7 +254,7 @@ impl Desk {
     /// Since when a runner has been silent; `None` for one that speaks.
     pub fn silent_since(&self, runner: &str) -> Option<Millis> {
         let ledger = self.scheduler().ledger();
-        ledger.view(ledger.node_id(runner)?)?.node.silent_since
+        ledger.view_of(runner)?.node.silent_since
     }
 
     /// A runner is as it says, or fell silent, or speaks again: so its slots serve, or nobody knows whether they do.

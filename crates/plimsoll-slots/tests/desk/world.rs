@@ -147,7 +147,7 @@ impl World {
     /// The bytes that the ledger shows on a device: all that is loaded.
     pub(crate) fn load(&self, runner: &str, gpu: usize) -> u64 {
         let ledger = self.desk.scheduler().ledger();
-        let view = ledger.node_id(runner).and_then(|id| ledger.view(id)).expect("the runner is there");
+        let view = ledger.view_of(runner).expect("the runner is there");
         view.room.devices()[gpu].load().get()
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn placement<'a>(
     let shape = request.spec.shapes().get(usize::from(place.shape));
     let ledger = &simulation.ledger;
     let held = ledger.of_request(&request.id).map(|(_, holding)| holding.charges.as_slice());
-    let view = ledger.node_id(&place.node).and_then(|id| ledger.view(id));
+    let view = ledger.view_of(&place.node);
     let containers = view.map(|view| chosen(&view.node, shape, held.unwrap_or_default()));
     PlacementRow {
         namespace: &request.id.account,

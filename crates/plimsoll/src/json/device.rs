@@ -61,7 +61,7 @@ pub(crate) fn sharing(devices: &[Device]) -> String {
 /// Cards that are healthy and have nobody on them, less those that are faulty without anybody saying which. Where cards
 /// are cut into slices and a slice is taken, nobody says whose slice that is, and the number is not known.
 fn idle_whole(facts: &NodeFacts, ledger: &Ledger) -> Option<usize> {
-    let view = ledger.view(ledger.node_id(&facts.node.name)?)?;
+    let view = ledger.view_of(&facts.node.name)?;
     let rows = view.node.devices.iter().zip(view.room.devices());
     let idle = rows.filter(|(device, room)| device.health == Health::Healthy && room.is_idle()).count();
     let (physical, devices) = (usize::from(facts.physical), view.room.devices().len());

@@ -105,7 +105,7 @@ fn chosen<'a>(decision: &'a Decision, found: &'a Candidate) -> Option<ChosenShee
 
 /// A pod that already runs: where it is and what it holds there.
 pub(crate) fn running<'a>(cluster: &'a Cluster, holding: &'a Holding, ledger: &Ledger) -> ExplainSheet<'a> {
-    let view = ledger.node_id(&holding.node).and_then(|id| ledger.view(id));
+    let view = ledger.view_of(&holding.node);
     let shape = holding.spec.as_ref().and_then(|spec| spec.shapes().first());
     let containers =
         view.map(|view| decision::chosen(&view.node, shape, &holding.charges)).unwrap_or_default();

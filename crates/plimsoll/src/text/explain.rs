@@ -86,7 +86,7 @@ fn holds(page: &mut Page, node: &plimsoll_core::device::Node, charges: &[plimsol
 pub(crate) fn running(page: &mut Page, holding: &Holding, ledger: &Ledger) {
     page.heading(&holding.request.to_string());
     page.styled(2, GOOD, &format!("{} on {}", holding.stage.name(), holding.node));
-    let Some(view) = ledger.node_id(&holding.node).and_then(|id| ledger.view(id)) else {
+    let Some(view) = ledger.view_of(&holding.node) else {
         return page.styled(2, ODD, "that node was not read");
     };
     if holding.charges.is_empty() {

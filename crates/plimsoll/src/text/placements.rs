@@ -28,7 +28,7 @@ pub(crate) fn placements(page: &mut Page, cluster: &Cluster, simulation: &Simula
     for placed in &simulation.placed {
         let request = &cluster.pending[placed.pending].request;
         let ledger = &simulation.ledger;
-        let view = ledger.node_id(&placed.found.place.node).and_then(|id| ledger.view(id));
+        let view = ledger.view_of(&placed.found.place.node);
         let charges = ledger.of_request(&request.id).map_or(&[][..], |(_, holding)| &holding.charges);
         table.row([
             request.id.to_string(),

@@ -96,7 +96,7 @@ fn outgrown(slot: &Slot, holding: &Holding) -> bool {
 /// What a holding has of GPUs, by the names of its runner.
 pub(crate) fn allocation_of(desk: &Desk, holding: &Holding) -> Option<GpuAllocation> {
     let ledger = desk.scheduler().ledger();
-    let view = ledger.view(ledger.node_id(&holding.node)?)?;
+    let view = ledger.view_of(&holding.node)?;
     allocation(&view.node, &holding.charges)
 }
 
