@@ -34,14 +34,13 @@ pub fn kv_type_that_fits(
     settings: &Settings,
     device: Bytes,
 ) -> Result<Option<KvTypes>, EstimateError> {
-    let density = |kind: KvType| kind.block().1 * 32 / kind.block().0;
-    let most = density(settings.kv.k) + density(settings.kv.v);
+    let most = settings.kv.k.bytes_of_32() + settings.kv.v.bytes_of_32();
     if fits(shape, settings, device)? {
         return Ok(Some(settings.kv));
     }
     for kind in KvType::ALL.into_iter().filter(|kind| kind.is_known_to(settings.runtime)) {
         let smaller = Settings { kv: KvTypes::both(kind), ..settings.clone() };
-        if 2 * density(kind) >= most {
+        if 2 * kind.bytes_of_32() >= most {
             continue;
         }
         match fits(shape, &smaller, device) {
@@ -71,10 +70,7 @@ fn fits(shape: &Shape, settings: &Settings, device: Bytes) -> Result<bool, Estim
 }
 
 /// The largest number from 1 to `most` that holds, where every smaller one holds too.
-fn largest(
-    most: u64,
-    holds: impl Fn(u64) -> Result<bool, EstimateError>,
-) -> Result<Option<u64>, EstimateError> {
+pub fn largest<E>(most: u64, holds: impl Fn(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
     if most == 0 || !holds(1)? {
         return Ok(None);
     }

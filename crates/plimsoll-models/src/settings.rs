@@ -203,6 +203,12 @@ impl KvType {
         }
     }
 
+    /// Bytes that 32 numbers take.
+    pub const fn bytes_of_32(self) -> u64 {
+        let (numbers, bytes) = self.block();
+        bytes * 32 / numbers
+    }
+
     /// Whether it is stored in blocks with a scale.
     pub const fn is_quantised(self) -> bool {
         self.block().0 > 1

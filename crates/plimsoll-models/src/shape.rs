@@ -95,3 +95,37 @@ pub struct Weights {
     /// How much of all that is in tensors with one dimension, which no split over GPUs divides.
     pub vectors: Bytes,
 }
+
+/// Where a tensor belongs.
+pub(crate) enum Place {
+    /// To a layer.
+    Layer(usize),
+    /// To the table of token embeddings.
+    Embedding,
+    /// Behind the last layer.
+    Output,
+    /// To none of these.
+    Other,
+}
+
+impl Weights {
+    /// Nothing yet, for a model with so many layers.
+    pub(crate) fn of_layers(count: usize) -> Self {
+        Weights { layers: vec![Bytes::ZERO; count], ..Weights::default() }
+    }
+
+    /// Counts a tensor; `None` when that is more than can be counted. A layer that the model does not have is something else.
+    pub(crate) fn add(&mut self, place: &Place, bytes: Bytes, is_vector: bool) -> Option<()> {
+        let sum = match place {
+            Place::Layer(layer) => self.layers.get_mut(*layer).unwrap_or(&mut self.other),
+            Place::Embedding => &mut self.embedding,
+            Place::Output => &mut self.output,
+            Place::Other => &mut self.other,
+        };
+        *sum = sum.checked_add(bytes)?;
+        if is_vector {
+            self.vectors = self.vectors.checked_add(bytes)?;
+        }
+        Some(())
+    }
+}

@@ -10,9 +10,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{
-    Action, DeviceFacts, FactsSource, Heartbeat, OnDevice, Order, Registration, SlotReport, SlotState,
-};
+use plimsoll_slots::wire::{Action, DeviceFacts, Heartbeat, Order, Registration};
 
 const RUNNERS: u64 = 50;
 const GPUS: u64 = 8;
@@ -120,7 +118,7 @@ impl Day {
         *sequence += 1;
         let orders = self.desk.orders(&name(runner)).orders;
         self.slots_made += orders.iter().filter(|order| order.action == Action::Start).count() as u64;
-        let slots = orders.into_iter().map(report).collect();
+        let slots = orders.into_iter().map(Order::done).collect();
         let beat =
             Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots, files: Vec::new() };
         self.desk.beat(now, &name(runner), beat).expect("it is registered");
@@ -141,33 +139,8 @@ fn wave(second: u64) -> u64 {
     NIGHT + NOON * from_midnight * (2 * half - from_midnight) / (half * half)
 }
 
-fn report(order: Order) -> SlotReport {
-    let booked =
-        order.launch.devices.iter().map(|device| OnDevice { index: device.index, bytes: device.bytes });
-    SlotReport {
-        slot: order.slot,
-        generation: order.generation,
-        booked: booked.collect(),
-        model: order.launch.model,
-        state: if order.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
-        reason: None,
-        endpoint: None,
-        used: Vec::new(),
-    }
-}
-
 fn registration(runner: u64) -> Registration {
-    let facts = |gpu: u64| DeviceFacts {
-        uuid: Some(format!("GPU-{runner}-{gpu}")),
-        kind: "NVIDIA".to_string(),
-        model: None,
-        total: Some(80 << 30),
-        reserve: 0,
-        cap: None,
-        numa: None,
-        healthy: true,
-        source: FactsSource::Declared,
-    };
+    let facts = |gpu: u64| DeviceFacts::new(format!("GPU-{runner}-{gpu}"), 80 << 30);
     let devices = (0..GPUS).map(facts).collect();
     Registration { session: 1, version: String::new(), labels: BTreeMap::new(), devices }
 }

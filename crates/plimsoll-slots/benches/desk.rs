@@ -8,9 +8,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{
-    Action, DeviceFacts, FactsSource, Heartbeat, OnDevice, Registration, SlotReport, SlotState,
-};
+use plimsoll_slots::wire::{DeviceFacts, Heartbeat, Order, Registration};
 
 const RUNNERS: usize = 1000;
 const GPUS: usize = 8;
@@ -87,23 +85,8 @@ fn settle(desk: &mut Desk) {
 fn confirm(desk: &mut Desk, now: u64, beats: &mut [u64]) {
     for (runner, sequence) in beats.iter_mut().enumerate() {
         let orders = desk.orders(&name(runner)).orders;
-        let report = |order: plimsoll_slots::wire::Order| SlotReport {
-            slot: order.slot,
-            generation: order.generation,
-            model: order.launch.model,
-            state: if order.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
-            reason: None,
-            endpoint: None,
-            booked: order
-                .launch
-                .devices
-                .iter()
-                .map(|d| OnDevice { index: d.index, bytes: d.bytes })
-                .collect(),
-            used: Vec::new(),
-        };
         *sequence += 1;
-        let slots = orders.into_iter().map(report).collect();
+        let slots = orders.into_iter().map(Order::done).collect();
         let beat =
             Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots, files: Vec::new() };
         desk.beat(Millis(now), &name(runner), beat).expect("it is registered");
@@ -116,17 +99,7 @@ fn name(runner: usize) -> String {
 }
 
 fn registration(runner: usize) -> Registration {
-    let facts = |gpu: usize| DeviceFacts {
-        uuid: Some(format!("GPU-{runner}-{gpu}")),
-        kind: "NVIDIA".to_string(),
-        model: None,
-        total: Some(80 << 30),
-        reserve: 0,
-        cap: None,
-        numa: None,
-        healthy: true,
-        source: FactsSource::Declared,
-    };
+    let facts = |gpu: usize| DeviceFacts::new(format!("GPU-{runner}-{gpu}"), 80 << 30);
     Registration {
         session: 1,
         version: String::new(),

@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
     use crate::translate;
-    use crate::wire::{DeviceFacts, FactsSource, Registration};
+    use crate::wire::{DeviceFacts, Registration};
 
     fn model(text: &str) -> Arc<Model> {
         let text = format!(
@@ -163,17 +163,7 @@ mod tests {
     }
 
     fn placed(model: &Model) -> Launch {
-        let facts = |n: u8| DeviceFacts {
-            uuid: Some(format!("GPU-{n}")),
-            kind: "NVIDIA".to_string(),
-            model: None,
-            total: Some(80 << 30),
-            reserve: 0,
-            cap: None,
-            numa: None,
-            healthy: true,
-            source: FactsSource::Declared,
-        };
+        let facts = |n: u8| DeviceFacts::new(format!("GPU-{n}"), 80 << 30);
         let registration = Registration {
             session: 1,
             version: String::new(),

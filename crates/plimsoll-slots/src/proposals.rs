@@ -1,11 +1,14 @@
 //! What would make a model fit whose memory its file says: a shorter context, a smaller cache, more GPUs. Each is proposed only
 //! where the planner itself finds a place for the model declared so.
 
+use std::convert::Infallible;
+
 use plimsoll_core::decide::decide;
 use plimsoll_core::draft::Draft;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::remedy::{Kind, Remedy};
+use plimsoll_models::fit::largest;
 use plimsoll_models::settings::{KvType, KvTypes};
 
 use crate::memory::{self, Known, Source};
@@ -68,18 +71,11 @@ impl Bench<'_> {
 
     fn lower_context(&self) -> Option<Remedy> {
         let now = self.model.declared().context?;
-        let fits = |blocks: u64| self.fits(|declared| declared.context = Some(blocks * TOKENS));
-        let (mut good, mut bad) = (0, now.div_ceil(TOKENS));
-        while bad - good > 1 {
-            let middle = good + (bad - good) / 2;
-            if fits(middle) {
-                good = middle;
-            } else {
-                bad = middle;
-            }
-        }
-        let context = good * TOKENS;
-        (good > 0).then(|| Remedy {
+        let fits = |blocks: u64| Ok(self.fits(|declared| declared.context = Some(blocks * TOKENS)));
+        let shorter = now.div_ceil(TOKENS).saturating_sub(1);
+        let Ok(blocks) = largest::<Infallible>(shorter, fits);
+        let context = blocks? * TOKENS;
+        Some(Remedy {
             kind: Kind::LowerContext,
             text: format!("its context were {context} tokens instead of {now} (context: {context})"),
             target: Vec::new(),
@@ -90,10 +86,9 @@ impl Bench<'_> {
     fn smaller_cache(&self) -> Option<Remedy> {
         let declared = self.model.declared();
         let (runtime, now) = (declared.runtime.kind()?, declared.kv.unwrap_or_default().0);
-        let density = |kind: KvType| kind.block().1 * 32 / kind.block().0;
-        let least = density(now.k).min(density(now.v));
+        let least = now.k.bytes_of_32().min(now.v.bytes_of_32());
         let smaller =
-            KvType::ALL.into_iter().filter(|kind| kind.is_known_to(runtime) && density(*kind) < least);
+            KvType::ALL.into_iter().filter(|kind| kind.is_known_to(runtime) && kind.bytes_of_32() < least);
         let with =
             |kind: KvType| move |declared: &mut Declaration| declared.kv = Some(Kv(KvTypes::both(kind)));
         let kind = smaller.into_iter().find(|kind| self.fits(with(*kind)))?;

@@ -65,6 +65,23 @@ pub struct DeviceFacts {
     pub source: FactsSource,
 }
 
+impl DeviceFacts {
+    /// A device of which only this is said; the rest is what is meant where it is left out.
+    pub fn new(uuid: impl Into<String>, total: u64) -> Self {
+        DeviceFacts {
+            uuid: Some(uuid.into()),
+            kind: nvidia(),
+            model: None,
+            total: Some(total),
+            reserve: 0,
+            cap: None,
+            numa: None,
+            healthy: yes(),
+            source: FactsSource::default(),
+        }
+    }
+}
+
 /// Who says what a device is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -247,6 +264,23 @@ pub struct Order {
     pub action: Action,
     /// How to start it: the record from which its charge was made.
     pub launch: Launch,
+}
+
+impl Order {
+    /// What a runner says of it that does at once what it is told, and measures nothing.
+    pub fn done(self) -> SlotReport {
+        let Launch { model, devices, .. } = self.launch;
+        SlotReport {
+            slot: self.slot,
+            generation: self.generation,
+            model,
+            state: if self.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
+            reason: None,
+            endpoint: None,
+            booked: devices.iter().map(|on| OnDevice { index: on.index, bytes: on.bytes }).collect(),
+            used: Vec::new(),
+        }
+    }
 }
 
 /// What to do about a slot.

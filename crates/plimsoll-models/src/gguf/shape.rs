@@ -8,7 +8,7 @@ use super::header::Header;
 use super::tensor::Tensor;
 use super::value::Metadata;
 use super::{GgufError, layers, split};
-use crate::shape::{Format, Shape, Weights};
+use crate::shape::{Format, Place, Shape, Weights};
 use crate::source::Fact;
 
 /// The most layers. llama.cpp has 512.
@@ -85,18 +85,11 @@ fn tensors(parts: &[Header]) -> impl Iterator<Item = &Tensor> {
 }
 
 fn weights(parts: &[Header], count: usize) -> Result<Weights, GgufError> {
-    let mut weights = Weights { layers: vec![Bytes::ZERO; count], ..Weights::default() };
+    let mut weights = Weights::of_layers(count);
     for tensor in tensors(parts) {
-        let place = match place(&tensor.name) {
-            Place::Layer(layer) => weights.layers.get_mut(layer).unwrap_or(&mut weights.other),
-            Place::Embedding => &mut weights.embedding,
-            Place::Output => &mut weights.output,
-            Place::Other => &mut weights.other,
-        };
-        *place = sum(*place, tensor)?;
-        if tensor.shape.iter().skip(1).all(|length| *length == 1) {
-            weights.vectors = sum(weights.vectors, tensor)?;
-        }
+        let is_vector = tensor.shape.iter().skip(1).all(|length| *length == 1);
+        let added = weights.add(&place(&tensor.name), tensor.bytes, is_vector);
+        added.ok_or_else(|| too_large(tensor))?;
     }
     let has = |name: &str| tensors(parts).any(|tensor| tensor.name == name);
     if !has("output.weight") && !has("cls.weight") {
@@ -106,17 +99,9 @@ fn weights(parts: &[Header], count: usize) -> Result<Weights, GgufError> {
     Ok(weights)
 }
 
-fn sum(so_far: Bytes, tensor: &Tensor) -> Result<Bytes, GgufError> {
+fn too_large(tensor: &Tensor) -> GgufError {
     let problem = "makes the model too large";
-    let wrong = || GgufError::TensorShape { name: tensor.name.clone(), shape: tensor.shape.clone(), problem };
-    so_far.checked_add(tensor.bytes).ok_or_else(wrong)
-}
-
-enum Place {
-    Layer(usize),
-    Embedding,
-    Output,
-    Other,
+    GgufError::TensorShape { name: tensor.name.clone(), shape: tensor.shape.clone(), problem }
 }
 
 fn place(name: &str) -> Place {

@@ -1,9 +1,7 @@
 //! From the tensors of a safetensors model to its weights by layer.
 
-use plimsoll_core::units::Bytes;
-
 use super::shards::Tensors;
-use crate::shape::Weights;
+use crate::shape::{Place, Weights};
 
 /// What stands before the number of a layer in the names of the model's own tensors.
 const LAYERS: [&str; 6] = [
@@ -17,32 +15,15 @@ const LAYERS: [&str; 6] = [
 
 /// The weights of a model with so many layers; `None` when they are more than can be counted.
 pub fn of(tensors: &Tensors, count: usize) -> Option<Weights> {
-    let mut weights = Weights { layers: vec![Bytes::ZERO; count], ..Weights::default() };
+    let mut weights = Weights::of_layers(count);
     let mut head = false;
     for tensor in &tensors.all {
-        let place = match place(&tensor.name) {
-            Place::Layer(layer) => weights.layers.get_mut(layer).unwrap_or(&mut weights.other),
-            Place::Embedding => &mut weights.embedding,
-            Place::Output => {
-                head |= tensor.name.contains("lm_head");
-                &mut weights.output
-            }
-            Place::Other => &mut weights.other,
-        };
-        *place = place.checked_add(tensor.bytes)?;
-        if tensor.shape.len() < 2 {
-            weights.vectors = weights.vectors.checked_add(tensor.bytes)?;
-        }
+        let place = place(&tensor.name);
+        head |= matches!(place, Place::Output) && tensor.name.contains("lm_head");
+        weights.add(&place, tensor.bytes, tensor.shape.len() < 2)?;
     }
     weights.tied = (!head).then_some(weights.embedding);
     Some(weights)
-}
-
-enum Place {
-    Layer(usize),
-    Embedding,
-    Output,
-    Other,
 }
 
 fn place(name: &str) -> Place {

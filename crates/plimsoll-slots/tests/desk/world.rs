@@ -8,8 +8,7 @@ use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ask, Desk, Manners, PlaceStatus, Rows};
 use plimsoll_slots::model::Model;
 use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, OnDevice, Orders, Registration, SlotReport,
-    SlotState,
+    Action, DeviceFacts, DeviceStatus, Heartbeat, OnDevice, Orders, Registration, SlotReport, SlotState,
 };
 
 pub(crate) const GIB: u64 = 1 << 30;
@@ -159,15 +158,8 @@ pub(crate) fn model(name: &str, rest: &str) -> Model {
 
 pub(crate) fn registration(name: &str, session: u64, gpus: &[u64]) -> Registration {
     let facts = |(index, gib): (usize, &u64)| DeviceFacts {
-        uuid: Some(format!("GPU-{name}-{index}")),
-        kind: "NVIDIA".to_string(),
         model: Some("NVIDIA A100".to_string()),
-        total: Some(gib * GIB),
-        reserve: 0,
-        cap: None,
-        numa: None,
-        healthy: true,
-        source: FactsSource::Declared,
+        ..DeviceFacts::new(format!("GPU-{name}-{index}"), gib * GIB)
     };
     let devices = gpus.iter().enumerate().map(facts).collect();
     Registration { session, version: "test".to_string(), labels: BTreeMap::new(), devices }

@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use plimsoll_slots::wire::{
-    Action, DeviceFacts, FactsSource, Heartbeat, OnDevice, Order, Orders, Registration, SlotReport,
-    SlotState, Welcome,
-};
+use plimsoll_slots::wire::{DeviceFacts, Heartbeat, Order, Orders, Registration, Welcome};
 
 use crate::http::Client;
 
@@ -63,7 +60,7 @@ pub(crate) fn beat(
 impl Runner {
     fn beat(&mut self, client: &mut Client) {
         self.sequence += 1;
-        let slots = std::mem::take(&mut self.orders.orders).into_iter().map(report).collect();
+        let slots = std::mem::take(&mut self.orders.orders).into_iter().map(Order::done).collect();
         let beat =
             Heartbeat { session: 1, sequence: self.sequence, devices: Vec::new(), slots, files: Vec::new() };
         let body = serde_json::to_string(&beat).expect("plain data");
@@ -73,33 +70,8 @@ impl Runner {
     }
 }
 
-fn report(order: Order) -> SlotReport {
-    let booked =
-        order.launch.devices.iter().map(|device| OnDevice { index: device.index, bytes: device.bytes });
-    SlotReport {
-        slot: order.slot,
-        generation: order.generation,
-        booked: booked.collect(),
-        model: order.launch.model,
-        state: if order.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
-        reason: None,
-        endpoint: None,
-        used: Vec::new(),
-    }
-}
-
 fn registration(runner: usize) -> Registration {
-    let facts = |gpu: usize| DeviceFacts {
-        uuid: Some(format!("GPU-{runner}-{gpu}")),
-        kind: "NVIDIA".to_string(),
-        model: None,
-        total: Some(80 << 30),
-        reserve: 0,
-        cap: None,
-        numa: None,
-        healthy: true,
-        source: FactsSource::Declared,
-    };
+    let facts = |gpu: usize| DeviceFacts::new(format!("GPU-{runner}-{gpu}"), 80 << 30);
     let devices = (0..GPUS).map(facts).collect();
     Registration { session: 1, version: String::new(), labels: BTreeMap::new(), devices }
 }

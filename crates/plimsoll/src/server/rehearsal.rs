@@ -6,9 +6,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, OnDevice, Registration, SlotReport, SlotState,
-};
+use plimsoll_slots::wire::{DeviceFacts, DeviceStatus, Heartbeat, Order, Registration};
 
 use super::engine::{Observer, Seen};
 
@@ -37,17 +35,7 @@ impl Rehearsal {
         let mut desk = Desk::new(Manners::default(), settings);
         // 2026-01-02T03:04:05Z
         let now = Millis(1_767_323_045_000);
-        let device = |(index, gib): (usize, &u64)| DeviceFacts {
-            uuid: Some(format!("GPU-{index}")),
-            kind: "NVIDIA".to_string(),
-            model: None,
-            total: Some(gib * GIB),
-            reserve: 0,
-            cap: None,
-            numa: None,
-            healthy: true,
-            source: FactsSource::Declared,
-        };
+        let device = |(index, gib): (usize, &u64)| DeviceFacts::new(format!("GPU-{index}"), gib * GIB);
         let devices = gpus.iter().enumerate().map(device).collect();
         let registration =
             Registration { session: 1, version: String::new(), labels: Default::default(), devices };
@@ -72,22 +60,7 @@ impl Rehearsal {
     /// The runner does at once what it was told, and says so, and what is in use on each device.
     pub(crate) fn beat(&mut self, used: &[u64]) {
         let orders = self.desk.orders(RUNNER);
-        let slots = orders.orders.iter().map(|order| {
-            let booked = |device: &plimsoll_slots::wire::LaunchDevice| OnDevice {
-                index: device.index,
-                bytes: device.bytes,
-            };
-            SlotReport {
-                slot: order.slot.clone(),
-                generation: order.generation,
-                model: order.launch.model.clone(),
-                state: if order.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
-                reason: None,
-                endpoint: None,
-                booked: order.launch.devices.iter().map(booked).collect(),
-                used: Vec::new(),
-            }
-        });
+        let slots = orders.orders.into_iter().map(Order::done);
         let devices = (0_u16..).zip(used).map(|(index, used)| DeviceStatus {
             index,
             used: Some(*used),

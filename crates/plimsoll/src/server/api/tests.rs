@@ -188,15 +188,9 @@ impl Runner {
 
     fn registration(&self) -> Registration {
         let device = |(index, total): (usize, &u64)| DeviceFacts {
-            uuid: Some(format!("GPU-{}-{index}", self.id)),
-            kind: "NVIDIA".to_string(),
             model: Some("NVIDIA A100 80GB PCIe".to_string()),
-            total: Some(*total),
-            reserve: 0,
-            cap: None,
-            numa: None,
-            healthy: true,
             source: FactsSource::Nvml,
+            ..DeviceFacts::new(format!("GPU-{}-{index}", self.id), *total)
         };
         Registration {
             session: self.session,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, OnDevice, Order, Orders, Process,
-    Registration, SlotReport, SlotState,
+    Action, DeviceFacts, DeviceStatus, Heartbeat, OnDevice, Order, Orders, Process, Registration, SlotReport,
+    SlotState,
 };
 
 use super::Chance;
@@ -65,15 +65,8 @@ impl Rig {
 
     pub(super) async fn register(&mut self, engine: &Engine) -> Result<(), NoAnswer> {
         let facts = |index: u16| DeviceFacts {
-            uuid: Some(format!("GPU-{}-{index}", self.name)),
-            kind: "NVIDIA".to_string(),
             model: Some(self.gpu.to_string()),
-            total: Some(self.total),
-            reserve: 0,
-            cap: None,
-            numa: None,
-            healthy: true,
-            source: FactsSource::Declared,
+            ..DeviceFacts::new(format!("GPU-{}-{index}", self.name), self.total)
         };
         let registration = Registration {
             session: self.session,
