@@ -17,6 +17,7 @@ use crate::units::{Bytes, Millis, Name};
 
 mod apply;
 mod changes;
+mod look;
 mod rows;
 
 pub use rows::{LedgerRows, NodeRow};
@@ -360,112 +361,7 @@ impl Ledger {
     }
 }
 
-/// What is there to see.
 impl Ledger {
-    /// How many operations this ledger has seen.
-    pub fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// The nodes, in the order of their names.
-    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
-        self.by_name.values().map(|&id| (id, &self.entry(id).view))
-    }
-
-    /// How many nodes there are.
-    pub fn node_count(&self) -> usize {
-        self.by_name.len()
-    }
-
-    /// One more than the largest [`NodeId::index`].
-    pub fn node_slots(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// The node of this name.
-    pub fn node_id(&self, name: &str) -> Option<NodeId> {
-        self.by_name.get(name).copied()
-    }
-
-    /// A node with its account; `None` once it is gone.
-    pub fn view(&self, id: NodeId) -> Option<&NodeView> {
-        self.nodes.get(id.index())?.as_ref().map(|entry| &entry.view)
-    }
-
-    /// A node with its account, by name.
-    pub fn view_of(&self, name: &str) -> Option<&NodeView> {
-        self.view(self.node_id(name)?)
-    }
-
-    /// What was last measured on the devices of a node.
-    pub fn measured(&self, id: NodeId) -> &[Measured] {
-        self.nodes.get(id.index()).and_then(Option::as_ref).map_or(&[], |entry| &entry.measured)
-    }
-
-    /// The holdings on a node.
-    pub fn holdings_on(&self, id: NodeId) -> impl Iterator<Item = (HoldingId, &Holding)> {
-        let ids = self.nodes.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.holdings);
-        ids.into_iter().flatten().map(|id| (*id, &self.holdings[id]))
-    }
-
-    /// All holdings, in the order in which they came.
-    pub fn holdings(&self) -> impl Iterator<Item = (HoldingId, &Holding)> {
-        self.holdings.iter().map(|(id, holding)| (*id, holding))
-    }
-
-    /// Those that are no more than offers, in the order in which they came.
-    pub fn offered(&self) -> impl Iterator<Item = &Holding> {
-        self.offered.iter().map(|id| &self.holdings[id])
-    }
-
-    /// A holding.
-    pub fn holding(&self, id: HoldingId) -> Option<&Holding> {
-        self.holdings.get(&id)
-    }
-
-    /// What a request holds.
-    pub fn of_request(&self, request: &RequestId) -> Option<(HoldingId, &Holding)> {
-        let id = *self.by_request.get(request)?;
-        Some((id, &self.holdings[&id]))
-    }
-
-    /// Whether the devices that a holding is charged on can hold all that is on them. They could when it was decided; since then
-    /// its node may have come back with smaller ones, or somebody may have grown. What has not started then must not start.
-    pub fn may_start(&self, holding: &Holding) -> bool {
-        let Some(view) = self.view_of(&holding.node) else { return false };
-        let mut devices = holding.charges.iter().flat_map(|charge| &charge.on);
-        devices.all(|ordinal| {
-            let room = view.room.devices().get(usize::from(*ordinal));
-            room.is_some_and(|room| room.usable().is_none_or(|usable| room.load() <= usable))
-        })
-    }
-
-    /// Whether anybody's memory is on its way back.
-    pub fn has_releasing(&self) -> bool {
-        self.releasing > 0
-    }
-
-    /// The promises that are open, by the one they were made to.
-    pub fn promises(&self) -> impl Iterator<Item = (&RequestId, &Promise)> {
-        self.promises.iter()
-    }
-
-    /// The promise made to a request.
-    pub fn promise_to(&self, request: &RequestId) -> Option<&Promise> {
-        self.promises.get(request)
-    }
-
-    /// What an account holds.
-    pub fn account(&self, name: &str) -> Account {
-        self.accounts.get(name).copied().unwrap_or_default()
-    }
-
-    /// The nodes that changed since a point that an earlier call returned, and the point now; `None` when that is too
-    /// long ago to remember, and everything may have changed.
-    pub fn changed_since(&self, point: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
-        (self.changes.since(point), self.changes.end())
-    }
-
     fn entry(&self, id: NodeId) -> &Entry {
         self.nodes[id.index()].as_ref().expect("every named node has an entry")
     }
