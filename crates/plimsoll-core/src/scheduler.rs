@@ -168,9 +168,11 @@ impl Step<'_> {
         self.machine.queue.put(waiting);
     }
 
+    /// Lets somebody wait no longer. Who does not wait is promised nothing.
     fn unwait(&mut self, request: &RequestId) -> Option<Waiting> {
         let waiting = self.machine.queue.remove(request)?;
         self.out.operations.push(Operation::Unwait(request.clone()));
+        self.break_promise(request);
         Some(waiting)
     }
 

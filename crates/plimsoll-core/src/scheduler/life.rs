@@ -29,7 +29,6 @@ impl Step<'_> {
     pub(super) fn withdraw(&mut self, id: &RequestId) {
         self.unwait(id);
         self.forgive(id);
-        self.break_promise(id);
         match self.machine.ledger.of_request(id).map(|(_, holding)| holding.stage) {
             Some(Stage::Offered { .. }) => {
                 let given_back = self.machine.ledger.fail(id);
@@ -168,7 +167,6 @@ impl Step<'_> {
             self.machine.queue.iter().filter(late).map(|w| w.request.id.clone()).collect();
         for id in late {
             if let Some(waiting) = self.unwait(&id) {
-                self.break_promise(&id);
                 self.forgive(&id);
                 self.refuse(&id, format!("its deadline passed: {}", waiting.reason));
             }

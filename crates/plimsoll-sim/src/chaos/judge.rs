@@ -60,6 +60,8 @@ pub(crate) fn step(event: &Event, outcome: &Outcome, after: &Scheduler) -> Vec<S
             Effect::Start { .. } => {}
         }
     }
+    let idle = after.ledger().promises().map(|(id, _)| id).filter(|id| after.queue().get(id).is_none());
+    objections.extend(idle.map(|id| format!("{id} is promised a place and does not wait for one")));
     objections
 }
 
@@ -149,7 +151,9 @@ pub(crate) fn waits_in_vain(scheduler: &Scheduler, now: Millis) -> Option<String
     let ready = |waiting: &&Waiting| {
         let backs_off = waiting.backoff.is_some_and(|backoff| backoff.until > now);
         let yields = waiting.request.terms.speculative && queue.has_real_work();
-        !backs_off && !yields
+        // For whom room was made just now the place is on its way; whether it comes is seen when all is at rest.
+        let promised = scheduler.ledger().promise_to(&waiting.request.id).is_some();
+        !backs_off && !yields && !promised
     };
     queue.iter().filter(ready).find_map(|waiting| {
         let could = match &waiting.gang {
