@@ -4,8 +4,6 @@
 //!  event ──▶ handle ──▶ staged ──▶ batch ──(the caller makes it durable)──▶ committed ──▶ effects, answers
 //! ```
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
 use crate::decide::Decision;
@@ -61,14 +59,14 @@ pub struct Output {
 pub struct Drive {
     scheduler: Scheduler,
     staged: Vec<(Record, Outcome)>,
-    in_flight: VecDeque<Output>,
+    in_flight: Vec<Output>,
     next_seq: u64,
 }
 
 impl Drive {
     /// Goes on from a state whose last record had the number before `next_seq`.
     pub fn resume(scheduler: Scheduler, next_seq: u64) -> Self {
-        Drive { scheduler, staged: Vec::new(), in_flight: VecDeque::new(), next_seq }
+        Drive { scheduler, staged: Vec::new(), in_flight: Vec::new(), next_seq }
     }
 
     /// The machine, to look at.
@@ -126,7 +124,7 @@ impl Drive {
         if !self.in_flight.is_empty() {
             return Vec::new();
         }
-        let (records, outputs): (Vec<_>, VecDeque<_>) = std::mem::take(&mut self.staged)
+        let (records, outputs): (Vec<_>, Vec<_>) = std::mem::take(&mut self.staged)
             .into_iter()
             .map(|(record, outcome)| {
                 let seq = record.seq;
@@ -137,9 +135,14 @@ impl Drive {
         records
     }
 
+    /// What came of the batch that is on its way, to get ready with. Nothing of it leaves before it is durable.
+    pub fn in_flight(&self) -> &[Output] {
+        &self.in_flight
+    }
+
     /// The last batch is durable: what came of it may leave.
     pub fn committed(&mut self) -> Vec<Output> {
-        std::mem::take(&mut self.in_flight).into()
+        std::mem::take(&mut self.in_flight)
     }
 }
 

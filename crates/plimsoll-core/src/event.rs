@@ -94,6 +94,9 @@ pub enum Event {
         request: RequestId,
         /// The generation that the effect named.
         generation: u64,
+        /// Whether it is doing anything already, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        activity: Option<Activity>,
     },
     /// An effect that had left was seen not to have happened.
     Failed {

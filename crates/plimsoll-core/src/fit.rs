@@ -204,7 +204,7 @@ impl<'a> Trial<'a> {
 
     /// Whether the request would be the first on this device.
     pub(crate) fn opens(&self, ordinal: usize) -> bool {
-        self.room.devices()[ordinal].tenants().is_empty()
+        !self.room.gauges()[ordinal].tenanted
             && self.mine.get(ordinal).is_none_or(|mine| mine.parts.is_empty())
     }
 

@@ -4,6 +4,7 @@
 //! and never decides again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,8 @@ pub struct Ledger {
     nodes: Vec<Option<Entry>>,
     vacant: Vec<NodeId>,
     by_name: BTreeMap<Name, NodeId>,
-    holdings: BTreeMap<HoldingId, Holding>,
+    /// Shared with the rows that are being saved, so that saving many copies none.
+    holdings: BTreeMap<HoldingId, Arc<Holding>>,
     by_request: BTreeMap<RequestId, HoldingId>,
     promises: BTreeMap<RequestId, Promise>,
     accounts: BTreeMap<Name, Account>,

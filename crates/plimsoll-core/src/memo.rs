@@ -12,7 +12,7 @@ use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
 use crate::request::{Request, Spec};
 use crate::units::Name;
-use crate::verdict::{Candidate, Table};
+use crate::verdict::{Candidate, NodeVerdict, Table};
 
 /// Verdicts that are remembered over all specs, about a kilobyte each; the spec asked longest ago makes room.
 const VERDICTS_KEPT: usize = 1 << 16;
@@ -23,9 +23,15 @@ const SPECS_KEPT: usize = 4;
 /// differ only in that share theirs.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {
-    specs: BTreeMap<(Arc<Spec>, Policy), Vec<Found>>,
-    asked: BTreeMap<(Arc<Spec>, Policy), u64>,
+    specs: BTreeMap<(Arc<Spec>, Policy), Remembered>,
     clock: u64,
+}
+
+/// What was found for one spec.
+#[derive(Clone, Debug)]
+struct Remembered {
+    asked: u64,
+    shapes: Vec<Found>,
 }
 
 /// What was found for one shape of one spec.
@@ -60,17 +66,18 @@ impl Memo {
     fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy, nodes: usize) -> &mut Vec<Found> {
         let key = (Arc::new(spec.nameless()), policy.clone());
         self.clock += 1;
-        self.asked.insert(key.clone(), self.clock);
         let kept = (VERDICTS_KEPT / nodes.max(1)).max(SPECS_KEPT);
-        while self.asked.len() > kept
-            && let Some(oldest) =
-                self.asked.iter().min_by_key(|(_, asked)| **asked).map(|(key, _)| key.clone())
+        while self.specs.len() >= kept
+            && !self.specs.contains_key(&key)
+            && let Some(oldest) = self.specs.iter().min_by_key(|(_, known)| known.asked)
         {
-            self.asked.remove(&oldest);
+            let oldest = oldest.0.clone();
             self.specs.remove(&oldest);
         }
-        let shapes = spec.shapes().len();
-        self.specs.entry(key).or_insert_with(|| vec![Found::default(); shapes])
+        let unseen = || Remembered { asked: 0, shapes: vec![Found::default(); spec.shapes().len()] };
+        let known = self.specs.entry(key).or_insert_with(unseen);
+        known.asked = self.clock;
+        &mut known.shapes
     }
 }
 
@@ -96,14 +103,16 @@ impl Found {
     }
 
     fn rejudge(&mut self, ledger: &Ledger, judge: &Judge, id: NodeId) {
-        if let Some(old) = self.table.get(id)
-            && let Some(best) = &old.best
-        {
-            self.ranked.remove(&rank(best, id));
-        }
         let verdict = ledger.view(id).map(|view| judge.judge(view));
-        if let Some(best) = verdict.as_ref().and_then(|verdict| verdict.best.as_ref()) {
-            self.ranked.insert(rank(best, id));
+        let rank = |verdict: &NodeVerdict| verdict.best.as_ref().map(|best| rank(best, id));
+        let before = self.table.get(id).and_then(|old| rank(old));
+        let after = verdict.as_ref().and_then(rank);
+        // Much of what happens on a node changes nothing in how good it is.
+        if before != after {
+            if let Some(before) = before {
+                self.ranked.remove(&before);
+            }
+            self.ranked.extend(after);
         }
         self.table.set(id, verdict.map(Arc::new));
     }

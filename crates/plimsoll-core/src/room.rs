@@ -51,6 +51,8 @@ pub(crate) struct Gauge {
     pub undeclared: bool,
     /// It is cut into hardware slices.
     pub partitioned: bool,
+    /// The digest of the whole account.
+    pub digest: u64,
 }
 
 impl Gauge {
@@ -76,6 +78,7 @@ impl Gauge {
             tenanted: !room.tenants.is_empty(),
             undeclared: room.undeclared > 0,
             partitioned: device.geometry.is_some(),
+            digest: room.digest(),
         }
     }
 }
@@ -96,8 +99,6 @@ pub struct DeviceRoom {
     closed: bool,
     telemetry: Telemetry,
     tenants: Vec<Tenant>,
-    /// The digest of all that a decision sees here, made once for all who look.
-    digest: u64,
 }
 
 /// One tenant of a device.
@@ -130,7 +131,7 @@ pub struct Measured {
 
 impl DeviceRoom {
     fn empty(device: &Device, measured: Measured) -> Self {
-        let mut room = DeviceRoom {
+        DeviceRoom {
             usable: device.memory.usable(),
             held: Bytes::ZERO,
             floating: Bytes::ZERO,
@@ -144,18 +145,11 @@ impl DeviceRoom {
             closed: measured.closed,
             telemetry: measured.telemetry,
             tenants: Vec::new(),
-            digest: 0,
-        };
-        room.digest = room.read_digest();
-        room
+        }
     }
 
     /// The digest of all that a decision sees here.
-    pub(crate) fn digest(&self) -> u64 {
-        self.digest
-    }
-
-    fn read_digest(&self) -> u64 {
+    fn digest(&self) -> u64 {
         let mut hasher = Mixer::default();
         (self.usable, self.held, self.floating, self.releasing, self.foreign, self.promised)
             .hash(&mut hasher);
@@ -422,7 +416,6 @@ impl NodeRoom {
     fn change(&mut self, node: &Node, ordinal: usize, change: impl FnOnce(&mut DeviceRoom)) {
         if let Some(device) = self.devices.get_mut(ordinal).map(Arc::make_mut) {
             change(device);
-            device.digest = device.read_digest();
             self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
         }
     }

@@ -125,7 +125,7 @@ impl Step<'_> {
             Event::Submit { request, deadline } => self.submit(request, deadline),
             Event::SubmitGang { name, minimum, members } => self.submit_gang(&name, minimum, members),
             Event::Withdraw { request } => self.withdraw(&request),
-            Event::Started { request, generation } => self.started(&request, generation),
+            Event::Started { request, generation, activity } => self.started(&request, generation, activity),
             Event::Failed { request, generation } => self.failed(&request, generation),
             Event::Freed { request, generation, ordinal } => self.freed(&request, generation, ordinal),
             Event::Observed { holding } => self.observed(*holding),

@@ -1,9 +1,11 @@
 //! What a decision saw: for every node, need and device, whether it fits and why not. Shared rows, never copies.
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use crate::fit::Placement;
 use crate::ledger::NodeId;
+use crate::mixer::Mixer;
 use crate::reason::{NodeReason, Reason};
 use crate::room::NodeView;
 use crate::score::Score;
@@ -38,6 +40,27 @@ impl NodeVerdict {
     pub fn fits(&self) -> bool {
         self.best.is_some()
     }
+
+    /// A number for all this, made once: a verdict that stands in many tables is not read again for each.
+    fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| self.read_digest())
+    }
+
+    fn read_digest(&self) -> u64 {
+        let mut hasher = Mixer::default();
+        (&self.view.node.name, &self.reason).hash(&mut hasher);
+        for need in &self.needs {
+            (need.container, need.wanted, need.passed).hash(&mut hasher);
+            for device in &need.devices {
+                let gauge = &self.view.room.gauges()[usize::from(device.ordinal)];
+                (device.ordinal, device.need, &device.reason, gauge.digest).hash(&mut hasher);
+            }
+        }
+        if let Some(best) = &self.best {
+            (&best.place.picks, best.score.total()).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
 }
 
 /// What was found for one need of one container on one node.
@@ -64,19 +87,25 @@ pub struct DeviceVerdict {
     pub reason: Option<Reason>,
 }
 
-const CHUNK: usize = 32;
+const CHUNK: usize = 8;
 
-/// Verdicts by node, in shared chunks: a clone costs one count for every 32 nodes, a change copies one chunk of counts.
+type Chunk = [Option<Arc<NodeVerdict>>; CHUNK];
+
+/// Verdicts by node, in shared chunks: a clone costs one count; the first change after it copies a count for every 8 nodes, and each
+/// change those of one chunk.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    chunks: Vec<Arc<Vec<Option<Arc<NodeVerdict>>>>>,
+    chunks: Arc<Vec<Arc<Chunk>>>,
+    /// The sum of the verdicts' digests, once somebody asked for it; kept up to date from then on. Shared by clones that are the
+    /// same, so that whoever asks first asks for all.
+    digest: Arc<OnceLock<u64>>,
 }
 
 impl Table {
     /// A table with room for nodes of an index below `slots`.
     pub fn with_slots(slots: usize) -> Self {
-        let chunk = Arc::new(vec![None; CHUNK]);
-        Table { chunks: vec![chunk; slots.div_ceil(CHUNK)] }
+        let chunks = vec![Arc::<Chunk>::default(); slots.div_ceil(CHUNK)];
+        Table { chunks: Arc::new(chunks), digest: Arc::default() }
     }
 
     /// The verdict on a node.
@@ -87,10 +116,32 @@ impl Table {
     /// Replaces the verdict on a node.
     pub(crate) fn set(&mut self, id: NodeId, verdict: Option<Arc<NodeVerdict>>) {
         let chunk = id.index() / CHUNK;
-        if chunk >= self.chunks.len() {
-            self.chunks.resize_with(chunk + 1, || Arc::new(vec![None; CHUNK]));
+        let known = self.take_digest();
+        let chunks = Arc::make_mut(&mut self.chunks);
+        if chunk >= chunks.len() {
+            chunks.resize_with(chunk + 1, Arc::default);
         }
-        Arc::make_mut(&mut self.chunks[chunk])[id.index() % CHUNK] = verdict;
+        let row = &mut Arc::make_mut(&mut chunks[chunk])[id.index() % CHUNK];
+        let old = std::mem::replace(row, verdict);
+        if let Some(sum) = known {
+            let digest = |verdict: &Option<Arc<NodeVerdict>>| verdict.as_ref().map_or(0, |v| v.digest());
+            let sum = sum.wrapping_sub(digest(&old)).wrapping_add(digest(row));
+            self.digest.get_or_init(|| sum);
+        }
+    }
+
+    /// Parts from the clones that are not going to change, with the digest so far.
+    fn take_digest(&mut self) -> Option<u64> {
+        if let Some(own) = Arc::get_mut(&mut self.digest) {
+            return own.take();
+        }
+        std::mem::take(&mut self.digest).get().copied()
+    }
+
+    /// A number for all verdicts, in no order.
+    pub(crate) fn digest(&self) -> u64 {
+        let sum = || self.unordered().fold(0, |sum: u64, verdict| sum.wrapping_add(verdict.digest()));
+        *self.digest.get_or_init(sum)
     }
 
     /// All verdicts, in no order that an answer may depend on.

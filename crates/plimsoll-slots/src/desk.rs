@@ -9,6 +9,7 @@
 //! a slot has as many as the model's concurrency. The desk holds no sum of memory: that is the ledger's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use plimsoll_core::decide::Decision;
 use plimsoll_core::drive::{Drive, Output, Record};
@@ -33,7 +34,7 @@ mod views;
 pub use places::{Ask, AskError};
 pub use runners::{Live, RunnerError};
 pub use slots::NoSuchSlot;
-pub use state::{Ending, Operation, Place, PlaceState, Rows, Runner, Slot, Who};
+pub use state::{Ending, Life, Operation, Place, PlaceState, Rows, Runner, Slot, Who};
 pub use views::{Evictable, PlaceStatus, SlotStage, Unplaced};
 
 use ranks::Ranks;
@@ -155,6 +156,12 @@ impl Desk {
         Batch { records, notes: std::mem::take(&mut self.notes) }
     }
 
+    /// What came of the batch that is on its way, record by record, and the places that stand differently with it: to get ready with.
+    /// Nothing of it is told before it is durable.
+    pub fn in_flight(&self) -> (&[Output], &BTreeSet<u64>) {
+        (self.drive.in_flight(), &self.in_flight.places)
+    }
+
     /// The last batch is durable: what came of it may be told.
     pub fn committed(&mut self) -> Told {
         let outputs = self.drive.committed();
@@ -174,7 +181,7 @@ impl Desk {
         if self.state.models.get(&name).is_some_and(|known| **known == model) {
             return;
         }
-        self.note(Operation::PutModel(Box::new(model)));
+        self.note(Operation::PutModel(Arc::new(model)));
         self.hopeless.remove(&name);
         // How many a slot serves that nobody here made is known only from its model.
         let slots: Vec<Name> = self.state.slots_of(&name).map(|slot| slot.id.clone()).collect();
@@ -258,7 +265,7 @@ impl Desk {
             self.new_orders(&node, seq);
         }
         for slot in sent {
-            self.change_slot(&slot, |slot| slot.sent = Some(now));
+            self.change_life(&slot, |life| life.sent = Some(now));
         }
         for request in touched {
             self.settle(now, &request, refused.get(&request));

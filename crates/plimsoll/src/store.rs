@@ -1,12 +1,13 @@
 //! The data directory: a journal that every answer waits for, and whole states to start again from.
 //!
 //! ```text
-//!  commit ──▶ journal.db (SQLite: journal, decisions, notes)
+//!  commit ──▶ SQLite's log ──▶ a thread of its own ──▶ journal.db (journal, decisions, notes)
 //!  keep_base ──▶ a thread of its own ──▶ base-<seq>.json ──▶ rows before the base before it are removed, a few a commit
 //!  open = newest base that can be read + records and notes after it
 //! ```
 
 mod base;
+mod checkpoints;
 mod checksum;
 mod error;
 mod history;
@@ -26,6 +27,7 @@ use rusqlite::Connection;
 
 pub(crate) use base::{Base, Draft};
 use base::{BaseWriter, Mark, Report};
+use checkpoints::Checkpoints;
 pub(crate) use error::StoreError;
 pub(crate) use history::{DecisionId, Filter, History, Listed};
 use lock::Lock;
@@ -69,6 +71,7 @@ const PRUNED_AT_ONCE: u64 = 500;
 #[derive(Debug)]
 pub(crate) struct Store {
     connection: Connection,
+    checkpoints: Checkpoints,
     bases: BaseWriter,
     dir: PathBuf,
     /// What comes next.
@@ -86,6 +89,7 @@ pub(crate) struct Store {
 impl Drop for Store {
     /// What ended well stands in one file, under the checks of its rows; what is left in SQLite's log after a crash does not.
     fn drop(&mut self) {
+        self.checkpoints.end();
         if !self.is_stopped {
             // Where it cannot be done now, the next who opens it reads the log.
             let _ = self.connection.pragma_update(None, "wal_checkpoint", "truncate");
@@ -119,6 +123,7 @@ impl Store {
         let (records, notes) = (found.records.len() as u64, found.notes.len() as u64);
         let store = Store {
             connection,
+            checkpoints: Checkpoints::start(dir)?,
             bases,
             dir: dir.to_path_buf(),
             next: Mark { next_seq: start.next_seq + records, next_note: start.next_note + notes },
@@ -217,6 +222,7 @@ impl Store {
         self.next.next_note += notes;
         self.since.rows += records + notes;
         self.since.bytes += bytes;
+        self.checkpoints.committed(bytes);
         Ok(())
     }
 }

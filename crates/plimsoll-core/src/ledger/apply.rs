@@ -61,8 +61,8 @@ impl Ledger {
         }
         (entry.view.node, entry.measured) = (Arc::new(merged.node), measured);
         for holding in &entry.holdings {
-            let charges = &mut self.holdings.get_mut(holding).expect("listed holdings exist").charges;
-            rekey(charges, moved);
+            let holding = self.holdings.get_mut(holding).expect("listed holdings exist");
+            rekey(&mut Arc::make_mut(holding).charges, moved);
         }
         self.promises
             .retain(|_, promise| promise.placement.node != node.name || rekey_promise(promise, moved));
@@ -104,7 +104,7 @@ impl Ledger {
         for id in holdings {
             let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
             self.book(id, &holding, false);
-            refresh_whole(&mut holding, &node);
+            refresh_whole(Arc::make_mut(&mut holding), &node);
             self.book(id, &holding, true);
             self.holdings.insert(id, holding);
         }
@@ -147,7 +147,7 @@ impl Ledger {
         entry.holdings.insert(id);
         self.book(id, &holding, true);
         self.by_request.insert(holding.request.clone(), id);
-        self.holdings.insert(id, holding);
+        self.holdings.insert(id, Arc::new(holding));
         self.changes.push(node);
         if let Some(left) = left {
             self.vacate_if_empty(left);
@@ -191,7 +191,7 @@ impl Ledger {
         self.book(id, &holding, false);
         let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
         entry.view.remove(id, &holding);
-        change(&mut holding);
+        change(Arc::make_mut(&mut holding));
         entry.view.add(id, &holding);
         self.book(id, &holding, true);
         self.holdings.insert(id, holding);

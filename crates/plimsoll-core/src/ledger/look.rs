@@ -49,22 +49,22 @@ impl Ledger {
     /// The holdings on a node.
     pub fn holdings_on(&self, id: NodeId) -> impl Iterator<Item = (HoldingId, &Holding)> {
         let ids = self.nodes.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.holdings);
-        ids.into_iter().flatten().map(|id| (*id, &self.holdings[id]))
+        ids.into_iter().flatten().map(|id| (*id, &*self.holdings[id]))
     }
 
     /// All holdings, in the order in which they came.
     pub fn holdings(&self) -> impl Iterator<Item = (HoldingId, &Holding)> {
-        self.holdings.iter().map(|(id, holding)| (*id, holding))
+        self.holdings.iter().map(|(id, holding)| (*id, &**holding))
     }
 
     /// Those that are no more than offers, in the order in which they came.
     pub fn offered(&self) -> impl Iterator<Item = &Holding> {
-        self.offered.iter().map(|id| &self.holdings[id])
+        self.offered.iter().map(|id| &*self.holdings[id])
     }
 
     /// A holding.
     pub fn holding(&self, id: HoldingId) -> Option<&Holding> {
-        self.holdings.get(&id)
+        self.holdings.get(&id).map(|holding| &**holding)
     }
 
     /// What a request holds.

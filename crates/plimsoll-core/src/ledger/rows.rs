@@ -1,5 +1,7 @@
 //! The rows of a ledger, to save and to start again from. The sums are not among them: they are summed anew.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, Ledger, Promise};
@@ -19,7 +21,7 @@ pub struct LedgerRows {
     /// The nodes with what was measured there.
     pub nodes: Vec<NodeRow>,
     /// The holdings with their numbers.
-    pub holdings: Vec<(HoldingId, Holding)>,
+    pub holdings: Vec<(HoldingId, Arc<Holding>)>,
     /// The promises.
     pub promises: Vec<(RequestId, Promise)>,
 }
@@ -29,7 +31,7 @@ pub struct LedgerRows {
 #[serde(deny_unknown_fields)]
 pub struct NodeRow {
     /// Its facts, gone devices included.
-    pub node: Node,
+    pub node: Arc<Node>,
     /// What was measured on its devices.
     pub measured: Vec<Measured>,
     /// Whether it goes with its last holding.
@@ -40,7 +42,7 @@ impl Ledger {
     /// The rows to save.
     pub fn rows(&self) -> LedgerRows {
         let row = |entry: &Entry| NodeRow {
-            node: (*entry.view.node).clone(),
+            node: entry.view.node.clone(),
             measured: entry.measured.clone(),
             leaving: entry.leaving,
         };
@@ -93,7 +95,7 @@ impl Ledger {
             if id.0 >= rows.next_holding {
                 return Err(format!("{} has a number that is still to be given out", holding.request));
             }
-            if ledger.holdings.insert(id, holding).is_some() {
+            if ledger.holdings.insert(id, Arc::new(holding)).is_some() {
                 return Err(format!("two holdings have the number {}", id.0));
             }
         }

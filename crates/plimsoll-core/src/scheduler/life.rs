@@ -1,7 +1,7 @@
 //! The life of a charge after it was made: evidence that comes in, time that passes.
 
 use super::Step;
-use crate::charge::{Holding, Stage};
+use crate::charge::{Activity, Holding, Stage};
 use crate::device::{Node, Telemetry};
 use crate::event::Operation;
 use crate::evict;
@@ -44,10 +44,15 @@ impl Step<'_> {
         self.machine.ledger.of_request(id).is_some_and(|(holding, _)| holding.0 == generation)
     }
 
-    pub(super) fn started(&mut self, id: &RequestId, generation: u64) {
+    pub(super) fn started(&mut self, id: &RequestId, generation: u64, activity: Option<Activity>) {
         if self.is_generation(id, generation) {
             let confirmed = self.machine.ledger.confirm(id, self.now);
-            self.keep(confirmed);
+            if self.keep(confirmed)
+                && let Some(activity) = activity
+            {
+                let acted = self.machine.ledger.act(id, activity);
+                self.keep(acted);
+            }
             self.forgive(id);
             // One who was said to be idle before it was said to run may go from here on.
             let residency = self.machine.settings.residency;

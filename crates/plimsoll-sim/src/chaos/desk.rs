@@ -74,7 +74,7 @@ pub(crate) fn event(word: &Word, node: &Name, ledger: &Ledger) -> Option<Event> 
     };
     Some(match word {
         Word::Started { request, generation } => {
-            Event::Started { request: request.clone(), generation: *generation }
+            Event::Started { request: request.clone(), generation: *generation, activity: None }
         }
         Word::Failed { request, generation } => {
             Event::Failed { request: request.clone(), generation: *generation }
@@ -126,7 +126,7 @@ pub(crate) fn seen(seen: &Seen, node: &Name, ledger: &Ledger, again: bool, now: 
     match holding.stage {
         _ if holding.node != *node => None,
         Stage::Sent if seen.loaded && seen.generation == Some(held.0) => {
-            Some(Event::Started { request: seen.request.clone(), generation: held.0 })
+            Some(Event::Started { request: seen.request.clone(), generation: held.0, activity: None })
         }
         // A list that is read again after a gap shows what was known before.
         Stage::Running { .. } if again && !seen.stopping => {

@@ -203,7 +203,7 @@ fn evidence(world: &mut World, command: &str, words: &mut Words) -> Result<Event
         "started" | "failed" => {
             let generation = field(words, "generation")?.map_or(Ok(current), |value| number(&value))?;
             if command == "started" {
-                Event::Started { request, generation }
+                Event::Started { request, generation, activity: None }
             } else {
                 Event::Failed { request, generation }
             }

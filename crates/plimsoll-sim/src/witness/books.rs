@@ -245,7 +245,7 @@ impl Books {
             Event::NodeGone { name } => self.drop_node(name),
             Event::Ask { request } => return self.give_back(&request.id, None),
             Event::Withdraw { request } => return self.give_back(request, None),
-            Event::Started { request, generation } => self.started(request, *generation, now),
+            Event::Started { request, generation, .. } => self.started(request, *generation, now),
             Event::Failed { request, generation } => {
                 return self.give_back(request, Some(*generation));
             }

@@ -81,7 +81,8 @@ fn settled(
     let held: Vec<(u64, RequestId)> =
         scheduler.ledger().holdings().map(|(g, h)| (g.0, h.request.clone())).collect();
     for ((generation, request), active) in held.into_iter().zip(active) {
-        let _ = scheduler.step(Millis(0), Event::Started { request: request.clone(), generation });
+        let _ = scheduler
+            .step(Millis(0), Event::Started { request: request.clone(), generation, activity: None });
         let activity =
             if active { Activity::Active { requests: 1 } } else { Activity::Idle { since: Millis(0) } };
         let _ = scheduler.step(Millis(0), Event::Acted { request, activity });

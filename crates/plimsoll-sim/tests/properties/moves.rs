@@ -31,7 +31,7 @@ pub(crate) enum Move {
     Submit(usize, Arc<Spec>, Terms, Option<u64>),
     Gang(Vec<(usize, Arc<Spec>)>, u32),
     Withdraw(usize),
-    Started(usize, bool),
+    Started(usize, bool, Option<u32>),
     Failed(usize, bool),
     Freed(usize, Option<u16>, bool),
     Observed(usize, usize, Vec<(u16, Option<Bytes>)>, bool),
@@ -76,7 +76,7 @@ pub(crate) fn one() -> impl Strategy<Value = Move> {
             .prop_map(|(who, spec, terms, deadline)| Move::Submit(who, spec, terms, deadline)),
         1 => (vec((asker(), single), 2..4), 1_u32..4).prop_map(|(members, minimum)| Move::Gang(members, minimum)),
         4 => asker().prop_map(Move::Withdraw),
-        6 => (asker(), prop::bool::weighted(0.9)).prop_map(|(who, now)| Move::Started(who, now)),
+        6 => (asker(), prop::bool::weighted(0.9), proptest::option::of(0_u32..3)).prop_map(|(who, now, active)| Move::Started(who, now, active)),
         2 => (asker(), prop::bool::weighted(0.8)).prop_map(|(who, now)| Move::Failed(who, now)),
         6 => (asker(), proptest::option::weighted(0.4, 0_u16..4), prop::bool::weighted(0.7))
             .prop_map(|(who, on, named)| Move::Freed(who, on, named)),
@@ -142,8 +142,13 @@ pub(crate) fn event(what: &Move, scheduler: &Scheduler, now: &mut Millis) -> Opt
             Event::SubmitGang { name: "g".into(), minimum: *minimum, members }
         }
         Move::Withdraw(who) => Event::Withdraw { request: id(*who) },
-        Move::Started(who, current) => {
-            Event::Started { request: id(*who), generation: generation(*who, *current) }
+        Move::Started(who, current, active) => {
+            let generation = generation(*who, *current);
+            let activity = active.map(|requests| match requests {
+                0 => Activity::Idle { since: *now },
+                requests => Activity::Active { requests },
+            });
+            Event::Started { request: id(*who), generation, activity }
         }
         Move::Failed(who, current) => {
             Event::Failed { request: id(*who), generation: generation(*who, *current) }

@@ -33,6 +33,10 @@ impl Desk {
 
     /// Takes what a runner found; says whether the runner has other files now.
     pub(super) fn take_files(&mut self, runner: &Name, reports: Vec<FileReport>) -> bool {
+        // Most heartbeats say nothing of files.
+        if reports.is_empty() {
+            return false;
+        }
         let before = self.has_files(runner);
         for report in reports {
             let FileReport { path, is_there, shape, problem } = report;
@@ -67,7 +71,7 @@ impl Desk {
 
     /// Labels a node with the files that its runner has.
     pub(super) fn label_files(&self, node: &mut Node) {
-        let labels = self.has_files(&node.name.clone()).into_iter();
+        let labels = self.has_files(&node.name).into_iter();
         node.labels.extend(
             labels.map(|file| (translate::file_label(&file).into(), translate::FILE_IS_THERE.into())),
         );

@@ -1,6 +1,7 @@
 //! Places: asked for, joined, waited for, given back, lost.
 
 use std::fmt;
+use std::sync::Arc;
 
 use plimsoll_core::charge::{Activity, Stage};
 use plimsoll_core::event::Event;
@@ -176,18 +177,24 @@ impl Desk {
 
     /// Ends a place, and gives what it held to the next.
     pub(super) fn end(&mut self, now: Millis, place: u64, how: Ending, reason: &str) {
-        let Some(known) = self.state.places.get(&place) else { return };
+        if let Some(slot) = self.close(now, place, how, reason) {
+            self.left(now, &slot);
+        }
+    }
+
+    /// Ends a place, and names the slot that it was in.
+    pub(super) fn close(&mut self, now: Millis, place: u64, how: Ending, reason: &str) -> Option<Name> {
+        let known = self.state.places.get(&place)?;
         let (model, before) = (known.model.clone(), known.state.clone());
         if matches!(before, PlaceState::Ended { .. }) {
-            return;
+            return None;
         }
         let reason = reason.to_string();
         self.change_place(place, |place| place.state = PlaceState::Ended { how, reason, at: now });
-        if let PlaceState::In { slot, .. } = before {
-            self.rank(&slot);
-            self.left(now, &slot);
-        }
         self.unserved.insert(model);
+        let PlaceState::In { slot, .. } = before else { return None };
+        self.rank(&slot);
+        Some(slot)
     }
 
     /// Somebody left a slot: it is less busy, or nobody waits for it any more.
@@ -232,7 +239,7 @@ impl Desk {
     }
 
     pub(super) fn change_place(&mut self, id: u64, change: impl FnOnce(&mut Place)) {
-        if let Some(mut place) = self.state.places.get(&id).cloned() {
+        if let Some(mut place) = self.state.places.get(&id).map(|place| Place::clone(place)) {
             change(&mut place);
             self.put_place(place);
         }
@@ -240,6 +247,6 @@ impl Desk {
 
     fn put_place(&mut self, place: Place) {
         self.telling.places.insert(place.id);
-        self.note(Operation::PutPlace(Box::new(place)));
+        self.note(Operation::PutPlace(Arc::new(place)));
     }
 }

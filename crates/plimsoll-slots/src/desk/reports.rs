@@ -1,6 +1,7 @@
 //! What runners say of their slots, compared with what the ledger holds of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
 use plimsoll_core::device::Node;
@@ -9,7 +10,7 @@ use plimsoll_core::request::{NodeNeed, RequestId, Terms};
 use plimsoll_core::units::{Bytes, Cores, Millis, Name};
 
 use super::Desk;
-use super::state::{Operation, Slot};
+use super::state::{Life, Operation, Slot};
 use crate::translate;
 use crate::wire::{OnDevice, SlotReport, SlotState};
 
@@ -42,16 +43,18 @@ impl Desk {
         self.say_endpoint(&id, report);
         let event = match (stage, report.state) {
             (Stage::Offered { .. } | Stage::Sent, SlotState::Running) => {
-                Event::Started { request: request.clone(), generation }
+                let requests = self.state.taken(&id);
+                let activity = (requests > 0).then_some(Activity::Active { requests });
+                Event::Started { request: request.clone(), generation, activity }
             }
             (Stage::Sent, SlotState::Failed | SlotState::Gone) => {
                 let reason = report.reason.clone().unwrap_or_else(|| "the runner gave no reason".to_string());
-                self.change_slot(&id, |slot| slot.failure = Some(reason));
+                self.change_life(&id, |life| life.failure = Some(reason));
                 Event::Failed { request: request.clone(), generation }
             }
             (Stage::Running { .. } | Stage::Releasing { .. }, SlotState::Failed | SlotState::Gone) => {
                 if let Some(reason) = report.reason.clone().filter(|_| !stage.is_releasing()) {
-                    self.change_slot(&id, |slot| slot.failure = Some(reason));
+                    self.change_life(&id, |life| life.failure = Some(reason));
                 }
                 Event::Freed { request: request.clone(), generation: Some(generation), ordinal: None }
             }
@@ -92,7 +95,7 @@ impl Desk {
 
     fn say_endpoint(&mut self, id: &Name, report: &SlotReport) {
         if report.endpoint.is_some() && report.state == SlotState::Running {
-            self.change_slot(id, |slot| slot.endpoint.clone_from(&report.endpoint));
+            self.change_life(id, |life| life.endpoint.clone_from(&report.endpoint));
         }
     }
 
@@ -103,10 +106,8 @@ impl Desk {
             model: report.model.clone(),
             made_from: None,
             created: now,
-            endpoint: report.endpoint.clone(),
-            sent: None,
-            failure: None,
             basis: BTreeMap::new(),
+            life: Life { endpoint: report.endpoint.clone(), ..Life::default() },
         };
         let holding = Holding {
             request: slot.request(),
@@ -118,7 +119,7 @@ impl Desk {
             activity: Activity::Unknown,
             spec: None,
         };
-        self.note(Operation::PutSlot(Box::new(slot)));
+        self.note(Operation::PutSlot(Arc::new(slot)));
         self.new_orders(runner, self.drive.next_seq());
         self.step(now, Event::Observed { holding: Box::new(holding) });
         self.say_activity(now, id);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use plimsoll_core::device::{Node, Telemetry};
 use plimsoll_core::event::Event;
@@ -122,7 +123,7 @@ impl Desk {
         node.silent_since = (!opens).then_some(now);
         if known.is_none_or(|known| known.registration != registration) {
             let created = known.map_or(now, |known| known.created);
-            self.note(Operation::PutRunner(Box::new(Runner { id: id.clone(), created, registration })));
+            self.note(Operation::PutRunner(Arc::new(Runner { id: id.clone(), created, registration })));
         }
         let revision = self.drive.next_seq();
         let live = self.live.entry(id.clone()).or_default();
@@ -324,6 +325,13 @@ impl Desk {
 const MOST_SLOTS: usize = 1024;
 const LONGEST_NAME: usize = 256;
 
+/// Whether something that a runner reports cannot be called so.
+fn is_odd(name: &str) -> bool {
+    name.is_empty()
+        || name.len() > LONGEST_NAME
+        || name.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
 fn check_registration(registration: &Registration) -> Result<(), RunnerError> {
     let mut seen = BTreeMap::new();
     for (index, device) in registration.devices.iter().enumerate() {
@@ -332,10 +340,7 @@ fn check_registration(registration: &Registration) -> Result<(), RunnerError> {
             Err(RunnerError::BadReport { problem })
         };
         if let Some(uuid) = &device.uuid {
-            if uuid.is_empty()
-                || uuid.len() > LONGEST_NAME
-                || uuid.contains(|c: char| c.is_whitespace() || c.is_control())
-            {
+            if is_odd(uuid) {
                 return bad(
                     "uuid",
                     format!("is {uuid:?}, and must have 1 to {LONGEST_NAME} bytes without blanks"),
@@ -366,8 +371,7 @@ fn check_report(beat: &Heartbeat) -> Result<(), RunnerError> {
     for (field, name) in
         beat.slots.iter().flat_map(|report| [("slot", &report.slot), ("model", &report.model)])
     {
-        let odd = |c: char| c.is_whitespace() || c.is_control();
-        if name.is_empty() || name.len() > LONGEST_NAME || name.contains(odd) {
+        if is_odd(name) {
             let shown: String = name.chars().take(40).collect();
             return bad(format!(
                 "slots[].{field} is {shown:?}, and must have 1 to {LONGEST_NAME} bytes without blanks"

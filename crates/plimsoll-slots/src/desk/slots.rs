@@ -7,7 +7,7 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Millis, Name};
 
 use super::ranks::Rank;
-use super::state::{Ending, Operation, PlaceState, Slot};
+use super::state::{Ending, Life, Operation, PlaceState, Slot};
 use super::{Desk, views::SlotStage};
 use crate::model::Model;
 use crate::translate;
@@ -31,13 +31,11 @@ impl Desk {
     pub(super) fn let_go(&mut self, now: Millis, slot: &Name, reason: &str) {
         let Some(known) = self.state.slots.get(slot) else { return };
         let request = known.request();
+        // It goes as a whole, so that nobody needs to hear how it empties.
         for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
-            self.end(now, place, Ending::Lost, reason);
+            self.close(now, place, Ending::Lost, reason);
         }
-        // Ending its last place may have withdrawn it already.
-        if self.state.slots.contains_key(slot) {
-            self.step(now, Event::Withdraw { request });
-        }
+        self.step(now, Event::Withdraw { request });
     }
 
     pub(super) fn new_slot_id(&mut self) -> Name {
@@ -85,11 +83,9 @@ impl Desk {
             basis: sources.collect(),
             made_from: Some(model),
             created: now,
-            endpoint: None,
-            sent: None,
-            failure: None,
+            life: Life::default(),
         };
-        self.note(Operation::PutSlot(Box::new(slot)));
+        self.note(Operation::PutSlot(Arc::new(slot)));
         id
     }
 
@@ -100,8 +96,11 @@ impl Desk {
         };
         let (id, model) = (slot.id.clone(), slot.model.clone());
         let stage = self.stage(slot);
-        let went =
-            slot.failure.as_ref().map_or("its slot went".to_string(), |why| format!("its slot went: {why}"));
+        let went = slot
+            .life
+            .failure
+            .as_ref()
+            .map_or("its slot went".to_string(), |why| format!("its slot went: {why}"));
         self.rank(&id);
         match stage {
             SlotStage::Waiting if self.is_for_nobody(&id) => {
@@ -135,10 +134,10 @@ impl Desk {
     /// A slot runs: those who have a place in it can be told, and how long it took is remembered.
     fn serves(&mut self, now: Millis, id: &Name) {
         let slot = &self.state.slots[id];
-        if let Some(sent) = slot.sent {
+        if let Some(sent) = slot.life.sent {
             let (model, took) = (slot.model.clone(), now.0.saturating_sub(sent.0));
             self.note(Operation::Loaded(model, took));
-            self.change_slot(id, |slot| (slot.sent, slot.failure) = (None, None));
+            self.change_life(id, |life| (life.sent, life.failure) = (None, None));
             let places = self.state.places_in.get(id).cloned().unwrap_or_default();
             for place in places {
                 self.telling.places.insert(place);
@@ -150,7 +149,7 @@ impl Desk {
     /// Those who were being served lose their place; those who were still waiting for it wait again.
     fn lose_places(&mut self, now: Millis, slot: &Name, reason: &str) {
         let Some(known) = self.state.slots.get(slot) else { return };
-        let (served, model) = (known.sent.is_none(), known.model.clone());
+        let (served, model) = (known.life.sent.is_none(), known.model.clone());
         for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
             if served {
                 self.end(now, place, Ending::Lost, reason);
@@ -187,12 +186,12 @@ impl Desk {
         }
     }
 
-    pub(super) fn change_slot(&mut self, id: &Name, change: impl FnOnce(&mut Slot)) {
-        if let Some(mut slot) = self.state.slots.get(id).cloned() {
-            change(&mut slot);
-            if self.state.slots.get(id) != Some(&slot) {
-                self.note(Operation::PutSlot(Box::new(slot)));
-            }
+    pub(super) fn change_life(&mut self, id: &Name, change: impl FnOnce(&mut Life)) {
+        let Some(slot) = self.state.slots.get(id) else { return };
+        let mut life = slot.life.clone();
+        change(&mut life);
+        if life != slot.life {
+            self.note(Operation::Lives(id.clone(), life));
         }
     }
 }

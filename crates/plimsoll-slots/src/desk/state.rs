@@ -23,15 +23,25 @@ pub struct Slot {
     pub made_from: Option<Arc<Model>>,
     /// When it was made.
     pub created: Millis,
-    /// Where it answers.
-    pub endpoint: Option<String>,
-    /// When its start left for the runner; `None` before, and once it was seen to run.
-    pub sent: Option<Millis>,
-    /// Why its last start failed.
-    pub failure: Option<String>,
     /// Who says what it is charged, for each number of GPUs that it may be split over.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub basis: BTreeMap<u16, Source>,
+    /// What changes while it lives.
+    pub life: Life,
+}
+
+/// What changes while a slot lives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Life {
+    /// Where it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// When its start left for the runner; `None` before, and once it was seen to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Millis>,
+    /// Why its last start failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 impl Slot {
@@ -118,24 +128,26 @@ pub struct Runner {
     pub registration: Registration,
 }
 
-/// One change of the desk, as the journal keeps it.
+/// One change of the desk, as the journal keeps it. Its rows are shared with the desk's own, so that noting a change copies none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// A model was declared.
-    PutModel(Box<Model>),
+    PutModel(Arc<Model>),
     /// A model is no longer declared.
     DropModel(String),
     /// A slot is as it says.
-    PutSlot(Box<Slot>),
+    PutSlot(Arc<Slot>),
+    /// A slot that is there lives so from here on.
+    Lives(Name, Life),
     /// A slot is gone.
     DropSlot(Name),
     /// A place is as it says.
-    PutPlace(Box<Place>),
+    PutPlace(Arc<Place>),
     /// A place is forgotten.
     DropPlace(u64),
     /// A runner is as it says.
-    PutRunner(Box<Runner>),
+    PutRunner(Arc<Runner>),
     /// A runner is gone for good.
     DropRunner(Name),
     /// A model took so many milliseconds to load.
@@ -146,13 +158,13 @@ pub enum Operation {
     Found(String, Name, Box<Found>),
 }
 
-/// All of it, with what finds it.
+/// All of it, with what finds it. Rows are shared with those that are being journalled and saved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub models: BTreeMap<String, Arc<Model>>,
-    pub slots: BTreeMap<Name, Slot>,
-    pub places: BTreeMap<u64, Place>,
-    pub runners: BTreeMap<Name, Runner>,
+    pub slots: BTreeMap<Name, Arc<Slot>>,
+    pub places: BTreeMap<u64, Arc<Place>>,
+    pub runners: BTreeMap<Name, Arc<Runner>>,
     pub loads: BTreeMap<String, u64>,
     pub measured: BTreeMap<String, BTreeMap<u16, Measured>>,
     pub files: BTreeMap<String, BTreeMap<Name, Found>>,
@@ -172,10 +184,10 @@ pub(super) struct State {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rows {
-    models: Vec<Model>,
-    slots: Vec<Slot>,
-    places: Vec<Place>,
-    runners: Vec<Runner>,
+    models: Vec<Arc<Model>>,
+    slots: Vec<Arc<Slot>>,
+    places: Vec<Arc<Place>>,
+    runners: Vec<Arc<Runner>>,
     loads: BTreeMap<String, u64>,
     #[serde(default)]
     measured: BTreeMap<String, BTreeMap<u16, Measured>>,
@@ -188,7 +200,7 @@ pub struct Rows {
 impl State {
     pub(super) fn rows(&self) -> Rows {
         Rows {
-            models: self.models.values().map(|model| Model::clone(model)).collect(),
+            models: self.models.values().cloned().collect(),
             slots: self.slots.values().cloned().collect(),
             places: self.places.values().cloned().collect(),
             runners: self.runners.values().cloned().collect(),
@@ -202,10 +214,10 @@ impl State {
 
     pub(super) fn from_rows(rows: Rows) -> State {
         let mut state = State::default();
-        let models = rows.models.into_iter().map(|model| Operation::PutModel(Box::new(model)));
-        let slots = rows.slots.into_iter().map(|slot| Operation::PutSlot(Box::new(slot)));
-        let places = rows.places.into_iter().map(|place| Operation::PutPlace(Box::new(place)));
-        let runners = rows.runners.into_iter().map(|runner| Operation::PutRunner(Box::new(runner)));
+        let models = rows.models.into_iter().map(Operation::PutModel);
+        let slots = rows.slots.into_iter().map(Operation::PutSlot);
+        let places = rows.places.into_iter().map(Operation::PutPlace);
+        let runners = rows.runners.into_iter().map(Operation::PutRunner);
         for operation in models.chain(slots).chain(places).chain(runners) {
             state.apply(operation);
         }
@@ -218,7 +230,7 @@ impl State {
     pub(super) fn apply(&mut self, operation: Operation) {
         match operation {
             Operation::PutModel(model) => {
-                self.models.insert(model.name().to_string(), Arc::new(*model));
+                self.models.insert(model.name().to_string(), model);
                 self.want_files();
             }
             Operation::DropModel(name) => {
@@ -237,7 +249,12 @@ impl State {
                     take_from(&mut self.slots_of, &model, &slot.id);
                 }
                 self.slots_of.entry(slot.model.clone()).or_default().insert(slot.id.clone());
-                self.slots.insert(slot.id.clone(), *slot);
+                self.slots.insert(slot.id.clone(), slot);
+            }
+            Operation::Lives(id, life) => {
+                if let Some(slot) = self.slots.get_mut(&id) {
+                    Arc::make_mut(slot).life = life;
+                }
             }
             Operation::DropSlot(id) => {
                 if let Some(slot) = self.slots.remove(&id) {
@@ -248,11 +265,11 @@ impl State {
                 self.next_place = self.next_place.max(place.id + 1);
                 self.forget(place.id);
                 self.find_by(&place);
-                self.places.insert(place.id, *place);
+                self.places.insert(place.id, place);
             }
             Operation::DropPlace(id) => self.forget(id),
             Operation::PutRunner(runner) => {
-                self.runners.insert(runner.id.clone(), *runner);
+                self.runners.insert(runner.id.clone(), runner);
             }
             Operation::DropRunner(id) => {
                 self.runners.remove(&id);
@@ -308,8 +325,8 @@ impl State {
         if let Some(deadline) = place.deadline {
             self.deadlines.remove(&(deadline, id));
         }
-        if let Some(key) = place.key.filter(|key| self.keys.get(key) == Some(&id)) {
-            self.keys.remove(&key);
+        if let Some(key) = place.key.as_ref().filter(|key| self.keys.get(*key) == Some(&id)) {
+            self.keys.remove(key);
         }
     }
 
@@ -321,7 +338,7 @@ impl State {
 
     /// The slots of a model.
     pub(super) fn slots_of(&self, model: &str) -> impl Iterator<Item = &Slot> {
-        self.slots_of.get(model).into_iter().flatten().filter_map(|id| self.slots.get(id))
+        self.slots_of.get(model).into_iter().flatten().filter_map(|id| self.slots.get(id).map(|slot| &**slot))
     }
 
     /// How many places of a slot are taken.

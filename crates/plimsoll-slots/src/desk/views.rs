@@ -134,7 +134,7 @@ impl Desk {
 
     /// The slots after an id, by id; all of them without one.
     pub fn slots_after<'a>(&'a self, id: Option<&'a str>) -> impl Iterator<Item = &'a Slot> {
-        self.state.slots.range::<str, _>(after(id)).map(|(_, slot)| slot)
+        self.state.slots.range::<str, _>(after(id)).map(|(_, slot)| &**slot)
     }
 
     /// What the runner of a slot reported of it last.
@@ -146,42 +146,42 @@ impl Desk {
 
     /// The slots.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.state.slots.values()
+        self.state.slots.values().map(|slot| &**slot)
     }
 
     /// A slot.
     pub fn slot(&self, id: &str) -> Option<&Slot> {
-        self.state.slots.get(id)
+        self.state.slots.get(id).map(|slot| &**slot)
     }
 
     /// The places, by number.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
-        self.state.places.values()
+        self.state.places.values().map(|place| &**place)
     }
 
     /// The places in a slot.
     pub fn places_in(&self, slot: &str) -> impl Iterator<Item = &Place> {
-        self.state.places_in.get(slot).into_iter().flatten().map(|id| &self.state.places[id])
+        self.state.places_in.get(slot).into_iter().flatten().map(|id| &*self.state.places[id])
     }
 
     /// A place.
     pub fn place(&self, id: u64) -> Option<&Place> {
-        self.state.places.get(&id)
+        self.state.places.get(&id).map(|place| &**place)
     }
 
     /// The runners, by name.
     pub fn runners(&self) -> impl Iterator<Item = &Runner> {
-        self.state.runners.values()
+        self.state.runners.values().map(|runner| &**runner)
     }
 
     /// The runners after a name, by name; all of them without one.
     pub fn runners_after<'a>(&'a self, name: Option<&'a str>) -> impl Iterator<Item = &'a Runner> {
-        self.state.runners.range::<str, _>(after(name)).map(|(_, runner)| runner)
+        self.state.runners.range::<str, _>(after(name)).map(|(_, runner)| &**runner)
     }
 
     /// A runner.
     pub fn runner(&self, id: &str) -> Option<&Runner> {
-        self.state.runners.get(id)
+        self.state.runners.get(id).map(|runner| &**runner)
     }
 
     /// What a runner said last; `None` before it said anything.
@@ -271,7 +271,7 @@ impl Desk {
 
     /// Why a slot does not serve yet.
     pub fn why_slot_waits(&self, slot: &Slot) -> String {
-        let failure = slot.failure.as_ref().map_or(String::new(), |failure| format!(" ({failure})"));
+        let failure = slot.life.failure.as_ref().map_or(String::new(), |failure| format!(" ({failure})"));
         if let Some(waiting) = self.scheduler().queue().get(&slot.request()) {
             if self.state.runners.is_empty() {
                 return "there is no runner yet; start one with `plimsoll runner --server URL`".to_string();

@@ -4,7 +4,7 @@ mod agents;
 mod decisions;
 mod events;
 mod input;
-pub(crate) mod memory;
+mod memory;
 mod models;
 mod pages;
 mod parts;

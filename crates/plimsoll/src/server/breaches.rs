@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::units::Name;
 
-use super::engine::Seen;
+use super::engine::Decided;
 
 /// Everything that is known to be wrong.
 #[derive(Debug, Default)]
@@ -24,12 +24,12 @@ pub(crate) struct Changed {
 
 impl Watch {
     /// Looks again at every node where something was wrong or is reported to be.
-    pub(crate) fn look(&mut self, seen: &Seen<'_>) -> Changed {
-        let reported = seen.told.outputs.iter().flat_map(|output| &output.outcome.breaches);
+    pub(crate) fn look(&mut self, decided: &Decided<'_>) -> Changed {
+        let reported = decided.outputs.iter().flat_map(|output| &output.outcome.breaches);
         for breach in reported {
             self.known.entry(breach.node().clone()).or_default();
         }
-        let ledger = seen.desk.scheduler().ledger();
+        let ledger = decided.desk.scheduler().ledger();
         let mut changed = Changed::default();
         for (node, known) in &mut self.known {
             let now = ledger.node_id(node).map(|id| breach::audit_node(ledger, id)).unwrap_or_default();

@@ -9,11 +9,11 @@ use plimsoll_core::event::{Answer, Effect};
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
+use plimsoll_slots::memory::Need;
 
-use super::api::memory;
 use super::api::promised;
-use super::api::rows::{EvictionRow, MemoryRow};
-use super::engine::{Observer, Seen};
+use super::api::rows::EvictionRow;
+use super::engine::{Decided, Observer};
 use super::schedulerlog::SchedulerLog;
 use crate::json::PromisedRow;
 use crate::store::DecisionId;
@@ -45,18 +45,18 @@ pub(crate) struct Kept {
     /// The place that will be there for it.
     pub(crate) promised: Option<PromisedRow>,
     /// What the model needed then, and who said so.
-    pub(crate) memory: Arc<[MemoryRow]>,
+    pub(crate) needs: Vec<Need>,
     /// What it is taken to weigh.
     pub(crate) bytes: usize,
 }
 
 /// The decisions of one batch, in order. What a decision saw is shared, so that keeping it costs little.
-pub(crate) fn of_batch<'a>(seen: &'a Seen<'_>) -> impl Iterator<Item = Kept> + 'a {
-    let pairs = seen.records.iter().zip(&seen.told.outputs);
+pub(crate) fn of_batch<'a>(batch: &'a Decided<'_>) -> impl Iterator<Item = Kept> + 'a {
+    let pairs = batch.records.iter().zip(batch.outputs);
     pairs.flat_map(move |(record, output)| {
         debug_assert_eq!(record.seq, output.seq, "a record and what came of it stand at the same place");
         let decided = (0_u32..).zip(&output.outcome.decisions);
-        decided.map(move |(index, decision)| kept(seen.desk, record, output, index, decision))
+        decided.map(move |(index, decision)| kept(batch.desk, record, output, index, decision))
     })
 }
 
@@ -76,20 +76,16 @@ fn kept(desk: &Desk, record: &Record, output: &Output, index: u32, decision: &De
         told,
         evictions: evictions(output, &waits_for),
         promised,
-        memory: memory(desk, &decision.request),
+        needs: needs(desk, &decision.request),
         bytes: VERDICT_BYTES * (verdicts + 1),
     }
 }
 
 /// What the model of a slot needs, as it was declared when the slot was made; as it is declared now, where the slot was refused at
 /// once and is not there any more.
-fn memory(desk: &Desk, request: &RequestId) -> Arc<[MemoryRow]> {
+fn needs(desk: &Desk, request: &RequestId) -> Vec<Need> {
     let made_from = desk.slot(&request.name).and_then(|slot| slot.made_from.as_ref());
-    made_from
-        .or_else(|| desk.model(&request.account))
-        .map(|model| memory::rows(desk, model))
-        .unwrap_or_default()
-        .into()
+    made_from.or_else(|| desk.model(&request.account)).map(|model| desk.needs(model)).unwrap_or_default()
 }
 
 /// What one who waits was told, and whose going they wait for.
@@ -172,9 +168,9 @@ struct Filler {
 }
 
 impl Observer for Filler {
-    fn see(&mut self, seen: &Seen<'_>) {
-        let decided: Vec<Arc<Kept>> = of_batch(seen).map(Arc::new).collect();
-        self.log.see(seen, &decided);
+    fn decided(&mut self, batch: &Decided<'_>) {
+        let decided: Vec<Arc<Kept>> = of_batch(batch).map(Arc::new).collect();
+        self.log.see(batch, &decided);
         decided.into_iter().for_each(|kept| self.decisions.push(kept));
     }
 }

@@ -1,33 +1,36 @@
-//! The one thread that decides. It takes what has come in, makes it durable in one go, and only then lets anything out.
+//! The way to the one thread that decides, and those who watch it.
+//!
+//! ```text
+//!  read, write ──▶ thread (decides) ──batch──▶ committer (makes it durable) ──▶ thread ──▶ observers, watchers, answers
+//! ```
+//!
+//! While one batch is on its way to the disk the next one is decided; nothing of a batch gets out before it is durable.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+mod committer;
+mod thread;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_core::drive::Record;
+use plimsoll_core::drive::{Output, Record};
 use plimsoll_core::units::{Millis, Name};
-use plimsoll_slots::desk::{Batch, Desk, Told};
+use plimsoll_slots::desk::{Desk, Told};
 use tokio::sync::{oneshot, watch};
 use tokio::time;
 
-use super::recovery;
-use crate::store::{self, Note, Store};
+use crate::store::Store;
+use thread::Thread;
 
 /// So many messages may wait; one more is told that the server is busy.
 const WAITING_MOST: usize = 8192;
-/// So many changes are made durable in one go at most.
-const BATCH_MOST: usize = 1024;
-/// How often time is noticed.
-const TICK: Duration = Duration::from_millis(500);
-/// How often every device is checked, whether it changed or not.
-const AUDIT: Duration = Duration::from_secs(60);
-
 /// The way to the thread that decides.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
-    sender: SyncSender<Message>,
+    sender: Arc<SyncSender<Message>>,
     /// Whether nobody is to wait any longer.
     ending: watch::Sender<bool>,
 }
@@ -52,10 +55,20 @@ pub(crate) enum Topic {
     Runner(Name),
 }
 
-/// What was made durable, to those who watch.
-pub(crate) struct Seen<'a> {
+/// A batch as it was decided, on its way to the disk.
+pub(crate) struct Decided<'a> {
     /// The state after it.
     pub(crate) desk: &'a Desk,
+    /// The core's records.
+    pub(crate) records: &'a [Record],
+    /// What came of each record.
+    pub(crate) outputs: &'a [Output],
+    /// Places that stand differently.
+    pub(crate) places: &'a BTreeSet<u64>,
+}
+
+/// A batch that was made durable. The state may have gone on since.
+pub(crate) struct Durable<'a> {
     /// The core's records.
     pub(crate) records: &'a [Record],
     /// How many notes of the desk were with them.
@@ -68,20 +81,24 @@ pub(crate) struct Seen<'a> {
     pub(crate) committing: Duration,
 }
 
-/// Somebody who watches what was made durable: metrics, streams, logs. Called by the thread that decides, so it must be quick.
+/// Somebody who watches: metrics, streams, logs. Called by the thread that decides, so it must be quick.
 pub(crate) trait Observer: Send {
-    /// Sees one batch.
-    fn see(&mut self, seen: &Seen<'_>);
+    /// Sees a batch with the very state that it leads to. It is not durable yet: what is made of it here is shown only to those who
+    /// ask through [`Engine::read`], whose answers wait until it is.
+    fn decided(&mut self, _decided: &Decided<'_>) {}
+
+    /// Sees a batch once it is durable, to let out what there is to tell.
+    fn durable(&mut self, _durable: &Durable<'_>) {}
 }
 
 type Reply = Box<dyn FnOnce() + Send>;
 type Work = Box<dyn FnOnce(&mut Desk, Millis) -> Reply + Send>;
 
 enum Message {
-    /// Changes something; the reply waits until that is durable.
-    Write(Work),
-    /// Looks at what is durable.
-    Read(Work, Option<(Topic, oneshot::Sender<()>)>),
+    /// Changes something, or looks at what there is; the reply waits until all that it saw is durable.
+    Work(Work, Option<(Topic, oneshot::Sender<()>)>),
+    /// The batch on its way has become durable.
+    Landed,
     /// Ends the thread once everything that came before is durable.
     Stop,
 }
@@ -94,7 +111,14 @@ impl Engine {
         observers: Vec<Box<dyn Observer>>,
     ) -> Result<(Engine, JoinHandle<Result<()>>)> {
         let (sender, receiver) = mpsc::sync_channel(WAITING_MOST);
-        let thread = Thread { desk, store, observers, watchers: BTreeMap::new(), clock: Millis(0) };
+        let sender = Arc::new(sender);
+        // The thread ends when nobody can ask it any more: what nudges it must not keep it alive.
+        let nudged = Arc::downgrade(&sender);
+        let nudge = move || {
+            // With so many messages that one more does not fit, it is awake.
+            let _ = nudged.upgrade().map(|sender| sender.try_send(Message::Landed));
+        };
+        let thread = Thread::new(desk, store, observers, nudge)?;
         let handle = std::thread::Builder::new()
             .name("engine".to_string())
             .spawn(move || thread.run(&receiver))
@@ -108,22 +132,22 @@ impl Engine {
         change: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let (work, answer) = replying(change);
-        self.send(Message::Write(work))?;
+        self.send(Message::Work(work, None))?;
         answer.await.map_err(|_| NoAnswer::Stopped)
     }
 
-    /// Looks at what is durable. What-if is looking too, which is why the desk may be touched; nothing that changes its state
-    /// belongs here.
+    /// Looks at what there is, and answers once that is durable. What-if is looking too, which is why the desk may be touched; nothing
+    /// that changes its state belongs here.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let (work, answer) = replying(look);
-        self.send(Message::Read(work, None))?;
+        self.send(Message::Work(work, None))?;
         answer.await.map_err(|_| NoAnswer::Stopped)
     }
 
-    /// Looks at what is durable, and gets something that resolves at the next change of the topic after that look.
+    /// Looks, and gets something that resolves at the next change of the topic after that look, or sooner.
     pub(crate) async fn watch<T: Send + 'static>(
         &self,
         topic: Topic,
@@ -131,7 +155,7 @@ impl Engine {
     ) -> Result<(T, oneshot::Receiver<()>), NoAnswer> {
         let (work, answer) = replying(look);
         let (changed, change) = oneshot::channel();
-        self.send(Message::Read(work, Some((topic, changed))))?;
+        self.send(Message::Work(work, Some((topic, changed))))?;
         Ok((answer.await.map_err(|_| NoAnswer::Stopped)?, change))
     }
 
@@ -187,105 +211,13 @@ fn replying<T: Send + 'static>(
     (Box::new(work), receiver)
 }
 
-struct Thread {
-    desk: Desk,
-    store: Store,
-    observers: Vec<Box<dyn Observer>>,
-    watchers: BTreeMap<Topic, Vec<oneshot::Sender<()>>>,
-    clock: Millis,
-}
-
-impl Thread {
-    fn run(mut self, receiver: &Receiver<Message>) -> Result<()> {
-        let (mut next_tick, mut next_audit) = (Instant::now(), Instant::now() + AUDIT);
-        loop {
-            let patience = next_tick.saturating_duration_since(Instant::now());
-            let first = match receiver.recv_timeout(patience) {
-                Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            };
-            let (started, now) = (Instant::now(), self.now());
-            if started >= next_tick {
-                self.desk.tick(now);
-                next_tick = started + TICK;
-            }
-            if started >= next_audit {
-                self.desk.audit(now);
-                next_audit = started + AUDIT;
-            }
-            let (mut replies, mut reads, mut stops) = (Vec::new(), Vec::new(), false);
-            for message in first.into_iter().chain(receiver.try_iter()).take(BATCH_MOST) {
-                match message {
-                    Message::Write(work) => replies.push(work(&mut self.desk, now)),
-                    Message::Read(work, watch) => reads.push((work, watch)),
-                    Message::Stop => stops = true,
-                }
-            }
-            self.make_durable(started)?;
-            replies.into_iter().for_each(|reply| reply());
-            for (work, watch) in reads {
-                work(&mut self.desk, now)();
-                self.watchers_of(watch);
-            }
-            if stops {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Milliseconds since 1970, and never less than before.
-    fn now(&mut self) -> Millis {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        self.clock = self.clock.max(Millis(u64::try_from(wall).unwrap_or(u64::MAX)));
-        self.clock
-    }
-
-    fn make_durable(&mut self, started: Instant) -> Result<()> {
-        let batch = to_store(self.desk.batch());
-        let deciding = started.elapsed();
-        let commit = Instant::now();
-        self.store.commit(&batch).context("a decision could not be made durable, so the server stops")?;
-        let committing = commit.elapsed();
-        let told = self.desk.committed();
-        let desk = &self.desk;
-        let (records, notes) = (&batch.records[..], batch.notes.len());
-        let seen = Seen { desk, records, notes, told: &told, deciding, committing };
-        self.observers.iter_mut().for_each(|observer| observer.see(&seen));
-        let topics = told.places.iter().map(|place| Topic::Place(*place));
-        let topics = topics.chain(told.runners.iter().map(|runner| Topic::Runner(runner.clone())));
-        for sender in topics.filter_map(|topic| self.watchers.remove(&topic)).flatten() {
-            // Whoever watched may have gone.
-            let _ = sender.send(());
-        }
-        if self.store.wants_base() {
-            self.store.keep_base(recovery::base(&self.desk));
-        }
-        Ok(())
-    }
-
-    fn watchers_of(&mut self, watch: Option<(Topic, oneshot::Sender<()>)>) {
-        let Some((topic, sender)) = watch else { return };
-        let watchers = self.watchers.entry(topic).or_default();
-        watchers.retain(|watcher| !watcher.is_closed());
-        watchers.push(sender);
-    }
-}
-
-fn to_store(batch: Batch) -> store::Batch {
-    let note = |(seq, operations)| Note {
-        seq,
-        body: serde_json::to_string(&operations).expect("operations are plain data"),
-    };
-    store::Batch { records: batch.records, notes: batch.notes.into_iter().map(note).collect() }
-}
-
 #[cfg(test)]
 mod tests {
     use plimsoll_core::event::Settings;
     use plimsoll_slots::desk::{Ask, Manners};
 
     use super::*;
+    use crate::server::recovery;
 
     fn started(dir: &std::path::Path) -> (Engine, JoinHandle<Result<()>>) {
         let (mut store, found) = Store::open(dir).expect("a data directory");
@@ -320,6 +252,21 @@ mod tests {
         let (engine, _thread) = started(dir.path());
         let same = engine.write(move |desk, now| desk.ask(now, again)).await.expect("an answer");
         assert_eq!(same, Ok(place), "the same key finds the same place");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_answered_before_all_that_it_saw_is_durable() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (engine, _thread) = started(dir.path());
+        let disk = rusqlite::Connection::open(dir.path().join("journal.db")).expect("the journal");
+        disk.execute_batch("BEGIN IMMEDIATE").expect("nobody else can write now");
+        let mut write = std::pin::pin!(engine.write(|desk, now| desk.put_model(now, model())));
+        let mut read = std::pin::pin!(engine.read(|desk, _| desk.models().count()));
+        let patience = Duration::from_millis(200);
+        assert!(time::timeout(patience, &mut write).await.is_err(), "it is not on the disk");
+        assert!(time::timeout(patience, &mut read).await.is_err(), "nor is what this saw");
+        disk.execute_batch("ROLLBACK").expect("others can write again");
+        assert_eq!((write.await, read.await), (Ok(()), Ok(1)));
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::api::rows::time;
 use super::api::{Parts, told_by};
-use super::engine::{Observer, Seen};
+use super::engine::{Durable, Observer};
 
 /// So many records wait for a slow reader; then it is told, and reads the journal.
 const BUFFERED: usize = 4096;
@@ -49,9 +49,9 @@ impl Feed {
 struct Filler(Option<Sender<Arc<Record>>>);
 
 impl Observer for Filler {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn durable(&mut self, durable: &Durable<'_>) {
         let Some(sender) = self.0.as_ref().filter(|sender| sender.receiver_count() > 0) else { return };
-        for record in seen.records {
+        for record in durable.records {
             // The last reader may just have gone.
             let _ = sender.send(Arc::new(record.clone()));
         }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tracing_subscriber::EnvFilter;
 
 use super::breaches::{Changed, Watch};
-use super::engine::{Observer, Seen};
+use super::engine::{Decided, Durable, Observer};
 use crate::cli::LogFormat;
 use crate::store::DecisionId;
 use crate::text::breaches;
@@ -29,14 +29,22 @@ pub(crate) fn start(format: LogFormat, quiet: bool) {
 #[derive(Debug, Default)]
 pub(crate) struct BreachLog {
     watch: Watch,
+    changed: Changed,
+    /// What was found, in words.
+    words: Vec<String>,
 }
 
 impl Observer for BreachLog {
-    fn see(&mut self, seen: &Seen<'_>) {
-        let Changed { found, over } = self.watch.look(seen);
-        let words = |breach| breaches::words(seen.desk.scheduler().ledger(), breach);
-        for breach in &found {
-            tracing::error!(breach = super::breaches::kind(breach), "{}", words(breach));
+    fn decided(&mut self, decided: &Decided<'_>) {
+        self.changed = self.watch.look(decided);
+        let words = |breach| breaches::words(decided.desk.scheduler().ledger(), breach);
+        self.words = self.changed.found.iter().map(words).collect();
+    }
+
+    fn durable(&mut self, _: &Durable<'_>) {
+        let Changed { found, over } = std::mem::take(&mut self.changed);
+        for (breach, words) in found.iter().zip(self.words.drain(..)) {
+            tracing::error!(breach = super::breaches::kind(breach), "{words}");
         }
         for breach in &over {
             let node: &str = breach.node();
@@ -67,9 +75,9 @@ impl<W> DecisionLog<W> {
 }
 
 impl<W: Write + Send> Observer for DecisionLog<W> {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn durable(&mut self, durable: &Durable<'_>) {
         let mut lines = String::new();
-        for (record, output) in seen.records.iter().zip(&seen.told.outputs) {
+        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
             for (index, decision) in (0..).zip(&output.outcome.decisions) {
                 let id = DecisionId { seq: record.seq, index };
                 for step in steps::steps(decision, &id.to_string(), Vocabulary::Slots) {

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use plimsoll_core::event::Settings;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_slots::desk::{Desk, Manners, Operation, Rows};
+use serde_json::value::to_raw_value;
 
 use crate::store::{Base, Draft, Found};
 
@@ -16,7 +17,7 @@ pub(crate) fn recover(found: Found, manners: Manners, settings: &Settings) -> Re
     let (mut scheduler, rows, mut next_seq, mut next_note) = match base {
         Some(Base { next_seq, next_note, core, front }) => {
             let scheduler = Scheduler::restore(core).context("while starting from the last whole state")?;
-            let rows: Rows = serde_json::from_value(front)
+            let rows: Rows = serde_json::from_str(front.get())
                 .context("while reading models, slots and places from the last whole state")?;
             (scheduler, rows, next_seq, next_note)
         }
@@ -38,13 +39,13 @@ pub(crate) fn recover(found: Found, manners: Manners, settings: &Settings) -> Re
     Ok(desk)
 }
 
-/// The whole state, to start from later. Here it is only copied: to bring so many rows into the form of the file takes many
+/// The whole state, to start from later. Here its rows are only shared: to bring so many into the form of the file takes a hundred
 /// times as long, and would hold up every decision.
 pub(crate) fn base(desk: &Desk) -> Draft {
     let (next_seq, next_note) = desk.next_numbers();
     let (core, rows) = (desk.scheduler().snapshot(), desk.rows());
     Draft::new(next_seq, next_note, move || {
-        let front = serde_json::to_value(rows).expect("rows are plain data");
+        let front = to_raw_value(&rows).expect("rows are plain data");
         Base { next_seq, next_note, core, front }
     })
 }

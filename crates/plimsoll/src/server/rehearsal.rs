@@ -8,7 +8,7 @@ use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ask, Desk, Manners};
 use plimsoll_slots::wire::{DeviceFacts, DeviceStatus, Heartbeat, Order, Registration};
 
-use super::engine::{Observer, Seen};
+use super::engine::{Decided, Durable, Observer};
 
 pub(crate) const GIB: u64 = 1 << 30;
 
@@ -88,15 +88,17 @@ impl Rehearsal {
     /// Makes everything durable, and shows it.
     pub(crate) fn show(&mut self, observers: &mut [&mut dyn Observer]) {
         let batch = self.desk.batch();
+        let (outputs, places) = self.desk.in_flight();
+        let decided = Decided { desk: &self.desk, records: &batch.records, outputs, places };
+        observers.iter_mut().for_each(|observer| observer.decided(&decided));
         let told = self.desk.committed();
-        let seen = Seen {
-            desk: &self.desk,
+        let durable = Durable {
             records: &batch.records,
             notes: batch.notes.len(),
             told: &told,
             deciding: Duration::from_micros(300),
             committing: Duration::from_millis(3),
         };
-        observers.iter_mut().for_each(|observer| observer.see(&seen));
+        observers.iter_mut().for_each(|observer| observer.durable(&durable));
     }
 }

@@ -12,7 +12,7 @@ use plimsoll_slots::desk::{Desk, Ending, Place, PlaceState, SlotStage, Who};
 use serde::{Deserialize, Serialize};
 
 use super::decisions::Kept;
-use super::engine::Seen;
+use super::engine::Decided;
 
 /// Whether logs are kept, and of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,11 +118,11 @@ impl SchedulerLog {
     }
 
     /// Takes what a batch says, with its decisions in order.
-    pub(crate) fn see(&self, seen: &Seen<'_>, decided: &[Arc<Kept>]) {
+    pub(crate) fn see(&self, batch: &Decided<'_>, decided: &[Arc<Kept>]) {
         if self.settings.enabled {
             let mut cache = self.cache();
-            cache.begin(seen.desk);
-            cache.see(seen, decided);
+            cache.begin(batch.desk);
+            cache.see(batch, decided);
             cache.make_room(self.settings.max_pods.get());
         }
     }
@@ -196,13 +196,13 @@ impl Cache {
         }
     }
 
-    fn see(&mut self, seen: &Seen<'_>, decided: &[Arc<Kept>]) {
+    fn see(&mut self, batch: &Decided<'_>, decided: &[Arc<Kept>]) {
         let mut next = decided.iter().peekable();
-        for record in seen.records {
+        for record in batch.records {
             match &record.event {
                 Event::Started { request, .. } => self.bound(&request.name, &Bind::Passed),
                 Event::Failed { request, .. } => {
-                    let failure = seen.desk.slot(&request.name).and_then(|slot| slot.failure.clone());
+                    let failure = batch.desk.slot(&request.name).and_then(|slot| slot.life.failure.clone());
                     let reason = failure.unwrap_or_else(|| "the start failed".to_string());
                     self.bound(&request.name, &Bind::Failed(reason));
                 }
@@ -212,9 +212,9 @@ impl Cache {
                 self.decided(kept);
             }
         }
-        for place in seen.told.places.iter().filter_map(|id| seen.desk.place(*id)) {
+        for place in batch.places.iter().filter_map(|id| batch.desk.place(*id)) {
             if let Some(who) = &place.who {
-                self.placed(seen.desk, who, place, decided);
+                self.placed(batch.desk, who, place, decided);
             }
         }
     }

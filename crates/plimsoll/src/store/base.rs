@@ -9,13 +9,14 @@ use std::thread::{self, JoinHandle};
 
 use plimsoll_core::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::checksum::checksum;
 use super::error::StoreError;
 use super::schema::{remove, sync_directory};
 
 /// A whole state to start from: everything before these numbers is in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Base {
     /// The number of the first record that is not in it.
@@ -24,8 +25,8 @@ pub(crate) struct Base {
     pub(crate) next_note: u64,
     /// The core's state.
     pub(crate) core: Snapshot,
-    /// The front end's state, in its own words.
-    pub(crate) front: serde_json::Value,
+    /// The front end's state, in its own words, as JSON.
+    pub(crate) front: Box<RawValue>,
 }
 
 impl Base {
@@ -203,7 +204,7 @@ impl BaseWriter {
             // Nobody waits for a base; on a busy machine it leaves the processors to those who decide. Where the system does not
             // allow that, it is written all the same.
             #[cfg(target_os = "linux")]
-            let _ = rustix::process::nice(10);
+            let _ = rustix::process::nice(19);
             for draft in ordered {
                 if report.send(keeper.keep(&(draft.make)())).is_err() {
                     return;

@@ -93,6 +93,8 @@ pub(super) fn writer(dir: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "synchronous", "full")?;
         // After a long reader the log would keep its largest size for ever.
         connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+        // Until it is that large, a thread of its own empties it.
+        connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
         connection.set_prepared_statement_cache_capacity(32);
         Ok(connection)
     };

@@ -6,6 +6,7 @@ mod damage;
 mod model;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::device::{Device, DeviceChoice, Node, Source};
 use plimsoll_core::drive::Drive;
@@ -77,8 +78,16 @@ impl Machine {
             next_seq: self.steps,
             next_note: self.next_note,
             core: self.drive.scheduler().snapshot(),
-            front: serde_json::json!({ "notes": self.next_note }),
+            front: serde_json::value::to_raw_value(&serde_json::json!({ "notes": self.next_note }))
+                .expect("JSON"),
         }
+    }
+}
+
+impl PartialEq for Base {
+    fn eq(&self, other: &Base) -> bool {
+        let front = self.front.get() == other.front.get();
+        front && self.mark() == other.mark() && self.core == other.core
     }
 }
 
@@ -152,6 +161,23 @@ fn what_was_committed_is_found_again() {
     drop(store);
     let (_store, found) = open(root.path());
     assert_eq!(after_base(found), together(&[together(&batches), more]));
+}
+
+#[test]
+fn the_log_is_emptied_while_commits_go_on() {
+    let root = directory();
+    let (mut store, _) = open(root.path());
+    let size = || std::fs::metadata(schema::file(root.path())).expect("a journal").len();
+    let (before, body) = (size(), "x".repeat(1 << 16));
+    for seq in 0..64 {
+        let batch = Batch { records: Vec::new(), notes: vec![Note { seq, body: body.clone() }] };
+        store.commit(&batch).expect("there is room");
+    }
+    let until = Instant::now() + Duration::from_secs(30);
+    while size() < before + (1 << 20) {
+        assert!(Instant::now() < until, "4 MiB are in the log only, and the file has {} bytes", size());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

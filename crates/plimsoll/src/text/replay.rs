@@ -1,7 +1,6 @@
 //! What came of deciding a journal again, as text.
 
 use plimsoll_core::drive::{self, DecisionRecord, Divergence};
-use plimsoll_core::units::Millis;
 
 use super::explain;
 use super::page::{BAD, FAINT, GOOD, ODD, Page};
@@ -92,7 +91,7 @@ pub(crate) fn one(page: &mut Page, replayed: &Replayed) {
         page.styled(4, BAD, &format!("again:   {again}"));
         page.heading("Decided by");
     }
-    let made = format!("decision {}, {}, core {}", replayed.id, time(replayed.now), replayed.core);
+    let made = format!("decision {}, {}, core {}", replayed.id, replayed.now, replayed.core);
     page.styled(2, FAINT, &made);
     let digest = format!(
         "digest {:016x}, again {:016x} by core {}",
@@ -101,11 +100,6 @@ pub(crate) fn one(page: &mut Page, replayed: &Replayed) {
         drive::VERSION
     );
     page.styled(2, FAINT, &digest);
-}
-
-/// A point in time as people read it.
-fn time(now: Millis) -> String {
-    now.to_string()
 }
 
 fn numbered(number: u64, noun: &str) -> String {

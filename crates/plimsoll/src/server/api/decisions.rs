@@ -54,8 +54,7 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
     let after = wanted.after.as_deref().map(|after| read_id(after, "after")).transpose()?;
-    parts.engine()?;
-    let recent = parts.decisions().newest_first();
+    let recent = parts.kept(|decisions, _| decisions.newest_first()).await?;
     let page = Page { wanted, before: after, rows: Vec::new(), limit, candidates: 0, is_full: false };
     // Thousands of verdicts become text beside the threads that serve, and before the journal is asked.
     let filled = tokio::task::spawn_blocking(move || page.filled_from(&recent)).await;
@@ -77,9 +76,8 @@ params(("id" = String, Path, description = "`SEQ.INDEX`: the journal record, and
     (status = 404, description = "There is none of this id, or the journal does not go back so far", body = ProblemRow),
 ))]
 pub(crate) async fn show(State(parts): State<Parts>, Path(id): Path<String>) -> Answer<Json<DecisionRow>> {
-    parts.engine()?;
     let wanted = read_id(&id, "id")?;
-    if let Some(kept) = parts.decisions().get(wanted) {
+    if let Some(kept) = parts.kept(move |decisions, _| decisions.get(wanted)).await? {
         return Ok(Json(row(&kept)));
     }
     let before = DecisionId { seq: wanted.seq, index: wanted.index.saturating_add(1) };
@@ -176,7 +174,7 @@ impl Page {
 pub(crate) fn row(kept: &Kept) -> DecisionRow {
     let described = described(&kept.decision, kept.at);
     DecisionRow {
-        memory: memory::of_size(&kept.memory, &described),
+        memory: memory::of_size(&kept.needs, &described),
         id: Some(written(kept.id)),
         slot_id: Some(kept.decision.request.name.to_string()),
         summary: kept.summary.clone(),

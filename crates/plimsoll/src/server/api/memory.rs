@@ -12,11 +12,11 @@ pub(crate) fn rows(desk: &Desk, model: &Model) -> Vec<MemoryRow> {
     desk.needs(model).into_iter().map(row).collect()
 }
 
-/// The row that a decision was made by: that of its size, or the last one that was tried.
-pub(crate) fn of_size(rows: &[MemoryRow], decision: &DecisionRow) -> Option<MemoryRow> {
+/// What a decision was made by: the need of its size, or the last one that was tried.
+pub(crate) fn of_size(needs: &[Need], decision: &DecisionRow) -> Option<MemoryRow> {
     let size = decision.gpu_allocation.as_ref().map(|allocation| allocation.tensor_parallel_size);
-    let is_it = |row: &&MemoryRow| Some(usize::from(row.tensor_parallel_size)) == size;
-    rows.iter().find(is_it).or(rows.last()).cloned()
+    let is_it = |need: &&Need| Some(usize::from(need.gpus)) == size;
+    needs.iter().find(is_it).or(needs.last()).cloned().map(row)
 }
 
 fn row(need: Need) -> MemoryRow {

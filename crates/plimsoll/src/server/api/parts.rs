@@ -55,14 +55,19 @@ impl Parts {
         self.opened().map(|opened| &opened.engine)
     }
 
-    /// Decisions of late.
-    pub(crate) fn decisions(&self) -> &Decisions {
-        &self.0.decisions
+    /// Looks at decisions of late, and at why named work is where it is. The thread that decides fills both, and so it looks: the
+    /// answer waits until all that was seen is durable.
+    pub(crate) async fn kept<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Decisions, &SchedulerLog) -> T + Send + 'static,
+    ) -> Answer<T> {
+        let shared = self.0.clone();
+        Ok(self.engine()?.read(move |_, _| look(&shared.decisions, &shared.log)).await?)
     }
 
-    /// Why named work is where it is.
-    pub(crate) fn log(&self) -> &SchedulerLog {
-        &self.0.log
+    /// How logs of named work are kept.
+    pub(crate) fn log_settings(&self) -> Settings {
+        self.0.log.settings()
     }
 
     /// What is made durable, as it happens.

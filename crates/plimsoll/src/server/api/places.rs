@@ -279,7 +279,7 @@ pub(crate) fn row(desk: &Desk, place: &Place) -> PlaceRow {
         status: status.to_string(),
         slot_id: slot.map(|slot| slot.id.to_string()),
         runner_id: holding.map(|holding| holding.node.to_string()),
-        endpoint: slot.and_then(|slot| slot.endpoint.clone()),
+        endpoint: slot.and_then(|slot| slot.life.endpoint.clone()),
         gpu_allocation: holding.and_then(|holding| slots::allocation_of(desk, holding)),
         reason: desk.why_waiting(place.id),
         promised: slot.and_then(|slot| queue::promised(desk, &slot.request())),

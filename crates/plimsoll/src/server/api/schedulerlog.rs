@@ -73,17 +73,16 @@ pub(crate) async fn show(
     State(parts): State<Parts>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Answer<Json<SchedulerLogRow>> {
-    parts.engine()?;
     let who = Who { namespace, name };
     let asked = format!("{}/{}", who.namespace, who.name);
-    let (code, detail) = match parts.log().find(&who) {
+    let (code, detail) = match parts.kept(move |_, log| log.find(&who)).await? {
         Found::Entry(entry) => return Ok(Json(row(&entry))),
         Found::Off => (
             "schedulerlog_off",
             "scheduler logs are switched off; schedulerlog.enabled in the settings turns them on".to_string(),
         ),
         Found::Evicted => {
-            let most = parts.log().settings().max_pods;
+            let most = parts.log_settings().max_pods;
             (
                 "schedulerlog_evicted",
                 format!("the log of {asked} made room for others: schedulerlog.max_pods is {most}"),

@@ -75,7 +75,7 @@ pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
         active_requests: desk.active_requests(slot),
         concurrency: desk.concurrency(slot),
         evictable: desk.evictable(slot, now).map(evictable),
-        endpoint: slot.endpoint.clone(),
+        endpoint: slot.life.endpoint.clone(),
         reason: desk.why_slot_waits(slot),
         generation: held.map(|(id, _)| id.0),
         prewarmed: speculative.or(waiting.map(|waiting| waiting.request.terms.speculative)).unwrap_or(false),

@@ -12,14 +12,14 @@ use plimsoll_core::remedy;
 use plimsoll_core::request::{Eviction, Request, RequestId};
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
-use plimsoll_slots::memory::Kept;
+use plimsoll_slots::memory::{Kept, Need};
 use plimsoll_slots::model::Model;
 use plimsoll_slots::proposals;
 
 use super::input::Body;
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
-use super::rows::{EvictionRow, MemoryRow, ProblemRow, WhatIf, WhatIfRow};
+use super::rows::{EvictionRow, ProblemRow, WhatIf, WhatIfRow};
 use super::{decisions, memory, models};
 use crate::json;
 use crate::simulation::Promised;
@@ -68,7 +68,7 @@ struct Looked {
     request: Request,
     model: Model,
     known: Kept,
-    memory: Vec<MemoryRow>,
+    needs: Vec<Need>,
     /// The ledger that was looked at, where there is something to look for in it.
     refused_on: Option<(Ledger, Settings)>,
 }
@@ -83,14 +83,14 @@ fn look(desk: &mut Desk, now: Millis, wanted: &Wanted) -> Option<Looked> {
     let state = || (scheduler.ledger().clone(), scheduler.settings().clone());
     let refused_on = decision.place().is_none().then(state);
     let (request, known) = (desk.what_if_request(&model), desk.known(&model).into());
-    let memory = memory::rows(desk, &model);
-    Some(Looked { now, decision, request, model, known, memory, refused_on })
+    let needs = desk.needs(&model);
+    Some(Looked { now, decision, request, model, known, needs, refused_on })
 }
 
 impl Looked {
     fn row(self) -> WhatIfRow {
         let mut row = decisions::described(&self.decision, self.now);
-        row.memory = memory::of_size(&self.memory, &row);
+        row.memory = memory::of_size(&self.needs, &row);
         let Some((ledger, settings)) = &self.refused_on else {
             return WhatIfRow { decision: row, would_fit_if: Vec::new() };
         };

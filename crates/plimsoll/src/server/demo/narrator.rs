@@ -10,7 +10,7 @@ use plimsoll_core::summary;
 use plimsoll_core::units::Bytes;
 
 use crate::output;
-use crate::server::engine::{Observer, Seen};
+use crate::server::engine::{Durable, Observer};
 
 /// Tells on standard output what was decided, started, stopped and given back.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Narrator {
 }
 
 impl Narrator {
-    fn decided(&mut self, decision: &Decision) {
+    fn tell(&mut self, decision: &Decision) {
         let (who, sentence) = (&decision.request, summary::sentence(decision));
         if decision.place().is_some() {
             self.waiting.remove(who);
@@ -34,10 +34,10 @@ impl Narrator {
 }
 
 impl Observer for Narrator {
-    fn see(&mut self, seen: &Seen<'_>) {
-        for (record, output) in seen.records.iter().zip(&seen.told.outputs) {
+    fn durable(&mut self, durable: &Durable<'_>) {
+        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
             for decision in &output.outcome.decisions {
-                self.decided(decision);
+                self.tell(decision);
             }
             for effect in &output.outcome.effects {
                 if let Effect::Stop { request, node, .. } = effect {

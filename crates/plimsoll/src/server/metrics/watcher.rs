@@ -11,18 +11,21 @@ use plimsoll_slots::desk::{Ending, PlaceState};
 
 use super::Counted;
 use crate::server::breaches::{self, Changed, KINDS, Watch};
-use crate::server::engine::{Observer, Seen};
+use crate::server::engine::{Decided, Durable, Observer};
 
 /// Counts what became durable.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     counted: Arc<Counted>,
     watch: Watch,
+    changed: Changed,
+    /// How the places ended that did.
+    ended: Vec<Ending>,
 }
 
 impl Watcher {
     pub(super) fn new(counted: Arc<Counted>) -> Self {
-        Watcher { counted, watch: Watch::default() }
+        Watcher { counted, watch: Watch::default(), changed: Changed::default(), ended: Vec::new() }
     }
 
     fn count_decision(&self, decision: &Decision) {
@@ -49,22 +52,20 @@ impl Watcher {
         }
     }
 
-    fn count_ended(&self, seen: &Seen<'_>) {
-        for place in seen.told.places.iter().filter_map(|id| seen.desk.place(*id)) {
-            if let PlaceState::Ended { how, .. } = &place.state {
-                let how = match how {
-                    Ending::Released => "released",
-                    Ending::Refused => "refused",
-                    Ending::Expired => "expired",
-                    Ending::Lost => "lost",
-                };
-                self.counted.places_ended.get_or_create(&[("how", how)]).inc();
-            }
+    fn count_ended(&mut self) {
+        for how in self.ended.drain(..) {
+            let how = match how {
+                Ending::Released => "released",
+                Ending::Refused => "refused",
+                Ending::Expired => "expired",
+                Ending::Lost => "lost",
+            };
+            self.counted.places_ended.get_or_create(&[("how", how)]).inc();
         }
     }
 
-    fn count_breaches(&mut self, seen: &Seen<'_>) {
-        let Changed { found, .. } = self.watch.look(seen);
+    fn count_breaches(&mut self) {
+        let Changed { found, .. } = std::mem::take(&mut self.changed);
         for breach in &found {
             self.counted.breaches_found.get_or_create(&[("kind", breaches::kind(breach))]).inc();
         }
@@ -79,22 +80,32 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn see(&mut self, seen: &Seen<'_>) {
-        let rows = seen.records.len() + seen.notes;
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let places = decided.places.iter().filter_map(|id| decided.desk.place(*id));
+        let ended = places.filter_map(|place| match place.state {
+            PlaceState::Ended { how, .. } => Some(how),
+            _ => None,
+        });
+        self.ended = ended.collect();
+        self.changed = self.watch.look(decided);
+    }
+
+    fn durable(&mut self, durable: &Durable<'_>) {
+        let rows = durable.records.len() + durable.notes;
         if rows > 0 {
-            self.counted.deciding.observe(seen.deciding.as_secs_f64());
-            self.counted.committing.observe(seen.committing.as_secs_f64());
+            self.counted.deciding.observe(durable.deciding.as_secs_f64());
+            self.counted.committing.observe(durable.committing.as_secs_f64());
             self.counted.batch.observe(u32::try_from(rows).unwrap_or(u32::MAX).into());
         }
-        for (record, output) in seen.records.iter().zip(&seen.told.outputs) {
+        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
             output.outcome.decisions.iter().for_each(|decision| self.count_decision(decision));
             output.outcome.effects.iter().for_each(|effect| self.count_effect(&record.event, effect));
             if matches!(record.event, Event::Failed { .. }) {
                 self.counted.start_failures.inc();
             }
         }
-        self.count_ended(seen);
-        self.count_breaches(seen);
+        self.count_ended();
+        self.count_breaches();
     }
 }
 

@@ -1,0 +1,104 @@
+//! The thread that makes batches durable, one after the other, while the next one is being decided.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::store::{Batch, Draft, Store, StoreError};
+
+/// A batch, and the whole state after it where that is to be kept.
+struct Order {
+    batch: Arc<Batch>,
+    base: Option<Draft>,
+}
+
+/// A batch has become durable.
+#[derive(Clone, Copy)]
+pub(super) struct Done {
+    /// How long that took.
+    pub(super) took: Duration,
+    /// Whether the next batch should bring the whole state.
+    pub(super) wants_base: bool,
+}
+
+/// The way to the thread.
+pub(super) struct Committer {
+    /// Taken away to tell the thread that nothing more will come.
+    orders: Option<Sender<Order>>,
+    done: Receiver<Result<Done, StoreError>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Committer {
+    /// Starts the thread. It nudges whoever waits for a batch when that is done.
+    pub(super) fn start(mut store: Store, nudge: impl Fn() + Send + 'static) -> Result<Committer> {
+        let (orders, ordered) = mpsc::channel();
+        let (report, done) = mpsc::channel();
+        let work = move || {
+            for order in ordered {
+                if report.send(commit(&mut store, order)).is_err() {
+                    return;
+                }
+                nudge();
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("committer".to_string())
+            .spawn(work)
+            .context("while starting the thread that makes things durable")?;
+        Ok(Committer { orders: Some(orders), done, thread: Some(thread) })
+    }
+
+    /// Hands a batch over, with the whole state after it where that is to be kept.
+    pub(super) fn commit(&self, batch: Arc<Batch>, base: Option<Draft>) {
+        // A thread that has ended says so where somebody waits for it.
+        let _ = self.orders.as_ref().map(|orders| orders.send(Order { batch, base }));
+    }
+
+    /// What came of the batch that was handed over, if that is known by now.
+    pub(super) fn done(&self) -> Result<Option<Done>> {
+        match self.done.try_recv() {
+            Ok(done) => durable(done).map(Some),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(fault()),
+        }
+    }
+
+    /// What came of the batch that was handed over.
+    pub(super) fn wait(&self) -> Result<Done> {
+        durable(self.done.recv().map_err(|_| fault())?)
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn commit(store: &mut Store, order: Order) -> Result<Done, StoreError> {
+    let started = Instant::now();
+    store.commit(&order.batch)?;
+    let took = started.elapsed();
+    if let Some(base) = order.base {
+        store.keep_base(base);
+    }
+    Ok(Done { took, wants_base: store.wants_base() })
+}
+
+fn durable(done: Result<Done, StoreError>) -> Result<Done> {
+    done.context("a decision could not be made durable, so the server stops")
+}
+
+fn fault() -> anyhow::Error {
+    anyhow!(
+        "the thread that makes things durable ended by a fault of the program; please report what it said before"
+    )
+}

@@ -1,0 +1,222 @@
+//! The one thread that decides. What it decided leaves for the disk in batches, and gets out once it is durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use plimsoll_core::units::{Millis, Name};
+use plimsoll_slots::desk::{self, Desk, Told};
+use tokio::sync::oneshot;
+
+use super::committer::{Committer, Done};
+use super::{Decided, Durable, Message, Observer, Reply, Topic};
+use crate::server::recovery;
+use crate::store::{Batch, Note, Store};
+
+/// So many answers wait for the disk at most; then the thread waits for it too.
+const WAITING_MOST: usize = 1024;
+/// A batch leaves so long after the one before it at the earliest: each costs the disk and the processors something.
+const GATHERING: Duration = Duration::from_millis(1);
+/// How often time is noticed.
+const TICK: Duration = Duration::from_millis(500);
+/// How often every device is checked, whether it changed or not.
+const AUDIT: Duration = Duration::from_secs(60);
+
+/// The state, and what of it is not durable yet.
+pub(super) struct Thread {
+    desk: Desk,
+    observers: Vec<Box<dyn Observer>>,
+    watchers: BTreeMap<Topic, Vec<oneshot::Sender<()>>>,
+    clock: Millis,
+    committer: Committer,
+    /// Whether the next batch should bring the whole state.
+    wants_base: bool,
+    /// When the last batch left.
+    left: Option<Instant>,
+    /// What was decided since then.
+    staged: Staged,
+    /// The batch that is on its way.
+    flight: Option<Flight>,
+}
+
+/// Answers that wait until what they saw is durable.
+#[derive(Default)]
+struct Staged {
+    replies: Vec<Reply>,
+    deciding: Duration,
+    /// Whether anything may have come of it.
+    is_due: bool,
+}
+
+/// A batch on its way to the disk.
+struct Flight {
+    batch: Arc<Batch>,
+    staged: Staged,
+}
+
+impl Thread {
+    pub(super) fn new(
+        desk: Desk,
+        store: Store,
+        observers: Vec<Box<dyn Observer>>,
+        nudge: impl Fn() + Send + 'static,
+    ) -> Result<Thread> {
+        Ok(Thread {
+            desk,
+            observers,
+            watchers: BTreeMap::new(),
+            clock: Millis(0),
+            committer: Committer::start(store, nudge)?,
+            wants_base: false,
+            left: None,
+            staged: Staged::default(),
+            flight: None,
+        })
+    }
+
+    /// Decides until it is told to stop, or nobody can ask any more.
+    pub(super) fn run(mut self, receiver: &Receiver<Message>) -> Result<()> {
+        let (mut next_tick, mut next_audit) = (Instant::now(), Instant::now() + AUDIT);
+        loop {
+            let first = match receiver.recv_timeout(self.patience(next_tick)) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return self.settle(),
+            };
+            let (started, now) = (Instant::now(), self.now());
+            if started >= next_tick {
+                self.desk.tick(now);
+                self.staged.is_due = true;
+                next_tick = started + TICK;
+            }
+            if started >= next_audit {
+                self.desk.audit(now);
+                next_audit = started + AUDIT;
+            }
+            self.staged.deciding += started.elapsed();
+            for message in first.into_iter().chain(receiver.try_iter()).take(WAITING_MOST) {
+                if matches!(message, Message::Stop) {
+                    return self.settle();
+                }
+                self.take(now, message);
+                self.land()?;
+            }
+            self.leave();
+            if self.staged.replies.len() >= WAITING_MOST {
+                self.settle()?;
+            }
+        }
+    }
+
+    /// How long to wait for somebody to ask: until time is to be noticed, or the next batch may leave.
+    fn patience(&self, next_tick: Instant) -> Duration {
+        let now = Instant::now();
+        let leaves = self.left.filter(|_| self.flight.is_none() && self.staged.is_due);
+        let due = leaves.map_or(next_tick, |left| next_tick.min(left + GATHERING));
+        due.saturating_duration_since(now)
+    }
+
+    /// Milliseconds since 1970, and never less than before.
+    fn now(&mut self) -> Millis {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        self.clock = self.clock.max(Millis(u64::try_from(wall).unwrap_or(u64::MAX)));
+        self.clock
+    }
+
+    fn take(&mut self, now: Millis, message: Message) {
+        let Message::Work(work, watch) = message else { return };
+        let started = Instant::now();
+        self.staged.is_due = true;
+        self.staged.replies.push(work(&mut self.desk, now));
+        if let Some((topic, sender)) = watch {
+            let watchers = self.watchers.entry(topic).or_default();
+            watchers.retain(|watcher| !watcher.is_closed());
+            watchers.push(sender);
+        }
+        self.staged.deciding += started.elapsed();
+    }
+
+    /// Lets the next batch leave, where none is on its way and the last one did not leave just now.
+    fn leave(&mut self) {
+        let is_early = self.left.is_some_and(|left| left.elapsed() < GATHERING);
+        if self.staged.is_due && self.flight.is_none() && !is_early {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        let batch = Arc::new(to_store(self.desk.batch()));
+        let flight = Flight { batch: batch.clone(), staged: std::mem::take(&mut self.staged) };
+        if batch.records.is_empty() && batch.notes.is_empty() {
+            return self.let_out(flight, Duration::ZERO);
+        }
+        let base = std::mem::take(&mut self.wants_base).then(|| recovery::base(&self.desk));
+        self.committer.commit(batch.clone(), base);
+        self.left = Some(Instant::now());
+        let (outputs, places) = self.desk.in_flight();
+        let decided = Decided { desk: &self.desk, records: &batch.records, outputs, places };
+        self.observers.iter_mut().for_each(|observer| observer.decided(&decided));
+        self.flight = Some(flight);
+    }
+
+    /// Lets out what came of the batch on its way, if that is durable by now; what was decided meanwhile leaves.
+    fn land(&mut self) -> Result<()> {
+        if self.flight.is_some()
+            && let Some(done) = self.committer.done()?
+        {
+            self.landed(done);
+            self.leave();
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is durable.
+    fn settle(&mut self) -> Result<()> {
+        loop {
+            if self.flight.is_some() {
+                let done = self.committer.wait()?;
+                self.landed(done);
+            }
+            self.send();
+            if self.flight.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn landed(&mut self, done: Done) {
+        self.wants_base = done.wants_base;
+        if let Some(flight) = self.flight.take() {
+            self.let_out(flight, done.took);
+        }
+    }
+
+    fn let_out(&mut self, flight: Flight, committing: Duration) {
+        let Flight { batch, staged: Staged { replies, deciding, .. } } = flight;
+        let told = self.desk.committed();
+        let (records, notes) = (&batch.records[..], batch.notes.len());
+        let durable = Durable { records, notes, told: &told, deciding, committing };
+        self.observers.iter_mut().for_each(|observer| observer.durable(&durable));
+        self.wake(&told);
+        replies.into_iter().for_each(|reply| reply());
+    }
+
+    fn wake(&mut self, told: &Told) {
+        let topics = told.places.iter().map(|place| Topic::Place(*place));
+        let topics = topics.chain(told.runners.iter().map(|runner: &Name| Topic::Runner(runner.clone())));
+        for sender in topics.filter_map(|topic| self.watchers.remove(&topic)).flatten() {
+            // Whoever watched may have gone.
+            let _ = sender.send(());
+        }
+    }
+}
+
+fn to_store(batch: desk::Batch) -> Batch {
+    let note = |(seq, operations)| Note {
+        seq,
+        body: serde_json::to_string(&operations).expect("operations are plain data"),
+    };
+    Batch { records: batch.records, notes: batch.notes.into_iter().map(note).collect() }
+}
