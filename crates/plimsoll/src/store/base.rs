@@ -1,11 +1,12 @@
 //! Whole states in files of their own, written beside the journal by a thread of their own.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use plimsoll_core::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
@@ -152,7 +153,9 @@ pub(super) fn write(dir: &Path, base: &Base) -> Result<(), StoreError> {
     let part = whole.with_extension("json.part");
     let failed = StoreError::files(&part, "write");
     let write = || {
-        let mut body = serde_json::to_vec(base)?;
+        let mut body = Paced::new(Vec::new());
+        serde_json::to_writer(&mut body, base)?;
+        let mut body = body.inner;
         body.push(b'\n');
         let (mark, checksum) = (base.mark(), checksum([&body[..]]));
         let header = Header { plimsoll_base: FORM, mark, bytes: body.len(), checksum };
@@ -161,12 +164,51 @@ pub(super) fn write(dir: &Path, base: &Base) -> Result<(), StoreError> {
         let mut options = OpenOptions::new();
         let mut file: File = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
         file.write_all(&header)?;
-        file.write_all(&body)?;
+        for piece in body.chunks(SYNCED_AT_ONCE) {
+            file.write_all(piece)?;
+            file.sync_data()?;
+            thread::sleep(PAUSE);
+        }
         file.sync_all()
     };
     write().map_err(&failed)?;
     fs::rename(&part, &whole).map_err(&failed)?;
     sync_directory(dir)
+}
+
+/// So much of a base is brought to the disk at once, before the disk is left to the journal for a moment.
+const SYNCED_AT_ONCE: usize = 256 << 10;
+/// So much of it is brought into its form at once, before the processor is left to others for a moment.
+const FORMED_AT_ONCE: usize = 64 << 10;
+/// Nobody waits for a base, and many wait for what goes on beside it.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A writer that rests now and then.
+struct Paced<W> {
+    inner: W,
+    since: usize,
+}
+
+impl<W> Paced<W> {
+    fn new(inner: W) -> Self {
+        Paced { inner, since: 0 }
+    }
+}
+
+impl<W: Write> Write for Paced<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.since += written;
+        if self.since >= FORMED_AT_ONCE {
+            self.since = 0;
+            thread::sleep(PAUSE);
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// Removes what a write left that did not come to its end.
