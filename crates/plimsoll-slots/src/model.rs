@@ -278,7 +278,7 @@ fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
         return Err(("tensor_parallel", format!("{size} GPUs are more than {MOST_GPUS}")));
     }
     if sizes.contains(&0) {
-        if sizes.len() > 1 {
+        if !declared.tensor_parallel.is_empty() {
             return Err((
                 "tensor_parallel",
                 format!("{sizes:?} contains 0; write gpus: 0 for work without a GPU"),
@@ -291,6 +291,15 @@ fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
             ));
         }
         sizes.clear();
+    }
+    let zero = match &declared.memory {
+        Some(Memory::Total(size)) => size.0.is_zero(),
+        Some(Memory::PerGpu(list)) => list.iter().any(|size| size.0.is_zero()),
+        None => false,
+    };
+    if zero {
+        let problem = "it is 0; write gpus: 0 for work without a GPU, and leave out what is not known";
+        return Err(("memory", problem.to_string()));
     }
     if let Some(Memory::PerGpu(list)) = &declared.memory
         && let Some(size) = sizes.iter().find(|size| usize::from(**size) != list.len())
@@ -388,6 +397,9 @@ mod tests {
             ("max_slots: 0", "max_slots: it is 0"),
             ("gpus: 2\ntensor_parallel: [1]", "gpus: it is 2"),
             ("tensor_parallel: [0, 1]", "contains 0"),
+            ("memory: 1GiB\ntensor_parallel: [0]", "tensor_parallel: [0] contains 0"),
+            ("memory: 0", "memory: it is 0"),
+            ("memory: [1GiB, 0]", "memory: it is 0"),
             ("tensor_parallel: [65]", "65 GPUs"),
             ("gpus: 0\nmemory: 1GiB", "memory: work with gpus: 0"),
             ("gpus: 3\nmemory: [1GiB, 1GiB]", "lists 2 GPUs"),

@@ -26,7 +26,7 @@ use http::Client;
 use inside::Inside;
 use pace::Times;
 use runners::Runner;
-use serde_json::Value;
+use serde::Deserialize;
 use server::Server;
 
 const MODELS: u32 = 100;
@@ -188,16 +188,22 @@ fn declare(server: SocketAddr) {
     }
 }
 
+/// What is read of an answer: no more than is needed, since whoever reads shares the machine with the server.
+#[derive(Deserialize)]
+struct Place<'a> {
+    slot_id: &'a str,
+    runner_id: Option<&'a str>,
+}
+
 /// Asks for a place. No slot has room for a second one, so that a new slot is decided.
 fn ask(client: &mut Client, number: u32, world: &World) {
     let body = format!(r#"{{"model":"model-{}"}}"#, number % MODELS);
     let answer = client.send("POST", "/api/v1/scheduler/slots", &body).good("a place");
-    let row: Value = serde_json::from_slice(&answer).expect("a place");
-    if row["runner_id"].is_null() {
+    let place: Place = serde_json::from_slice(&answer).expect("a place in a slot of its own");
+    if place.runner_id.is_none() {
         world.unplaced.fetch_add(1, Ordering::Relaxed);
     }
-    let slot = row["slot_id"].as_str().expect("a slot of its own").to_string();
-    world.slots.lock().expect("nobody panics").push_back(slot);
+    world.slots.lock().expect("nobody panics").push_back(place.slot_id.to_string());
 }
 
 /// Stops the oldest slots while there are too many.

@@ -174,7 +174,14 @@ fn read(path: &Path) -> Result<File> {
     }
     // A snippet of the file is left out of the message: it could show a token that was written in the wrong place.
     let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_str_with_options(&text, options).map_err(|error| anyhow!("{shown}: {error}"))
+    let wrong = |error: serde_saphyr::Error| anyhow!("{shown}: {}", in_our_words(&error.to_string()));
+    serde_saphyr::from_str_with_options(&text, options).map_err(wrong)
+}
+
+/// What the reader says to programmers, in words for people.
+fn in_our_words(said: &str) -> String {
+    said.replace("duplicate mapping key: ", "it has twice the key ")
+        .replace(", set DuplicateKeyPolicy in Options if acceptable", "")
 }
 
 fn address(wanted: Option<&str>) -> Result<SocketAddr> {
@@ -296,7 +303,8 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("limits: {body: 0}", &["limits.body"]),
             ("limits: {body: 1GB}", &["1GB", "line 1"]),
             ("schedulerlog: {max: 1}", &["max", "line 1"]),
-            ("schedulerlog: {max_pods: 0}", &["0", "line 1"]),
+            ("schedulerlog: {max_pods: 0}", &["max_pods is 0", "at least 1"]),
+            ("policy: pack\npolicy: spread", &["twice the key policy"]),
             ("\ntls: {cert: a}", &["key", "line 2"]),
             ("heartbeat: 2", &["2", "line 1"]),
             ("heartbeat: 1ms", &["heartbeat", "100ms"]),

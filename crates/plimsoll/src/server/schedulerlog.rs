@@ -9,7 +9,8 @@ use lru::LruCache;
 use plimsoll_core::event::Event;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{Desk, Ending, Place, PlaceState, SlotStage, Who};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::decisions::Kept;
 use super::engine::Decided;
@@ -21,7 +22,13 @@ pub(crate) struct Settings {
     /// Whether they are kept at all.
     pub(crate) enabled: bool,
     /// Of how many names.
+    #[serde(deserialize_with = "at_least_one")]
     pub(crate) max_pods: NonZeroUsize,
+}
+
+fn at_least_one<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroUsize, D::Error> {
+    let wrong = "max_pods is 0, and must be at least 1; enabled: false keeps no logs";
+    NonZeroUsize::new(usize::deserialize(from)?).ok_or_else(|| D::Error::custom(wrong))
 }
 
 impl Default for Settings {

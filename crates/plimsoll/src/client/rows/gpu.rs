@@ -26,6 +26,7 @@ pub(crate) struct GpuRow {
     pub(crate) health: Option<String>,
     pub(crate) cordoned: bool,
     pub(crate) closed: bool,
+    pub(crate) telemetry: Option<String>,
     pub(crate) tenants: Vec<TenantRow>,
 }
 
@@ -91,6 +92,9 @@ impl GpuRow {
         let health = self.health.as_deref().filter(|health| *health != "healthy").map(str::to_string);
         let cordoned = self.cordoned.then(|| "cordoned".to_string());
         let closed = self.closed.then(|| "closed".to_string());
-        health.into_iter().chain(cordoned).chain(closed).map(|word| format!(", {word}")).collect()
+        let stale = self.telemetry.as_deref().filter(|telemetry| *telemetry == "stale");
+        let stale = stale.map(|_| "not measured lately".to_string());
+        let words = health.into_iter().chain(cordoned).chain(closed).chain(stale);
+        words.map(|word| format!(", {word}")).collect()
     }
 }

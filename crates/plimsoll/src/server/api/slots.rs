@@ -75,6 +75,7 @@ pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
         active_requests: desk.active_requests(slot),
         concurrency: desk.concurrency(slot),
         evictable: desk.evictable(slot, now).map(evictable),
+        memory_source: holding.and_then(|holding| source(slot, holding)),
         endpoint: slot.life.endpoint.clone(),
         reason: desk.why_slot_waits(slot),
         generation: held.map(|(id, _)| id.0),
@@ -83,6 +84,12 @@ pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
         used: desk.report(slot).map(|report| report.used.clone()).unwrap_or_default(),
         outgrown: holding.is_some_and(|holding| outgrown(slot, holding)),
     }
+}
+
+/// Who says what a slot is charged, split as it is.
+fn source(slot: &Slot, holding: &Holding) -> Option<String> {
+    let gpus = u16::try_from(holding.charges.len()).ok()?;
+    slot.basis.get(&gpus).map(|source| source.name().to_string())
 }
 
 /// Whether a slot is charged more than its model was declared to need.

@@ -102,6 +102,7 @@ impl Thread {
                 }
                 self.take(now, message);
                 self.land()?;
+                self.leave();
             }
             self.leave();
             if self.staged.replies.len() >= WAITING_MOST {
@@ -161,13 +162,12 @@ impl Thread {
         self.flight = Some(flight);
     }
 
-    /// Lets out what came of the batch on its way, if that is durable by now; what was decided meanwhile leaves.
+    /// Lets out what came of the batch on its way, if that is durable by now.
     fn land(&mut self) -> Result<()> {
         if self.flight.is_some()
             && let Some(done) = self.committer.done()?
         {
             self.landed(done);
-            self.leave();
         }
         Ok(())
     }

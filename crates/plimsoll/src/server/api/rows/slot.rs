@@ -28,6 +28,8 @@ pub(crate) struct SlotRow {
     pub(crate) concurrency: u32,
     /// Whether it may be evicted, since when, or why not; null while it holds nothing.
     pub(crate) evictable: Option<EvictableRow>,
+    /// Who says what it is charged: `declared`, `measured` or `estimated`. Null while it holds nothing, and for one that was adopted.
+    pub(crate) memory_source: Option<String>,
     /// Where it answers, once it does.
     pub(crate) endpoint: Option<String>,
     /// How it stands, in a sentence: why it waits, or why its last start failed.
