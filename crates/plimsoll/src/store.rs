@@ -57,7 +57,7 @@ pub(crate) struct Batch {
 }
 
 /// So many records and notes after a base, the next one is due. Reading one back takes some 20 µs, so that a start after a
-/// crash takes about two seconds for them. Each base makes whoever asks meanwhile wait, some 50 ms for 10,000 slots.
+/// crash takes about two seconds for them. Each base makes whoever asks meanwhile wait, some 10 ms for 10,000 slots.
 const ROWS_PER_BASE: u64 = 100_000;
 
 /// So many bytes after a base, the next one is due. It bounds the disk: at most three times this is in the journal.

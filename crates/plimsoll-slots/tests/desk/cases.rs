@@ -4,7 +4,7 @@ use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{Ask, AskError, Ending, PlaceStatus, RunnerError, SlotStage, Unplaced};
-use plimsoll_slots::wire::{Action, Heartbeat, OnDevice, SlotReport, SlotState};
+use plimsoll_slots::wire::{Action, Heartbeat, OnDevice, SlotState};
 
 use crate::world::{GIB, Process, World, registration};
 
@@ -499,17 +499,9 @@ fn a_start_is_called_off_when_its_runner_comes_back_with_smaller_devices() {
     let mut smaller = registration("r", world.now + 1, &[24]);
     smaller.devices[0].uuid = None;
     world.desk.register(world.now(), "r", smaller).expect("it may register");
-    assert_eq!(world.desk.orders("r").orders[0].action, Action::Stop, "nothing of it starts on 24 GiB");
-    let gone = SlotReport {
-        slot: slot_of(&world, place).to_string(),
-        generation: world.desk.orders("r").orders[0].generation,
-        model: "m".to_string(),
-        state: SlotState::Gone,
-        reason: None,
-        endpoint: None,
-        booked: Vec::new(),
-        used: Vec::new(),
-    };
+    let order = world.desk.orders("r").orders.remove(0);
+    assert_eq!(order.action, Action::Stop, "nothing of it starts on 24 GiB");
+    let gone = order.done();
     let session = world.now + 1;
     let beat = Heartbeat { session, sequence: 1, devices: Vec::new(), slots: vec![gone], files: Vec::new() };
     world.desk.beat(world.now(), "r", beat).expect("it is registered");
