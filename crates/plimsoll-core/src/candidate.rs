@@ -10,7 +10,7 @@ use crate::request::{Container, Need, Order, Shape, Spec};
 use crate::room::NodeView;
 use crate::score::{self, Added, FULL, Score};
 use crate::units::Bytes;
-use crate::verdict::{Candidate, DeviceVerdict, NeedVerdict, NodeVerdict};
+use crate::verdict::{Candidate, DeviceVerdict, Finding, NeedVerdict, NodeVerdict};
 
 mod combinations;
 mod pick;
@@ -50,36 +50,41 @@ impl<'a> Judge<'a> {
 
     /// Judges one node: every need on every device, and the best place if there is one.
     pub fn judge(&self, view: &NodeView) -> NodeVerdict {
+        NodeVerdict::new(view.clone(), self.find(view))
+    }
+
+    /// Judges a node that the same judge has judged before. What was found then stands where nothing changed that a judge reads.
+    pub fn judge_again(&self, view: &NodeView, before: &NodeVerdict) -> NodeVerdict {
+        if view.reads_like(&before.view) { before.on(view) } else { self.judge(view) }
+    }
+
+    /// What is found on one node.
+    pub(crate) fn find(&self, view: &NodeView) -> Finding {
         let search = Search { judge: self, view };
         let (needs, found) = search.first_choice();
-        let mut verdict = NodeVerdict {
-            view: view.clone(),
-            reason: fit::fit_node(view, self.spec, self.shape),
-            needs,
-            best: None,
-            digest: OnceLock::new(),
-        };
-        if verdict.reason.is_some() {
-            return verdict;
+        let reason = fit::fit_node(view, self.spec, self.shape);
+        let mut finding = Finding { reason, needs, best: None, digest: OnceLock::new() };
+        if finding.reason.is_some() {
+            return finding;
         }
         let (picks, score) = match found {
             Some(found) => found,
-            None if self.needs.len() < 2 => return verdict,
+            None if self.needs.len() < 2 => return finding,
             None => match search.any_choice() {
                 Ok(Some(picks)) => {
-                    verdict.needs = search.along(&picks);
+                    finding.needs = search.along(&picks);
                     let score = search.score(&picks);
                     (picks, score)
                 }
-                Ok(None) => return verdict,
+                Ok(None) => return finding,
                 Err(steps) => {
-                    verdict.reason = Some(NodeReason::NotFound { steps });
-                    return verdict;
+                    finding.reason = Some(NodeReason::NotFound { steps });
+                    return finding;
                 }
             },
         };
-        verdict.best = Some(Candidate { place: self.place(view, picks), score });
-        verdict
+        finding.best = Some(Candidate { place: self.place(view, picks), score });
+        finding
     }
 
     /// How good a given place is.

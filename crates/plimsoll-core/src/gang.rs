@@ -197,7 +197,7 @@ fn alike(one: &NodeView, other: &NodeView) -> bool {
         && one.node.missing_cards == other.node.missing_cards
         && one.node.unknown == other.node.unknown
         && one.node.devices == other.node.devices
-        && one.room.same_sums(&other.room)
+        && one.room.reads_like(&other.room)
 }
 
 /// The members' decisions along places that were found together.

@@ -103,9 +103,13 @@ impl Found {
     }
 
     fn rejudge(&mut self, ledger: &Ledger, judge: &Judge, id: NodeId) {
-        let verdict = ledger.view(id).map(|view| judge.judge(view));
+        let before = self.table.get(id);
+        let verdict = ledger.view(id).map(|view| match before {
+            Some(before) => judge.judge_again(view, before),
+            None => judge.judge(view),
+        });
         let rank = |verdict: &NodeVerdict| verdict.best.as_ref().map(|best| rank(best, id));
-        let before = self.table.get(id).and_then(|old| rank(old));
+        let before = before.and_then(|old| rank(old));
         let after = verdict.as_ref().and_then(rank);
         // Much of what happens on a node changes nothing in how good it is.
         if before != after {

@@ -265,13 +265,19 @@ impl DeviceRoom {
         self.tenants.is_empty() && self.foreign.is_zero()
     }
 
-    /// Whether both accounts read the same, whoever the tenants are.
-    pub(crate) fn same_sums(&self, other: &DeviceRoom) -> bool {
-        let sums = |d: &DeviceRoom| {
-            let memory = (d.usable, d.held, d.floating, d.releasing, d.foreign, d.promised);
-            (memory, d.cores, d.slots, d.undeclared, d.occupied, d.closed, d.telemetry, d.tenants.is_empty())
+    /// Whether whoever judges finds the same on both, whoever the tenants are and wherever in their lives: all that `fit` and the
+    /// score read of an account is compared here.
+    pub(crate) fn reads_like(&self, other: &DeviceRoom) -> bool {
+        let read = |room: &DeviceRoom| {
+            let stale_since = match room.telemetry {
+                Telemetry::Stale { since } => Some(since),
+                Telemetry::None | Telemetry::Fresh { .. } => None,
+            };
+            let memory = (room.usable, room.load(), room.open(), room.undeclared > 0);
+            let rest = (room.cores, room.slots, room.occupied, room.tenants.is_empty());
+            (memory, rest, room.closed, stale_since)
         };
-        sums(self) == sums(other)
+        read(self) == read(other)
     }
 
     fn add(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
@@ -365,10 +371,14 @@ impl NodeRoom {
         self.devices.iter().filter(|device| !device.tenants.is_empty()).count()
     }
 
-    /// Whether both accounts read the same, whoever the tenants are.
-    pub(crate) fn same_sums(&self, other: &NodeRoom) -> bool {
+    /// Whether whoever judges finds the same on both.
+    pub(crate) fn reads_like(&self, other: &NodeRoom) -> bool {
+        let same = |(one, other): (&Arc<DeviceRoom>, &Arc<DeviceRoom>)| {
+            Arc::ptr_eq(one, other) || one.reads_like(other)
+        };
         (self.cpu, self.memory, self.pods) == (other.cpu, other.memory, other.pods)
-            && self.devices.iter().zip(&other.devices).all(|(one, other)| one.same_sums(other))
+            && self.devices.len() == other.devices.len()
+            && self.devices.iter().zip(&other.devices).all(same)
     }
 
     /// Adds all that a holding has here. Only the ledger and its drafts do so.
@@ -440,6 +450,13 @@ pub struct NodeView {
     pub node: Arc<Node>,
     /// What is held there.
     pub room: Arc<NodeRoom>,
+}
+
+impl NodeView {
+    /// Whether this is the same node, with an account on which whoever judges finds the same.
+    pub(crate) fn reads_like(&self, other: &NodeView) -> bool {
+        Arc::ptr_eq(&self.node, &other.node) && self.room.reads_like(&other.room)
+    }
 }
 
 /// Changing the account of a node; only the ledger and its drafts do so. Rows that a decision keeps are copied first.

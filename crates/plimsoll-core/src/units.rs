@@ -3,12 +3,11 @@
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 /// A name that many records share: of a node, a tenant, a model, a label.
-pub type Name = Arc<str>;
+pub type Name = smol_str::SmolStr;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

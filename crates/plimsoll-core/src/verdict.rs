@@ -1,6 +1,7 @@
 //! What a decision saw: for every node, need and device, whether it fits and why not. Shared rows, never copies.
 
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use crate::fit::Placement;
@@ -11,11 +12,20 @@ use crate::room::NodeView;
 use crate::score::Score;
 use crate::units::Bytes;
 
-/// What was found on one node, for one shape of a request.
+/// A node as it was looked at, and what was found there for one shape of a request.
 #[derive(Clone, Debug)]
 pub struct NodeVerdict {
     /// The node and its account as they were: the very rows that were judged.
     pub view: NodeView,
+    /// Shared by looks at accounts on which the same was found: that a start was confirmed changes a row, and nothing for a judge.
+    finding: Arc<Finding>,
+    /// The digest of all this, once somebody asked for it.
+    digest: OnceLock<u64>,
+}
+
+/// What was found on one node, for one shape of a request.
+#[derive(Clone, Debug)]
+pub struct Finding {
     /// Why the node itself will not do.
     pub reason: Option<NodeReason>,
     /// What was found for each need of each container, in order.
@@ -24,6 +34,14 @@ pub struct NodeVerdict {
     pub best: Option<Candidate>,
     /// The digest of all this, once somebody asked for it.
     pub(crate) digest: OnceLock<u64>,
+}
+
+impl Deref for NodeVerdict {
+    type Target = Finding;
+
+    fn deref(&self) -> &Finding {
+        &self.finding
+    }
 }
 
 /// A place that fits, and how good it is.
@@ -36,6 +54,16 @@ pub struct Candidate {
 }
 
 impl NodeVerdict {
+    /// What was found when this was looked at.
+    pub(crate) fn new(view: NodeView, finding: Finding) -> Self {
+        NodeVerdict { view, finding: Arc::new(finding), digest: OnceLock::new() }
+    }
+
+    /// The same found on rows that differ in nothing that a judge reads.
+    pub(crate) fn on(&self, view: &NodeView) -> Self {
+        NodeVerdict { view: view.clone(), finding: self.finding.clone(), digest: OnceLock::new() }
+    }
+
     /// Whether the request fits there.
     pub fn fits(&self) -> bool {
         self.best.is_some()
@@ -43,17 +71,27 @@ impl NodeVerdict {
 
     /// A number for all this, made once: a verdict that stands in many tables is not read again for each.
     fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| {
+            let mut hasher = Mixer::default();
+            (&self.view.node.name, self.finding.digest()).hash(&mut hasher);
+            self.view.room.gauges().iter().for_each(|gauge| gauge.digest.hash(&mut hasher));
+            hasher.finish()
+        })
+    }
+}
+
+impl Finding {
+    fn digest(&self) -> u64 {
         *self.digest.get_or_init(|| self.read_digest())
     }
 
     fn read_digest(&self) -> u64 {
         let mut hasher = Mixer::default();
-        (&self.view.node.name, &self.reason).hash(&mut hasher);
+        self.reason.hash(&mut hasher);
         for need in &self.needs {
             (need.container, need.wanted, need.passed).hash(&mut hasher);
             for device in &need.devices {
-                let gauge = &self.view.room.gauges()[usize::from(device.ordinal)];
-                (device.ordinal, device.need, &device.reason, gauge.digest).hash(&mut hasher);
+                (device.ordinal, device.need, &device.reason).hash(&mut hasher);
             }
         }
         if let Some(best) = &self.best {

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::Model;
 use crate::translate;
 
+mod census;
 mod files;
 mod places;
 mod ranks;
@@ -31,6 +32,7 @@ mod slots;
 mod state;
 mod views;
 
+pub use census::Census;
 pub use places::{Ask, AskError};
 pub use runners::{Live, RunnerError};
 pub use slots::NoSuchSlot;

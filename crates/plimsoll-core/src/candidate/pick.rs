@@ -132,7 +132,7 @@ impl Search<'_> {
                 && devices[a].slots == devices[b].slots
                 && devices[a].sharing == devices[b].sharing
                 && devices[a].geometry == devices[b].geometry
-                && rooms[a].same_sums(&rooms[b])
+                && rooms[a].reads_like(&rooms[b])
                 && trial.same_own(a, b)
         };
         (0..at).find(|&earlier| same(&fitting[earlier], &fitting[at])).unwrap_or(at)

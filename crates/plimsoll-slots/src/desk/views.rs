@@ -196,7 +196,12 @@ impl Desk {
 
     /// Where a slot is in its life.
     pub fn stage(&self, slot: &Slot) -> SlotStage {
-        match self.holding(slot).map(|(_, holding)| (holding.stage, &holding.node)) {
+        self.stage_with(slot, self.holding(slot).map(|(_, holding)| holding))
+    }
+
+    /// Where a slot is in its life that holds this.
+    pub(super) fn stage_with(&self, slot: &Slot, holding: Option<&Holding>) -> SlotStage {
+        match holding.map(|holding| (holding.stage, &holding.node)) {
             Some((Stage::Releasing { .. }, _)) => SlotStage::Releasing,
             Some((_, node)) if self.is_silent(node) => SlotStage::Unknown,
             Some((Stage::Offered { .. } | Stage::Sent, _)) => SlotStage::Starting,

@@ -231,9 +231,10 @@ async fn show(State(scrape): State<Scrape>) -> Response {
 
 async fn text(scrape: &Scrape) -> Result<String, NoAnswer> {
     let sheet = scrape.engine.read(|desk, now| scraped::Sheet::of(desk, now)).await?;
-    let data = scrape.data.clone();
-    let files = tokio::task::spawn_blocking(move || scraped::Files::of(&data)).await.unwrap_or_default();
-    Ok(render(&scrape.counted, &sheet, &files))
+    let Scrape { counted, data, .. } = scrape.clone();
+    // A large fleet has a hundred thousand rows: writing them down must not hold up those who serve others.
+    let written = move || render(&counted, &sheet, &scraped::Files::of(&data));
+    Ok(tokio::task::spawn_blocking(written).await.expect("writing rows down does not panic"))
 }
 
 fn render(counted: &Counted, sheet: &scraped::Sheet, files: &scraped::Files) -> String {

@@ -371,7 +371,7 @@ fn weight(who: &Who, entry: &Entry) -> usize {
     let own = match &entry.filter {
         Filter::Decided(kept) => kept.bytes,
         Filter::Full { reason, runners } => {
-            reason.len() + runners.iter().map(|runner| runner.len()).sum::<usize>()
+            reason.len() + runners.iter().map(Name::len).sum::<usize>()
         }
         Filter::Unseen { .. } => 0,
         Filter::Over { reason } => reason.len(),

@@ -82,6 +82,12 @@ fn fill(part: &Path) -> rusqlite::Result<()> {
     connection.close().map_err(|(_, error)| error)
 }
 
+/// SQLite's log is as large as this at most. The commit that begins it anew takes some 10 ms, so that it must not come often; and who
+/// starts after a crash reads all of it, so that it must not be huge.
+const LOG_BYTES: u32 = 64 << 20;
+/// A page of SQLite's.
+const PAGE_BYTES: u32 = 4096;
+
 /// The connection that writes: every commit is on the disk when it returns.
 pub(super) fn writer(dir: &Path) -> Result<Connection, StoreError> {
     let file = file(dir);
@@ -92,9 +98,9 @@ pub(super) fn writer(dir: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
         // After a long reader the log would keep its largest size for ever.
-        connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
-        // Until it is that large, a thread of its own empties it.
-        connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        // Until it is that large, a thread of its own brings it into the file; then a commit does the rest.
+        connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / PAGE_BYTES)?;
         connection.set_prepared_statement_cache_capacity(32);
         Ok(connection)
     };

@@ -64,7 +64,7 @@ fn a_bad_amount_is_refused_with_its_field_and_its_value() {
     for value in ["1500m", "-1", "1e9999", "NaN", "8000MB", "3Gi", "16.0Gi"] {
         let cluster = means(&pod_with(&format!("nvidia.com/gpu: 1, nvidia.com/gpumem: \"{value}\"")));
         let field = "container \"main\": resources.limits[\"nvidia.com/gpumem\"]";
-        assert_eq!(*misuse(&cluster).fields, [field.into()], "{value}");
+        assert_eq!(*misuse(&cluster).fields, [field], "{value}");
         let problem = &misuse(&cluster).problem;
         assert!(problem.starts_with(field) && problem.contains(value), "{problem}");
     }
@@ -223,8 +223,8 @@ fn priority_is_a_number_or_a_class_and_orders_the_turns() {
         turns,
         [("system", 2_000_001_000), ("first", 100), ("second", 100), ("usual", 5), ("lost", 5), ("low", -3)]
     );
-    assert_eq!(*cluster.pending[4].not_considered, ["the unknown priority class nobody".into()]);
-    assert_eq!(cluster.pending[3].not_considered, Vec::new(), "nvidia.com/priority orders nothing");
+    assert_eq!(*cluster.pending[4].not_considered, ["the unknown priority class nobody"]);
+    assert!(cluster.pending[3].not_considered.is_empty(), "nvidia.com/priority orders nothing");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn what_is_not_understood_is_said() {
             "the resource rdma/hca"
         ]
     );
-    assert_eq!(only(&means(&pod_with("nvidia.com/gpu: 1"))).not_considered, Vec::new());
+    assert!(only(&means(&pod_with("nvidia.com/gpu: 1"))).not_considered.is_empty());
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn a_toleration_by_another_operator_tolerates_nothing_and_is_named() {
             only(&cluster).request.spec.rules.tolerations.iter().map(|one| one.key.as_deref()).collect();
         assert_eq!(keys, [Some("gpu")], "{operator}");
         let said = format!("the toleration of \"gen\" by operator \"{operator}\"");
-        assert_eq!(*only(&cluster).not_considered, [said.into()]);
+        assert_eq!(*only(&cluster).not_considered, [said]);
     }
 }
 
@@ -153,7 +153,7 @@ fn a_wish_that_cannot_be_read_is_refused_with_its_annotation() {
     ] {
         let metadata = format!("annotations: {{{annotation}: \"{value}\"}}");
         let cluster = means(&pod("p", &metadata, &format!("containers: [{}]", gpumem("main", 1000))));
-        assert_eq!(*misuse(&cluster).fields, [format!("metadata.annotations[\"{annotation}\"]").into()]);
+        assert_eq!(*misuse(&cluster).fields, [format!("metadata.annotations[\"{annotation}\"]")]);
         let without_devices = means(&pod("p", &metadata, "containers: [{name: main}]"));
         assert!(containers(&without_devices)[0].needs.is_empty(), "it is about devices, and none are asked");
     }

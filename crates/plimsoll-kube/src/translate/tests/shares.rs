@@ -67,7 +67,7 @@ fn a_share_that_cannot_be_read_is_refused_with_its_annotation() {
     ] {
         let cluster = asking(annotations, MAIN);
         let misuse = misuse(&cluster);
-        assert_eq!(*misuse.fields, [format!("metadata.annotations[\"{field}\"]").into()], "{annotations}");
+        assert_eq!(*misuse.fields, [format!("metadata.annotations[\"{field}\"]")], "{annotations}");
         assert!(misuse.problem.contains(said), "{}", misuse.problem);
     }
 }

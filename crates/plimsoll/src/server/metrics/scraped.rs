@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis, Name};
-use plimsoll_slots::desk::{Desk, PlaceStatus, Unplaced};
+use plimsoll_slots::desk::{Census, Desk, Unplaced};
 use plimsoll_slots::memory::Need;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -20,13 +20,10 @@ use super::{PREFIX, Word};
 const MODELS: usize = 200;
 const OTHERS: &str = "(others)";
 
-const SLOT_STAGES: [&str; 5] = ["waiting", "starting", "running", "unknown", "releasing"];
-const PLACE_STATUSES: [&str; 3] = ["waiting", "coming", "ready"];
-
-/// What the ledger and the desk said.
+/// What the ledger and the desk said. The thread that decides copies it, so it copies little: accounts are shared, and read later.
 #[derive(Debug)]
 pub(super) struct Sheet {
-    devices: Vec<Device>,
+    nodes: Vec<Node>,
     runners: Vec<Runner>,
     models: BTreeMap<String, Model>,
     /// Slots that wait for a device, real work and speculative, and places that wait for a slot.
@@ -38,16 +35,10 @@ pub(super) struct Sheet {
 }
 
 #[derive(Debug)]
-struct Device {
-    runner: Name,
-    gpu: usize,
-    stages: [(&'static str, Option<Bytes>); 8],
-    usable: Option<Bytes>,
-    load: Bytes,
-    promised: Bytes,
-    closed: bool,
-    /// How old its last measurement is, in seconds; none where nobody measures.
-    measured: Option<f64>,
+struct Node {
+    view: NodeView,
+    /// How old the last measurement of each device is, in seconds; none where nobody measures.
+    measured: Vec<Option<f64>>,
 }
 
 #[derive(Debug)]
@@ -59,8 +50,7 @@ struct Runner {
 
 #[derive(Debug, Default)]
 struct Model {
-    slots: [u64; SLOT_STAGES.len()],
-    places: [u64; PLACE_STATUSES.len()],
+    census: Census,
     memory: Vec<Memory>,
 }
 
@@ -89,18 +79,30 @@ impl Memory {
     }
 }
 
-impl Model {
-    fn add(&mut self, other: &Model) {
-        self.slots.iter_mut().zip(other.slots).for_each(|(sum, more)| *sum += more);
-        self.places.iter_mut().zip(other.places).for_each(|(sum, more)| *sum += more);
-    }
+type Counts<const N: usize> = [(&'static str, u64); N];
+
+/// What is counted of the slots of a model, by stage, and of its places, by status.
+fn counts(census: &Census) -> (Counts<5>, Counts<3>) {
+    let slots = [
+        ("waiting", census.waiting),
+        ("starting", census.starting),
+        ("running", census.running),
+        ("unknown", census.unknown),
+        ("releasing", census.releasing),
+    ];
+    let places = [
+        ("waiting", census.places_waiting),
+        ("coming", census.places_coming),
+        ("ready", census.places_ready),
+    ];
+    (slots, places)
 }
 
 impl Sheet {
     /// Copies what is to be shown.
     pub(super) fn of(desk: &Desk, now: Millis) -> Sheet {
         let ledger = desk.scheduler().ledger();
-        let devices = ledger.nodes().flat_map(|(_, view)| devices(desk, view, now)).collect();
+        let nodes = ledger.nodes().map(|(_, view)| node(desk, view, now)).collect();
         let runners = desk.runners().map(|runner| Runner {
             name: runner.id.clone(),
             silent: desk.is_silent(&runner.id),
@@ -108,40 +110,34 @@ impl Sheet {
         });
         let (queue, oldest) = queue(desk, now);
         let (records, notes) = desk.next_numbers();
-        Sheet { devices, runners: runners.collect(), models: models(desk), queue, oldest, records, notes }
+        Sheet { nodes, runners: runners.collect(), models: models(desk), queue, oldest, records, notes }
     }
 }
 
-fn devices<'a>(desk: &'a Desk, view: &'a NodeView, now: Millis) -> impl Iterator<Item = Device> + 'a {
+fn node(desk: &Desk, view: &NodeView, now: Millis) -> Node {
     let live = desk.live(&view.node.name);
-    view.room.devices().iter().enumerate().map(move |(gpu, room)| {
-        let memory = &view.node.devices[gpu].memory;
-        let status =
-            live.and_then(|live| live.devices.iter().find(|status| usize::from(status.index) == gpu));
-        let measured = live.zip(status.filter(|status| status.used.is_some())).map(|(live, status)| {
-            let stale = status.stale_for.unwrap_or(0);
-            seconds(Millis(live.last_seen.0.saturating_sub(stale)), now)
-        });
-        Device {
-            runner: view.node.name.clone(),
-            gpu,
-            stages: [
-                ("offered", held(room, "offered")),
-                ("sent", held(room, "sent")),
-                ("running", held(room, "running")),
-                ("releasing", Some(room.releasing())),
-                ("foreign", Some(room.foreign())),
-                ("reserve", Some(memory.reserve)),
-                ("free", room.free()),
-                ("total", memory.total.bytes()),
-            ],
-            usable: room.usable(),
-            load: room.load(),
-            promised: room.promised(),
-            closed: room.takes_nothing(),
-            measured,
-        }
-    })
+    let measured = |gpu: usize| {
+        let live = live?;
+        let status = live.devices.iter().find(|status| usize::from(status.index) == gpu)?;
+        let stale = status.used.map(|_| status.stale_for.unwrap_or(0))?;
+        Some(seconds(Millis(live.last_seen.0.saturating_sub(stale)), now))
+    };
+    Node { view: view.clone(), measured: (0..view.room.devices().len()).map(measured).collect() }
+}
+
+/// What the memory of a device is used for; unknown where somebody does not say how much.
+fn by_use(view: &NodeView, gpu: usize) -> [(&'static str, Option<Bytes>); 8] {
+    let (room, memory) = (&view.room.devices()[gpu], &view.node.devices[gpu].memory);
+    [
+        ("offered", held(room, "offered")),
+        ("sent", held(room, "sent")),
+        ("running", held(room, "running")),
+        ("releasing", Some(room.releasing())),
+        ("foreign", Some(room.foreign())),
+        ("reserve", Some(memory.reserve)),
+        ("free", room.free()),
+        ("total", memory.total.bytes()),
+    ]
 }
 
 /// The tenants of one stage, of those that the account counts as held; unknown where one of them does not say how much.
@@ -151,27 +147,13 @@ fn held(room: &DeviceRoom, stage: &str) -> Option<Bytes> {
 }
 
 fn models(desk: &Desk) -> BTreeMap<String, Model> {
-    let mut models: BTreeMap<String, Model> = BTreeMap::new();
-    for model in desk.models() {
-        let row = models.entry(model.name().to_string()).or_default();
-        row.memory = desk.needs(model).iter().map(Memory::of).collect();
-    }
-    for slot in desk.slots() {
-        let stage = desk.stage(slot).name();
-        if let Some(index) = SLOT_STAGES.iter().position(|name| *name == stage) {
-            models.entry(slot.model.clone()).or_default().slots[index] += 1;
-        }
-    }
-    for place in desk.places() {
-        let index = match desk.place_status(place.id) {
-            Some(PlaceStatus::Waiting) => 0,
-            Some(PlaceStatus::Coming { .. }) => 1,
-            Some(PlaceStatus::Ready { .. }) => 2,
-            Some(PlaceStatus::Ended { .. }) | None => continue,
-        };
-        models.entry(place.model.clone()).or_default().places[index] += 1;
-    }
-    models
+    let row = |(index, (name, census)): (usize, (&str, Census))| {
+        // Only so many have rows of their own.
+        let model = desk.model(name).filter(|_| index < MODELS);
+        let memory = model.map_or(Vec::new(), |model| desk.needs(model).iter().map(Memory::of).collect());
+        (name.to_string(), Model { census, memory })
+    };
+    desk.census().into_iter().enumerate().map(row).collect()
 }
 
 fn queue(desk: &Desk, now: Millis) -> ([u64; 3], f64) {
@@ -236,7 +218,7 @@ type Labels<const N: usize> = [(&'static str, String); N];
 /// Names everything.
 pub(super) fn registry(sheet: &Sheet, files: &Files) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
-    name_devices(&mut registry, &sheet.devices);
+    name_devices(&mut registry, &sheet.nodes);
     name_runners(&mut registry, &sheet.runners);
     name_models(&mut registry, &sheet.models);
     name_queue(&mut registry, sheet);
@@ -244,27 +226,31 @@ pub(super) fn registry(sheet: &Sheet, files: &Files) -> Registry {
     registry
 }
 
-fn name_devices(registry: &mut Registry, devices: &[Device]) {
+fn name_devices(registry: &mut Registry, nodes: &[Node]) {
     let memory: Family<Labels<3>, Number> = Family::default();
     let [usable, load, promised, closed] = [(); 4].map(|()| Family::<Labels<2>, Number>::default());
     let measured: Family<Labels<2>, Seconds> = Family::default();
-    for device in devices {
-        let [runner, gpu] = [("runner", device.runner.to_string()), ("gpu", device.gpu.to_string())];
+    for (Node { view, .. }, gpu, age) in nodes
+        .iter()
+        .flat_map(|node| node.measured.iter().enumerate().map(move |(gpu, age)| (node, gpu, *age)))
+    {
+        let room = &view.room.devices()[gpu];
+        let labels = [("runner", view.node.name.to_string()), ("gpu", gpu.to_string())];
         // What is not known has no row: 0 would be a lie.
-        for (stage, bytes) in device.stages.iter().filter_map(|(stage, bytes)| Some((stage, (*bytes)?))) {
-            let labels = [runner.clone(), gpu.clone(), ("stage", (*stage).to_string())];
-            memory.get_or_create(&labels).set(bytes.get());
+        for (stage, bytes) in by_use(view, gpu).into_iter().filter_map(|(stage, bytes)| Some((stage, bytes?)))
+        {
+            let [runner, gpu] = labels.clone();
+            memory.get_or_create(&[runner, gpu, ("stage", stage.to_string())]).set(bytes.get());
         }
-        let labels = [runner, gpu];
-        if let Some(bytes) = device.usable {
+        if let Some(bytes) = room.usable() {
             usable.get_or_create(&labels).set(bytes.get());
         }
-        if let Some(age) = device.measured {
+        if let Some(age) = age {
             measured.get_or_create(&labels).set(age);
         }
-        load.get_or_create(&labels).set(device.load.get());
-        promised.get_or_create(&labels).set(device.promised.get());
-        closed.get_or_create(&labels).set(device.closed.into());
+        load.get_or_create(&labels).set(room.load().get());
+        promised.get_or_create(&labels).set(room.promised().get());
+        closed.get_or_create(&labels).set(room.takes_nothing().into());
     }
     registry.register("device_memory_bytes", "Memory of a device, by what it is used for", memory);
     registry.register("device_usable_bytes", "The line of a device: what may be used of it", usable);
@@ -291,35 +277,23 @@ fn name_runners(registry: &mut Registry, runners: &[Runner]) {
 fn name_models(registry: &mut Registry, models: &BTreeMap<String, Model>) {
     let count: Number = Gauge::default();
     count.set(models.len() as u64);
-    let mut all = Model::default();
-    let mut others = Model::default();
     let [slots_of, places_of] = [(); 2].map(|()| Family::<Labels<2>, Number>::default());
-    let name = |model: &str, counts: &Model| {
-        let labels = |key, word: &str| [("model", model.to_string()), (key, word.to_string())];
-        for (stage, count) in SLOT_STAGES.into_iter().zip(counts.slots) {
-            slots_of.get_or_create(&labels("stage", stage)).set(count);
-        }
-        for (status, count) in PLACE_STATUSES.into_iter().zip(counts.places) {
-            places_of.get_or_create(&labels("status", status)).set(count);
-        }
-    };
-    for (index, (model, counts)) in models.iter().enumerate() {
-        all.add(counts);
-        if index < MODELS {
-            name(model, counts);
-        } else {
-            others.add(counts);
-        }
-    }
-    if models.len() > MODELS {
-        name(OTHERS, &others);
-    }
     let [slots, places] = [(); 2].map(|()| Family::<Word, Number>::default());
-    for (stage, count) in SLOT_STAGES.into_iter().zip(all.slots) {
-        slots.get_or_create(&[("stage", stage)]).set(count);
-    }
-    for (status, count) in PLACE_STATUSES.into_iter().zip(all.places) {
-        places.get_or_create(&[("status", status)]).set(count);
+    let (no_slots, no_places) = counts(&Census::default());
+    no_slots.iter().for_each(|(stage, none)| _ = slots.get_or_create(&[("stage", *stage)]).set(*none));
+    no_places.iter().for_each(|(status, none)| _ = places.get_or_create(&[("status", *status)]).set(*none));
+    for (index, (model, row)) in models.iter().enumerate() {
+        let model = if index < MODELS { model } else { OTHERS };
+        let labels = |key, word: &str| [("model", model.to_string()), (key, word.to_string())];
+        let (slots_by, places_by) = counts(&row.census);
+        for (stage, count) in slots_by {
+            slots_of.get_or_create(&labels("stage", stage)).inc_by(count);
+            slots.get_or_create(&[("stage", stage)]).inc_by(count);
+        }
+        for (status, count) in places_by {
+            places_of.get_or_create(&labels("status", status)).inc_by(count);
+            places.get_or_create(&[("status", status)]).inc_by(count);
+        }
     }
     name_memory(registry, models);
     registry.register("models", "Models that are declared or have a slot", count);
