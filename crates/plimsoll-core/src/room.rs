@@ -477,3 +477,6 @@ impl NodeView {
         Arc::make_mut(&mut self.room).measure(&self.node, ordinal, measured);
     }
 }
+
+#[cfg(test)]
+mod tests;

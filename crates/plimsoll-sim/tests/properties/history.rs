@@ -76,12 +76,17 @@ proptest! {
         settings in moves::settings(),
         history in moves::many(1..30),
         asked in prop::collection::vec(fleet::spec(1..3), 1..3),
+        // Much or little happens between two looks.
+        looks in prop::collection::vec(prop::bool::weighted(0.4), 30),
     ) {
         let mut scheduler = Scheduler::new(settings);
         let mut now = Millis(0);
-        for what in &history {
+        for (what, looks) in history.iter().zip(looks) {
             if let Some(event) = moves::event(what, &scheduler, &mut now) {
                 let _ = scheduler.step(now, event);
+            }
+            if !looks {
+                continue;
             }
             for (number, spec) in asked.iter().enumerate() {
                 let request = fleet::request(90 + number, spec.clone(), Terms::default());

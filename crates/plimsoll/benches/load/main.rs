@@ -37,7 +37,7 @@ const FLOOR_SECONDS: u64 = 3;
 /// How often a runner says how it is, as the server asks for.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often the disk is asked for a commit of its own during the load.
-const PROBE: Duration = Duration::from_millis(50);
+const PROBE: Duration = Duration::from_millis(20);
 
 /// How much is done.
 struct Plan {

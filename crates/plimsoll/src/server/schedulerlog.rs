@@ -370,9 +370,7 @@ fn ended(place: &Place, how: Ending, reason: &str, decided: &[Arc<Kept>]) -> Fil
 fn weight(who: &Who, entry: &Entry) -> usize {
     let own = match &entry.filter {
         Filter::Decided(kept) => kept.bytes,
-        Filter::Full { reason, runners } => {
-            reason.len() + runners.iter().map(Name::len).sum::<usize>()
-        }
+        Filter::Full { reason, runners } => reason.len() + runners.iter().map(Name::len).sum::<usize>(),
         Filter::Unseen { .. } => 0,
         Filter::Over { reason } => reason.len(),
     };
