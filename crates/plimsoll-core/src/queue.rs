@@ -50,6 +50,11 @@ impl Waiting {
         let (gang, deadline, backoff) = (None, None, None);
         Waiting { request, gang, since, deadline, backoff, wakes_on: Vec::new(), reason: String::new() }
     }
+
+    /// Whether it may be tried now: it does not hold back after a start that failed.
+    pub fn may_try(&self, now: Millis) -> bool {
+        self.backoff.is_none_or(|backoff| backoff.until <= now)
+    }
 }
 
 /// The gang that somebody waits with.

@@ -20,6 +20,7 @@ mod store;
 mod text;
 mod top;
 mod whole;
+mod worker;
 
 #[cfg(test)]
 mod fixture;

@@ -17,7 +17,8 @@ fn occupied() -> DeviceRoom {
 
 #[test]
 fn accounts_that_differ_in_anything_a_judge_reads_do_not_read_alike() {
-    let changes: [(&str, fn(&mut DeviceRoom)); 12] = [
+    type Change = fn(&mut DeviceRoom);
+    let changes: [(&str, Change); 12] = [
         ("usable", |room| room.usable = None),
         ("held", |room| room.held = Bytes::gib(11)),
         ("floating", |room| room.floating = Bytes::gib(1)),

@@ -13,8 +13,7 @@ impl Step<'_> {
             return;
         }
         let woken = |w: &&Waiting| {
-            w.backoff.is_none_or(|backoff| backoff.until <= self.now)
-                && w.wakes_on.iter().any(|change| self.lifted.contains(change))
+            w.may_try(self.now) && w.wakes_on.iter().any(|change| self.lifted.contains(change))
         };
         let woken: Vec<Waiting> = self.machine.queue.iter().filter(woken).cloned().collect();
         self.try_again(woken);
@@ -23,8 +22,8 @@ impl Step<'_> {
     /// Tries those who stood back behind real work, once none of that waits any more: whatever changed meanwhile passed them by.
     pub(super) fn wake_speculative(&mut self, real_work_waited: bool) {
         if real_work_waited && !self.machine.queue.has_real_work() {
-            let ready = |w: &&Waiting| w.backoff.is_none_or(|backoff| backoff.until <= self.now);
-            let standing: Vec<Waiting> = self.machine.queue.iter().filter(ready).cloned().collect();
+            let queue = self.machine.queue.iter();
+            let standing: Vec<Waiting> = queue.filter(|w| w.may_try(self.now)).cloned().collect();
             self.try_again(standing);
         }
     }

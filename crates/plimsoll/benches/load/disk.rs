@@ -1,6 +1,8 @@
 //! What one durable commit costs on this disk: the least that any durable decision can take.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -10,6 +12,15 @@ use crate::pace::Times;
 /// A file like the server's journal, with one row a commit.
 pub(crate) struct Disk {
     connection: Connection,
+}
+
+/// How long commits took that came at times of their own, as requests do.
+#[derive(Default)]
+pub(crate) struct Offered {
+    /// From the time when each should have begun: a machine that stands still is not forgiven those that could not begin meanwhile.
+    pub(crate) commits: Times,
+    /// From the time when each did begin.
+    pub(crate) begun: Times,
 }
 
 impl Disk {
@@ -31,6 +42,22 @@ impl Disk {
             .expect("a row");
         transaction.commit().expect("it is durable");
         started.elapsed()
+    }
+
+    /// A commit every so often, until all is done.
+    pub(crate) fn offer(&mut self, every: Duration, done: &AtomicBool) -> Offered {
+        let (started, mut offered) = (Instant::now(), Offered::default());
+        let mut due = started;
+        while !done.load(Ordering::Relaxed) {
+            // Where it cannot keep up the next ones come later, and never all at once after that.
+            due = (due + every).max(Instant::now());
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            offered.begun.add(self.commit());
+            offered.commits.add(due.elapsed());
+        }
+        offered.begun.ended(started.elapsed());
+        offered.commits.ended(started.elapsed());
+        offered
     }
 
     /// One commit after the other for so long.

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use disk::Disk;
+use disk::{Disk, Offered};
 use http::Client;
 use inside::Inside;
 use pace::Times;
@@ -128,15 +128,7 @@ fn measure<'scope>(
     }
     scope.spawn(move || watch(server, world));
     let mut probe = Disk::new(dir, "during.db");
-    let during = scope.spawn(move || {
-        let (started, mut times) = (Instant::now(), Times::default());
-        while !world.done.load(Ordering::Relaxed) {
-            times.add(probe.commit());
-            thread::sleep(PROBE);
-        }
-        times.ended(started.elapsed());
-        times
-    });
+    let during = scope.spawn(move || probe.offer(PROBE, &world.done));
     let (beats, stopped) = (world.beats.load(Ordering::Relaxed), world.stopped.load(Ordering::Relaxed));
     let (unplaced, used) = (world.unplaced.load(Ordering::Relaxed), server.processor_time());
     let inside = Inside::of(server.address);
@@ -154,8 +146,8 @@ fn measure<'scope>(
         world.unplaced.load(Ordering::Relaxed) - unplaced,
         server.processor_time() - used,
     );
-    let p99 = (commits.at(500), commits.at(990));
-    println!("commits of another file meanwhile: p50 {:.2} ms, p99 {:.2} ms", p99.0, p99.1);
+    let Offered { commits, begun } = commits;
+    println!("commits of another file meanwhile: {commits}; once begun: {begun}");
     (decisions, commits)
 }
 

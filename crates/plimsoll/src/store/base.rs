@@ -2,10 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 
 use plimsoll_core::snapshot::Snapshot;
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 use super::checksum::checksum;
 use super::error::StoreError;
 use super::schema::{remove, sync_directory};
+use crate::worker::Worker;
 
 /// A whole state to start from: everything before these numbers is in it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -229,40 +231,32 @@ pub(super) type Report = Result<Option<Mark>, StoreError>;
 /// The thread that writes bases, so that a large state does not hold up the next commit.
 #[derive(Debug)]
 pub(super) struct BaseWriter {
-    /// Taken away to tell the thread that nothing more will come.
-    orders: Option<Sender<Draft>>,
+    worker: Worker<Draft>,
     reports: Receiver<Report>,
-    thread: Option<JoinHandle<()>>,
     on_their_way: usize,
 }
+
+/// So many bases may wait to be written; the next is not due while one is on its way.
+const WAITING_MOST: usize = 8;
 
 impl BaseWriter {
     /// Starts the thread for a directory, given the bases there that can be started from, newest first.
     pub(super) fn start(dir: &Path, whole: Vec<Mark>) -> Result<BaseWriter, StoreError> {
-        let (orders, ordered) = mpsc::channel::<Draft>();
         let (report, reports) = mpsc::channel();
         let mut keeper = Keeper { dir: dir.to_path_buf(), whole };
-        let work = move || {
-            // Nobody waits for a base; on a busy machine it leaves the processors to those who decide. Where the system does not
-            // allow that, it is written all the same.
-            #[cfg(target_os = "linux")]
-            let _ = rustix::process::nice(19);
-            for draft in ordered {
-                if report.send(keeper.keep(&(draft.make)())).is_err() {
-                    return;
-                }
-            }
+        let work = move |draft: Draft| match report.send(keeper.keep(&(draft.make)())) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         };
-        let thread = thread::Builder::new().name("base".to_string()).spawn(work);
-        let thread = thread.map_err(StoreError::files(dir, "start a thread to write bases into"))?;
-        Ok(BaseWriter { orders: Some(orders), reports, thread: Some(thread), on_their_way: 0 })
+        let worker = Worker::start_behind_others("base", WAITING_MOST, work);
+        let worker = worker.map_err(StoreError::files(dir, "start a thread to write bases into"))?;
+        Ok(BaseWriter { worker, reports, on_their_way: 0 })
     }
 
     /// Hands a base over. It is durable when a report says so.
     pub(super) fn order(&mut self, base: Draft) {
         self.on_their_way += 1;
-        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(base).is_ok());
-        assert!(sent, "the thread lives as long as its orders can be given");
+        assert!(self.worker.hand(base), "the thread lives as long as bases can be handed over, and few wait");
     }
 
     /// Whether a base is still on its way.
@@ -281,16 +275,6 @@ impl BaseWriter {
             return None;
         }
         self.reports.recv().ok().inspect(|_| self.on_their_way -= 1)
-    }
-}
-
-impl Drop for BaseWriter {
-    fn drop(&mut self) {
-        self.orders = None;
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so already, and the journal has everything that its base would have had.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Fleet {
     /// The last decisions, the newest first.
     pub(crate) decisions: Vec<DecisionRow>,
     /// The slots, where they were asked for.
-    pub(crate) slots: Vec<SlotRow>,
+    pub(crate) asked_slots: Option<Vec<SlotRow>>,
     /// When that was.
     pub(crate) at: Moment,
 }
@@ -27,6 +27,11 @@ pub(crate) struct Spot {
 }
 
 impl Fleet {
+    /// The slots that were seen.
+    pub(crate) fn slots(&self) -> &[SlotRow] {
+        self.asked_slots.as_deref().unwrap_or_default()
+    }
+
     /// Every line of the view of GPUs. A runner that was not looked at yet has as many as it will have.
     pub(crate) fn spots(&self) -> Vec<Spot> {
         let lines = |row: &RunnerRow| row.gpu_count.max(row.gpus.len()).max(1);

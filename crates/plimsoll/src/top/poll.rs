@@ -55,11 +55,11 @@ impl Poller {
         }
         let queue = self.client.list("/api/v1/scheduler/queue", Some(ROWS))?.read()?;
         self.look_at_decisions()?;
-        let slots = match wanted.slots {
-            true => self.client.list("/api/v1/scheduler/slots", Some(ROWS))?.read()?,
-            false => Vec::new(),
+        let asked_slots = match wanted.slots {
+            true => Some(self.client.list("/api/v1/scheduler/slots", Some(ROWS))?.read()?),
+            false => None,
         };
-        Ok(Fleet { runners, queue, decisions: self.decisions.clone(), slots, at: Moment::now() })
+        Ok(Fleet { runners, queue, decisions: self.decisions.clone(), asked_slots, at: Moment::now() })
     }
 
     /// Those on the screen first, then those that were not looked at for longest.

@@ -101,7 +101,7 @@ impl State {
             View::Gpus => self.fleet.spots().len(),
             View::Waiting => self.fleet.queue.len(),
             View::Decisions => self.fleet.decisions.len(),
-            View::Slots => self.fleet.slots.len(),
+            View::Slots => self.fleet.slots().len(),
         }
     }
 

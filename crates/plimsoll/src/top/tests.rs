@@ -36,7 +36,7 @@ fn fleet() -> Fleet {
         runners: vec![said("gpu-a"), said("gpu-b")],
         queue: said("queue"),
         decisions: said("decisions"),
-        slots: said("slots"),
+        asked_slots: Some(said("slots")),
         at: NOW,
     }
 }
@@ -96,9 +96,22 @@ fn every_view_is_drawn_as_it_was() {
 }
 
 #[test]
+fn slots_that_were_not_asked_for_yet_are_not_said_to_be_none() {
+    let mut state = state(Fleet { asked_slots: None, ..fleet() });
+    press(&mut state, &[KeyCode::Char('4')]);
+    let screen = drawn(&mut state, 80, 24);
+    assert!(screen.contains("asking for the slots") && !screen.contains("no slots"), "{screen}");
+}
+
+#[test]
 fn an_empty_fleet_says_so_in_every_view() {
-    let empty =
-        Fleet { runners: Vec::new(), queue: Vec::new(), decisions: Vec::new(), slots: Vec::new(), at: NOW };
+    let empty = Fleet {
+        runners: Vec::new(),
+        queue: Vec::new(),
+        decisions: Vec::new(),
+        asked_slots: Some(Vec::new()),
+        at: NOW,
+    };
     let mut state = state(empty);
     check("empty", &mut state);
     for (view, words) in View::ALL.iter().zip(["no runners", "nobody waits", "no decisions yet", "no slots"])

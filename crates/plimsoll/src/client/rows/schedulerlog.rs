@@ -9,6 +9,8 @@ pub(crate) struct SchedulerLog {
     pub(crate) status: String,
     pub(crate) filter: Filter,
     pub(crate) bind: Bind,
+    pub(crate) model: String,
+    pub(crate) decision_id: Option<String>,
 }
 
 /// What was found on every node.

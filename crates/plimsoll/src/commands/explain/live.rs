@@ -85,7 +85,7 @@ fn tell(client: &Client, what: &What, format: Format) -> Result<Told> {
             let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
             let row: SlotRow = answer.read()?;
             let waits = row.stage.as_deref() == Some("waiting");
-            let last = if for_people { last_decision(client, &row)? } else { None };
+            let last = if for_people { last_decision(client, &row.model, &row.id)? } else { None };
             let now = if for_people && waits { decided_now(client, &row.model)? } else { None };
             Ok(told(&answer, !waits, |page| {
                 place::slot(page, &row, Moment::now());
@@ -97,14 +97,34 @@ fn tell(client: &Client, what: &What, format: Format) -> Result<Told> {
             let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
             let row: PlaceRow = answer.read()?;
             let served = matches!(row.status.as_deref(), Some("ready" | "coming" | "released"));
-            Ok(told(&answer, served, |page| place::place(page, &row, Moment::now())))
+            let waits = row.status.as_deref() == Some("waiting");
+            let slot = row.slot_id.as_ref().filter(|_| for_people);
+            let last = slot.map_or(Ok(None), |slot| last_decision(client, &row.model, slot))?;
+            // One who waits for room in the slots that there may be is not helped by a device.
+            let now = if last.is_some() && waits { decided_now(client, &row.model)? } else { None };
+            Ok(told(&answer, served, |page| {
+                place::place(page, &row, Moment::now());
+                last.iter().for_each(|last| decision::decision(page, last, Moment::now()));
+                now.iter().for_each(|now| decision::now(page, now));
+            }))
         }
         What::Who(namespace, name) => {
             let (ns, pod) = (segment(namespace), segment(name));
             let answer = client.get(&format!("/api/v1/namespaces/{ns}/pods/{pod}/schedulerlog"))?;
             let log: SchedulerLog = answer.read()?;
             let who = format!("{namespace}/{name}");
-            Ok(told(&answer, log.status == "succeeded", |page| schedulerlog::schedulerlog(page, &who, &log)))
+            let decided = log.decision_id.as_ref().filter(|_| for_people);
+            let decided = decided.map_or(Ok(None), |id| known_decision(client, id))?;
+            let waits = log.filter.status == "failed";
+            let now = if decided.is_some() && waits { decided_now(client, &log.model)? } else { None };
+            Ok(told(&answer, log.status == "succeeded", |page| {
+                schedulerlog::steps(page, &who, &log);
+                match &decided {
+                    Some(decided) => decision::decision(page, decided, Moment::now()),
+                    None => schedulerlog::nodes(page, &log),
+                }
+                now.iter().for_each(|now| decision::now(page, now));
+            }))
         }
     }
 }
@@ -126,10 +146,19 @@ fn told(answer: &Answer, fits: bool, draw: impl FnOnce(&mut Page)) -> Told {
 }
 
 /// The last decision about a slot, with every GPU, where it is among the last ones of its model.
-fn last_decision(client: &Client, slot: &SlotRow) -> Result<Option<DecisionRow>> {
-    let path = format!("/api/v1/scheduler/decisions?model={}&limit={LOOKED_AT}", segment(&slot.model));
+fn last_decision(client: &Client, model: &str, slot: &str) -> Result<Option<DecisionRow>> {
+    let path = format!("/api/v1/scheduler/decisions?model={}&limit={LOOKED_AT}", segment(model));
     let rows: Vec<DecisionRow> = client.list(&path, Some(LOOKED_AT))?.read()?;
-    let about = rows.into_iter().find(|row| row.slot_id.as_deref() == Some(&*slot.id));
+    let about = rows.into_iter().find(|row| row.slot_id.as_deref() == Some(slot));
     let Some(id) = about.and_then(|row| row.id) else { return Ok(None) };
-    Ok(Some(client.get(&format!("/api/v1/scheduler/decisions/{}", segment(&id)))?.read()?))
+    known_decision(client, &id)
+}
+
+/// A decision with every GPU, where the server still has it.
+fn known_decision(client: &Client, id: &str) -> Result<Option<DecisionRow>> {
+    match client.get(&format!("/api/v1/scheduler/decisions/{}", segment(id))) {
+        Ok(answer) => Ok(Some(answer.read()?)),
+        Err(error) if error.status() == Some(404) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -34,6 +34,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
 /// A value from JSON, or a problem with the field that is wrong.
 pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
+    // A list of values in the right order would be taken for an object.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Problem::bad(
+            "",
+            "the body does not do: it is a list, and must be an object".to_string(),
+        ));
+    }
     // Nearly all bodies are right; only for one that is not is it worth its time to follow which field is read.
     if let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
@@ -62,12 +69,13 @@ fn not_json(error: &serde_json::Error) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {error}"))
 }
 
-/// The field that an error is about: where it was met, and for one that is missing its own name.
+/// The field that an error is about: where it was met, and for one that is missing or there twice its own name.
 fn field(path: &str, message: &str) -> String {
     let path = if path == "." { "" } else { path };
-    match message.split_once("missing field `").and_then(|(_, rest)| rest.split_once('`')) {
-        Some((missing, _)) if path.is_empty() => missing.to_string(),
-        Some((missing, _)) => format!("{path}.{missing}"),
+    let named = ["missing field `", "duplicate field `"].iter().find_map(|words| message.split_once(words));
+    match named.and_then(|(_, rest)| rest.split_once('`')) {
+        Some((named, _)) if path.is_empty() || path == named => named.to_string(),
+        Some((named, _)) => format!("{path}.{named}"),
         None => path.trim_end_matches(".?").to_string(),
     }
 }
@@ -176,6 +184,8 @@ mod tests {
             (r#"{"model":1}"#, 400, Some("model")),
             (r#"{"model":"m","deadline":"5"}"#, 400, Some("deadline")),
             ("{}", 400, Some("model")),
+            (r#"{"model":"m","model":"n"}"#, 400, Some("model")),
+            (r#"["m"]"#, 400, None),
             ("{", 400, None),
             (r#"{"model":"m"} x"#, 400, None),
         ] {

@@ -1,11 +1,15 @@
 //! Declared models.
 
+use std::fmt;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use plimsoll_slots::desk::Desk;
 use plimsoll_slots::model::{Declaration, Model};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::input::{self, Body, Page, Params};
@@ -46,6 +50,36 @@ pub(crate) async fn show(State(parts): State<Parts>, Path(name): Path<String>) -
     parts.engine()?.read(look).await?.map(Json).ok_or_else(|| not_declared(&name))
 }
 
+/// The fields of a declaration, each of which is there once.
+pub(crate) struct Fields(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_map(EachOnce)
+    }
+}
+
+struct EachOnce;
+
+impl<'de> Visitor<'de> for EachOnce {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the fields of a model")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut read: A) -> Result<Fields, A::Error> {
+        let mut fields = Map::new();
+        while let Some((name, value)) = read.next_entry::<String, Value>()? {
+            if fields.contains_key(&name) {
+                return Err(de::Error::custom(format_args!("duplicate field `{name}`")));
+            }
+            fields.insert(name, value);
+        }
+        Ok(Fields(fields))
+    }
+}
+
 /// Declares a model
 ///
 /// Slots that are there stay as they were made; new ones are made as it says now.
@@ -59,7 +93,7 @@ params(("name" = String, Path, description = "The model; the name in the body ma
 pub(crate) async fn declare(
     State(parts): State<Parts>,
     Path(name): Path<String>,
-    Body(mut fields): Body<Map<String, Value>>,
+    Body(Fields(mut fields)): Body<Fields>,
 ) -> Answer<Response> {
     match fields.entry("name").or_insert_with(|| Value::from(name.as_str())) {
         Value::String(inner) if *inner != name => {
@@ -111,5 +145,17 @@ fn row(desk: &Desk, model: &Model) -> ModelRow {
         active_requests: desk.slots_of(model.name()).map(|slot| desk.active_requests(slot)).sum(),
         load_ms: desk.load_time(model.name()),
         memory: memory::rows(desk, model),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_is_there_twice_is_refused_by_name() {
+        let problem = input::read_json::<Fields>(br#"{"memory":"1GiB","memory":"2GiB"}"#).err();
+        assert_eq!(problem.and_then(|problem| problem.row().field.clone()).as_deref(), Some("memory"));
+        assert!(input::read_json::<Fields>(br#"{"memory":"1GiB","context":2}"#).is_ok());
     }
 }

@@ -1,13 +1,14 @@
 //! The thread that makes batches durable, one after the other, while the next one is being decided.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
 use crate::store::{Batch, Draft, Store, StoreError};
+use crate::worker::Worker;
 
 /// A batch, and the whole state after it where that is to be kept.
 struct Order {
@@ -26,36 +27,30 @@ pub(super) struct Done {
 
 /// The way to the thread.
 pub(super) struct Committer {
-    /// Taken away to tell the thread that nothing more will come.
-    orders: Option<Sender<Order>>,
+    worker: Worker<Order>,
     done: Receiver<Result<Done, StoreError>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Committer {
     /// Starts the thread. It nudges whoever waits for a batch when that is done.
     pub(super) fn start(mut store: Store, nudge: impl Fn() + Send + 'static) -> Result<Committer> {
-        let (orders, ordered) = mpsc::channel();
         let (report, done) = mpsc::channel();
-        let work = move || {
-            for order in ordered {
-                if report.send(commit(&mut store, order)).is_err() {
-                    return;
-                }
-                nudge();
+        let work = move |order| {
+            if report.send(commit(&mut store, order)).is_err() {
+                return ControlFlow::Break(());
             }
+            nudge();
+            ControlFlow::Continue(())
         };
-        let thread = thread::Builder::new()
-            .name("committer".to_string())
-            .spawn(work)
-            .context("while starting the thread that makes things durable")?;
-        Ok(Committer { orders: Some(orders), done, thread: Some(thread) })
+        // One batch is on its way at a time.
+        let worker = Worker::start("committer", 1, work);
+        Ok(Committer { worker: worker.context("while starting the thread that makes things durable")?, done })
     }
 
     /// Hands a batch over, with the whole state after it where that is to be kept.
     pub(super) fn commit(&self, batch: Arc<Batch>, base: Option<Draft>) {
         // A thread that has ended says so where somebody waits for it.
-        let _ = self.orders.as_ref().map(|orders| orders.send(Order { batch, base }));
+        let _ = self.worker.hand(Order { batch, base });
     }
 
     /// What came of the batch that was handed over, if that is known by now.
@@ -70,16 +65,6 @@ impl Committer {
     /// What came of the batch that was handed over.
     pub(super) fn wait(&self) -> Result<Done> {
         durable(self.done.recv().map_err(|_| fault())?)
-    }
-}
-
-impl Drop for Committer {
-    fn drop(&mut self) {
-        self.orders = None;
-        if let Some(thread) = self.thread.take() {
-            // One that panicked has said so already.
-            let _ = thread.join();
-        }
     }
 }
 

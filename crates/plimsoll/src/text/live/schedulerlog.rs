@@ -1,12 +1,17 @@
 //! The log of one who asked by name: every node and container, in the shape of HAMi's proposal.
 
+use anstyle::Style;
+
 use crate::client::rows::SchedulerLog;
 use crate::text::page::{BAD, GOOD, PLAIN, Page, STRONG};
 
-/// How one who asked fared.
-pub(crate) fn schedulerlog(page: &mut Page, who: &str, log: &SchedulerLog) {
+fn status(status: &str) -> Style {
+    if ["passed", "succeeded"].contains(&status) { GOOD } else { BAD }
+}
+
+/// How one who asked fared, step by step.
+pub(crate) fn steps(page: &mut Page, who: &str, log: &SchedulerLog) {
     page.heading(who);
-    let status = |status: &str| if ["passed", "succeeded"].contains(&status) { GOOD } else { BAD };
     page.styled(2, status(&log.status), &log.status);
     for (name, step, summary) in
         [("filter", &log.filter.status, &log.filter.summary), ("bind", &log.bind.status, &log.bind.summary)]
@@ -15,6 +20,10 @@ pub(crate) fn schedulerlog(page: &mut Page, who: &str, log: &SchedulerLog) {
         let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };
         page.pieces(2, &[(PLAIN, name), (PLAIN, " "), (status(step), step), (PLAIN, &summary)]);
     }
+}
+
+/// What every node was judged to be.
+pub(crate) fn nodes(page: &mut Page, log: &SchedulerLog) {
     if log.filter.nodes.is_empty() {
         return;
     }

@@ -21,7 +21,7 @@ pub(super) fn title(state: &State) -> String {
         }),
         View::Waiting => fleet.queue.get(at).map(|row| row.id.clone()),
         View::Decisions => fleet.decisions.get(at).and_then(|row| row.id.clone()),
-        View::Slots => fleet.slots.get(at).map(|row| row.id.clone()),
+        View::Slots => fleet.slots().get(at).map(|row| row.id.clone()),
     };
     clean(&name.unwrap_or("nothing to show".to_string()))
 }
@@ -59,7 +59,7 @@ pub(super) fn details(state: &State, now: Moment) -> Vec<Line<'static>> {
             }
         }
         View::Slots => {
-            if let Some(row) = fleet.slots.get(at) {
+            if let Some(row) = fleet.slots().get(at) {
                 place::slot(&mut page, row, now);
             }
         }

@@ -91,7 +91,8 @@ pub(super) fn slots(state: &State, width: u16, now: Moment) -> (Line<'static>, V
         ("MEMORY", wide(width, 11, 16)),
         ("MAY GO", 10),
     ];
-    table(state, width, &columns, &state.fleet.slots, "no slots", |row: &SlotRow| {
+    let none = if state.fleet.asked_slots.is_some() { "no slots" } else { "asking for the slots" };
+    table(state, width, &columns, state.fleet.slots(), none, |row: &SlotRow| {
         let stage = row.stage.clone().unwrap_or("?".to_string());
         let may_go =
             row.evictable.as_ref().map_or("-".to_string(), |evictable| slot_words::may_go(evictable, now));

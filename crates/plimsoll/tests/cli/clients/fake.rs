@@ -62,6 +62,7 @@ impl Fake {
             ("scheduler/slots/slot-1", "slot-1"),
             ("scheduler/slots/slot-4", "slot-4"),
             ("scheduler/slots/place-12", "place-waiting"),
+            ("scheduler/slots/place-13", "place-coming"),
             ("scheduler/queue", "queue"),
             ("scheduler/decisions?limit=1", "decisions"),
             ("scheduler/decisions?limit=20", "decisions"),
@@ -71,6 +72,7 @@ impl Fake {
             ("scheduler/decisions/1201.0", "decision-placed"),
             ("scheduler/decisions/7.0", "decision-old"),
             ("namespaces/team-a/pods/trainer-0/schedulerlog", "schedulerlog"),
+            ("namespaces/team-a/pods/trainer-1/schedulerlog", "schedulerlog-old"),
         ] {
             fake.says("GET", path, 200, &read(file));
         }

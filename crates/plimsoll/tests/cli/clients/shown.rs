@@ -22,7 +22,9 @@ fn every_list_and_explanation_says_what_it_said() {
         ("explain-slot", "explain slot-4"),
         ("explain-running-slot", "explain slot-1"),
         ("explain-place", "explain place-12"),
+        ("explain-place-in-slot", "explain place-13"),
         ("explain-name", "explain team-a/trainer-0"),
+        ("explain-name-forgotten", "explain team-a/trainer-1"),
     ] {
         compare(&format!("clients/{name}"), line, &fake.run_timeless(line));
     }
