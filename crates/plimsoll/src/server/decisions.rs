@@ -1,6 +1,7 @@
 //! Decisions of late, in full: so many and so large together, the oldest go first. What is older the journal has in few words.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::decide::Decision;
@@ -17,11 +18,14 @@ use super::engine::{Decided, Observer};
 use super::schedulerlog::SchedulerLog;
 use crate::json::PromisedRow;
 use crate::store::DecisionId;
+use crate::worker::Worker;
 
 /// So many decisions are kept in full at most.
 const KEPT_MOST: usize = 1000;
 /// So many bytes are kept at most, counted as if no decision shared a row with another.
 const BYTES_MOST: usize = 128 << 20;
+/// So many batches of decisions may wait to be let go.
+const SWEPT_MOST: usize = 64;
 /// What one verdict on one node is taken to weigh.
 const VERDICT_BYTES: usize = 1 << 10;
 
@@ -131,7 +135,11 @@ struct Ring {
 impl Decisions {
     /// Somebody who fills it, and the scheduler log with the same rows.
     pub(crate) fn observer(self: &Arc<Self>, log: &Arc<SchedulerLog>) -> Box<dyn Observer> {
-        Box::new(Filler { decisions: self.clone(), log: log.clone() })
+        let sweeper = Worker::start_behind_others("sweeper", SWEPT_MOST, |gone: Vec<Arc<Kept>>| {
+            drop(gone);
+            ControlFlow::Continue(())
+        });
+        Box::new(Filler { decisions: self.clone(), log: log.clone(), sweeper: sweeper.ok() })
     }
 
     /// All of them, newest first.
@@ -146,14 +154,18 @@ impl Decisions {
         Some(ring.kept[at].clone())
     }
 
-    fn push(&self, kept: Arc<Kept>) {
+    /// Keeps one more, and gives back those that make room for it.
+    fn push(&self, kept: Arc<Kept>) -> Vec<Arc<Kept>> {
         let mut ring = self.ring();
         ring.bytes += kept.bytes;
         ring.kept.push_back(kept);
+        let mut gone = Vec::new();
         while ring.kept.len() > KEPT_MOST || (ring.bytes > BYTES_MOST && ring.kept.len() > 1) {
             let Some(oldest) = ring.kept.pop_front() else { break };
             ring.bytes -= oldest.bytes;
+            gone.push(oldest);
         }
+        gone
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -165,12 +177,18 @@ impl Decisions {
 struct Filler {
     decisions: Arc<Decisions>,
     log: Arc<SchedulerLog>,
+    /// Lets the oldest decisions go: each is made of many rows, and the thread that decides has better things to do.
+    sweeper: Option<Worker<Vec<Arc<Kept>>>>,
 }
 
 impl Observer for Filler {
     fn decided(&mut self, batch: &Decided<'_>) {
         let decided: Vec<Arc<Kept>> = of_batch(batch).map(Arc::new).collect();
         self.log.see(batch, &decided);
-        decided.into_iter().for_each(|kept| self.decisions.push(kept));
+        let gone: Vec<Arc<Kept>> = decided.into_iter().flat_map(|kept| self.decisions.push(kept)).collect();
+        if let Some(sweeper) = self.sweeper.as_ref().filter(|_| !gone.is_empty()) {
+            // Where too much waits to be swept, it is done here.
+            sweeper.hand(gone);
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! While one batch is on its way to the disk the next one is decided; nothing of a batch gets out before it is durable.
 
 mod committer;
+mod lanes;
 mod thread;
 
 use std::collections::BTreeSet;
@@ -93,10 +94,13 @@ pub(crate) trait Observer: Send {
 
 type Reply = Box<dyn FnOnce() + Send>;
 type Work = Box<dyn FnOnce(&mut Desk, Millis) -> Reply + Send>;
+type Watch = (Topic, oneshot::Sender<()>);
 
 enum Message {
     /// Changes something, or looks at what there is; the reply waits until all that it saw is durable.
-    Work(Work, Option<(Topic, oneshot::Sender<()>)>),
+    Work(Work, Option<Watch>),
+    /// The same for a runner that reports.
+    Report(Work),
     /// The batch on its way has become durable.
     Landed,
     /// Ends the thread once everything that came before is durable.
@@ -133,6 +137,16 @@ impl Engine {
     ) -> Result<T, NoAnswer> {
         let (work, answer) = replying(change);
         self.send(Message::Work(work, None))?;
+        answer.await.map_err(|_| NoAnswer::Stopped)
+    }
+
+    /// The same for a runner that reports: those who wait for an answer go first.
+    pub(crate) async fn report<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let (work, answer) = replying(change);
+        self.send(Message::Report(work))?;
         answer.await.map_err(|_| NoAnswer::Stopped)
     }
 

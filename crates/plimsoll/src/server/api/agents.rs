@@ -52,7 +52,7 @@ pub(crate) async fn beat(
     Body(beat): Body<Heartbeat>,
 ) -> Answer<Json<Orders>> {
     let name = id.clone();
-    let heard = parts.engine()?.write(move |desk, now| desk.beat(now, &name, beat)).await?;
+    let heard = parts.engine()?.report(move |desk, now| desk.beat(now, &name, beat)).await?;
     heard.map(Json).map_err(|error| refused(&id, &error))
 }
 

@@ -11,7 +11,8 @@ use plimsoll_slots::desk::{self, Desk, Told};
 use tokio::sync::oneshot;
 
 use super::committer::{Committer, Done};
-use super::{Decided, Durable, Message, Observer, Reply, Topic};
+use super::lanes::Lanes;
+use super::{Decided, Durable, Message, Observer, Reply, Topic, Watch, Work};
 use crate::server::recovery;
 use crate::store::{Batch, Note, Store};
 
@@ -24,6 +25,9 @@ const TICK: Duration = Duration::from_millis(500);
 /// How often every device is checked, whether it changed or not.
 const AUDIT: Duration = Duration::from_secs(60);
 
+/// What somebody wants done, and what they want to hear of afterwards.
+type Served = (Work, Option<Watch>);
+
 /// The state, and what of it is not durable yet.
 pub(super) struct Thread {
     desk: Desk,
@@ -33,6 +37,8 @@ pub(super) struct Thread {
     committer: Committer,
     /// Whether the next batch should bring the whole state.
     wants_base: bool,
+    /// What came and was not served yet.
+    waiting: Lanes<Served>,
     /// When the last batch left.
     left: Option<Instant>,
     /// What was decided since then.
@@ -70,6 +76,7 @@ impl Thread {
             clock: Millis(0),
             committer: Committer::start(store, nudge)?,
             wants_base: false,
+            waiting: Lanes::default(),
             left: None,
             staged: Staged::default(),
             flight: None,
@@ -79,12 +86,13 @@ impl Thread {
     /// Decides until it is told to stop, or nobody can ask any more.
     pub(super) fn run(mut self, receiver: &Receiver<Message>) -> Result<()> {
         let (mut next_tick, mut next_audit) = (Instant::now(), Instant::now() + AUDIT);
-        loop {
-            let first = match receiver.recv_timeout(self.patience(next_tick)) {
-                Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return self.settle(),
-            };
+        let mut is_ending = false;
+        while !is_ending {
+            match receiver.recv_timeout(self.patience(next_tick)) {
+                Ok(message) => is_ending = self.enqueue(message),
+                Err(RecvTimeoutError::Disconnected) => is_ending = true,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
             let (started, now) = (Instant::now(), self.now());
             if started >= next_tick {
                 self.desk.tick(now);
@@ -96,23 +104,47 @@ impl Thread {
                 next_audit = started + AUDIT;
             }
             self.staged.deciding += started.elapsed();
-            for message in first.into_iter().chain(receiver.try_iter()).take(WAITING_MOST) {
-                if matches!(message, Message::Stop) {
-                    return self.settle();
+            for _ in 0..WAITING_MOST {
+                while !is_ending
+                    && self.waiting.len() < WAITING_MOST
+                    && let Ok(message) = receiver.try_recv()
+                {
+                    is_ending = self.enqueue(message);
                 }
-                self.take(now, message);
+                let Some(work) = self.waiting.next(Instant::now()) else { break };
+                self.take(now, work);
                 self.land()?;
                 self.leave();
             }
+            self.land()?;
             self.leave();
             if self.staged.replies.len() >= WAITING_MOST {
                 self.settle()?;
             }
         }
+        while let Some(work) = self.waiting.next(Instant::now()) {
+            let now = self.now();
+            self.take(now, work);
+        }
+        self.settle()
+    }
+
+    /// Lets somebody wait for their turn; `true` where nothing more will come.
+    fn enqueue(&mut self, message: Message) -> bool {
+        match message {
+            Message::Work(work, watch) => self.waiting.ask((work, watch)),
+            Message::Report(work) => self.waiting.report(Instant::now(), (work, None)),
+            Message::Landed => {}
+            Message::Stop => return true,
+        }
+        false
     }
 
     /// How long to wait for somebody to ask: until time is to be noticed, or the next batch may leave.
     fn patience(&self, next_tick: Instant) -> Duration {
+        if self.waiting.len() > 0 {
+            return Duration::ZERO;
+        }
         let now = Instant::now();
         let leaves = self.left.filter(|_| self.flight.is_none() && self.staged.is_due);
         let due = leaves.map_or(next_tick, |left| next_tick.min(left + GATHERING));
@@ -126,8 +158,7 @@ impl Thread {
         self.clock
     }
 
-    fn take(&mut self, now: Millis, message: Message) {
-        let Message::Work(work, watch) = message else { return };
+    fn take(&mut self, now: Millis, (work, watch): Served) {
         let started = Instant::now();
         self.staged.is_due = true;
         self.staged.replies.push(work(&mut self.desk, now));
