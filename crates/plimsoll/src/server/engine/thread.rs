@@ -47,6 +47,12 @@ pub(super) struct Thread {
     flight: Option<Flight>,
 }
 
+/// When time is to be noticed next.
+struct Due {
+    tick: Instant,
+    audit: Instant,
+}
+
 /// Answers that wait until what they saw is durable.
 #[derive(Default)]
 struct Staged {
@@ -85,48 +91,61 @@ impl Thread {
 
     /// Decides until it is told to stop, or nobody can ask any more.
     pub(super) fn run(mut self, receiver: &Receiver<Message>) -> Result<()> {
-        let (mut next_tick, mut next_audit) = (Instant::now(), Instant::now() + AUDIT);
+        let mut due = Due { tick: Instant::now(), audit: Instant::now() + AUDIT };
         let mut is_ending = false;
         while !is_ending {
-            match receiver.recv_timeout(self.patience(next_tick)) {
+            match receiver.recv_timeout(self.patience(due.tick)) {
                 Ok(message) => is_ending = self.enqueue(message),
                 Err(RecvTimeoutError::Disconnected) => is_ending = true,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let (started, now) = (Instant::now(), self.now());
-            if started >= next_tick {
-                self.desk.tick(now);
-                self.staged.is_due = true;
-                next_tick = started + TICK;
-            }
-            if started >= next_audit {
-                self.desk.audit(now);
-                next_audit = started + AUDIT;
-            }
-            self.staged.deciding += started.elapsed();
-            for _ in 0..WAITING_MOST {
-                while !is_ending
-                    && self.waiting.len() < WAITING_MOST
-                    && let Ok(message) = receiver.try_recv()
-                {
-                    is_ending = self.enqueue(message);
-                }
-                let Some(work) = self.waiting.next(Instant::now()) else { break };
-                self.take(now, work);
-                self.land()?;
-                self.leave();
-            }
-            self.land()?;
-            self.leave();
-            if self.staged.replies.len() >= WAITING_MOST {
-                self.settle()?;
-            }
+            let now = self.notice_time(&mut due);
+            is_ending |= self.serve(receiver, now)?;
         }
         while let Some(work) = self.waiting.next(Instant::now()) {
             let now = self.now();
             self.take(now, work);
         }
         self.settle()
+    }
+
+    fn notice_time(&mut self, due: &mut Due) -> Millis {
+        let (started, now) = (Instant::now(), self.now());
+        if started >= due.tick {
+            self.desk.tick(now);
+            self.staged.is_due = true;
+            due.tick = started + TICK;
+        }
+        if started >= due.audit {
+            self.desk.audit(now);
+            due.audit = started + AUDIT;
+        }
+        self.staged.deciding += started.elapsed();
+        now
+    }
+
+    /// Serves those who wait and those who come meanwhile, until nobody is left or many were served; `true` where nothing more will
+    /// come.
+    fn serve(&mut self, receiver: &Receiver<Message>, now: Millis) -> Result<bool> {
+        let mut is_ending = false;
+        for _ in 0..WAITING_MOST {
+            while !is_ending
+                && self.waiting.len() < WAITING_MOST
+                && let Ok(message) = receiver.try_recv()
+            {
+                is_ending = self.enqueue(message);
+            }
+            let Some(work) = self.waiting.next(Instant::now()) else { break };
+            self.take(now, work);
+            self.land()?;
+            self.leave();
+        }
+        self.land()?;
+        self.leave();
+        if self.staged.replies.len() >= WAITING_MOST {
+            self.settle()?;
+        }
+        Ok(is_ending)
     }
 
     /// Lets somebody wait for their turn; `true` where nothing more will come.
