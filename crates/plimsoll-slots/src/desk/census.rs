@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::charge::Stage;
-
 use super::Desk;
-use super::views::SlotStage;
+use super::views::{PlaceStatus, SlotStage};
 
 /// The slots of a model by where they are in their lives, and the places by how they stand. What is over is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,10 +34,10 @@ impl Desk {
         for slot in self.slots() {
             let census = models.entry(&slot.model).or_default();
             let holding = self.holding(slot).map(|(_, holding)| holding);
-            let places = match holding.map(|holding| holding.stage) {
-                Some(Stage::Running { .. }) => &mut census.places_ready,
-                Some(Stage::Offered { .. } | Stage::Sent) => &mut census.places_coming,
-                Some(Stage::Releasing { .. }) | None => &mut census.places_waiting,
+            let places = match PlaceStatus::within(&slot.id, holding) {
+                PlaceStatus::Ready { .. } => &mut census.places_ready,
+                PlaceStatus::Coming { .. } => &mut census.places_coming,
+                PlaceStatus::Waiting | PlaceStatus::Ended { .. } => &mut census.places_waiting,
             };
             *places += u64::from(self.active_requests(slot));
             let slots = match self.stage_with(slot, holding) {

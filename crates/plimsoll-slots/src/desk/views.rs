@@ -70,6 +70,15 @@ pub enum PlaceStatus {
 }
 
 impl PlaceStatus {
+    /// How the places in a slot stand that holds this.
+    pub(super) fn within(slot: &Name, holding: Option<&Holding>) -> PlaceStatus {
+        match holding.map(|holding| holding.stage) {
+            Some(Stage::Running { .. }) => PlaceStatus::Ready { slot: slot.clone() },
+            Some(Stage::Offered { .. } | Stage::Sent) => PlaceStatus::Coming { slot: slot.clone() },
+            Some(Stage::Releasing { .. }) | None => PlaceStatus::Waiting,
+        }
+    }
+
     /// Whether it is served.
     pub fn is_ready(&self) -> bool {
         matches!(self, PlaceStatus::Ready { .. })
@@ -252,11 +261,7 @@ impl Desk {
             PlaceState::Ended { how, reason, .. } => PlaceStatus::Ended { how: *how, reason: reason.clone() },
             PlaceState::In { slot: id, .. } => {
                 let slot = self.state.slots.get(id);
-                match slot.and_then(|slot| self.holding(slot)).map(|(_, holding)| holding.stage) {
-                    Some(Stage::Running { .. }) => PlaceStatus::Ready { slot: id.clone() },
-                    Some(Stage::Offered { .. } | Stage::Sent) => PlaceStatus::Coming { slot: id.clone() },
-                    Some(Stage::Releasing { .. }) | None => PlaceStatus::Waiting,
-                }
+                PlaceStatus::within(id, slot.and_then(|slot| self.holding(slot)).map(|(_, holding)| holding))
             }
         })
     }

@@ -135,9 +135,7 @@ impl Engine {
         &self,
         change: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        let (work, answer) = replying(change);
-        self.send(Message::Work(work, None))?;
-        answer.await.map_err(|_| NoAnswer::Stopped)
+        self.answer(change, |work| Message::Work(work, None)).await
     }
 
     /// The same for a runner that reports: those who wait for an answer go first.
@@ -145,9 +143,7 @@ impl Engine {
         &self,
         change: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        let (work, answer) = replying(change);
-        self.send(Message::Report(work))?;
-        answer.await.map_err(|_| NoAnswer::Stopped)
+        self.answer(change, Message::Report).await
     }
 
     /// Looks at what there is, and answers once that is durable. What-if is looking too, which is why the desk may be touched; nothing
@@ -156,9 +152,7 @@ impl Engine {
         &self,
         look: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        let (work, answer) = replying(look);
-        self.send(Message::Work(work, None))?;
-        answer.await.map_err(|_| NoAnswer::Stopped)
+        self.answer(look, |work| Message::Work(work, None)).await
     }
 
     /// Looks, and gets something that resolves at the next change of the topic after that look, or sooner.
@@ -202,6 +196,17 @@ impl Engine {
     pub(crate) fn stop(&self) {
         // Where it cannot be sent, the thread has ended.
         let _ = self.sender.send(Message::Stop);
+    }
+
+    /// Sends work as a message, and waits for what came of it.
+    async fn answer<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
+        message: impl FnOnce(Work) -> Message,
+    ) -> Result<T, NoAnswer> {
+        let (work, answer) = replying(work);
+        self.send(message(work))?;
+        answer.await.map_err(|_| NoAnswer::Stopped)
     }
 
     fn send(&self, message: Message) -> Result<(), NoAnswer> {

@@ -234,7 +234,7 @@ async fn text(scrape: &Scrape) -> Result<String, NoAnswer> {
     let Scrape { counted, data, .. } = scrape.clone();
     // A large fleet has a hundred thousand rows: writing them down must not hold up those who serve others.
     let written = move || render(&counted, &sheet, &scraped::Files::of(&data));
-    Ok(tokio::task::spawn_blocking(written).await.expect("writing rows down does not panic"))
+    tokio::task::spawn_blocking(written).await.map_err(|_| NoAnswer::Stopped)
 }
 
 fn render(counted: &Counted, sheet: &scraped::Sheet, files: &scraped::Files) -> String {
