@@ -84,12 +84,20 @@ pub fn audit_node(ledger: &Ledger, id: NodeId) -> Vec<Breach> {
         return Vec::new();
     };
     let holdings: Vec<&Holding> = ledger.holdings_on(id).map(|(_, holding)| holding).collect();
+    let mut tallies = vec![Tally::default(); view.room.devices().len()];
+    for charge in holdings.iter().flat_map(|holding| &holding.charges) {
+        for ordinal in &charge.on {
+            if let Some(tally) = tallies.get_mut(usize::from(*ordinal)) {
+                tally.count(charge);
+            }
+        }
+    }
     let mut breaches = Vec::new();
-    for (ordinal, room) in (0_u16..).zip(view.room.devices()) {
-        let on: Vec<(&Holding, &Charge)> = charges_on(&holdings, ordinal).collect();
-        breaches.extend(sums_differ(view, ordinal, room, &on));
-        breaches.extend(over_line(view, ordinal, room, &on));
-        breaches.extend(slices_overlap(view, ordinal, &on));
+    for ((ordinal, room), tally) in (0_u16..).zip(view.room.devices()).zip(tallies) {
+        let device = Audited { view, ordinal, room, tally, holdings: &holdings };
+        breaches.extend(device.sums_differ());
+        breaches.extend(device.over_line());
+        breaches.extend(device.slices_overlap());
     }
     if !breaches.iter().any(|breach| matches!(breach, Breach::OverLine { .. })) {
         breaches.extend(no_assignment(view, &holdings));
@@ -106,45 +114,77 @@ fn sum<'a>(charges: impl Iterator<Item = &'a Charge>) -> Bytes {
     charges.fold(Bytes::ZERO, |sum, charge| sum.plus(charge.bytes().unwrap_or(Bytes::ZERO)))
 }
 
-fn sums_differ(
-    view: &NodeView,
-    ordinal: u16,
-    room: &DeviceRoom,
-    on: &[(&Holding, &Charge)],
-) -> Option<Breach> {
-    let holdings = sum(on.iter().map(|(_, charge)| *charge));
-    let booked = room.load().less(room.foreign());
-    (booked != holdings).then(|| Breach::SumsDiffer {
-        node: view.node.name.clone(),
-        ordinal,
-        sum: booked,
-        holdings,
-    })
+/// What the charges on one device come to, summed from the holdings and not from the account.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    /// Everything that is charged here.
+    booked: Bytes,
+    /// What of it is surely here, and not on one of several.
+    surely: Bytes,
+    /// The slices that are taken, as bits.
+    slices: u64,
+    /// Whether a slice is taken twice.
+    overlap: bool,
 }
 
-fn over_line(view: &NodeView, ordinal: u16, room: &DeviceRoom, on: &[(&Holding, &Charge)]) -> Option<Breach> {
-    let usable = view.node.devices[usize::from(ordinal)].memory.usable()?;
-    let surely = || on.iter().filter(|(_, charge)| !charge.floats());
-    let held = sum(surely().map(|(_, charge)| *charge)).plus(room.foreign());
-    (held > usable).then(|| Breach::OverLine {
-        node: view.node.name.clone(),
-        ordinal,
-        usable,
-        held,
-        over_by: held.less(usable),
-        holders: names(surely().map(|(holding, _)| *holding)),
-    })
-}
-
-fn slices_overlap(view: &NodeView, ordinal: u16, on: &[(&Holding, &Charge)]) -> Option<Breach> {
-    let mut taken = 0_u64;
-    let mut overlap = false;
-    for mask in on.iter().filter_map(|(_, charge)| charge.slice.as_ref()).map(|slice| slice.span.mask()) {
-        overlap |= taken & mask != 0;
-        taken |= mask;
+impl Tally {
+    fn count(&mut self, charge: &Charge) {
+        let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
+        self.booked = self.booked.plus(bytes);
+        if !charge.floats() {
+            self.surely = self.surely.plus(bytes);
+        }
+        let mask = charge.slice.as_ref().map_or(0, |slice| slice.span.mask());
+        self.overlap |= self.slices & mask != 0;
+        self.slices |= mask;
     }
-    let holders = || names(on.iter().filter(|(_, c)| c.slice.is_some()).map(|(holding, _)| *holding));
-    overlap.then(|| Breach::SlicesOverlap { node: view.node.name.clone(), ordinal, holders: holders() })
+}
+
+/// One device with its account, and what its holders' charges come to.
+struct Audited<'a> {
+    view: &'a NodeView,
+    ordinal: u16,
+    room: &'a DeviceRoom,
+    tally: Tally,
+    holdings: &'a [&'a Holding],
+}
+
+impl Audited<'_> {
+    fn sums_differ(&self) -> Option<Breach> {
+        let (sum, holdings) = (self.room.load().less(self.room.foreign()), self.tally.booked);
+        (sum != holdings).then(|| Breach::SumsDiffer {
+            node: self.view.node.name.clone(),
+            ordinal: self.ordinal,
+            sum,
+            holdings,
+        })
+    }
+
+    fn over_line(&self) -> Option<Breach> {
+        let usable = self.view.node.devices[usize::from(self.ordinal)].memory.usable()?;
+        let held = self.tally.surely.plus(self.room.foreign());
+        (held > usable).then(|| Breach::OverLine {
+            node: self.view.node.name.clone(),
+            ordinal: self.ordinal,
+            usable,
+            held,
+            over_by: held.less(usable),
+            holders: self.holders(|charge| !charge.floats()),
+        })
+    }
+
+    fn slices_overlap(&self) -> Option<Breach> {
+        self.tally.overlap.then(|| Breach::SlicesOverlap {
+            node: self.view.node.name.clone(),
+            ordinal: self.ordinal,
+            holders: self.holders(|charge| charge.slice.is_some()),
+        })
+    }
+
+    fn holders(&self, counts: impl Fn(&Charge) -> bool) -> Vec<Name> {
+        let on = charges_on(self.holdings, self.ordinal).filter(|(_, charge)| counts(charge));
+        names(on.map(|(holding, _)| holding))
+    }
 }
 
 fn names<'a>(holdings: impl Iterator<Item = &'a Holding>) -> Vec<Name> {

@@ -10,7 +10,7 @@ use crate::request::{Container, Need, Order, Shape, Spec};
 use crate::room::NodeView;
 use crate::score::{self, Added, FULL, Score};
 use crate::units::Bytes;
-use crate::verdict::{Candidate, DeviceVerdict, Finding, NeedVerdict, NodeVerdict};
+use crate::verdict::{Candidate, DeviceVerdict, Finding, NeedVerdict};
 
 mod combinations;
 mod pick;
@@ -49,21 +49,12 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges one node: every need on every device, and the best place if there is one.
-    pub fn judge(&self, view: &NodeView) -> NodeVerdict {
-        NodeVerdict::new(view.clone(), self.find(view))
-    }
-
-    /// Judges a node that the same judge has judged before. What was found then stands where nothing changed that a judge reads.
-    pub fn judge_again(&self, view: &NodeView, before: &NodeVerdict) -> NodeVerdict {
-        if view.reads_like(&before.view) { before.on(view) } else { self.judge(view) }
-    }
-
-    /// What is found on one node.
-    pub(crate) fn find(&self, view: &NodeView) -> Finding {
+    pub fn judge(&self, view: &NodeView) -> Finding {
         let search = Search { judge: self, view };
         let (needs, found) = search.first_choice();
         let reason = fit::fit_node(view, self.spec, self.shape);
-        let mut finding = Finding { reason, needs, best: None, digest: OnceLock::new() };
+        let node = view.node.name.clone();
+        let mut finding = Finding { node, reason, needs, best: None, digest: OnceLock::new() };
         if finding.reason.is_some() {
             return finding;
         }

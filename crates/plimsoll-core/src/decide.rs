@@ -1,16 +1,16 @@
 //! Look, judge, choose: a decision, with all that it was made from.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::candidate::Judge;
 use crate::draft::View;
-use crate::ledger::NodeId;
+use crate::ledger::{NodeId, Views};
 use crate::policy::Policy;
 use crate::reason::{Reason, RequestReason};
 use crate::request::{Asks, Misuse, Request, RequestId, Spec};
 use crate::room::NodeView;
 use crate::units::{Bytes, Name};
-use crate::verdict::{Candidate, DeviceVerdict, NodeVerdict, Table};
+use crate::verdict::{Candidate, DeviceVerdict, Finding, Findings, Table};
 
 /// The answer to a request, and everything it was made from.
 #[derive(Clone, Debug)]
@@ -24,10 +24,14 @@ pub struct Decision {
     pub revision: u64,
     /// The policy that chose, as the request leans.
     pub policy: Policy,
-    /// What was found, for each shape that was tried, in order.
-    pub shapes: Vec<Table>,
+    /// The rows that were looked at.
+    pub views: Views,
+    /// What was found there, for each shape that was tried, in order.
+    pub shapes: Vec<Findings>,
     /// The answer.
     pub outcome: Outcome,
+    /// The answer in one sentence, once somebody asked for it.
+    pub(crate) sentence: OnceLock<String>,
 }
 
 /// The answer to a request.
@@ -40,6 +44,11 @@ pub enum Outcome {
 }
 
 impl Decision {
+    /// The same rows and verdicts with another answer: that of a gang, where each gets what is best for all.
+    pub(crate) fn answered(self, outcome: Outcome) -> Decision {
+        Decision { outcome, sentence: OnceLock::new(), ..self }
+    }
+
     /// The place, where there is one.
     pub fn place(&self) -> Option<&Candidate> {
         match &self.outcome {
@@ -49,15 +58,24 @@ impl Decision {
     }
 
     /// The verdicts that answered: those of the shape taken, or of the last one tried.
-    pub fn table(&self) -> Option<&Table> {
-        self.shapes.last()
+    pub fn table(&self) -> Option<Table<'_>> {
+        self.tables().last()
+    }
+
+    /// The verdicts for each shape that was tried, in order.
+    pub fn tables(&self) -> impl ExactSizeIterator<Item = Table<'_>> + DoubleEndedIterator {
+        self.shapes.iter().map(|findings| Table { views: &self.views, findings })
     }
 
     /// The refusal that came nearest: the node and device that lacked the least memory, first among those that would do if they
     /// were empty.
     pub fn nearest_miss(&self) -> Option<Miss> {
         let table = self.table()?;
-        table.unordered().filter(|verdict| verdict.reason.is_none()).filter_map(|v| nearest_on(v)).min()
+        table
+            .unordered()
+            .filter(|verdict| verdict.reason.is_none())
+            .filter_map(|v| nearest_on(v.finding))
+            .min()
     }
 }
 
@@ -78,7 +96,7 @@ pub struct Miss {
     pub free: Bytes,
 }
 
-fn nearest_on(verdict: &NodeVerdict) -> Option<Miss> {
+fn nearest_on(finding: &Finding) -> Option<Miss> {
     let miss = |device: &DeviceVerdict| {
         let (too_small, need, free) = match device.reason.as_ref()? {
             Reason::ShortOfMemory { need, free, .. } => (false, *need, *free),
@@ -86,11 +104,11 @@ fn nearest_on(verdict: &NodeVerdict) -> Option<Miss> {
             Reason::TooSmall { need, free, .. } => (true, *need, *free),
             _ => return None,
         };
-        let (node, ordinal) = (verdict.view.node.name.clone(), device.ordinal);
+        let (node, ordinal) = (finding.node.clone(), device.ordinal);
         Some(Miss { too_small, short_by: need.less(free), node, ordinal, need, free })
     };
     // Every need must be served, so a node is as far off as the need that is furthest from a device.
-    let failed = verdict.needs.iter().filter(|need| !need.passed);
+    let failed = finding.needs.iter().filter(|need| !need.passed);
     failed.filter_map(|need| need.devices.iter().filter_map(miss).min()).max()
 }
 
@@ -101,8 +119,8 @@ pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision 
     let refusal = refusal(&request.spec, view.nodes().next().is_none());
     let mut outcome = Outcome::Refused(refusal);
     for shape in (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape) {
-        let (table, best) = judge_all(view.nodes(), &policy, &request.spec, shape);
-        shapes.push(table);
+        let (findings, best) = judge_all(view.nodes(), &policy, &request.spec, shape);
+        shapes.push(findings);
         if let Some(best) = best {
             outcome = Outcome::Placed(best);
             break;
@@ -113,8 +131,10 @@ pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision 
         spec: request.spec.clone(),
         revision: view.revision(),
         policy,
+        views: view.views(),
         shapes,
         outcome,
+        sentence: OnceLock::new(),
     }
 }
 
@@ -133,18 +153,18 @@ fn judge_all<'v>(
     policy: &Policy,
     spec: &Spec,
     shape: u16,
-) -> (Table, Option<Candidate>) {
-    let mut table = Table::default();
+) -> (Findings, Option<Candidate>) {
+    let mut findings = Findings::default();
     let mut best: Option<Candidate> = None;
     let judge = Judge::new(policy, spec, shape);
     for (id, view) in nodes {
-        let verdict = judge.judge(view);
-        if let Some(found) = &verdict.best
+        let finding = judge.judge(view);
+        if let Some(found) = &finding.best
             && best.as_ref().is_none_or(|best| found.score.total() > best.score.total())
         {
             best = Some(found.clone());
         }
-        table.set(id, Some(Arc::new(verdict)));
+        findings.set(id, Some(finding));
     }
-    (table, best)
+    (findings, best)
 }

@@ -16,6 +16,7 @@ pub fn digest(decision: &Decision) -> u64 {
         }
         Outcome::Refused(reason) => (0_u8, reason.as_ref().map(ToString::to_string)).hash(&mut hasher),
     }
-    decision.shapes.iter().for_each(|table| table.digest().hash(&mut hasher));
+    decision.views.digest().hash(&mut hasher);
+    decision.shapes.iter().for_each(|findings| findings.digest().hash(&mut hasher));
     hasher.finish()
 }

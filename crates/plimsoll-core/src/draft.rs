@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::charge::{Charge, Holding, HoldingId, Stage};
 use crate::fit::{self, Placement, Refusal};
-use crate::ledger::{Ledger, NodeId};
+use crate::ledger::{Ledger, NodeId, Views};
 use crate::reason::NodeReason;
 use crate::request::{Request, RequestId};
 use crate::room::NodeView;
@@ -19,6 +19,9 @@ pub trait View {
     /// A node with its account.
     fn node(&self, id: NodeId) -> Option<&NodeView>;
 
+    /// All these rows, to keep.
+    fn views(&self) -> Views;
+
     /// How many operations the ledger had seen when this was looked at.
     fn revision(&self) -> u64;
 }
@@ -30,6 +33,10 @@ impl View for Ledger {
 
     fn node(&self, id: NodeId) -> Option<&NodeView> {
         self.view(id)
+    }
+
+    fn views(&self) -> Views {
+        Ledger::views(self).clone()
     }
 
     fn revision(&self) -> u64 {
@@ -48,6 +55,10 @@ impl View for OneNode<'_> {
 
     fn node(&self, id: NodeId) -> Option<&NodeView> {
         self.0.view(id).filter(|_| id == self.1)
+    }
+
+    fn views(&self) -> Views {
+        self.0.views().clone()
     }
 
     fn revision(&self) -> u64 {
@@ -71,6 +82,14 @@ impl View for Draft<'_> {
 
     fn node(&self, id: NodeId) -> Option<&NodeView> {
         self.changed.get(&id).or_else(|| self.ledger.view(id))
+    }
+
+    fn views(&self) -> Views {
+        let mut views = self.ledger.views().clone();
+        for (id, view) in &self.changed {
+            views.set(*id, Some(view.clone()));
+        }
+        views
     }
 
     fn revision(&self) -> u64 {

@@ -352,7 +352,7 @@ fn place_on(
 ) -> Option<Plan> {
     let view = draft.node(id)?;
     let shapes = (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
-    let mut found = shapes.filter_map(|shape| Judge::new(policy, &request.spec, shape).find(view).best);
+    let mut found = shapes.filter_map(|shape| Judge::new(policy, &request.spec, shape).judge(view).best);
     let place = found.next()?.place;
     let charges = fit::admit(view, &request.spec, &place).ok()?;
     let mut after: Vec<RequestId> = draft

@@ -209,8 +209,8 @@ fn along(
 ) -> Vec<Decision> {
     let mut draft = Draft::of(ledger);
     let decisions = members.iter().zip(places).map(|(member, place)| {
-        let mut decision = decide(&draft, policy, member);
-        decision.outcome = match place {
+        let decision = decide(&draft, policy, member);
+        let outcome = match place {
             Some(place) => {
                 let view =
                     ledger.node_id(&place.node).and_then(|id| draft.node(id)).expect("places are on nodes");
@@ -220,7 +220,7 @@ fn along(
             }
             None => Outcome::Refused(None),
         };
-        decision
+        decision.answered(outcome)
     });
     decisions.collect()
 }
@@ -229,11 +229,9 @@ fn refuse(decisions: Vec<Decision>, gang: &Gang, placed: u32) -> Vec<Decision> {
     let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
     let reason =
         RequestReason::GangIncomplete { gang: gang.name.clone(), minimum: gang.minimum, placed, members };
-    let refuse = |mut decision: Decision| {
-        if !matches!(decision.outcome, Outcome::Refused(Some(_))) {
-            decision.outcome = Outcome::Refused(Some(reason.clone()));
-        }
-        decision
+    let refuse = |decision: Decision| match decision.outcome {
+        Outcome::Refused(Some(_)) => decision,
+        _ => decision.answered(Outcome::Refused(Some(reason.clone()))),
     };
     decisions.into_iter().map(refuse).collect()
 }

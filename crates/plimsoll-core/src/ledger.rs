@@ -17,13 +17,18 @@ use crate::room::{Measured, NodeView};
 use crate::units::{Bytes, Millis, Name};
 
 mod apply;
+mod by_node;
 mod changes;
 mod look;
 mod rows;
+mod views;
 
 pub use rows::{LedgerRows, NodeRow};
+pub use views::Views;
 
-use changes::Changes;
+pub(crate) use by_node::ByNode;
+
+use changes::{Changed, Changes};
 
 /// A node inside one ledger. Never printed, never ordered by in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,12 +39,18 @@ impl NodeId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// The node with this place in arrays by node.
+    pub(crate) fn at(index: usize) -> NodeId {
+        NodeId(u32::try_from(index).expect("fewer nodes than 2^32"))
+    }
 }
 
 /// Who holds what, on which device of which node.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     nodes: Vec<Option<Entry>>,
+    views: Views,
     vacant: Vec<NodeId>,
     by_name: BTreeMap<Name, NodeId>,
     /// Shared with the rows that are being saved, so that saving many copies none.
@@ -57,7 +68,6 @@ pub struct Ledger {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    view: NodeView,
     measured: Vec<Measured>,
     holdings: BTreeSet<HoldingId>,
     /// Taken away while somebody still held something: it goes with its last holding.
@@ -236,7 +246,7 @@ impl Ledger {
     pub fn observe(&mut self, mut holding: Holding) -> Result<Operation, LedgerError> {
         let id = self.find(&holding.node)?;
         let all: Vec<u16> =
-            (0_u16..).zip(&self.entry(id).view.node.devices).map(|(ordinal, _)| ordinal).collect();
+            (0_u16..).zip(&self.view_at(id).node.devices).map(|(ordinal, _)| ordinal).collect();
         for charge in holding.charges.iter_mut().filter(|charge| charge.on.is_empty()) {
             charge.on.clone_from(&all);
         }
@@ -325,7 +335,7 @@ impl Ledger {
     /// The node as the request itself sees it: without its own offer and its own promise, which this would replace.
     fn view_for(&self, request: &RequestId, node: &Name) -> Result<NodeView, LedgerError> {
         let missing = || Refusal::Node { node: node.clone(), reason: NodeReason::NoSuchNode };
-        let mut view = self.entry(*self.by_name.get(node).ok_or_else(missing)?).view.clone();
+        let mut view = self.view_at(*self.by_name.get(node).ok_or_else(missing)?).clone();
         if let Some((id, own)) = self.of_request(request) {
             if !matches!(own.stage, Stage::Offered { .. }) {
                 return Err(wrong_stage(request, own.stage, "placed again"));
@@ -341,7 +351,7 @@ impl Ledger {
     }
 
     fn check_ordinals(&self, id: NodeId, request: &RequestId, charges: &[Charge]) -> Result<(), LedgerError> {
-        let node = &self.entry(id).view.node;
+        let node = &self.view_at(id).node;
         let missing = |ordinal: &&u16| usize::from(**ordinal) >= node.devices.len();
         match charges.iter().flat_map(|charge| &charge.on).find(missing) {
             None => Ok(()),
@@ -366,6 +376,14 @@ impl Ledger {
 impl Ledger {
     fn entry(&self, id: NodeId) -> &Entry {
         self.nodes[id.index()].as_ref().expect("every named node has an entry")
+    }
+
+    fn entry_mut(&mut self, id: NodeId) -> &mut Entry {
+        self.nodes[id.index()].as_mut().expect("every named node has an entry")
+    }
+
+    fn view_at(&self, id: NodeId) -> &NodeView {
+        self.views.get(id).expect("every named node has a row")
     }
 
     fn find(&self, node: &Name) -> Result<NodeId, LedgerError> {

@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::candidate::Judge;
 use crate::decide::{Decision, Outcome, refusal};
@@ -12,7 +12,7 @@ use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
 use crate::request::{Request, Spec};
 use crate::units::Name;
-use crate::verdict::{Candidate, NodeVerdict, Table};
+use crate::verdict::{Candidate, Finding, Findings};
 
 /// Verdicts that are remembered over all specs, about a kilobyte each; the spec asked longest ago makes room.
 const VERDICTS_KEPT: usize = 1 << 16;
@@ -38,7 +38,7 @@ struct Remembered {
 #[derive(Clone, Debug, Default)]
 struct Found {
     point: Option<u64>,
-    table: Table,
+    findings: Findings,
     /// The nodes that fit, best first.
     ranked: BTreeSet<(Reverse<i64>, Name, NodeId)>,
 }
@@ -53,14 +53,15 @@ impl Memo {
         let mut outcome = Outcome::Refused(refusal);
         for (shape, found) in (0_u16..).zip(found) {
             found.refresh(ledger, &policy, &request.spec, shape);
-            shapes.push(found.table.clone());
+            shapes.push(found.findings.clone());
             if let Some(best) = found.best() {
                 outcome = Outcome::Placed(best.clone());
                 break;
             }
         }
         let (request, spec) = (request.id.clone(), request.spec.clone());
-        Decision { request, spec, revision: ledger.revision(), policy, shapes, outcome }
+        let (revision, views) = (ledger.revision(), ledger.views().clone());
+        Decision { request, spec, revision, policy, views, shapes, outcome, sentence: OnceLock::new() }
     }
 
     fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy, nodes: usize) -> &mut Vec<Found> {
@@ -84,7 +85,7 @@ impl Memo {
 impl Found {
     fn refresh(&mut self, ledger: &Ledger, policy: &Policy, spec: &Spec, shape: u16) {
         let judge = Judge::new(policy, spec, shape);
-        let (changed, point) = ledger.changed_since(self.point.unwrap_or_default());
+        let (changed, point) = ledger.reads_anew_since(self.point.unwrap_or_default());
         match changed.filter(|_| self.point.is_some()) {
             Some(changed) => {
                 let changed: BTreeSet<NodeId> = changed.collect();
@@ -93,7 +94,7 @@ impl Found {
                 }
             }
             None => {
-                *self = Found { table: Table::with_slots(ledger.node_slots()), ..Found::default() };
+                *self = Found::default();
                 for (id, _) in ledger.nodes() {
                     self.rejudge(ledger, &judge, id);
                 }
@@ -103,27 +104,22 @@ impl Found {
     }
 
     fn rejudge(&mut self, ledger: &Ledger, judge: &Judge, id: NodeId) {
-        let before = self.table.get(id);
-        let verdict = ledger.view(id).map(|view| match before {
-            Some(before) => judge.judge_again(view, before),
-            None => judge.judge(view),
-        });
-        let rank = |verdict: &NodeVerdict| verdict.best.as_ref().map(|best| rank(best, id));
-        let before = before.and_then(|old| rank(old));
-        let after = verdict.as_ref().and_then(rank);
-        // Much of what happens on a node changes nothing in how good it is.
+        let finding = ledger.view(id).map(|view| judge.judge(view));
+        let rank = |finding: &Finding| finding.best.as_ref().map(|best| rank(best, id));
+        let before = self.findings.get(id).and_then(rank);
+        let after = finding.as_ref().and_then(rank);
         if before != after {
             if let Some(before) = before {
                 self.ranked.remove(&before);
             }
             self.ranked.extend(after);
         }
-        self.table.set(id, verdict.map(Arc::new));
+        self.findings.set(id, finding);
     }
 
     fn best(&self) -> Option<&Candidate> {
         let (_, _, id) = self.ranked.first()?;
-        self.table.get(*id)?.best.as_ref()
+        self.findings.get(*id)?.best.as_ref()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::reason::{Change, NodeReason, Reason};
 use crate::request::{Amount, Need, PlainRule, Request, RequestId, Spec};
 use crate::rules::NodeRules;
 use crate::units::{Bytes, Name};
-use crate::verdict::{NeedVerdict, NodeVerdict};
+use crate::verdict::{NeedVerdict, NodeVerdict, Table};
 
 /// A change that would make the request fit. Every one was tried and found to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,8 +88,8 @@ impl Bench<'_> {
         shape.containers.iter().flat_map(|container| &container.needs).next()
     }
 
-    fn verdicts(&self) -> impl Iterator<Item = &NodeVerdict> {
-        self.refused.table().into_iter().flat_map(|table| table.by_name())
+    fn verdicts(&self) -> impl Iterator<Item = NodeVerdict<'_>> {
+        self.refused.table().into_iter().flat_map(Table::by_name)
     }
 
     fn plain_rule(&self) -> Option<Remedy> {
@@ -116,7 +116,7 @@ impl Bench<'_> {
     }
 
     fn other_node(&self) -> Option<Remedy> {
-        let ruled_out = |verdict: &&NodeVerdict| {
+        let ruled_out = |verdict: &NodeVerdict| {
             let by_rule = |reason: &NodeReason| {
                 matches!(
                     reason,
@@ -189,7 +189,7 @@ impl Bench<'_> {
         let need =
             self.first_need().filter(|need| matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)))?;
         let wanted = usize::from(need.count.get());
-        let open_on = |verdict: &NodeVerdict| {
+        let open_on = |verdict: NodeVerdict| {
             let failed = verdict.needs.iter().find(|need| !need.passed)?;
             let lacks_memory = |reason: &Option<Reason>| {
                 matches!(
@@ -290,7 +290,7 @@ impl Bench<'_> {
 }
 
 /// How far a node is from fitting: by a lasting rule, by what its needs lack in all, else by something that is no size.
-fn distance(verdict: &NodeVerdict) -> (bool, Bytes) {
+fn distance(verdict: NodeVerdict) -> (bool, Bytes) {
     let lasting = verdict.reason.as_ref().is_some_and(|reason| reason.clears_on() != Change::LoadFell);
     let failed = verdict.needs.iter().filter(|need| !need.passed);
     let short = |need: &NeedVerdict| {

@@ -6,10 +6,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
-use crate::device::{Device, Health, Node, Telemetry};
+use crate::device::{Device, Node, Telemetry};
 use crate::mixer::Mixer;
 use crate::request::NodeNeed;
 use crate::units::{Bytes, MilliCpu, Name};
+
+mod gauge;
+
+pub(crate) use gauge::Gauge;
 
 /// The account of one node: what its tenants hold of it and of each of its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,68 +23,10 @@ pub struct NodeRoom {
     pods: u32,
     kinds: Vec<Name>,
     gauges: Vec<Gauge>,
+    /// The digests of its devices' accounts, by ordinal.
+    digests: Vec<u64>,
     /// Each shared by itself: a decision keeps the rows it saw, and a change copies only the device that it is about.
     devices: Vec<Arc<DeviceRoom>>,
-}
-
-/// What `fit` reads first of a device: its account boiled down to one short row, so that judging every device of a
-/// cluster runs at the speed of memory. Read off the account whenever that changes, never summed by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gauge {
-    /// What may be used when empty; nothing when unknown.
-    pub usable: Bytes,
-    /// Everything that counts against the line.
-    pub load: Bytes,
-    /// What a new request may have.
-    pub open: Bytes,
-    /// Compute there is, and compute left; none where it is not accounted.
-    pub cores: u32,
-    /// Compute left.
-    pub cores_free: u32,
-    /// Slots left; as many as can be counted where they are not limited.
-    pub slots_free: u32,
-    /// Its kind, as a place in the node's list of kinds.
-    pub kind: u8,
-    /// Works, is open, and is measured freshly enough.
-    pub ready: bool,
-    /// Its memory is known.
-    pub known: bool,
-    /// Somebody is there.
-    pub tenanted: bool,
-    /// Somebody is there whose use nothing bounds.
-    pub undeclared: bool,
-    /// It is cut into hardware slices.
-    pub partitioned: bool,
-    /// The digest of the whole account.
-    pub digest: u64,
-}
-
-impl Gauge {
-    fn read(node: &Node, kinds: &[Name], ordinal: usize, room: &DeviceRoom) -> Self {
-        let device = &node.devices[ordinal];
-        let cores = device.cores.map_or(0, |cores| cores.0);
-        let slots = device.slots.unwrap_or(u32::MAX);
-        let fresh = !matches!(room.telemetry, Telemetry::Stale { .. });
-        Gauge {
-            usable: room.usable.unwrap_or(Bytes::ZERO),
-            load: room.load(),
-            open: room.open().unwrap_or(Bytes::ZERO),
-            cores,
-            cores_free: cores.saturating_sub(room.cores),
-            slots_free: slots.saturating_sub(room.slots),
-            kind: kinds
-                .iter()
-                .position(|kind| *kind == device.kind)
-                .and_then(|k| u8::try_from(k).ok())
-                .unwrap_or(u8::MAX),
-            ready: device.health == Health::Healthy && !device.cordoned && !room.closed && fresh,
-            known: room.usable.is_some(),
-            tenanted: !room.tenants.is_empty(),
-            undeclared: room.undeclared > 0,
-            partitioned: device.geometry.is_some(),
-            digest: room.digest(),
-        }
-    }
 }
 
 /// The account of one device.
@@ -265,21 +211,6 @@ impl DeviceRoom {
         self.tenants.is_empty() && self.foreign.is_zero()
     }
 
-    /// Whether whoever judges finds the same on both, whoever the tenants are and wherever in their lives: all that `fit` and the
-    /// score read of an account is compared here.
-    pub(crate) fn reads_like(&self, other: &DeviceRoom) -> bool {
-        let read = |room: &DeviceRoom| {
-            let stale_since = match room.telemetry {
-                Telemetry::Stale { since } => Some(since),
-                Telemetry::None | Telemetry::Fresh { .. } => None,
-            };
-            let memory = (room.usable, room.load(), room.open(), room.undeclared > 0);
-            let rest = (room.cores, room.slots, room.occupied, room.tenants.is_empty());
-            (memory, rest, room.closed, stale_since)
-        };
-        read(self) == read(other)
-    }
-
     fn add(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
         let bytes = charge.bytes();
         *self.column(holding.stage, charge) =
@@ -333,7 +264,8 @@ impl NodeRoom {
         kinds.sort_unstable();
         kinds.dedup();
         let gauges = (0..devices.len()).map(|i| Gauge::read(node, &kinds, i, &devices[i])).collect();
-        NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, kinds, gauges, devices }
+        let digests = devices.iter().map(|device| device.digest()).collect();
+        NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, kinds, gauges, digests, devices }
     }
 
     /// The short rows of its devices, by ordinal.
@@ -373,12 +305,12 @@ impl NodeRoom {
 
     /// Whether whoever judges finds the same on both.
     pub(crate) fn reads_like(&self, other: &NodeRoom) -> bool {
-        let same = |(one, other): (&Arc<DeviceRoom>, &Arc<DeviceRoom>)| {
-            Arc::ptr_eq(one, other) || one.reads_like(other)
-        };
-        (self.cpu, self.memory, self.pods) == (other.cpu, other.memory, other.pods)
-            && self.devices.len() == other.devices.len()
-            && self.devices.iter().zip(&other.devices).all(same)
+        self.sums() == other.sums() && self.gauges == other.gauges
+    }
+
+    /// What is held of the node besides its devices.
+    fn sums(&self) -> (u64, Bytes, u32) {
+        (self.cpu, self.memory, self.pods)
     }
 
     /// Adds all that a holding has here. Only the ledger and its drafts do so.
@@ -427,6 +359,7 @@ impl NodeRoom {
         if let Some(device) = self.devices.get_mut(ordinal).map(Arc::make_mut) {
             change(device);
             self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
+            self.digests[ordinal] = device.digest();
         }
     }
 
@@ -453,9 +386,18 @@ pub struct NodeView {
 }
 
 impl NodeView {
-    /// Whether this is the same node, with an account on which whoever judges finds the same.
-    pub(crate) fn reads_like(&self, other: &NodeView) -> bool {
-        Arc::ptr_eq(&self.node, &other.node) && self.room.reads_like(&other.room)
+    /// The digest of all that a decision sees here, what the node's facts say aside.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = Mixer::default();
+        (&self.node.name, &self.room.digests).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Makes a change, and says whether whoever judges may find something else from here on.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut NodeView)) -> bool {
+        let (sums, gauges) = (self.room.sums(), self.room.gauges.clone());
+        change(self);
+        self.room.sums() != sums || self.room.gauges != gauges
     }
 }
 

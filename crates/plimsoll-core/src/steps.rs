@@ -9,7 +9,7 @@ use crate::decide::Decision;
 use crate::reason::Reason;
 use crate::room::DeviceRoom;
 use crate::units::Bytes;
-use crate::verdict::{DeviceVerdict, NeedVerdict, NodeVerdict};
+use crate::verdict::{DeviceVerdict, NeedVerdict, NodeVerdict, Table};
 
 /// Which vocabulary the steps speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +88,7 @@ const SLOT_CODES: [&str; 8] = [
 /// The steps of a decision that people know by this id.
 pub fn steps(decision: &Decision, id: &str, vocabulary: Vocabulary) -> Vec<Step> {
     let teller = Teller { decision, id, vocabulary };
-    let tables = decision.shapes.iter();
-    let nodes = tables.flat_map(|table| table.by_name());
+    let nodes = decision.tables().flat_map(Table::by_name);
     nodes.flat_map(|verdict| teller.node(verdict)).collect()
 }
 
@@ -100,7 +99,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    fn node(&self, verdict: &NodeVerdict) -> Vec<Step> {
+    fn node(&self, verdict: NodeVerdict) -> Vec<Step> {
         let of_need = |need: &NeedVerdict| match self.vocabulary {
             Vocabulary::Pods => self.pod_need(verdict, need),
             Vocabulary::Slots => self.slot_need(verdict, need),
@@ -108,7 +107,7 @@ impl Teller<'_> {
         verdict.needs.iter().flat_map(of_need).collect()
     }
 
-    fn pod_need(&self, verdict: &NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
+    fn pod_need(&self, verdict: NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
         let fitting: Vec<String> =
             labels(verdict, need.devices.iter().filter(|device| device.reason.is_none()));
         let mut steps = Vec::new();
@@ -141,7 +140,7 @@ impl Teller<'_> {
     }
 
     /// What was selected on the node, and whether that succeeded.
-    fn choice(&self, verdict: &NodeVerdict, need: &NeedVerdict, fitting: Vec<String>) -> Vec<Step> {
+    fn choice(&self, verdict: NodeVerdict, need: &NeedVerdict, fitting: Vec<String>) -> Vec<Step> {
         let selected = self.selected(verdict);
         let Some(first) =
             need.devices.iter().find(|d| selected.contains(&d.ordinal)).or(need.devices.first())
@@ -175,7 +174,7 @@ impl Teller<'_> {
         ]
     }
 
-    fn slot_need(&self, verdict: &NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
+    fn slot_need(&self, verdict: NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
         let before: Vec<(String, Option<u64>)> = loads(verdict, |_| Bytes::ZERO);
         let per_gpu = |code, sizes: &[(String, Option<u64>)], device: &DeviceVerdict| {
             self.about(verdict, device, code, [("allocated_per_gpu", Fact::Sizes(sizes.to_vec()))])
@@ -215,14 +214,14 @@ impl Teller<'_> {
         steps
     }
 
-    fn selected(&self, verdict: &NodeVerdict) -> Vec<u16> {
+    fn selected(&self, verdict: NodeVerdict) -> Vec<u16> {
         match self.decision.place().filter(|_| self.is_chosen(verdict)) {
             Some(found) => found.place.picks.iter().flatten().copied().collect(),
             None => Vec::new(),
         }
     }
 
-    fn is_chosen(&self, verdict: &NodeVerdict) -> bool {
+    fn is_chosen(&self, verdict: NodeVerdict) -> bool {
         self.decision.place().is_some_and(|found| found.place.node == verdict.view.node.name)
             && verdict.best.is_some()
     }
@@ -230,7 +229,7 @@ impl Teller<'_> {
     /// A step about one device as it was judged.
     fn about<const N: usize>(
         &self,
-        verdict: &NodeVerdict,
+        verdict: NodeVerdict,
         device: &DeviceVerdict,
         code: &'static str,
         own: [(&'static str, Fact); N],
@@ -241,7 +240,7 @@ impl Teller<'_> {
     /// A step about one device with so much more on it, with the facts that every step carries and those of its own.
     fn about_with<const N: usize>(
         &self,
-        verdict: &NodeVerdict,
+        verdict: NodeVerdict,
         device: &DeviceVerdict,
         more: Bytes,
         code: &'static str,
@@ -279,7 +278,7 @@ impl Teller<'_> {
     }
 }
 
-fn room<'a>(verdict: &'a NodeVerdict, device: &DeviceVerdict) -> &'a DeviceRoom {
+fn room<'a>(verdict: NodeVerdict<'a>, device: &DeviceVerdict) -> &'a DeviceRoom {
     &verdict.view.room.devices()[usize::from(device.ordinal)]
 }
 
@@ -292,15 +291,15 @@ fn number(bytes: Option<Bytes>) -> Fact {
     Fact::Number(bytes.map(Bytes::get))
 }
 
-fn labels<'a>(verdict: &NodeVerdict, devices: impl Iterator<Item = &'a DeviceVerdict>) -> Vec<String> {
+fn labels<'a>(verdict: NodeVerdict, devices: impl Iterator<Item = &'a DeviceVerdict>) -> Vec<String> {
     devices.map(|device| verdict.view.node.device_label(usize::from(device.ordinal))).collect()
 }
 
-fn ordinals(verdict: &NodeVerdict, ordinals: &[u16]) -> Vec<String> {
+fn ordinals(verdict: NodeVerdict, ordinals: &[u16]) -> Vec<String> {
     ordinals.iter().map(|ordinal| verdict.view.node.device_label(usize::from(*ordinal))).collect()
 }
 
-fn loads(verdict: &NodeVerdict, more: impl Fn(u16) -> Bytes) -> Vec<(String, Option<u64>)> {
+fn loads(verdict: NodeVerdict, more: impl Fn(u16) -> Bytes) -> Vec<(String, Option<u64>)> {
     let row = |(ordinal, room): (u16, &Arc<DeviceRoom>)| {
         let label = verdict.view.node.device_label(usize::from(ordinal));
         (label, (!room.has_undeclared()).then(|| room.load().plus(more(ordinal)).get()))

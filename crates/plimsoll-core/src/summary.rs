@@ -10,7 +10,7 @@ use crate::verdict::{NeedVerdict, NodeVerdict};
 
 /// Why a container found no devices on a node, as counts over the node's devices in checking order
 /// (`2/8 NumaNotFit, 3/8 CardInsufficientMemory`); `None` when it passed.
-pub fn container_reason(verdict: &NodeVerdict, container: usize) -> Option<String> {
+pub fn container_reason(verdict: NodeVerdict, container: usize) -> Option<String> {
     let failed: Vec<String> = verdict
         .needs
         .iter()
@@ -41,8 +41,12 @@ pub fn counts<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(&'static st
     rows.into_iter().map(|(_, code, count)| (code, count)).collect()
 }
 
-/// The decision in one sentence: where it is placed, or why not and what came nearest.
+/// The decision in one sentence: where it is placed, or why not and what came nearest. Made once for each decision.
 pub fn sentence(decision: &Decision) -> String {
+    decision.sentence.get_or_init(|| make_sentence(decision)).clone()
+}
+
+fn make_sentence(decision: &Decision) -> String {
     match &decision.outcome {
         Outcome::Placed(found) => format!("placed on {}", found.place.node),
         Outcome::Refused(Some(reason)) => match (own_place(decision), nearest(decision)) {
@@ -59,7 +63,7 @@ pub fn sentence(decision: &Decision) -> String {
 
 /// The node where a request would be placed if only its own needs counted.
 fn own_place(decision: &Decision) -> Option<&str> {
-    let fitting = decision.table()?.unordered().filter_map(|verdict| verdict.best.as_ref());
+    let fitting = decision.table()?.unordered().filter_map(|verdict| verdict.finding.best.as_ref());
     let best = fitting.max_by_key(|best| (best.score.total(), std::cmp::Reverse(best.place.node.clone())))?;
     Some(&best.place.node)
 }
@@ -79,19 +83,19 @@ fn why(decision: &Decision) -> String {
     let mut nodes = Tally::default();
     let mut devices = Tally::default();
     let (mut judged, mut too_few) = (0, 0);
-    for verdict in table.by_name() {
-        if let Some(reason) = &verdict.reason {
-            nodes.count((reason, node_phrase(reason)), node_detail(reason, &verdict.view.node.name));
+    for finding in table.by_name().into_iter().map(|verdict| verdict.finding) {
+        if let Some(reason) = &finding.reason {
+            nodes.count((reason, node_phrase(reason)), || node_detail(reason, &finding.node));
             continue;
         }
-        let Some(need) = verdict.needs.iter().find(|need| !need.passed) else { continue };
+        let Some(need) = finding.needs.iter().find(|need| !need.passed) else { continue };
         if need.devices.len() < usize::from(need.wanted) {
             too_few += 1;
             continue;
         }
         judged += need.devices.len();
         for reason in need.devices.iter().filter_map(|device| device.reason.as_ref()) {
-            devices.count((reason, reason.phrase()), detail(reason));
+            devices.count((reason, reason.phrase()), || detail(reason));
         }
     }
     let mut parts: Vec<String> = Vec::new();
@@ -118,10 +122,10 @@ impl<R> Default for Tally<'_, R> {
 }
 
 impl<'a, R: Ord> Tally<'a, R> {
-    fn count(&mut self, (reason, phrase): (&'a R, &'static str), detail: Option<String>) {
+    fn count(&mut self, (reason, phrase): (&'a R, &'static str), detail: impl FnOnce() -> Option<String>) {
         match self.0.iter_mut().find(|row| row.1 == phrase) {
             Some(row) => (row.0, row.2) = (row.0.min(reason), row.2 + 1),
-            None => self.0.push((reason, phrase, 1, detail)),
+            None => self.0.push((reason, phrase, 1, detail())),
         }
     }
 
@@ -182,7 +186,7 @@ fn nearest(decision: &Decision) -> Option<String> {
 }
 
 /// Who is on a device, with what they hold, as it was when it was judged.
-pub fn holders(verdict: &NodeVerdict, ordinal: u16) -> String {
+pub fn holders(verdict: NodeVerdict, ordinal: u16) -> String {
     const SHOWN: usize = 4;
     let room = &verdict.view.room.devices()[usize::from(ordinal)];
     let tenant = |t: &crate::room::Tenant| {

@@ -5,27 +5,35 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use crate::fit::Placement;
-use crate::ledger::NodeId;
+use crate::ledger::{ByNode, NodeId, Views};
 use crate::mixer::Mixer;
 use crate::reason::{NodeReason, Reason};
 use crate::room::NodeView;
 use crate::score::Score;
-use crate::units::Bytes;
+use crate::units::{Bytes, Name};
 
 /// A node as it was looked at, and what was found there for one shape of a request.
-#[derive(Clone, Debug)]
-pub struct NodeVerdict {
-    /// The node and its account as they were: the very rows that were judged.
-    pub view: NodeView,
-    /// Shared by looks at accounts on which the same was found: that a start was confirmed changes a row, and nothing for a judge.
-    finding: Arc<Finding>,
-    /// The digest of all this, once somebody asked for it.
-    digest: OnceLock<u64>,
+#[derive(Clone, Copy, Debug)]
+pub struct NodeVerdict<'a> {
+    /// The node and its account as they were: the very rows that were judged, or rows that read alike.
+    pub view: &'a NodeView,
+    /// What was found there.
+    pub finding: &'a Finding,
+}
+
+impl Deref for NodeVerdict<'_> {
+    type Target = Finding;
+
+    fn deref(&self) -> &Finding {
+        self.finding
+    }
 }
 
 /// What was found on one node, for one shape of a request.
 #[derive(Clone, Debug)]
 pub struct Finding {
+    /// The node's name.
+    pub node: Name,
     /// Why the node itself will not do.
     pub reason: Option<NodeReason>,
     /// What was found for each need of each container, in order.
@@ -34,14 +42,6 @@ pub struct Finding {
     pub best: Option<Candidate>,
     /// The digest of all this, once somebody asked for it.
     pub(crate) digest: OnceLock<u64>,
-}
-
-impl Deref for NodeVerdict {
-    type Target = Finding;
-
-    fn deref(&self) -> &Finding {
-        &self.finding
-    }
 }
 
 /// A place that fits, and how good it is.
@@ -53,41 +53,20 @@ pub struct Candidate {
     pub score: Score,
 }
 
-impl NodeVerdict {
-    /// What was found when this was looked at.
-    pub(crate) fn new(view: NodeView, finding: Finding) -> Self {
-        NodeVerdict { view, finding: Arc::new(finding), digest: OnceLock::new() }
-    }
-
-    /// The same found on rows that differ in nothing that a judge reads.
-    pub(crate) fn on(&self, view: &NodeView) -> Self {
-        NodeVerdict { view: view.clone(), finding: self.finding.clone(), digest: OnceLock::new() }
-    }
-
+impl Finding {
     /// Whether the request fits there.
     pub fn fits(&self) -> bool {
         self.best.is_some()
     }
 
-    /// A number for all this, made once: a verdict that stands in many tables is not read again for each.
-    fn digest(&self) -> u64 {
-        *self.digest.get_or_init(|| {
-            let mut hasher = Mixer::default();
-            (&self.view.node.name, self.finding.digest()).hash(&mut hasher);
-            self.view.room.gauges().iter().for_each(|gauge| gauge.digest.hash(&mut hasher));
-            hasher.finish()
-        })
-    }
-}
-
-impl Finding {
+    /// A number for all this, made once: a finding that stands in many tables is not read again for each.
     fn digest(&self) -> u64 {
         *self.digest.get_or_init(|| self.read_digest())
     }
 
     fn read_digest(&self) -> u64 {
         let mut hasher = Mixer::default();
-        self.reason.hash(&mut hasher);
+        (&self.node, &self.reason).hash(&mut hasher);
         for need in &self.needs {
             (need.container, need.wanted, need.passed).hash(&mut hasher);
             for device in &need.devices {
@@ -125,46 +104,30 @@ pub struct DeviceVerdict {
     pub reason: Option<Reason>,
 }
 
-const CHUNK: usize = 8;
-
-type Chunk = [Option<Arc<NodeVerdict>>; CHUNK];
-
-/// Verdicts by node, in shared chunks: a clone costs one count; the first change after it copies a count for every 8 nodes, and each
-/// change those of one chunk.
+/// What was found on each node for one shape of a request. A clone costs one count.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
-    chunks: Arc<Vec<Arc<Chunk>>>,
-    /// The sum of the verdicts' digests, once somebody asked for it; kept up to date from then on. Shared by clones that are the
+pub struct Findings {
+    rows: ByNode<Arc<Finding>>,
+    /// The sum of the findings' digests, once somebody asked for it; kept up to date from then on. Shared by clones that are the
     /// same, so that whoever asks first asks for all.
     digest: Arc<OnceLock<u64>>,
 }
 
-impl Table {
-    /// A table with room for nodes of an index below `slots`.
-    pub fn with_slots(slots: usize) -> Self {
-        let chunks = vec![Arc::<Chunk>::default(); slots.div_ceil(CHUNK)];
-        Table { chunks: Arc::new(chunks), digest: Arc::default() }
+impl Findings {
+    /// What was found on a node.
+    pub(crate) fn get(&self, id: NodeId) -> Option<&Finding> {
+        self.rows.get(id).map(|finding| &**finding)
     }
 
-    /// The verdict on a node.
-    pub fn get(&self, id: NodeId) -> Option<&Arc<NodeVerdict>> {
-        self.chunks.get(id.index() / CHUNK)?[id.index() % CHUNK].as_ref()
-    }
-
-    /// Replaces the verdict on a node.
-    pub(crate) fn set(&mut self, id: NodeId, verdict: Option<Arc<NodeVerdict>>) {
-        let chunk = id.index() / CHUNK;
+    /// Replaces what was found on a node.
+    pub(crate) fn set(&mut self, id: NodeId, finding: Option<Finding>) {
         let known = self.take_digest();
-        let chunks = Arc::make_mut(&mut self.chunks);
-        if chunk >= chunks.len() {
-            chunks.resize_with(chunk + 1, Arc::default);
-        }
-        let row = &mut Arc::make_mut(&mut chunks[chunk])[id.index() % CHUNK];
-        let old = std::mem::replace(row, verdict);
-        if let Some(sum) = known {
-            let digest = |verdict: &Option<Arc<NodeVerdict>>| verdict.as_ref().map_or(0, |v| v.digest());
-            let sum = sum.wrapping_sub(digest(&old)).wrapping_add(digest(row));
-            self.digest.get_or_init(|| sum);
+        let digest = |finding: Option<&Arc<Finding>>| finding.map_or(0, |finding| finding.digest());
+        let finding = finding.map(Arc::new);
+        let new = known.map(|sum| sum.wrapping_add(digest(finding.as_ref())));
+        let old = self.rows.set(id, finding);
+        if let Some(sum) = new {
+            self.digest.get_or_init(|| sum.wrapping_sub(digest(old.as_ref())));
         }
     }
 
@@ -176,21 +139,34 @@ impl Table {
         std::mem::take(&mut self.digest).get().copied()
     }
 
-    /// A number for all verdicts, in no order.
+    /// A number for all findings, in no order.
     pub(crate) fn digest(&self) -> u64 {
-        let sum = || self.unordered().fold(0, |sum: u64, verdict| sum.wrapping_add(verdict.digest()));
+        let sum = || self.rows.iter().fold(0, |sum: u64, (_, finding)| sum.wrapping_add(finding.digest()));
         *self.digest.get_or_init(sum)
     }
+}
 
+/// What was found for one shape of a request, node by node, with the rows that were looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    pub(crate) views: &'a Views,
+    pub(crate) findings: &'a Findings,
+}
+
+impl<'a> Table<'a> {
     /// All verdicts, in no order that an answer may depend on.
-    pub fn unordered(&self) -> impl Iterator<Item = &Arc<NodeVerdict>> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter().flatten())
+    pub fn unordered(self) -> impl Iterator<Item = NodeVerdict<'a>> {
+        let verdict = move |(id, finding): (NodeId, &'a Arc<Finding>)| {
+            let view = self.views.get(id).expect("what was judged was looked at");
+            NodeVerdict { view, finding }
+        };
+        self.findings.rows.iter().map(verdict)
     }
 
     /// All verdicts, by the nodes' names.
-    pub fn by_name(&self) -> Vec<&NodeVerdict> {
-        let mut verdicts: Vec<&NodeVerdict> = self.unordered().map(|verdict| &**verdict).collect();
-        verdicts.sort_by(|a, b| a.view.node.name.cmp(&b.view.node.name));
+    pub fn by_name(self) -> Vec<NodeVerdict<'a>> {
+        let mut verdicts: Vec<NodeVerdict<'a>> = self.unordered().collect();
+        verdicts.sort_by(|a, b| a.node.cmp(&b.node));
         verdicts
     }
 }

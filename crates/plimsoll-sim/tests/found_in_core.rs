@@ -531,3 +531,30 @@ take a/p node=n2
 ",
     );
 }
+
+#[test]
+fn a_promise_that_is_left_behind_goes_to_the_first_in_turn() {
+    holds(
+        "node n1
+device n1 0 memory=80GiB
+observed a/leaver n1 0:40GiB
+withdraw a/leaver
+submit a/one 30GiB select=zone=b
+submit a/large 60GiB
+submit a/two 30GiB select=zone=b
+update n1 label.zone=b
+promises
+> a/one waits: no place for 30 GiB: 1 of 1 devices promised to others (nearest: n1/gpu-0 on n1, needs 30 GiB, 20 GiB free, short by 10 GiB; held by a/leaver (40 GiB, releasing))
+> a/two waits: no place for 30 GiB: 1 of 1 devices promised to others (nearest: n1/gpu-0 on n1, needs 30 GiB, 20 GiB free, short by 10 GiB; held by a/leaver (40 GiB, releasing))
+> a/large is promised n1/gpu-0 with 60 GiB after a/leaver
+node n2
+device n2 0 memory=80GiB
+promises
+> a/one waits: no place for 30 GiB: 1 of 1 devices promised to others, 1 node not selected (zone=b is wanted) (nearest: n1/gpu-0 on n1, needs 30 GiB, 20 GiB free, short by 10 GiB; held by a/leaver (40 GiB, releasing))
+> a/large placed on n2/gpu-0 with 60 GiB
+> a/one placed on n1/gpu-0 with 30 GiB
+> a/two waits: no place for 30 GiB: 1 of 1 devices short of memory, 1 node not selected (zone=b is wanted) (nearest: n1/gpu-0 on n1, needs 30 GiB, 10 GiB free, short by 20 GiB; held by a/leaver (40 GiB, releasing), a/one (30 GiB)); promised after a/leaver
+> a/two is promised n1/gpu-0 with 30 GiB after a/leaver
+",
+    );
+}

@@ -1,5 +1,6 @@
 //! What the desk does in a second without disk and network: 1000 runners of 8 GPUs, 10,000 slots, and then one ask after
-//! the other, each with a decision over the whole fleet. Run it with `cargo bench -p plimsoll-slots`.
+//! the other, each with a decision over the whole fleet; and how dear asks and runners are while many wait, as after a start of
+//! the server. Run it with `cargo bench -p plimsoll-slots --bench desk`.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,9 +15,15 @@ const RUNNERS: usize = 1000;
 const GPUS: usize = 8;
 const SLOTS: usize = 10_000;
 const ASKS: usize = 2_000;
+/// So many wait before the first runner has spoken.
+const WAITING: usize = 2_000;
 
 fn main() {
     for models in [10, 100, 1000] {
+        let (asking, opening) = wait(models);
+        println!(
+            "{WAITING} asks, {models} models, and no runner has spoken yet: an ask takes {asking:.2} ms, and a runner that speaks {opening:.2} ms"
+        );
         let (filling, asking, idle_tick) = run(models);
         println!(
             "{RUNNERS} runners x {GPUS} GPUs, {SLOTS} slots, {models} models: filled in {filling:.1} s, {asking:.0} asks with a decision a second, a tick takes {idle_tick:.2} ms"
@@ -24,7 +31,25 @@ fn main() {
     }
 }
 
-fn run(models: usize) -> (f64, f64, f64) {
+/// Milliseconds of an ask while nobody can be served, and of a runner that comes then.
+fn wait(models: usize) -> (f64, f64) {
+    let (mut desk, mut beats) = registered(models);
+    let started = Instant::now();
+    for asked in 0..WAITING {
+        ask(&mut desk, 2, asked % models);
+    }
+    let asking = started.elapsed().as_secs_f64() * 1000.0 / count(WAITING);
+    let started = Instant::now();
+    confirm(&mut desk, 3, &mut beats);
+    (asking, started.elapsed().as_secs_f64() * 1000.0 / count(RUNNERS))
+}
+
+fn count(things: usize) -> f64 {
+    f64::from(u32::try_from(things).expect("few"))
+}
+
+/// Runners that have not said yet what they have, and models.
+fn registered(models: usize) -> (Desk, Vec<u64>) {
     let settings = Settings {
         policy: Policy::spread(),
         serial_starts: true,
@@ -32,7 +57,6 @@ fn run(models: usize) -> (f64, f64, f64) {
         ..Settings::default()
     };
     let mut desk = Desk::new(Manners { lease: u64::MAX / 2, ..Manners::default() }, settings);
-    let mut beats = vec![0_u64; RUNNERS];
     for runner in 0..RUNNERS {
         desk.register(Millis(1), &name(runner), registration(runner)).expect("it registers");
     }
@@ -43,6 +67,11 @@ fn run(models: usize) -> (f64, f64, f64) {
         );
         desk.put_model(Millis(1), serde_saphyr::from_str(&text).expect("a model"));
     }
+    (desk, vec![0; RUNNERS])
+}
+
+fn run(models: usize) -> (f64, f64, f64) {
+    let (mut desk, mut beats) = registered(models);
     // A runner gets work once it has said what it has.
     confirm(&mut desk, 1, &mut beats);
     let started = Instant::now();
@@ -61,7 +90,7 @@ fn run(models: usize) -> (f64, f64, f64) {
     for asked in 0..ASKS {
         ask(&mut desk, now, asked % models);
     }
-    let asking = f64::from(u32::try_from(ASKS).expect("few")) / started.elapsed().as_secs_f64();
+    let asking = count(ASKS) / started.elapsed().as_secs_f64();
     let started = Instant::now();
     for tick in 0..20 {
         desk.tick(Millis(now + tick));

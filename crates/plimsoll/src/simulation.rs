@@ -72,7 +72,7 @@ impl Refused {
         }
         let verdicts =
             self.decision.table()?.by_name().into_iter().filter(|verdict| verdict.reason.is_none());
-        let occupied = |verdict: &NodeVerdict| {
+        let occupied = |verdict: NodeVerdict| {
             let devices = verdict.needs.iter().filter(|need| !need.passed).flat_map(|need| &need.devices);
             let device = devices
                 .filter(|device| device.reason.as_ref().is_some_and(|r| r.clears_on() == Change::LoadFell));

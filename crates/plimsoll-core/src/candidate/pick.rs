@@ -120,7 +120,7 @@ impl Search<'_> {
     fn class_of(&self, trial: &Trial, fitting: &[Fitting], at: usize) -> usize {
         let same = |one: &Fitting, other: &Fitting| {
             let (a, b) = (usize::from(one.ordinal), usize::from(other.ordinal));
-            let (devices, rooms) = (&self.view.node.devices, self.view.room.devices());
+            let (devices, gauges) = (&self.view.node.devices, self.view.room.gauges());
             one.taken == other.taken
                 && devices[a].numa == devices[b].numa
                 && devices[a].links.is_empty()
@@ -132,7 +132,7 @@ impl Search<'_> {
                 && devices[a].slots == devices[b].slots
                 && devices[a].sharing == devices[b].sharing
                 && devices[a].geometry == devices[b].geometry
-                && rooms[a].reads_like(&rooms[b])
+                && gauges[a] == gauges[b]
                 && trial.same_own(a, b)
         };
         (0..at).find(|&earlier| same(&fitting[earlier], &fitting[at])).unwrap_or(at)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Change, Entry, Ledger, NodeId, Operation, Promise};
+use super::{Change, Changed, Entry, Ledger, NodeId, Operation, Promise};
 use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::Node;
 use crate::identity;
@@ -48,63 +48,71 @@ impl Ledger {
         let Some(&id) = self.by_name.get(&node.name) else {
             return self.apply_put_new(node);
         };
-        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
-        entry.leaving = false;
-        let in_use = |ordinal: usize| !entry.view.room.devices()[ordinal].tenants().is_empty();
-        let merged = identity::merge(&entry.view.node, node, in_use);
+        let before = self.view_at(id).clone();
+        let in_use = |ordinal: usize| !before.room.devices()[ordinal].tenants().is_empty();
+        let merged = identity::merge(&before.node, node, in_use);
         let moved = |old: u16| merged.moved.get(usize::from(old)).copied().flatten();
         let mut measured = vec![Measured::default(); merged.node.devices.len()];
+        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
         for (old, row) in (0_u16..).zip(&entry.measured) {
             if let Some(new) = moved(old) {
                 measured[usize::from(new)] = *row;
             }
         }
-        (entry.view.node, entry.measured) = (Arc::new(merged.node), measured);
+        (entry.measured, entry.leaving) = (measured, false);
         for holding in &entry.holdings {
             let holding = self.holdings.get_mut(holding).expect("listed holdings exist");
             rekey(&mut Arc::make_mut(holding).charges, moved);
         }
         self.promises
             .retain(|_, promise| promise.placement.node != node.name || rekey_promise(promise, moved));
-        self.rebuild(id);
+        self.rebuild(id, Arc::new(merged.node));
     }
 
     pub(super) fn apply_put_new(&mut self, node: &Node) {
         let id = self.vacant.pop().unwrap_or_else(|| {
             self.nodes.push(None);
-            NodeId(u32::try_from(self.nodes.len() - 1).expect("fewer nodes than 2^32"))
+            NodeId::at(self.nodes.len() - 1)
         });
         let view = NodeView { node: Arc::new(node.clone()), room: Arc::new(NodeRoom::empty(node, &[])) };
         let measured = vec![Measured::default(); node.devices.len()];
-        self.nodes[id.index()] = Some(Entry { view, measured, holdings: BTreeSet::new(), leaving: false });
+        self.nodes[id.index()] = Some(Entry { measured, holdings: BTreeSet::new(), leaving: false });
         self.by_name.insert(node.name.clone(), id);
-        self.changes.push(id);
+        self.put_view(id, Some(view));
     }
 
     /// Sums a node's account anew from its holdings: after its facts changed, what is usable did too.
-    pub(super) fn rebuild(&mut self, id: NodeId) {
-        self.refresh_wholes(id);
-        let entry = self.nodes[id.index()].as_mut().expect("rebuilt nodes exist");
-        let node = &entry.view.node;
-        let mut room = NodeRoom::empty(node, &entry.measured);
+    pub(super) fn rebuild(&mut self, id: NodeId, node: Arc<Node>) {
+        self.refresh_wholes(id, &node);
+        let entry = self.entry(id);
+        let mut room = NodeRoom::empty(&node, &entry.measured);
         for holding in &entry.holdings {
-            room.add(node, *holding, &self.holdings[holding]);
+            room.add(&node, *holding, &self.holdings[holding]);
         }
         for promise in self.promises.values().filter(|promise| promise.placement.node == node.name) {
-            room.promise(node, &promise.charges, true);
+            room.promise(&node, &promise.charges, true);
         }
-        entry.view.room = Arc::new(room);
-        self.changes.push(id);
+        self.put_view(id, Some(NodeView { node, room: Arc::new(room) }));
+    }
+
+    /// A node is as it says, or gone.
+    fn put_view(&mut self, id: NodeId, view: Option<NodeView>) {
+        self.views.set(id, view);
+        self.changes.push(Changed { node: id, reads_anew: true });
+    }
+
+    /// Changes the account of a node.
+    fn change_view(&mut self, id: NodeId, change: impl FnOnce(&mut NodeView)) {
+        let reads_anew = self.views.change(id, change);
+        self.changes.push(Changed { node: id, reads_anew });
     }
 
     /// What a whole device comes to has changed, and with it what its holders' accounts hold.
-    fn refresh_wholes(&mut self, id: NodeId) {
-        let entry = self.entry(id);
-        let (node, holdings) = (entry.view.node.clone(), entry.holdings.clone());
-        for id in holdings {
+    fn refresh_wholes(&mut self, id: NodeId, node: &Node) {
+        for id in self.entry(id).holdings.clone() {
             let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
             self.book(id, &holding, false);
-            refresh_whole(Arc::make_mut(&mut holding), &node);
+            refresh_whole(Arc::make_mut(&mut holding), node);
             self.book(id, &holding, true);
             self.holdings.insert(id, holding);
         }
@@ -112,22 +120,21 @@ impl Ledger {
 
     fn apply_drop_node(&mut self, name: &Name) {
         let Some(&id) = self.by_name.get(name) else { return };
-        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
+        let entry = self.entry_mut(id);
         entry.leaving = true;
-        entry.view.node = Arc::new(identity::all_gone(&entry.view.node));
-        self.rebuild(id);
+        self.rebuild(id, Arc::new(identity::all_gone(&self.view_at(id).node)));
         self.vacate_if_empty(id);
     }
 
     fn vacate_if_empty(&mut self, id: NodeId) {
         let entry = self.entry(id);
         if entry.leaving && entry.holdings.is_empty() {
-            let name = entry.view.node.name.clone();
+            let name = self.view_at(id).node.name.clone();
             self.nodes[id.index()] = None;
             self.by_name.remove(&name);
             self.promises.retain(|_, promise| promise.placement.node != name);
             self.vacant.push(id);
-            self.changes.push(id);
+            self.put_view(id, None);
         }
     }
 
@@ -141,14 +148,12 @@ impl Ledger {
         let id = HoldingId(self.next_holding);
         self.next_holding += 1;
         let mut holding = holding.bounded();
-        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
-        refresh_whole(&mut holding, &entry.view.node);
-        entry.view.add(id, &holding);
-        entry.holdings.insert(id);
+        refresh_whole(&mut holding, &self.view_at(node).node);
+        self.change_view(node, |view| view.add(id, &holding));
+        self.entry_mut(node).holdings.insert(id);
         self.book(id, &holding, true);
         self.by_request.insert(holding.request.clone(), id);
         self.holdings.insert(id, Arc::new(holding));
-        self.changes.push(node);
         if let Some(left) = left {
             self.vacate_if_empty(left);
         }
@@ -166,10 +171,8 @@ impl Ledger {
         let holding = self.holdings.remove(&id).expect("listed holdings exist");
         self.book(id, &holding, false);
         let node = self.by_name[&holding.node];
-        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
-        entry.view.remove(id, &holding);
-        entry.holdings.remove(&id);
-        self.changes.push(node);
+        self.change_view(node, |view| view.remove(id, &holding));
+        self.entry_mut(node).holdings.remove(&id);
         Some(node)
     }
 
@@ -189,22 +192,20 @@ impl Ledger {
         let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
         let node = self.by_name[&holding.node];
         self.book(id, &holding, false);
-        let entry = self.nodes[node.index()].as_mut().expect("every named node has an entry");
-        entry.view.remove(id, &holding);
-        change(Arc::make_mut(&mut holding));
-        entry.view.add(id, &holding);
+        self.change_view(node, |view| {
+            view.remove(id, &holding);
+            change(Arc::make_mut(&mut holding));
+            view.add(id, &holding);
+        });
         self.book(id, &holding, true);
         self.holdings.insert(id, holding);
-        self.changes.push(node);
     }
 
     fn apply_measure(&mut self, name: &Name, ordinal: u16, measured: Measured) {
         let Some(&id) = self.by_name.get(name) else { return };
-        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
-        if let Some(row) = entry.measured.get_mut(usize::from(ordinal)) {
+        if let Some(row) = self.entry_mut(id).measured.get_mut(usize::from(ordinal)) {
             *row = measured;
-            entry.view.measure(usize::from(ordinal), measured);
-            self.changes.push(id);
+            self.change_view(id, |view| view.measure(usize::from(ordinal), measured));
         }
     }
 
@@ -222,9 +223,7 @@ impl Ledger {
         let Some(&id) = self.by_name.get(&promise.placement.node) else {
             return;
         };
-        let entry = self.nodes[id.index()].as_mut().expect("every named node has an entry");
-        entry.view.promise(&promise.charges, made);
-        self.changes.push(id);
+        self.change_view(id, |view| view.promise(&promise.charges, made));
     }
 
     pub(super) fn book(&mut self, id: HoldingId, holding: &Holding, more: bool) {

@@ -4,11 +4,19 @@ use std::collections::VecDeque;
 
 use super::NodeId;
 
-/// The nodes that changed, in order, so that whoever keeps a memo re-judges only those.
+/// The nodes that changed, in order, so that whoever follows looks only at those.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     first: u64,
-    log: VecDeque<NodeId>,
+    log: VecDeque<Changed>,
+}
+
+/// A node changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Changed {
+    pub(super) node: NodeId,
+    /// Whether whoever judges it may find something else from here on: that a start was confirmed changes nothing for a judge.
+    pub(super) reads_anew: bool,
 }
 
 /// How many changes are remembered; a memo that is further behind starts anew.
@@ -16,12 +24,12 @@ const CHANGES_KEPT: usize = 1 << 16;
 
 impl Changes {
     /// One more node changed.
-    pub(super) fn push(&mut self, node: NodeId) {
+    pub(super) fn push(&mut self, changed: Changed) {
         if self.log.len() == CHANGES_KEPT {
             self.log.pop_front();
             self.first += 1;
         }
-        self.log.push_back(node);
+        self.log.push_back(changed);
     }
 
     /// The point now.
@@ -29,8 +37,8 @@ impl Changes {
         self.first + self.log.len() as u64
     }
 
-    /// The nodes that changed since a point; `None` when that is too long ago to remember.
-    pub(super) fn since(&self, point: u64) -> Option<impl Iterator<Item = NodeId> + '_> {
+    /// What changed since a point; `None` when that is too long ago to remember.
+    pub(super) fn since(&self, point: u64) -> Option<impl Iterator<Item = Changed> + '_> {
         let skip = usize::try_from(point.checked_sub(self.first)?).ok()?;
         Some(self.log.iter().skip(skip).copied())
     }

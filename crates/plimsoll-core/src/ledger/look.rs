@@ -1,6 +1,6 @@
 //! What there is to see in a ledger. Nothing here changes it.
 
-use super::{Account, Ledger, NodeId, Promise};
+use super::{Account, Ledger, NodeId, Promise, Views};
 use crate::charge::{Holding, HoldingId};
 use crate::request::RequestId;
 use crate::room::{Measured, NodeView};
@@ -13,7 +13,7 @@ impl Ledger {
 
     /// The nodes, in the order of their names.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
-        self.by_name.values().map(|&id| (id, &self.entry(id).view))
+        self.by_name.values().map(|&id| (id, self.view_at(id)))
     }
 
     /// How many nodes there are.
@@ -33,7 +33,12 @@ impl Ledger {
 
     /// A node with its account; `None` once it is gone.
     pub fn view(&self, id: NodeId) -> Option<&NodeView> {
-        self.nodes.get(id.index())?.as_ref().map(|entry| &entry.view)
+        self.views.get(id)
+    }
+
+    /// Every node with its account.
+    pub fn views(&self) -> &Views {
+        &self.views
     }
 
     /// A node with its account, by name.
@@ -60,6 +65,13 @@ impl Ledger {
     /// Those that are no more than offers, in the order in which they came.
     pub fn offered(&self) -> impl Iterator<Item = &Holding> {
         self.offered.iter().map(|id| &*self.holdings[id])
+    }
+
+    /// Those on a node that are no more than offers.
+    pub fn offered_on(&self, id: NodeId) -> impl Iterator<Item = &Holding> {
+        let ids = self.nodes.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.holdings);
+        let offered = ids.into_iter().flatten().filter(|id| self.offered.contains(id));
+        offered.map(|id| &*self.holdings[id])
     }
 
     /// A holding.
@@ -90,7 +102,7 @@ impl Ledger {
     }
 
     /// The promises that are open, by the one they were made to.
-    pub fn promises(&self) -> impl Iterator<Item = (&RequestId, &Promise)> {
+    pub fn promises(&self) -> impl ExactSizeIterator<Item = (&RequestId, &Promise)> {
         self.promises.iter()
     }
 
@@ -107,6 +119,14 @@ impl Ledger {
     /// The nodes that changed since a point that an earlier call returned, and the point now; `None` when that is too
     /// long ago to remember, and everything may have changed.
     pub fn changed_since(&self, point: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
-        (self.changes.since(point), self.changes.end())
+        let changed = self.changes.since(point);
+        (changed.map(|changed| changed.map(|changed| changed.node)), self.changes.end())
+    }
+
+    /// The same for those only where whoever judges may find something else since then.
+    pub fn reads_anew_since(&self, point: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
+        let changed = self.changes.since(point);
+        let anew = changed.map(|changed| changed.filter(|changed| changed.reads_anew));
+        (anew.map(|anew| anew.map(|changed| changed.node)), self.changes.end())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Ledger, Promise};
+use super::{Entry, Ledger, NodeId, Promise};
 use crate::charge::{Holding, HoldingId};
 use crate::device::Node;
 use crate::request::RequestId;
@@ -41,15 +41,14 @@ pub struct NodeRow {
 impl Ledger {
     /// The rows to save.
     pub fn rows(&self) -> LedgerRows {
-        let row = |entry: &Entry| NodeRow {
-            node: entry.view.node.clone(),
-            measured: entry.measured.clone(),
-            leaving: entry.leaving,
+        let row = |id: NodeId| {
+            let Entry { measured, leaving, .. } = self.entry(id);
+            NodeRow { node: self.view_at(id).node.clone(), measured: measured.clone(), leaving: *leaving }
         };
         LedgerRows {
             revision: self.revision,
             next_holding: self.next_holding,
-            nodes: self.by_name.values().map(|id| row(self.entry(*id))).collect(),
+            nodes: self.by_name.values().map(|id| row(*id)).collect(),
             holdings: self.holdings.iter().map(|(id, holding)| (*id, holding.clone())).collect(),
             promises: self.promises.iter().map(|(id, promise)| (id.clone(), promise.clone())).collect(),
         }
@@ -74,8 +73,7 @@ impl Ledger {
             let holding = holding.bounded();
             let node =
                 ledger.node_id(&holding.node).ok_or_else(|| format!("{} is on no node", holding.request))?;
-            let entry = ledger.nodes[node.index()].as_mut().expect("every named node has an entry");
-            let devices = entry.view.node.devices.len();
+            let devices = ledger.view_at(node).node.devices.len();
             if holding
                 .charges
                 .iter()
@@ -87,7 +85,7 @@ impl Ledger {
                     holding.request, holding.node
                 ));
             }
-            entry.holdings.insert(id);
+            ledger.entry_mut(node).holdings.insert(id);
             ledger.book(id, &holding, true);
             if ledger.by_request.insert(holding.request.clone(), id).is_some() {
                 return Err(format!("{} holds two places", holding.request));
@@ -101,7 +99,7 @@ impl Ledger {
         }
         ledger.promises = rows.promises.into_iter().collect();
         for id in ledger.by_name.values().copied().collect::<Vec<_>>() {
-            ledger.rebuild(id);
+            ledger.rebuild(id, ledger.view_at(id).node.clone());
         }
         (ledger.next_holding, ledger.revision) = (rows.next_holding, rows.revision);
         Ok(ledger)

@@ -2,11 +2,21 @@
 
 use super::*;
 use crate::device::Source;
-use crate::units::Millis;
+use crate::units::{Cores, Millis};
+
+fn node() -> Node {
+    let mut device = Device::new("NVIDIA", Bytes::gib(80), Source::Declared);
+    (device.cores, device.slots) = (Some(Cores(100)), Some(10));
+    Node { devices: vec![device], ..Node::new("n") }
+}
+
+/// What a judge reads of this account.
+fn read(room: &DeviceRoom) -> Gauge {
+    Gauge::read(&node(), &["NVIDIA".into()], 0, room)
+}
 
 fn occupied() -> DeviceRoom {
-    let mut room =
-        DeviceRoom::empty(&Device::new("NVIDIA", Bytes::gib(80), Source::Declared), Measured::default());
+    let mut room = DeviceRoom::empty(&node().devices[0], Measured::default());
     room.held = Bytes::gib(10);
     let stage = Stage::Sent;
     let tenant =
@@ -35,11 +45,12 @@ fn accounts_that_differ_in_anything_a_judge_reads_do_not_read_alike() {
     for (what, change) in changes {
         let mut changed = occupied();
         change(&mut changed);
-        assert!(!occupied().reads_like(&changed), "{what}");
+        assert_ne!(read(&occupied()), read(&changed), "{what}");
     }
     let mut deserted = occupied();
     deserted.tenants.clear();
-    assert!(!occupied().reads_like(&deserted), "somebody who is there keeps those away who want to be alone");
+    let alone = "somebody who is there keeps those away who want to be alone";
+    assert_ne!(read(&occupied()), read(&deserted), "{alone}");
 }
 
 #[test]
@@ -48,6 +59,6 @@ fn where_tenants_are_in_their_lives_changes_nothing_for_a_judge() {
     (going.held, going.releasing) = (Bytes::ZERO, going.held);
     going.tenants[0].stage = Stage::Releasing { since: Millis(7) };
     going.telemetry = Telemetry::Fresh { at: Millis(7) };
-    assert!(occupied().reads_like(&going));
+    assert_eq!(read(&occupied()), read(&going));
     assert_ne!(occupied().digest(), going.digest(), "it is seen all the same");
 }

@@ -207,8 +207,8 @@ impl Step<'_> {
             let room = Arc::new(NodeRoom::empty(&node, &[]));
             let empty = NodeView { node: Arc::new(node), room };
             shapes().any(|shape| {
-                let verdict = Judge::new(policy, &spec, shape).judge(&empty);
-                verdict.fits() || matches!(verdict.reason, Some(NodeReason::NotFound { .. }))
+                let found = Judge::new(policy, &spec, shape).judge(&empty);
+                found.fits() || matches!(found.reason, Some(NodeReason::NotFound { .. }))
             })
         })
     }
@@ -288,7 +288,7 @@ impl Step<'_> {
             return ledger.offered().filter(held).map(|holding| holding.request.clone()).collect();
         };
         let nodes: BTreeSet<NodeId> = changed.collect();
-        let there = nodes.into_iter().flat_map(|node| ledger.holdings_on(node)).map(|(_, holding)| holding);
+        let there = nodes.into_iter().flat_map(|node| ledger.offered_on(node));
         there.filter(held).map(|holding| holding.request.clone()).collect()
     }
 
@@ -356,7 +356,7 @@ impl Step<'_> {
 /// The changes that could lift any of a refusal's reasons.
 fn wakes_on(decision: &Decision) -> Vec<Change> {
     let mut changes = BTreeSet::from([Change::NodeChanged]);
-    for verdict in decision.shapes.iter().flat_map(Table::unordered) {
+    for verdict in decision.tables().flat_map(Table::unordered) {
         changes.extend(verdict.reason.as_ref().map(NodeReason::clears_on));
         let devices = verdict.needs.iter().flat_map(|need| &need.devices);
         changes.extend(devices.filter_map(|device| device.reason.as_ref()).map(Reason::clears_on));

@@ -1,13 +1,14 @@
 //! Waking those whose refusal a change may have lifted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use super::Step;
 use crate::queue::Waiting;
 use crate::request::Terms;
 
 impl Step<'_> {
-    /// Tries again, in turn, those whose refusal a change may have lifted. Equal specs are tried once until one is placed.
+    /// Tries again, in turn, those whose refusal a change may have lifted.
     pub(super) fn wake(&mut self) {
         if self.lifted.is_empty() {
             return;
@@ -28,35 +29,50 @@ impl Step<'_> {
         }
     }
 
-    fn try_again(&mut self, woken: Vec<Waiting>) {
+    /// Tries these in turn. Where somebody finds a place and leaves a promise behind, that may make room for those before them.
+    fn try_again(&mut self, mut woken: Vec<Waiting>) {
+        while self.try_in_turn(&woken).is_break() {
+            let still = |waiting: &Waiting| self.machine.queue.get(&waiting.request.id).cloned();
+            woken = woken.iter().filter_map(still).collect();
+        }
+    }
+
+    /// Of equals the first one is tried for all, as long as nothing but places is given out: that makes room for nobody. Breaks when
+    /// somebody is placed and there are fewer promises than before.
+    fn try_in_turn(&mut self, woken: &[Waiting]) -> ControlFlow<()> {
         let mut refused: BTreeMap<_, Waiting> = BTreeMap::new();
         let mut gangs = BTreeSet::new();
         for waiting in woken {
             if waiting.request.terms.speculative && self.machine.queue.has_real_work() {
                 break;
             }
-            let revision = self.machine.ledger.revision();
             if let Some(gang) = &waiting.gang {
                 if gangs.insert(gang.name.clone()) {
                     self.try_gang(&gang.name);
                 }
                 continue;
             }
+            let id = &waiting.request.id;
             let terms = Terms { deadline: None, ..waiting.request.terms.clone() };
             let key = (waiting.request.spec.clone(), terms);
-            let promised = self.machine.ledger.promise_to(&waiting.request.id).is_some();
+            let promised = self.machine.ledger.promise_to(id).is_some();
             if let Some(equal) = refused.get(&key).filter(|_| !promised) {
                 let (reason, wakes_on) = (equal.reason.clone(), equal.wakes_on.clone());
-                self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, None);
+                self.keep_waiting(Waiting { reason, wakes_on, ..waiting.clone() }, None);
                 continue;
             }
-            let id = waiting.request.id.clone();
-            self.try_place(waiting);
-            if self.machine.ledger.revision() != revision {
-                refused.clear();
-            } else if let Some(still) = self.machine.queue.get(&id) {
-                refused.insert(key, still.clone());
+            let before = self.machine.ledger.revision();
+            let promises = self.machine.ledger.promises().len();
+            self.try_place(waiting.clone());
+            match self.machine.queue.get(id) {
+                Some(still) if self.machine.ledger.revision() == before => {
+                    refused.insert(key, still.clone());
+                }
+                Some(_) => refused.clear(),
+                None if self.machine.ledger.promises().len() < promises => return ControlFlow::Break(()),
+                None => {}
             }
         }
+        ControlFlow::Continue(())
     }
 }

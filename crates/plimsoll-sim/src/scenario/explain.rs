@@ -26,7 +26,7 @@ fn decided(world: &World, request: &Request) -> Decision {
 fn lines(decision: &Decision) -> Vec<String> {
     let mut lines = vec![format!("{}: {}", decision.request, summary::sentence(decision))];
     let several = decision.spec.shapes().len() > 1;
-    for (table, shape) in decision.shapes.iter().zip(decision.spec.shapes()) {
+    for (table, shape) in decision.tables().zip(decision.spec.shapes()) {
         if several {
             lines.push(format!("as {}:", summary::describe(shape)));
         }
@@ -38,7 +38,7 @@ fn lines(decision: &Decision) -> Vec<String> {
     lines
 }
 
-fn node(decision: &Decision, verdict: &NodeVerdict, best: Option<Score>) -> Vec<String> {
+fn node(decision: &Decision, verdict: NodeVerdict, best: Option<Score>) -> Vec<String> {
     let name = &verdict.view.node.name;
     let chosen = decision.place().filter(|found| found.place.node == *name).is_some();
     let mut lines = vec![match (&verdict.best, &verdict.reason) {
@@ -65,7 +65,7 @@ fn points(score: &Score) -> String {
     format!("{} ({})", score.total(), parts.join(", "))
 }
 
-fn devices(verdict: &NodeVerdict, need: &NeedVerdict) -> Vec<String> {
+fn devices(verdict: NodeVerdict, need: &NeedVerdict) -> Vec<String> {
     let container = usize::from(need.container);
     let counts = summary::container_reason(verdict, container);
     let mut lines = vec![match counts {

@@ -10,6 +10,7 @@ use plimsoll_core::reason::Reason;
 use plimsoll_core::remedy::{Kind, Remedy, remedies};
 use plimsoll_core::request::{Amount, Asks, Need, Request, Spec, Terms};
 use plimsoll_core::units::Bytes;
+use plimsoll_core::verdict::Table;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -19,7 +20,7 @@ use crate::{brute, fleet};
 /// Every number in the verdicts is what the charges sum to.
 fn numbers_agree(ledger: &Ledger, decision: &Decision) -> Result<(), TestCaseError> {
     let sites = brute::sites(ledger, &[]);
-    for verdict in decision.shapes.iter().flat_map(|table| table.by_name()) {
+    for verdict in decision.tables().flat_map(Table::by_name) {
         let site =
             sites.iter().find(|site| site.name == *verdict.view.node.name).expect("a node that is there");
         for device in verdict.needs.iter().flat_map(|need| &need.devices) {

@@ -75,10 +75,10 @@ pub(crate) fn told(ledger: &Ledger, request: &Request) -> String {
 fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), TestCaseError> {
     let sites = brute::sites(ledger, &[]);
     let decision = decide(ledger, policy, request);
-    let cut = |verdict: &&plimsoll_core::verdict::NodeVerdict| {
+    let cut = |verdict: &plimsoll_core::verdict::NodeVerdict| {
         matches!(verdict.reason, Some(NodeReason::NotFound { .. }))
     };
-    if decision.shapes.iter().any(|table| table.by_name().iter().any(cut)) {
+    if decision.tables().any(|table| table.by_name().iter().any(cut)) {
         return Ok(());
     }
     let found = brute::first_shape(&sites, &request.spec);

@@ -134,30 +134,30 @@ pub(super) fn refused<'a>(cluster: &'a Cluster, refused: &'a Refused, full: bool
         summary: refused.sentence(),
         promised: promised(&refused.advice),
         nodes_considered: verdicts.len(),
-        nodes: verdicts.iter().take(shown).map(|verdict| last_node(&refused.decision, verdict)).collect(),
+        nodes: verdicts.iter().take(shown).map(|verdict| last_node(&refused.decision, *verdict)).collect(),
         would_fit_if: remedies(&refused.advice),
     }
 }
 
 /// The verdicts on all nodes: those that fit, best first; then those that only lack devices, the nearest miss first; then
 /// those that a rule about the node keeps out. Of equals the first by name.
-pub(crate) fn ordered(decision: &Decision) -> Vec<&NodeVerdict> {
+pub(crate) fn ordered(decision: &Decision) -> Vec<NodeVerdict<'_>> {
     decision.table().map(ordered_in).unwrap_or_default()
 }
 
 /// The same for one shape of the request.
-pub(crate) fn ordered_in(table: &Table) -> Vec<&NodeVerdict> {
+pub(crate) fn ordered_in(table: Table<'_>) -> Vec<NodeVerdict<'_>> {
     let mut verdicts = table.by_name();
     verdicts.sort_by_key(|verdict| {
         let score = verdict.best.as_ref().map(|best| best.score.total());
-        let short_by = short_by(verdict);
+        let short_by = short_by(*verdict);
         (score.is_none(), std::cmp::Reverse(score), verdict.reason.is_some(), short_by.is_none(), short_by)
     });
     verdicts
 }
 
 /// How much memory the nearest device of a node lacked, where memory is what was lacking.
-fn short_by(verdict: &NodeVerdict) -> Option<Bytes> {
+fn short_by(verdict: NodeVerdict) -> Option<Bytes> {
     let failed = verdict.needs.iter().filter(|need| !need.passed).flat_map(|need| &need.devices);
     failed.filter_map(|device| device.reason.as_ref()?.short_by()).min()
 }
@@ -229,12 +229,12 @@ pub(crate) struct DeviceVerdictRow {
 }
 
 /// A verdict on a node for the last shape that was tried: the one that answered.
-pub(super) fn last_node(decision: &Decision, verdict: &NodeVerdict) -> NodeVerdictRow {
+pub(super) fn last_node(decision: &Decision, verdict: NodeVerdict) -> NodeVerdictRow {
     node(decision, decision.shapes.len().saturating_sub(1), verdict)
 }
 
 /// A verdict on a node for one shape of the request.
-pub(crate) fn node(decision: &Decision, shape: usize, verdict: &NodeVerdict) -> NodeVerdictRow {
+pub(crate) fn node(decision: &Decision, shape: usize, verdict: NodeVerdict) -> NodeVerdictRow {
     let containers = decision.spec.shapes().get(shape).map_or(&[][..], |shape| &shape.containers);
     let row = |(index, name): (usize, &Name)| {
         let reason = summary::container_reason(verdict, index);
@@ -265,7 +265,7 @@ fn node_reason(reason: &NodeReason) -> NodeReasonRow {
     NodeReasonRow { code: reason.code().to_string(), text: reason.to_string() }
 }
 
-fn device_row(verdict: &NodeVerdict, device: &DeviceVerdict) -> DeviceVerdictRow {
+fn device_row(verdict: NodeVerdict, device: &DeviceVerdict) -> DeviceVerdictRow {
     let numbers = numbers(verdict, device);
     DeviceVerdictRow {
         uuid: verdict.view.node.device_label(usize::from(device.ordinal)),
@@ -279,7 +279,7 @@ fn device_row(verdict: &NodeVerdict, device: &DeviceVerdict) -> DeviceVerdictRow
 }
 
 /// Who is on a device and with how much; `None` where nobody is.
-pub(crate) fn held_by(verdict: &NodeVerdict, ordinal: u16) -> Option<String> {
+pub(crate) fn held_by(verdict: NodeVerdict, ordinal: u16) -> Option<String> {
     Some(summary::holders(verdict, ordinal)).filter(|holders| !holders.is_empty())
 }
 
@@ -291,7 +291,7 @@ pub(crate) struct Numbers {
 }
 
 /// The numbers behind a device's verdict: those of its reason, and otherwise of the account that was judged.
-pub(crate) fn numbers(verdict: &NodeVerdict, device: &DeviceVerdict) -> Numbers {
+pub(crate) fn numbers(verdict: NodeVerdict, device: &DeviceVerdict) -> Numbers {
     let (reason_need, reason_free) = match &device.reason {
         Some(Reason::TooSmall { need, free, .. } | Reason::ShortOfMemory { need, free, .. }) => {
             (Some(*need), Some(*free))

@@ -96,7 +96,7 @@ fn chosen<'a>(decision: &'a Decision, found: &'a Candidate) -> Option<ChosenShee
     let verdict = verdict_on(decision, &found.place.node)?;
     let shape = decision.spec.shapes().get(usize::from(found.place.shape));
     // The same question that the commit asked, of the same rows: what the place is charged.
-    let charges = fit::admit(&verdict.view, &decision.spec, &found.place).ok()?;
+    let charges = fit::admit(verdict.view, &decision.spec, &found.place).ok()?;
     Some(ChosenSheet {
         node: &found.place.node,
         containers: decision::chosen(&verdict.view.node, shape, &charges),
@@ -197,7 +197,7 @@ fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
     let judge = Judge::new(&decision.policy, &decision.spec, found.place.shape);
     let row = |ordinal: u16| {
         let place = fit::Placement { picks: vec![vec![ordinal]], ..found.place.clone() };
-        let score = judge.score(&verdict.view, &place);
+        let score = judge.score(verdict.view, &place);
         let label = verdict.view.node.device_label(usize::from(ordinal));
         lost(found.place.node.clone(), Some(label), &score, &found.score)
     };
@@ -218,7 +218,7 @@ fn lost(node: Name, device: Option<String>, score: &Score, better: &Score) -> Lo
     LostBy { node, device, term: term.map(Term::name).map(String::from), points_behind, total_behind, text }
 }
 
-fn verdict_on<'a>(decision: &'a Decision, node: &str) -> Option<&'a NodeVerdict> {
+fn verdict_on<'a>(decision: &'a Decision, node: &str) -> Option<NodeVerdict<'a>> {
     let table = decision.table()?;
-    table.unordered().map(|verdict| &**verdict).find(|verdict| &*verdict.view.node.name == node)
+    table.unordered().find(|verdict| &*verdict.node == node)
 }

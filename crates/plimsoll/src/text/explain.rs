@@ -62,7 +62,7 @@ fn chosen(page: &mut Page, decision: &Decision) {
     let Some(place) = decision.place().map(|found| &found.place) else { return };
     let verdicts = json::ordered(decision);
     let Some(verdict) = verdicts.iter().find(|verdict| verdict.view.node.name == place.node) else { return };
-    let Ok(charges) = fit::admit(&verdict.view, &decision.spec, place) else { return };
+    let Ok(charges) = fit::admit(verdict.view, &decision.spec, place) else { return };
     holds(page, &verdict.view.node, &charges);
 }
 
@@ -125,7 +125,7 @@ fn nodes(page: &mut Page, decision: &Decision) {
     }
 }
 
-fn node(page: &mut Page, verdict: &NodeVerdict, shape: &Shape, chosen: Option<&Placement>) {
+fn node(page: &mut Page, verdict: NodeVerdict, shape: &Shape, chosen: Option<&Placement>) {
     let name = &*verdict.view.node.name;
     match (&verdict.best, &verdict.reason) {
         (Some(best), _) => {
@@ -145,7 +145,7 @@ fn node(page: &mut Page, verdict: &NodeVerdict, shape: &Shape, chosen: Option<&P
 
 fn container_on(
     page: &mut Page,
-    verdict: &NodeVerdict,
+    verdict: NodeVerdict,
     index: usize,
     container: &Container,
     chosen: Option<&Placement>,
@@ -176,7 +176,7 @@ fn container_on(
 /// What a device said to the need at this place among all needs.
 fn device_row(
     table: &mut Table,
-    verdict: &NodeVerdict,
+    verdict: NodeVerdict,
     need: usize,
     device: &DeviceVerdict,
     chosen: Option<&Placement>,
@@ -207,7 +207,7 @@ fn device_row(
     ]);
 }
 
-fn best(verdict: &NodeVerdict, need: usize, ordinal: u16) -> bool {
+fn best(verdict: NodeVerdict, need: usize, ordinal: u16) -> bool {
     verdict.best.as_ref().is_some_and(|best| picks(&best.place, need, ordinal))
 }
 
@@ -216,7 +216,7 @@ fn picks(place: &Placement, need: usize, ordinal: u16) -> bool {
     place.picks.get(need).is_some_and(|picked| picked.contains(&ordinal))
 }
 
-fn holders(verdict: &NodeVerdict, ordinal: u16) -> String {
+fn holders(verdict: NodeVerdict, ordinal: u16) -> String {
     json::held_by(verdict, ordinal).map_or(String::new(), |holders| format!("; held by {holders}"))
 }
 

@@ -198,14 +198,14 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
     // The same question that the commit asked, of the same rows: what the place is charged.
     let admitted = found
         .zip(verdict)
-        .and_then(|(found, verdict)| fit::admit(&verdict.view, &decision.spec, &found.place).ok());
+        .and_then(|(found, verdict)| fit::admit(verdict.view, &decision.spec, &found.place).ok());
     let charges = admitted.unwrap_or_default();
     let taken = |index: u16| {
         let on = charges.iter().filter(|charge| charge.on.contains(&index));
         on.filter_map(plimsoll_core::charge::Charge::bytes).fold(Bytes::ZERO, Bytes::plus)
     };
     let loads =
-        |more: &dyn Fn(u16) -> Bytes| verdict.map(|verdict| loads(&verdict.view, more)).unwrap_or_default();
+        |more: &dyn Fn(u16) -> Bytes| verdict.map(|verdict| loads(verdict.view, more)).unwrap_or_default();
     DecisionRow {
         id: None,
         created: time(at),
@@ -233,13 +233,11 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
 }
 
 /// The verdict that a decision is shown by: that on the runner chosen, or that of the nearest miss, or the first.
-pub(crate) fn runner(decision: &Decision) -> Option<&NodeVerdict> {
+pub(crate) fn runner(decision: &Decision) -> Option<NodeVerdict<'_>> {
     let table = decision.table()?;
     let chosen = decision.place().map(|found| found.place.node.clone());
     match chosen.or_else(|| decision.nearest_miss().map(|miss| miss.node)) {
-        Some(name) => {
-            table.unordered().map(|verdict| &**verdict).find(|verdict| verdict.view.node.name == name)
-        }
+        Some(name) => table.unordered().find(|verdict| verdict.node == name),
         None => json::ordered_in(table).first().copied(),
     }
 }
@@ -259,10 +257,10 @@ fn loads(view: &NodeView, more: &dyn Fn(u16) -> Bytes) -> Vec<LoadRow> {
 }
 
 fn candidates(decision: &Decision) -> Vec<CandidateRow> {
-    let shapes = decision.shapes.iter().enumerate();
-    let of_shape = |(shape, table): (usize, &Table)| {
+    let shapes = decision.tables().enumerate();
+    let of_shape = |(shape, table): (usize, Table)| {
         let size = decision.spec.shapes().get(shape).map_or(0, Shape::device_count);
-        let row = move |verdict: &NodeVerdict| CandidateRow {
+        let row = move |verdict: NodeVerdict| CandidateRow {
             tensor_parallel_size: size,
             verdict: json::node_verdict(decision, shape, verdict),
         };

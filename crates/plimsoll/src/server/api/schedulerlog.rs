@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use plimsoll_core::units::Name;
-use plimsoll_core::verdict::NodeVerdict;
+use plimsoll_core::verdict::{NodeVerdict, Table};
 use plimsoll_slots::desk::Who;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -148,8 +148,8 @@ fn filter(entry: &Entry) -> FilterRow {
 fn nodes(kept: &Kept) -> Vec<NodeVerdictRow> {
     let decision = &kept.decision;
     let shape = decision.shapes.len().saturating_sub(1);
-    let verdicts = decision.table().map(|table| table.by_name()).unwrap_or_default();
-    let row = |verdict: &NodeVerdict| of_node(json::node_verdict(decision, shape, verdict));
+    let verdicts = decision.table().map(Table::by_name).unwrap_or_default();
+    let row = |verdict: NodeVerdict| of_node(json::node_verdict(decision, shape, verdict));
     verdicts.into_iter().map(row).collect()
 }
 

@@ -118,10 +118,10 @@ fn codes(decision: &Decision) -> BTreeSet<&'static str> {
             RequestReason::GangIncomplete { .. } => "GangIncomplete",
         }]);
     }
-    let of_node = |verdict: &NodeVerdict| -> Vec<&'static str> {
+    let of_node = |verdict: NodeVerdict| -> Vec<&'static str> {
         let devices = verdict.needs.iter().flat_map(|need| need.devices.iter());
         let of_devices = devices.filter_map(|device| device.reason.as_ref()).map(Reason::code);
         verdict.reason.iter().map(NodeReason::code).chain(of_devices).collect()
     };
-    decision.table().into_iter().flat_map(Table::unordered).flat_map(|verdict| of_node(verdict)).collect()
+    decision.table().into_iter().flat_map(Table::unordered).flat_map(of_node).collect()
 }
