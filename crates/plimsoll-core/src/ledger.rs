@@ -59,8 +59,8 @@ pub struct Ledger {
     promises: BTreeMap<RequestId, Promise>,
     accounts: BTreeMap<Name, Account>,
     releasing: usize,
-    /// Those who hold no more than an offer, so that time and quiet devices find them without looking at everybody.
-    offered: BTreeSet<HoldingId>,
+    /// Those who hold no more than an offer, and until when, so that time and quiet devices find them without looking at everybody.
+    offered: BTreeMap<HoldingId, Millis>,
     next_holding: u64,
     revision: u64,
     changes: Changes,
@@ -236,8 +236,8 @@ impl Ledger {
 
     /// Gives back the offers that nobody took in time.
     pub fn expire(&mut self, now: Millis) -> Vec<Operation> {
-        let late = |holding: &&Holding| matches!(holding.stage, Stage::Offered { until } if until <= now);
-        let expired: Vec<RequestId> = self.offered().filter(late).map(|h| h.request.clone()).collect();
+        let late = self.offered.iter().filter(|(_, until)| **until <= now);
+        let expired: Vec<RequestId> = late.map(|(id, _)| self.holdings[id].request.clone()).collect();
         expired.into_iter().map(|request| self.commit(Change::Drop { request })).collect()
     }
 

@@ -10,7 +10,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{Action, DeviceFacts, Heartbeat, Order, Registration};
+use plimsoll_slots::wire::{Action, DeviceFacts, Heartbeat, Registration};
 
 const RUNNERS: u64 = 50;
 const GPUS: u64 = 8;
@@ -117,8 +117,9 @@ impl Day {
         let sequence = &mut self.beats[usize::try_from(runner).expect("few")];
         *sequence += 1;
         let orders = self.desk.orders(&name(runner)).orders;
+        let known = self.desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
         self.slots_made += orders.iter().filter(|order| order.action == Action::Start).count() as u64;
-        let slots = orders.into_iter().map(Order::done).collect();
+        let slots = orders.into_iter().map(|order| order.done(&known)).collect();
         let beat =
             Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots, files: Vec::new() };
         self.desk.beat(now, &name(runner), beat).expect("it is registered");

@@ -9,7 +9,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{DeviceFacts, Heartbeat, Order, Registration};
+use plimsoll_slots::wire::{DeviceFacts, Heartbeat, Registration};
 
 const RUNNERS: usize = 1000;
 const GPUS: usize = 8;
@@ -114,8 +114,9 @@ fn settle(desk: &mut Desk) {
 fn confirm(desk: &mut Desk, now: u64, beats: &mut [u64]) {
     for (runner, sequence) in beats.iter_mut().enumerate() {
         let orders = desk.orders(&name(runner)).orders;
+        let known = desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
         *sequence += 1;
-        let slots = orders.into_iter().map(Order::done).collect();
+        let slots = orders.into_iter().map(|order| order.done(&known)).collect();
         let beat =
             Heartbeat { session: 1, sequence: *sequence, devices: Vec::new(), slots, files: Vec::new() };
         desk.beat(Millis(now), &name(runner), beat).expect("it is registered");

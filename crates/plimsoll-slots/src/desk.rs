@@ -24,6 +24,7 @@ use crate::translate;
 
 mod census;
 mod files;
+mod orders;
 mod places;
 mod ranks;
 mod reports;

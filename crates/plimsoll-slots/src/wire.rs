@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Both sides say what is, never what changed: a message that is lost, late or doubled is made good by the next one. An order
-//! stands until the runner's report makes it untrue; a report stands until the orders do not mention its slot any more.
+//! stands until the runner's report makes it untrue; a report stands until the orders do not mention its slot any more. Only how a slot is
+//! started is left out of its order while the runner reports it: it was told.
 
 use std::collections::BTreeMap;
 
@@ -260,24 +261,32 @@ pub struct Order {
     pub slot: String,
     /// Reports name this generation. A process of the same slot that was started as an earlier one is adopted under it.
     pub generation: u64,
+    /// The model that it serves.
+    pub model: String,
     /// What to do.
     pub action: Action,
-    /// How to start it: the record from which its charge was made.
-    pub launch: Launch,
+    /// How to start it: the record from which its charge was made. Left out where the runner's last heartbeat of this session reported
+    /// this very slot and generation: it has it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Launch>,
 }
 
 impl Order {
-    /// What a runner says of it that does at once what it is told, and measures nothing.
-    pub fn done(self) -> SlotReport {
-        let Launch { model, devices, .. } = self.launch;
+    /// What a runner says of it that does at once what it is told, and measures nothing. `known` is what it said of all its slots before.
+    pub fn done(self, known: &[SlotReport]) -> SlotReport {
+        let before = || known.iter().find(|report| report.slot == self.slot);
+        let booked = match &self.launch {
+            Some(launch) => launch.booked(),
+            None => before().map(|report| report.booked.clone()).unwrap_or_default(),
+        };
         SlotReport {
             slot: self.slot,
             generation: self.generation,
-            model,
+            model: self.model,
             state: if self.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
             reason: None,
             endpoint: None,
-            booked: devices.iter().map(|on| OnDevice { index: on.index, bytes: on.bytes }).collect(),
+            booked,
             used: Vec::new(),
         }
     }
@@ -322,6 +331,13 @@ pub struct Launch {
     /// What else the runtime is told, where it is one that Plimsoll knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Told>,
+}
+
+impl Launch {
+    /// What it may use of each device, as a report says it.
+    pub fn booked(&self) -> Vec<OnDevice> {
+        self.devices.iter().map(|on| OnDevice { index: on.index, bytes: on.bytes }).collect()
+    }
 }
 
 /// What a runtime is told beside context, concurrency and devices, and what came of it.

@@ -230,9 +230,9 @@ impl Ledger {
         let account = self.accounts.entry(holding.request.account.clone()).or_default();
         let bytes = holding.bytes().unwrap_or(Bytes::ZERO);
         let releasing = usize::from(holding.stage.is_releasing());
-        if matches!(holding.stage, Stage::Offered { .. }) {
+        if let Stage::Offered { until } = holding.stage {
             if more {
-                self.offered.insert(id);
+                self.offered.insert(id, until);
             } else {
                 self.offered.remove(&id);
             }

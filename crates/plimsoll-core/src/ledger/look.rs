@@ -64,13 +64,13 @@ impl Ledger {
 
     /// Those that are no more than offers, in the order in which they came.
     pub fn offered(&self) -> impl Iterator<Item = &Holding> {
-        self.offered.iter().map(|id| &*self.holdings[id])
+        self.offered.keys().map(|id| &*self.holdings[id])
     }
 
     /// Those on a node that are no more than offers.
     pub fn offered_on(&self, id: NodeId) -> impl Iterator<Item = &Holding> {
         let ids = self.nodes.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.holdings);
-        let offered = ids.into_iter().flatten().filter(|id| self.offered.contains(id));
+        let offered = ids.into_iter().flatten().filter(|id| self.offered.contains_key(id));
         offered.map(|id| &*self.holdings[id])
     }
 

@@ -346,8 +346,9 @@ impl Step<'_> {
                 let reason = summary::sentence(&decision);
                 // Where the gang has its minimum, a member that was left out waits for itself.
                 let gang = if decided.placed { None } else { waiting.gang.clone() };
-                self.out.decisions.push(decision);
-                self.keep_waiting(Waiting { reason, gang, ..waiting }, None);
+                if self.keep_waiting(Waiting { reason, gang, ..waiting }, None) {
+                    self.out.decisions.push(decision);
+                }
             }
         }
     }

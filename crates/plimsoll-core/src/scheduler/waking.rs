@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::Step;
 use crate::queue::Waiting;
-use crate::request::Terms;
+use crate::request::{RequestId, Terms};
 
 impl Step<'_> {
     /// Tries again, in turn, those whose refusal a change may have lifted.
@@ -29,7 +29,7 @@ impl Step<'_> {
         }
     }
 
-    /// Tries these in turn. Where somebody finds a place and leaves a promise behind, that may make room for those before them.
+    /// Tries these in turn, and again from the first where a promise went: that may make room for those before.
     fn try_again(&mut self, mut woken: Vec<Waiting>) {
         while self.try_in_turn(&woken).is_break() {
             let still = |waiting: &Waiting| self.machine.queue.get(&waiting.request.id).cloned();
@@ -37,8 +37,8 @@ impl Step<'_> {
         }
     }
 
-    /// Of equals the first one is tried for all, as long as nothing but places is given out: that makes room for nobody. Breaks when
-    /// somebody is placed and there are fewer promises than before.
+    /// Of equals that hold nothing and were promised nothing the first one is tried for all, as long as nothing but places is given out:
+    /// that makes room for nobody. Breaks when there are fewer promises than before.
     fn try_in_turn(&mut self, woken: &[Waiting]) -> ControlFlow<()> {
         let mut refused: BTreeMap<_, Waiting> = BTreeMap::new();
         let mut gangs = BTreeSet::new();
@@ -55,8 +55,8 @@ impl Step<'_> {
             let id = &waiting.request.id;
             let terms = Terms { deadline: None, ..waiting.request.terms.clone() };
             let key = (waiting.request.spec.clone(), terms);
-            let promised = self.machine.ledger.promise_to(id).is_some();
-            if let Some(equal) = refused.get(&key).filter(|_| !promised) {
+            let stands_alone = self.stands_alone(id);
+            if let Some(equal) = refused.get(&key).filter(|_| !stands_alone) {
                 let (reason, wakes_on) = (equal.reason.clone(), equal.wakes_on.clone());
                 self.keep_waiting(Waiting { reason, wakes_on, ..waiting.clone() }, None);
                 continue;
@@ -64,15 +64,21 @@ impl Step<'_> {
             let before = self.machine.ledger.revision();
             let promises = self.machine.ledger.promises().len();
             self.try_place(waiting.clone());
+            if self.machine.ledger.promises().len() < promises {
+                return ControlFlow::Break(());
+            }
             match self.machine.queue.get(id) {
-                Some(still) if self.machine.ledger.revision() == before => {
-                    refused.insert(key, still.clone());
-                }
-                Some(_) => refused.clear(),
-                None if self.machine.ledger.promises().len() < promises => return ControlFlow::Break(()),
-                None => {}
+                Some(_) if self.machine.ledger.revision() != before => refused.clear(),
+                Some(still) if !stands_alone => drop(refused.insert(key, still.clone())),
+                _ => {}
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Whether what somebody is told is not what their equals would be: they have a promise, or an earlier place of theirs is still there.
+    fn stands_alone(&self, id: &RequestId) -> bool {
+        let ledger = &self.machine.ledger;
+        ledger.promise_to(id).is_some() || ledger.of_request(id).is_some()
     }
 }

@@ -10,9 +10,8 @@ use plimsoll_core::units::{Millis, Name};
 
 use super::state::{Ending, Place, PlaceState, Runner, Slot};
 use super::{Desk, Live};
-use crate::launch;
 use crate::model::Model;
-use crate::wire::{Action, Order, Orders, SlotReport};
+use crate::wire::SlotReport;
 
 /// Where a slot is in its life, the nearest to serving first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -334,39 +333,6 @@ impl Desk {
         let mut places: Vec<u64> = self.state.waiting_for.values().flatten().copied().collect();
         places.sort_unstable();
         slots.chain(places.into_iter().map(|id| Unplaced::Place(&self.state.places[&id])))
-    }
-
-    /// What a runner has to do: derived from the ledger, so that it can be said again at any time.
-    pub fn orders(&self, runner: &str) -> Orders {
-        let revision = self.live.get(runner).map_or(0, |live| live.work_revision);
-        let ledger = self.scheduler().ledger();
-        let files = self.files_wanted(runner);
-        let none = |files| Orders { revision, orders: Vec::new(), files };
-        let Some(node) = ledger.node_id(runner) else { return none(files) };
-        let Some(view) = ledger.view(node) else { return none(files) };
-        let order = |(id, holding): (HoldingId, &Holding)| {
-            let action = match holding.stage {
-                Stage::Offered { .. } => return None,
-                // What its devices cannot hold any more is called off: the answer says that nothing is there.
-                Stage::Sent if !ledger.may_start(holding) => Action::Stop,
-                Stage::Sent => Action::Start,
-                Stage::Running { .. } => Action::Keep,
-                Stage::Releasing { .. } => Action::Stop,
-            };
-            let name = &holding.request.name;
-            let made_from = self.state.slots.get(name).and_then(|slot| slot.made_from.as_ref());
-            let launch = match made_from {
-                Some(model) => launch::launch(model, name, holding, &view.node),
-                None => launch::unknown(&holding.request.account, holding, &view.node),
-            };
-            let slot = super::runners::name_on_runner(name, runner).to_string();
-            // What was only observed is ordered under the number that its runner knows it by.
-            let reported = self.live.get(runner).filter(|_| holding.spec.is_none());
-            let reported = reported.and_then(|live| live.slots.iter().find(|report| report.slot == slot));
-            let generation = reported.map_or(id.0, |report| report.generation);
-            Some(Order { slot, generation, action, launch })
-        };
-        Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect(), files }
     }
 }
 

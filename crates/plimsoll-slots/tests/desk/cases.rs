@@ -265,7 +265,7 @@ fn c8_a_slow_load_delays_nobody_else_and_two_never_start_on_one_device_at_once()
     let (slow, beside, other) = (world.ask("slow"), world.ask("beside"), world.ask("other"));
     let models = |world: &World| {
         let orders = world.desk.orders("r").orders;
-        orders.iter().map(|order| order.launch.model.clone()).collect::<Vec<_>>()
+        orders.iter().map(|order| order.model.clone()).collect::<Vec<_>>()
     };
     assert_eq!(models(&world), ["slow", "other"], "the second start on the device is not ordered yet");
     let orders = world.desk.orders("r");
@@ -501,7 +501,7 @@ fn a_start_is_called_off_when_its_runner_comes_back_with_smaller_devices() {
     world.desk.register(world.now(), "r", smaller).expect("it may register");
     let order = world.desk.orders("r").orders.remove(0);
     assert_eq!(order.action, Action::Stop, "nothing of it starts on 24 GiB");
-    let gone = order.done();
+    let gone = order.done(&[]);
     let session = world.now + 1;
     let beat = Heartbeat { session, sequence: 1, devices: Vec::new(), slots: vec![gone], files: Vec::new() };
     world.desk.beat(world.now(), "r", beat).expect("it is registered");

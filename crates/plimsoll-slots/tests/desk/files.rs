@@ -55,7 +55,7 @@ fn one_who_asks_waits_until_a_runner_has_looked_at_the_file_and_is_placed_there(
     assert_eq!((world.load("r1", 0), world.load("r2", 0)), (0, sizes[0].0.get()));
     let slot = world.desk.slots().next().expect("a slot");
     assert_eq!(slot.basis[&1], Source::Estimated);
-    let launch = &world.desk.orders("r2").orders[0].launch;
+    let launch = world.desk.orders("r2").orders.remove(0).launch.expect("it was not told before");
     let told = launch.told.as_ref().expect("the runtime is told");
     assert_eq!(
         (launch.devices[0].bytes, launch.context, told.refused.as_ref()),

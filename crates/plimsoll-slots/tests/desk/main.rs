@@ -3,5 +3,6 @@
 mod cases;
 mod files;
 mod histories;
+mod orders;
 mod strange;
 mod world;

@@ -173,16 +173,11 @@ impl Machine {
             match (order.action, known) {
                 (Action::Start, None) => {
                     self.started += 1;
-                    let booked: Vec<OnDevice> = order
-                        .launch
-                        .devices
-                        .iter()
-                        .map(|d| OnDevice { index: d.index, bytes: d.bytes })
-                        .collect();
+                    let booked = order.launch.as_ref().expect("it was not told before").booked();
                     let state = if well { SlotState::Running } else { SlotState::Failed };
                     let process = Process {
                         generation: order.generation,
-                        model: order.launch.model.clone(),
+                        model: order.model.clone(),
                         state,
                         used: booked.clone(),
                         booked,
@@ -193,17 +188,16 @@ impl Machine {
                     if process.generation != order.generation && process.state.is_over() =>
                 {
                     self.started += 1;
-                    let on = order.launch.devices.iter();
-                    process.booked = on.map(|d| OnDevice { index: d.index, bytes: d.bytes }).collect();
+                    process.booked = order.launch.as_ref().expect("it was not told before").booked();
                     process.used = process.booked.clone();
-                    process.model = order.launch.model.clone();
+                    process.model = order.model.clone();
                     process.generation = order.generation;
                     process.state = if well { SlotState::Running } else { SlotState::Failed };
                 }
                 (Action::Keep, None) => {
                     let gone = Process {
                         generation: order.generation,
-                        model: order.launch.model.clone(),
+                        model: order.model.clone(),
                         state: SlotState::Gone,
                         booked: Vec::new(),
                         used: Vec::new(),
@@ -216,7 +210,7 @@ impl Machine {
                 (Action::Stop, known) => {
                     let mut process = known.cloned().unwrap_or(Process {
                         generation: 0,
-                        model: order.launch.model.clone(),
+                        model: order.model.clone(),
                         state: SlotState::Gone,
                         booked: Vec::new(),
                         used: Vec::new(),

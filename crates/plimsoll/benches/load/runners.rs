@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use plimsoll_slots::wire::{DeviceFacts, Heartbeat, Order, Orders, Registration, Welcome};
+use plimsoll_slots::wire::{DeviceFacts, Heartbeat, Orders, Registration, SlotReport, Welcome};
 
 use crate::http::Client;
 
@@ -15,11 +15,12 @@ const GPUS: usize = 8;
 /// So many threads speak for all runners.
 pub(crate) const VOICES: usize = 4;
 
-/// A runner, and what it was told last.
+/// A runner, what it was told last, and what it said before.
 pub(crate) struct Runner {
     name: String,
     sequence: u64,
     orders: Orders,
+    said: Vec<SlotReport>,
 }
 
 /// Registers every runner that this voice speaks for.
@@ -30,7 +31,7 @@ pub(crate) fn register(server: SocketAddr, voice: usize, runners: usize) -> Vec<
         let body = serde_json::to_string(&registration(number)).expect("plain data");
         let answer = client.send("PUT", &format!("/api/v1/runners/{name}"), &body).good("a registration");
         let welcome: Welcome = serde_json::from_slice(&answer).expect("a welcome");
-        Runner { name, sequence: 0, orders: welcome.orders }
+        Runner { name, sequence: 0, orders: welcome.orders, said: Vec::new() }
     };
     (voice..runners).step_by(VOICES).map(register).collect()
 }
@@ -60,10 +61,12 @@ pub(crate) fn beat(
 impl Runner {
     fn beat(&mut self, client: &mut Client) {
         self.sequence += 1;
-        let slots = std::mem::take(&mut self.orders.orders).into_iter().map(Order::done).collect();
+        let orders = std::mem::take(&mut self.orders.orders).into_iter();
+        let slots = orders.map(|order| order.done(&self.said)).collect();
         let beat =
             Heartbeat { session: 1, sequence: self.sequence, devices: Vec::new(), slots, files: Vec::new() };
         let body = serde_json::to_string(&beat).expect("plain data");
+        self.said = beat.slots;
         let path = format!("/api/v1/runners/{}/heartbeat", self.name);
         let answer = client.send("POST", &path, &body).good("a heartbeat");
         self.orders = serde_json::from_slice(&answer).expect("orders");

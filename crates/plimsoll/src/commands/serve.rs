@@ -22,6 +22,7 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
         return Ok(Outcome::Fine);
     }
     log::start(config.log, quiet);
+    avoid_huge_pages();
     for warning in warnings {
         tracing::warn!("{warning}");
     }
@@ -37,8 +38,26 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     lived.map(|()| Outcome::Fine)
 }
 
+/// Memory comes in small pages: a huge one is cleared whole when it is first touched, and whoever touches it waits for that. On a machine
+/// whose memory is not there yet that was seen to take ten milliseconds. Where the system does not allow it, it serves all the same.
+fn avoid_huge_pages() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 /// How many threads speak HTTP: one core is left to the thread that decides, which everybody waits for.
 fn workers() -> usize {
     let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
     cores.saturating_sub(1).max(1)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #[test]
+    fn the_server_does_without_huge_pages() {
+        super::avoid_huge_pages();
+        // Not every sandbox knows of them.
+        let are_off = rustix::thread::transparent_huge_pages_are_disabled();
+        assert!(are_off.unwrap_or(true));
+    }
 }

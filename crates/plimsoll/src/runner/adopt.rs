@@ -80,10 +80,10 @@ fn is_alive(leader: ProcessId, census: &Census) -> bool {
     census.get(leader.pid).is_some_and(|seen| seen.id == leader && !seen.is_dead)
 }
 
-/// What its variables tell of a process without a record. How it was started is learnt from the next order for it.
-fn unrecorded(tag: &Tag) -> Record {
-    let launch = Launch {
-        model: tag.model.clone(),
+/// How something was started of which only the model is known.
+pub(crate) fn unknown_launch(model: &str) -> Launch {
+    Launch {
+        model: model.to_owned(),
         devices: Vec::new(),
         argv: Vec::new(),
         env: BTreeMap::new(),
@@ -94,11 +94,15 @@ fn unrecorded(tag: &Tag) -> Record {
         concurrency: 1,
         tensor_parallel: 1,
         told: None,
-    };
+    }
+}
+
+/// What its variables tell of a process without a record. How it was started is learnt from the next order for it.
+fn unrecorded(tag: &Tag) -> Record {
     Record {
         slot: tag.slot.clone(),
         generation: tag.generation,
-        launch,
+        launch: unknown_launch(&tag.model),
         port: tag.port,
         leader: None,
         boot: processes::boot(),

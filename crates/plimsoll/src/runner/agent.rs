@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use plimsoll_slots::wire::{Order, Orders, SlotState};
 use tracing::{info, warn};
 
+use super::adopt;
 use super::books::{Books, Phase, Shared, Slot};
 use super::files;
 use super::launch::{self, Places, Refusal};
@@ -33,9 +34,24 @@ impl Agent {
             }
             books.revision = orders.revision;
             books.orders = orders.orders;
+            self.learn(books);
             files::look(self, books, orders.files);
             self.reconcile(books);
         });
+    }
+
+    /// Learns how slots were started of which no record was left, while the server still says it.
+    fn learn(&self, books: &mut Books) {
+        for order in &books.orders {
+            let told = order.launch.as_ref().filter(|launch| !launch.argv.is_empty());
+            let slot = books.slots.get_mut(&order.slot);
+            let is_there = |slot: &&mut Slot| !matches!(slot.phase, Phase::Over(_));
+            let unknown = slot.filter(is_there).filter(|slot| slot.record.launch.argv.is_empty());
+            if let Some((slot, launch)) = unknown.zip(told) {
+                slot.record.launch = launch.clone();
+                self.keep(&slot.record);
+            }
+        }
     }
 
     /// Does what the latest orders say about what is known now.
@@ -87,20 +103,12 @@ impl Agent {
         );
         slot.record.generation = order.generation;
         slot.is_told = false;
-        if slot.record.launch.argv.is_empty() {
-            slot.record.launch = order.launch;
-        }
         self.keep(&slot.record);
         books.news += 1;
     }
 
     fn start(self: &Arc<Agent>, books: &mut Books, order: Order) {
-        info!(
-            slot = order.slot,
-            generation = order.generation,
-            model = order.launch.model,
-            "the slot is started"
-        );
+        info!(slot = order.slot, generation = order.generation, model = order.model, "the slot is started");
         let mut record = blank(order);
         let checked = launch::check(&record.launch, &books.devices.facts);
         let port = checked.and_then(|()| self.port(books, &record)).map_err(|refusal| refusal.to_string());
@@ -171,7 +179,7 @@ fn blank(order: Order) -> Record {
     Record {
         slot: order.slot,
         generation: order.generation,
-        launch: order.launch,
+        launch: order.launch.unwrap_or_else(|| adopt::unknown_launch(&order.model)),
         port: None,
         leader: None,
         boot: processes::boot(),

@@ -56,11 +56,13 @@ pub(crate) fn reconcile(orders: &[Order], known: &BTreeMap<String, Known>) -> Ve
 }
 
 fn act(order: &Order, known: Option<&Known>) -> Option<Act> {
+    // How to start it is left out for a slot that was reported. One that is reported no more is told again.
+    let can_start = order.launch.is_some();
     let Some(known) = known else {
-        return Some(match order.action {
-            Action::Start => Act::Start(order.clone()),
-            Action::Keep | Action::Stop => Act::Missing(order.clone()),
-        });
+        return match order.action {
+            Action::Start => can_start.then(|| Act::Start(order.clone())),
+            Action::Keep | Action::Stop => Some(Act::Missing(order.clone())),
+        };
     };
     if order.generation < known.generation {
         return None;
@@ -72,7 +74,7 @@ fn act(order: &Order, known: Option<&Known>) -> Option<Act> {
         (Stage::Alive, _) => adopted(),
         // What is on its way out cannot be kept. It is started anew once its memory is back, never beside its remains.
         (Stage::Ending, Action::Start) => None,
-        (Stage::Over, Action::Start) => is_newer.then(|| Act::Start(order.clone())),
+        (Stage::Over, Action::Start) => (is_newer && can_start).then(|| Act::Start(order.clone())),
         (Stage::Ending | Stage::Over, Action::Keep | Action::Stop) => adopted(),
     }
 }
@@ -101,7 +103,7 @@ pub(crate) mod tests {
     }
 
     fn order(slot: &str, generation: u64, action: Action) -> Order {
-        Order { slot: slot.to_owned(), generation, action, launch: launch() }
+        Order { slot: slot.to_owned(), generation, model: "m".to_owned(), action, launch: Some(launch()) }
     }
 
     fn known(slots: &[(&str, u64, Stage)]) -> BTreeMap<String, Known> {
@@ -152,6 +154,16 @@ pub(crate) mod tests {
         ] {
             assert_eq!(words(generation, action, stage), expected, "{action:?} {generation}, {stage:?} 5");
         }
+    }
+
+    #[test]
+    fn nothing_is_started_before_it_is_told_how() {
+        let untold = |action| Order { launch: None, ..order("s", 5, action) };
+        let nothing = BTreeMap::new();
+        assert_eq!(reconcile(&[untold(Action::Start)], &nothing), []);
+        assert_eq!(reconcile(&[untold(Action::Start)], &known(&[("s", 4, Stage::Over)])), []);
+        let gone = untold(Action::Keep);
+        assert_eq!(reconcile(&[gone.clone()], &nothing), [Act::Missing(gone)], "its end can be told");
     }
 
     #[test]

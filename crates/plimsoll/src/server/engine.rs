@@ -1,7 +1,8 @@
 //! The way to the one thread that decides, and those who watch it.
 //!
 //! ```text
-//!  read, write ──▶ thread (decides) ──batch──▶ committer (makes it durable) ──▶ thread ──▶ observers, watchers, answers
+//!  read, write ──▶ thread (decides) ──batch──▶ committer (makes it durable) ──▶ answers
+//!                                                   └──▶ thread ──▶ observers, watchers
 //! ```
 //!
 //! While one batch is on its way to the disk the next one is decided; nothing of a batch gets out before it is durable.

@@ -6,7 +6,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{DeviceFacts, DeviceStatus, Heartbeat, Order, Registration};
+use plimsoll_slots::wire::{DeviceFacts, DeviceStatus, Heartbeat, Registration};
 
 use super::engine::{Decided, Durable, Observer};
 
@@ -60,7 +60,8 @@ impl Rehearsal {
     /// The runner does at once what it was told, and says so, and what is in use on each device.
     pub(crate) fn beat(&mut self, used: &[u64]) {
         let orders = self.desk.orders(RUNNER);
-        let slots = orders.orders.into_iter().map(Order::done);
+        let known = self.desk.live(RUNNER).map(|live| live.slots.clone()).unwrap_or_default();
+        let slots = orders.orders.into_iter().map(|order| order.done(&known));
         let devices = (0_u16..).zip(used).map(|(index, used)| DeviceStatus {
             index,
             used: Some(*used),

@@ -63,7 +63,14 @@ fn an_agent_that_was_killed_before_it_wrote_the_process_down_loses_nothing() {
 fn a_process_without_any_record_is_found_by_its_variables() {
     let (mut world, pid) = running();
     world.kill_agent();
+    let kept: Value = serde_json::from_slice(&fs::read(record(&world)).expect("it is kept")).expect("JSON");
     fs::remove_file(record(&world)).expect("it is kept");
+    world.start();
+    world.wait_state("s", SlotState::Running);
+    world.beats(2);
+    let learnt: Value = serde_json::from_slice(&fs::read(record(&world)).expect("it is kept")).expect("JSON");
+    assert_eq!(learnt["launch"], kept["launch"], "the server says how it was started");
+    world.kill_agent();
     is_adopted(&mut world, pid);
 }
 

@@ -264,7 +264,8 @@ impl Drop for World {
 }
 
 pub(crate) fn order(slot: &str, generation: u64, action: Action, launch: Launch) -> Order {
-    Order { slot: slot.to_owned(), generation, action, launch }
+    let model = launch.model.clone();
+    Order { slot: slot.to_owned(), generation, model, action, launch: Some(launch) }
 }
 
 /// What a heartbeat says of a slot.

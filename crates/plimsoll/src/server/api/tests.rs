@@ -20,8 +20,8 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_slots::desk::Manners;
 use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, OnDevice, Orders, Registration, SlotReport,
-    SlotState, Welcome,
+    Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, Launch, OnDevice, Orders, Registration,
+    SlotReport, SlotState, Welcome,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -255,24 +255,22 @@ impl Runner {
                 {
                     continue;
                 }
-                Action::Start if self.failing.contains_key(&order.launch.model) => SlotState::Failed,
+                Action::Start if self.failing.contains_key(&order.model) => SlotState::Failed,
                 Action::Start if self.slow => SlotState::Starting,
                 Action::Start | Action::Keep => SlotState::Running,
                 Action::Stop if self.lingers => SlotState::Stopping,
                 Action::Stop => SlotState::Gone,
             };
-            let on = |device: &plimsoll_slots::wire::LaunchDevice| OnDevice {
-                index: device.index,
-                bytes: device.bytes,
-            };
+            let before = || self.slots.get(&order.slot).map(|report| report.booked.clone());
+            let booked = order.launch.as_ref().map(Launch::booked).or_else(before);
             let report = SlotReport {
                 slot: order.slot.clone(),
                 generation: order.generation,
-                model: order.launch.model.clone(),
+                model: order.model.clone(),
                 state,
-                reason: self.failing.get(&order.launch.model).cloned(),
+                reason: self.failing.get(&order.model).cloned(),
                 endpoint: (state == SlotState::Running).then(|| format!("http://{}:8000", self.id)),
-                booked: order.launch.devices.iter().map(on).collect(),
+                booked: booked.expect("what was not reported is told"),
                 used: Vec::new(),
             };
             self.slots.insert(order.slot.clone(), report);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, Heartbeat, OnDevice, Order, Orders, Process, Registration, SlotReport,
-    SlotState,
+    Action, DeviceFacts, DeviceStatus, Heartbeat, Launch, OnDevice, Order, Orders, Process, Registration,
+    SlotReport, SlotState,
 };
 
 use super::Chance;
@@ -108,7 +108,8 @@ impl Rig {
         match (order.action, known) {
             (Action::Start, Some(server)) if server.generation == order.generation => {}
             (Action::Start, _) => {
-                let bytes: u64 = order.launch.devices.iter().map(|device| device.bytes).sum();
+                let booked = order.launch.iter().flat_map(|launch| &launch.devices);
+                let bytes: u64 = booked.map(|device| device.bytes).sum();
                 let loading = Duration::from_millis(300 + bytes / LOAD_SPEED);
                 let ends = if chance.happens(40) { SlotState::Failed } else { SlotState::Running };
                 self.servers.insert(
@@ -172,12 +173,10 @@ impl Rig {
 
 impl Server {
     fn of(order: &Order, state: SlotState, next: Option<(Instant, SlotState)>) -> Server {
-        let on =
-            order.launch.devices.iter().map(|device| OnDevice { index: device.index, bytes: device.bytes });
         Server {
             generation: order.generation,
-            model: order.launch.model.clone(),
-            booked: on.collect(),
+            model: order.model.clone(),
+            booked: order.launch.as_ref().map(Launch::booked).unwrap_or_default(),
             state,
             next,
         }

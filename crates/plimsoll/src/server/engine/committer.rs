@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
+use super::Reply;
 use crate::store::{Batch, Draft, Store, StoreError};
 use crate::worker::Worker;
 
-/// A batch, and the whole state after it where that is to be kept.
+/// A batch, the whole state after it where that is to be kept, and the answers that wait for it.
 struct Order {
     batch: Arc<Batch>,
     base: Option<Draft>,
+    replies: Vec<Reply>,
 }
 
 /// A batch has become durable.
@@ -32,12 +34,18 @@ pub(super) struct Committer {
 }
 
 impl Committer {
-    /// Starts the thread. It nudges whoever waits for a batch when that is done.
+    /// Starts the thread. When a batch is done it lets the answers out, and nudges whoever sends batches.
     pub(super) fn start(mut store: Store, nudge: impl Fn() + Send + 'static) -> Result<Committer> {
         let (report, done) = mpsc::channel();
-        let work = move |order| {
-            if report.send(commit(&mut store, order)).is_err() {
+        let work = move |Order { batch, base, replies }| {
+            let done = commit(&mut store, &batch, base);
+            let is_durable = done.is_ok();
+            // Said before anybody is answered: whoever asks next because of an answer finds all of the batch told.
+            if report.send(done).is_err() {
                 return ControlFlow::Break(());
+            }
+            if is_durable {
+                replies.into_iter().for_each(|reply| reply());
             }
             nudge();
             ControlFlow::Continue(())
@@ -47,10 +55,10 @@ impl Committer {
         Ok(Committer { worker: worker.context("while starting the thread that makes things durable")?, done })
     }
 
-    /// Hands a batch over, with the whole state after it where that is to be kept.
-    pub(super) fn commit(&self, batch: Arc<Batch>, base: Option<Draft>) {
+    /// Hands a batch over, with the whole state after it where that is to be kept, and the answers to those who wait for it.
+    pub(super) fn commit(&self, batch: Arc<Batch>, base: Option<Draft>, replies: Vec<Reply>) {
         // A thread that has ended says so where somebody waits for it.
-        let _ = self.worker.hand(Order { batch, base });
+        let _ = self.worker.hand(Order { batch, base, replies });
     }
 
     /// What came of the batch that was handed over, if that is known by now.
@@ -68,11 +76,11 @@ impl Committer {
     }
 }
 
-fn commit(store: &mut Store, order: Order) -> Result<Done, StoreError> {
+fn commit(store: &mut Store, batch: &Batch, base: Option<Draft>) -> Result<Done, StoreError> {
     let started = Instant::now();
-    store.commit(&order.batch)?;
+    store.commit(batch)?;
     let took = started.elapsed();
-    if let Some(base) = order.base {
+    if let Some(base) = base {
         store.keep_base(base);
     }
     Ok(Done { took, wants_base: store.wants_base() })

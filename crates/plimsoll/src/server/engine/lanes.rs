@@ -1,21 +1,24 @@
-//! Who is served next: those who wait for an answer go before runners that report, and no report waits for long.
+//! Who is served next: those who wait for an answer go before runners that report; a report that has waited for long takes turns with them.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// A report that has waited so long goes before everybody else: a runner that cannot make itself heard is taken for silent.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// A report that has waited so long takes turns with those who wait for an answer: it may bring what they wait for, and a runner that
+/// cannot make itself heard is taken for silent.
+const PATIENCE: Duration = Duration::from_millis(25);
 
 /// What waits to be served, each lane in the order in which it came.
 #[derive(Debug)]
 pub(super) struct Lanes<T> {
     asks: VecDeque<T>,
     reports: VecDeque<(Instant, T)>,
+    /// Whether a report went before those who wait the last time.
+    had_turn: bool,
 }
 
 impl<T> Default for Lanes<T> {
     fn default() -> Self {
-        Lanes { asks: VecDeque::new(), reports: VecDeque::new() }
+        Lanes { asks: VecDeque::new(), reports: VecDeque::new(), had_turn: false }
     }
 }
 
@@ -33,10 +36,9 @@ impl<T> Lanes<T> {
     /// The next one to serve.
     pub(super) fn next(&mut self, now: Instant) -> Option<T> {
         let is_ripe = |(since, _): &(Instant, T)| now.saturating_duration_since(*since) >= PATIENCE;
-        if self.asks.is_empty() || self.reports.front().is_some_and(is_ripe) {
-            return self.reports.pop_front().map(|(_, report)| report);
-        }
-        self.asks.pop_front()
+        let is_ripe = self.reports.front().is_some_and(is_ripe);
+        self.had_turn = self.asks.is_empty() || (is_ripe && !self.had_turn);
+        if self.had_turn { self.reports.pop_front().map(|(_, report)| report) } else { self.asks.pop_front() }
     }
 
     /// How many wait.
@@ -56,11 +58,13 @@ mod tests {
         lanes.report(start, "report 1");
         lanes.ask("ask 1");
         lanes.ask("ask 2");
-        lanes.report(start + PATIENCE, "report 2");
+        lanes.report(start, "report 2");
+        lanes.report(start + PATIENCE, "report 3");
         assert_eq!(lanes.next(start), Some("ask 1"));
         assert_eq!(lanes.next(start + PATIENCE), Some("report 1"), "it has waited long enough");
-        assert_eq!(lanes.next(start + PATIENCE), Some("ask 2"));
-        assert_eq!(lanes.next(start + PATIENCE), Some("report 2"), "nobody else waits");
+        assert_eq!(lanes.next(start + PATIENCE), Some("ask 2"), "they take turns");
+        assert_eq!(lanes.next(start + PATIENCE), Some("report 2"));
+        assert_eq!(lanes.next(start + PATIENCE), Some("report 3"), "nobody else waits");
         assert_eq!((lanes.len(), lanes.next(start)), (0, None));
     }
 }

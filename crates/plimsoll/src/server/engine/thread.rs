@@ -62,10 +62,10 @@ struct Staged {
     is_due: bool,
 }
 
-/// A batch on its way to the disk.
+/// A batch on its way to the disk; the answers are with it.
 struct Flight {
     batch: Arc<Batch>,
-    staged: Staged,
+    deciding: Duration,
 }
 
 impl Thread {
@@ -135,13 +135,12 @@ impl Thread {
             {
                 is_ending = self.enqueue(message);
             }
-            let Some(work) = self.waiting.next(Instant::now()) else { break };
-            self.take(now, work);
+            // What somebody was answered is told before they are served again.
             self.land()?;
             self.leave();
+            let Some(work) = self.waiting.next(Instant::now()) else { break };
+            self.take(now, work);
         }
-        self.land()?;
-        self.leave();
         if self.staged.replies.len() >= WAITING_MOST {
             self.settle()?;
         }
@@ -199,12 +198,14 @@ impl Thread {
 
     fn send(&mut self) {
         let batch = Arc::new(to_store(self.desk.batch()));
-        let flight = Flight { batch: batch.clone(), staged: std::mem::take(&mut self.staged) };
+        let Staged { replies, deciding, .. } = std::mem::take(&mut self.staged);
+        let flight = Flight { batch: batch.clone(), deciding };
         if batch.records.is_empty() && batch.notes.is_empty() {
-            return self.let_out(flight, Duration::ZERO);
+            self.let_out(&flight, Duration::ZERO);
+            return replies.into_iter().for_each(|reply| reply());
         }
         let base = std::mem::take(&mut self.wants_base).then(|| recovery::base(&self.desk));
-        self.committer.commit(batch.clone(), base);
+        self.committer.commit(batch.clone(), base, replies);
         self.left = Some(Instant::now());
         let (outputs, places) = self.desk.in_flight();
         let decided = Decided { desk: &self.desk, records: &batch.records, outputs, places };
@@ -239,18 +240,17 @@ impl Thread {
     fn landed(&mut self, done: Done) {
         self.wants_base = done.wants_base;
         if let Some(flight) = self.flight.take() {
-            self.let_out(flight, done.took);
+            self.let_out(&flight, done.took);
         }
     }
 
-    fn let_out(&mut self, flight: Flight, committing: Duration) {
-        let Flight { batch, staged: Staged { replies, deciding, .. } } = flight;
+    /// Tells those who watch what came of a batch that is durable.
+    fn let_out(&mut self, flight: &Flight, committing: Duration) {
         let told = self.desk.committed();
-        let (records, notes) = (&batch.records[..], batch.notes.len());
-        let durable = Durable { records, notes, told: &told, deciding, committing };
+        let (records, notes) = (&flight.batch.records[..], flight.batch.notes.len());
+        let durable = Durable { records, notes, told: &told, deciding: flight.deciding, committing };
         self.observers.iter_mut().for_each(|observer| observer.durable(&durable));
         self.wake(&told);
-        replies.into_iter().for_each(|reply| reply());
     }
 
     fn wake(&mut self, told: &Told) {

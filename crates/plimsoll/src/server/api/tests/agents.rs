@@ -85,7 +85,10 @@ async fn work_is_answered_when_there_is_some() {
     let work: Orders = serde_json::from_value(work).expect("orders");
     assert!(work.revision > at_once.revision, "{work:?}");
     assert_eq!(work.orders[0].action, Action::Start);
-    assert_eq!(work.orders[0].launch.devices[0].uuid.as_deref(), Some("GPU-r1-0"));
+    assert_eq!(
+        work.orders[0].launch.as_ref().expect("it is new").devices[0].uuid.as_deref(),
+        Some("GPU-r1-0")
+    );
     let begun = std::time::Instant::now();
     let path = format!("/api/v1/runners/r1/work?after={}&wait=200ms", work.revision);
     let again: Orders = serde_json::from_value(world.get(&path).await).expect("orders");

@@ -1,0 +1,57 @@
+//! What runners have to do.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::charge::{Holding, HoldingId, Stage};
+use plimsoll_core::device::Node;
+use plimsoll_core::units::Name;
+
+use super::Desk;
+use super::runners::name_on_runner;
+use crate::launch;
+use crate::wire::{Action, Launch, Order, Orders, SlotReport};
+
+impl Desk {
+    /// What a runner has to do: derived from the ledger, so that it can be said again at any time.
+    pub fn orders<'a>(&'a self, runner: &str) -> Orders {
+        let live = self.live.get(runner);
+        let revision = live.map_or(0, |live| live.work_revision);
+        let ledger = self.scheduler().ledger();
+        let files = self.files_wanted(runner);
+        let none = |files| Orders { revision, orders: Vec::new(), files };
+        let Some(node) = ledger.node_id(runner) else { return none(files) };
+        let Some(view) = ledger.view(node) else { return none(files) };
+        let said = |report: &'a SlotReport| (report.slot.as_str(), report.generation);
+        let said: BTreeMap<&str, u64> = live.into_iter().flat_map(|live| &live.slots).map(said).collect();
+        // Before its first heartbeat an agent may have lost what it was told in an earlier session.
+        let is_new = live.is_none_or(|live| live.sequence == 0);
+        let order = |(id, holding): (HoldingId, &Holding)| {
+            let action = match holding.stage {
+                Stage::Offered { .. } => return None,
+                // What its devices cannot hold any more is called off: the answer says that nothing is there.
+                Stage::Sent if !ledger.may_start(holding) => Action::Stop,
+                Stage::Sent => Action::Start,
+                Stage::Running { .. } => Action::Keep,
+                Stage::Releasing { .. } => Action::Stop,
+            };
+            let name = &holding.request.name;
+            let slot = name_on_runner(name, runner);
+            let said = said.get(slot).copied();
+            // What was only observed is ordered under the number that its runner knows it by.
+            let generation = said.filter(|_| holding.spec.is_none()).unwrap_or(id.0);
+            let has_it = !is_new && said == Some(generation);
+            let launch = (!has_it).then(|| self.launch(name, holding, &view.node));
+            let model = holding.request.account.to_string();
+            Some(Order { slot: slot.to_string(), generation, model, action, launch })
+        };
+        Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect(), files }
+    }
+
+    /// How a slot is started on the node where it is charged.
+    fn launch(&self, slot: &Name, holding: &Holding, node: &Node) -> Launch {
+        match self.state.slots.get(slot).and_then(|slot| slot.made_from.as_ref()) {
+            Some(model) => launch::launch(model, slot, holding, node),
+            None => launch::unknown(&holding.request.account, holding, node),
+        }
+    }
+}
