@@ -72,13 +72,13 @@ impl Agent {
                 slot.reason = Some("this runner has no process of it".to_owned());
                 insert(books, slot);
             }
-            Act::Adopt(order) => self.adopt(books, order),
+            Act::Adopt(order) => self.adopt(books, &order),
             Act::Stop(order) => {
                 info!(slot = order.slot, generation = order.generation, "the slot is asked to go");
                 let slot = books.slots.get_mut(&order.slot).expect("only what is known is stopped");
                 slot.stop = true;
                 books.news += 1;
-                self.adopt(books, order);
+                self.adopt(books, &order);
             }
             Act::Forget(name) => {
                 if books.slots.get(&name).is_some_and(|slot| slot.is_told) {
@@ -90,7 +90,7 @@ impl Agent {
     }
 
     /// Reports what is here under the order's generation.
-    fn adopt(&self, books: &mut Books, order: Order) {
+    fn adopt(&self, books: &mut Books, order: &Order) {
         let slot = books.slots.get_mut(&order.slot).expect("only what is known is adopted");
         if slot.record.generation == order.generation {
             return;

@@ -163,7 +163,11 @@ pub(crate) mod tests {
         assert_eq!(reconcile(&[untold(Action::Start)], &nothing), []);
         assert_eq!(reconcile(&[untold(Action::Start)], &known(&[("s", 4, Stage::Over)])), []);
         let gone = untold(Action::Keep);
-        assert_eq!(reconcile(&[gone.clone()], &nothing), [Act::Missing(gone)], "its end can be told");
+        assert_eq!(
+            reconcile(std::slice::from_ref(&gone), &nothing),
+            [Act::Missing(gone)],
+            "its end can be told"
+        );
     }
 
     #[test]
