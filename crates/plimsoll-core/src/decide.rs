@@ -63,7 +63,7 @@ impl Decision {
     }
 
     /// The verdicts for each shape that was tried, in order.
-    pub fn tables(&self) -> impl ExactSizeIterator<Item = Table<'_>> + DoubleEndedIterator {
+    pub fn tables(&self) -> impl Iterator<Item = Table<'_>> {
         self.shapes.iter().map(|findings| Table { views: &self.views, findings })
     }
 

@@ -53,8 +53,7 @@ impl Ledger {
 
     /// The holdings on a node.
     pub fn holdings_on(&self, id: NodeId) -> impl Iterator<Item = (HoldingId, &Holding)> {
-        let ids = self.nodes.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.holdings);
-        ids.into_iter().flatten().map(|id| (*id, &*self.holdings[id]))
+        self.held_on(id).map(|id| (id, &*self.holdings[&id]))
     }
 
     /// All holdings, in the order in which they came.
@@ -69,9 +68,13 @@ impl Ledger {
 
     /// Those on a node that are no more than offers.
     pub fn offered_on(&self, id: NodeId) -> impl Iterator<Item = &Holding> {
-        let ids = self.nodes.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.holdings);
-        let offered = ids.into_iter().flatten().filter(|id| self.offered.contains_key(id));
-        offered.map(|id| &*self.holdings[id])
+        let offered = self.held_on(id).filter(|id| self.offered.contains_key(id));
+        offered.map(|id| &*self.holdings[&id])
+    }
+
+    fn held_on(&self, id: NodeId) -> impl Iterator<Item = HoldingId> + '_ {
+        let entry = self.nodes.get(id.index()).and_then(Option::as_ref);
+        entry.into_iter().flat_map(|entry| &entry.holdings).copied()
     }
 
     /// A holding.

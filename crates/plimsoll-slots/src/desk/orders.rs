@@ -12,7 +12,8 @@ use crate::launch;
 use crate::wire::{Action, Launch, Order, Orders, SlotReport};
 
 impl Desk {
-    /// What a runner has to do: derived from the ledger, so that it can be said again at any time.
+    /// What a runner has to do: derived from the ledger, so that it can be said again at any time, without what its last heartbeat
+    /// shows that it knows.
     pub fn orders<'a>(&'a self, runner: &str) -> Orders {
         let live = self.live.get(runner);
         let revision = live.map_or(0, |live| live.work_revision);

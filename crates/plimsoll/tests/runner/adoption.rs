@@ -23,9 +23,12 @@ fn record(world: &World) -> PathBuf {
     world.path("state").join("slot-s.json")
 }
 
+fn kept(world: &World) -> Value {
+    serde_json::from_slice(&fs::read(record(world)).expect("it is kept")).expect("it is JSON")
+}
+
 fn edit(world: &World, edit: impl FnOnce(&mut Value)) {
-    let mut value: Value =
-        serde_json::from_slice(&fs::read(record(world)).expect("it is kept")).expect("it is JSON");
+    let mut value = kept(world);
     edit(&mut value);
     fs::write(record(world), value.to_string()).expect("it can be written");
 }
@@ -63,13 +66,12 @@ fn an_agent_that_was_killed_before_it_wrote_the_process_down_loses_nothing() {
 fn a_process_without_any_record_is_found_by_its_variables() {
     let (mut world, pid) = running();
     world.kill_agent();
-    let kept: Value = serde_json::from_slice(&fs::read(record(&world)).expect("it is kept")).expect("JSON");
+    let before = kept(&world);
     fs::remove_file(record(&world)).expect("it is kept");
     world.start();
     world.wait_state("s", SlotState::Running);
     world.beats(2);
-    let learnt: Value = serde_json::from_slice(&fs::read(record(&world)).expect("it is kept")).expect("JSON");
-    assert_eq!(learnt["launch"], kept["launch"], "the server says how it was started");
+    assert_eq!(kept(&world)["launch"], before["launch"], "the server says how it was started");
     world.kill_agent();
     is_adopted(&mut world, pid);
 }
