@@ -113,6 +113,11 @@ impl<'a> Draft<'a> {
         self.changed.keys().copied()
     }
 
+    /// Whether a node differs from the ledger's.
+    pub fn has_changed(&self, node: NodeId) -> bool {
+        self.changed.contains_key(&node)
+    }
+
     /// Lets a holding go.
     pub fn without(&mut self, id: HoldingId) {
         if let Some(holding) = self.ledger.holding(id).filter(|_| !self.gone.contains(&id))
@@ -124,9 +129,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Lets everything go that is on its way back already.
-    pub fn without_releasing(&mut self) {
-        let going = self.ledger.holdings().filter(|(_, holding)| holding.stage.is_releasing());
+    /// Lets everything go that is on its way back from a node already.
+    pub fn without_releasing_on(&mut self, node: NodeId) {
+        let going = self.ledger.holdings_on(node).filter(|(_, holding)| holding.stage.is_releasing());
         for id in going.map(|(id, _)| id).collect::<Vec<_>>() {
             self.without(id);
         }

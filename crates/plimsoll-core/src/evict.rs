@@ -211,26 +211,25 @@ fn search(
     may_go: impl Fn(&Holding) -> bool,
     cost_with: impl Fn(&Cost, &Holding) -> Cost,
 ) -> Planned {
-    let mut base = Draft::of(ledger);
-    base.without_releasing();
-    base.without_promise_to(&request.id);
     let policy = policy.leaning(&request.spec.leaning);
-    let nodes = nodes_worth_trying(&base, &policy, request, among, &may_go);
+    let worth = |id: &NodeId| Site::worth_trying(ledger, *id, &policy, request, &may_go);
+    let sites: Vec<Site> = among.iter().filter_map(worth).collect();
     let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
-    for (at, _) in nodes.iter().enumerate() {
-        heap.push(std::cmp::Reverse(Attempt { cost: Cost::NONE, node: at, victims: Vec::new() }));
+    for (at, _) in sites.iter().enumerate() {
+        heap.push(std::cmp::Reverse(Attempt { cost: Cost::NONE, site: at, victims: Vec::new() }));
     }
     let mut steps = 0;
     while let Some(std::cmp::Reverse(attempt)) = heap.pop() {
         if steps == policy.search_steps / EVICTION_SHARE {
-            return thinned(&base, &policy, request, &nodes, &cost_with)
+            return thinned(&sites, &policy, request, &cost_with)
                 .map_or(Planned::NotFound { steps }, Planned::Found);
         }
         steps += 1;
-        let (id, holders) = &nodes[attempt.node];
-        if let Some(plan) = without(&base, *id, &policy, request, holders, &attempt.victims) {
+        let site = &sites[attempt.site];
+        if let Some(plan) = site.without(&policy, request, &attempt.victims) {
             return Planned::Found(plan);
         }
+        let holders = &site.holders;
         let from = attempt.victims.last().map_or(0, |last| last + 1);
         for (next, (_, holder)) in holders.iter().enumerate().skip(from) {
             // Of holders that are alike the first ones go first, so that sets that are alike are tried once.
@@ -241,7 +240,7 @@ fn search(
             }
             let cost = cost_with(&attempt.cost, holder);
             let victims = attempt.victims.iter().copied().chain([next]).collect();
-            heap.push(std::cmp::Reverse(Attempt { cost, node: attempt.node, victims }));
+            heap.push(std::cmp::Reverse(Attempt { cost, site: attempt.site, victims }));
         }
     }
     Planned::Impossible
@@ -253,45 +252,26 @@ const EVICTION_SHARE: u32 = 10;
 /// What is left of the set of all who may go after everybody who need not go is taken out of it, the dearest first:
 /// not always the cheapest set, but nobody in it could stay.
 fn thinned(
-    base: &Draft,
+    sites: &[Site],
     policy: &Policy,
     request: &Request,
-    nodes: &[(NodeId, Holders)],
     cost_with: &impl Fn(&Cost, &Holding) -> Cost,
 ) -> Option<Plan> {
-    let thin = |(id, holders): &(NodeId, Holders)| {
+    let thin = |site: &Site| {
+        let holders = &site.holders;
         let mut dearest: Vec<usize> = (0..holders.len()).collect();
         dearest.sort_by_key(|at| std::cmp::Reverse(cost_with(&Cost::NONE, holders[*at].1)));
         let mut victims: Vec<usize> = (0..holders.len()).collect();
         for spared in dearest {
             let fewer: Vec<usize> = victims.iter().copied().filter(|at| *at != spared).collect();
-            if without(base, *id, policy, request, holders, &fewer).is_some() {
+            if site.without(policy, request, &fewer).is_some() {
                 victims = fewer;
             }
         }
         let cost = victims.iter().fold(Cost::NONE, |cost, at| cost_with(&cost, holders[*at].1));
-        Some((cost, without(base, *id, policy, request, holders, &victims)?))
+        Some((cost, site.without(policy, request, &victims)?))
     };
-    nodes.iter().filter_map(thin).min_by(|one, other| one.0.cmp(&other.0)).map(|(_, plan)| plan)
-}
-
-/// The place that is there once these holders of a node have gone.
-fn without(
-    base: &Draft,
-    id: NodeId,
-    policy: &Policy,
-    request: &Request,
-    holders: &Holders,
-    victims: &[usize],
-) -> Option<Plan> {
-    let mut draft = base.clone();
-    let mut names: Vec<RequestId> = Vec::with_capacity(victims.len());
-    for &victim in victims {
-        draft.without(holders[victim].0);
-        names.push(holders[victim].1.request.clone());
-    }
-    names.sort();
-    place_on(&draft, id, policy, request, &names)
+    sites.iter().filter_map(thin).min_by(|one, other| one.0.cmp(&other.0)).map(|(_, plan)| plan)
 }
 
 /// Whether letting one go is as good, and costs as much, as letting the other go.
@@ -309,38 +289,56 @@ fn same_to_lose(one: &Holding, other: &Holding) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Attempt {
     cost: Cost,
-    node: usize,
+    site: usize,
     victims: Vec<usize>,
 }
 
-type Holders<'a> = Vec<(HoldingId, &'a Holding)>;
+/// A node on which room could be made.
+struct Site<'a> {
+    id: NodeId,
+    /// The node once everybody who is going has gone, and without what was promised to the one who asks.
+    base: Draft<'a>,
+    /// Those who may be asked to go.
+    holders: Vec<(HoldingId, &'a Holding)>,
+}
 
-/// The nodes where the request would fit if all who may go went, each with those holders. Where even that does not
-/// help, nobody is worth asking.
-fn nodes_worth_trying<'a>(
-    base: &Draft<'a>,
-    policy: &Policy,
-    request: &Request,
-    among: &[NodeId],
-    may_go: &impl Fn(&Holding) -> bool,
-) -> Vec<(NodeId, Holders<'a>)> {
-    let ledger = base.ledger();
-    let worth = |id: NodeId| {
+impl<'a> Site<'a> {
+    /// A node where the request would fit if all who may go went. Where even that does not help, nobody is worth asking.
+    fn worth_trying(
+        ledger: &'a Ledger,
+        id: NodeId,
+        policy: &Policy,
+        request: &Request,
+        may_go: &impl Fn(&Holding) -> bool,
+    ) -> Option<Site<'a>> {
         let leaving = |(_, holding): &(HoldingId, &Holding)| {
             !holding.stage.is_releasing() && holding.request != request.id && may_go(holding)
         };
-        let mut holders: Holders = ledger.holdings_on(id).filter(leaving).collect();
+        let mut holders: Vec<(HoldingId, &Holding)> = ledger.holdings_on(id).filter(leaving).collect();
         holders.sort_by(|one, other| one.1.request.cmp(&other.1.request));
         if holders.is_empty() && !ledger.holdings_on(id).any(|(_, holding)| holding.stage.is_releasing()) {
             return None;
         }
-        let mut draft = base.clone();
-        for (holder, _) in &holders {
-            draft.without(*holder);
+        let mut base = Draft::of(ledger);
+        base.without_releasing_on(id);
+        base.without_promise_to(&request.id);
+        let site = Site { id, base, holders };
+        let everybody: Vec<usize> = (0..site.holders.len()).collect();
+        site.without(policy, request, &everybody).map(|_| site)
+    }
+
+    /// The place that is there once these holders have gone.
+    fn without(&self, policy: &Policy, request: &Request, victims: &[usize]) -> Option<Plan> {
+        let mut draft = self.base.clone();
+        let mut names: Vec<RequestId> = Vec::with_capacity(victims.len());
+        for &victim in victims {
+            let (id, holding) = &self.holders[victim];
+            draft.without(*id);
+            names.push(holding.request.clone());
         }
-        place_on(&draft, id, policy, request, &[]).map(|_| (id, holders))
-    };
-    among.iter().copied().filter_map(worth).collect()
+        names.sort();
+        place_on(&draft, self.id, policy, request, names)
+    }
 }
 
 fn place_on(
@@ -348,7 +346,7 @@ fn place_on(
     id: NodeId,
     policy: &Policy,
     request: &Request,
-    victims: &[RequestId],
+    victims: Vec<RequestId>,
 ) -> Option<Plan> {
     let view = draft.node(id)?;
     let shapes = (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
@@ -362,7 +360,7 @@ fn place_on(
         .map(|(_, holding)| holding.request.clone())
         .collect();
     after.extend(victims.iter().cloned());
-    Some(Plan { place, charges, victims: victims.to_vec(), after })
+    Some(Plan { place, charges, victims, after })
 }
 
 fn touches(holding: &Holding, charges: &[Charge]) -> bool {

@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::charge::{Booked, Charge, Part, Slice};
-use crate::device::{Device, Health, Node, Telemetry};
+use crate::device::{Device, Health, Node};
 use crate::reason::{NodeReason, Reason};
 use crate::request::{Amount, Container, Need, Role, Shape, Spec};
-use crate::room::{NodeRoom, NodeView};
+use crate::room::{Gauge, NodeRoom, NodeView};
 use crate::rules::Taint;
 use crate::units::{Bytes, Cores, Name};
 
@@ -145,7 +145,7 @@ fn fit_resources(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
 #[derive(Clone, Debug)]
 pub struct Trial<'a> {
     node: &'a Node,
-    room: &'a NodeRoom,
+    gauges: &'a [Gauge],
     mine: Vec<Mine>,
     /// Idle cards that may still be opened, where some unknown ones are faulty.
     spare: Option<u16>,
@@ -190,11 +190,13 @@ enum Fault {
 impl<'a> Trial<'a> {
     /// A trial on a node as it stands.
     pub fn new(node: &'a Node, room: &'a NodeRoom) -> Self {
+        let gauges = room.gauges();
         let spare = (node.missing_cards > 0).then(|| {
             let working = node.devices.len().saturating_sub(usize::from(node.missing_cards));
-            u16::try_from(working.saturating_sub(room.cards_in_use())).unwrap_or(u16::MAX)
+            let in_use = gauges.iter().filter(|gauge| gauge.tenanted).count();
+            u16::try_from(working.saturating_sub(in_use)).unwrap_or(u16::MAX)
         });
-        Trial { node, room, mine: Vec::new(), spare }
+        Trial { node, gauges, mine: Vec::new(), spare }
     }
 
     /// Idle cards that may still be opened, where some unknown ones are faulty.
@@ -204,8 +206,7 @@ impl<'a> Trial<'a> {
 
     /// Whether the request would be the first on this device.
     pub(crate) fn opens(&self, ordinal: usize) -> bool {
-        !self.room.gauges()[ordinal].tenanted
-            && self.mine.get(ordinal).is_none_or(|mine| mine.parts.is_empty())
+        !self.gauges[ordinal].tenanted && self.mine.get(ordinal).is_none_or(|mine| mine.parts.is_empty())
     }
 
     /// Whether the request has booked the same on both devices so far.
@@ -239,8 +240,8 @@ impl<'a> Trial<'a> {
         need: &Need,
         ordinal: usize,
     ) -> Result<Taken, Reason> {
-        let (device, gauge) = (&self.node.devices[ordinal], &self.room.gauges()[ordinal]);
-        let spot = Spot { device, gauge, rooms: self.room.devices(), ordinal, mine: None };
+        let (device, gauge) = (&self.node.devices[ordinal], &self.gauges[ordinal]);
+        let spot = Spot { device, gauge, ordinal, mine: None };
         if gauge.ready && self.mine.is_empty() && self.spare.is_none() && need.wishes.is_empty() {
             return spot.fit(role, need);
         }
@@ -262,7 +263,7 @@ impl<'a> Trial<'a> {
     /// What the request would hold at its peak on a device, were the need served there; `None` where that cannot be said.
     pub fn would_hold(&self, role: Role, need: &Need, ordinal: usize) -> Option<Bytes> {
         let device = self.node.devices.get(ordinal)?;
-        let bytes = match (&need.amount, wanted(device, self.room.gauges().get(ordinal)?, &need.amount)) {
+        let bytes = match (&need.amount, wanted(device, self.gauges.get(ordinal)?, &need.amount)) {
             (Amount::Bytes(bytes), _) => Bytes::new(bytes.get()),
             (_, Ok(Wanted::Share(bytes))) => bytes,
             (_, Ok(Wanted::Whole)) => device.memory.usable()?,
@@ -274,26 +275,23 @@ impl<'a> Trial<'a> {
 
     #[cold]
     fn fit_condition(&self, device: &Device, ordinal: usize, already_mine: bool) -> Result<(), Reason> {
-        let room = &self.room.devices()[ordinal];
+        let gauge = &self.gauges[ordinal];
         match device.health {
             Health::Healthy => {}
             Health::Faulty => return Err(Reason::Faulty),
             Health::Gone => return Err(Reason::Gone),
         }
-        if self.spare == Some(0) && room.tenants().is_empty() && !already_mine {
+        if self.spare == Some(0) && !gauge.tenanted && !already_mine {
             let working = self.node.devices.len().saturating_sub(usize::from(self.node.missing_cards));
             return Err(Reason::SomeCardFaulty { bookable: u16::try_from(working).unwrap_or(u16::MAX) });
         }
         if device.cordoned {
             return Err(Reason::Cordoned);
         }
-        if room.closed() {
+        if gauge.closed {
             return Err(Reason::Closed);
         }
-        match room.telemetry() {
-            Telemetry::Stale { since } => Err(Reason::StaleTelemetry { since }),
-            Telemetry::None | Telemetry::Fresh { .. } => Ok(()),
-        }
+        gauge.stale_since.map_or(Ok(()), |since| Err(Reason::StaleTelemetry { since }))
     }
 
     /// Books a need on devices that were found to fit.
@@ -366,8 +364,8 @@ impl<'a> Trial<'a> {
         let mut charges: Vec<Charge> = Vec::new();
         let mut floating: Option<Charge> = None;
         for (ordinal, mine) in (0_u16..).zip(&self.mine).filter(|(_, mine)| !mine.parts.is_empty()) {
-            let usable = self.room.devices()[usize::from(ordinal)].usable();
-            let charge = mine.charge(shape, usable);
+            let gauge = &self.gauges[usize::from(ordinal)];
+            let charge = mine.charge(shape, gauge.known.then_some(gauge.usable));
             if mine.floating {
                 floating = Some(floating.map_or(charge.clone(), |so_far| larger(so_far, charge)));
                 floating.as_mut().expect("just set").on.push(ordinal);

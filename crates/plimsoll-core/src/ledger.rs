@@ -324,6 +324,12 @@ impl Ledger {
             .then(|| self.commit(Change::Unpromise { request: request.clone() }))
     }
 
+    /// Whether the commit would charge a place as the ledger stands.
+    pub fn admits(&self, request: &Request, place: &Placement) -> bool {
+        self.view_for(&request.id, &place.node)
+            .is_ok_and(|view| fit::admit(&view, &request.spec, place).is_ok())
+    }
+
     /// The one commit: asks `fit` again, on the ledger as it stands, and charges what it says.
     fn hold(&mut self, request: &Request, place: &Placement, stage: Stage) -> Result<Operation, LedgerError> {
         let view = self.view_for(&request.id, &place.node)?;

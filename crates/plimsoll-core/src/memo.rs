@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::candidate::Judge;
 use crate::decide::{Decision, Outcome, refusal};
+use crate::draft::{Draft, View};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
 use crate::request::{Request, Spec};
@@ -23,9 +24,15 @@ const SPECS_KEPT: usize = 4;
 /// differ only in that share theirs.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {
-    specs: BTreeMap<(Arc<Spec>, Policy), Remembered>,
+    specs: BTreeMap<Asked, Remembered>,
+    /// The specs by when they were asked last.
+    turns: BTreeMap<u64, Asked>,
+    /// How many shapes all of them have.
+    shapes: usize,
     clock: u64,
 }
+
+type Asked = (Arc<Spec>, Policy);
 
 /// What was found for one spec.
 #[derive(Clone, Debug)]
@@ -40,63 +47,78 @@ struct Found {
     point: Option<u64>,
     findings: Findings,
     /// The nodes that fit, best first.
-    ranked: BTreeSet<(Reverse<i64>, Name, NodeId)>,
+    ranked: BTreeSet<Rank>,
 }
 
 impl Memo {
     /// Decides a request on the ledger, as [`crate::decide::decide`] would, judging only what changed.
     pub fn decide(&mut self, ledger: &Ledger, policy: &Policy, request: &Request) -> Decision {
+        self.decide_on(&Draft::of(ledger), policy, request)
+    }
+
+    /// The same on a draft, judging besides what that changes.
+    pub fn decide_on(&mut self, draft: &Draft, policy: &Policy, request: &Request) -> Decision {
+        let ledger = draft.ledger();
         let policy = policy.leaning(&request.spec.leaning);
         let refusal = refusal(&request.spec, ledger.node_count() == 0);
         let found = self.remember(&request.spec, &policy, ledger.node_count());
         let mut shapes = Vec::new();
         let mut outcome = Outcome::Refused(refusal);
         for (shape, found) in (0_u16..).zip(found) {
-            found.refresh(ledger, &policy, &request.spec, shape);
-            shapes.push(found.findings.clone());
-            if let Some(best) = found.best() {
-                outcome = Outcome::Placed(best.clone());
+            let judge = Judge::new(&policy, &request.spec, shape);
+            found.refresh(ledger, &judge);
+            let (findings, best) = found.on(draft, &judge);
+            shapes.push(findings);
+            if let Some(best) = best {
+                outcome = Outcome::Placed(best);
                 break;
             }
         }
         let (request, spec) = (request.id.clone(), request.spec.clone());
-        let (revision, views) = (ledger.revision(), ledger.views().clone());
+        let (revision, views) = (draft.revision(), draft.views());
         Decision { request, spec, revision, policy, views, shapes, outcome, sentence: OnceLock::new() }
     }
 
     fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy, nodes: usize) -> &mut Vec<Found> {
         let key = (Arc::new(spec.nameless()), policy.clone());
         self.clock += 1;
-        let kept = (VERDICTS_KEPT / nodes.max(1)).max(SPECS_KEPT);
-        while self.specs.len() >= kept
-            && !self.specs.contains_key(&key)
-            && let Some(oldest) = self.specs.iter().min_by_key(|(_, known)| known.asked)
-        {
-            let oldest = oldest.0.clone();
-            self.specs.remove(&oldest);
-        }
         let unseen = || Remembered { asked: 0, shapes: vec![Found::default(); spec.shapes().len()] };
-        let known = self.specs.entry(key).or_insert_with(unseen);
-        known.asked = self.clock;
-        &mut known.shapes
+        let known = self.specs.entry(key.clone()).or_insert_with(unseen);
+        let (asked, shapes) = (std::mem::replace(&mut known.asked, self.clock), known.shapes.len());
+        if self.turns.remove(&asked).is_none() {
+            self.shapes += shapes;
+        }
+        self.turns.insert(self.clock, key.clone());
+        self.forget(VERDICTS_KEPT / nodes.max(1));
+        &mut self.specs.get_mut(&key).expect("what was asked last is not forgotten").shapes
+    }
+
+    /// Forgets the specs asked longest ago until so many shapes are left; a few specs stay in any case.
+    fn forget(&mut self, shapes_kept: usize) {
+        while self.shapes > shapes_kept
+            && self.turns.len() > SPECS_KEPT
+            && let Some((_, oldest)) = self.turns.pop_first()
+        {
+            let gone = self.specs.remove(&oldest);
+            self.shapes -= gone.map_or(0, |gone| gone.shapes.len());
+        }
     }
 }
 
 impl Found {
-    fn refresh(&mut self, ledger: &Ledger, policy: &Policy, spec: &Spec, shape: u16) {
-        let judge = Judge::new(policy, spec, shape);
+    fn refresh(&mut self, ledger: &Ledger, judge: &Judge) {
         let (changed, point) = ledger.reads_anew_since(self.point.unwrap_or_default());
         match changed.filter(|_| self.point.is_some()) {
             Some(changed) => {
                 let changed: BTreeSet<NodeId> = changed.collect();
                 for id in changed {
-                    self.rejudge(ledger, &judge, id);
+                    self.rejudge(ledger, judge, id);
                 }
             }
             None => {
                 *self = Found::default();
                 for (id, _) in ledger.nodes() {
-                    self.rejudge(ledger, &judge, id);
+                    self.rejudge(ledger, judge, id);
                 }
             }
         }
@@ -117,12 +139,65 @@ impl Found {
         self.findings.set(id, finding);
     }
 
-    fn best(&self) -> Option<&Candidate> {
-        let (_, _, id) = self.ranked.first()?;
-        self.findings.get(*id)?.best.as_ref()
+    /// What is found once a draft's changes are judged too, and the best place.
+    fn on(&self, draft: &Draft, judge: &Judge) -> (Findings, Option<Candidate>) {
+        let mut findings = self.findings.clone();
+        let mut drafted: Option<Rank> = None;
+        for id in draft.changed() {
+            let finding = draft.node(id).map(|view| judge.judge(view));
+            let best = finding.as_ref().and_then(|finding| finding.best.as_ref());
+            drafted = drafted.into_iter().chain(best.map(|best| rank(best, id))).min();
+            findings.set(id, finding);
+        }
+        let kept = self.ranked.iter().find(|(_, _, id)| !draft.has_changed(*id));
+        let best = drafted.iter().chain(kept).min().and_then(|(_, _, id)| findings.get(*id)?.best.clone());
+        (findings, best)
     }
 }
 
-fn rank(best: &Candidate, id: NodeId) -> (Reverse<i64>, Name, NodeId) {
+/// The nodes that fit in the order in which they are taken: the best first, of equals the first by name.
+type Rank = (Reverse<i64>, Name, NodeId);
+
+fn rank(best: &Candidate, id: NodeId) -> Rank {
     (Reverse(best.score.total()), best.place.node.clone(), id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Node, Source};
+    use crate::request::{Amount, Need, RequestId, Shape, Terms};
+    use crate::units::Bytes;
+
+    fn request(gib: u64, shapes: usize) -> Request {
+        let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
+        let spec = Arc::new(Spec::of(vec![Shape::single("main", need); shapes]));
+        Request { id: RequestId::new("a", "p"), spec, terms: Terms::default() }
+    }
+
+    fn grow(ledger: &mut Ledger, nodes: usize) {
+        for number in ledger.node_count()..nodes {
+            let mut node = Node::new(format!("n{number}"));
+            node.devices.push(Device::new("NVIDIA", Bytes::gib(80), Source::Declared));
+            ledger.put_node(node);
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_however_the_fleet_grows_and_whatever_is_asked() {
+        let (mut ledger, mut memo, policy) = (Ledger::default(), Memo::default(), Policy::pack());
+        grow(&mut ledger, 1);
+        for gib in 1..=100 {
+            let _ = memo.decide(&ledger, &policy, &request(100 + gib, 3));
+        }
+        assert_eq!((memo.specs.len(), memo.shapes), (100, 300));
+        grow(&mut ledger, 1024);
+        let _ = memo.decide(&ledger, &policy, &request(150, 3));
+        assert_eq!((memo.specs.len(), memo.shapes), (21, 63), "64 shapes on 1024 nodes");
+        assert_eq!(memo.specs.len(), memo.turns.len());
+        assert!(memo.specs.keys().any(|(spec, _)| **spec == request(150, 3).spec.nameless()));
+        grow(&mut ledger, 1 << 15);
+        let _ = memo.decide(&ledger, &policy, &request(150, 3));
+        assert_eq!(memo.specs.len(), SPECS_KEPT);
+    }
 }

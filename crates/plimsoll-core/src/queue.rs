@@ -19,7 +19,7 @@ pub struct Queue {
 
 /// When somebody's turn is: less is earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+pub(crate) struct Turn {
     speculative: bool,
     priority: std::cmp::Reverse<i32>,
     arrival: u64,
@@ -111,6 +111,11 @@ impl Queue {
     pub(crate) fn remove(&mut self, request: &RequestId) -> Option<Waiting> {
         let turn = self.turns.remove(request)?;
         self.waiting.remove(&turn)
+    }
+
+    /// When somebody's turn is; `None` where they do not wait.
+    pub(crate) fn turn(&self, request: &RequestId) -> Option<Turn> {
+        self.turns.get(request).copied()
     }
 
     /// How often somebody's start has failed since it last succeeded.

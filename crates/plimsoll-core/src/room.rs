@@ -298,11 +298,6 @@ impl NodeRoom {
         node.allocatable.pods.map(|pods| pods.saturating_sub(self.pods))
     }
 
-    /// Cards that somebody is on, or may be on.
-    pub fn cards_in_use(&self) -> usize {
-        self.devices.iter().filter(|device| !device.tenants.is_empty()).count()
-    }
-
     /// Whether whoever judges finds the same on both.
     pub(crate) fn reads_like(&self, other: &NodeRoom) -> bool {
         self.sums() == other.sums() && self.gauges == other.gauges

@@ -65,11 +65,15 @@ impl Scheduler {
         let checks_all = event == Event::Audit;
         let changes_rules = matches!(event, Event::Configured { .. });
         let real_work_waited = self.queue.has_real_work();
-        let mut step = Step { now, out: Outcome::default(), lifted: BTreeSet::new(), machine: self };
+        let mut step =
+            Step { now, out: Outcome::default(), lifted: BTreeSet::new(), left_behind: false, machine: self };
+        let since = (!changes_rules).then_some(before);
         step.take(event);
+        // Who was placed before starts before those who are placed now.
+        step.start_quiet(since);
         step.wake();
         step.wake_speculative(real_work_waited);
-        step.start_quiet(if changes_rules { None } else { Some(before) });
+        step.start_quiet(since);
         if checks_all {
             step.check_all();
         } else {
@@ -98,6 +102,8 @@ struct Step<'a> {
     out: Outcome,
     /// The changes that may lift somebody's refusal.
     lifted: BTreeSet<Change>,
+    /// Whether a promise was taken back or moved, so that what it stood on is free for others.
+    left_behind: bool,
     machine: &'a mut Scheduler,
 }
 
@@ -269,8 +275,11 @@ impl Step<'_> {
     }
 
     fn check_changed(&mut self, before: u64) {
-        let (changed, _) = self.machine.ledger.changed_since(before);
-        self.check(changed.into_iter().flatten().collect());
+        let changed = self.machine.ledger.changed_since(before).0.map(Iterator::collect);
+        match changed {
+            Some(changed) => self.check(changed),
+            None => self.check_all(),
+        }
     }
 
     fn check_all(&mut self) {

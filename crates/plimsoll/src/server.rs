@@ -8,6 +8,7 @@
 pub(crate) mod api;
 pub(crate) mod application;
 pub(crate) mod breaches;
+pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod decisions;
 pub(crate) mod demo;

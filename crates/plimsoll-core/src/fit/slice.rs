@@ -20,7 +20,7 @@ impl Spot<'_> {
         }
         let own =
             self.mine.map_or(0, |mine| mine.slices.iter().fold(0, |mask, slice| mask | slice.span.mask()));
-        let taken = self.rooms[self.ordinal].occupied() | own;
+        let taken = self.gauge.occupied | own;
         let free = profiles.into_iter().find_map(|profile| Some((profile, free_span(profile, taken)?)));
         let Some((profile, span)) = free else { return Err(Reason::NoSlice { wanted: wanted.name() }) };
         // Every container keeps its slice for the pod's whole life, so these add up whatever their roles.

@@ -1,13 +1,11 @@
 //! One device and one need: the checks on amounts.
 
-use std::sync::Arc;
-
 use super::peak::Load;
 use super::{Mine, Taken, WHOLE_UNKNOWN};
 use crate::device::{Capacity, Device, Sharing, Strategy};
 use crate::reason::Reason;
 use crate::request::{Amount, Compute, Need, PlainRule, Role};
-use crate::room::{DeviceRoom, Gauge};
+use crate::room::Gauge;
 use crate::units::{Bytes, Name, Portion};
 
 /// What a need means on this very device.
@@ -32,7 +30,6 @@ impl Wanted {
 pub(super) struct Spot<'a> {
     pub device: &'a Device,
     pub gauge: &'a Gauge,
-    pub rooms: &'a [Arc<DeviceRoom>],
     pub ordinal: usize,
     pub mine: Option<&'a Mine>,
 }

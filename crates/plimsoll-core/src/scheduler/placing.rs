@@ -1,19 +1,20 @@
 //! Placing what is submitted: a place, a promise, a wait, or a refusal.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Step, UNTIL_QUIET};
+use super::{Scheduler, Step, UNTIL_QUIET};
 use crate::candidate::Judge;
 use crate::charge::{Holding, Stage};
-use crate::decide::{Decision, Outcome as Answered, decide};
+use crate::decide::{Decision, Outcome as Answered};
 use crate::device::{Health, Node};
 use crate::draft::Draft;
 use crate::event::{Answer, Effect};
 use crate::evict::{self, Plan, Planned};
 use crate::fit::Placement;
 use crate::gang::{Gang, decide_gang};
-use crate::ledger::{LedgerError, NodeId};
+use crate::ledger::{LedgerError, NodeId, Promise};
 use crate::queue::{GangMember, Waiting};
 use crate::reason::{Change, NodeReason, Reason, RequestReason};
 use crate::request::{Eviction, Request, RequestId, Spec};
@@ -45,20 +46,21 @@ impl Step<'_> {
         self.try_place(waiting);
     }
 
-    /// Decides for somebody who may have a promise: what was promised to them does not stand in their way.
+    /// Decides for somebody who may have a promise: what was promised to them does not stand in their way, nor what was promised to
+    /// lower ones where there is no other place.
     pub(super) fn decide_for(&mut self, request: &Request) -> Decision {
-        let own = self.machine.ledger.promise_to(&request.id).is_some();
-        let decision = (!own).then(|| self.decide(request));
         let lower: Vec<RequestId> = self.lower_promises(request).collect();
-        if let Some(decision) = decision.filter(|decision| decision.place().is_some() || lower.is_empty()) {
+        let Scheduler { ledger, memo, settings, .. } = &mut *self.machine;
+        let mut draft = Draft::of(ledger);
+        draft.without_promise_to(&request.id);
+        let decision = memo.decide_on(&draft, &settings.policy, request);
+        if decision.place().is_some() || lower.is_empty() {
             return decision;
         }
-        let mut draft = Draft::of(&self.machine.ledger);
-        draft.without_promise_to(&request.id);
         for id in &lower {
             draft.without_promise_to(id);
         }
-        decide(&draft, &self.machine.settings.policy, request)
+        memo.decide_on(&draft, &settings.policy, request)
     }
 
     /// Those of a lower priority who were promised something: a promise does not turn the order around.
@@ -68,16 +70,28 @@ impl Step<'_> {
             let waiting = self.machine.queue.get(id);
             waiting.is_none_or(|waiting| waiting.request.terms.priority < request.terms.priority)
         };
-        ledger.promises().map(|(id, _)| id).filter(lower).cloned()
+        ledger.promises().map(|(id, _)| id).filter(|id| **id != request.id).filter(lower).cloned()
     }
 
-    /// Breaks the promises to lower ones that stand in the way of a place on this node.
-    fn break_lower_promises(&mut self, request: &Request, node: &Name) {
-        let lower: Vec<RequestId> = self.lower_promises(request).collect();
-        for id in lower.into_iter().filter(|id| *id != request.id) {
-            if self.machine.ledger.promise_to(&id).is_some_and(|promise| promise.placement.node == *node) {
-                self.break_promise(&id);
+    /// Breaks the promises to lower ones that stand in the way of a place, those of the lowest and the last first, and no more than it
+    /// takes.
+    fn break_lower_promises(&mut self, request: &Request, place: &Placement) {
+        let ledger = &self.machine.ledger;
+        let shares = |id: &RequestId| {
+            let devices =
+                |place: &Placement| place.picks.iter().flatten().copied().collect::<BTreeSet<u16>>();
+            ledger.promise_to(id).is_some_and(|promise| {
+                let there = &promise.placement;
+                there.node == place.node && !devices(there).is_disjoint(&devices(place))
+            })
+        };
+        let mut lower: Vec<RequestId> = self.lower_promises(request).filter(shares).collect();
+        lower.sort_by_key(|id| Reverse(self.machine.queue.turn(id)));
+        for id in lower {
+            if self.machine.ledger.admits(request, place) {
+                return;
             }
+            self.break_promise(&id);
         }
     }
 
@@ -89,18 +103,18 @@ impl Step<'_> {
         self.machine.ledger.promise_to(id).is_some_and(|promise| promise.after.iter().any(going))
     }
 
-    /// Decides, and places, promises, waits or refuses.
-    pub(super) fn try_place(&mut self, waiting: Waiting) {
+    /// Decides, and places, promises, waits or refuses; gives back the decision that lets it wait.
+    pub(super) fn try_place(&mut self, waiting: Waiting) -> Option<Decision> {
         let request = waiting.request.clone();
         match self.machine.ledger.of_request(&request.id).map(|(_, holding)| holding.stage.is_releasing()) {
             Some(true) => {
                 let reason = "its earlier place is still being given back".to_string();
                 self.keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
-                return;
+                return None;
             }
             Some(false) => {
                 self.unwait(&request.id);
-                return;
+                return None;
             }
             None => {}
         }
@@ -109,8 +123,9 @@ impl Step<'_> {
         if let Some(found) = decision.place() {
             let place = found.place.clone();
             self.out.decisions.push(decision);
-            self.break_lower_promises(&request, &place.node);
-            return self.launch(waiting, &place);
+            self.break_lower_promises(&request, &place);
+            self.launch(waiting, &place);
+            return None;
         }
         if matches!(decision.outcome, Answered::Refused(Some(RequestReason::Malformed(_))))
             || (first && self.machine.ledger.node_count() > 0 && !self.could_ever_fit(&request))
@@ -119,7 +134,8 @@ impl Step<'_> {
             self.out.decisions.push(decision);
             self.unwait(&request.id);
             self.forgive(&request.id);
-            return self.refuse(&request.id, reason);
+            self.refuse(&request.id, reason);
+            return None;
         }
         let promised = self.promise_stands(&request.id);
         let plan = if promised { None } else { self.plan_room(&request) };
@@ -129,8 +145,9 @@ impl Step<'_> {
         let wakes_on = wakes_on(&decision);
         // A refusal that says what the one before said is no news.
         if self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, plan) {
-            self.out.decisions.push(decision);
+            self.out.decisions.push(decision.clone());
         }
+        Some(decision)
     }
 
     /// Lets somebody wait, and says whether anything about that is new.
@@ -156,8 +173,14 @@ impl Step<'_> {
     pub(super) fn break_promise(&mut self, id: &RequestId) {
         if let Some(operation) = self.machine.ledger.unpromise(id) {
             self.record(operation);
-            self.lifted.insert(Change::LoadFell);
+            self.leave_behind();
         }
+    }
+
+    /// What a promise stood on is there for others.
+    fn leave_behind(&mut self) {
+        self.lifted.insert(Change::LoadFell);
+        self.left_behind = true;
     }
 
     pub(super) fn promised_after(&self, id: &RequestId) -> Vec<RequestId> {
@@ -182,8 +205,13 @@ impl Step<'_> {
         for victim in &plan.victims {
             self.ask_to_go(victim);
         }
-        let promised = self.machine.ledger.promise(id, plan.into());
-        self.keep(promised);
+        let promise = Promise::from(plan);
+        let before = self.machine.ledger.promise_to(id).map(|before| &before.placement);
+        let moves = before.is_some_and(|before| *before != promise.placement);
+        let promised = self.machine.ledger.promise(id, promise);
+        if self.keep(promised) && moves {
+            self.leave_behind();
+        }
     }
 
     pub(super) fn ask_to_go(&mut self, id: &RequestId) {
@@ -215,9 +243,15 @@ impl Step<'_> {
 
     /// Places somebody who waited, or came just now.
     pub(super) fn launch(&mut self, waiting: Waiting, place: &Placement) {
+        // The promise ends with the charge. One whose very place was taken leaves nothing behind.
+        let promise = self.machine.ledger.promise_to(&waiting.request.id);
+        let leaves_one = promise.is_some_and(|promise| promise.placement != *place);
         match self.charge(&waiting.request, place) {
             Ok(()) => {
                 self.unwait(&waiting.request.id);
+                if leaves_one {
+                    self.leave_behind();
+                }
             }
             Err(error) => {
                 debug_assert!(false, "what decide proposes the commit admits, on the same ledger: {error}");
@@ -267,11 +301,13 @@ impl Step<'_> {
 
     /// Lets the starts leave whose devices have become quiet, one a device: on the nodes that changed since a point, or on all.
     pub(super) fn start_quiet(&mut self, since: Option<u64>) {
-        if !self.machine.settings.serial_starts {
+        let is_serial = self.machine.settings.serial_starts;
+        // Where starts need not wait for each other, those are left that had to until the rules changed.
+        if !is_serial && since.is_some() {
             return;
         }
         for id in self.staged(since) {
-            if self.is_quiet_for(&id) {
+            if !is_serial || self.is_quiet_for(&id) {
                 let taken = self.machine.ledger.take(&id);
                 if self.keep(taken) {
                     self.start(&id);

@@ -3,8 +3,11 @@
 use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::decide::decide;
 use plimsoll_core::digest::digest;
+use plimsoll_core::draft::Draft;
 use plimsoll_core::drive::{Drive, Record, replay};
 use plimsoll_core::event::{Event, Settings};
+use plimsoll_core::ledger::Ledger;
+use plimsoll_core::memo::Memo;
 use plimsoll_core::request::{Request, Terms};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::snapshot::Snapshot;
@@ -47,6 +50,14 @@ fn no_wrong_sums(scheduler: &Scheduler) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The ledger as it would be without any promise, and without its first holding.
+fn drafted(ledger: &Ledger) -> Draft<'_> {
+    let mut draft = Draft::of(ledger);
+    ledger.promises().for_each(|(id, _)| draft.without_promise_to(id));
+    ledger.holdings().take(1).for_each(|(id, _)| draft.without(id));
+    draft
+}
+
 fn same_answer(one: &Scheduler, other: &Scheduler, request: &Request) -> Result<(), TestCaseError> {
     let decide = |scheduler: &Scheduler| decide(scheduler.ledger(), &scheduler.settings().policy, request);
     let (first, second) = (decide(one), decide(other));
@@ -80,7 +91,7 @@ proptest! {
         looks in prop::collection::vec(prop::bool::weighted(0.4), 30),
     ) {
         let mut scheduler = Scheduler::new(settings);
-        let mut now = Millis(0);
+        let (mut now, mut memo) = (Millis(0), Memo::default());
         for (what, looks) in history.iter().zip(looks) {
             if let Some(event) = moves::event(what, &scheduler, &mut now) {
                 let _ = scheduler.step(now, event);
@@ -93,6 +104,10 @@ proptest! {
                 same_answer(&scheduler, &scheduler, &request)?;
                 let anew = decide(scheduler.ledger(), &scheduler.settings().policy.clone(), &request);
                 let remembered = scheduler.what_if(&request);
+                prop_assert_eq!(&anew.outcome, &remembered.outcome);
+                prop_assert_eq!(digest(&anew), digest(&remembered));
+                let (policy, draft) = (&scheduler.settings().policy, drafted(scheduler.ledger()));
+                let (anew, remembered) = (decide(&draft, policy, &request), memo.decide_on(&draft, policy, &request));
                 prop_assert_eq!(&anew.outcome, &remembered.outcome);
                 prop_assert_eq!(digest(&anew), digest(&remembered));
             }

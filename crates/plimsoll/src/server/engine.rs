@@ -24,6 +24,7 @@ use plimsoll_slots::desk::{Desk, Told};
 use tokio::sync::{oneshot, watch};
 use tokio::time;
 
+use super::clock::Clock;
 use crate::store::Store;
 use thread::Thread;
 
@@ -112,6 +113,7 @@ impl Engine {
     /// Starts the thread. It ends with an error when something cannot be made durable.
     pub(crate) fn start(
         desk: Desk,
+        clock: Clock,
         store: Store,
         observers: Vec<Box<dyn Observer>>,
     ) -> Result<(Engine, JoinHandle<Result<()>>)> {
@@ -123,7 +125,7 @@ impl Engine {
             // With so many messages that one more does not fit, it is awake.
             let _ = nudged.upgrade().map(|sender| sender.try_send(Message::Landed));
         };
-        let thread = Thread::new(desk, store, observers, nudge)?;
+        let thread = Thread::new(desk, clock, store, observers, nudge)?;
         let handle = std::thread::Builder::new()
             .name("engine".to_string())
             .spawn(move || thread.run(&receiver))
@@ -240,14 +242,9 @@ mod tests {
     use crate::server::recovery;
 
     fn started(dir: &std::path::Path) -> (Engine, JoinHandle<Result<()>>) {
-        let (mut store, found) = Store::open(dir).expect("a data directory");
-        let fresh = found.base.is_none();
-        let desk = recovery::recover(found, Manners::default(), &Settings::default()).expect("a desk");
-        if fresh {
-            store.keep_base(recovery::base(&desk));
-            store.settle().expect("a base");
-        }
-        Engine::start(desk, store, Vec::new()).expect("a thread")
+        let (desk, clock, store) =
+            recovery::open(dir, Manners::default(), &Settings::default()).expect("a data directory");
+        Engine::start(desk, clock, store, Vec::new()).expect("a thread")
     }
 
     fn model() -> plimsoll_slots::model::Model {
@@ -272,6 +269,22 @@ mod tests {
         let (engine, _thread) = started(dir.path());
         let same = engine.write(move |desk, now| desk.ask(now, again)).await.expect("an answer");
         assert_eq!(same, Ok(place), "the same key finds the same place");
+    }
+
+    #[tokio::test]
+    async fn time_goes_on_after_a_restart_though_the_clock_was_put_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (engine, thread) = started(dir.path());
+        let told = engine.write(|desk, now| {
+            let tomorrow = Millis(now.0 + 86_400_000);
+            desk.configure(tomorrow, Settings { offer_for: 77, ..Settings::default() });
+            tomorrow
+        });
+        let told = told.await.expect("an answer");
+        engine.stop();
+        thread.join().expect("it ends").expect("well");
+        let (engine, _thread) = started(dir.path());
+        assert!(engine.read(|_, now| now).await.expect("an answer") >= told);
     }
 
     #[tokio::test]

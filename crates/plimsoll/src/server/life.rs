@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
@@ -19,6 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
 
+use super::clock::Clock;
 use super::config::{Config, Loaded};
 use super::engine::{Engine, Observer};
 use super::front::{self, Gate, Socket};
@@ -110,9 +111,9 @@ async fn start(
     if config.log_decisions {
         observers.push(Box::new(log::DecisionLog::to_stderr(config.log)));
     }
-    let (desk, store) =
+    let (desk, clock, store) =
         spawn_blocking(move || rebuild(&config)).await.context("while rebuilding the ledger")??;
-    let (engine, thread) = Engine::start(desk, store, observers)?;
+    let (engine, thread) = Engine::start(desk, clock, store, observers)?;
     let router = router(engine.clone())?;
     let router = with_metrics(router, engine.clone(), counted, data);
     Ok((engine, thread, router))
@@ -123,21 +124,16 @@ fn with_metrics(router: Router, engine: Engine, counted: Arc<Counted>, data: Pat
 }
 
 /// The desk as the last run left it, with the settings and models of the configuration.
-fn rebuild(config: &Config) -> Result<(Desk, Store)> {
-    let (mut store, found) = Store::open(&config.data)?;
-    let is_new = found.base.is_none();
-    let mut desk = recovery::recover(found, config.manners.clone(), &config.settings)?;
-    if is_new {
-        store.keep_base(recovery::base(&desk));
-        store.settle()?;
-    }
-    let now = now();
+fn rebuild(config: &Config) -> Result<(Desk, Clock, Store)> {
+    let (mut desk, mut clock, store) =
+        recovery::open(&config.data, config.manners.clone(), &config.settings)?;
+    let now = clock.now();
     desk.configure(now, config.settings.clone());
     if let Some(models) = &config.models {
         declare(&mut desk, now, models);
     }
     desk.audit(now);
-    Ok((desk, store))
+    Ok((desk, clock, store))
 }
 
 fn declare(desk: &mut Desk, now: Millis, models: &[plimsoll_slots::model::Model]) {
@@ -150,11 +146,6 @@ fn declare(desk: &mut Desk, now: Millis, models: &[plimsoll_slots::model::Model]
         let names = others.join(", ");
         tracing::warn!("declared, but not in the configuration, until deleted through the API: {names}");
     }
-}
-
-fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// How the thread that decides ended.

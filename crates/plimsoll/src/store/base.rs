@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use plimsoll_core::snapshot::Snapshot;
+use plimsoll_core::units::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -26,6 +27,9 @@ pub(crate) struct Base {
     pub(crate) next_seq: u64,
     /// The number of the first note that is not in it.
     pub(crate) next_note: u64,
+    /// When it was made: time does not go back before it.
+    #[serde(default)]
+    pub(crate) now: Millis,
     /// The core's state.
     pub(crate) core: Snapshot,
     /// The front end's state, in its own words, as JSON.

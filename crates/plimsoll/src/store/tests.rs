@@ -77,6 +77,7 @@ impl Machine {
         Base {
             next_seq: self.steps,
             next_note: self.next_note,
+            now: Millis(1000 + self.steps),
             core: self.drive.scheduler().snapshot(),
             front: serde_json::value::to_raw_value(&serde_json::json!({ "notes": self.next_note }))
                 .expect("JSON"),
@@ -87,7 +88,7 @@ impl Machine {
 impl PartialEq for Base {
     fn eq(&self, other: &Base) -> bool {
         let front = self.front.get() == other.front.get();
-        front && self.mark() == other.mark() && self.core == other.core
+        front && self.mark() == other.mark() && self.now == other.now && self.core == other.core
     }
 }
 

@@ -31,7 +31,7 @@ use super::{Parts, router};
 use crate::server::engine::Engine;
 use crate::server::recovery;
 use crate::server::schedulerlog;
-use crate::store::{History, Store};
+use crate::store::History;
 
 const GIB: u64 = 1 << 30;
 
@@ -68,14 +68,8 @@ impl World {
 
     fn on(dir: TempDir, settings: &Settings, manners: Manners, log: schedulerlog::Settings) -> World {
         let parts = Parts::new(log);
-        let (mut store, found) = Store::open(dir.path()).expect("a data directory");
-        let fresh = found.base.is_none();
-        let desk = recovery::recover(found, manners, settings).expect("a desk");
-        if fresh {
-            store.keep_base(recovery::base(&desk));
-            store.settle().expect("a base");
-        }
-        let (engine, _thread) = Engine::start(desk, store, parts.observers()).expect("a thread");
+        let (desk, clock, store) = recovery::open(dir.path(), manners, settings).expect("a data directory");
+        let (engine, _thread) = Engine::start(desk, clock, store, parts.observers()).expect("a thread");
         parts.open(engine.clone(), History::open(dir.path()).expect("a journal"));
         World { router: router(parts.clone()), parts, engine, dir }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use plimsoll_core::units::{Millis, Name};
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::committer::{Committer, Done};
 use super::lanes::Lanes;
 use super::{Decided, Durable, Message, Observer, Reply, Topic, Watch, Work};
+use crate::server::clock::Clock;
 use crate::server::recovery;
 use crate::store::{Batch, Note, Store};
 
@@ -34,7 +35,7 @@ pub(super) struct Thread {
     desk: Desk,
     observers: Vec<Box<dyn Observer>>,
     watchers: BTreeMap<Topic, Vec<oneshot::Sender<()>>>,
-    clock: Millis,
+    clock: Clock,
     committer: Committer,
     /// Whether the next batch should bring the whole state.
     wants_base: bool,
@@ -72,6 +73,7 @@ struct Flight {
 impl Thread {
     pub(super) fn new(
         desk: Desk,
+        clock: Clock,
         store: Store,
         observers: Vec<Box<dyn Observer>>,
         nudge: impl Fn() + Send + 'static,
@@ -80,7 +82,7 @@ impl Thread {
             desk,
             observers,
             watchers: BTreeMap::new(),
-            clock: Millis(0),
+            clock,
             committer: Committer::start(store, nudge)?,
             wants_base: false,
             waiting: Lanes::default(),
@@ -104,14 +106,14 @@ impl Thread {
             is_ending |= self.serve(receiver, now)?;
         }
         while let Some(work) = self.waiting.next(Instant::now()) {
-            let now = self.now();
+            let now = self.clock.now();
             self.take(now, work);
         }
         self.settle()
     }
 
     fn notice_time(&mut self, due: &mut Due) -> Millis {
-        let (started, now) = (Instant::now(), self.now());
+        let (started, now) = (Instant::now(), self.clock.now());
         if started >= due.tick {
             self.desk.tick(now);
             self.staged.is_due = true;
@@ -170,13 +172,6 @@ impl Thread {
         due.saturating_duration_since(now)
     }
 
-    /// Milliseconds since 1970, and never less than before.
-    fn now(&mut self) -> Millis {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        self.clock = self.clock.max(Millis(u64::try_from(wall).unwrap_or(u64::MAX)));
-        self.clock
-    }
-
     fn take(&mut self, now: Millis, (work, watch): Served) {
         let started = Instant::now();
         self.staged.is_due = true;
@@ -205,7 +200,7 @@ impl Thread {
             self.let_out(&flight, Duration::ZERO);
             return replies.into_iter().for_each(|reply| reply());
         }
-        let base = std::mem::take(&mut self.wants_base).then(|| recovery::base(&self.desk));
+        let base = std::mem::take(&mut self.wants_base).then(|| recovery::base(&self.desk, self.clock.now()));
         self.committer.commit(batch.clone(), base, replies);
         self.left = Some(Instant::now());
         let (outputs, places) = self.desk.in_flight();

@@ -9,6 +9,8 @@ use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Bytes, Millis};
 use plimsoll_sim::scenario;
 
+mod turns;
+
 /// Runs a scenario whose expectations are what should be true.
 fn holds(text: &str) {
     let report = scenario::run(text).expect("the scenario can be read");
@@ -157,92 +159,6 @@ freed a/w1
 }
 
 #[test]
-fn one_who_may_evict_is_not_passed_over_for_an_equal_request_that_may_not() {
-    holds(
-        "settings residency=0s
-node n1
-device n1 0 memory=80GiB
-observed m/old n1 0:60GiB idle=10s activity=idle@0s
-submit m/meek 60GiB priority=1
-submit m/bold 60GiB evicts=idle
-at 20s
-tick
-promises
-> m/bold is promised n1/gpu-0 with 60 GiB after m/old
-",
-    );
-}
-
-#[test]
-fn a_promise_that_cannot_be_kept_any_more_blocks_nobody() {
-    holds(
-        "node n1
-device n1 0 memory=80GiB
-observed a/leaver n1 0:60GiB
-withdraw a/leaver
-submit a/big 70GiB
-measured n1 0 foreign=30GiB telemetry=none
-freed a/leaver
-submit a/small 40GiB
-> a/small placed on n1/gpu-0 with 40 GiB
-",
-    );
-}
-
-#[test]
-fn a_promise_goes_with_its_node() {
-    holds(
-        "node n1
-device n1 0 memory=80GiB
-observed a/leaver n1 0:60GiB
-withdraw a/leaver
-submit a/next 70GiB
-gone n1
-freed a/leaver
-node n1
-device n1 0 memory=60GiB
-promises
-> a/next waits: no place for 70 GiB: 1 of 1 devices too small (nearest: n1/gpu-0 on n1, needs 70 GiB, 60 GiB free, short by 10 GiB)
-> none
-",
-    );
-}
-
-#[test]
-fn one_who_waits_is_told_when_a_promise_is_made() {
-    holds(
-        "settings residency=0s
-node n1
-device n1 0 memory=80GiB
-observed m/old n1 0:60GiB idle=10s activity=idle@0s
-submit m/next 60GiB evicts=idle
-at 20s
-tick
-> m/next waits: no place for 60 GiB: 1 of 1 devices short of memory (nearest: n1/gpu-0 on n1, needs 60 GiB, 20 GiB free, short by 40 GiB; held by m/old (60 GiB)); promised after m/old
-> m/old is asked to leave n1
-",
-    );
-}
-
-#[test]
-fn equal_requests_that_wait_all_have_a_reason_that_is_true() {
-    holds(
-        "node n1
-device n1 0 memory=80GiB
-submit a/one 80GiB
-submit a/two 80GiB
-submit a/three 80GiB
-submit a/four 80GiB
-withdraw a/one
-freed a/one
-queue
-> a/three since 0s: no place for 80 GiB: 1 of 1 devices short of memory (nearest: n1/gpu-0 on n1, needs 80 GiB, 0 free, short by 80 GiB; held by a/two (80 GiB))
-> a/four since 0s: no place for 80 GiB: 1 of 1 devices short of memory (nearest: n1/gpu-0 on n1, needs 80 GiB, 0 free, short by 80 GiB; held by a/two (80 GiB))
-",
-    );
-}
-
-#[test]
 fn one_who_only_asked_does_not_wait_after_a_failed_start() {
     holds(
         "node n1
@@ -310,36 +226,6 @@ submit a/q 60GiB
 }
 
 #[test]
-fn starts_of_taken_offers_wait_for_each_other_too() {
-    holds(
-        "policy spread
-settings serial-starts=yes
-node n1
-device n1 0 memory=80GiB
-ask a/p 10GiB
-ask a/q 10GiB
-take a/p
-take a/q
-> a/q placed on n1/gpu-0 with 10 GiB, starts when its devices are quiet
-",
-    );
-}
-
-#[test]
-fn memory_that_an_asker_gives_back_wakes_those_who_wait() {
-    holds(
-        "node n1
-device n1 0 memory=80GiB
-ask a/asker 60GiB
-submit b/waiter 60GiB
-ask a/asker 10GiB
-> a/asker offered n1/gpu-0 with 10 GiB until 30s
-> b/waiter placed on n1/gpu-0 with 60 GiB
-",
-    );
-}
-
-#[test]
 fn a_gang_that_no_empty_fleet_could_hold_is_refused_at_once() {
     holds(
         "node n1
@@ -390,22 +276,6 @@ devices
 restart
 devices
 > n1/gpu-0 holds 20 GiB, free 60 GiB of 80 GiB: a/one 10 GiB, a/two 10 GiB
-",
-    );
-}
-
-#[test]
-fn a_turn_follows_the_terms_also_after_a_restart() {
-    holds(
-        "node n1
-device n1 0 memory=80GiB
-submit a/other 80GiB
-submit a/p 40GiB speculative
-submit a/q 40GiB
-member a/p 40GiB priority=1
-gang g min=1
-restart
-> the snapshot holds it all, the journal holds it all
 ",
     );
 }
@@ -465,18 +335,25 @@ failed a/p
     );
 }
 
-/// A machine over one card, of which a start has failed once.
-fn failed_once() -> (Scheduler, RequestId) {
-    let mut scheduler = Scheduler::new(Settings::default());
+/// A machine over one card.
+fn one_card(settings: Settings) -> Scheduler {
+    let mut scheduler = Scheduler::new(settings);
     let mut node = Node::new("n1");
     node.devices.push(Device::new("NVIDIA", Bytes::gib(80), Source::Declared));
     let _ = scheduler.step(Millis(0), Event::Node { node: Box::new(node) });
+    scheduler
+}
+
+/// Somebody who wants a part of it.
+fn request(name: &str) -> Request {
     let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(10)));
-    let request = Request {
-        id: RequestId::new("a", "p"),
-        spec: Arc::new(Spec::of(vec![Shape::single("main", need)])),
-        terms: Terms::default(),
-    };
+    let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+    Request { id: RequestId::new("a", name), spec, terms: Terms::default() }
+}
+
+/// A machine over one card, of which a start has failed once.
+fn failed_once() -> (Scheduler, RequestId) {
+    let (mut scheduler, request) = (one_card(Settings::default()), request("p"));
     let id = request.id.clone();
     let _ = scheduler.step(Millis(0), Event::Submit { request, deadline: Some(Millis(60_000)) });
     let generation = scheduler.ledger().of_request(&id).expect("it is placed").0.0;
@@ -508,53 +385,6 @@ fn the_failures_of_one_whose_place_was_lost_are_forgotten() {
 #[test]
 fn the_failures_of_one_who_only_asks_now_are_forgotten() {
     let (mut scheduler, id) = failed_once();
-    let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(10)));
-    let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
-    let _ = scheduler
-        .step(Millis(1), Event::Ask { request: Request { id: id.clone(), spec, terms: Terms::default() } });
+    let _ = scheduler.step(Millis(1), Event::Ask { request: request("p") });
     assert_eq!(scheduler.queue().failures(&id), 0);
-}
-
-#[test]
-fn an_offer_taken_on_another_node_waits_there_for_a_start_under_way() {
-    holds(
-        "policy spread
-settings serial-starts=yes
-node n1
-device n1 0 memory=80GiB
-node n2
-device n2 0 memory=80GiB
-submit a/first 10GiB node=n2
-ask a/p 10GiB
-take a/p node=n2
-> a/p placed on n2/gpu-0 with 10 GiB, starts when its devices are quiet
-",
-    );
-}
-
-#[test]
-fn a_promise_that_is_left_behind_goes_to_the_first_in_turn() {
-    holds(
-        "node n1
-device n1 0 memory=80GiB
-observed a/leaver n1 0:40GiB
-withdraw a/leaver
-submit a/one 30GiB select=zone=b
-submit a/large 60GiB
-submit a/two 30GiB select=zone=b
-update n1 label.zone=b
-promises
-> a/one waits: no place for 30 GiB: 1 of 1 devices promised to others (nearest: n1/gpu-0 on n1, needs 30 GiB, 20 GiB free, short by 10 GiB; held by a/leaver (40 GiB, releasing))
-> a/two waits: no place for 30 GiB: 1 of 1 devices promised to others (nearest: n1/gpu-0 on n1, needs 30 GiB, 20 GiB free, short by 10 GiB; held by a/leaver (40 GiB, releasing))
-> a/large is promised n1/gpu-0 with 60 GiB after a/leaver
-node n2
-device n2 0 memory=80GiB
-promises
-> a/one waits: no place for 30 GiB: 1 of 1 devices promised to others, 1 node not selected (zone=b is wanted) (nearest: n1/gpu-0 on n1, needs 30 GiB, 20 GiB free, short by 10 GiB; held by a/leaver (40 GiB, releasing))
-> a/large placed on n2/gpu-0 with 60 GiB
-> a/one placed on n1/gpu-0 with 30 GiB
-> a/two waits: no place for 30 GiB: 1 of 1 devices short of memory, 1 node not selected (zone=b is wanted) (nearest: n1/gpu-0 on n1, needs 30 GiB, 10 GiB free, short by 20 GiB; held by a/leaver (40 GiB, releasing), a/one (30 GiB)); promised after a/leaver
-> a/two is promised n1/gpu-0 with 30 GiB after a/leaver
-",
-    );
 }
