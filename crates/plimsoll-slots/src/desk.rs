@@ -23,6 +23,7 @@ use crate::model::Model;
 use crate::translate;
 
 mod census;
+mod check;
 mod files;
 mod orders;
 mod places;
@@ -255,13 +256,15 @@ impl Desk {
                 refused.insert(request.clone(), reason.clone());
             }
         }
-        let (mut nodes, mut sent) = (BTreeSet::new(), Vec::new());
+        let (mut nodes, mut sent, mut unnameable) = (BTreeSet::new(), Vec::new(), Vec::new());
         for effect in &outcome.effects {
             let (Effect::Start { request, node, .. } | Effect::Stop { request, node, .. }) = effect;
             touched.insert(request.clone());
             nodes.insert(node.clone());
             if matches!(effect, Effect::Start { .. }) {
                 sent.push(request.name.clone());
+                let other = reports::name_of_its_own(&request.name, node);
+                unnameable.extend(self.state.slots.contains_key(&other).then(|| request.name.clone()));
             }
         }
         for node in nodes {
@@ -272,6 +275,9 @@ impl Desk {
         }
         for request in touched {
             self.settle(now, &request, refused.get(&request));
+        }
+        for slot in unnameable {
+            self.rename(now, &slot);
         }
     }
 

@@ -130,6 +130,9 @@ pub struct Heartbeat {
     /// What it found where the files should be that it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileReport>,
+    /// Whether it is about to end, and starts nothing any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ending: bool,
 }
 
 /// What a runner found where a model's file should be. With neither a shape nor a problem it says nothing.

@@ -7,7 +7,7 @@ use plimsoll_core::device::Node;
 use plimsoll_core::units::Name;
 
 use super::Desk;
-use super::runners::name_on_runner;
+use super::runners::{RunnerError, is_of, name_on_runner};
 use crate::launch;
 use crate::wire::{Action, Launch, Order, Orders, SlotReport};
 
@@ -22,8 +22,9 @@ impl Desk {
         let none = |files| Orders { revision, orders: Vec::new(), files };
         let Some(node) = ledger.node_id(runner) else { return none(files) };
         let Some(view) = ledger.view(node) else { return none(files) };
-        let said = |report: &'a SlotReport| (report.slot.as_str(), report.generation);
-        let said: BTreeMap<&str, u64> = live.into_iter().flat_map(|live| &live.slots).map(said).collect();
+        let said = |report: &'a SlotReport| (report.slot.as_str(), report);
+        let said: BTreeMap<&str, &SlotReport> =
+            live.into_iter().flat_map(|live| &live.slots).map(said).collect();
         // Before its first heartbeat an agent may have lost what it was told in an earlier session.
         let is_new = live.is_none_or(|live| live.sequence == 0);
         let order = |(id, holding): (HoldingId, &Holding)| {
@@ -38,14 +39,25 @@ impl Desk {
             let name = &holding.request.name;
             let slot = name_on_runner(name, runner);
             let said = said.get(slot).copied();
-            // What was only observed is ordered under the number that its runner knows it by.
-            let generation = said.filter(|_| holding.spec.is_none()).unwrap_or(id.0);
-            let has_it = !is_new && said == Some(generation);
+            let generation = generation(id, holding, said);
+            let has_it = !is_new && said.is_some_and(|said| said.generation == generation);
             let launch = (!has_it).then(|| self.launch(name, holding, &view.node));
             let model = holding.request.account.to_string();
             Some(Order { slot: slot.to_string(), generation, model, action, launch })
         };
         Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect(), files }
+    }
+
+    /// What an agent has to do, if it is the one that registered last.
+    pub fn work(&self, runner: &str, session: Option<u64>) -> Result<Orders, RunnerError> {
+        let known = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?;
+        session.map_or(Ok(()), |session| is_of(known, session))?;
+        Ok(self.orders(runner))
+    }
+
+    /// What a runner said of a slot last.
+    pub(super) fn said_before(&self, runner: &Name, slot: &str) -> Option<&SlotReport> {
+        self.live.get(runner)?.slots.iter().find(|report| report.slot == slot)
     }
 
     /// How a slot is started on the node where it is charged.
@@ -54,5 +66,20 @@ impl Desk {
             Some(model) => launch::launch(model, slot, holding, node),
             None => launch::unknown(&holding.request.account, holding, node),
         }
+    }
+}
+
+/// The number under which a runner is told of a slot, after what it said of it last.
+pub(super) fn generation(id: HoldingId, holding: &Holding, said: Option<&SlotReport>) -> u64 {
+    match said {
+        // What was only observed has the number that its runner knows it by.
+        Some(said) if holding.spec.is_none() => said.generation,
+        // A runner that knows later numbers than were ever given here knows them from before the server went back, to an earlier copy
+        // of its data: there is no other way that it takes orders.
+        Some(said) if said.generation > id.0 => {
+            let is_anew = holding.stage == Stage::Sent && said.state.is_over();
+            said.generation.saturating_add(u64::from(is_anew))
+        }
+        _ => id.0,
     }
 }

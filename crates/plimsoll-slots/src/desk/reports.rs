@@ -9,8 +9,8 @@ use plimsoll_core::event::Event;
 use plimsoll_core::request::{NodeNeed, RequestId, Terms};
 use plimsoll_core::units::{Bytes, Cores, Millis, Name};
 
-use super::Desk;
 use super::state::{Life, Operation, Slot};
+use super::{Desk, orders};
 use crate::translate;
 use crate::wire::{OnDevice, SlotReport, SlotState};
 
@@ -31,8 +31,13 @@ impl Desk {
             }
             return;
         };
+        let ordered = orders::generation(holding, held, self.said_before(runner, &report.slot));
+        // That an earlier start is over says nothing of one that was ordered since.
+        let is_later =
+            report.generation > holding.0 && !(report.state.is_over() && held.stage == Stage::Sent);
         // What was only observed was numbered here and not there.
-        if held.node != *runner || (report.generation != holding.0 && held.spec.is_some()) {
+        let is_meant = held.spec.is_none() || report.generation == ordered || is_later;
+        if held.node != *runner || !is_meant {
             return;
         }
         let (stage, generation) = (held.stage, holding.0);
@@ -123,11 +128,34 @@ impl Desk {
         self.new_orders(runner, self.drive.next_seq());
         self.step(now, Event::Observed { holding: Box::new(holding) });
         self.say_activity(now, id);
+        let namesake = self.state.slots.get(report.slot.as_str()).filter(|slot| slot.id != *id);
+        let is_here = |slot: &&Arc<Slot>| self.holding(slot).is_some_and(|(_, held)| held.node == *runner);
+        if let Some(slot) = namesake.filter(is_here).map(|slot| slot.id.clone()) {
+            self.rename(now, &slot);
+        }
+    }
+
+    /// A runner has something else under the name of a slot that is charged there. So that slot is not there and cannot be started
+    /// there: whoever waits for it gets one with another name.
+    pub(super) fn rename(&mut self, now: Millis, slot: &Name) {
+        let Some(known) = self.state.slots.get(slot) else { return };
+        let request = known.request();
+        let Some((id, held)) = self.scheduler().ledger().of_request(&request) else { return };
+        let event = match held.stage {
+            Stage::Offered { .. } | Stage::Sent => {
+                Event::Failed { request: request.clone(), generation: id.0 }
+            }
+            Stage::Running { .. } | Stage::Releasing { .. } => {
+                Event::Freed { request: request.clone(), generation: Some(id.0), ordinal: None }
+            }
+        };
+        self.step(now, event);
+        self.step(now, Event::Withdraw { request });
     }
 
     /// What a runner's slot is called here: its own name, unless that is the name of something else.
     pub(super) fn name_here(&self, runner: &Name, report: &SlotReport) -> Name {
-        let own = Name::from(format!("{}@{runner}", report.slot));
+        let own = name_of_its_own(&report.slot, runner);
         if self.state.slots.contains_key(&own) {
             return own;
         }
@@ -141,6 +169,11 @@ impl Desk {
         };
         if is_it { slot } else { own }
     }
+}
+
+/// What a slot of a runner is called that has the name of another one.
+pub(super) fn name_of_its_own(slot: &str, runner: &str) -> Name {
+    Name::from(format!("{slot}@{runner}"))
 }
 
 fn exceeds(held: &Holding, used: &OnDevice) -> bool {

@@ -1,5 +1,6 @@
 //! Runners: what they say of themselves, their devices and their slots, turned into events for the core.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +11,8 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::room::Measured;
 use plimsoll_core::units::{Bytes, Millis, Name};
 
-use super::Desk;
-use super::files::MOST_FILES;
 use super::state::{Operation, Runner};
+use super::{Desk, check};
 use crate::translate;
 use crate::wire::{DeviceStatus, Heartbeat, OnDevice, Orders, Registration, SlotReport};
 
@@ -31,6 +31,8 @@ pub struct Live {
     pub work_revision: u64,
     /// The files that it has said something of since its agent started.
     pub files: BTreeSet<String>,
+    /// Whether it is about to end, and starts nothing any more.
+    pub ending: bool,
 }
 
 /// Why a runner is not listened to.
@@ -109,15 +111,18 @@ impl Desk {
         if let Some(later) = known.filter(|known| known.registration.session > registration.session) {
             return Err(RunnerError::Superseded { session: later.registration.session });
         }
-        check_registration(&registration)?;
+        check::registration(&registration)?;
         self.check_devices(&id, &registration)?;
         let same_facts = known.is_some_and(|known| {
             known.registration.devices == registration.devices
                 && known.registration.labels == registration.labels
         });
+        let same_session = known.is_some_and(|known| known.registration.session == registration.session);
         let mut node = translate::node(runner, &registration);
         self.label_files(&mut node);
-        let same_session = known.is_some_and(|known| known.registration.session == registration.session);
+        if same_session {
+            self.keep_remarks(&mut node);
+        }
         // An agent that has just come has not said yet what runs on its devices: nothing new goes there before it has.
         let opens = same_session && !self.is_silent(&id) && self.scheduler().ledger().node_id(&id).is_some();
         node.silent_since = (!opens).then_some(now);
@@ -129,14 +134,17 @@ impl Desk {
         let live = self.live.entry(id.clone()).or_default();
         live.last_seen = now;
         if !same_session {
-            (live.sequence, live.files) = (0, BTreeSet::new());
+            (live.sequence, live.files, live.ending) = (0, BTreeSet::new(), false);
         }
         live.work_revision = live.work_revision.max(revision);
         if !same_facts || !opens {
             self.put_node(now, node);
             self.hopeless.clear();
         }
-        self.prewarm(now);
+        // What it runs already is known after its first heartbeat, and so is what is to be warmed.
+        if opens {
+            self.prewarm(now);
+        }
         self.seat_waiting(now);
         Ok(self.orders(runner))
     }
@@ -157,14 +165,10 @@ impl Desk {
     /// A runner says what is so now. What comes late is not taken for news.
     pub fn beat(&mut self, now: Millis, runner: &str, beat: Heartbeat) -> Result<Orders, RunnerError> {
         let known = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?;
-        let (id, session) = (known.id.clone(), known.registration.session);
-        if session > beat.session {
-            return Err(RunnerError::Superseded { session });
-        }
-        if session < beat.session {
-            return Err(RunnerError::NotRegistered);
-        }
-        check_report(&beat)?;
+        let id = known.id.clone();
+        is_of(known, beat.session)?;
+        check::report(&beat)?;
+        self.check_crowd(&id, &beat)?;
         let first = self.drive.next_seq();
         let live =
             self.live.entry(id.clone()).or_insert_with(|| Live { work_revision: first, ..Live::default() });
@@ -172,6 +176,12 @@ impl Desk {
             return Ok(self.orders(runner));
         }
         (live.last_seen, live.sequence) = (now, beat.sequence);
+        // Before what it gave back is given to others.
+        if std::mem::replace(&mut live.ending, beat.ending) != beat.ending {
+            let silent_since = self.silent_since(&id);
+            let node = Node { silent_since, ..self.node_now(&id) };
+            self.put_node(now, node);
+        }
         for report in &beat.slots {
             self.take_report(now, &id, report);
         }
@@ -188,6 +198,28 @@ impl Desk {
         }
         self.seat_waiting(now);
         Ok(self.orders(runner))
+    }
+
+    /// However many names a runner makes up, it holds no more than so many slots.
+    fn check_crowd(&self, id: &Name, beat: &Heartbeat) -> Result<(), RunnerError> {
+        let ledger = self.scheduler().ledger();
+        let held = ledger.node_id(id).map_or(0, |node| ledger.holdings_on(node).count());
+        if held + beat.slots.len() <= check::MOST_HELD {
+            return Ok(());
+        }
+        let is_new = |report: &&SlotReport| {
+            let slot = self.state.slots.get(&self.name_here(id, report));
+            !report.state.is_over() && slot.is_none_or(|slot| self.holding(slot).is_none())
+        };
+        let new = beat.slots.iter().filter(is_new).count();
+        if new > 0 && held + new > check::MOST_HELD {
+            let most = check::MOST_HELD;
+            let problem = format!(
+                "{new} slots are reported that nobody knows, beside {held} others; {most} may be there"
+            );
+            return Err(RunnerError::BadReport { problem });
+        }
+        Ok(())
     }
 
     /// A runner is gone for good, by the word of its operator: what it held is gone with it.
@@ -236,10 +268,15 @@ impl Desk {
     fn node_now(&self, id: &Name) -> Node {
         let mut node = translate::node(id, &self.state.runners[id].registration);
         self.label_files(&mut node);
-        let ledger = self.scheduler().ledger();
-        let known = ledger.view_of(id);
-        translate::set_failed_starts(&mut node, known.map_or(0, |view| translate::failed_starts(&view.node)));
+        self.keep_remarks(&mut node);
         node
+    }
+
+    /// What was noted of a runner while its agent runs, and does not come with its registration.
+    fn keep_remarks(&self, node: &mut Node) {
+        let known = self.scheduler().ledger().view_of(&node.name);
+        translate::set_failed_starts(node, known.map_or(0, |view| translate::failed_starts(&view.node)));
+        node.unschedulable = self.live.get(&node.name).is_some_and(|live| live.ending);
     }
 
     fn speak_again(&mut self, now: Millis, id: &Name) {
@@ -321,72 +358,22 @@ impl Desk {
     }
 }
 
-/// The most that one runner may report.
-const MOST_SLOTS: usize = 1024;
-const LONGEST_NAME: usize = 256;
-
-/// Whether something that a runner reports cannot be called so.
-fn is_odd(name: &str) -> bool {
-    name.is_empty()
-        || name.len() > LONGEST_NAME
-        || name.contains(|c: char| c.is_whitespace() || c.is_control())
-}
-
-fn check_registration(registration: &Registration) -> Result<(), RunnerError> {
-    let mut seen = BTreeMap::new();
-    for (index, device) in registration.devices.iter().enumerate() {
-        let bad = |field: &str, problem: String| {
-            let problem = format!("devices[{index}].{field} {problem}");
-            Err(RunnerError::BadReport { problem })
-        };
-        if let Some(uuid) = &device.uuid {
-            if is_odd(uuid) {
-                return bad(
-                    "uuid",
-                    format!("is {uuid:?}, and must have 1 to {LONGEST_NAME} bytes without blanks"),
-                );
-            }
-            if let Some(other) = seen.insert(uuid.as_str(), index) {
-                return bad(
-                    "uuid",
-                    format!("is {uuid}, and so is that of devices[{other}]; a device is reported once"),
-                );
-            }
-        }
-        if let Some(total) = device.total.filter(|total| device.reserve > *total) {
-            return bad("reserve", format!("is {}, more than the total of {total}", device.reserve));
-        }
-    }
-    Ok(())
-}
-
-fn check_report(beat: &Heartbeat) -> Result<(), RunnerError> {
-    let bad = |problem: String| Err(RunnerError::BadReport { problem });
-    if beat.files.len() > MOST_FILES {
-        return bad(format!("{} files are reported, and at most {MOST_FILES} may be", beat.files.len()));
-    }
-    if beat.slots.len() > MOST_SLOTS {
-        return bad(format!("{} slots are reported, and at most {MOST_SLOTS} may be", beat.slots.len()));
-    }
-    for (field, name) in
-        beat.slots.iter().flat_map(|report| [("slot", &report.slot), ("model", &report.model)])
-    {
-        if is_odd(name) {
-            let shown: String = name.chars().take(40).collect();
-            return bad(format!(
-                "slots[].{field} is {shown:?}, and must have 1 to {LONGEST_NAME} bytes without blanks"
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// What the slots of a runner use of one device.
 #[derive(Default)]
 struct OwnUse {
     bytes: u64,
     /// Whether somebody's use is not measured, and what was booked stands in for it.
     is_guessed: bool,
+}
+
+/// Whether an agent is the one that registered last.
+pub(super) fn is_of(known: &Runner, session: u64) -> Result<(), RunnerError> {
+    let registered = known.registration.session;
+    match session.cmp(&registered) {
+        Ordering::Less => Err(RunnerError::Superseded { session: registered }),
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(RunnerError::NotRegistered),
+    }
 }
 
 /// What a slot is called on its runner.

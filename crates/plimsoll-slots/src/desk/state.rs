@@ -239,7 +239,8 @@ impl State {
                 self.want_files();
             }
             Operation::PutSlot(slot) => {
-                let number = slot.id.strip_prefix("slot-").and_then(|number| number.parse::<u64>().ok());
+                let (name, _) = slot.id.split_once('@').unwrap_or((&slot.id, ""));
+                let number = name.strip_prefix("slot-").and_then(|number| number.parse::<u64>().ok());
                 // A runner may report any name; one with an absurd number does not use all numbers up.
                 if let Some(number) = number.filter(|number| *number < 1 << 40) {
                     self.next_slot = self.next_slot.max(number + 1);

@@ -503,7 +503,14 @@ fn a_start_is_called_off_when_its_runner_comes_back_with_smaller_devices() {
     assert_eq!(order.action, Action::Stop, "nothing of it starts on 24 GiB");
     let gone = order.done(&[]);
     let session = world.now + 1;
-    let beat = Heartbeat { session, sequence: 1, devices: Vec::new(), slots: vec![gone], files: Vec::new() };
+    let beat = Heartbeat {
+        session,
+        sequence: 1,
+        devices: Vec::new(),
+        slots: vec![gone],
+        files: Vec::new(),
+        ending: false,
+    };
     world.desk.beat(world.now(), "r", beat).expect("it is registered");
     assert_eq!((world.load("r", 0), world.status(place)), (0, PlaceStatus::Waiting));
 }
@@ -536,6 +543,14 @@ fn a_registration_that_makes_no_sense_is_refused_with_its_field() {
     assert!(doubled.contains("devices[1].uuid") && doubled.contains("devices[0]"), "{doubled}");
     assert!(wrong(|r| r.devices[1].uuid = Some(String::new())).contains("devices[1].uuid"));
     assert!(wrong(|r| r.devices[0].reserve = 81 * GIB).contains("devices[0].reserve"));
+    let many = wrong(|r| r.devices = vec![r.devices[0].clone(); 257]);
+    assert_eq!(many, "257 devices are reported, and at most 256 may be");
+    assert!(
+        wrong(|r| drop(r.labels.insert("zone".to_string(), "a".repeat(257))))
+            .contains("labels has 257 bytes")
+    );
+    assert!(wrong(|r| r.devices[1].model = Some("A".repeat(257))).contains("devices[1].model has 257 bytes"));
+    assert!(wrong(|r| r.version = "1".repeat(257)).contains("version has 257 bytes"));
 }
 
 fn slot_of(world: &World, place: u64) -> Name {

@@ -5,4 +5,5 @@ mod files;
 mod histories;
 mod orders;
 mod strange;
+mod went_back;
 mod world;

@@ -134,7 +134,30 @@ fn a_slot_with_an_absurd_number_or_name_does_not_spoil_those_to_come() {
     assert!(world.status(d).is_ready() && world.status(e).is_ready());
     assert!(world.desk.slot("slot-1").is_some() && world.desk.slot("slot-2").is_some());
     put(&mut world, "r", "", running("odd", 1, &[]));
+    assert!(refused(&mut world).contains("slots[].slot"));
+}
+
+fn refused(world: &mut World) -> String {
     let beat = world.machines.get_mut("r").expect("there").heartbeat();
-    let refused = world.desk.beat(world.now(), "r", beat);
-    assert!(matches!(refused, Err(RunnerError::BadReport { .. })), "{refused:?}");
+    match world.desk.beat(world.now(), "r", beat) {
+        Err(RunnerError::BadReport { problem }) => problem,
+        other => panic!("it is taken: {other:?}"),
+    }
+}
+
+#[test]
+fn a_runner_that_makes_names_up_without_end_is_refused() {
+    let mut world = World::new(Policy::spread());
+    world.runner("r", &[80]);
+    for crowd in 0..4 {
+        world.machines.get_mut("r").expect("there").processes.clear();
+        for number in 0..1024 {
+            put(&mut world, "r", &format!("s-{crowd}-{number}"), running("odd", 1, &[]));
+        }
+        world.say("r");
+    }
+    put(&mut world, "r", "one-more", running("odd", 1, &[]));
+    world.machines.get_mut("r").expect("there").processes.remove("s-3-0");
+    assert!(refused(&mut world).contains("1 slots are reported that nobody knows, beside 4096 others"));
+    assert_eq!(world.desk.slots().count(), 4096);
 }

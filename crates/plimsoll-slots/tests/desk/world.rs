@@ -170,6 +170,10 @@ impl Machine {
     pub(crate) fn obey(&mut self, orders: &Orders, well: bool) {
         for order in &orders.orders {
             let known = self.processes.get_mut(&order.slot);
+            // What was ordered before the latest that it knows is over.
+            if known.as_ref().is_some_and(|known| order.generation < known.generation) {
+                continue;
+            }
             match (order.action, known) {
                 (Action::Start, None) => {
                     self.started += 1;
@@ -185,7 +189,7 @@ impl Machine {
                     self.processes.insert(order.slot.clone(), process);
                 }
                 (Action::Start, Some(process))
-                    if process.generation != order.generation && process.state.is_over() =>
+                    if process.generation < order.generation && process.state.is_over() =>
                 {
                     self.started += 1;
                     process.booked = order.launch.as_ref().expect("it was not told before").booked();
@@ -255,6 +259,7 @@ impl Machine {
             stale_for: None,
         };
         Heartbeat {
+            ending: false,
             files: Vec::new(),
             session: self.session,
             sequence: self.sequence,

@@ -57,10 +57,7 @@ impl Agent {
     /// Does what the latest orders say about what is known now.
     pub(crate) fn reconcile(self: &Arc<Agent>, books: &mut Books) {
         for act in reconcile::reconcile(&books.orders, &books.known()) {
-            let is_start = matches!(act, Act::Start(_));
-            if !(is_start && books.is_ending) {
-                self.perform(books, act);
-            }
+            self.perform(books, act);
         }
     }
 
@@ -110,8 +107,13 @@ impl Agent {
     fn start(self: &Arc<Agent>, books: &mut Books, order: Order) {
         info!(slot = order.slot, generation = order.generation, model = order.model, "the slot is started");
         let mut record = blank(order);
-        let checked = launch::check(&record.launch, &books.devices.facts);
-        let port = checked.and_then(|()| self.port(books, &record)).map_err(|refusal| refusal.to_string());
+        let port = match books.is_ending {
+            true => Err("not started: this runner is ending".to_owned()),
+            false => {
+                let checked = launch::check(&record.launch, &books.devices.facts);
+                checked.and_then(|()| self.port(books, &record)).map_err(|refusal| refusal.to_string())
+            }
+        };
         // The record stands before the process does, so that an agent that is killed in between leaves a trace to look for.
         let kept = port.and_then(|port| {
             record.port = port;

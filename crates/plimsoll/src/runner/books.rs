@@ -217,7 +217,7 @@ impl Books {
     pub(crate) fn heartbeat(&self, session: u64, sequence: u64, places: &Places, now: Instant) -> Heartbeat {
         let slots = self.slots.values().map(|slot| slot.report(places)).collect();
         let files = self.files.values().flatten().cloned().collect();
-        Heartbeat { session, sequence, devices: self.statuses(now), slots, files }
+        Heartbeat { session, sequence, devices: self.statuses(now), slots, files, ending: self.is_ending }
     }
 
     fn statuses(&self, now: Instant) -> Vec<DeviceStatus> {

@@ -13,8 +13,8 @@ use ureq::{Agent, Body};
 /// How long an ordinary answer may take.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// How long the agent waits for new orders before it asks again.
-const WORK: Duration = Duration::from_secs(90);
+/// How long the server holds the question for new orders back before the agent asks again.
+const WORK: Duration = Duration::from_secs(60);
 
 /// Where the token comes from. A file is read for every call, so that it can be replaced.
 pub(crate) enum Token {
@@ -48,14 +48,14 @@ pub(crate) enum Failure {
     /// There was no answer, or none that can be understood.
     Unreachable(String),
     /// The server said no.
-    Refused { status: u16, message: String },
+    Refused { status: u16, code: Option<String>, message: String },
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Unreachable(why) => write!(f, "the server does not answer: {why}"),
-            Failure::Refused { status, message } => write!(f, "the server answers {status}: {message}"),
+            Failure::Refused { status, message, .. } => write!(f, "the server answers {status}: {message}"),
         }
     }
 }
@@ -125,10 +125,11 @@ impl Client {
         answer(self.authorised(request)?.send_json(heartbeat))?.ok_or_else(empty)
     }
 
-    /// Waits for orders newer than these; nothing when none came in time.
-    pub(crate) fn work(&self, after: u64) -> Result<Option<Orders>, Failure> {
-        let request = self.agent.get(format!("{}/work?after={after}", self.runner));
-        let request = request.config().timeout_global(Some(WORK)).build();
+    /// Waits for orders other than these; nothing when none came in time.
+    pub(crate) fn work(&self, session: u64, after: u64) -> Result<Option<Orders>, Failure> {
+        let (runner, wait) = (&self.runner, WORK.as_secs());
+        let request = self.agent.get(format!("{runner}/work?session={session}&after={after}&wait={wait}s"));
+        let request = request.config().timeout_global(Some(WORK + ANSWER)).build();
         match self.authorised(request)?.call() {
             Err(ureq::Error::Timeout(ureq::Timeout::Global)) => Ok(None),
             answered => answer(answered),
@@ -156,16 +157,18 @@ fn answer<T: DeserializeOwned>(answered: Result<Response<Body>, ureq::Error>) ->
     }
     if !status.is_success() {
         let text = response.body_mut().read_to_string().unwrap_or_default();
-        return Err(Failure::Refused { status: status.as_u16(), message: message(&text) });
+        let problem: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+        let code = problem.as_ref().and_then(|problem| Some(problem.get("code")?.as_str()?.to_owned()));
+        let message = message(&text, problem.as_ref());
+        return Err(Failure::Refused { status: status.as_u16(), code, message });
     }
     let read = response.body_mut().read_json();
     read.map(Some).map_err(|error| Failure::Unreachable(format!("its answer cannot be read: {error}")))
 }
 
 /// The server's words, however it wraps them.
-fn message(text: &str) -> String {
-    let parsed: Option<serde_json::Value> = serde_json::from_str(text).ok();
-    let field = |name: &str| Some(parsed.as_ref()?.get(name)?.as_str()?.to_owned());
+fn message(text: &str, problem: Option<&serde_json::Value>) -> String {
+    let field = |name: &str| Some(problem?.get(name)?.as_str()?.to_owned());
     let message = ["message", "detail", "error", "title"].into_iter().find_map(field);
     message.unwrap_or_else(|| text.trim().to_owned()).chars().take(300).collect()
 }
@@ -226,6 +229,7 @@ mod tests {
 
     #[test]
     fn the_servers_words_are_found_however_they_are_wrapped() {
+        let message = |text: &str| message(text, serde_json::from_str(text).ok().as_ref());
         assert_eq!(message(r#"{"error":"no such runner"}"#), "no such runner");
         assert_eq!(message(r#"{"title":"t","detail":"d"}"#), "d");
         assert_eq!(message(" plain "), "plain");

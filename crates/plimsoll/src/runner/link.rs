@@ -126,9 +126,9 @@ impl<'a> Link<'a> {
 
     fn failed(&mut self, failure: &Failure) -> Result<()> {
         self.failures = self.failures.saturating_add(1);
-        if let Failure::Refused { status, message } = failure {
+        if let Failure::Refused { status, code, message } = failure {
             match status {
-                409 if message.contains("is reported by runner") => bail!(
+                409 if code.as_deref() == Some("device_taken") => bail!(
                     "another runner has one of these devices: {message}; this agent ends, and the model servers go on"
                 ),
                 409 => bail!(
@@ -179,7 +179,7 @@ pub(crate) fn fetch_orders(agent: &Arc<Agent>, client: &Arc<Client>) {
             agent.shared.wait(Duration::from_secs(3600), |books| books.is_registered);
             let after = agent.shared.open().revision;
             let began = Instant::now();
-            let is_news = match client.work(after) {
+            let is_news = match client.work(agent.session, after) {
                 Ok(orders) => {
                     failures = 0;
                     take(&agent, orders, after)

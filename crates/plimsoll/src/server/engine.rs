@@ -95,7 +95,8 @@ pub(crate) trait Observer: Send {
 }
 
 type Reply = Box<dyn FnOnce() + Send>;
-type Work = Box<dyn FnOnce(&mut Desk, Millis) -> Reply + Send>;
+/// Gives the reply, and whether what was seen is to be watched on.
+type Work = Box<dyn FnOnce(&mut Desk, Millis) -> (Reply, bool) + Send>;
 type Watch = (Topic, oneshot::Sender<()>);
 
 enum Message {
@@ -158,11 +159,12 @@ impl Engine {
         self.answer(look, |work| Message::Work(work, None)).await
     }
 
-    /// Looks, and gets something that resolves at the next change of the topic after that look, or sooner.
+    /// Looks, and gets something that resolves at the next change of the topic after that look, or sooner. The look says whether there is
+    /// something to watch: nobody is told of what never changes, nor forgotten until then.
     pub(crate) async fn watch<T: Send + 'static>(
         &self,
         topic: Topic,
-        look: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
+        look: impl FnOnce(&mut Desk, Millis) -> (T, bool) + Send + 'static,
     ) -> Result<(T, oneshot::Receiver<()>), NoAnswer> {
         let (work, answer) = replying(look);
         let (changed, change) = oneshot::channel();
@@ -207,7 +209,7 @@ impl Engine {
         work: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
         message: impl FnOnce(Work) -> Message,
     ) -> Result<T, NoAnswer> {
-        let (work, answer) = replying(work);
+        let (work, answer) = replying(|desk, now| (work(desk, now), false));
         self.send(message(work))?;
         answer.await.map_err(|_| NoAnswer::Stopped)
     }
@@ -221,14 +223,14 @@ impl Engine {
 }
 
 fn replying<T: Send + 'static>(
-    work: impl FnOnce(&mut Desk, Millis) -> T + Send + 'static,
+    work: impl FnOnce(&mut Desk, Millis) -> (T, bool) + Send + 'static,
 ) -> (Work, oneshot::Receiver<T>) {
     let (sender, receiver) = oneshot::channel();
     let work = move |desk: &mut Desk, now| {
-        let answer = work(desk, now);
+        let (answer, is_watched) = work(desk, now);
         // Whoever asked may have gone; what was done stays done.
         let reply: Reply = Box::new(move || drop(sender.send(answer)));
-        reply
+        (reply, is_watched)
     };
     (Box::new(work), receiver)
 }
@@ -312,7 +314,7 @@ mod tests {
             desk.ask(now, ask).expect("a place")
         });
         let place = place.await.expect("an answer");
-        let look = engine.watch(Topic::Place(place), move |desk, _| desk.place_status(place));
+        let look = engine.watch(Topic::Place(place), move |desk, _| (desk.place_status(place), true));
         let (status, change) = look.await.expect("an answer");
         assert!(status.is_some_and(|status| !status.is_settled()));
         assert!(engine.write(move |desk, now| desk.give_back(now, place)).await.expect("an answer"));

@@ -82,7 +82,8 @@ pub(crate) enum Told {
 pub(crate) struct Reader {
     parts: Parts,
     live: Receiver<Arc<Record>>,
-    last: Option<u64>,
+    /// The number of the record that comes next; none where it begins with the oldest there is.
+    next: Option<u64>,
     catching_up: bool,
     waiting: VecDeque<Told>,
 }
@@ -94,23 +95,17 @@ impl Reader {
         let Some(live) = parts.feed().subscribe() else { return Ok(None) };
         let span = parts.history(crate::store::History::span).await?;
         let mut waiting = VecDeque::new();
-        let (oldest, newest) = span.map_or((0, None), |(oldest, newest)| (oldest, Some(newest)));
-        let (last, catching_up) = match from {
-            From::Now => (newest, false),
+        let from_now = Some(span.map_or(0, |(_, newest)| newest.saturating_add(1)));
+        let (next, catching_up) = match from {
+            From::Now => (from_now, false),
             From::Beginning => (None, true),
-            From::After(after) if newest.is_none_or(|newest| after > newest) => {
+            From::After(after) if from_now.is_some_and(|next| after >= next) => {
                 waiting.push_back(Told::Lagged(LaggedRow::ahead(after)));
-                (newest, false)
+                (from_now, false)
             }
-            From::After(after) => {
-                let missed = oldest.saturating_sub(after.saturating_add(1));
-                if missed > 0 {
-                    waiting.push_back(Told::Lagged(LaggedRow::pruned(missed)));
-                }
-                (Some(after), true)
-            }
+            From::After(after) => (Some(after.saturating_add(1)), true),
         };
-        Ok(Some(Reader { parts, live, last, catching_up, waiting }))
+        Ok(Some(Reader { parts, live, next, catching_up, waiting }))
     }
 
     /// What comes next; `None` at the end.
@@ -120,7 +115,7 @@ impl Reader {
                 return Some(told);
             }
             if self.catching_up {
-                let after = self.last;
+                let after = self.next.and_then(|next| next.checked_sub(1));
                 let records =
                     self.parts.history(move |history| history.records(after, AT_ONCE)).await.ok()?;
                 self.catching_up = !records.is_empty();
@@ -139,10 +134,12 @@ impl Reader {
     }
 
     fn tell(&mut self, record: &Record) {
-        if self.last.is_some_and(|last| record.seq <= last) {
-            return;
+        let Some(missed) = record.seq.checked_sub(self.next.unwrap_or(record.seq)) else { return };
+        // What came between is not in the journal any more: it was removed since this reader left, or while it was slow.
+        if missed > 0 {
+            self.waiting.push_back(Told::Lagged(LaggedRow::pruned(missed)));
         }
-        self.last = Some(record.seq);
+        self.next = Some(record.seq.saturating_add(1));
         self.waiting.push_back(Told::Record(Box::new(EventRow::of(record))));
     }
 }

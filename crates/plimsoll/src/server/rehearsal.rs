@@ -71,6 +71,7 @@ impl Rehearsal {
         });
         self.beats += 1;
         let beat = Heartbeat {
+            ending: false,
             files: Vec::new(),
             session: 1,
             sequence: self.beats,

@@ -114,8 +114,10 @@ impl History {
             "SELECT seq, idx, now, account, name, uid, summary, digest FROM decisions \
              WHERE {account} AND (?2 IS NULL OR name = ?2) AND (seq, idx) < (?3, ?4) ORDER BY seq DESC, idx DESC LIMIT ?5"
         );
-        let before = before.unwrap_or(DecisionId { seq: i64::MAX.unsigned_abs(), index: 0 });
-        let (seq, index) = (integer(before.seq).map_err(&failed)?, before.index);
+        // A number that no record can have is after all that there are.
+        let last = i64::MAX.unsigned_abs();
+        let (seq, index) = before.map_or((last, 0), |before| (before.seq.min(last), before.index));
+        let seq = integer(seq).map_err(&failed)?;
         let mut statement = self.connection.prepare_cached(&query).map_err(&failed)?;
         let rows = statement.query_map((filter.account, filter.name, seq, index, limit), listed);
         rows.and_then(Iterator::collect).map_err(&failed)

@@ -182,3 +182,21 @@ fn what_goes_is_not_started_anew_beside_its_remains() {
     fs::remove_file(world.meter().join("hold")).expect("it is there");
     assert_eq!(world.wait_state("s", SlotState::Running).generation, 2);
 }
+
+#[test]
+fn a_runner_that_ends_with_its_slots_says_so_and_starts_nothing_more() {
+    let mut world = World::new();
+    world.extra.push("--stop-slots-on-exit".to_owned());
+    world.start();
+    let mut launch = world.model("--ignore-term");
+    launch.grace_ms = 3_000;
+    let slow = order("slow", 1, Action::Start, launch);
+    world.server.order(vec![slow.clone()]);
+    world.wait_state("slow", SlotState::Running);
+    world.terminate_agent();
+    world.wait("that it is ending", |beat| beat.ending.then_some(()));
+    world.server.order(vec![slow, world.start_order("late", 2, "")]);
+    let refused = world.wait_state("late", SlotState::Failed);
+    assert_eq!(refused.reason.as_deref(), Some("not started: this runner is ending"));
+    assert!(world.agent_ends().success());
+}

@@ -17,6 +17,8 @@ pub(crate) struct Said {
     pub(crate) beats: Vec<Heartbeat>,
     /// What was sent as authorisation, call by call.
     pub(crate) tokens: Vec<Option<String>>,
+    /// The sessions of those who asked for orders, call by call.
+    pub(crate) questions: Vec<u64>,
     orders: Orders,
     heartbeat_ms: u64,
     /// Answered to everything instead of the right answer.
@@ -77,6 +79,11 @@ impl Server {
     /// Gives these orders under a number that it chooses.
     pub(crate) fn order_as(&self, revision: u64, orders: Vec<Order>) {
         self.change(|said| said.orders = Orders { revision, orders, files: Vec::new() });
+    }
+
+    /// Wants to be told so often.
+    pub(crate) fn beat_every(&self, time: Duration) {
+        self.change(|said| said.heartbeat_ms = u64::try_from(time.as_millis()).expect("not so long"));
     }
 
     /// Answers everything with this status, or rightly again.
@@ -146,10 +153,15 @@ impl Server {
             self.change(|said| said.beats.push(beat));
             return (200, self.heard(|said| serde_json::to_string(&said.orders).expect("JSON")));
         }
-        let after: u64 =
-            line.split(['=', ' ']).rev().nth(1).and_then(|text| text.parse().ok()).expect("a number");
-        let newer = |said: &Said| (said.orders.revision != after).then(|| said.orders.clone());
-        match self.wait(Duration::from_secs(2), newer) {
+        let parameter = |name: &str| {
+            let mut pairs = line.split(['?', '&', ' ']).filter_map(|part| part.split_once('='));
+            let text = pairs.find(|(key, _)| *key == name).map(|(_, text)| text.trim_end_matches('s'));
+            text.and_then(|text| text.parse::<u64>().ok())
+        };
+        let (session, after, wait) = (parameter("session"), parameter("after"), parameter("wait"));
+        self.change(|said| said.questions.push(session.expect("it says who it is")));
+        let other = |said: &Said| (Some(said.orders.revision) != after).then(|| said.orders.clone());
+        match self.wait(Duration::from_secs(wait.unwrap_or(0)), other) {
             Some(orders) => (200, serde_json::to_string(&orders).expect("JSON")),
             None => (204, String::new()),
         }

@@ -41,6 +41,19 @@ fn heartbeats_count_up_and_sessions_too() {
 }
 
 #[test]
+fn orders_come_at_once_where_nothing_is_to_be_reported_and_are_not_asked_for_all_the_time() {
+    let mut world = World::new();
+    world.server.beat_every(Duration::from_secs(600));
+    world.start();
+    std::thread::sleep(Duration::from_secs(2));
+    world.server.order(vec![world.start_order("s", 1, "")]);
+    world.wait_pids("s", 1);
+    let (session, questions) =
+        world.server.heard(|said| (said.registrations[0].session, said.questions.clone()));
+    assert!(questions.len() <= 3 && questions.iter().all(|asked| *asked == session), "{questions:?}");
+}
+
+#[test]
 fn a_second_agent_with_the_same_state_is_refused() {
     let world = World::started();
     let output = world.command().output().expect("it ends");

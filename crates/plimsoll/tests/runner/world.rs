@@ -113,10 +113,15 @@ impl World {
         agent.wait().expect("it ends");
     }
 
-    /// Asks the agent to end.
+    /// Asks the agent to end, and waits until it has.
     pub(crate) fn end_agent(&mut self) -> ExitStatus {
-        signal(self.agent.as_ref().expect("it runs").id(), Signal::TERM);
+        self.terminate_agent();
         self.agent_ends()
+    }
+
+    /// Asks the agent to end.
+    pub(crate) fn terminate_agent(&self) {
+        signal(self.agent.as_ref().expect("it runs").id(), Signal::TERM);
     }
 
     /// Waits until the agent has ended.

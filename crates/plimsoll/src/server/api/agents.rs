@@ -15,7 +15,6 @@ use super::input::{self, Body, Params};
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::rows::ProblemRow;
-use super::runners;
 use crate::server::engine::Topic;
 
 /// A runner says what it is
@@ -61,9 +60,11 @@ pub(crate) async fn beat(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct WorkWanted {
+    /// The session that the agent registered with; what it has to do is not told to an agent that another one took over from.
+    session: Option<u64>,
     /// The revision that is known already; without one the answer comes at once.
     after: Option<u64>,
-    /// How long to wait for a newer one, such as `30s`; without it the answer comes at once.
+    /// How long to wait for another one, such as `30s`; without it the answer comes at once.
     #[param(value_type = Option<String>)]
     wait: Option<Span>,
 }
@@ -71,8 +72,9 @@ pub(crate) struct WorkWanted {
 /// What a runner has to do
 #[utoipa::path(get, path = "/api/v1/runners/{id}/work", operation_id = "work", tag = "agents",
 params(("id" = String, Path, description = "The runner"), WorkWanted), responses(
-    (status = 200, description = "Newer orders; the known ones again where none came in time", body = Orders),
-    (status = 404, description = "It has not registered", body = ProblemRow),
+    (status = 200, description = "Other orders; the known ones again where none came in time", body = Orders),
+    (status = 404, description = "It has not registered in this session: register again", body = ProblemRow),
+    (status = 409, description = "Another agent of this name started later", body = ProblemRow),
 ))]
 pub(crate) async fn work(
     State(parts): State<Parts>,
@@ -84,20 +86,19 @@ pub(crate) async fn work(
     let until = Instant::now() + Duration::from_millis(wait);
     let runner: Name = id.as_str().into();
     let name = runner.clone();
-    let look = move |desk: &mut Desk, _: Millis| desk.runner(&name).is_some().then(|| desk.orders(&name));
-    let newer = |orders: &Orders| wanted.after.is_none_or(|after| orders.revision > after);
-    let missing = || runners::no_such_runner(&id);
-    let mut orders = engine.read(look.clone()).await?.ok_or_else(missing)?;
-    while !newer(&orders) && Instant::now() < until && !engine.is_ending() {
-        let (seen, change) = engine.watch(Topic::Runner(runner.clone()), look.clone()).await?;
-        orders = seen.ok_or_else(missing)?;
-        if !newer(&orders) {
-            // Whether they changed or the time is up, the next look tells.
-            engine.wait(change, until).await;
-            orders = engine.read(look.clone()).await?.ok_or_else(missing)?;
+    let look = move |desk: &mut Desk, _: Millis| {
+        let orders = desk.work(&name, wanted.session);
+        let is_known = orders.as_ref().is_ok_and(|orders| wanted.after == Some(orders.revision));
+        ((orders, is_known), is_known)
+    };
+    loop {
+        let ((orders, is_known), change) = engine.watch(Topic::Runner(runner.clone()), look.clone()).await?;
+        if !is_known || Instant::now() >= until || engine.is_ending() {
+            return orders.map(Json).map_err(|error| refused(&id, &error));
         }
+        // Whether they changed or the time is up, the next look tells.
+        engine.wait(change, until).await;
     }
-    Ok(Json(orders))
 }
 
 /// A runner that is not listened to, in front of its agent.

@@ -91,13 +91,7 @@ pub(crate) async fn show(State(parts): State<Parts>, Path(id): Path<String>) -> 
 }
 
 fn read_id(text: &str, field: &str) -> Answer<DecisionId> {
-    let read = || {
-        let (seq, index) = text.split_once('.')?;
-        Some(DecisionId { seq: seq.parse().ok()?, index: index.parse().ok()? })
-    };
-    let wrong =
-        || Problem::bad(field, format!("{text:?} is no decision; their ids read SEQ.INDEX, such as 12.0"));
-    read().ok_or_else(wrong)
+    text.parse().map_err(|problem| Problem::bad(field, format!("{field} is {text:?}: {problem}")))
 }
 
 struct Page {
@@ -175,7 +169,7 @@ pub(crate) fn row(kept: &Kept) -> DecisionRow {
     let described = described(&kept.decision, kept.at);
     DecisionRow {
         memory: memory::of_size(&kept.needs, &described),
-        id: Some(written(kept.id)),
+        id: Some(kept.id.to_string()),
         slot_id: Some(kept.decision.request.name.to_string()),
         summary: kept.summary.clone(),
         reason: kept.told.clone(),
@@ -184,11 +178,6 @@ pub(crate) fn row(kept: &Kept) -> DecisionRow {
         digest: Some(crate::store::hexadecimal(kept.digest)),
         ..described
     }
-}
-
-/// The id of a decision as it is written.
-pub(crate) fn written(id: DecisionId) -> String {
-    format!("{}.{}", id.seq, id.index)
 }
 
 /// Everything that a decision itself says.
@@ -271,7 +260,7 @@ fn candidates(decision: &Decision) -> Vec<CandidateRow> {
 
 /// A decision of which only the journal's few words are at hand.
 fn listed_row(listed: Listed) -> DecisionRow {
-    let id = written(listed.id);
+    let id = listed.id.to_string();
     let (placed, runner_id) = told_by(&listed.summary);
     DecisionRow {
         replay: Some(format!("plimsoll replay DIR --decision {id}")),

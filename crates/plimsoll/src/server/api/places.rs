@@ -59,7 +59,8 @@ pub(crate) async fn ask(
         });
     let row = match is_settled || Instant::now() >= until {
         true => row,
-        false => settled(engine, id, until).await?,
+        // The place is there, whether or not it can be watched: who is told nothing of it would ask for another.
+        false => settled(engine, id, until).await.unwrap_or(row),
     };
     answered(&row.ok_or_else(|| no_such_place(id))?)
 }
@@ -220,19 +221,18 @@ fn not_there(id: &str) -> Problem {
 
 /// A place once it is served or over, or as it stands when the time is up; `None` where there is none.
 async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<PlaceRow>> {
-    let look = move |desk: &mut Desk, _: Millis| look(desk, id);
-    // Only what can still change is watched: a watch of what is over would never end.
-    let (mut row, mut settled) = engine.read(look).await?;
-    while !settled && Instant::now() < until && !engine.is_ending() {
-        let (seen, change) = engine.watch(Topic::Place(id), look).await?;
-        (row, settled) = seen;
-        if !settled {
-            // Whether it changed or the time is up, the next look tells.
-            engine.wait(change, until).await;
-            (row, settled) = engine.read(look).await?;
+    let look = move |desk: &mut Desk, _: Millis| {
+        let (row, is_settled) = look(desk, id);
+        ((row, is_settled), !is_settled)
+    };
+    loop {
+        let ((row, is_settled), change) = engine.watch(Topic::Place(id), look).await?;
+        if is_settled || Instant::now() >= until || engine.is_ending() {
+            return Ok(row);
         }
+        // Whether it changed or the time is up, the next look tells.
+        engine.wait(change, until).await;
     }
-    Ok(row)
 }
 
 /// A place as it stands, and whether nothing more will come of it.

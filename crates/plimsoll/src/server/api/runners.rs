@@ -81,12 +81,17 @@ fn row(desk: &Desk, runner: &Runner) -> RunnerRow {
         rooms.iter().try_fold(Bytes::ZERO, |sum, room| Some(sum.plus(of(room)?)))
     };
     let silent_since = view.and_then(|view| view.node.silent_since);
+    let live = desk.live(&runner.id);
     RunnerRow {
         runner_id: runner.id.to_string(),
         created: time(runner.created),
-        status: if silent_since.is_some() { RunnerState::Silent } else { RunnerState::Online },
+        status: match (silent_since, live.is_some_and(|live| live.ending)) {
+            (Some(_), _) => RunnerState::Silent,
+            (None, true) => RunnerState::Ending,
+            (None, false) => RunnerState::Online,
+        },
         silent_since: silent_since.map(time),
-        last_seen: desk.live(&runner.id).map(|live| time(live.last_seen)),
+        last_seen: live.map(|live| time(live.last_seen)),
         version: runner.registration.version.clone(),
         labels: runner.registration.labels.clone(),
         gpu_count: rooms.len(),

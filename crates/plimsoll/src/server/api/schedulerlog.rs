@@ -8,7 +8,6 @@ use plimsoll_slots::desk::Who;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::decisions::written;
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::rows::{ProblemRow, time};
@@ -117,7 +116,7 @@ fn row(entry: &Entry) -> SchedulerLogRow {
         model: entry.model.clone(),
         slot_id: entry.slot.as_ref().map(ToString::to_string),
         created: time(entry.created),
-        decision_id: decision.map(|kept| written(kept.id)),
+        decision_id: decision.map(|kept| kept.id.to_string()),
         decided: decision.map(|kept| time(kept.at)),
         policy: decision.map(|kept| kept.decision.policy.name.to_string()),
     }

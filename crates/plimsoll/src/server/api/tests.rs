@@ -212,6 +212,7 @@ impl Runner {
             stale_for: None,
         };
         let beat = Heartbeat {
+            ending: false,
             files: Vec::new(),
             session: self.session,
             sequence: self.sequence,

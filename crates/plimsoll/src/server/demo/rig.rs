@@ -146,6 +146,7 @@ impl Rig {
             used: if server.state.is_over() { Vec::new() } else { server.booked.clone() },
         };
         Heartbeat {
+            ending: false,
             files: Vec::new(),
             session: self.session,
             sequence: self.sequence,

@@ -175,8 +175,9 @@ impl Thread {
     fn take(&mut self, now: Millis, (work, watch): Served) {
         let started = Instant::now();
         self.staged.is_due = true;
-        self.staged.replies.push(work(&mut self.desk, now));
-        if let Some((topic, sender)) = watch {
+        let (reply, is_watched) = work(&mut self.desk, now);
+        self.staged.replies.push(reply);
+        if let Some((topic, sender)) = watch.filter(|_| is_watched) {
             let watchers = self.watchers.entry(topic).or_default();
             watchers.retain(|watcher| !watcher.is_closed());
             watchers.push(sender);

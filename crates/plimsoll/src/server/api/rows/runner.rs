@@ -55,6 +55,8 @@ pub(crate) enum RunnerState {
     Online,
     /// It was not: its slots are unknown and still charged, and it gets no new work.
     Silent,
+    /// It is about to end with its slots, and gets no new work.
+    Ending,
 }
 
 /// A runner with its GPUs.

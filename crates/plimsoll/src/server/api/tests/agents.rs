@@ -98,6 +98,25 @@ async fn work_is_answered_when_there_is_some() {
 }
 
 #[tokio::test]
+async fn an_agent_that_another_one_took_over_from_is_told_of_no_work() {
+    let world = World::new();
+    let mut later = Runner::registered(&world, "r1", &[80]).await;
+    let earlier = later.session;
+    let revision = later.beat(&world).await.revision;
+    let path = format!("/api/v1/runners/r1/work?session={earlier}&after={revision}&wait=30s");
+    let (refused, _) = tokio::join!(world.call("GET", &path, None), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        later.session += 1;
+        later.register(&world).await
+    });
+    assert_eq!((refused.status, &refused.body["code"]), (StatusCode::CONFLICT, &json!("superseded")));
+    let path = |session: u64| format!("/api/v1/runners/r1/work?session={session}");
+    let unknown = world.call("GET", &path(later.session + 1), None).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND, "it registers first");
+    world.get(&path(later.session)).await;
+}
+
+#[tokio::test]
 async fn measurements_are_shown_beside_the_books() {
     let world = World::new();
     let mut runner = Runner::registered(&world, "r1", &[80, 80]).await;

@@ -60,6 +60,19 @@ async fn happen(world: &World, name: &str) {
     world.ask(name).await;
 }
 
+/// So many things happen at once, and all of them are told.
+async fn change_settings(world: &World, times: u64) {
+    let changes = move |desk: &mut plimsoll_slots::desk::Desk, now| {
+        for number in 0..times {
+            let offer_for = 1000 + number;
+            desk.configure(now, Settings { offer_for, ..settings() });
+        }
+    };
+    world.engine.write(changes).await.expect("an answer");
+    // An answer may overtake the stream; whoever asks after one is served once all of it was told.
+    world.engine.read(|_, _| ()).await.expect("an answer");
+}
+
 #[tokio::test]
 async fn a_reader_sees_decisions_and_changes_as_they_happen() {
     let world = World::new();
@@ -114,15 +127,7 @@ async fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
 async fn a_reader_that_is_too_slow_is_told_and_gets_the_rest_from_the_journal() {
     let world = World::new();
     let mut stream = Stream::open(&world, "", None).await;
-    let changes = |desk: &mut plimsoll_slots::desk::Desk, now| {
-        for number in 0..5000 {
-            let offer_for = 1000 + number;
-            desk.configure(now, Settings { offer_for, ..settings() });
-        }
-    };
-    world.engine.write(changes).await.expect("an answer");
-    // An answer may overtake the stream; whoever asks after one is served once all of it was told.
-    world.engine.read(|_, _| ()).await.expect("an answer");
+    change_settings(&world, 5000).await;
     let (id, kind, data) = stream.next().await;
     assert_eq!((id, kind.as_str()), (None, "lagged"), "{data}");
     assert!(data["missed"].as_u64().is_some_and(|missed| missed > 0), "{data}");
@@ -131,6 +136,23 @@ async fn a_reader_that_is_too_slow_is_told_and_gets_the_rest_from_the_journal() 
     }
     happen(&world, "m").await;
     assert_eq!(stream.next().await.0, Some(5000));
+}
+
+#[tokio::test]
+async fn a_reader_so_slow_that_the_journal_does_not_go_back_so_far_any_more_is_told_what_is_missing() {
+    let world = World::new();
+    let mut stream = Stream::open(&world, "", None).await;
+    change_settings(&world, 5000).await;
+    let journal = rusqlite::Connection::open(world.dir.path().join("journal.db")).expect("the journal");
+    journal.execute("DELETE FROM journal WHERE seq < 1000", ()).expect("old rows can be removed");
+    assert_eq!(stream.next().await.1, "lagged");
+    let (_, kind, data) = stream.next().await;
+    assert_eq!((kind.as_str(), &data["missed"]), ("lagged", &json!(1000)), "{data}");
+    assert_eq!(stream.next().await.0, Some(1000));
+    let mut back = Stream::open(&world, "?after=499", None).await;
+    let (_, kind, data) = back.next().await;
+    assert_eq!((kind.as_str(), &data["missed"]), ("lagged", &json!(500)), "{data}");
+    assert_eq!(back.next().await.0, Some(1000));
 }
 
 #[tokio::test]
