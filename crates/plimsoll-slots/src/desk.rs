@@ -187,6 +187,7 @@ impl Desk {
         }
         self.note(Operation::PutModel(Arc::new(model)));
         self.hopeless.remove(&name);
+        self.agree_on_terms(now, &name);
         // How many a slot serves that nobody here made is known only from its model.
         let slots: Vec<Name> = self.state.slots_of(&name).map(|slot| slot.id.clone()).collect();
         slots.iter().for_each(|slot| self.rank(slot));

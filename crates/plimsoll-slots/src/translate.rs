@@ -28,13 +28,19 @@ pub fn slot_request(
     speculative: bool,
     reload_cost: u64,
 ) -> Request {
+    let terms = terms(model, speculative, reload_cost);
+    Request { id: slot_request_id(model.name(), slot), spec: Arc::new(spec(model, known)), terms }
+}
+
+/// The terms on which slots of a model hold their devices.
+pub fn terms(model: &Model, speculative: bool, reload_cost: u64) -> Terms {
     let declared = model.declared();
     let eviction = match declared.eviction {
         Eviction::Never => request::Eviction::Never,
         Eviction::Idle => request::Eviction::Idle,
         Eviction::LowerPriority => request::Eviction::LowerPriority,
     };
-    let terms = Terms {
+    Terms {
         priority: declared.priority,
         waits: true,
         deadline: None,
@@ -44,8 +50,7 @@ pub fn slot_request(
         model: Some(declared.name.as_str().into()),
         idle_limit: Some(declared.idle_limit.0),
         reload_cost: declared.reload_cost.map_or(reload_cost, |span| span.0),
-    };
-    Request { id: slot_request_id(model.name(), slot), spec: Arc::new(spec(model, known)), terms }
+    }
 }
 
 /// What is asked: every size that is allowed, best first, and of each the devices that are preferred before the rest.

@@ -11,6 +11,7 @@ use plimsoll_core::units::{Bytes, Cores, Millis, Name};
 
 use super::state::{Life, Operation, Slot};
 use super::{Desk, orders};
+use crate::model::Model;
 use crate::translate;
 use crate::wire::{OnDevice, SlotReport, SlotState};
 
@@ -62,6 +63,12 @@ impl Desk {
                     self.change_life(&id, |life| life.failure = Some(reason));
                 }
                 Event::Freed { request: request.clone(), generation: Some(generation), ordinal: None }
+            }
+            // It ends by itself, or its runner ends it: nobody else joins it, and it counts until it is gone.
+            (Stage::Running { .. }, SlotState::Stopping) => {
+                let reason = report.reason.clone().unwrap_or_else(|| "its runner stops it".to_string());
+                self.change_life(&id, |life| life.failure = Some(reason));
+                Event::Withdraw { request: request.clone() }
             }
             _ => return self.grow(now, &request, &grown),
         };
@@ -120,7 +127,7 @@ impl Desk {
             stage: Stage::Running { since: now },
             charges: charges(report, self.state.runners[runner].registration.devices.len()),
             resources: NodeNeed::default(),
-            terms: Terms { model: Some(report.model.as_str().into()), ..Terms::default() },
+            terms: self.terms_of(&report.model),
             activity: Activity::Unknown,
             spec: None,
         };
@@ -132,6 +139,30 @@ impl Desk {
         let is_here = |slot: &&Arc<Slot>| self.holding(slot).is_some_and(|(_, held)| held.node == *runner);
         if let Some(slot) = namesake.filter(is_here).map(|slot| slot.id.clone()) {
             self.rename(now, &slot);
+        }
+    }
+
+    /// The terms of a slot that nobody here made: those of its model, where that is declared.
+    fn terms_of(&self, model: &str) -> Terms {
+        let of = |declared: &Arc<Model>| translate::terms(declared, false, self.reload_cost(model));
+        let unknown = || Terms { model: Some(model.into()), ..Terms::default() };
+        let terms = self.state.models.get(model).map_or_else(unknown, of);
+        // What was not asked for is not asked for again.
+        Terms { waits: false, ..terms }
+    }
+
+    /// Slots of a model that nobody here made go by its declaration, which came after them.
+    pub(super) fn agree_on_terms(&mut self, now: Millis, model: &str) {
+        let terms = self.terms_of(model);
+        let found = self.state.slots_of(model).filter(|slot| slot.made_from.is_none());
+        let differs = |slot: &Slot| {
+            let (_, held) = self.holding(slot)?;
+            (held.spec.is_none() && held.terms != terms)
+                .then(|| Holding { terms: terms.clone(), ..held.clone() })
+        };
+        let found: Vec<Holding> = found.filter_map(differs).collect();
+        for holding in found {
+            self.step(now, Event::Observed { holding: Box::new(holding) });
         }
     }
 

@@ -11,7 +11,7 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::room::Measured;
 use plimsoll_core::units::{Bytes, Millis, Name};
 
-use super::state::{Operation, Runner};
+use super::state::{Operation, Pace, Runner};
 use super::{Desk, check};
 use crate::translate;
 use crate::wire::{DeviceStatus, Heartbeat, OnDevice, Orders, Registration, SlotReport};
@@ -126,9 +126,10 @@ impl Desk {
         // An agent that has just come has not said yet what runs on its devices: nothing new goes there before it has.
         let opens = same_session && !self.is_silent(&id) && self.scheduler().ledger().node_id(&id).is_some();
         node.silent_since = (!opens).then_some(now);
-        if known.is_none_or(|known| known.registration != registration) {
+        let pace = Some(self.pace());
+        if known.is_none_or(|known| known.registration != registration || known.pace != pace) {
             let created = known.map_or(now, |known| known.created);
-            self.note(Operation::PutRunner(Arc::new(Runner { id: id.clone(), created, registration })));
+            self.note(Operation::PutRunner(Arc::new(Runner { id: id.clone(), created, registration, pace })));
         }
         let revision = self.drive.next_seq();
         let live = self.live.entry(id.clone()).or_default();
@@ -167,6 +168,10 @@ impl Desk {
         let known = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?;
         let id = known.id.clone();
         is_of(known, beat.session)?;
+        // It learns how often to report when it registers, and so it registers again where that was changed.
+        if known.pace != Some(self.pace()) {
+            return Err(RunnerError::NotRegistered);
+        }
         check::report(&beat)?;
         self.check_crowd(&id, &beat)?;
         let first = self.drive.next_seq();
@@ -198,6 +203,10 @@ impl Desk {
         }
         self.seat_waiting(now);
         Ok(self.orders(runner))
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { heartbeat: self.manners.heartbeat, lease: self.manners.lease }
     }
 
     /// However many names a runner makes up, it holds no more than so many slots.
@@ -260,6 +269,7 @@ impl Desk {
                 let mut node = self.node_now(&id);
                 node.silent_since = Some(last_seen);
                 self.put_node(now, node);
+                self.unseat(now, &id);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plimsoll_core::charge::{Holding, HoldingId};
 use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Millis, Name};
@@ -48,9 +49,14 @@ impl Desk {
     /// Asks the core for a place for a slot that was just made.
     pub(super) fn submit(&mut self, now: Millis, slot: &Name, speculative: bool) {
         let Some(model) = self.state.slots.get(slot).and_then(|slot| slot.made_from.clone()) else { return };
-        let reload = self.state.loads.get(model.name()).copied().unwrap_or(UNSEEN_LOAD);
+        let reload = self.reload_cost(model.name());
         let request = translate::slot_request(&model, self.state.known(&model), slot, speculative, reload);
         self.step(now, Event::Submit { request, deadline: None });
+    }
+
+    /// How long a model takes to come back, in milliseconds.
+    pub(super) fn reload_cost(&self, model: &str) -> u64 {
+        self.state.loads.get(model).copied().unwrap_or(UNSEEN_LOAD)
     }
 
     /// Warms models that want it and have no slot at all. It never evicts, so what does not fit waits behind all real work.
@@ -96,6 +102,7 @@ impl Desk {
         };
         let (id, model) = (slot.id.clone(), slot.model.clone());
         let stage = self.stage(slot);
+        let has_failed = slot.life.failure.is_some();
         let went = slot
             .life
             .failure
@@ -108,6 +115,7 @@ impl Desk {
             }
             SlotStage::Waiting | SlotStage::Starting | SlotStage::Unknown => {}
             SlotStage::Running => self.serves(now, &id),
+            SlotStage::Releasing if has_failed => self.lose_places(now, &id, &went),
             SlotStage::Releasing => self.lose_places(now, &id, "its slot was asked to go to make room"),
             SlotStage::Gone => {
                 match refused {
@@ -159,6 +167,19 @@ impl Desk {
         }
         self.rank(slot);
         self.unserved.insert(model);
+    }
+
+    /// Whether the slots that a silent runner was sent will ever start nobody knows: those who wait for them wait for another. The slots
+    /// stay charged.
+    pub(super) fn unseat(&mut self, now: Millis, runner: &Name) {
+        let ledger = self.scheduler().ledger();
+        let held = ledger.node_id(runner).into_iter().flat_map(|node| ledger.holdings_on(node));
+        let sent = |(_, held): (HoldingId, &Holding)| {
+            let slot = self.state.slots.get(&held.request.name)?;
+            slot.life.sent.map(|_| slot.id.clone())
+        };
+        let sent: Vec<Name> = held.filter_map(sent).collect();
+        sent.iter().for_each(|slot| self.lose_places(now, slot, "its runner is silent"));
     }
 
     fn refuse_places(&mut self, now: Millis, slot: &Name, reason: &str) {

@@ -126,6 +126,18 @@ pub struct Runner {
     pub created: Millis,
     /// What it said of itself.
     pub registration: Registration,
+    /// How often it was told to report, and how long it may be silent; not known of those from before this was kept.
+    #[serde(default)]
+    pub pace: Option<Pace>,
+}
+
+/// How often a runner is to report, and how long it may be silent, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// How often.
+    pub heartbeat: u64,
+    /// How long.
+    pub lease: u64,
 }
 
 /// One change of the desk, as the journal keeps it. Its rows are shared with the desk's own, so that noting a change copies none.

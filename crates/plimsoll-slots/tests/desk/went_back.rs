@@ -1,7 +1,7 @@
 //! A server whose data is older than what its runners know, or new; and runners that come and go.
 
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::PlaceStatus;
+use plimsoll_slots::desk::{Manners, PlaceStatus, RunnerError};
 use plimsoll_slots::wire::{Action, DeviceFacts, OnDevice, SlotState};
 
 use crate::world::{GIB, Process, World, registration};
@@ -154,4 +154,81 @@ fn a_device_whose_health_changes_does_not_make_failed_starts_undone() {
     hold_back(&mut world);
     assert!(world.desk.orders("broken").orders.is_empty());
     assert_eq!(world.desk.orders("sound").orders.len(), 1);
+}
+
+#[test]
+fn whoever_waits_for_a_start_on_a_runner_that_fell_silent_is_served_elsewhere() {
+    let mut world = World::new(Policy::spread());
+    world.model("m", "memory: 70GiB");
+    world.runner("dead", &[80]);
+    let first = world.ask("m");
+    world.runner("other", &[80]);
+    world.machines.remove("dead");
+    let second = world.ask("m");
+    for _ in 0..20 {
+        world.settle();
+        world.pass(1_000);
+    }
+    assert!(is_ready(&world, first), "{:?}", world.status(first));
+    assert_eq!(world.load("dead", 0), 70 * GIB, "what was sent there stays charged");
+    assert!(matches!(world.status(second), PlaceStatus::Waiting), "it came later");
+}
+
+#[test]
+fn nobody_joins_a_slot_that_its_runner_stops_or_that_ends_by_itself() {
+    let mut world = World::new(Policy::spread());
+    world.model("m", "memory: 20GiB\nconcurrency: 4");
+    world.runner("r", &[80]);
+    let first = world.ask("m");
+    world.settle();
+    assert!(is_ready(&world, first));
+    let process = world.machines.get_mut("r").expect("there").processes.get_mut("slot-1").expect("it runs");
+    process.state = SlotState::Stopping;
+    world.say("r");
+    let ended = world.status(first);
+    assert!(
+        matches!(&ended, PlaceStatus::Ended { reason, .. } if reason == "its slot went: its runner stops it")
+    );
+    let second = world.ask("m");
+    assert_eq!(world.load("r", 0), 40 * GIB, "what stops is charged until it is gone");
+    world.settle();
+    assert!(matches!(world.status(second), PlaceStatus::Ready { slot } if &*slot == "slot-2"));
+}
+
+#[test]
+fn a_slot_that_was_found_running_goes_by_the_declaration_of_its_model() {
+    for declared_first in [true, false] {
+        let mut world = World::new(Policy::spread());
+        let declare = |world: &mut World| world.model("m", "memory: 20GiB\nidle_limit: 1s");
+        if declared_first {
+            declare(&mut world);
+        }
+        runs(&mut world, "slot-1", 20);
+        world.runner("r", &[30]);
+        world.settle();
+        declare(&mut world);
+        world.model("other", "memory: 20GiB");
+        let place = world.ask("other");
+        for _ in 0..5 {
+            world.settle();
+            world.pass(1_000);
+        }
+        assert!(is_ready(&world, place), "{}", world.desk.why_waiting(place));
+    }
+}
+
+#[test]
+fn a_runner_registers_again_where_it_is_to_report_at_another_pace() {
+    let mut world = World::new(Policy::spread());
+    world.runner("r", &[80]);
+    world.commit();
+    world.desk = world.recovered_with(Manners { heartbeat: 500, lease: 1000, ..Manners::default() });
+    let (session, beat) = {
+        let machine = world.machines.get_mut("r").expect("there");
+        (machine.session, machine.heartbeat())
+    };
+    let refused = world.desk.beat(world.now(), "r", beat.clone()).expect_err("it does not know the pace");
+    assert_eq!(refused, RunnerError::NotRegistered);
+    world.desk.register(world.now(), "r", registration("r", session, &[80])).expect("it may register");
+    world.desk.beat(world.now(), "r", beat).expect("and is heard");
 }

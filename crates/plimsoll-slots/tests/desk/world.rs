@@ -67,6 +67,11 @@ impl World {
 
     /// The desk as a restart would find it.
     pub(crate) fn recovered(&self) -> Desk {
+        self.recovered_with(self.desk.manners().clone())
+    }
+
+    /// The same with other manners.
+    pub(crate) fn recovered_with(&self, manners: Manners) -> Desk {
         let (snapshot, rows, mut seq, mut note) = self.base.clone();
         let mut scheduler = plimsoll_core::scheduler::Scheduler::restore(snapshot).expect("it was saved");
         for record in self.journal.iter().flat_map(|batch| &batch.records) {
@@ -79,7 +84,7 @@ impl World {
             operations.extend(some.iter().cloned());
             note = number + 1;
         }
-        let mut desk = Desk::resume(self.desk.manners().clone(), scheduler, rows, seq, note);
+        let mut desk = Desk::resume(manners, scheduler, rows, seq, note);
         operations.into_iter().for_each(|operation| desk.recover_next(operation));
         desk
     }

@@ -75,7 +75,7 @@ Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct DecisionsArgs {
-    /// Only those that placed something on this runner
+    /// Only those that chose this runner, or came nearest to a place there
     #[arg(long, value_name = "NAME")]
     pub(crate) runner: Option<String>,
     /// Only those about this model
@@ -125,7 +125,7 @@ pub(crate) struct ApplyArgs {
 
 pub(super) const ASK: &str = "Examples:\n  plimsoll ask qwen3-8b --wait 30s\n  \
 plimsoll ask qwen3-8b --deadline 60s --key order-17 --as team-a/trainer-0\n\n\
-Exit codes: 0 it is served, or has its devices, or waits; 1 it was refused, expired or lost; 2 error.";
+Exit codes: 0 it is served; 1 it waits, is coming, or was refused, expired or lost; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct AskArgs {
@@ -151,8 +151,8 @@ pub(crate) struct AskArgs {
     pub(crate) server: ServerArgs,
 }
 
-pub(super) const RELEASE: &str = "Examples:\n  plimsoll release 12\n  plimsoll release slot-7\n\n\
-A place is given back by its number, a slot is asked to go by its id.\n\n\
+pub(super) const RELEASE: &str = "Examples:\n  plimsoll release place-12\n  plimsoll release slot-7\n\n\
+A place is given back, a slot is asked to go.\n\n\
 Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]

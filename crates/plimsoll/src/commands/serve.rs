@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use crate::cli::ServeArgs;
 use crate::output::{self, Outcome};
 use crate::server::config::{self, Config, Loaded};
+use crate::server::guard::tls;
 use crate::server::{application, demo, life, log};
 
 /// What still runs when everything is durable gets so long to end.
@@ -17,6 +18,7 @@ const LEFTOVERS: Duration = Duration::from_millis(200);
 pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     let Loaded { mut config, warnings } = config::load(args)?;
     if args.check_config {
+        config.tls.as_ref().map(tls::load).transpose()?;
         warnings.iter().for_each(|warning| output::note(&format!("warning: {warning}")));
         output::text("the configuration can be used\n")?;
         return Ok(Outcome::Fine);

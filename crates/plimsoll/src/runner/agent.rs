@@ -64,11 +64,7 @@ impl Agent {
     fn perform(self: &Arc<Agent>, books: &mut Books, act: Act) {
         match act {
             Act::Start(order) => self.start(books, order),
-            Act::Missing(order) => {
-                let mut slot = Slot::new(blank(order), Phase::Over(SlotState::Gone));
-                slot.reason = Some("this runner has no process of it".to_owned());
-                insert(books, slot);
-            }
+            Act::Missing(order) => self.miss(books, order),
             Act::Adopt(order) => self.adopt(books, &order),
             Act::Stop(order) => {
                 info!(slot = order.slot, generation = order.generation, "the slot is asked to go");
@@ -84,6 +80,36 @@ impl Agent {
                 }
             }
         }
+    }
+
+    /// Says that a slot is gone which should be here and is not, where this agent can know that.
+    fn miss(&self, books: &mut Books, order: Order) {
+        if let Some(why) = self.may_live(books, &order) {
+            if books.doubtful.insert(order.slot.clone()) {
+                warn!(slot = order.slot, generation = order.generation, why, "nothing is said of the slot");
+            }
+            return;
+        }
+        books.doubtful.remove(&order.slot);
+        let mut slot = Slot::new(blank(order), Phase::Over(SlotState::Gone));
+        slot.reason = Some("this runner has no process of it".to_owned());
+        insert(books, slot);
+    }
+
+    /// Why a slot that this agent never knew may live all the same: its name was given to another agent before.
+    fn may_live(&self, books: &Books, order: &Order) -> Option<String> {
+        let facts = &books.devices.facts;
+        let is_here = |uuid: &String| facts.iter().any(|device| device.uuid.as_ref() == Some(uuid));
+        let devices = order.launch.iter().flat_map(|launch| &launch.devices);
+        if let Some(uuid) = devices.filter_map(|device| device.uuid.as_ref()).find(|uuid| !is_here(uuid)) {
+            return Some(format!(
+                "it was started on device {uuid}, which this machine does not have; if it is over, remove this runner from the server"
+            ));
+        }
+        let pid = processes::of_another_state(&self.owner, &order.slot)?;
+        Some(format!(
+            "its process {pid} was started by an agent with another state directory; end it, or start the agent with that --state"
+        ))
     }
 
     /// Reports what is here under the order's generation.

@@ -68,6 +68,8 @@ pub(crate) struct Books {
     pub(crate) last_port: u16,
     /// The files that the server asks about, and what is there once somebody has looked.
     pub(crate) files: BTreeMap<String, Option<FileReport>>,
+    /// The slots that should be here, are not known, and may live all the same.
+    pub(crate) doubtful: BTreeSet<String>,
 }
 
 /// A slot and how it is.
@@ -200,6 +202,7 @@ impl Books {
             is_ending: false,
             last_port: 0,
             files: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
         }
     }
 

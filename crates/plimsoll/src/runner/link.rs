@@ -36,12 +36,28 @@ pub(crate) struct Link<'a> {
     /// What was logged last about the server, so that each change is said once.
     last_words: Option<String>,
     was_welcome: bool,
+    /// Whether the server did not know this runner when it was last spoken to.
+    was_forgotten: bool,
+    /// How long the server lets a runner be silent.
+    lease: Duration,
 }
 
 impl<'a> Link<'a> {
     pub(crate) fn new(agent: &'a Arc<Agent>, client: &'a Arc<Client>, identity: Identity) -> Link<'a> {
         let (told, last_words) = (0, None);
-        Link { agent, client, identity, sequence: 0, told, failures: 0, last_words, was_welcome: false }
+        let (was_welcome, was_forgotten, lease) = (false, false, LONGEST_PAUSE);
+        Link {
+            agent,
+            client,
+            identity,
+            sequence: 0,
+            told,
+            failures: 0,
+            last_words,
+            was_welcome,
+            was_forgotten,
+            lease,
+        }
     }
 
     /// Stays in touch until the agent is to end and the server has heard that nothing is left of any slot.
@@ -88,6 +104,7 @@ impl<'a> Link<'a> {
         let welcome = self.client.register(&registration)?;
         info!(heartbeat_ms = welcome.heartbeat_ms, lease_ms = welcome.lease_ms, "registered with the server");
         self.was_welcome = true;
+        self.lease = Duration::from_millis(welcome.lease_ms);
         self.agent.shared.change(|books| {
             books.heartbeat = Duration::from_millis(welcome.heartbeat_ms).max(SHORTEST_BEAT);
             // A device whose health changed meanwhile is registered once more.
@@ -107,7 +124,7 @@ impl<'a> Link<'a> {
             (heartbeat, books.news, books.revision)
         };
         let orders = self.client.beat(&heartbeat)?;
-        self.told = news;
+        (self.told, self.was_forgotten) = (news, false);
         self.note_told(&heartbeat);
         self.agent.take_orders(orders, asked_with);
         Ok(())
@@ -143,7 +160,8 @@ impl<'a> Link<'a> {
                 404 if self.was_welcome => {
                     info!("the server does not know this runner any more; it registers again");
                     self.agent.shared.change(|books| books.is_registered = false);
-                    self.failures = self.failures.saturating_sub(1);
+                    // The server is there, so that whatever kept it away is over. One that forgets all the time is not asked without end.
+                    self.failures = u32::from(std::mem::replace(&mut self.was_forgotten, true));
                     return Ok(());
                 }
                 _ => {}
@@ -162,7 +180,9 @@ impl<'a> Link<'a> {
         let shared = &self.agent.shared;
         let told = self.told;
         if self.failures > 0 {
-            shared.wait(pause(self.failures, u64::from(std::process::id())), Books::is_done);
+            // A server that is back hears of everybody before it takes them for lost.
+            let pause = pause(self.failures, u64::from(std::process::id())).min(self.lease / 3);
+            shared.wait(pause.max(SHORTEST_BEAT), Books::is_done);
             return;
         }
         let heartbeat = shared.open().heartbeat;

@@ -124,6 +124,22 @@ impl Census {
     }
 }
 
+/// A living process of a slot of this runner that an agent with another state started, whatever became of that agent.
+pub(crate) fn of_another_state(owner: &Owner, slot: &str) -> Option<u32> {
+    let numbers =
+        fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_it = |pid: &u32| {
+        let is_of = |environment: Vec<u8>| {
+            let value = |name: &str| variable(&environment, name);
+            value(RUNNER).is_some_and(|runner| runner == owner.runner)
+                && value(SLOT).is_some_and(|other| other == slot)
+                && value(STATE).is_some_and(|state| state != owner.state)
+        };
+        environment(*pid).is_some_and(is_of) && look(*pid).is_some_and(|seen| !seen.is_dead)
+    };
+    numbers.into_iter().find(is_it)
+}
+
 /// The process of that number as it is now, without its tag.
 pub(crate) fn look(pid: u32) -> Option<Seen> {
     parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
@@ -179,15 +195,21 @@ fn parse_stat(pid: u32, text: &str) -> Option<Seen> {
 }
 
 fn tag(pid: u32, owner: &Owner) -> Option<Tag> {
-    parse_tag(&fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).ok()?, owner)
+    parse_tag(&environment(pid)?, owner)
+}
+
+fn environment(pid: u32) -> Option<Vec<u8>> {
+    fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).ok()
+}
+
+fn variable(environment: &[u8], name: &str) -> Option<String> {
+    let mut variables = environment.split(|byte| *byte == 0);
+    let found = variables.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(found).into_owned())
 }
 
 fn parse_tag(environment: &[u8], owner: &Owner) -> Option<Tag> {
-    let value = |name: &str| {
-        let mut variables = environment.split(|byte| *byte == 0);
-        let found = variables.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
-        Some(String::from_utf8_lossy(found).into_owned())
-    };
+    let value = |name: &str| variable(environment, name);
     let is_ours = value(RUNNER)? == owner.runner && value(STATE).is_none_or(|state| state == owner.state);
     is_ours.then_some(())?;
     Some(Tag {

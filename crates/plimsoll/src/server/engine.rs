@@ -160,7 +160,7 @@ impl Engine {
     }
 
     /// Looks, and gets something that resolves at the next change of the topic after that look, or sooner. The look says whether there is
-    /// something to watch: nobody is told of what never changes, nor forgotten until then.
+    /// anything to watch: whoever watched what never changes would be kept for ever.
     pub(crate) async fn watch<T: Send + 'static>(
         &self,
         topic: Topic,
