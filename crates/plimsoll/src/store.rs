@@ -83,7 +83,7 @@ pub(crate) struct Store {
     /// A commit failed, and what of it is on the disk is known only to the next one who opens it.
     is_stopped: bool,
     /// Dropped last, when nothing is written any more.
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Drop for Store {
@@ -130,7 +130,7 @@ impl Store {
             since: Since { rows: records + notes, bytes },
             prune_below,
             is_stopped: false,
-            _lock: lock,
+            lock,
         };
         Ok((store, found))
     }
@@ -149,7 +149,11 @@ impl Store {
         }
         let committed = self
             .goes_on(batch)
-            .and_then(|()| self.write(batch).map_err(StoreError::sql(&schema::file(&self.dir), "write")));
+            .and_then(|()| self.write(batch).map_err(StoreError::sql(&schema::file(&self.dir), "write")))
+            .and_then(|()| match self.lock.stands() {
+                true => Ok(()),
+                false => Err(StoreError::Removed { dir: self.dir.clone() }),
+            });
         self.is_stopped = committed.is_err();
         committed
     }

@@ -204,6 +204,7 @@ pub(crate) fn spawn(
         .stderr(log.try_clone()?)
         .process_group(0)
         .spawn()
+        .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))
 }
 
 #[cfg(test)]

@@ -50,6 +50,9 @@ pub(crate) enum StoreError {
     /// The next batch does not go on where the last one ended. That is a fault of the program, and would be a gap.
     #[error("{table} goes on at {expected}, but {found} was to be written; please report this")]
     OutOfOrder { table: &'static str, expected: u64, found: u64 },
+    /// What is written goes nowhere.
+    #[error("data directory {} was removed or replaced while the server ran, and with it what was acknowledged; put it back from a backup, or begin anew", dir.display())]
+    Removed { dir: PathBuf },
     /// The disk is full. The batch is not in the journal.
     #[error("the disk with {} is full; make room and start again: nothing that was acknowledged is lost", file.display())]
     Full { file: PathBuf, source: rusqlite::Error },

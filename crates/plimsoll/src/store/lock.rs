@@ -1,9 +1,9 @@
 //! The lock that keeps a second process out of a data directory, for as long as the first one lives.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -13,7 +13,8 @@ use super::error::StoreError;
 /// a file that is merely there would have to be removed by hand after a crash.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+    path: PathBuf,
 }
 
 impl Lock {
@@ -42,7 +43,14 @@ impl Lock {
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(&failed)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file, path: path.clone() })
+    }
+
+    /// Whether the file that keeps others out is still the one in the directory. Where it is not, neither is what was written beside it.
+    pub(super) fn stands(&self) -> bool {
+        let id = |found: Metadata| (found.dev(), found.ino());
+        let (held, there) = (self.file.metadata().map(id), fs::metadata(&self.path).map(id));
+        held.is_ok_and(|held| there.is_ok_and(|there| held == there))
     }
 }
 

@@ -224,6 +224,16 @@ fn a_full_disk_stops_the_store_and_leaves_nothing_half_written() {
 }
 
 #[test]
+fn nothing_is_acknowledged_once_the_directory_was_removed() {
+    let root = directory();
+    let dir = root.path().join("data");
+    let (mut store, mut machine, _) = filled(&dir, &[4]);
+    std::fs::remove_dir_all(&dir).expect("it can be removed");
+    let removed = store.commit(&machine.batch(1, 0)).expect_err("it goes nowhere");
+    assert!(removed.to_string().contains("was removed or replaced"), "{removed}");
+}
+
+#[test]
 fn decisions_are_listed_newest_first_by_account_and_name() {
     let root = directory();
     let (_store, _, batches) = filled(root.path(), &[60]);

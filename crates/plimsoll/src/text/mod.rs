@@ -15,7 +15,7 @@ pub(crate) mod replay;
 mod table;
 pub(crate) mod understood;
 
-pub(crate) use page::Page;
+pub(crate) use page::{Page, clean};
 
 /// A count with its noun: `1 node`, `2 nodes`.
 fn count(number: usize, noun: &str) -> String {

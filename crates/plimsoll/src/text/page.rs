@@ -76,12 +76,12 @@ impl Page {
     }
 }
 
-/// The text with every control character made visible: names come from files, and files from anybody.
-pub(super) fn clean(text: &str) -> String {
+/// The text on one line, and every other control character made visible: names come from files, and files from anybody.
+pub(crate) fn clean(text: &str) -> String {
     if !text.contains(char::is_control) {
         return text.to_string();
     }
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.replace('\n', " / ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -92,6 +92,6 @@ mod tests {
     fn a_name_cannot_paint_the_terminal() {
         let mut page = Page::default();
         page.styled(2, BAD, "pod\u{1b}[2Jname\nsecond");
-        assert_eq!(page.plain(), "  pod\u{fffd}[2Jname\u{fffd}second\n");
+        assert_eq!(page.plain(), "  pod\u{fffd}[2Jname / second\n");
     }
 }

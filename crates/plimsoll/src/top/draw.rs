@@ -13,6 +13,7 @@ use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
 use super::state::{State, View};
 use crate::client::rows::{Moment, RunnerRow};
+use crate::text::clean;
 use crate::text::load::Cell;
 
 /// Lines of details under the list, with their frame.
@@ -215,11 +216,6 @@ fn stage_style(stage: &str) -> Style {
         "waiting" | "releasing" => WARNING,
         _ => Style::new(),
     }
-}
-
-/// A text without anything that could move the cursor.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// A text in so many cells: filled up with blanks, or cut off with a sign that it is.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use plimsoll_slots::wire::{Action, SlotState};
+use plimsoll_slots::wire::{Action, LaunchDevice, SlotState};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -135,4 +135,31 @@ fn an_agent_can_be_told_to_take_its_model_servers_along() {
     assert!(world.pids("s").is_empty());
     let last = world.server.heard(|said| report(said.beats.last()?, "s")).expect("it is reported");
     assert_eq!(last.state, SlotState::Gone);
+}
+
+#[test]
+fn an_agent_with_another_state_does_not_say_that_what_it_never_knew_is_gone() {
+    let mut world = World::started();
+    let launch = world.model("");
+    world.server.order(vec![order("s", 1, Action::Start, launch.clone())]);
+    world.wait_state("s", SlotState::Running);
+    let pid = world.pids("s")[0];
+    world.kill_agent();
+    world.server.order(vec![order("s", 1, Action::Keep, launch.clone())]);
+    world.state = "another-state";
+    world.start();
+    world.wait_log("was started by an agent with another state directory");
+    assert!(report(&world.beats(3), "s").is_none());
+    signal(pid, Signal::KILL);
+    world.wait_state("s", SlotState::Gone);
+}
+
+#[test]
+fn an_agent_without_the_device_of_a_slot_does_not_say_that_the_slot_is_gone() {
+    let world = World::started();
+    let mut launch = world.model("");
+    launch.devices = vec![LaunchDevice { index: 0, uuid: Some("GPU-x".to_owned()), bytes: GIB, total: None }];
+    world.server.order(vec![order("s", 1, Action::Keep, launch)]);
+    world.wait_log("started on device GPU-x, which this machine does not have");
+    assert!(report(&world.beats(3), "s").is_none());
 }

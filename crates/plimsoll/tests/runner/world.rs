@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub(crate) name: String,
     agent: Option<Child>,
     ports: String,
+    /// The folder of its state.
+    pub(crate) state: &'static str,
     /// What is added to the agent's command line.
     pub(crate) extra: Vec<String>,
 }
@@ -48,6 +50,7 @@ impl World {
             name: format!("runner-{}-{number}", std::process::id()),
             agent: None,
             ports: format!("{from}-{}", from + 19),
+            state: "state",
             extra: Vec::new(),
         }
     }
@@ -82,7 +85,7 @@ impl World {
             .arg("--devices")
             .arg(self.path("devices.json"))
             .arg("--state")
-            .arg(self.path("state"))
+            .arg(self.path(self.state))
             .args(&self.extra)
             .env_remove("PLIMSOLL_TOKEN")
             .env("SECRET_OF_THE_AGENT", "not for model servers")

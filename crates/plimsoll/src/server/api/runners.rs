@@ -8,10 +8,10 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::breach;
 use plimsoll_core::charge::{Holding, HoldingId};
-use plimsoll_core::device::Telemetry;
+use plimsoll_core::device::{Health, Telemetry};
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::Bytes;
-use plimsoll_slots::desk::{Desk, Runner};
+use plimsoll_slots::desk::{Desk, Runner, RunnerError};
 use plimsoll_slots::wire::DeviceStatus;
 
 use super::agents;
@@ -64,7 +64,11 @@ responses(
 pub(crate) async fn remove(State(parts): State<Parts>, Path(id): Path<String>) -> Answer<StatusCode> {
     let name = id.clone();
     let removed = parts.engine()?.write(move |desk, now| desk.remove_runner(now, &name)).await?;
-    removed.map(|()| StatusCode::NO_CONTENT).map_err(|error| agents::refused(&id, &error))
+    let refused = |error| match error {
+        RunnerError::NotRegistered => no_such_runner(&id),
+        error => agents::refused(&id, &error),
+    };
+    removed.map(|()| StatusCode::NO_CONTENT).map_err(refused)
 }
 
 /// Nobody of this name has registered.
@@ -77,8 +81,12 @@ fn row(desk: &Desk, runner: &Runner) -> RunnerRow {
     let node = ledger.node_id(&runner.id);
     let view = node.and_then(|node| ledger.view(node));
     let rooms = view.map_or(&[][..], |view| view.room.devices());
+    // A card that is gone may still be held, and has nothing to give.
+    let is_there = |index: usize| view.is_some_and(|view| view.node.devices[index].health != Health::Gone);
+    let there: Vec<&DeviceRoom> =
+        rooms.iter().enumerate().filter(|(index, _)| is_there(*index)).map(|(_, room)| &**room).collect();
     let sum = |of: fn(&DeviceRoom) -> Option<Bytes>| {
-        rooms.iter().try_fold(Bytes::ZERO, |sum, room| Some(sum.plus(of(room)?)))
+        there.iter().try_fold(Bytes::ZERO, |sum, room| Some(sum.plus(of(room)?)))
     };
     let silent_since = view.and_then(|view| view.node.silent_since);
     let live = desk.live(&runner.id);
@@ -94,7 +102,7 @@ fn row(desk: &Desk, runner: &Runner) -> RunnerRow {
         last_seen: live.map(|live| time(live.last_seen)),
         version: runner.registration.version.clone(),
         labels: runner.registration.labels.clone(),
-        gpu_count: rooms.len(),
+        gpu_count: there.len(),
         usable: sum(DeviceRoom::usable),
         held: sum(|room| (!room.has_undeclared()).then(|| room.held().plus(room.floating()))),
         releasing: sum(|room| Some(room.releasing())),

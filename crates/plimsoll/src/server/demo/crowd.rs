@@ -24,10 +24,31 @@ const TASTES: [(&str, u64); 9] = [
 /// How long a wave of interest in one model lasts.
 const WAVE: Duration = Duration::from_secs(24);
 
+/// Who comes before the waves begin, and when, in milliseconds: several small ones that stay only shortly, and then a large one, for
+/// which somebody has to go.
+const OPENING: [(u64, &str); 7] = [
+    (0, "qwen3:8b"),
+    (0, "qwen2.5-vl-7b"),
+    (400, "whisper"),
+    (800, "flux-dev"),
+    (1200, "qwen2.5-vl-7b"),
+    (5000, "llama3.3:70b"),
+    (6000, "deepseek-r1:671b"),
+];
+
+/// When the waves begin.
+const WAVES: Duration = Duration::from_secs(9);
+
+/// How long somebody stays, in milliseconds, of those of the opening and of those who come later.
+const SHORT_STAY: (u64, u64) = (300, 600);
+const STAY: (u64, u64) = (800, 6000);
+
 /// The users who are there.
 #[derive(Default)]
 pub(super) struct Crowd {
     came: u64,
+    /// How many of the opening have come.
+    opened: usize,
     here: Vec<Guest>,
     since: Option<Instant>,
 }
@@ -35,6 +56,7 @@ pub(super) struct Crowd {
 /// Somebody with a place, or waiting for one.
 struct Guest {
     place: u64,
+    stay: Duration,
     /// When they leave, once they are served.
     leaves: Option<Instant>,
 }
@@ -44,18 +66,27 @@ impl Crowd {
     pub(super) async fn act(&mut self, engine: &Engine, chance: &mut Chance) -> Result<(), NoAnswer> {
         let now = Instant::now();
         let age = now.duration_since(*self.since.get_or_insert(now));
-        for (taste, (model, most)) in (0_u32..).zip(TASTES) {
-            if chance.happens(interest(age, taste) * most / 100) {
-                self.arrive(engine, model, chance).await?;
+        while let Some((at, model)) = OPENING.get(self.opened)
+            && age >= Duration::from_millis(*at)
+        {
+            self.opened += 1;
+            self.arrive(engine, model, SHORT_STAY, chance).await?;
+        }
+        if let Some(age) = age.checked_sub(WAVES) {
+            for (taste, (model, most)) in (0_u32..).zip(TASTES) {
+                if chance.happens(interest(age, taste) * most / 100) {
+                    self.arrive(engine, model, STAY, chance).await?;
+                }
             }
         }
-        self.depart(engine, now, chance).await
+        self.depart(engine, now).await
     }
 
     async fn arrive(
         &mut self,
         engine: &Engine,
         model: &'static str,
+        (least, most): (u64, u64),
         chance: &mut Chance,
     ) -> Result<(), NoAnswer> {
         self.came += 1;
@@ -66,12 +97,13 @@ impl Crowd {
             desk.ask(now, Ask { model: model.to_string(), key: None, who: Some(who), deadline })
         });
         if let Ok(place) = asked.await? {
-            self.here.push(Guest { place, leaves: None });
+            let stay = Duration::from_millis(chance.between(least, most));
+            self.here.push(Guest { place, stay, leaves: None });
         }
         Ok(())
     }
 
-    async fn depart(&mut self, engine: &Engine, now: Instant, chance: &mut Chance) -> Result<(), NoAnswer> {
+    async fn depart(&mut self, engine: &Engine, now: Instant) -> Result<(), NoAnswer> {
         let places: Vec<u64> = self.here.iter().map(|guest| guest.place).collect();
         let look = move |place: &u64, status: Option<PlaceStatus>| (*place, status);
         let statuses = engine.read(move |desk, _| {
@@ -82,8 +114,8 @@ impl Crowd {
             let Some(at) = self.here.iter().position(|guest| guest.place == place) else { continue };
             match status {
                 Some(PlaceStatus::Ready { .. }) => {
-                    let stay = Duration::from_millis(chance.between(800, 6000));
-                    let leaves = *self.here[at].leaves.get_or_insert(now + stay);
+                    let guest = &mut self.here[at];
+                    let leaves = *guest.leaves.get_or_insert(now + guest.stay);
                     if leaves <= now {
                         leaving.push(place);
                         self.here.swap_remove(at);
