@@ -20,7 +20,8 @@ pub struct Declaration {
     pub name: String,
     /// What serves it.
     pub runtime: Runtime,
-    /// The memory that it needs: all of it, or a list with so much for each GPU. Without it, it cannot be placed.
+    /// The memory that it needs: all of it, or a list with so much for each GPU. Where it is left out, what its slots were
+    /// seen to use or what its file says is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// Over how many GPUs it may be split, best first.

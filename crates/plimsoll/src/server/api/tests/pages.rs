@@ -90,3 +90,17 @@ async fn the_page_needs_nothing_from_elsewhere() {
         assert!(!page.contains(elsewhere), "{elsewhere}");
     }
 }
+
+#[tokio::test]
+async fn every_field_of_a_declaration_is_written_about() {
+    const PAGE: &str = include_str!("../../../../../../docs/models.md");
+    let world = World::new();
+    let schemas = world.get("/openapi.json").await["components"]["schemas"].clone();
+    for schema in ["Declaration", "Where", "Selector", "Command"] {
+        let fields = schemas[schema]["properties"].as_object().expect("fields");
+        for field in fields.keys() {
+            let told = [format!("`{field}`"), format!("`where.{field}`")];
+            assert!(told.iter().any(|name| PAGE.contains(name)) || field == "where", "{schema}.{field}");
+        }
+    }
+}
