@@ -138,6 +138,7 @@ impl Desk {
             (live.sequence, live.files, live.ending) = (0, BTreeSet::new(), false);
         }
         live.work_revision = live.work_revision.max(revision);
+        self.telling.runners.insert(id.clone());
         if !same_facts || !opens {
             self.put_node(now, node);
             self.hopeless.clear();

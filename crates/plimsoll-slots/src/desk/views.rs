@@ -130,6 +130,12 @@ impl Desk {
         self.state.models.range::<str, _>(after(name)).map(|(_, model)| model)
     }
 
+    /// When the first of those who wait for a slot gives up.
+    pub fn first_deadline(&self, slot: &Slot) -> Option<Millis> {
+        let places = self.state.places_in.get(&slot.id).into_iter().flatten();
+        places.filter_map(|place| self.state.places.get(place)?.deadline).min()
+    }
+
     /// How long a model took to load the last time, in milliseconds; `None` before it was seen to load.
     pub fn load_time(&self, model: &str) -> Option<u64> {
         self.state.loads.get(model).copied()

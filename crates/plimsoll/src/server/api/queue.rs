@@ -68,7 +68,7 @@ fn row(desk: &Desk, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
                 places: *places,
                 priority: terms.priority,
                 prewarmed: terms.speculative,
-                deadline: waiting.deadline.map(time),
+                deadline: desk.first_deadline(slot).map(time),
                 failures: desk.scheduler().queue().failures(&waiting.request.id),
                 retry_at: waiting.backoff.map(|backoff| time(backoff.until)),
                 promised,

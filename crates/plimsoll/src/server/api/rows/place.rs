@@ -90,7 +90,7 @@ pub(crate) struct QueueRow {
     pub(crate) priority: i32,
     /// Whether it was made before anybody asked. Such a slot waits behind all others.
     pub(crate) prewarmed: bool,
-    /// When it gives up.
+    /// When it gives up; of a slot, the first of those who wait for it.
     pub(crate) deadline: Option<String>,
     /// How often its start has failed since it last succeeded.
     pub(crate) failures: u32,

@@ -104,12 +104,14 @@ async fn an_agent_that_another_one_took_over_from_is_told_of_no_work() {
     let earlier = later.session;
     let revision = later.beat(&world).await.revision;
     let path = format!("/api/v1/runners/r1/work?session={earlier}&after={revision}&wait=30s");
+    let begun = std::time::Instant::now();
     let (refused, _) = tokio::join!(world.call("GET", &path, None), async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         later.session += 1;
         later.register(&world).await
     });
     assert_eq!((refused.status, &refused.body["code"]), (StatusCode::CONFLICT, &json!("superseded")));
+    assert!(begun.elapsed() < Duration::from_secs(20), "it is told at once");
     let path = |session: u64| format!("/api/v1/runners/r1/work?session={session}");
     let unknown = world.call("GET", &path(later.session + 1), None).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND, "it registers first");

@@ -176,6 +176,12 @@ async fn the_queue_has_four_requirements_in_the_order_of_their_coming() {
     let places: Vec<&Value> = queue.as_array().expect("a list").iter().map(|row| &row["places"]).collect();
     assert_eq!(places, [&json!(2), &json!(1), &json!(1), &json!(1)]);
     assert!(queue[0]["reason"].as_str().expect("a reason").contains("40 GiB"), "{queue}");
+    for deadline in ["2h", "1h"] {
+        let asked = json!({"model": "b", "deadline": deadline, "wait": "0s"});
+        let place = world.post(SLOTS, asked).await.body;
+        let queue = world.get("/api/v1/scheduler/queue").await;
+        assert_eq!((&queue[0]["deadline"], &queue[1]["deadline"]), (&Value::Null, &place["deadline"]));
+    }
     let first = world.call("GET", "/api/v1/scheduler/queue?limit=3", None).await;
     assert_eq!(column(&first.body, "model"), ["a", "b", "c"]);
     let link = first.headers[header::LINK].to_str().expect("text");
