@@ -16,7 +16,7 @@ use crate::units::Name;
 use crate::verdict::{Candidate, Finding, Findings};
 
 /// Verdicts that are remembered over all specs, about a kilobyte each; the spec asked longest ago makes room.
-const VERDICTS_KEPT: usize = 1 << 16;
+const VERDICTS_KEPT: usize = 1 << 17;
 /// Specs that are remembered however large the fleet is.
 const SPECS_KEPT: usize = 4;
 
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!((memo.specs.len(), memo.shapes), (100, 300));
         grow(&mut ledger, 1024);
         let _ = memo.decide(&ledger, &policy, &request(150, 3));
-        assert_eq!((memo.specs.len(), memo.shapes), (21, 63), "64 shapes on 1024 nodes");
+        assert_eq!((memo.specs.len(), memo.shapes), (42, 126), "128 shapes on 1024 nodes");
         assert_eq!(memo.specs.len(), memo.turns.len());
         assert!(memo.specs.keys().any(|(spec, _)| **spec == request(150, 3).spec.nameless()));
         grow(&mut ledger, 1 << 15);
