@@ -120,14 +120,7 @@ impl Day {
         let known = self.desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
         self.slots_made += orders.iter().filter(|order| order.action == Action::Start).count() as u64;
         let slots = orders.into_iter().map(|order| order.done(&known)).collect();
-        let beat = Heartbeat {
-            session: 1,
-            sequence: *sequence,
-            devices: Vec::new(),
-            slots,
-            files: Vec::new(),
-            ending: false,
-        };
+        let beat = Heartbeat::of(1, *sequence, slots);
         self.desk.beat(now, &name(runner), beat).expect("it is registered");
     }
 

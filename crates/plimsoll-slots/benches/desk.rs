@@ -117,14 +117,7 @@ fn confirm(desk: &mut Desk, now: u64, beats: &mut [u64]) {
         let known = desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
         *sequence += 1;
         let slots = orders.into_iter().map(|order| order.done(&known)).collect();
-        let beat = Heartbeat {
-            session: 1,
-            sequence: *sequence,
-            devices: Vec::new(),
-            slots,
-            files: Vec::new(),
-            ending: false,
-        };
+        let beat = Heartbeat::of(1, *sequence, slots);
         desk.beat(Millis(now), &name(runner), beat).expect("it is registered");
         settle(desk);
     }

@@ -135,6 +135,13 @@ pub struct Heartbeat {
     pub ending: bool,
 }
 
+impl Heartbeat {
+    /// One that says how its slots are, and nothing else.
+    pub fn of(session: u64, sequence: u64, slots: Vec<SlotReport>) -> Self {
+        Heartbeat { session, sequence, slots, devices: Vec::new(), files: Vec::new(), ending: false }
+    }
+}
+
 /// What a runner found where a model's file should be. With neither a shape nor a problem it says nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -303,7 +303,8 @@ impl Step<'_> {
     pub(super) fn start_quiet(&mut self, since: Option<u64>) {
         let is_serial = self.machine.settings.serial_starts;
         // Where starts need not wait for each other, those are left that had to until the rules changed.
-        if !is_serial && since.is_some() {
+        let nobody_waits = self.machine.ledger.offered().next().is_none();
+        if nobody_waits || (!is_serial && since.is_some()) {
             return;
         }
         for id in self.staged(since) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::files::MOST_FILES;
 use super::runners::RunnerError;
-use crate::wire::{DeviceFacts, DeviceStatus, Heartbeat, OnDevice, Registration, SlotReport};
+use crate::wire::{DeviceFacts, DeviceStatus, Heartbeat, Registration, SlotReport};
 
 /// The most slots that may be charged on one runner, those that it makes up included.
 pub(super) const MOST_HELD: usize = 4096;
@@ -46,9 +46,8 @@ fn device(index: usize, facts: &DeviceFacts) -> Checked {
     if let Some(uuid) = &facts.uuid {
         named(&field("uuid"), uuid)?;
     }
-    for (name, text) in [("kind", Some(&facts.kind)), ("model", facts.model.as_ref())] {
-        text.map_or(Ok(()), |text| short(&field(name), text, LONGEST_NAME))?;
-    }
+    short(&field("kind"), &facts.kind, LONGEST_NAME)?;
+    short(&field("model"), facts.model.as_deref().unwrap_or_default(), LONGEST_NAME)?;
     match facts.total.filter(|total| facts.reserve > *total) {
         Some(total) => {
             bad(format!("{} is {}, more than the total of {total}", field("reserve"), facts.reserve))
@@ -63,7 +62,7 @@ pub(super) fn report(beat: &Heartbeat) -> Checked {
     few("slots", beat.slots.len(), MOST_SLOTS)?;
     few("devices", beat.devices.len(), MOST_DEVICES)?;
     for file in &beat.files {
-        file.problem.as_ref().map_or(Ok(()), |problem| short("files[].problem", problem, LONGEST_TEXT))?;
+        short("files[].problem", file.problem.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
     }
     beat.slots.iter().try_for_each(slot)?;
     beat.devices.iter().try_for_each(status)
@@ -72,14 +71,10 @@ pub(super) fn report(beat: &Heartbeat) -> Checked {
 fn slot(report: &SlotReport) -> Checked {
     named("slots[].slot", &report.slot)?;
     named("slots[].model", &report.model)?;
-    let on = |field: &str, list: &[OnDevice]| few(field, list.len(), MOST_DEVICES);
-    on("slots[].booked", &report.booked)?;
-    on("slots[].used", &report.used)?;
-    let text = |field: &str, text: &Option<String>, longest| {
-        text.as_ref().map_or(Ok(()), |text| short(field, text, longest))
-    };
-    text("slots[].endpoint", &report.endpoint, LONGEST_NAME)?;
-    text("slots[].reason", &report.reason, LONGEST_TEXT)
+    few("slots[].booked", report.booked.len(), MOST_DEVICES)?;
+    few("slots[].used", report.used.len(), MOST_DEVICES)?;
+    short("slots[].endpoint", report.endpoint.as_deref().unwrap_or_default(), LONGEST_NAME)?;
+    short("slots[].reason", report.reason.as_deref().unwrap_or_default(), LONGEST_TEXT)
 }
 
 fn status(status: &DeviceStatus) -> Checked {

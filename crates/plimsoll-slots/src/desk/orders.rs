@@ -7,7 +7,8 @@ use plimsoll_core::device::Node;
 use plimsoll_core::units::Name;
 
 use super::Desk;
-use super::runners::{RunnerError, is_of, name_on_runner};
+use super::reports::name_on_runner;
+use super::runners::{RunnerError, is_of};
 use crate::launch;
 use crate::wire::{Action, Launch, Order, Orders, SlotReport};
 
@@ -53,11 +54,6 @@ impl Desk {
         let known = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?;
         session.map_or(Ok(()), |session| is_of(known, session))?;
         Ok(self.orders(runner))
-    }
-
-    /// What a runner said of a slot last.
-    pub(super) fn said_before(&self, runner: &Name, slot: &str) -> Option<&SlotReport> {
-        self.live.get(runner)?.slots.iter().find(|report| report.slot == slot)
     }
 
     /// How a slot is started on the node where it is charged.

@@ -1,5 +1,6 @@
 //! What runners say of their slots, compared with what the ledger holds of them.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,12 +33,18 @@ impl Desk {
             }
             return;
         };
-        let ordered = orders::generation(holding, held, self.said_before(runner, &report.slot));
-        // That an earlier start is over says nothing of one that was ordered since.
-        let is_later =
-            report.generation > holding.0 && !(report.state.is_over() && held.stage == Stage::Sent);
-        // What was only observed was numbered here and not there.
-        let is_meant = held.spec.is_none() || report.generation == ordered || is_later;
+        let is_meant = match report.generation.cmp(&holding.0) {
+            // What was only observed was numbered here and not there.
+            _ if held.spec.is_none() => true,
+            Ordering::Less => false,
+            Ordering::Equal => true,
+            // The server went back. That an earlier start is over says nothing of one that was ordered since.
+            Ordering::Greater if report.state.is_over() && held.stage == Stage::Sent => {
+                let said = self.state.slots.get(&id).and_then(|slot| self.report(slot));
+                report.generation == orders::generation(holding, held, said)
+            }
+            Ordering::Greater => true,
+        };
         if held.node != *runner || !is_meant {
             return;
         }
@@ -200,6 +207,11 @@ impl Desk {
         };
         if is_it { slot } else { own }
     }
+}
+
+/// What a slot is called on its runner.
+pub(super) fn name_on_runner<'a>(slot: &'a str, runner: &str) -> &'a str {
+    slot.strip_suffix(runner).and_then(|rest| rest.strip_suffix('@')).unwrap_or(slot)
 }
 
 /// What a slot of a runner is called that has the name of another one.

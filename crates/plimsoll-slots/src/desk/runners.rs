@@ -387,11 +387,6 @@ pub(super) fn is_of(known: &Runner, session: u64) -> Result<(), RunnerError> {
     }
 }
 
-/// What a slot is called on its runner.
-pub(super) fn name_on_runner<'a>(slot: &'a str, runner: &str) -> &'a str {
-    slot.strip_suffix(runner).and_then(|rest| rest.strip_suffix('@')).unwrap_or(slot)
-}
-
 /// What of a device's use belongs to no slot. Where a slot's own use is only guessed, what was foreign before may be hidden
 /// behind the guess, and still counts.
 fn measured(now: Millis, status: &DeviceStatus, own: &OwnUse, known: Measured) -> Measured {

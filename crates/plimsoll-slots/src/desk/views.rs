@@ -154,7 +154,7 @@ impl Desk {
     /// What the runner of a slot reported of it last.
     pub fn report(&self, slot: &Slot) -> Option<&SlotReport> {
         let (_, holding) = self.holding(slot)?;
-        let name = super::runners::name_on_runner(&slot.id, &holding.node);
+        let name = super::reports::name_on_runner(&slot.id, &holding.node);
         self.live.get(&holding.node)?.slots.iter().find(|report| report.slot == name)
     }
 

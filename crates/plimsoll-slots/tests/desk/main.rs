@@ -4,6 +4,7 @@ mod cases;
 mod files;
 mod histories;
 mod orders;
+mod runners;
 mod strange;
 mod went_back;
 mod world;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{Ask, Desk, Manners, PlaceStatus, Rows};
 use plimsoll_slots::model::Model;
 use plimsoll_slots::wire::{
@@ -148,11 +148,31 @@ impl World {
         self.desk.tick(self.now());
     }
 
+    /// Time passes until a start that failed is tried again, and the runners go on talking.
+    pub(crate) fn hold_back(&mut self) {
+        for _ in 0..12 {
+            let names: Vec<String> = self.machines.keys().cloned().collect();
+            names.iter().for_each(|name| self.say(name));
+            self.pass(5_000);
+        }
+    }
+
     /// The bytes that the ledger shows on a device: all that is loaded.
     pub(crate) fn load(&self, runner: &str, gpu: usize) -> u64 {
         let ledger = self.desk.scheduler().ledger();
         let view = ledger.view_of(runner).expect("the runner is there");
         view.room.devices()[gpu].load().get()
+    }
+}
+
+pub(crate) fn stages(world: &World) -> Vec<(String, &'static str)> {
+    world.desk.slots().map(|slot| (slot.model.clone(), world.desk.stage(slot).name())).collect()
+}
+
+pub(crate) fn slot_of(world: &World, place: u64) -> Name {
+    match world.status(place) {
+        PlaceStatus::Ready { slot } | PlaceStatus::Coming { slot } => slot,
+        other => panic!("it is in no slot: {other:?}"),
     }
 }
 

@@ -63,14 +63,7 @@ impl Runner {
         self.sequence += 1;
         let orders = std::mem::take(&mut self.orders.orders).into_iter();
         let slots = orders.map(|order| order.done(&self.said)).collect();
-        let beat = Heartbeat {
-            session: 1,
-            sequence: self.sequence,
-            devices: Vec::new(),
-            slots,
-            files: Vec::new(),
-            ending: false,
-        };
+        let beat = Heartbeat::of(1, self.sequence, slots);
         let body = serde_json::to_string(&beat).expect("plain data");
         self.said = beat.slots;
         let path = format!("/api/v1/runners/{}/heartbeat", self.name);

@@ -159,17 +159,18 @@ impl Engine {
         self.answer(look, |work| Message::Work(work, None)).await
     }
 
-    /// Looks, and gets something that resolves at the next change of the topic after that look, or sooner. The look says whether there is
-    /// anything to watch: whoever watched what never changes would be kept for ever.
+    /// Looks, and gets something that resolves at the next change of the topic after that look, or sooner; nothing where the look says
+    /// that there is nothing to watch: whoever watched what never changes would be kept for ever.
     pub(crate) async fn watch<T: Send + 'static>(
         &self,
         topic: Topic,
         look: impl FnOnce(&mut Desk, Millis) -> (T, bool) + Send + 'static,
-    ) -> Result<(T, oneshot::Receiver<()>), NoAnswer> {
+    ) -> Result<(T, Option<oneshot::Receiver<()>>), NoAnswer> {
         let (work, answer) = replying(look);
         let (changed, change) = oneshot::channel();
         self.send(Message::Work(work, Some((topic, changed))))?;
-        Ok((answer.await.map_err(|_| NoAnswer::Stopped)?, change))
+        let (seen, is_watched) = answer.await.map_err(|_| NoAnswer::Stopped)?;
+        Ok((seen, is_watched.then_some(change)))
     }
 
     /// Waits for a change of something that is watched, until a time, or until the server ends.
@@ -211,7 +212,8 @@ impl Engine {
     ) -> Result<T, NoAnswer> {
         let (work, answer) = replying(|desk, now| (work(desk, now), false));
         self.send(message(work))?;
-        answer.await.map_err(|_| NoAnswer::Stopped)
+        let (done, _) = answer.await.map_err(|_| NoAnswer::Stopped)?;
+        Ok(done)
     }
 
     fn send(&self, message: Message) -> Result<(), NoAnswer> {
@@ -224,12 +226,12 @@ impl Engine {
 
 fn replying<T: Send + 'static>(
     work: impl FnOnce(&mut Desk, Millis) -> (T, bool) + Send + 'static,
-) -> (Work, oneshot::Receiver<T>) {
+) -> (Work, oneshot::Receiver<(T, bool)>) {
     let (sender, receiver) = oneshot::channel();
     let work = move |desk: &mut Desk, now| {
         let (answer, is_watched) = work(desk, now);
         // Whoever asked may have gone; what was done stays done.
-        let reply: Reply = Box::new(move || drop(sender.send(answer)));
+        let reply: Reply = Box::new(move || drop(sender.send((answer, is_watched))));
         (reply, is_watched)
     };
     (Box::new(work), receiver)
@@ -318,6 +320,6 @@ mod tests {
         let (status, change) = look.await.expect("an answer");
         assert!(status.is_some_and(|status| !status.is_settled()));
         assert!(engine.write(move |desk, now| desk.give_back(now, place)).await.expect("an answer"));
-        change.await.expect("the change is told");
+        change.expect("it is watched").await.expect("the change is told");
     }
 }

@@ -95,13 +95,13 @@ impl Reader {
         let Some(live) = parts.feed().subscribe() else { return Ok(None) };
         let span = parts.history(crate::store::History::span).await?;
         let mut waiting = VecDeque::new();
-        let from_now = Some(span.map_or(0, |(_, newest)| newest.saturating_add(1)));
+        let to_come = span.map_or(0, |(_, newest)| newest.saturating_add(1));
         let (next, catching_up) = match from {
-            From::Now => (from_now, false),
+            From::Now => (Some(to_come), false),
             From::Beginning => (None, true),
-            From::After(after) if from_now.is_some_and(|next| after >= next) => {
+            From::After(after) if after >= to_come => {
                 waiting.push_back(Told::Lagged(LaggedRow::ahead(after)));
-                (from_now, false)
+                (Some(to_come), false)
             }
             From::After(after) => (Some(after.saturating_add(1)), true),
         };

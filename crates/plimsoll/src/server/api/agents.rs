@@ -89,15 +89,15 @@ pub(crate) async fn work(
     let look = move |desk: &mut Desk, _: Millis| {
         let orders = desk.work(&name, wanted.session);
         let is_known = orders.as_ref().is_ok_and(|orders| wanted.after == Some(orders.revision));
-        ((orders, is_known), is_known)
+        (orders, is_known)
     };
     loop {
-        let ((orders, is_known), change) = engine.watch(Topic::Runner(runner.clone()), look.clone()).await?;
-        if !is_known || Instant::now() >= until || engine.is_ending() {
-            return orders.map(Json).map_err(|error| refused(&id, &error));
+        let (orders, change) = engine.watch(Topic::Runner(runner.clone()), look.clone()).await?;
+        match change.filter(|_| Instant::now() < until && !engine.is_ending()) {
+            // Whether they changed or the time is up, the next look tells.
+            Some(change) => engine.wait(change, until).await,
+            None => return orders.map(Json).map_err(|error| refused(&id, &error)),
         }
-        // Whether they changed or the time is up, the next look tells.
-        engine.wait(change, until).await;
     }
 }
 

@@ -223,15 +223,15 @@ fn not_there(id: &str) -> Problem {
 async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<PlaceRow>> {
     let look = move |desk: &mut Desk, _: Millis| {
         let (row, is_settled) = look(desk, id);
-        ((row, is_settled), !is_settled)
+        (row, !is_settled)
     };
     loop {
-        let ((row, is_settled), change) = engine.watch(Topic::Place(id), look).await?;
-        if is_settled || Instant::now() >= until || engine.is_ending() {
-            return Ok(row);
+        let (row, change) = engine.watch(Topic::Place(id), look).await?;
+        match change.filter(|_| Instant::now() < until && !engine.is_ending()) {
+            // Whether it changed or the time is up, the next look tells.
+            Some(change) => engine.wait(change, until).await,
+            None => return Ok(row),
         }
-        // Whether it changed or the time is up, the next look tells.
-        engine.wait(change, until).await;
     }
 }
 
