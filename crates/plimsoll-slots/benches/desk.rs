@@ -24,9 +24,9 @@ fn main() {
         println!(
             "{WAITING} asks, {models} models, and no runner has spoken yet: an ask takes {asking:.2} ms, and a runner that speaks {opening:.2} ms"
         );
-        let (filling, asking, idle_tick) = run(models);
+        let Ran { filling, asking, turnover, idle_tick } = run(models);
         println!(
-            "{RUNNERS} runners x {GPUS} GPUs, {SLOTS} slots, {models} models: filled in {filling:.1} s, {asking:.0} asks with a decision a second, a tick takes {idle_tick:.2} ms"
+            "{RUNNERS} runners x {GPUS} GPUs, {SLOTS} slots, {models} models: filled in {filling:.1} s, {asking:.0} asks with a decision a second, {turnover:.0} with a slot stopped for each and half a heartbeat, a tick takes {idle_tick:.2} ms"
         );
     }
 }
@@ -70,7 +70,17 @@ fn registered(models: usize) -> (Desk, Vec<u64>) {
     (desk, vec![0; RUNNERS])
 }
 
-fn run(models: usize) -> (f64, f64, f64) {
+struct Ran {
+    /// Seconds.
+    filling: f64,
+    /// A second.
+    asking: f64,
+    turnover: f64,
+    /// Milliseconds.
+    idle_tick: f64,
+}
+
+fn run(models: usize) -> Ran {
     let (mut desk, mut beats) = registered(models);
     // A runner gets work once it has said what it has.
     confirm(&mut desk, 1, &mut beats);
@@ -91,12 +101,30 @@ fn run(models: usize) -> (f64, f64, f64) {
         ask(&mut desk, now, asked % models);
     }
     let asking = count(ASKS) / started.elapsed().as_secs_f64();
+    let turnover = count(ASKS) / turn_over(&mut desk, now, models, &mut beats);
     let started = Instant::now();
     for tick in 0..20 {
         desk.tick(Millis(now + tick));
         settle(&mut desk);
     }
-    (filling, asking, started.elapsed().as_secs_f64() * 1000.0 / 20.0)
+    Ran { filling, asking, turnover, idle_tick: started.elapsed().as_secs_f64() * 1000.0 / 20.0 }
+}
+
+/// Seconds in which as many slots are stopped as are asked for, while runners speak in turn.
+fn turn_over(desk: &mut Desk, now: u64, models: usize, beats: &mut [u64]) -> f64 {
+    let mut by_age: Vec<_> = desk.slots().map(|slot| (slot.created, slot.id.to_string())).collect();
+    by_age.sort();
+    let started = Instant::now();
+    for (asked, (_, oldest)) in by_age.iter().take(ASKS).enumerate() {
+        ask(desk, now, asked % models);
+        desk.stop_slot(Millis(now), oldest).expect("it is there");
+        settle(desk);
+        if asked % 2 == 0 {
+            let runner = asked / 2 % RUNNERS;
+            beat(desk, now, runner, &mut beats[runner]);
+        }
+    }
+    started.elapsed().as_secs_f64()
 }
 
 fn ask(desk: &mut Desk, now: u64, model: usize) {
@@ -113,14 +141,19 @@ fn settle(desk: &mut Desk) {
 /// Every runner does what it was told.
 fn confirm(desk: &mut Desk, now: u64, beats: &mut [u64]) {
     for (runner, sequence) in beats.iter_mut().enumerate() {
-        let orders = desk.orders(&name(runner)).orders;
-        let known = desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
-        *sequence += 1;
-        let slots = orders.into_iter().map(|order| order.done(&known)).collect();
-        let beat = Heartbeat::of(1, *sequence, slots);
-        desk.beat(Millis(now), &name(runner), beat).expect("it is registered");
-        settle(desk);
+        beat(desk, now, runner, sequence);
     }
+}
+
+/// A runner does what it was told.
+fn beat(desk: &mut Desk, now: u64, runner: usize, sequence: &mut u64) {
+    let orders = desk.orders(&name(runner)).orders;
+    let known = desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
+    *sequence += 1;
+    let slots = orders.into_iter().map(|order| order.done(&known)).collect();
+    let beat = Heartbeat::of(1, *sequence, slots);
+    desk.beat(Millis(now), &name(runner), beat).expect("it is registered");
+    settle(desk);
 }
 
 fn name(runner: usize) -> String {

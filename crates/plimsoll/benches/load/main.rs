@@ -8,12 +8,12 @@
 mod disk;
 mod http;
 mod inside;
+mod machine;
 mod pace;
 mod runners;
 mod server;
 
 use std::collections::VecDeque;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use disk::{Disk, Offered};
 use http::Client;
 use inside::Inside;
+use machine::Processors;
 use pace::Times;
 use runners::Runner;
 use serde::Deserialize;
@@ -84,7 +85,7 @@ fn run(plan: &Plan, dir: &Path) {
     println!(
         "{runners} runners x 8 GPUs, {MODELS} models, {slots} slots, {rate} new slots/s for {seconds} s"
     );
-    println!("load average before: {}", load_average());
+    println!("load average before: {}", machine::load_average());
     let server = Server::start(dir);
     let before = floor(&server, dir, "before", *rate);
     let world = World::default();
@@ -110,7 +111,7 @@ fn run(plan: &Plan, dir: &Path) {
         measured
     });
     let after = floor(&server, dir, "after", *rate);
-    println!("load average after: {}", load_average());
+    println!("load average after: {}", machine::load_average());
     ratios(&decisions, &commits, [&before, &after]);
 }
 
@@ -131,7 +132,7 @@ fn measure<'scope>(
     let during = scope.spawn(move || probe.offer(PROBE, &world.done));
     let (beats, stopped) = (world.beats.load(Ordering::Relaxed), world.stopped.load(Ordering::Relaxed));
     let (unplaced, used) = (world.unplaced.load(Ordering::Relaxed), server.processor_time());
-    let inside = Inside::of(server.address);
+    let (inside, processors) = (Inside::of(server.address), Processors::now());
     let count = plan.rate * plan.seconds;
     let decisions =
         pace::offer(server.address, plan.rate, count, |client, number| ask(client, number, world));
@@ -146,6 +147,7 @@ fn measure<'scope>(
         world.unplaced.load(Ordering::Relaxed) - unplaced,
         server.processor_time() - used,
     );
+    println!("  of the processors' time meanwhile: {}", Processors::now().since(&processors));
     let Offered { commits, begun } = commits;
     println!("commits of another file meanwhile: {commits}; once begun: {begun}");
     (decisions, commits)
@@ -251,9 +253,4 @@ fn ratios(decisions: &Times, during: &Times, [before, after]: [&Floor; 2]) {
         "p50 decision / p50 empty handler: {:.1}",
         decisions.at(500) / mean(|floor| floor.empty.at(500))
     );
-}
-
-fn load_average() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }

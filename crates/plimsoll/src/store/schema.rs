@@ -86,7 +86,7 @@ fn fill(part: &Path) -> rusqlite::Result<()> {
 /// starts after a crash reads all of it, so that it must not be huge.
 const LOG_BYTES: u32 = 64 << 20;
 /// A page of SQLite's.
-const PAGE_BYTES: u32 = 4096;
+pub(super) const PAGE_BYTES: u32 = 4096;
 
 /// The connection that writes: every commit is on the disk when it returns.
 pub(super) fn writer(dir: &Path) -> Result<Connection, StoreError> {

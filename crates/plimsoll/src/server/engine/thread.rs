@@ -21,7 +21,7 @@ use crate::store::{Batch, Note, Store};
 const WAITING_MOST: usize = 1024;
 /// A batch leaves so long after the one before it at the earliest: each costs the disk and the processors something, and one in a
 /// thousand takes many times as long as the others, while everybody waits for it. Nobody waits for this where little is asked.
-const GATHERING: Duration = Duration::from_millis(4);
+const GATHERING: Duration = Duration::from_millis(2);
 /// How often time is noticed.
 const TICK: Duration = Duration::from_millis(500);
 /// How often every device is checked, whether it changed or not.
