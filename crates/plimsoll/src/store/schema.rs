@@ -82,8 +82,8 @@ fn fill(part: &Path) -> rusqlite::Result<()> {
     connection.close().map_err(|(_, error)| error)
 }
 
-/// SQLite's log is as large as this at most. The commit that begins it anew takes some 10 ms, so that it must not come often; and who
-/// starts after a crash reads all of it, so that it must not be huge.
+/// SQLite's log is as large as this at most. Where it could not be emptied between two commits, the commit that begins it anew takes some
+/// 10 ms, so that it must not come often; and who starts after a crash reads all of it, so that it must not be huge.
 const LOG_BYTES: u32 = 64 << 20;
 /// A page of SQLite's.
 pub(super) const PAGE_BYTES: u32 = 4096;
