@@ -1,5 +1,7 @@
 //! Why a request brought nothing, and what to do about it.
 
+use std::io;
+
 use serde::Deserialize;
 
 use super::path::clean;
@@ -29,6 +31,13 @@ pub(crate) enum ClientError {
     /// Somebody answers, and not in HTTP.
     #[error("what answers at {url} does not speak plain HTTP; if the server uses TLS, write https://")]
     OtherProtocol {
+        url: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    /// Somebody was there and went away.
+    #[error("the server at {url} went away before it answered")]
+    Lost {
         url: String,
         #[source]
         source: Box<ureq::Error>,
@@ -74,14 +83,23 @@ impl ClientError {
             _ => false,
         };
         let plain_to_tls = matches!(&source, ureq::Error::Protocol(_)) && url.starts_with("http://");
+        let is_lost = matches!(&source, ureq::Error::Io(error) if broke_off(error.kind()));
         let source = Box::new(source);
         if plain_to_tls {
             return ClientError::OtherProtocol { url, source };
+        }
+        if is_lost {
+            return ClientError::Lost { url, source };
         }
         match untrusted {
             true => ClientError::Untrusted { url, source },
             false => ClientError::Unreachable { url, source },
         }
+    }
+
+    /// Whether the server may have done what it was asked without saying so.
+    pub(crate) fn may_be_done(&self) -> bool {
+        matches!(self, ClientError::Lost { .. } | ClientError::Late { .. } | ClientError::Broken { .. })
     }
 
     /// The status of a refusal.
@@ -91,6 +109,12 @@ impl ClientError {
             _ => None,
         }
     }
+}
+
+/// Whether a connection that stood is gone; one that never stood is refused or cannot be made.
+fn broke_off(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 /// An answer that is no success.

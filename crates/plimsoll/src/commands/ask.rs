@@ -50,8 +50,21 @@ pub(super) fn run(args: &AskArgs, quiet: bool) -> Result<Outcome> {
             }
             Ok(Outcome::Wanting)
         }
+        Err(error) if error.may_be_done() => Err(anyhow::Error::new(error).context(may_be_there(args))),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What to do where nobody said whether the place was made.
+fn may_be_there(args: &AskArgs) -> String {
+    let model = &args.model;
+    let again = match &args.key {
+        Some(_) => "ask again with the same --key to get that one and no second",
+        None => {
+            "`plimsoll slots` and `plimsoll queue` show it; with a --key it can be asked for again without getting a second"
+        }
+    };
+    format!("a place in {model} was asked for, and may have been made though no answer came; {again}")
 }
 
 fn answered(answer: &Answer, server: &str, format: Format) -> Result<Outcome> {

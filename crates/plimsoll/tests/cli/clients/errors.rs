@@ -1,5 +1,7 @@
 //! What cannot be done ends with 2 and says what to do about it.
 
+use std::io::Read;
+
 use super::fake::Fake;
 use crate::tool::{command, finish, plimsoll, scratch};
 
@@ -9,6 +11,26 @@ fn a_server_that_is_not_there_is_named_with_what_to_do() {
         let run = plimsoll(&format!("{line} --server http://127.0.0.1:1"));
         run.fails_with(&["http://127.0.0.1:1/api/v1/", "plimsoll serve", "--server", "refused"]);
     }
+}
+
+#[test]
+fn a_place_may_have_been_made_by_a_server_that_went_away_and_that_is_said() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            // It reads what is asked, and goes without a word.
+            let _ = connection.expect("a connection").read(&mut [0; 4096]);
+        }
+    });
+    let said = ["may have been made", "went away before it answered", &url];
+    let asked = plimsoll(&format!("ask m --server {url}"));
+    asked.fails_with(&[&said[..], &["plimsoll slots", "--key"]].concat());
+    let asked = plimsoll(&format!("ask m --key order-17 --server {url}"));
+    asked.fails_with(&[&said[..], &["the same --key"]].concat());
+    let looked = plimsoll(&format!("slots --server {url}"));
+    looked.fails_with(&["went away before it answered"]);
+    assert!(!looked.err.contains("may have been made"), "{}", looked.err);
 }
 
 #[test]
