@@ -3,7 +3,7 @@
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{Ending, Manners, PlaceStatus, RunnerError, SlotStage};
-use plimsoll_slots::wire::{Action, DeviceFacts, Heartbeat, OnDevice, SlotState};
+use plimsoll_slots::wire::{Action, DeviceFacts, Heartbeat, OnDevice, Registration, SlotState};
 
 use crate::world::{GIB, Process, World, registration, slot_of, stages};
 
@@ -158,7 +158,7 @@ fn a_start_is_called_off_when_its_runner_comes_back_with_smaller_devices() {
 #[test]
 fn a_registration_that_makes_no_sense_is_refused_with_its_field() {
     let mut world = World::new(Policy::spread());
-    let mut wrong = |change: fn(&mut plimsoll_slots::wire::Registration)| {
+    let mut wrong = |change: fn(&mut Registration)| {
         let mut registration = registration("r", 1, &[80, 80]);
         change(&mut registration);
         world.desk.register(Millis(1), "r", registration).expect_err("it makes no sense").to_string()
@@ -189,7 +189,7 @@ fn a_runner_that_is_ending_gets_nothing_new_and_what_waits_goes_elsewhere() {
     let second = world.ask("b");
     let machine = world.machines.get_mut("r1").expect("there");
     machine.processes.values_mut().for_each(|process| process.state = SlotState::Gone);
-    let last = plimsoll_slots::wire::Heartbeat { ending: true, ..machine.heartbeat() };
+    let last = Heartbeat { ending: true, ..machine.heartbeat() };
     let orders = world.desk.beat(world.now(), "r1", last).expect("it is registered");
     assert!(orders.orders.iter().all(|order| order.action != Action::Start), "{orders:?}");
     world.machines.remove("r1");

@@ -283,19 +283,9 @@ impl Machine {
             foreign: Vec::new(),
             stale_for: None,
         };
-        Heartbeat {
-            ending: false,
-            files: Vec::new(),
-            session: self.session,
-            sequence: self.sequence,
-            devices: self
-                .measured
-                .iter()
-                .flatten()
-                .enumerate()
-                .map(|(i, f)| status((u16::try_from(i).expect("few"), f)))
-                .collect(),
-            slots: self.processes.iter().map(report).collect(),
-        }
+        let measured = self.measured.iter().flatten();
+        let devices = (0_u16..).zip(measured).map(status).collect();
+        let slots = self.processes.iter().map(report).collect();
+        Heartbeat { devices, ..Heartbeat::of(self.session, self.sequence, slots) }
     }
 }

@@ -70,14 +70,7 @@ impl Rehearsal {
             stale_for: None,
         });
         self.beats += 1;
-        let beat = Heartbeat {
-            ending: false,
-            files: Vec::new(),
-            session: 1,
-            sequence: self.beats,
-            devices: devices.collect(),
-            slots: slots.collect(),
-        };
+        let beat = Heartbeat { devices: devices.collect(), ..Heartbeat::of(1, self.beats, slots.collect()) };
         self.desk.beat(self.now, RUNNER, beat).expect("it is registered");
     }
 

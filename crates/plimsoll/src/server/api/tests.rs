@@ -211,14 +211,9 @@ impl Runner {
             foreign: Vec::new(),
             stale_for: None,
         };
-        let beat = Heartbeat {
-            ending: false,
-            files: Vec::new(),
-            session: self.session,
-            sequence: self.sequence,
-            devices: self.used.iter().map(device).collect(),
-            slots: self.slots.values().cloned().collect(),
-        };
+        let devices = self.used.iter().map(device).collect();
+        let slots = self.slots.values().cloned().collect();
+        let beat = Heartbeat { devices, ..Heartbeat::of(self.session, self.sequence, slots) };
         let path = format!("/api/v1/runners/{}/heartbeat", self.id);
         let answered = world.post(&path, serde_json::to_value(beat).expect("JSON")).await;
         assert_eq!(answered.status, StatusCode::OK, "{}", answered.body);

@@ -145,14 +145,9 @@ impl Rig {
             booked: server.booked.clone(),
             used: if server.state.is_over() { Vec::new() } else { server.booked.clone() },
         };
-        Heartbeat {
-            ending: false,
-            files: Vec::new(),
-            session: self.session,
-            sequence: self.sequence,
-            devices: (0..self.gpus).map(|index| self.status(index)).collect(),
-            slots: self.servers.iter().map(report).collect(),
-        }
+        let slots = self.servers.iter().map(report).collect();
+        let devices = (0..self.gpus).map(|index| self.status(index)).collect();
+        Heartbeat { devices, ..Heartbeat::of(self.session, self.sequence, slots) }
     }
 
     fn status(&self, index: u16) -> DeviceStatus {
