@@ -13,7 +13,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(shape) = shape::of(&[header]) else { return };
     for runtime in RuntimeKind::ALL {
         let Ok(estimate) = estimate(&shape, &Settings::new(runtime, 4096)) else { continue };
-        let parts: Option<u64> = estimate.all.named().iter().map(|(_, part)| part.bytes.map(|b| b.get())).sum();
+        let parts: Option<u64> =
+            estimate.all.named().iter().map(|(_, part)| part.bytes.map(|b| b.get())).sum();
         assert_eq!(parts, estimate.all.total.map(|total| total.get()));
     }
 });

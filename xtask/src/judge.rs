@@ -49,7 +49,8 @@ pub(crate) fn run(workspace: &Path, args: &[String]) -> Result<()> {
         _ => bail!("the judge takes cpu, vulkan or table, not {}", args.join(" ")),
     }
     let path = workspace.join(PAGE);
-    fs::write(&path, page(workspace)?).with_context(|| format!("could not write {}", path.display()))?;
+    fs::write(&path, page(workspace)?)
+        .with_context(|| format!("could not write {}", path.display()))?;
     println!("judge: wrote {}", path.display());
     Ok(())
 }

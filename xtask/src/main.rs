@@ -50,7 +50,9 @@ fn run() -> Result<()> {
             print!("{HELP}");
             Ok(())
         }
-        (Some(chore), _) => bail!("no chore is called like that: {chore} {}\n\n{HELP}", rest.join(" ")),
+        (Some(chore), _) => {
+            bail!("no chore is called like that: {chore} {}\n\n{HELP}", rest.join(" "))
+        }
     }
 }
 

@@ -80,13 +80,16 @@ pub(crate) fn run(workspace: &Path, names: &[String]) -> Result<()> {
             "no mutant is called {name}: see MUTANTS in xtask/src/mutants.rs"
         );
     }
-    let chosen: Vec<&Mutant> =
-        MUTANTS.iter().filter(|m| names.is_empty() || names.iter().any(|name| name == m.name)).collect();
+    let chosen: Vec<&Mutant> = MUTANTS
+        .iter()
+        .filter(|m| names.is_empty() || names.iter().any(|name| name == m.name))
+        .collect();
     let copy = Copy::of(workspace)?;
     copy.check_marks()?;
     chosen.iter().try_for_each(|mutant| copy.changed(mutant).map(drop))?;
     // A test that fails anyway notices nothing.
-    let invocations: BTreeSet<&[&str]> = chosen.iter().flat_map(|m| m.must_fail.iter().copied()).collect();
+    let invocations: BTreeSet<&[&str]> =
+        chosen.iter().flat_map(|m| m.must_fail.iter().copied()).collect();
     for invocation in invocations {
         let output = copy.cargo_test(&[], invocation)?;
         ensure!(
@@ -120,17 +123,22 @@ struct Copy {
 impl Copy {
     fn of(workspace: &Path) -> Result<Copy> {
         let place = workspace.join("target/mutants");
-        let copy =
-            Copy { files: listed(workspace)?, source: place.join("src"), target: place.join("target") };
+        let copy = Copy {
+            files: listed(workspace)?,
+            source: place.join("src"),
+            target: place.join("target"),
+        };
         if copy.source.exists() {
-            fs::remove_dir_all(&copy.source).context("could not clear the copy of an earlier run")?;
+            fs::remove_dir_all(&copy.source)
+                .context("could not clear the copy of an earlier run")?;
         }
         // The copies get the time of now and not that of the original, so that cargo never takes what a broken-off run
         // has built for fresh.
         for file in &copy.files {
             let to = copy.source.join(file);
             let folder = to.parent().expect("a file in the copy stands in a folder");
-            fs::create_dir_all(folder).with_context(|| format!("could not create {}", folder.display()))?;
+            fs::create_dir_all(folder)
+                .with_context(|| format!("could not create {}", folder.display()))?;
             let bytes = fs::read(workspace.join(file))
                 .with_context(|| format!("could not read {}", file.display()))?;
             fs::write(&to, bytes).with_context(|| format!("could not write {}", to.display()))?;
@@ -146,11 +154,15 @@ impl Copy {
             .filter(|file| file.starts_with("crates") && file.extension() == Some("rs".as_ref()))
         {
             let path = self.source.join(file);
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("could not read {}", path.display()))?;
             for name in text.lines().filter_map(mark) {
                 let is_known = MUTANTS.iter().any(|m| m.name == name && Path::new(m.file) == file);
-                ensure!(is_known, "{} marks the mutant {name}, which has no row in MUTANTS", file.display());
+                ensure!(
+                    is_known,
+                    "{} marks the mutant {name}, which has no row in MUTANTS",
+                    file.display()
+                );
             }
         }
         Ok(())
@@ -166,7 +178,8 @@ impl Copy {
     /// What the mutant's file is, and what it becomes.
     fn changed(&self, mutant: &Mutant) -> Result<(String, String)> {
         let path = self.source.join(mutant.file);
-        let original = fs::read_to_string(path).with_context(|| format!("could not read {}", mutant.file))?;
+        let original =
+            fs::read_to_string(path).with_context(|| format!("could not read {}", mutant.file))?;
         let changed = mutated(&original, mutant.name, mutant.becomes).context(mutant.file)?;
         Ok((original, changed))
     }
@@ -189,7 +202,12 @@ impl Copy {
         let started = Instant::now();
         let is_killed = !self.cargo_test(&[], invocation)?.status.success();
         let outcome = if is_killed { "killed by" } else { "SURVIVES" };
-        println!("{}: {outcome} {} in {} s", mutant.name, shown(invocation), started.elapsed().as_secs());
+        println!(
+            "{}: {outcome} {} in {} s",
+            mutant.name,
+            shown(invocation),
+            started.elapsed().as_secs()
+        );
         Ok(is_killed)
     }
 
@@ -209,7 +227,13 @@ impl Copy {
 /// What git tracks or would track, and exists.
 fn listed(workspace: &Path) -> Result<Vec<PathBuf>> {
     let mut command = Command::new("git");
-    command.current_dir(workspace).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    command.current_dir(workspace).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
     let output = command.output().context("could not run git to list the files")?;
     ensure!(
         output.status.success(),
@@ -247,8 +271,9 @@ fn shown(invocation: &[&str]) -> String {
 /// What a reader needs of a run that went wrong.
 fn end_of(output: &Output) -> String {
     const LINES: usize = 40;
-    let text =
-        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    let text = [&output.stdout, &output.stderr]
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        .concat();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

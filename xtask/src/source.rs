@@ -19,7 +19,8 @@ impl Source {
     pub(crate) fn new(file: &Path, text: String) -> Self {
         let mut code = without_comments_and_literals(&text);
         let tests = test_items(&code);
-        let test_modules = tests.iter().filter_map(|item| outline_module(&code[item.clone()])).collect();
+        let test_modules =
+            tests.iter().filter_map(|item| outline_module(&code[item.clone()])).collect();
         for item in &tests {
             blank(&mut code, item.clone());
         }
@@ -34,7 +35,8 @@ impl Source {
 
     /// How many lines are not tests.
     pub(crate) fn lines_outside_tests(&self) -> usize {
-        let tested: usize = self.tests.iter().map(|item| self.text[item.clone()].lines().count()).sum();
+        let tested: usize =
+            self.tests.iter().map(|item| self.text[item.clone()].lines().count()).sum();
         self.text.lines().count() - tested
     }
 
@@ -56,7 +58,9 @@ impl Source {
 
     fn is_inside_a_path(&self, at: usize) -> bool {
         let before = self.code[..at].trim_end();
-        before.strip_suffix("::").is_some_and(|b| b.bytes().last().is_some_and(|c| is_word(c) || c == b'>'))
+        before
+            .strip_suffix("::")
+            .is_some_and(|b| b.bytes().last().is_some_and(|c| is_word(c) || c == b'>'))
     }
 
     fn named_at(&self, at: usize, path: &[&str]) -> Vec<(usize, &str)> {
@@ -131,7 +135,9 @@ fn comment_or_literal(text: &str, at: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let rest = &bytes[at..];
     let found = match rest[0] {
-        b'/' if rest.starts_with(b"//") => rest.iter().position(|c| *c == b'\n').unwrap_or(rest.len()),
+        b'/' if rest.starts_with(b"//") => {
+            rest.iter().position(|c| *c == b'\n').unwrap_or(rest.len())
+        }
         b'/' if rest.starts_with(b"/*") => block_comment(rest),
         b'"' => quoted(rest, b'"'),
         b'r' if begins_a_token(bytes, at) => raw_string(rest)?,
@@ -173,7 +179,8 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
     let mut end = vec![b'#'; hashes + 1];
     end[0] = b'"';
     let body = &rest[hashes + 2..];
-    let length = body.windows(end.len()).position(|w| w == end).map_or(body.len(), |p| p + end.len());
+    let length =
+        body.windows(end.len()).position(|w| w == end).map_or(body.len(), |p| p + end.len());
     Some(hashes + 2 + length)
 }
 
@@ -271,8 +278,11 @@ mod tests {
         let source = source(
             "use crate::a;\nuse crate::{b::{C, D}, e, f::G};\nlet x = $crate::h::i + other::crate::no;\n",
         );
-        let found: Vec<(usize, &str)> =
-            source.named_below(&["crate"]).into_iter().map(|(at, name)| (source.line(at), name)).collect();
+        let found: Vec<(usize, &str)> = source
+            .named_below(&["crate"])
+            .into_iter()
+            .map(|(at, name)| (source.line(at), name))
+            .collect();
         assert_eq!(found, [(1, "a"), (2, "b"), (2, "e"), (2, "f"), (3, "h")]);
     }
 

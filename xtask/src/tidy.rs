@@ -18,7 +18,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-kube", &["plimsoll-core"]),
     ("plimsoll-models", &["plimsoll-core"]),
     ("plimsoll-slots", &["plimsoll-core", "plimsoll-models"]),
-    ("plimsoll", &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-models", "plimsoll-slots"]),
+    (
+        "plimsoll",
+        &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-models", "plimsoll-slots"],
+    ),
 ];
 
 /// More than this, and a reader no longer holds a file in the head.
@@ -99,7 +102,8 @@ fn violations(workspace: &Path) -> Result<Vec<Violation>> {
             found.extend(length(source));
         }
     }
-    let core: Vec<&Source> = sources.iter().filter(|s| s.file.starts_with(CORE) && !is_test(s)).collect();
+    let core: Vec<&Source> =
+        sources.iter().filter(|s| s.file.starts_with(CORE) && !is_test(s)).collect();
     found.extend(reading_order(&core));
     found.extend(core.iter().flat_map(|source| purity(source)));
     found.sort();
@@ -108,7 +112,8 @@ fn violations(workspace: &Path) -> Result<Vec<Violation>> {
 
 /// A crate depends only on the layers below it. Tests may reach further, except those of the core.
 fn dependencies(file: &Path, text: &str) -> Result<Vec<Violation>> {
-    let manifest = DeTable::parse(text).with_context(|| format!("{} is no manifest", file.display()))?;
+    let manifest =
+        DeTable::parse(text).with_context(|| format!("{} is no manifest", file.display()))?;
     let manifest = DeValue::Table(manifest.into_inner());
     let violation = |offset: usize, what: String| {
         let line = 1 + text[..offset].matches('\n').count();
@@ -118,7 +123,9 @@ fn dependencies(file: &Path, text: &str) -> Result<Vec<Violation>> {
         return Ok(vec![violation(0, "this crate has no name: give `package.name`".to_owned())]);
     };
     let Some((_, below)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
-        let what = format!("`{name}` has no place among the layers: add it to LAYERS in xtask/src/tidy.rs");
+        let what = format!(
+            "`{name}` has no place among the layers: add it to LAYERS in xtask/src/tidy.rs"
+        );
         return Ok(vec![violation(0, what)]);
     };
     let mut tables = vec![&manifest];
@@ -129,11 +136,14 @@ fn dependencies(file: &Path, text: &str) -> Result<Vec<Violation>> {
     for (kind, is_for_tests) in
         [("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)]
     {
-        let dependencies = tables.iter().filter_map(|t| at(t, &[kind])?.as_table()).flat_map(|d| d.iter());
+        let dependencies =
+            tables.iter().filter_map(|t| at(t, &[kind])?.as_table()).flat_map(|d| d.iter());
         for (key, value) in dependencies {
-            let dependency =
-                at(value.get_ref(), &["package"]).and_then(DeValue::as_str).unwrap_or(key.get_ref());
-            let is_allowed = below.contains(&dependency) || (is_for_tests && name != "plimsoll-core");
+            let dependency = at(value.get_ref(), &["package"])
+                .and_then(DeValue::as_str)
+                .unwrap_or(key.get_ref());
+            let is_allowed =
+                below.contains(&dependency) || (is_for_tests && name != "plimsoll-core");
             if is_ours(dependency) && !is_allowed {
                 let what = format!(
                     "{name} must not depend on {dependency}: move what both need into a layer below, \
@@ -164,7 +174,11 @@ fn opening(source: &Source) -> Option<Violation> {
         None if source.file.ends_with("main.rs") => return None,
         None => "open the file with a `//!` sentence that says what is true here and nowhere else",
     };
-    Some(Violation { file: source.file.clone(), line: sentence.len().max(1), what: what.to_owned() })
+    Some(Violation {
+        file: source.file.clone(),
+        line: sentence.len().max(1),
+        what: what.to_owned(),
+    })
 }
 
 /// A file has at most so many lines beside its tests.
@@ -194,7 +208,8 @@ fn reading_order(core: &[&Source]) -> Vec<Violation> {
         let Some(own) = place(&module) else { continue };
         let mut refuse = |offset, what| found.push(Violation::at(source, offset, what));
         let from_root = source.named_below(&["crate"]).into_iter().map(|named| (named, true));
-        let from_here = source.named_below(&vec!["super"; depth]).into_iter().map(|named| (named, false));
+        let from_here =
+            source.named_below(&vec!["super"; depth]).into_iter().map(|named| (named, false));
         for ((offset, name), is_from_root) in from_root.chain(from_here) {
             match place(name) {
                 Some(other) if other > own => refuse(
@@ -272,7 +287,11 @@ fn float_literals(code: &str) -> Vec<usize> {
         let is_hex = whole.starts_with("0x");
         has_fraction || (!is_hex && (whole.ends_with("f32") || whole.ends_with("f64")))
     };
-    (0..code.len()).filter(|at| code.is_char_boundary(*at)).filter(begins).filter(is_float).collect()
+    (0..code.len())
+        .filter(|at| code.is_char_boundary(*at))
+        .filter(begins)
+        .filter(is_float)
+        .collect()
 }
 
 /// The files and folders that are tests from end to end.
@@ -282,8 +301,10 @@ fn test_files(sources: &[Source]) -> BTreeSet<PathBuf> {
         if let Some(folder) = source.file.ancestors().find(|folder| folder.ends_with("tests")) {
             tests.insert(folder.to_owned());
         }
-        let is_root = ["lib.rs", "main.rs", "mod.rs"].iter().any(|root| source.file.ends_with(root));
-        let below = if is_root { source.file.with_file_name("") } else { source.file.with_extension("") };
+        let is_root =
+            ["lib.rs", "main.rs", "mod.rs"].iter().any(|root| source.file.ends_with(root));
+        let below =
+            if is_root { source.file.with_file_name("") } else { source.file.with_extension("") };
         for module in &source.test_modules {
             tests.insert(below.join(module));
             tests.insert(below.join(module).with_extension("rs"));
@@ -301,7 +322,8 @@ fn files(workspace: &Path, root: &str, is_wanted: fn(&str) -> bool) -> Result<Ve
         if !path.is_dir() {
             continue;
         }
-        let entries = fs::read_dir(&path).with_context(|| format!("could not list {}", path.display()))?;
+        let entries =
+            fs::read_dir(&path).with_context(|| format!("could not list {}", path.display()))?;
         for entry in entries {
             let entry = entry.with_context(|| format!("could not list {}", path.display()))?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -317,7 +339,8 @@ fn files(workspace: &Path, root: &str, is_wanted: fn(&str) -> bool) -> Result<Ve
 }
 
 fn read(workspace: &Path, file: &Path) -> Result<String> {
-    fs::read_to_string(workspace.join(file)).with_context(|| format!("could not read {}", file.display()))
+    fs::read_to_string(workspace.join(file))
+        .with_context(|| format!("could not read {}", file.display()))
 }
 
 #[cfg(test)]
@@ -326,7 +349,8 @@ mod tests {
 
     #[test]
     fn every_rule_holds() {
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace");
+        let workspace =
+            Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace");
         let violations = violations(workspace).expect("the workspace can be read");
         let list: Vec<String> = violations.iter().map(ToString::to_string).collect();
         assert!(list.is_empty(), "\n{}\n", list.join("\n"));
@@ -342,7 +366,8 @@ mod tests {
 
     #[test]
     fn a_crate_depends_only_on_the_layers_below() {
-        let check = |text: &str| lines(dependencies(Path::new("Cargo.toml"), text).expect("it is TOML"));
+        let check =
+            |text: &str| lines(dependencies(Path::new("Cargo.toml"), text).expect("it is TOML"));
         let package = |name: &str, rest: &str| format!("[package]\nname = \"{name}\"\n{rest}");
         let fine: [usize; 0] = [];
         assert_eq!(
@@ -353,7 +378,10 @@ mod tests {
             fine
         );
         assert_eq!(
-            check(&package("plimsoll-kube", "[dependencies]\nserde = \"1\"\nplimsoll-sim.workspace = true")),
+            check(&package(
+                "plimsoll-kube",
+                "[dependencies]\nserde = \"1\"\nplimsoll-sim.workspace = true"
+            )),
             [5]
         );
         assert_eq!(
@@ -364,7 +392,10 @@ mod tests {
             check(&package("plimsoll-core", "[dev-dependencies]\nplimsoll-sim.workspace = true")),
             [4]
         );
-        assert_eq!(check(&package("plimsoll-core", "[dependencies.renamed]\npackage = \"plimsoll\"")), [3]);
+        assert_eq!(
+            check(&package("plimsoll-core", "[dependencies.renamed]\npackage = \"plimsoll\"")),
+            [3]
+        );
         assert_eq!(
             check(&package("plimsoll-sim", "[target.'cfg(unix)'.dependencies]\nplimsoll = \"1\"")),
             [4]
@@ -385,7 +416,10 @@ mod tests {
     #[test]
     fn tests_do_not_make_a_file_long() {
         let code = "\n".repeat(MOST_LINES);
-        assert_eq!(length(&source("a.rs", &format!("{code}#[cfg(test)]\nmod tests {{\n}}\n"))), None);
+        assert_eq!(
+            length(&source("a.rs", &format!("{code}#[cfg(test)]\nmod tests {{\n}}\n"))),
+            None
+        );
         assert_eq!(lines(length(&source("a.rs", &format!("{code}\n")))), [MOST_LINES + 1]);
     }
 
@@ -418,8 +452,14 @@ mod tests {
         assert_eq!(check("use std::{fmt,\n  fs, time::Duration};\n"), [2, 2]);
         assert_eq!(check("fn a() -> std::time::Instant {}\n"), [1]);
         assert_eq!(check("use std::collections::HashMap;\nstruct A(f64);\n"), [1, 2]);
-        assert_eq!(check("let a = 1.5;\nlet b = 2f32;\nlet c = x.0.1 + 0xf64;\nfor _ in 1..5 {}\n"), [1, 2]);
-        assert_eq!(check("// an f64\nconst A: &str = \"std::fs\";\n#[cfg(test)]\nuse std::fs;\n"), fine);
+        assert_eq!(
+            check("let a = 1.5;\nlet b = 2f32;\nlet c = x.0.1 + 0xf64;\nfor _ in 1..5 {}\n"),
+            [1, 2]
+        );
+        assert_eq!(
+            check("// an f64\nconst A: &str = \"std::fs\";\n#[cfg(test)]\nuse std::fs;\n"),
+            fine
+        );
     }
 
     #[test]

@@ -28,14 +28,16 @@ fn decide_and_explain_all(bencher: Bencher, nodes: usize) {
 /// The same for a request that fits nowhere: the full explanation of a refusal.
 #[divan::bench(args = NODES)]
 fn refuse_and_explain_all(bencher: Bencher, nodes: usize) {
-    let (ledger, policy, request) = (fleet::fleet(nodes), Policy::pack(), fleet::request("new", 40));
+    let (ledger, policy, request) =
+        (fleet::fleet(nodes), Policy::pack(), fleet::request("new", 40));
     bencher.bench_local(|| decide(&ledger, &policy, &request));
 }
 
 /// A decision with its whole table for a spec that was asked before: nothing changed since.
 #[divan::bench(args = NODES)]
 fn decide_asked_before(bencher: Bencher, nodes: usize) {
-    let (ledger, policy, request) = (fleet::fleet(nodes), Policy::pack(), fleet::request("again", 8));
+    let (ledger, policy, request) =
+        (fleet::fleet(nodes), Policy::pack(), fleet::request("again", 8));
     let mut memo = Memo::default();
     let _ = memo.decide(&ledger, &policy, &request);
     bencher.bench_local(|| memo.decide(&ledger, &policy, &request));

@@ -105,9 +105,15 @@ pub fn audit_node(ledger: &Ledger, id: NodeId) -> Vec<Breach> {
     breaches
 }
 
-fn charges_on<'a>(holdings: &[&'a Holding], ordinal: u16) -> impl Iterator<Item = (&'a Holding, &'a Charge)> {
+fn charges_on<'a>(
+    holdings: &[&'a Holding],
+    ordinal: u16,
+) -> impl Iterator<Item = (&'a Holding, &'a Charge)> {
     let on = move |charge: &&Charge| charge.on.contains(&ordinal);
-    holdings.iter().copied().flat_map(move |h| h.charges.iter().filter(on).map(move |charge| (h, charge)))
+    holdings
+        .iter()
+        .copied()
+        .flat_map(move |h| h.charges.iter().filter(on).map(move |charge| (h, charge)))
 }
 
 fn sum<'a>(charges: impl Iterator<Item = &'a Charge>) -> Bytes {
@@ -188,7 +194,8 @@ impl Audited<'_> {
 }
 
 fn names<'a>(holdings: impl Iterator<Item = &'a Holding>) -> Vec<Name> {
-    let mut names: Vec<Name> = holdings.map(|holding| Name::from(holding.request.to_string())).collect();
+    let mut names: Vec<Name> =
+        holdings.map(|holding| Name::from(holding.request.to_string())).collect();
     names.dedup();
     names
 }
@@ -205,7 +212,8 @@ fn no_assignment(view: &NodeView, holdings: &[&Holding]) -> Option<Breach> {
     }
     let mut free: BTreeMap<u16, Bytes> = BTreeMap::new();
     for (ordinal, device) in (0_u16..).zip(&view.node.devices) {
-        let surely = charges_on(holdings, ordinal).filter(|(_, c)| !c.floats()).map(|(_, charge)| charge);
+        let surely =
+            charges_on(holdings, ordinal).filter(|(_, c)| !c.floats()).map(|(_, charge)| charge);
         let foreign = view.room.devices()[usize::from(ordinal)].foreign();
         free.insert(ordinal, device.memory.usable()?.less(sum(surely).plus(foreign)));
     }

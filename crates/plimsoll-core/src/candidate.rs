@@ -96,8 +96,9 @@ impl<'a> Judge<'a> {
         }
         let search = Search { judge: self, view };
         let mut trial = Trial::new(&view.node, &view.room);
-        search
-            .descend(&mut trial, &mut Vec::new(), steps, &mut |picks| visit(self.place(view, picks.clone())))
+        search.descend(&mut trial, &mut Vec::new(), steps, &mut |picks| {
+            visit(self.place(view, picks.clone()))
+        })
     }
 
     fn place(&self, view: &NodeView, picks: Picks) -> Placement {
@@ -197,7 +198,8 @@ impl<'a> Search<'a> {
         });
         let Some((_, ordinal, added)) = best else { return (vec![verdict], None) };
         verdict.passed = true;
-        let score = score::score(self.view, self.judge.policy, self.judge.spec, &[(ordinal, added)]);
+        let score =
+            score::score(self.view, self.judge.policy, self.judge.spec, &[(ordinal, added)]);
         (vec![verdict], Some((vec![vec![ordinal]], score)))
     }
 
@@ -282,15 +284,24 @@ impl<'a> Search<'a> {
         let (node, gauges) = (&self.view.node, self.view.room.gauges());
         let kind = self.view.room.kind(&need.kind);
         let mut devices = Vec::with_capacity(gauges.len());
-        for (ordinal, gauge) in (0_u16..).zip(gauges).filter(|(_, gauge)| Some(gauge.kind) == kind) {
+        for (ordinal, gauge) in (0_u16..).zip(gauges).filter(|(_, gauge)| Some(gauge.kind) == kind)
+        {
             let at = usize::from(ordinal);
             let (amount, reason) = match trial.fit_kindred(index, container.role, need, at) {
                 Ok(taken) => {
                     let peak = taken.bytes.map(|_| taken.peak);
-                    let mut fit =
-                        Fitting { ordinal, taken, liking: 0, opens: trial.opens(usize::from(ordinal)) };
-                    let fill =
-                        score::device_fill(&node.devices[at], gauge, fit.added(), self.judge.policy.fullness);
+                    let mut fit = Fitting {
+                        ordinal,
+                        taken,
+                        liking: 0,
+                        opens: trial.opens(usize::from(ordinal)),
+                    };
+                    let fill = score::device_fill(
+                        &node.devices[at],
+                        gauge,
+                        fit.added(),
+                        self.judge.policy.fullness,
+                    );
                     fit.liking = match self.judge.policy.devices {
                         Order::Pack => fill,
                         Order::Spread => FULL - fill,
@@ -347,7 +358,9 @@ impl<'a> Search<'a> {
         let wanted = need.count.get();
         let floats = node.floats(&need.kind);
         let spare_short = trial.spare().is_some() && fitting >= usize::from(wanted);
-        for (at, device) in verdict.devices.iter_mut().enumerate().filter(|(_, d)| d.reason.is_none()) {
+        for (at, device) in
+            verdict.devices.iter_mut().enumerate().filter(|(_, d)| d.reason.is_none())
+        {
             device.reason = Some(if floats && wanted > 1 {
                 Reason::ChoiceNotDistinct { wanted }
             } else if floats {

@@ -44,7 +44,12 @@ pub struct Holding {
 
 impl Holding {
     /// What a request holds once it is placed.
-    pub(crate) fn placed(request: &Request, node: &Name, stage: Stage, charges: Vec<Charge>) -> Self {
+    pub(crate) fn placed(
+        request: &Request,
+        node: &Name,
+        stage: Stage,
+        charges: Vec<Charge>,
+    ) -> Self {
         Holding {
             request: request.id.clone(),
             node: node.clone(),
@@ -67,7 +72,8 @@ impl Holding {
             if let Booked::Share(bytes) = charge.amount {
                 charge.amount = Booked::share(Bytes::new(bytes.get()).min(Bytes::DEVICE_MAX));
             }
-            (charge.cores.0, charge.slots) = (charge.cores.0.min(1 << 16), charge.slots.min(1 << 16));
+            (charge.cores.0, charge.slots) =
+                (charge.cores.0.min(1 << 16), charge.slots.min(1 << 16));
             charge.on.sort_unstable();
             charge.on.dedup();
         }

@@ -142,7 +142,9 @@ pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision 
 pub(crate) fn refusal(spec: &Spec, no_nodes: bool) -> Option<RequestReason> {
     match &spec.asks {
         Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
-        Asks::Shapes(shapes) if shapes.is_empty() => Some(RequestReason::Malformed(Misuse::no_shape())),
+        Asks::Shapes(shapes) if shapes.is_empty() => {
+            Some(RequestReason::Malformed(Misuse::no_shape()))
+        }
         Asks::Shapes(_) => no_nodes.then_some(RequestReason::NoNodes),
     }
 }

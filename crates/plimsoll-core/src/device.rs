@@ -67,7 +67,9 @@ impl Node {
     pub(crate) fn contradiction(&self) -> Option<Name> {
         const MOST: usize = 4096;
         if self.devices.len() > MOST {
-            return Some(format!("{} devices are reported, more than {MOST}", self.devices.len()).into());
+            return Some(
+                format!("{} devices are reported, more than {MOST}", self.devices.len()).into(),
+            );
         }
         let mut seen = std::collections::BTreeSet::new();
         let uuids = self.devices.iter().filter(|device| device.health != Health::Gone);
@@ -98,7 +100,10 @@ impl Node {
     pub fn floats(&self, kind: &str) -> bool {
         self.choice == DeviceChoice::Plugin
             && self.devices.iter().filter(|d| &*d.kind == kind).count() > 1
-            && self.devices.iter().any(|d| &*d.kind == kind && matches!(d.sharing, Sharing::Tokens { .. }))
+            && self
+                .devices
+                .iter()
+                .any(|d| &*d.kind == kind && matches!(d.sharing, Sharing::Tokens { .. }))
     }
 }
 

@@ -131,7 +131,8 @@ impl<'a> Draft<'a> {
 
     /// Lets everything go that is on its way back from a node already.
     pub fn without_releasing_on(&mut self, node: NodeId) {
-        let going = self.ledger.holdings_on(node).filter(|(_, holding)| holding.stage.is_releasing());
+        let going =
+            self.ledger.holdings_on(node).filter(|(_, holding)| holding.stage.is_releasing());
         for id in going.map(|(id, _)| id).collect::<Vec<_>>() {
             self.without(id);
         }

@@ -200,7 +200,10 @@ impl Replay {
 }
 
 /// Decides every event of a journal again, from the state that it began with, and lists what differs.
-pub fn replay<'a>(from: Scheduler, records: impl IntoIterator<Item = &'a Record>) -> Vec<Divergence> {
+pub fn replay<'a>(
+    from: Scheduler,
+    records: impl IntoIterator<Item = &'a Record>,
+) -> Vec<Divergence> {
     let mut replay = Replay::from(from);
     let differs = |record: &Record| Divergence::between(record, &replay.again(record).0);
     records.into_iter().filter_map(differs).collect()

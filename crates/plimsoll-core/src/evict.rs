@@ -107,7 +107,9 @@ pub fn evictable(holding: &Holding, now: Millis, residency: u64) -> Result<Milli
         Activity::Unknown if holding.terms.speculative => since,
         Activity::Unknown => return Err(Stays::ActivityUnknown),
         Activity::Idle { since } if holding.terms.speculative => since,
-        Activity::Idle { since } => since.after(holding.terms.idle_limit.ok_or(Stays::NoIdleLimit)?),
+        Activity::Idle { since } => {
+            since.after(holding.terms.idle_limit.ok_or(Stays::NoIdleLimit)?)
+        }
     };
     if idle_from > now {
         return Err(Stays::NotIdleYet { from: idle_from });
@@ -119,7 +121,12 @@ pub fn evictable(holding: &Holding, now: Millis, residency: u64) -> Result<Milli
 }
 
 /// Whether a holder may be asked to go for this request.
-pub fn may_go(holding: &Holding, request: &Request, now: Millis, residency: u64) -> Result<(), Stays> {
+pub fn may_go(
+    holding: &Holding,
+    request: &Request,
+    now: Millis,
+    residency: u64,
+) -> Result<(), Stays> {
     if request.terms.speculative || request.terms.eviction == Eviction::Never {
         return Err(Stays::AskerMayNot);
     }
@@ -130,7 +137,10 @@ pub fn may_go(holding: &Holding, request: &Request, now: Millis, residency: u64)
     match evictable(holding, now, residency) {
         Ok(_) => Ok(()),
         Err(
-            Stays::Active { .. } | Stays::ActivityUnknown | Stays::NoIdleLimit | Stays::NotIdleYet { .. },
+            Stays::Active { .. }
+            | Stays::ActivityUnknown
+            | Stays::NoIdleLimit
+            | Stays::NotIdleYet { .. },
         ) if lower && request.terms.eviction == Eviction::LowerPriority => Ok(()),
         Err(stays) => Err(stays),
     }
@@ -148,8 +158,14 @@ struct Cost {
 }
 
 impl Cost {
-    const NONE: Cost =
-        Cost { priority: i32::MIN, active: 0, reload: 0, bytes: Bytes::ZERO, count: 0, names: Vec::new() };
+    const NONE: Cost = Cost {
+        priority: i32::MIN,
+        active: 0,
+        reload: 0,
+        bytes: Bytes::ZERO,
+        count: 0,
+        names: Vec::new(),
+    };
 
     fn with(&self, holding: &Holding) -> Cost {
         let priority = if holding.terms.speculative { i32::MIN } else { holding.terms.priority };
@@ -233,8 +249,9 @@ fn search(
         let from = attempt.victims.last().map_or(0, |last| last + 1);
         for (next, (_, holder)) in holders.iter().enumerate().skip(from) {
             // Of holders that are alike the first ones go first, so that sets that are alike are tried once.
-            let alike =
-                |before: usize| same_to_lose(holders[before].1, holder) && !attempt.victims.contains(&before);
+            let alike = |before: usize| {
+                same_to_lose(holders[before].1, holder) && !attempt.victims.contains(&before)
+            };
             if next.checked_sub(1).is_some_and(alike) {
                 continue;
             }
@@ -314,9 +331,12 @@ impl<'a> Site<'a> {
         let leaving = |(_, holding): &(HoldingId, &Holding)| {
             !holding.stage.is_releasing() && holding.request != request.id && may_go(holding)
         };
-        let mut holders: Vec<(HoldingId, &Holding)> = ledger.holdings_on(id).filter(leaving).collect();
+        let mut holders: Vec<(HoldingId, &Holding)> =
+            ledger.holdings_on(id).filter(leaving).collect();
         holders.sort_by(|one, other| one.1.request.cmp(&other.1.request));
-        if holders.is_empty() && !ledger.holdings_on(id).any(|(_, holding)| holding.stage.is_releasing()) {
+        if holders.is_empty()
+            && !ledger.holdings_on(id).any(|(_, holding)| holding.stage.is_releasing())
+        {
             return None;
         }
         let mut base = Draft::of(ledger);
@@ -350,7 +370,8 @@ fn place_on(
 ) -> Option<Plan> {
     let view = draft.node(id)?;
     let shapes = (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
-    let mut found = shapes.filter_map(|shape| Judge::new(policy, &request.spec, shape).judge(view).best);
+    let mut found =
+        shapes.filter_map(|shape| Judge::new(policy, &request.spec, shape).judge(view).best);
     let place = found.next()?.place;
     let charges = fit::admit(view, &request.spec, &place).ok()?;
     let mut after: Vec<RequestId> = draft
@@ -364,7 +385,9 @@ fn place_on(
 }
 
 fn touches(holding: &Holding, charges: &[Charge]) -> bool {
-    let on = |charge: &Charge| charge.on.iter().any(|o| charges.iter().any(|other| other.on.contains(o)));
+    let on = |charge: &Charge| {
+        charge.on.iter().any(|o| charges.iter().any(|other| other.on.contains(o)))
+    };
     holding.charges.iter().any(on)
 }
 

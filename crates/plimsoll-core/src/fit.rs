@@ -66,10 +66,9 @@ pub enum Refusal {
 pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<Charge>, Refusal> {
     let node = &view.node;
     let at_node = |reason| Refusal::Node { node: node.name.clone(), reason };
-    let shape = spec
-        .shapes()
-        .get(usize::from(placement.shape))
-        .ok_or_else(|| Refusal::Mismatch { problem: format!("there is no shape {}", placement.shape) })?;
+    let shape = spec.shapes().get(usize::from(placement.shape)).ok_or_else(|| {
+        Refusal::Mismatch { problem: format!("there is no shape {}", placement.shape) }
+    })?;
     if let Some(reason) = fit_node(view, spec, shape) {
         return Err(at_node(reason));
     }
@@ -98,7 +97,11 @@ fn mismatch(problem: &str) -> Refusal {
 
 /// The needs of a shape in the order in which they are served, each with its container and that container's index.
 pub fn needs(shape: &Shape) -> impl Iterator<Item = (usize, &Container, &Need)> {
-    shape.containers.iter().enumerate().flat_map(|(i, c)| c.needs.iter().map(move |need| (i, c, need)))
+    shape
+        .containers
+        .iter()
+        .enumerate()
+        .flat_map(|(i, c)| c.needs.iter().map(move |need| (i, c, need)))
 }
 
 /// Why the node itself cannot take the request, whatever its devices say.
@@ -113,7 +116,9 @@ pub fn fit_node(view: &NodeView, spec: &Spec, shape: &Shape) -> Option<NodeReaso
     if let Some(since) = node.silent_since {
         return Some(NodeReason::Silent { since });
     }
-    if let Some(failed) = rules.all.iter().find(|requirement| !requirement.holds(&node.name, &node.labels)) {
+    if let Some(failed) =
+        rules.all.iter().find(|requirement| !requirement.holds(&node.name, &node.labels))
+    {
         return Some(NodeReason::SelectorMismatch { wanted: failed.to_string().into() });
     }
     if !rules.any.is_empty() && !rules.any.iter().any(|term| term.holds(&node.name, &node.labels)) {
@@ -206,7 +211,8 @@ impl<'a> Trial<'a> {
 
     /// Whether the request would be the first on this device.
     pub(crate) fn opens(&self, ordinal: usize) -> bool {
-        !self.gauges[ordinal].tenanted && self.mine.get(ordinal).is_none_or(|mine| mine.parts.is_empty())
+        !self.gauges[ordinal].tenanted
+            && self.mine.get(ordinal).is_none_or(|mine| mine.parts.is_empty())
     }
 
     /// Whether the request has booked the same on both devices so far.
@@ -220,9 +226,17 @@ impl<'a> Trial<'a> {
     }
 
     /// Whether device `ordinal` can take this need of this container, beside what the request has booked there already.
-    pub fn fit(&self, container: usize, role: Role, need: &Need, ordinal: usize) -> Result<Taken, Reason> {
+    pub fn fit(
+        &self,
+        container: usize,
+        role: Role,
+        need: &Need,
+        ordinal: usize,
+    ) -> Result<Taken, Reason> {
         match self.node.devices.get(ordinal) {
-            None => Err(Reason::NoSuchDevice { ordinal: u16::try_from(ordinal).unwrap_or(u16::MAX) }),
+            None => {
+                Err(Reason::NoSuchDevice { ordinal: u16::try_from(ordinal).unwrap_or(u16::MAX) })
+            }
             Some(device) if device.kind != need.kind => {
                 self.fit_condition(device, ordinal, false)?;
                 Err(wishes::mismatch(&need.kind, &device.kind))
@@ -249,7 +263,13 @@ impl<'a> Trial<'a> {
     }
 
     /// The same where the device's state, the request's wishes or its other containers have a say.
-    fn fit_with_care(&self, container: usize, role: Role, need: &Need, spot: Spot) -> Result<Taken, Reason> {
+    fn fit_with_care(
+        &self,
+        container: usize,
+        role: Role,
+        need: &Need,
+        spot: Spot,
+    ) -> Result<Taken, Reason> {
         let mine = self.mine.get(spot.ordinal).filter(|mine| !mine.parts.is_empty());
         self.fit_condition(spot.device, spot.ordinal, mine.is_some())?;
         fit_wishes(spot.device, spot.ordinal, &need.wishes)?;
@@ -274,7 +294,12 @@ impl<'a> Trial<'a> {
     }
 
     #[cold]
-    fn fit_condition(&self, device: &Device, ordinal: usize, already_mine: bool) -> Result<(), Reason> {
+    fn fit_condition(
+        &self,
+        device: &Device,
+        ordinal: usize,
+        already_mine: bool,
+    ) -> Result<(), Reason> {
         let gauge = &self.gauges[ordinal];
         match device.health {
             Health::Healthy => {}
@@ -282,8 +307,11 @@ impl<'a> Trial<'a> {
             Health::Gone => return Err(Reason::Gone),
         }
         if self.spare == Some(0) && !gauge.tenanted && !already_mine {
-            let working = self.node.devices.len().saturating_sub(usize::from(self.node.missing_cards));
-            return Err(Reason::SomeCardFaulty { bookable: u16::try_from(working).unwrap_or(u16::MAX) });
+            let working =
+                self.node.devices.len().saturating_sub(usize::from(self.node.missing_cards));
+            return Err(Reason::SomeCardFaulty {
+                bookable: u16::try_from(working).unwrap_or(u16::MAX),
+            });
         }
         if device.cordoned {
             return Err(Reason::Cordoned);
@@ -295,7 +323,14 @@ impl<'a> Trial<'a> {
     }
 
     /// Books a need on devices that were found to fit.
-    pub fn take(&mut self, container: usize, role: Role, ordinal: usize, taken: Taken, floating: bool) {
+    pub fn take(
+        &mut self,
+        container: usize,
+        role: Role,
+        ordinal: usize,
+        taken: Taken,
+        floating: bool,
+    ) {
         if self.mine.is_empty() {
             self.mine = vec![Mine::default(); self.node.devices.len()];
         }
@@ -303,8 +338,11 @@ impl<'a> Trial<'a> {
         // One that floats is on one card, whichever: it opens no more than that, and the plugin picks a card that works.
         self.spare = self.spare.map(|spare| spare.saturating_sub(u16::from(opens && !floating)));
         let mine = &mut self.mine[ordinal];
-        let load =
-            Load { bytes: taken.bytes.unwrap_or(WHOLE_UNKNOWN), cores: taken.cores, slots: taken.slots };
+        let load = Load {
+            bytes: taken.bytes.unwrap_or(WHOLE_UNKNOWN),
+            cores: taken.cores,
+            slots: taken.slots,
+        };
         mine.peak = mine.peak.with(role, load);
         mine.whole |= taken.whole;
         mine.floating = floating;
@@ -323,9 +361,13 @@ impl<'a> Trial<'a> {
         if floating {
             if need.count.get() > 1 {
                 let ordinal = pick.first().copied().unwrap_or_default();
-                return Err(Fault::Device(ordinal, Reason::ChoiceNotDistinct { wanted: need.count.get() }));
+                return Err(Fault::Device(
+                    ordinal,
+                    Reason::ChoiceNotDistinct { wanted: need.count.get() },
+                ));
             }
-            if pick.is_empty() || self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal)) {
+            if pick.is_empty() || self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal))
+            {
                 return Err(Fault::Mismatch(
                     "the device plugin may pick a card that the placement does not name",
                 ));
@@ -333,19 +375,23 @@ impl<'a> Trial<'a> {
         } else if pick.len() != usize::from(need.count.get()) {
             return Err(Fault::Mismatch("a need has another number of devices than it asks"));
         }
-        let numa =
-            |ordinal: &u16| self.node.devices.get(usize::from(*ordinal)).and_then(|device| device.numa);
+        let numa = |ordinal: &u16| {
+            self.node.devices.get(usize::from(*ordinal)).and_then(|device| device.numa)
+        };
         if need.wishes.one_numa
             && !floating
-            && pick.windows(2).any(|pair| numa(&pair[0]).is_none() || numa(&pair[0]) != numa(&pair[1]))
+            && pick
+                .windows(2)
+                .any(|pair| numa(&pair[0]).is_none() || numa(&pair[0]) != numa(&pair[1]))
         {
             let reason = Reason::NumaNotFit { fitting: 1, wanted: need.count.get() };
             return Err(Fault::Device(pick[0], reason));
         }
         for &ordinal in pick {
             let at = usize::from(ordinal);
-            let taken =
-                self.fit(index, container.role, need, at).map_err(|reason| Fault::Device(ordinal, reason))?;
+            let taken = self
+                .fit(index, container.role, need, at)
+                .map_err(|reason| Fault::Device(ordinal, reason))?;
             self.take(index, container.role, at, taken, floating);
         }
         Ok(())
@@ -363,7 +409,8 @@ impl<'a> Trial<'a> {
     pub fn charges(&self, shape: &Shape) -> Vec<Charge> {
         let mut charges: Vec<Charge> = Vec::new();
         let mut floating: Option<Charge> = None;
-        for (ordinal, mine) in (0_u16..).zip(&self.mine).filter(|(_, mine)| !mine.parts.is_empty()) {
+        for (ordinal, mine) in (0_u16..).zip(&self.mine).filter(|(_, mine)| !mine.parts.is_empty())
+        {
             let gauge = &self.gauges[usize::from(ordinal)];
             let charge = mine.charge(shape, gauge.known.then_some(gauge.usable));
             if mine.floating {
@@ -391,9 +438,17 @@ impl Mine {
 
     fn charge(&self, shape: &Shape, usable: Option<Bytes>) -> Charge {
         let total = self.peak.total();
-        let amount = if self.whole { Booked::Whole { bytes: usable } } else { Booked::share(total.bytes) };
+        let amount =
+            if self.whole { Booked::Whole { bytes: usable } } else { Booked::share(total.bytes) };
         let parts = self.parts.iter().map(|(index, taken)| part(shape, *index, taken)).collect();
-        Charge { on: Vec::new(), amount, cores: Cores(total.cores), slots: total.slots, slice: None, parts }
+        Charge {
+            on: Vec::new(),
+            amount,
+            cores: Cores(total.cores),
+            slots: total.slots,
+            slice: None,
+            parts,
+        }
     }
 
     /// On a partitioned device each container sits in a slice of its own.

@@ -53,7 +53,9 @@ pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecisio
             cut_off: false,
         },
         // The search was cut off, but serving the members in turn had already found enough places.
-        Err(OutOfSteps) if placed >= gang.minimum => GangDecision { decisions, placed: true, cut_off: true },
+        Err(OutOfSteps) if placed >= gang.minimum => {
+            GangDecision { decisions, placed: true, cut_off: true }
+        }
         Ok(None) | Err(OutOfSteps) => {
             let refused = refuse(decisions, gang, placed);
             GangDecision { decisions: refused, placed: false, cut_off: found == Err(OutOfSteps) }
@@ -109,11 +111,15 @@ impl Names {
         let named = |requirement: &Requirement| requirement.subject == Subject::NodeName;
         let nodes = |rules: &NodeRules| {
             let terms = rules.any.iter().chain(rules.preferred.iter().map(|(_, term)| term));
-            rules.named.is_some() || rules.all.iter().chain(terms.flat_map(|term| &term.0)).any(named)
+            rules.named.is_some()
+                || rules.all.iter().chain(terms.flat_map(|term| &term.0)).any(named)
         };
         let devices = |need: &Need| need.wishes.names_devices();
         let needs = |member: &Request| member.spec.needs().any(devices);
-        Names { nodes: members.iter().any(|m| nodes(&m.spec.rules)), devices: members.iter().any(needs) }
+        Names {
+            nodes: members.iter().any(|m| nodes(&m.spec.rules)),
+            devices: members.iter().any(needs),
+        }
     }
 }
 
@@ -212,9 +218,12 @@ fn along(
         let decision = decide(&draft, policy, member);
         let outcome = match place {
             Some(place) => {
-                let view =
-                    ledger.node_id(&place.node).and_then(|id| draft.node(id)).expect("places are on nodes");
-                let score = Judge::new(&decision.policy, &member.spec, place.shape).score(view, &place);
+                let view = ledger
+                    .node_id(&place.node)
+                    .and_then(|id| draft.node(id))
+                    .expect("places are on nodes");
+                let score =
+                    Judge::new(&decision.policy, &member.spec, place.shape).score(view, &place);
                 draft.place(member, &place).expect("the search tried these places in this order");
                 Outcome::Placed(Candidate { place, score })
             }
@@ -227,8 +236,12 @@ fn along(
 
 fn refuse(decisions: Vec<Decision>, gang: &Gang, placed: u32) -> Vec<Decision> {
     let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
-    let reason =
-        RequestReason::GangIncomplete { gang: gang.name.clone(), minimum: gang.minimum, placed, members };
+    let reason = RequestReason::GangIncomplete {
+        gang: gang.name.clone(),
+        minimum: gang.minimum,
+        placed,
+        members,
+    };
     let refuse = |decision: Decision| match decision.outcome {
         Outcome::Refused(Some(_)) => decision,
         _ => decision.answered(Outcome::Refused(Some(reason.clone()))),

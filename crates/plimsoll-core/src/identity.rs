@@ -13,14 +13,19 @@ pub(crate) struct Merged {
 
 /// Recognises the devices of `old` in `new`. A UUID learnt for a place takes over what was at that place.
 pub(crate) fn merge(old: &Node, new: &Node, in_use: impl Fn(usize) -> bool) -> Merged {
-    let mut matching =
-        Matching { old, new, now: vec![None; old.devices.len()], taken: vec![false; new.devices.len()] };
+    let mut matching = Matching {
+        old,
+        new,
+        now: vec![None; old.devices.len()],
+        taken: vec![false; new.devices.len()],
+    };
     matching.by_uuid();
     matching.by_place();
     matching.by_kind(&in_use);
     let mut node = new.clone();
     let keep = |(ordinal, now): (usize, &Option<usize>)| {
-        now.or_else(|| in_use(ordinal).then(|| keep_as_gone(&mut node, &old.devices[ordinal]))).map(narrow)
+        now.or_else(|| in_use(ordinal).then(|| keep_as_gone(&mut node, &old.devices[ordinal])))
+            .map(narrow)
     };
     let moved = matching.now.iter().enumerate().map(keep).collect();
     Merged { node, moved }
@@ -49,8 +54,11 @@ impl Matching<'_> {
     fn by_uuid(&mut self) {
         for (ordinal, device) in self.old.devices.iter().enumerate() {
             if let Identity::Uuid(_) = device.identity {
-                let same =
-                    self.new.devices.iter().position(|candidate| candidate.identity == device.identity);
+                let same = self
+                    .new
+                    .devices
+                    .iter()
+                    .position(|candidate| candidate.identity == device.identity);
                 self.settle(ordinal, same);
             }
         }
@@ -60,7 +68,8 @@ impl Matching<'_> {
     fn by_place(&mut self) {
         for ordinal in 0..self.old.devices.len() {
             let place = place_in_kind(self.old, ordinal);
-            let there = |at: &usize| self.could_be(ordinal, *at) && self.same_place(ordinal, place, *at);
+            let there =
+                |at: &usize| self.could_be(ordinal, *at) && self.same_place(ordinal, place, *at);
             let found = (0..self.new.devices.len()).find(there);
             self.settle(ordinal, found);
         }

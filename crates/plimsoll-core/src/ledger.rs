@@ -197,7 +197,9 @@ impl Ledger {
     /// Records that it was seen running.
     pub fn confirm(&mut self, request: &RequestId, now: Millis) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Offered { .. } | Stage::Sent => Ok(self.restage(request, Stage::Running { since: now })),
+            Stage::Offered { .. } | Stage::Sent => {
+                Ok(self.restage(request, Stage::Running { since: now }))
+            }
             stage => Err(wrong_stage(request, stage, "confirmed")),
         }
     }
@@ -211,7 +213,11 @@ impl Ledger {
     }
 
     /// Records that it was asked to go. It counts until its memory is seen to be back.
-    pub fn begin_release(&mut self, request: &RequestId, now: Millis) -> Result<Operation, LedgerError> {
+    pub fn begin_release(
+        &mut self,
+        request: &RequestId,
+        now: Millis,
+    ) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
             stage @ Stage::Releasing { .. } => Err(wrong_stage(request, stage, "released again")),
             _ => Ok(self.restage(request, Stage::Releasing { since: now })),
@@ -225,7 +231,11 @@ impl Ledger {
     }
 
     /// Records evidence that its memory on one device is back; the rest of it stays.
-    pub fn freed_on(&mut self, request: &RequestId, ordinal: u16) -> Result<Operation, LedgerError> {
+    pub fn freed_on(
+        &mut self,
+        request: &RequestId,
+        ordinal: u16,
+    ) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
             Stage::Releasing { .. } => {
                 Ok(self.commit(Change::DropCharges { request: request.clone(), ordinal }))
@@ -237,7 +247,8 @@ impl Ledger {
     /// Gives back the offers that nobody took in time.
     pub fn expire(&mut self, now: Millis) -> Vec<Operation> {
         let late = self.offered.iter().filter(|(_, until)| **until <= now);
-        let expired: Vec<RequestId> = late.map(|(id, _)| self.holdings[id].request.clone()).collect();
+        let expired: Vec<RequestId> =
+            late.map(|(id, _)| self.holdings[id].request.clone()).collect();
         expired.into_iter().map(|request| self.commit(Change::Drop { request })).collect()
     }
 
@@ -270,7 +281,11 @@ impl Ledger {
     }
 
     /// Records whether a holder is doing anything.
-    pub fn act(&mut self, request: &RequestId, activity: Activity) -> Result<Operation, LedgerError> {
+    pub fn act(
+        &mut self,
+        request: &RequestId,
+        activity: Activity,
+    ) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
         Ok(self.commit(Change::Act { request: request.clone(), activity }))
     }
@@ -306,12 +321,17 @@ impl Ledger {
                 }
             }
         }
-        let mark = |(node, ordinal, measured)| self.commit(Change::Measure { node, ordinal, measured });
+        let mark =
+            |(node, ordinal, measured)| self.commit(Change::Measure { node, ordinal, measured });
         stale.into_iter().map(mark).collect()
     }
 
     /// Promises memory that is on its way back. The promise replaces an earlier one to the same request.
-    pub fn promise(&mut self, request: &RequestId, promise: Promise) -> Result<Operation, LedgerError> {
+    pub fn promise(
+        &mut self,
+        request: &RequestId,
+        promise: Promise,
+    ) -> Result<Operation, LedgerError> {
         let id = self.find(&promise.placement.node)?;
         self.check_ordinals(id, request, &promise.charges)?;
         Ok(self.commit(Change::Promise { request: request.clone(), promise: Box::new(promise) }))
@@ -331,7 +351,12 @@ impl Ledger {
     }
 
     /// The one commit: asks `fit` again, on the ledger as it stands, and charges what it says.
-    fn hold(&mut self, request: &Request, place: &Placement, stage: Stage) -> Result<Operation, LedgerError> {
+    fn hold(
+        &mut self,
+        request: &Request,
+        place: &Placement,
+        stage: Stage,
+    ) -> Result<Operation, LedgerError> {
         let view = self.view_for(&request.id, &place.node)?;
         let charges = fit::admit(&view, &request.spec, place)?; // mutant: commit-check
         let holding = Holding::placed(request, &place.node, stage, charges);
@@ -350,13 +375,20 @@ impl Ledger {
                 view.remove(id, own);
             }
         }
-        if let Some(promise) = self.promises.get(request).filter(|promise| promise.placement.node == *node) {
+        if let Some(promise) =
+            self.promises.get(request).filter(|promise| promise.placement.node == *node)
+        {
             view.promise(&promise.charges, false);
         }
         Ok(view)
     }
 
-    fn check_ordinals(&self, id: NodeId, request: &RequestId, charges: &[Charge]) -> Result<(), LedgerError> {
+    fn check_ordinals(
+        &self,
+        id: NodeId,
+        request: &RequestId,
+        charges: &[Charge],
+    ) -> Result<(), LedgerError> {
         let node = &self.view_at(id).node;
         let missing = |ordinal: &&u16| usize::from(**ordinal) >= node.devices.len();
         match charges.iter().flat_map(|charge| &charge.on).find(missing) {
@@ -393,7 +425,10 @@ impl Ledger {
     }
 
     fn find(&self, node: &Name) -> Result<NodeId, LedgerError> {
-        self.by_name.get(node).copied().ok_or_else(|| LedgerError::NoSuchNode { node: node.clone() })
+        self.by_name
+            .get(node)
+            .copied()
+            .ok_or_else(|| LedgerError::NoSuchNode { node: node.clone() })
     }
 
     fn stage_of(&self, request: &RequestId) -> Result<Stage, LedgerError> {
@@ -408,8 +443,10 @@ fn keep_what_was_booked(own: &Holding, seen: &mut Holding) {
         return;
     }
     for charge in &mut seen.charges {
-        let booked =
-            own.charges.iter().find(|booked| booked.on == charge.on && booked.bytes() > charge.bytes());
+        let booked = own
+            .charges
+            .iter()
+            .find(|booked| booked.on == charge.on && booked.bytes() > charge.bytes());
         if let Some(booked) = booked {
             *charge = booked.clone();
         }

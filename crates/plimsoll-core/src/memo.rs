@@ -76,13 +76,23 @@ impl Memo {
         }
         let (request, spec) = (request.id.clone(), request.spec.clone());
         let (revision, views) = (draft.revision(), draft.views());
-        Decision { request, spec, revision, policy, views, shapes, outcome, sentence: OnceLock::new() }
+        Decision {
+            request,
+            spec,
+            revision,
+            policy,
+            views,
+            shapes,
+            outcome,
+            sentence: OnceLock::new(),
+        }
     }
 
     fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy, nodes: usize) -> &mut Vec<Found> {
         let key = (Arc::new(spec.nameless()), policy.clone());
         self.clock += 1;
-        let unseen = || Remembered { asked: 0, shapes: vec![Found::default(); spec.shapes().len()] };
+        let unseen =
+            || Remembered { asked: 0, shapes: vec![Found::default(); spec.shapes().len()] };
         let known = self.specs.entry(key.clone()).or_insert_with(unseen);
         let (asked, shapes) = (std::mem::replace(&mut known.asked, self.clock), known.shapes.len());
         if self.turns.remove(&asked).is_none() {
@@ -150,7 +160,8 @@ impl Found {
             findings.set(id, finding);
         }
         let kept = self.ranked.iter().find(|(_, _, id)| !draft.has_changed(*id));
-        let best = drafted.iter().chain(kept).min().and_then(|(_, _, id)| findings.get(*id)?.best.clone());
+        let best =
+            drafted.iter().chain(kept).min().and_then(|(_, _, id)| findings.get(*id)?.best.clone());
         (findings, best)
     }
 }

@@ -38,12 +38,16 @@ impl Hasher for Mixer {
     fn write(&mut self, bytes: &[u8]) {
         let mut words = bytes.chunks_exact(8);
         for word in &mut words {
-            self.write_u64(word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)));
+            self.write_u64(
+                word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+            );
         }
         let rest = words.remainder();
         if !rest.is_empty() {
             self.write_u64(
-                rest.iter().rev().fold(rest.len() as u64, |number, byte| number << 8 | u64::from(*byte)),
+                rest.iter()
+                    .rev()
+                    .fold(rest.len() as u64, |number, byte| number << 8 | u64::from(*byte)),
             );
         }
     }

@@ -48,7 +48,15 @@ impl Waiting {
     /// One who has come just now, and has not been told anything yet.
     pub(crate) fn since(since: Millis, request: Request) -> Self {
         let (gang, deadline, backoff) = (None, None, None);
-        Waiting { request, gang, since, deadline, backoff, wakes_on: Vec::new(), reason: String::new() }
+        Waiting {
+            request,
+            gang,
+            since,
+            deadline,
+            backoff,
+            wakes_on: Vec::new(),
+            reason: String::new(),
+        }
     }
 
     /// Whether it may be tried now: it does not hold back after a start that failed.
@@ -170,7 +178,11 @@ impl Queue {
     /// The rows to save.
     pub fn rows(&self) -> QueueRows {
         QueueRows {
-            waiting: self.waiting.iter().map(|(turn, waiting)| (turn.arrival, waiting.clone())).collect(),
+            waiting: self
+                .waiting
+                .iter()
+                .map(|(turn, waiting)| (turn.arrival, waiting.clone()))
+                .collect(),
             failures: self.failures.iter().map(|(id, failures)| (id.clone(), *failures)).collect(),
             arrivals: self.arrivals,
         }

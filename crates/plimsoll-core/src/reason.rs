@@ -161,9 +161,9 @@ impl Reason {
             Reason::ShareTooSmall => "ShareTooSmall",
             Reason::PlainRefused => "PlainRequestRefused",
             Reason::HeldUndeclared => "CardHeldUndeclared",
-            Reason::TooSmall { .. } | Reason::ShortOfMemory { .. } | Reason::PromisedAway { .. } => {
-                "CardInsufficientMemory"
-            }
+            Reason::TooSmall { .. }
+            | Reason::ShortOfMemory { .. }
+            | Reason::PromisedAway { .. } => "CardInsufficientMemory",
             Reason::ShortOfCores { .. } => "CardInsufficientCore",
             Reason::ComputeExhausted => "CardComputeUnitsExhausted",
             Reason::NoSlice { .. } => "CardMigTopologyInfeasible",
@@ -199,7 +199,9 @@ impl Reason {
             Reason::ShortOfCores { .. } => "short of cores",
             Reason::ComputeExhausted => "out of compute",
             Reason::NoSlice { .. } => "without a free slice",
-            Reason::ChoiceNotOwned | Reason::ChoiceNotDistinct { .. } => "picked by the device plugin",
+            Reason::ChoiceNotOwned | Reason::ChoiceNotDistinct { .. } => {
+                "picked by the device plugin"
+            }
             Reason::TooFew { .. } => "fitting, but too few",
         }
     }
@@ -262,7 +264,9 @@ impl fmt::Display for Reason {
     /// Reads after the device's name: what is needed, what is there, no blame, no full stop.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NoSuchDevice { ordinal } => write!(f, "is not there: the node has no device {ordinal}"),
+            Reason::NoSuchDevice { ordinal } => {
+                write!(f, "is not there: the node has no device {ordinal}")
+            }
             Reason::Faulty => f.write_str("is reported faulty"),
             Reason::Gone => f.write_str("is not reported any more"),
             Reason::SomeCardFaulty { bookable } => {
@@ -278,14 +282,21 @@ impl fmt::Display for Reason {
             }
             Reason::TypeMismatch { wanted, is } => write!(f, "is {is}, and {wanted} is wanted"),
             Reason::NumaNotFit { fitting, wanted } => {
-                write!(f, "fits, but its NUMA node has {fitting} such devices and {wanted} are wanted on one")
+                write!(
+                    f,
+                    "fits, but its NUMA node has {fitting} such devices and {wanted} are wanted on one"
+                )
             }
             Reason::UuidMismatch => f.write_str("is not among the devices that the request names"),
-            Reason::IndexMismatch => f.write_str("is not at one of the places that the request names"),
+            Reason::IndexMismatch => {
+                f.write_str("is not at one of the places that the request names")
+            }
             Reason::SameContainer => f.write_str("is already used by the same container"),
             Reason::SlotsExhausted { slots } => write!(f, "has all its {slots} slots taken"),
             Reason::NotAlone => f.write_str("has a tenant, and the request wants to be alone"),
-            Reason::NeedUnknown { missing } => write!(f, "cannot be judged: the request lacks {missing}"),
+            Reason::NeedUnknown { missing } => {
+                write!(f, "cannot be judged: the request lacks {missing}")
+            }
             Reason::CapacityUnknown { missing } => write!(f, "has unknown memory: {missing}"),
             Reason::ShareTooSmall => f.write_str("would give less than 1 MiB for the share asked"),
             Reason::PlainRefused => f.write_str("is shared, and the request declares no memory"),
@@ -299,12 +310,17 @@ impl fmt::Display for Reason {
                 write!(f, "needs {need}, {free} free of {usable}")
             }
             Reason::PromisedAway { need, free, open } => {
-                write!(f, "needs {need}, {free} free, but only {open} of that is not promised to others")
+                write!(
+                    f,
+                    "needs {need}, {free} free, but only {open} of that is not promised to others"
+                )
             }
             Reason::ShortOfCores { need, free, total } => {
                 write!(f, "needs {need} cores, {free} free of {total}")
             }
-            Reason::Exclusive => f.write_str("has a tenant, and the request wants the whole device"),
+            Reason::Exclusive => {
+                f.write_str("has a tenant, and the request wants the whole device")
+            }
             Reason::ComputeExhausted => f.write_str("has all its compute booked"),
             Reason::NoSlice { wanted } => write!(f, "has no free place for a slice of {wanted}"),
             Reason::ChoiceNotOwned => {
@@ -419,11 +435,15 @@ impl fmt::Display for NodeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NodeReason::NoSuchNode => f.write_str("is not there"),
-            NodeReason::NotNamed { wanted } => write!(f, "is not {wanted}, which the request names"),
+            NodeReason::NotNamed { wanted } => {
+                write!(f, "is not {wanted}, which the request names")
+            }
             NodeReason::Unschedulable => f.write_str("is marked unschedulable"),
             NodeReason::Silent { since } => write!(f, "has been silent since {since}"),
             NodeReason::SelectorMismatch { wanted } => write!(f, "does not match {wanted}"),
-            NodeReason::AffinityMismatch => f.write_str("matches none of the required affinity terms"),
+            NodeReason::AffinityMismatch => {
+                f.write_str("matches none of the required affinity terms")
+            }
             NodeReason::TaintNotTolerated { taint } => {
                 write!(f, "has the taint {taint}, which is not tolerated")
             }
@@ -433,7 +453,9 @@ impl fmt::Display for NodeReason {
                 write!(f, "needs {need} of main memory, {free} free")
             }
             NodeReason::PodsExhausted { pods } => write!(f, "runs all the {pods} pods it admits"),
-            NodeReason::NotFound { steps } => write!(f, "was not decided: no place found in {steps} steps"),
+            NodeReason::NotFound { steps } => {
+                write!(f, "was not decided: no place found in {steps} steps")
+            }
         }
     }
 }
@@ -464,14 +486,19 @@ impl fmt::Display for RequestReason {
         match self {
             RequestReason::Malformed(misuse) => f.write_str(&misuse.problem),
             RequestReason::NoNodes => f.write_str("there are no nodes"),
-            RequestReason::GangIncomplete { gang, minimum, placed, members } if members < minimum => {
+            RequestReason::GangIncomplete { gang, minimum, placed, members }
+                if members < minimum =>
+            {
                 write!(
                     f,
                     "gang {gang} needs {minimum} members, and there are {members} ({placed} have a place)"
                 )
             }
             RequestReason::GangIncomplete { gang, minimum, placed, .. } => {
-                write!(f, "gang {gang} needs {minimum} members placed together, and {placed} can be")
+                write!(
+                    f,
+                    "gang {gang} needs {minimum} members placed together, and {placed} can be"
+                )
             }
         }
     }

@@ -53,7 +53,12 @@ pub enum Kind {
 }
 
 /// The smallest changes that would make a refused request fit, those that harm nobody first.
-pub fn remedies(ledger: &Ledger, policy: &Policy, request: &Request, refused: &Decision) -> Vec<Remedy> {
+pub fn remedies(
+    ledger: &Ledger,
+    policy: &Policy,
+    request: &Request,
+    refused: &Decision,
+) -> Vec<Remedy> {
     let bench = Bench { ledger, policy, request, refused };
     let found = [
         bench.plain_rule(),
@@ -97,7 +102,8 @@ impl Bench<'_> {
             Amount::Plain(rule) => Some(rule),
             _ => None,
         })?;
-        let others = [PlainRule::Whole, PlainRule::EqualShare].into_iter().filter(|rule| *rule != now);
+        let others =
+            [PlainRule::Whole, PlainRule::EqualShare].into_iter().filter(|rule| *rule != now);
         let fitting = |rule: &PlainRule| {
             let change = |need: &mut Need| {
                 if matches!(need.amount, Amount::Plain(_)) {
@@ -126,7 +132,8 @@ impl Bench<'_> {
                         | NodeReason::TaintNotTolerated { .. }
                 )
             };
-            verdict.reason.as_ref().is_some_and(by_rule) && verdict.needs.iter().all(|need| need.passed)
+            verdict.reason.as_ref().is_some_and(by_rule)
+                && verdict.needs.iter().all(|need| need.passed)
         };
         let verdict = self.verdicts().filter(ruled_out).find(|verdict| {
             let name = verdict.view.node.name.clone();
@@ -153,7 +160,8 @@ impl Bench<'_> {
         let most = self.verdicts().map(|verdict| verdict.view.node.devices.len()).max()?;
         let most = u16::try_from(most.min(16)).ok()?;
         let (count, each) = (need.count.get().saturating_add(1)..=most).find_map(|count| {
-            let each = Bytes::new(total).split_up(NonZeroU64::from(NonZeroU16::new(count)?)).ceil_mib();
+            let each =
+                Bytes::new(total).split_up(NonZeroU64::from(NonZeroU16::new(count)?)).ceil_mib();
             let change = |need: &mut Need| {
                 need.count = NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
                 need.amount = Amount::bytes(each);
@@ -181,13 +189,19 @@ impl Bench<'_> {
             1 => ("it asked for 1 device".to_string(), 1),
             count => (format!("it asked for {count} devices"), count),
         };
-        Some(Remedy { kind: Kind::FewerDevices, text, target: Vec::new(), amount: Some(u64::from(amount)) })
+        Some(Remedy {
+            kind: Kind::FewerDevices,
+            text,
+            target: Vec::new(),
+            amount: Some(u64::from(amount)),
+        })
     }
 
     /// The most it could ask for: what is open on the devices that lack nothing but memory.
     fn ask_less(&self) -> Option<Remedy> {
-        let need =
-            self.first_need().filter(|need| matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)))?;
+        let need = self
+            .first_need()
+            .filter(|need| matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)))?;
         let wanted = usize::from(need.count.get());
         let open_on = |verdict: NodeVerdict| {
             let failed = verdict.needs.iter().find(|need| !need.passed)?;
@@ -207,7 +221,9 @@ impl Bench<'_> {
                 .devices
                 .iter()
                 .filter(|device| lacks_memory(&device.reason))
-                .filter_map(|device| verdict.view.room.devices()[usize::from(device.ordinal)].open())
+                .filter_map(|device| {
+                    verdict.view.room.devices()[usize::from(device.ordinal)].open()
+                })
                 .collect();
             open.sort_unstable();
             let floats = verdict.view.node.floats(&need.kind);
@@ -254,8 +270,9 @@ impl Bench<'_> {
     }
 
     fn give_up(&self) -> Option<Remedy> {
-        let could_go =
-            |holding: &Holding| !holding.terms.pinned && !matches!(holding.stage, Stage::Releasing { .. });
+        let could_go = |holding: &Holding| {
+            !holding.terms.pinned && !matches!(holding.stage, Stage::Releasing { .. })
+        };
         let nearest = self.nearest_nodes();
         let plan = evict::plan_by_bytes(self.ledger, self.policy, self.request, &nearest, could_go);
         let Planned::Found(plan) = plan else {
@@ -266,9 +283,9 @@ impl Bench<'_> {
             return None;
         }
         let names: Vec<Name> = gone.iter().map(|id| Name::from(id.to_string())).collect();
-        let bytes = gone
-            .iter()
-            .try_fold(Bytes::ZERO, |sum, id| Some(sum.plus(self.ledger.of_request(id)?.1.bytes()?)));
+        let bytes = gone.iter().try_fold(Bytes::ZERO, |sum, id| {
+            Some(sum.plus(self.ledger.of_request(id)?.1.bytes()?))
+        });
         let verb = if plan.victims.is_empty() { "were gone" } else { "gave up" };
         let size = bytes.map_or(String::new(), |bytes| format!(" ({bytes})"));
         Some(Remedy {
@@ -291,7 +308,8 @@ impl Bench<'_> {
 
 /// How far a node is from fitting: by a lasting rule, by what its needs lack in all, else by something that is no size.
 fn distance(verdict: NodeVerdict) -> (bool, Bytes) {
-    let lasting = verdict.reason.as_ref().is_some_and(|reason| reason.clears_on() != Change::LoadFell);
+    let lasting =
+        verdict.reason.as_ref().is_some_and(|reason| reason.clears_on() != Change::LoadFell);
     let failed = verdict.needs.iter().filter(|need| !need.passed);
     let short = |need: &NeedVerdict| {
         need.devices
@@ -304,6 +322,7 @@ fn distance(verdict: NodeVerdict) -> (bool, Bytes) {
 }
 
 fn tolerate(taint: &crate::rules::Taint) -> crate::rules::Toleration {
-    let (key, value, effect) = (Some(taint.key.clone()), Some(taint.value.clone()), Some(taint.effect));
+    let (key, value, effect) =
+        (Some(taint.key.clone()), Some(taint.value.clone()), Some(taint.effect));
     crate::rules::Toleration { key, value, effect }
 }

@@ -79,14 +79,20 @@ impl Spec {
     pub(crate) fn nameless(&self) -> Spec {
         let mut spec = self.clone();
         if let Asks::Shapes(shapes) = &mut spec.asks {
-            shapes.iter_mut().flat_map(|shape| &mut shape.containers).for_each(|c| c.name = Name::from(""));
+            shapes
+                .iter_mut()
+                .flat_map(|shape| &mut shape.containers)
+                .for_each(|c| c.name = Name::from(""));
         }
         spec
     }
 
     /// Every need of every container of every shape.
     pub fn needs(&self) -> impl Iterator<Item = &Need> {
-        self.shapes().iter().flat_map(|shape| &shape.containers).flat_map(|container| &container.needs)
+        self.shapes()
+            .iter()
+            .flat_map(|shape| &shape.containers)
+            .flat_map(|container| &container.needs)
     }
 
     /// Changes every need of every container of every shape.
@@ -145,7 +151,13 @@ pub struct Shape {
 impl Shape {
     /// A single container with a single need.
     pub fn single(container: impl Into<Name>, need: Need) -> Self {
-        Shape { containers: vec![Container { name: container.into(), role: Role::App, needs: vec![need] }] }
+        Shape {
+            containers: vec![Container {
+                name: container.into(),
+                role: Role::App,
+                needs: vec![need],
+            }],
+        }
     }
 
     /// How many devices all needs of all containers name.
@@ -247,7 +259,9 @@ impl Amount {
 }
 
 /// What a token without a declared amount of memory counts as on a shared card.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlainRule {
     /// As the whole card: the only amount that is surely enough.
@@ -270,7 +284,9 @@ impl fmt::Display for PlainRule {
 }
 
 /// How much of a device's compute is needed, in the device's own unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Compute {
     /// Whatever is left over: nothing is booked.
@@ -342,7 +358,9 @@ impl Wishes {
 }
 
 /// What is asked of the node besides devices, already as the peak over the containers' lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct NodeNeed {
     /// Processor time.
     pub cpu: MilliCpu,
@@ -353,7 +371,9 @@ pub struct NodeNeed {
 }
 
 /// How the asker would like candidates ordered; `None` leaves it to the policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Leaning {
     /// Among nodes.
     pub nodes: Option<Order>,

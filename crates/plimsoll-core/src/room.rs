@@ -196,7 +196,8 @@ impl DeviceRoom {
 
     /// How far what is surely here exceeds the line.
     pub fn over_by(&self) -> Bytes {
-        let sure = self.tenants.iter().filter(|tenant| !tenant.floating).filter_map(|tenant| tenant.bytes);
+        let sure =
+            self.tenants.iter().filter(|tenant| !tenant.floating).filter_map(|tenant| tenant.bytes);
         let surely = sure.fold(self.foreign, Bytes::plus);
         self.usable.map_or(Bytes::ZERO, |usable| surely.less(usable))
     }
@@ -225,8 +226,14 @@ impl DeviceRoom {
         };
         self.occupied |= slices;
         let name = Name::from(holding.request.to_string());
-        let tenant =
-            Tenant { holding: id, name, bytes, stage: holding.stage, floating: charge.floats(), slices };
+        let tenant = Tenant {
+            holding: id,
+            name,
+            bytes,
+            stage: holding.stage,
+            floating: charge.floats(),
+            slices,
+        };
         // By arrival, also for one that was taken off to be changed: the order must not tell how a state was reached.
         let at = self.tenants.partition_point(|other| other.holding <= id);
         self.tenants.insert(at, tenant);
@@ -263,7 +270,8 @@ impl NodeRoom {
         let mut kinds: Vec<Name> = node.devices.iter().map(|device| device.kind.clone()).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        let gauges = (0..devices.len()).map(|i| Gauge::read(node, &kinds, i, &devices[i])).collect();
+        let gauges =
+            (0..devices.len()).map(|i| Gauge::read(node, &kinds, i, &devices[i])).collect();
         let digests = devices.iter().map(|device| device.digest()).collect();
         NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, kinds, gauges, digests, devices }
     }

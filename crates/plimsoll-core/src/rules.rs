@@ -73,7 +73,10 @@ pub enum Operator {
 impl Requirement {
     /// That the label has exactly this value.
     pub fn label_is(key: impl Into<Name>, value: impl Into<Name>) -> Self {
-        Requirement { subject: Subject::Label(key.into()), operator: Operator::In(vec![value.into()]) }
+        Requirement {
+            subject: Subject::Label(key.into()),
+            operator: Operator::In(vec![value.into()]),
+        }
     }
 
     /// Whether it holds for a node of this name with these labels.
@@ -126,7 +129,11 @@ pub struct Taint {
 impl Taint {
     /// The taint that a node closed by its operator carries, whether it is listed or not.
     pub(crate) fn unschedulable() -> Self {
-        Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: Effect::NoSchedule }
+        Taint {
+            key: "node.kubernetes.io/unschedulable".into(),
+            value: "".into(),
+            effect: Effect::NoSchedule,
+        }
     }
 }
 
@@ -204,7 +211,8 @@ mod tests {
     fn requirements_compare_as_kubernetes_does() {
         let node = Name::from("n1");
         let has = labels(&[("zone", "a"), ("gen", "7")]);
-        let on = |key: &str, operator| Requirement { subject: Subject::Label(key.into()), operator };
+        let on =
+            |key: &str, operator| Requirement { subject: Subject::Label(key.into()), operator };
         assert!(on("zone", Operator::In(vec!["a".into(), "b".into()])).holds(&node, &has));
         assert!(!on("zone", Operator::NotIn(vec!["a".into()])).holds(&node, &has));
         assert!(on("absent", Operator::NotIn(vec!["a".into()])).holds(&node, &has));

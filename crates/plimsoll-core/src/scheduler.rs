@@ -65,8 +65,13 @@ impl Scheduler {
         let checks_all = event == Event::Audit;
         let changes_rules = matches!(event, Event::Configured { .. });
         let real_work_waited = self.queue.has_real_work();
-        let mut step =
-            Step { now, out: Outcome::default(), lifted: BTreeSet::new(), left_behind: false, machine: self };
+        let mut step = Step {
+            now,
+            out: Outcome::default(),
+            lifted: BTreeSet::new(),
+            left_behind: false,
+            machine: self,
+        };
         let since = (!changes_rules).then_some(before);
         step.take(event);
         // Who was placed before starts before those who are placed now.
@@ -129,11 +134,17 @@ impl Step<'_> {
             Event::Ask { request } => self.ask(&request),
             Event::Take { request, node } => self.take_offer(&request, node.as_ref()),
             Event::Submit { request, deadline } => self.submit(request, deadline),
-            Event::SubmitGang { name, minimum, members } => self.submit_gang(&name, minimum, members),
+            Event::SubmitGang { name, minimum, members } => {
+                self.submit_gang(&name, minimum, members)
+            }
             Event::Withdraw { request } => self.withdraw(&request),
-            Event::Started { request, generation, activity } => self.started(&request, generation, activity),
+            Event::Started { request, generation, activity } => {
+                self.started(&request, generation, activity)
+            }
             Event::Failed { request, generation } => self.failed(&request, generation),
-            Event::Freed { request, generation, ordinal } => self.freed(&request, generation, ordinal),
+            Event::Freed { request, generation, ordinal } => {
+                self.freed(&request, generation, ordinal)
+            }
             Event::Observed { holding } => self.observed(*holding),
             Event::Measured { node, ordinal, measured } => self.measured(&node, ordinal, measured),
             Event::Grew { request, ordinal, bytes } => {
@@ -212,7 +223,10 @@ impl Step<'_> {
             Some((_, Err(error))) => {
                 Answer::Refused { request: request.id.clone(), reason: error.to_string() }
             }
-            None => Answer::Refused { request: request.id.clone(), reason: summary::sentence(&decision) },
+            None => Answer::Refused {
+                request: request.id.clone(),
+                reason: summary::sentence(&decision),
+            },
         };
         self.out.decisions.push(decision);
         self.out.answers.push(answer);
@@ -240,7 +254,8 @@ impl Step<'_> {
         let Some(there) = self.machine.ledger.node_id(node) else {
             return self.refuse(id, format!("there is no node {node}"));
         };
-        let decision = decide(&OneNode(&self.machine.ledger, there), &self.machine.settings.policy, &request);
+        let decision =
+            decide(&OneNode(&self.machine.ledger, there), &self.machine.settings.policy, &request);
         let moved = decision.place().map(|found| self.charge(&request, &found.place));
         let sentence = summary::sentence(&decision);
         self.out.decisions.push(decision);
@@ -271,7 +286,12 @@ impl Step<'_> {
         let (generation, holding) = self.machine.ledger.of_request(id).expect("just charged");
         let (node, charges) = (holding.node.clone(), holding.charges.clone());
         self.out.answers.push(Answer::Placed { request: id.clone(), node: node.clone() });
-        self.out.effects.push(Effect::Start { request: id.clone(), generation: generation.0, node, charges });
+        self.out.effects.push(Effect::Start {
+            request: id.clone(),
+            generation: generation.0,
+            node,
+            charges,
+        });
     }
 
     fn check_changed(&mut self, before: u64) {

@@ -79,10 +79,19 @@ pub(crate) struct Added {
 }
 
 /// The score of a place: the devices chosen, each with what it would get.
-pub(crate) fn score(view: &NodeView, policy: &Policy, spec: &Spec, chosen: &[(u16, Added)]) -> Score {
+pub(crate) fn score(
+    view: &NodeView,
+    policy: &Policy,
+    spec: &Spec,
+    chosen: &[(u16, Added)],
+) -> Score {
     let weighted = |value: i64, weight: u16| value * i64::from(weight);
     let weights = &policy.terms;
-    let node = if chosen.is_empty() { node_cpu_fill(view, &spec.resources) } else { node_fill(view, chosen) };
+    let node = if chosen.is_empty() {
+        node_cpu_fill(view, &spec.resources)
+    } else {
+        node_fill(view, chosen)
+    };
     let mut points = [0; 5];
     points[Term::Node as usize] = weighted(ordered(policy.nodes, node), weights.node);
     if !chosen.is_empty() {
@@ -95,7 +104,8 @@ pub(crate) fn score(view: &NodeView, policy: &Policy, spec: &Spec, chosen: &[(u1
             points[Term::Numa as usize] = weighted(FULL, weights.numa);
         }
         if policy.prefer_links {
-            points[Term::Link as usize] = weighted(links(&view.node, &ordinals).min(FULL), weights.link);
+            points[Term::Link as usize] =
+                weighted(links(&view.node, &ordinals).min(FULL), weights.link);
         }
     }
     points[Term::Preferred as usize] = weighted(preferred(&view.node, spec), weights.preferred);
@@ -118,16 +128,18 @@ pub(crate) fn device_fill(device: &Device, gauge: &Gauge, added: Added, weights:
     }
     let used = |all: u32, free: u32, more: u32| u64::from(all - free.min(all)) + u64::from(more);
     let cores = || share(used(gauge.cores, gauge.cores_free, added.cores), u64::from(gauge.cores));
-    let slots = device.slots.map(|all| share(used(all, gauge.slots_free, added.slots), u64::from(all)));
+    let slots =
+        device.slots.map(|all| share(used(all, gauge.slots_free, added.slots), u64::from(all)));
     let parts = [
         (gauge.known.then(memory), weights.memory),
         ((gauge.cores > 0).then(cores), weights.cores),
         (slots, weights.slots),
     ];
-    let (sum, weight) = parts.into_iter().fold((0, 0), |(sum, weights), (fill, weight)| match fill {
-        Some(fill) => (sum + fill * i64::from(weight), weights + i64::from(weight)),
-        None => (sum, weights),
-    });
+    let (sum, weight) =
+        parts.into_iter().fold((0, 0), |(sum, weights), (fill, weight)| match fill {
+            Some(fill) => (sum + fill * i64::from(weight), weights + i64::from(weight)),
+            None => (sum, weights),
+        });
     if weight == 0 { 0 } else { sum / weight }
 }
 
@@ -140,7 +152,9 @@ fn share(part: u64, whole: u64) -> i64 {
     // Sixty-four bits hold any device's size times ten thousand, and divide many times faster.
     let share = match part.checked_mul(full) {
         Some(product) => product / whole,
-        None => u64::try_from(u128::from(part) * u128::from(full) / u128::from(whole)).unwrap_or(full),
+        None => {
+            u64::try_from(u128::from(part) * u128::from(full) / u128::from(whole)).unwrap_or(full)
+        }
     };
     i64::try_from(share).unwrap_or(FULL)
 }
@@ -163,7 +177,8 @@ fn node_fill(view: &NodeView, chosen: &[(u16, Added)]) -> i64 {
 }
 
 fn node_cpu_fill(view: &NodeView, need: &NodeNeed) -> i64 {
-    let (Some(all), Some(free)) = (view.node.allocatable.cpu, view.room.free_cpu(&view.node)) else {
+    let (Some(all), Some(free)) = (view.node.allocatable.cpu, view.room.free_cpu(&view.node))
+    else {
         return 0;
     };
     share(all.0.saturating_sub(free.0).saturating_add(need.cpu.0), all.0)
@@ -178,9 +193,12 @@ pub(crate) fn on_one_numa(node: &Node, ordinals: &[u16]) -> bool {
 
 /// The sum of the links between every pair of these devices.
 pub(crate) fn links(node: &Node, ordinals: &[u16]) -> i64 {
-    let link = |from: u16, to: u16| node.devices[usize::from(from)].links.get(&to).copied().unwrap_or(0);
-    let pairs =
-        ordinals.iter().enumerate().flat_map(|(i, &a)| ordinals[i + 1..].iter().map(move |&b| (a, b)));
+    let link =
+        |from: u16, to: u16| node.devices[usize::from(from)].links.get(&to).copied().unwrap_or(0);
+    let pairs = ordinals
+        .iter()
+        .enumerate()
+        .flat_map(|(i, &a)| ordinals[i + 1..].iter().map(move |&b| (a, b)));
     pairs.map(|(a, b)| i64::from(link(a, b))).sum()
 }
 
@@ -192,7 +210,10 @@ fn preferred(node: &Node, spec: &Spec) -> i64 {
         .filter(|(_, term)| term.holds(&node.name, &node.labels))
         .map(|(weight, _)| i64::from(*weight) * FULL / 100)
         .sum();
-    let disliked =
-        node.taints.iter().filter(|t| t.effect == Effect::PreferNoSchedule && !rules.tolerates(t)).count();
+    let disliked = node
+        .taints
+        .iter()
+        .filter(|t| t.effect == Effect::PreferNoSchedule && !rules.tolerates(t))
+        .count();
     liked - FULL * i64::try_from(disliked).unwrap_or(0)
 }

@@ -60,8 +60,8 @@ impl Scheduler {
             return Err(SnapshotError::Version { found: snapshot.version });
         }
         let mut scheduler = Scheduler::new(snapshot.settings);
-        scheduler.ledger =
-            Ledger::from_rows(snapshot.ledger).map_err(|problem| SnapshotError::Contradiction { problem })?;
+        scheduler.ledger = Ledger::from_rows(snapshot.ledger)
+            .map_err(|problem| SnapshotError::Contradiction { problem })?;
         scheduler.queue = Queue::from_rows(snapshot.queue);
         Ok(scheduler)
     }

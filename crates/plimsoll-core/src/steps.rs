@@ -58,7 +58,8 @@ impl fmt::Display for Step {
 
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = |bytes: &Option<u64>| bytes.map_or("unknown".to_string(), |bytes| bytes.to_string());
+        let size =
+            |bytes: &Option<u64>| bytes.map_or("unknown".to_string(), |bytes| bytes.to_string());
         match self {
             Fact::Number(number) => f.write_str(&size(number)),
             Fact::Flag(flag) => write!(f, "{flag}"),
@@ -118,16 +119,25 @@ impl Teller<'_> {
             let later = after_release(room);
             let fit_check = [
                 ("in_use", Fact::Flag(!room.tenants().is_empty())),
-                ("enough_with_releasing", Fact::Flag(device.need.zip(later).is_some_and(|(n, l)| n <= l))),
+                (
+                    "enough_with_releasing",
+                    Fact::Flag(device.need.zip(later).is_some_and(|(n, l)| n <= l)),
+                ),
                 (
                     "all_released",
                     Fact::Flag(
-                        !room.tenants().is_empty() && room.tenants().iter().all(|t| t.stage.is_releasing()),
+                        !room.tenants().is_empty()
+                            && room.tenants().iter().all(|t| t.stage.is_releasing()),
                     ),
                 ),
             ];
             steps.push(self.about(verdict, device, "gpu_fit_check", fit_check));
-            steps.push(self.about(verdict, device, "idle_check", [("free_now", number(room.free()))]));
+            steps.push(self.about(
+                verdict,
+                device,
+                "idle_check",
+                [("free_now", number(room.free()))],
+            ));
             steps.push(self.about(
                 verdict,
                 device,
@@ -151,7 +161,8 @@ impl Teller<'_> {
             device.need.zip(after_release(room(verdict, device))).is_some_and(|(n, l)| n <= l)
         };
         let enough = |count: usize| count >= usize::from(need.wanted);
-        let waits = !need.passed && enough(need.devices.iter().filter(|device| later_fits(device)).count());
+        let waits =
+            !need.passed && enough(need.devices.iter().filter(|device| later_fits(device)).count());
         let whole = need
             .devices
             .iter()
@@ -165,7 +176,10 @@ impl Teller<'_> {
         let allocate = [
             ("promise_only", Fact::Flag(waits)),
             ("fitting", Fact::List(fitting)),
-            ("selected", Fact::List(if chosen { ordinals(verdict, &selected) } else { Vec::new() })),
+            (
+                "selected",
+                Fact::List(if chosen { ordinals(verdict, &selected) } else { Vec::new() }),
+            ),
             ("succeeded", Fact::Flag(chosen)),
         ];
         vec![
@@ -183,7 +197,8 @@ impl Teller<'_> {
             return Vec::new();
         };
         let mut steps = vec![per_gpu("gpu_allocation_start", &before, first)];
-        let validation = if need.wanted == 1 { "single_gpu_validation" } else { "multi_gpu_validation" };
+        let validation =
+            if need.wanted == 1 { "single_gpu_validation" } else { "multi_gpu_validation" };
         let tried = need.devices.iter().map(|device| per_gpu(validation, &before, device));
         steps.extend(tried);
         let selected = self.selected(verdict);
@@ -197,7 +212,8 @@ impl Teller<'_> {
             return steps;
         }
         let taken = |ordinal: u16| {
-            let own = need.devices.iter().find(|d| d.ordinal == ordinal && selected.contains(&ordinal));
+            let own =
+                need.devices.iter().find(|d| d.ordinal == ordinal && selected.contains(&ordinal));
             own.and_then(|device| device.need).unwrap_or(Bytes::ZERO)
         };
         let after = loads(verdict, taken);
@@ -208,7 +224,9 @@ impl Teller<'_> {
         let chosen: Vec<&DeviceVerdict> =
             need.devices.iter().filter(|device| selected.contains(&device.ordinal)).collect();
         steps.extend(chosen.iter().map(|device| per_gpu("gpu_selected", &before, device)));
-        steps.extend(chosen.iter().map(|device| per_gpu("memory_before_slot_creation", &before, device)));
+        steps.extend(
+            chosen.iter().map(|device| per_gpu("memory_before_slot_creation", &before, device)),
+        );
         steps.extend(chosen.iter().map(|device| placed("memory_after_slot_creation", device)));
         steps.extend(chosen.iter().map(|device| placed("allocation_success", device)));
         steps
@@ -262,7 +280,10 @@ impl Teller<'_> {
             ("total", number(total)),
             (
                 "held",
-                number(Some(room.held().plus(room.floating()).plus(more)).filter(|_| !room.has_undeclared())),
+                number(
+                    Some(room.held().plus(room.floating()).plus(more))
+                        .filter(|_| !room.has_undeclared()),
+                ),
             ),
             ("releasing", number(Some(room.releasing()))),
             ("foreign", number(Some(room.foreign()))),
@@ -291,7 +312,10 @@ fn number(bytes: Option<Bytes>) -> Fact {
     Fact::Number(bytes.map(Bytes::get))
 }
 
-fn labels<'a>(verdict: NodeVerdict, devices: impl Iterator<Item = &'a DeviceVerdict>) -> Vec<String> {
+fn labels<'a>(
+    verdict: NodeVerdict,
+    devices: impl Iterator<Item = &'a DeviceVerdict>,
+) -> Vec<String> {
     devices.map(|device| verdict.view.node.device_label(usize::from(device.ordinal))).collect()
 }
 

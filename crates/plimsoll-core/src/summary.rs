@@ -26,7 +26,11 @@ fn need_reason(need: &NeedVerdict) -> String {
         return "NodeInsufficientDevice".to_string();
     }
     let parts = counts(need.devices.iter().filter_map(|device| device.reason.as_ref()));
-    parts.iter().map(|(code, count)| format!("{count}/{devices} {code}")).collect::<Vec<_>>().join(", ")
+    parts
+        .iter()
+        .map(|(code, count)| format!("{count}/{devices} {code}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// How often each reason was given, in checking order.
@@ -36,7 +40,8 @@ pub fn counts<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(&'static st
         let row = by_code.entry(reason.code()).or_insert((reason, 0));
         *row = (row.0.min(reason), row.1 + 1);
     }
-    let mut rows: Vec<_> = by_code.into_iter().map(|(code, (first, count))| (first, code, count)).collect();
+    let mut rows: Vec<_> =
+        by_code.into_iter().map(|(code, (first, count))| (first, code, count)).collect();
     rows.sort();
     rows.into_iter().map(|(_, code, count)| (code, count)).collect()
 }
@@ -64,7 +69,8 @@ fn make_sentence(decision: &Decision) -> String {
 /// The node where a request would be placed if only its own needs counted.
 fn own_place(decision: &Decision) -> Option<&str> {
     let fitting = decision.table()?.unordered().filter_map(|verdict| verdict.finding.best.as_ref());
-    let best = fitting.max_by_key(|best| (best.score.total(), std::cmp::Reverse(best.place.node.clone())))?;
+    let best = fitting
+        .max_by_key(|best| (best.score.total(), std::cmp::Reverse(best.place.node.clone())))?;
     Some(&best.place.node)
 }
 
@@ -100,10 +106,15 @@ fn why(decision: &Decision) -> String {
     }
     let mut parts: Vec<String> = Vec::new();
     parts.extend(
-        devices.rows().map(|(phrase, count, detail)| format!("{count} of {judged} devices {phrase}{detail}")),
+        devices
+            .rows()
+            .map(|(phrase, count, detail)| format!("{count} of {judged} devices {phrase}{detail}")),
     );
     if too_few > 0 {
-        parts.push(format!("{too_few} {} too few devices", plural(too_few, "node has", "nodes have")));
+        parts.push(format!(
+            "{too_few} {} too few devices",
+            plural(too_few, "node has", "nodes have")
+        ));
     }
     let of_nodes = nodes.rows();
     parts.extend(of_nodes.map(|(phrase, count, detail)| {
@@ -122,7 +133,11 @@ impl<R> Default for Tally<'_, R> {
 }
 
 impl<'a, R: Ord> Tally<'a, R> {
-    fn count(&mut self, (reason, phrase): (&'a R, &'static str), detail: impl FnOnce() -> Option<String>) {
+    fn count(
+        &mut self,
+        (reason, phrase): (&'a R, &'static str),
+        detail: impl FnOnce() -> Option<String>,
+    ) {
         match self.0.iter_mut().find(|row| row.1 == phrase) {
             Some(row) => (row.0, row.2) = (row.0.min(reason), row.2 + 1),
             None => self.0.push((reason, phrase, 1, detail())),
@@ -172,7 +187,8 @@ fn nearest(decision: &Decision) -> Option<String> {
         return None;
     }
     let miss = decision.nearest_miss()?;
-    let verdict = decision.table()?.unordered().find(|verdict| verdict.view.node.name == miss.node)?;
+    let verdict =
+        decision.table()?.unordered().find(|verdict| verdict.view.node.name == miss.node)?;
     let label = verdict.view.node.device_label(usize::from(miss.ordinal));
     let holders = holders(verdict, miss.ordinal);
     Some(format!(
@@ -206,7 +222,8 @@ pub fn holders(verdict: NodeVerdict, ordinal: u16) -> String {
 
 /// What a shape asks, in few words.
 pub fn describe(shape: &Shape) -> String {
-    let needs: Vec<String> = shape.containers.iter().flat_map(|c| &c.needs).map(describe_need).collect();
+    let needs: Vec<String> =
+        shape.containers.iter().flat_map(|c| &c.needs).map(describe_need).collect();
     if needs.is_empty() { "work without devices".to_string() } else { needs.join(" and ") }
 }
 

@@ -15,7 +15,9 @@ const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
 /// An amount of memory. Sums are checked, and nothing wraps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Bytes(u64);
 
@@ -164,7 +166,8 @@ impl FromStr for Bytes {
             return Err(SizeError::Empty);
         }
         let malformed = || SizeError::Malformed { text: text.to_string() };
-        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let split =
+            trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, suffix) = trimmed.split_at(split);
         let unit = match suffix.trim_start() {
             "" | "B" => 1,
@@ -175,7 +178,11 @@ impl FromStr for Bytes {
             _ => return Err(malformed()),
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() || number.ends_with('.') || fraction.len() > 12 || fraction.contains('.') {
+        if whole.is_empty()
+            || number.ends_with('.')
+            || fraction.len() > 12
+            || fraction.contains('.')
+        {
             return Err(malformed());
         }
         let too_large = || SizeError::TooLarge { text: text.to_string() };
@@ -193,23 +200,33 @@ impl FromStr for Bytes {
 }
 
 /// Compute of a device in the device's own unit: percent, compute units, cores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Cores(pub u32);
 
 /// Processor time of a node in thousandths of a core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct MilliCpu(pub u64);
 
 impl fmt::Display for MilliCpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_multiple_of(1000) { write!(f, "{}", self.0 / 1000) } else { write!(f, "{}m", self.0) }
+        if self.0.is_multiple_of(1000) {
+            write!(f, "{}", self.0 / 1000)
+        } else {
+            write!(f, "{}m", self.0)
+        }
     }
 }
 
 /// A point in time in milliseconds since an epoch that the caller chooses. Always an argument, never read here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
 
@@ -342,9 +359,10 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(bytes), "{text}");
         }
-        for text in
-            ["", " ", "GiB", "-1", "1e9", "80GB", "1.", ".5GiB", "1..2", "1.2.3", "0x10", "NaN", "1 2"]
-        {
+        for text in [
+            "", " ", "GiB", "-1", "1e9", "80GB", "1.", ".5GiB", "1..2", "1.2.3", "0x10", "NaN",
+            "1 2",
+        ] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
         assert!(matches!("0.5".parse::<Bytes>(), Err(SizeError::Fractional { .. })));

@@ -141,7 +141,9 @@ impl Findings {
 
     /// A number for all findings, in no order.
     pub(crate) fn digest(&self) -> u64 {
-        let sum = || self.rows.iter().fold(0, |sum: u64, (_, finding)| sum.wrapping_add(finding.digest()));
+        let sum = || {
+            self.rows.iter().fold(0, |sum: u64, (_, finding)| sum.wrapping_add(finding.digest()))
+        };
         *self.digest.get_or_init(sum)
     }
 }

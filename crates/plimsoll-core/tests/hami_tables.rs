@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
 use plimsoll_core::decide::{Decision, decide};
-use plimsoll_core::device::{Device, Geometry, Health, Identity, Node, Profile, Sharing, Source, Span};
+use plimsoll_core::device::{
+    Device, Geometry, Health, Identity, Node, Profile, Sharing, Source, Span,
+};
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::{
@@ -66,7 +68,11 @@ fn need(count: u16, mib: u64, cores: u32) -> Need {
 
 fn ask(ledger: &Ledger, policy: &Policy, need: Need) -> Decision {
     let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
-    decide(ledger, policy, &Request { id: RequestId::new("ns", "pod"), spec, terms: Terms::default() })
+    decide(
+        ledger,
+        policy,
+        &Request { id: RequestId::new("ns", "pod"), spec, terms: Terms::default() },
+    )
 }
 
 /// The reason as HAMi would print it, or "fits".
@@ -82,7 +88,13 @@ fn a_device_refuses_for_the_reason_that_hami_gives() {
     let big = 1280;
     let rows: Vec<(&str, Device, Option<Used>, Need, &str)> = vec![
         ("too little memory", card("A", 128), None, need(1, 512, 50), "1/1 CardInsufficientMemory"),
-        ("cores all used", card("A", big), Some((1, 100, 1)), need(1, 512, 50), "1/1 CardInsufficientCore"),
+        (
+            "cores all used",
+            card("A", big),
+            Some((1, 100, 1)),
+            need(1, 512, 50),
+            "1/1 CardInsufficientCore",
+        ),
         (
             "slots all used",
             card("A", big),
@@ -112,11 +124,21 @@ fn a_device_refuses_for_the_reason_that_hami_gives() {
             need(1, 512, 50),
             "1/1 CardNotHealth",
         ),
-        ("cordoned", Device { cordoned: true, ..card("A", big) }, None, need(1, 512, 50), "1/1 CardCordoned"),
+        (
+            "cordoned",
+            Device { cordoned: true, ..card("A", big) },
+            None,
+            need(1, 512, 50),
+            "1/1 CardCordoned",
+        ),
     ];
     for (name, device, used, need, expected) in rows {
         let used: Vec<(u16, Used)> = used.into_iter().map(|used| (0, used)).collect();
-        assert_eq!(answer(&ask(&ledger(vec![device], &used), &Policy::spread(), need)), expected, "{name}");
+        assert_eq!(
+            answer(&ask(&ledger(vec![device], &used), &Policy::spread(), need)),
+            expected,
+            "{name}"
+        );
     }
 }
 
@@ -198,7 +220,8 @@ fn a_partitioned_card_gives_the_smallest_slice_that_fits() {
         let request = Request { id: RequestId::new("ns", name), spec, terms: Terms::default() };
         let decision = decide(&ledger, &Policy::pack(), &request);
         let Some(found) = decision.place() else { return answer(&decision) };
-        let _ = ledger.send(&request, &found.place).expect("what decide proposes the commit admits");
+        let _ =
+            ledger.send(&request, &found.place).expect("what decide proposes the commit admits");
         let charge = &ledger.of_request(&request.id).expect("charged").1.charges[0];
         let slice = charge.slice.as_ref().expect("a slice");
         format!(

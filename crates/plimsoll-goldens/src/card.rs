@@ -126,9 +126,15 @@ mod tests {
     #[test]
     fn a_line_stands_for_every_layer_of_its_set() {
         let names = read("set some 0-1,4\nblk.{some}.up 4 f32\nout 4 4 f16\n");
-        assert_eq!(names, Ok(["blk.0.up", "blk.1.up", "blk.4.up", "out"].map(str::to_owned).to_vec()));
+        assert_eq!(
+            names,
+            Ok(["blk.0.up", "blk.1.up", "blk.4.up", "out"].map(str::to_owned).to_vec())
+        );
         let pairs = read("set l 0-1\nset e 7-8\nl.{l}.e.{e} 1 f32\n");
-        assert_eq!(pairs, Ok(["l.0.e.7", "l.0.e.8", "l.1.e.7", "l.1.e.8"].map(str::to_owned).to_vec()));
+        assert_eq!(
+            pairs,
+            Ok(["l.0.e.7", "l.0.e.8", "l.1.e.7", "l.1.e.8"].map(str::to_owned).to_vec())
+        );
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub fn write(card: &Card<'_>, path: &Path, body: Body) -> io::Result<()> {
 
 /// The header's bytes.
 pub fn header(card: &Card<'_>) -> Vec<u8> {
-    let entries: Vec<(&str, Value<'_>)> = card.head.iter().flat_map(|line| entries(line, card)).collect();
+    let entries: Vec<(&str, Value<'_>)> =
+        card.head.iter().flat_map(|line| entries(line, card)).collect();
     let mut out = b"GGUF".to_vec();
     out.extend(3u32.to_le_bytes());
     put_length(&mut out, card.tensors.len());
@@ -68,8 +69,12 @@ impl Value<'_> {
                 put(out, 8, []);
                 put_text(out, text);
             }
-            Value::Numbers(list) => put_list(out, 5, list, |out, number| out.extend(number.to_le_bytes())),
-            Value::Floats(list) => put_list(out, 6, list, |out, number| out.extend(number.to_le_bytes())),
+            Value::Numbers(list) => {
+                put_list(out, 5, list, |out, number| out.extend(number.to_le_bytes()))
+            }
+            Value::Floats(list) => {
+                put_list(out, 6, list, |out, number| out.extend(number.to_le_bytes()))
+            }
             Value::Bools(list) => put_list(out, 7, list, |out, yes| out.push(u8::from(*yes))),
             Value::Texts(list) => put_list(out, 8, list, |out, text| put_text(out, text)),
         }
@@ -170,8 +175,7 @@ fn length(header: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    const CARD: &str =
-        "# A model.\ngeneral.architecture = llama\nllama.block_count = 2\n---\nout 256 2 q4_K\nnorm 3 f32\n";
+    const CARD: &str = "# A model.\ngeneral.architecture = llama\nllama.block_count = 2\n---\nout 256 2 q4_K\nnorm 3 f32\n";
 
     #[test]
     fn a_header_has_its_counts_keys_and_offsets() {

@@ -59,7 +59,11 @@ pub struct NotRecorded(String);
 
 /// Every line of a record, in order; comments are left out.
 pub fn read(record: &str) -> Result<Vec<Judged>, NotRecorded> {
-    record.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::parse).collect()
+    record
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::parse)
+        .collect()
 }
 
 impl FromStr for Judged {

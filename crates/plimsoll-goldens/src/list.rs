@@ -84,7 +84,8 @@ mod tests {
     fn every_card_is_right_and_names_no_tensor_twice() {
         for golden in GGUF.iter().chain(SAFETENSORS) {
             let card = golden.card().expect(golden.name);
-            let mut names: Vec<&str> = card.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            let mut names: Vec<&str> =
+                card.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
             names.sort_unstable();
             let count = names.len();
             names.dedup();

@@ -30,8 +30,9 @@ pub fn header(tensors: &[Tensor]) -> Vec<u8> {
         let Tensor { name, shape, dtype, bytes } = tensor;
         let end = at + bytes;
         let dtype = dtype.name;
-        entries
-            .push(format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{at},{end}]}}"#));
+        entries.push(format!(
+            r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{at},{end}]}}"#
+        ));
         at = end;
     }
     let text = format!("{{{}}}", entries.join(","));
@@ -64,7 +65,11 @@ fn index(card: &Card<'_>, parts: &[&[Tensor]]) -> String {
         let shard = shard_name(at, parts.len());
         map.extend(part.iter().map(|tensor| format!(r#""{}":"{shard}""#, tensor.name)));
     }
-    format!(r#"{{"metadata":{{"total_size":{}}},"weight_map":{{{}}}}}"#, card.weights(), map.join(","))
+    format!(
+        r#"{{"metadata":{{"total_size":{}}},"weight_map":{{{}}}}}"#,
+        card.weights(),
+        map.join(",")
+    )
 }
 
 #[cfg(test)]
@@ -73,11 +78,18 @@ mod tests {
 
     #[test]
     fn a_shard_says_how_long_its_header_is_and_where_each_tensor_lies() {
-        let card = Card::read("# A model.\n{}\n---\na 2 3 BF16\nb 4 F32\n").expect("the card is right");
+        let card =
+            Card::read("# A model.\n{}\n---\na 2 3 BF16\nb 4 F32\n").expect("the card is right");
         let header = header(&card.tensors);
         let text = String::from_utf8(header[8..].to_vec()).expect("it is text");
         assert_eq!(header[..8], (text.len() as u64).to_le_bytes());
-        assert!(text.contains(r#""a":{"dtype":"BF16","shape":[2, 3],"data_offsets":[0,12]}"#), "{text}");
-        assert!(text.contains(r#""b":{"dtype":"F32","shape":[4],"data_offsets":[12,28]}"#), "{text}");
+        assert!(
+            text.contains(r#""a":{"dtype":"BF16","shape":[2, 3],"data_offsets":[0,12]}"#),
+            "{text}"
+        );
+        assert!(
+            text.contains(r#""b":{"dtype":"F32","shape":[4],"data_offsets":[12,28]}"#),
+            "{text}"
+        );
     }
 }

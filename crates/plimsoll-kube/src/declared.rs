@@ -150,7 +150,8 @@ fn check(devices: &[DeclaredDevice]) -> Result<(), DeclaredError> {
 }
 
 fn check_sizes(position: usize, device: &DeclaredDevice) -> Result<(), DeclaredError> {
-    let impossible = |field, value: String, why| DeclaredError::Impossible { position, field, value, why };
+    let impossible =
+        |field, value: String, why| DeclaredError::Impossible { position, field, value, why };
     if let Some(uuid) = device.uuid.as_deref().filter(|uuid| uuid.trim().is_empty()) {
         return Err(impossible(
             "uuid",
@@ -176,7 +177,11 @@ fn check_sizes(position: usize, device: &DeclaredDevice) -> Result<(), DeclaredE
     };
     for (field, size) in [("reserve", device.reserve), ("cap", device.cap)] {
         if let Some(size) = size.filter(|size| *size > memory) {
-            return Err(impossible(field, format!("{} bytes", size.0), "more than the memory of the device"));
+            return Err(impossible(
+                field,
+                format!("{} bytes", size.0),
+                "more than the memory of the device",
+            ));
         }
     }
     Ok(())
@@ -213,7 +218,9 @@ impl Visitor<'_> for SizeVisitor {
     type Value = Size;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a whole number of bytes, or text with a unit such as \"80GiB\" or \"32607MiB\"")
+        out.write_str(
+            "a whole number of bytes, or text with a unit such as \"80GiB\" or \"32607MiB\"",
+        )
     }
 
     fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {

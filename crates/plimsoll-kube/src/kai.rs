@@ -90,7 +90,9 @@ pub enum KaiError {
         value: String,
     },
     /// A number of GPUs or a container is named, but no share.
-    #[error("annotation {key} is there without {GPU_MEMORY} or {GPU_FRACTION}; say how much of each GPU")]
+    #[error(
+        "annotation {key} is there without {GPU_MEMORY} or {GPU_FRACTION}; say how much of each GPU"
+    )]
     NoShare {
         /// The annotation that is there.
         key: &'static str,
@@ -107,12 +109,14 @@ impl Ask {
             (Some(memory), None) => Share::Mib(memory_mib(memory)?),
             (None, Some(fraction)) => Share::Fraction(Fraction::parse(fraction)?),
             (None, None) => {
-                let alone =
-                    [NUM_DEVICES, CONTAINER_NAME].into_iter().find(|key| annotations.contains_key(key));
+                let alone = [NUM_DEVICES, CONTAINER_NAME]
+                    .into_iter()
+                    .find(|key| annotations.contains_key(key));
                 return alone.map_or(Ok(None), |key| Err(KaiError::NoShare { key }));
             }
         };
-        let container = annotations.get(CONTAINER_NAME).map(str::trim).filter(|name| !name.is_empty());
+        let container =
+            annotations.get(CONTAINER_NAME).map(str::trim).filter(|name| !name.is_empty());
         Ok(Some(Ask {
             share,
             devices: annotations.get(NUM_DEVICES).map_or(Ok(1), devices)?,
@@ -122,7 +126,8 @@ impl Ask {
 }
 
 fn memory_mib(text: &str) -> Result<u64, KaiError> {
-    let mib = Quantity::parse(text).and_then(|quantity| quantity.units(1)).map_err(KaiError::Memory)?;
+    let mib =
+        Quantity::parse(text).and_then(|quantity| quantity.units(1)).map_err(KaiError::Memory)?;
     if mib == 0 { Err(KaiError::NoMemory) } else { Ok(mib) }
 }
 
@@ -157,7 +162,8 @@ impl Fraction {
 
     /// This part of an amount, rounded down.
     pub fn floor_of(self, amount: u64) -> u64 {
-        let part = u128::from(amount) * u128::from(self.numerator) / u128::from(self.denominator.max(1));
+        let part =
+            u128::from(amount) * u128::from(self.numerator) / u128::from(self.denominator.max(1));
         u64::try_from(part).unwrap_or(amount)
     }
 }
@@ -182,8 +188,9 @@ pub fn reservation(pod: &Pod) -> Option<Reservation> {
     let metadata = &pod.metadata;
     let is_one = metadata.namespace.as_deref() == Some(RESERVATION_NAMESPACE)
         && metadata.name.starts_with(RESERVATION_PREFIX);
-    let text =
-        |value: Option<&str>| value.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned);
+    let text = |value: Option<&str>| {
+        value.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned)
+    };
     is_one.then(|| Reservation {
         group: text(metadata.labels.get(GPU_GROUP)),
         node: text(pod.node_name()),
@@ -241,25 +248,32 @@ mod tests {
             assert_eq!(Fraction::parse(text), Ok(Fraction { numerator, denominator }), "{text}");
         }
         for text in [
-            "0", "1", "0.0", "1.0", "1.5", "-0.5", "+0.5", "0.5.5", "5e-1", "NaN", "", ".", "0.", "50%",
-            "500m", "0,5",
+            "0", "1", "0.0", "1.0", "1.5", "-0.5", "+0.5", "0.5.5", "5e-1", "NaN", "", ".", "0.",
+            "50%", "500m", "0,5",
         ] {
             let error = Fraction::parse(text).expect_err(text).to_string();
             assert!(error.starts_with("annotation gpu-fraction is "), "{error}");
         }
         assert!(Fraction::parse(&format!("0.{}1", "0".repeat(18))).is_err());
         assert_eq!(Fraction::parse("0.5").unwrap().floor_of(32607), 16303);
-        assert_eq!(Fraction::parse("0.999999999999999999").unwrap().floor_of(u64::MAX), u64::MAX - 19);
+        assert_eq!(
+            Fraction::parse("0.999999999999999999").unwrap().floor_of(u64::MAX),
+            u64::MAX - 19
+        );
     }
 
     #[test]
     fn devices_and_container_go_with_a_share() {
-        let full =
-            ask(&[(GPU_FRACTION, "0.5"), (NUM_DEVICES, "2"), (CONTAINER_NAME, "main")]).unwrap().unwrap();
+        let full = ask(&[(GPU_FRACTION, "0.5"), (NUM_DEVICES, "2"), (CONTAINER_NAME, "main")])
+            .unwrap()
+            .unwrap();
         assert_eq!((full.devices, full.container.as_deref()), (2, Some("main")));
         for text in ["0", "-1", "1.5", "x", "", "4294967296"] {
             assert!(
-                matches!(ask(&[(GPU_FRACTION, "0.5"), (NUM_DEVICES, text)]), Err(KaiError::Devices { .. })),
+                matches!(
+                    ask(&[(GPU_FRACTION, "0.5"), (NUM_DEVICES, text)]),
+                    Err(KaiError::Devices { .. })
+                ),
                 "{text}"
             );
         }
@@ -277,12 +291,16 @@ mod tests {
         let json = r#"{"metadata":{"name":"gpu-reservation-1a2b","namespace":"kai-resource-reservation",
             "labels":{"runai-gpu-group":"g1"},"annotations":{"run.ai/reserve_for_gpu_index":"GPU-7"}},"spec":{"nodeName":"n"}}"#;
         let pod: Pod = serde_json::from_str(json).unwrap();
-        let expected =
-            Reservation { group: Some("g1".into()), node: Some("n".into()), uuid: Some("GPU-7".into()) };
+        let expected = Reservation {
+            group: Some("g1".into()),
+            node: Some("n".into()),
+            uuid: Some("GPU-7".into()),
+        };
         assert_eq!(reservation(&pod), Some(expected));
-        for other in
-            [json.replace("kai-resource-reservation", "default"), json.replace("gpu-reservation-", "web-")]
-        {
+        for other in [
+            json.replace("kai-resource-reservation", "default"),
+            json.replace("gpu-reservation-", "web-"),
+        ] {
             let pod: Pod = serde_json::from_str(&other).unwrap();
             assert_eq!(reservation(&pod), None, "{other}");
         }
@@ -292,8 +310,11 @@ mod tests {
     fn the_groups_of_a_pod_are_in_its_labels() {
         let labels = |pairs: &[(&str, &str)]| gpu_groups(&pairs.iter().copied().collect());
         assert_eq!(labels(&[("runai-gpu-group", "g1")]), BTreeSet::from(["g1".into()]));
-        let several =
-            [("runai-gpu-group/g1", "g1"), ("runai-gpu-group/g2", "true"), ("runai-gpu-groups", "no")];
+        let several = [
+            ("runai-gpu-group/g1", "g1"),
+            ("runai-gpu-group/g2", "true"),
+            ("runai-gpu-groups", "no"),
+        ];
         assert_eq!(labels(&several), BTreeSet::from(["g1".into(), "g2".into()]));
         assert_eq!(labels(&[("runai-gpu-group", "")]), BTreeSet::new());
         assert_eq!(node_pool(&StringMap::from_iter([(NODE_POOL, "a")]), NODE_POOL), Some("a"));

@@ -102,7 +102,9 @@ pub enum LabelError {
         label: String,
     },
     /// It is so large that it must be bytes.
-    #[error("label {label} is {mib} MiB, more than any GPU has; it looks like bytes, and must be MiB")]
+    #[error(
+        "label {label} is {mib} MiB, more than any GPU has; it looks like bytes, and must be MiB"
+    )]
     Bytes {
         /// The label.
         label: String,
@@ -142,7 +144,10 @@ impl FeatureLabels {
 }
 
 fn number(label: &str, value: &str) -> Result<u64, LabelError> {
-    value.trim().parse().map_err(|_| LabelError::NotANumber { label: label.to_owned(), value: quoted(value) })
+    value
+        .trim()
+        .parse()
+        .map_err(|_| LabelError::NotANumber { label: label.to_owned(), value: quoted(value) })
 }
 
 fn memory(label: &str, value: &str) -> Result<u64, LabelError> {
@@ -178,7 +183,8 @@ fn mig_strategy(value: &str) -> Result<MigStrategy, LabelError> {
 fn mig(labels: &StringMap) -> BTreeMap<String, MigLabels> {
     let mut profiles: BTreeMap<String, MigLabels> = BTreeMap::new();
     for (label, value) in labels.iter() {
-        let Some((profile, property)) = label.strip_prefix(MIG_PREFIX).and_then(|rest| rest.rsplit_once('.'))
+        let Some((profile, property)) =
+            label.strip_prefix(MIG_PREFIX).and_then(|rest| rest.rsplit_once('.'))
         else {
             continue;
         };
@@ -246,7 +252,10 @@ mod tests {
             labels.mig["1g.5gb"],
             MigLabels { count: Some(Ok(2)), memory_mib: Some(Ok(5120)), replicas: None }
         );
-        assert!(matches!(labels.mig["1g.10gb.me"].replicas, Some(Err(LabelError::NotANumber { .. }))));
+        assert!(matches!(
+            labels.mig["1g.10gb.me"].replicas,
+            Some(Err(LabelError::NotANumber { .. }))
+        ));
     }
 
     #[test]
@@ -260,12 +269,20 @@ mod tests {
         ] {
             let labels = read(&[(label, value), (COUNT, "2")]);
             let error = labels.memory_mib.unwrap().unwrap_err().to_string();
-            assert!(error.starts_with("label nvidia.com/gpu.memory") && error.contains(part), "{error}");
+            assert!(
+                error.starts_with("label nvidia.com/gpu.memory") && error.contains(part),
+                "{error}"
+            );
             assert_eq!(labels.count, Some(Ok(2)));
         }
         assert_eq!(read(&[(MEMORY, "1048575")]).memory_mib, Some(Ok(1_048_575)));
-        assert_eq!(read(&[(SHARING_STRATEGY, "magic")]).sharing, Some(Sharing::Other("magic".into())));
-        assert!(read(&[(MIG_STRATEGY, "magic")]).mig_strategy.is_some_and(|strategy| strategy.is_err()));
+        assert_eq!(
+            read(&[(SHARING_STRATEGY, "magic")]).sharing,
+            Some(Sharing::Other("magic".into()))
+        );
+        assert!(
+            read(&[(MIG_STRATEGY, "magic")]).mig_strategy.is_some_and(|strategy| strategy.is_err())
+        );
     }
 
     proptest! {

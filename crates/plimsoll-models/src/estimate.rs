@@ -50,13 +50,17 @@ pub fn estimate(shape: &Shape, settings: &Settings) -> Result<Estimate, Estimate
 fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
     let mut remarks = shape.remarks.clone();
     if settings.runtime != RuntimeKind::Vllm && !settings.flash_attention {
-        remarks
-            .push("without flash attention, Vulkan was seen to book twice the compute buffers".to_string());
+        remarks.push(
+            "without flash attention, Vulkan was seen to book twice the compute buffers"
+                .to_string(),
+        );
     }
     let trained = shape.trained_context.get().copied().unwrap_or(u64::MAX);
     if settings.context > trained {
         let context = settings.context;
-        remarks.push(format!("the model was trained for {trained} tokens of context, not for {context}"));
+        remarks.push(format!(
+            "the model was trained for {trained} tokens of context, not for {context}"
+        ));
     }
     remarks
 }
@@ -113,7 +117,9 @@ fn check(shape: &Shape, settings: &Settings) -> Result<(), EstimateError> {
     match shape.heads.get() {
         Some(heads) if runtime == RuntimeKind::Vllm => {
             let odd = heads.iter().find(|heads| !heads.is_multiple_of(settings.gpus));
-            odd.map_or(Ok(()), |heads| Err(EstimateError::Heads { gpus: settings.gpus, heads: *heads }))
+            odd.map_or(Ok(()), |heads| {
+                Err(EstimateError::Heads { gpus: settings.gpus, heads: *heads })
+            })
         }
         _ => Ok(()),
     }
@@ -135,7 +141,9 @@ fn kv_per_gpu(
         let here = layers_of.and_then(|gpu_of| gpu_of.get(index).copied());
         for (gpu, sum) in sums.iter_mut().enumerate() {
             if here.is_none_or(|here| here == gpu) {
-                *sum = sum.checked_add(bytes).ok_or(EstimateError::Overflow { what: "the KV cache" })?;
+                *sum = sum
+                    .checked_add(bytes)
+                    .ok_or(EstimateError::Overflow { what: "the KV cache" })?;
             }
         }
     }

@@ -45,7 +45,8 @@ pub fn kv_type_that_fits(
         }
         match fits(shape, &smaller, device) {
             Ok(true) => return Ok(Some(smaller.kv)),
-            Ok(false) | Err(EstimateError::KvBlocks { .. } | EstimateError::NeedsFlashAttention { .. }) => {}
+            Ok(false)
+            | Err(EstimateError::KvBlocks { .. } | EstimateError::NeedsFlashAttention { .. }) => {}
             Err(error) => return Err(error),
         }
     }

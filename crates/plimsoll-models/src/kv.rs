@@ -30,7 +30,8 @@ fn layer(cache: &Cache, settings: &Settings, widest: u64) -> Result<Bytes, Estim
             let heads = local_heads(kv_heads, settings);
             let keys = row(settings.kv.k, "key", key_length, heads, settings)?;
             let values = row(settings.kv.v, "value", value_length, heads, settings)?;
-            let values = if is_transposed(settings) { padded_values(settings, widest)? } else { values };
+            let values =
+                if is_transposed(settings) { padded_values(settings, widest)? } else { values };
             times(keys.checked_add(values).ok_or(OVERFLOW)?, tokens(window, settings)?)
         }
     }
@@ -75,11 +76,15 @@ fn paged(window: Option<u64>, settings: &Settings) -> Result<u64, EstimateError>
     let blocks = match window {
         None => full,
         Some(window) => {
-            let seen = window.saturating_sub(1).saturating_add(settings.batch).min(settings.context);
+            let seen =
+                window.saturating_sub(1).saturating_add(settings.batch).min(settings.context);
             seen.div_ceil(BLOCK).saturating_add(1).min(full)
         }
     };
-    blocks.checked_mul(BLOCK).and_then(|tokens| tokens.checked_mul(settings.parallel)).ok_or(OVERFLOW)
+    blocks
+        .checked_mul(BLOCK)
+        .and_then(|tokens| tokens.checked_mul(settings.parallel))
+        .ok_or(OVERFLOW)
 }
 
 /// vLLM shares heads out over the GPUs; each GPU has at least one. The others share out whole layers.
@@ -207,7 +212,10 @@ mod tests {
         let expected = EstimateError::KvBlocks { kv, block, half, length: 80 };
         assert_eq!(refused(&settings(4096, kv)), expected);
         let runtime = RuntimeKind::LlamaCpp;
-        assert_eq!(refused(&settings(4096, KvType::Fp8)), EstimateError::KvType { runtime, kv: KvType::Fp8 });
+        assert_eq!(
+            refused(&settings(4096, KvType::Fp8)),
+            EstimateError::KvType { runtime, kv: KvType::Fp8 }
+        );
         let slow = Settings { flash_attention: false, ..settings(4096, kv) };
         let even = per_layer(&grouped(1, 8, 128), &slow);
         assert_eq!(even, Err(EstimateError::NeedsFlashAttention { kv }));

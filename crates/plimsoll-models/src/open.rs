@@ -12,7 +12,8 @@ use crate::source::Fact;
 
 /// Reads the model at `path`: only headers, never a tensor's data.
 pub fn open(path: &Path) -> Result<Shape, OpenError> {
-    let found = fs::metadata(path).map_err(|source| OpenError::Io { path: path.to_path_buf(), source })?;
+    let found =
+        fs::metadata(path).map_err(|source| OpenError::Io { path: path.to_path_buf(), source })?;
     if found.is_dir() {
         return directory(path);
     }
@@ -137,7 +138,8 @@ mod tests {
                 32 * (at + 1)
             )
         };
-        let header = format!("{{{}}}", names.iter().enumerate().map(entry).collect::<Vec<_>>().join(","));
+        let header =
+            format!("{{{}}}", names.iter().enumerate().map(entry).collect::<Vec<_>>().join(","));
         [(header.len() as u64).to_le_bytes().to_vec(), header.into_bytes()].concat()
     }
 
@@ -156,7 +158,10 @@ mod tests {
     #[test]
     fn a_folder_is_what_is_in_it() {
         let gguf = sample::llama().bytes();
-        assert_eq!(open(folder(&[("m.gguf", gguf.clone())]).path()).expect("a model").format, Format::Gguf);
+        assert_eq!(
+            open(folder(&[("m.gguf", gguf.clone())]).path()).expect("a model").format,
+            Format::Gguf
+        );
         let config = ("config.json", CONFIG.as_bytes().to_vec());
         assert_eq!(
             open(folder(std::slice::from_ref(&config)).path()).expect("a model").format,
@@ -189,7 +194,10 @@ mod tests {
         let shape = open(whole.path()).expect("a model");
         assert_eq!(shape.weights.get().map(|weights| weights.output), Some(Bytes::new(32)));
         let missing = refused(&[config.clone(), index("two.safetensors"), one.clone()]);
-        assert!(missing.contains("two.safetensors, which the index names, is not there"), "{missing}");
+        assert!(
+            missing.contains("two.safetensors, which the index names, is not there"),
+            "{missing}"
+        );
         let away = refused(&[config.clone(), index("../two.safetensors"), one.clone()]);
         assert!(away.contains("is not beside it"), "{away}");
         let empty = refused(&[

@@ -67,7 +67,8 @@ pub enum RuntimeKind {
 
 impl RuntimeKind {
     /// All of them.
-    pub const ALL: [RuntimeKind; 3] = [RuntimeKind::LlamaCpp, RuntimeKind::Vllm, RuntimeKind::Ollama];
+    pub const ALL: [RuntimeKind; 3] =
+        [RuntimeKind::LlamaCpp, RuntimeKind::Vllm, RuntimeKind::Ollama];
 
     /// Its name, as it is written.
     pub const fn name(self) -> &'static str {
@@ -112,7 +113,11 @@ impl KvTypes {
 
 impl fmt::Display for KvTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.k == self.v { f.pad(self.k.name()) } else { f.pad(&format!("{}/{}", self.k, self.v)) }
+        if self.k == self.v {
+            f.pad(self.k.name())
+        } else {
+            f.pad(&format!("{}/{}", self.k, self.v))
+        }
     }
 }
 

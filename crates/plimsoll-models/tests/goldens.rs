@@ -12,7 +12,8 @@ use plimsoll_models::shape::Shape;
 
 /// Hundredths of a MiB, as llama.cpp prints a size.
 fn hundredths(bytes: u64) -> u64 {
-    u64::try_from((u128::from(bytes) * 100 + (1 << 19)) >> 20).expect("a size has its place in 64 bits")
+    u64::try_from((u128::from(bytes) * 100 + (1 << 19)) >> 20)
+        .expect("a size has its place in 64 bits")
 }
 
 fn folder() -> tempfile::TempDir {
@@ -43,7 +44,8 @@ fn tensors(shape: &Shape) -> u64 {
 }
 
 fn llama(shape: &Shape, context: u64, kv: KvType) -> Estimate {
-    let settings = Settings { kv: KvTypes::both(kv), ..Settings::new(RuntimeKind::LlamaCpp, context) };
+    let settings =
+        Settings { kv: KvTypes::both(kv), ..Settings::new(RuntimeKind::LlamaCpp, context) };
     estimate(shape, &settings).expect("an estimate")
 }
 
@@ -72,7 +74,8 @@ fn every_safetensors_model_is_read_whole_in_one_file_and_in_shards() {
         for (shards, body) in [(1, Body::Missing), (3, Body::Sparse)] {
             let shape = read_safetensors(golden, shards, body);
             assert_eq!(tensors(&shape), weights, "{}", golden.name);
-            let estimate = estimate(&shape, &Settings::new(RuntimeKind::Vllm, 4096)).expect(golden.name);
+            let estimate =
+                estimate(&shape, &Settings::new(RuntimeKind::Vllm, 4096)).expect(golden.name);
             // How vLLM keeps the states of a hybrid was not looked up, and is not guessed.
             let missing = golden
                 .name
@@ -103,8 +106,16 @@ fn published_sizes_of_gguf_models_are_met() {
 #[test]
 fn published_types_of_tensors_are_those_of_the_cards() {
     for (name, listed, source) in [
-        ("qwen3-30b-a3b", &[("f32", 241), ("q4_K", 289), ("q6_K", 49)][..], "ggml-org/llama.cpp#14235"),
-        ("phi-3-mini", &[("f32", 65), ("q4_K", 81), ("q5_K", 32), ("q6_K", 17)], "ggml-org/llama.cpp#11003"),
+        (
+            "qwen3-30b-a3b",
+            &[("f32", 241), ("q4_K", 289), ("q6_K", 49)][..],
+            "ggml-org/llama.cpp#14235",
+        ),
+        (
+            "phi-3-mini",
+            &[("f32", 65), ("q4_K", 81), ("q5_K", 32), ("q6_K", 17)],
+            "ggml-org/llama.cpp#11003",
+        ),
     ] {
         let card = Golden::gguf(name).expect(name).card().expect("a right card");
         for (dtype, count) in listed {
@@ -124,7 +135,13 @@ fn published_caches_of_llama_cpp_are_met() {
         ("qwen3-235b-a22b", 16_384, KvType::Q8_0, 159_800, "ikawrakow/ik_llama.cpp#370"),
         ("qwen2.5-3b", 4096, KvType::F16, 14_400, "SciSharp/LLamaSharp#1099"),
         ("deepseek-v3", 32_768, KvType::Q8_0, 116_662, "ikawrakow/ik_llama.cpp#296"),
-        ("llama-3-8b", 8192, KvType::F16, 102_400, "llama.cpp's log of Llama 3.1 8B, 4 requests of 2048"),
+        (
+            "llama-3-8b",
+            8192,
+            KvType::F16,
+            102_400,
+            "llama.cpp's log of Llama 3.1 8B, 4 requests of 2048",
+        ),
     ] {
         let cache = bytes(&llama(&read_gguf(name), context, kv).all.kv);
         assert!(hundredths(cache).abs_diff(printed) <= 1, "{name}: {cache}, {source}");
@@ -168,7 +185,11 @@ fn published_numbers_of_parameters_are_met() {
         ("gpt-oss-20b", 13_761_264_768, 1),
     ] {
         let golden = Golden::safetensors(name).expect(name);
-        assert_eq!(tensors(&read_safetensors(golden, 2, Body::Missing)), parameters * each, "{name}");
+        assert_eq!(
+            tensors(&read_safetensors(golden, 2, Body::Missing)),
+            parameters * each,
+            "{name}"
+        );
     }
 }
 
@@ -176,7 +197,8 @@ fn published_numbers_of_parameters_are_met() {
 #[test]
 fn published_paged_caches_are_met() {
     // 122420 tokens, K size 5.60 GiB, V size 5.60 GiB: kvcache-ai/ktransformers#1971.
-    let shape = read_safetensors(Golden::safetensors("qwen3-30b-a3b").expect("a card"), 1, Body::Missing);
+    let shape =
+        read_safetensors(Golden::safetensors("qwen3-30b-a3b").expect("a card"), 1, Body::Missing);
     let settings = Settings::new(RuntimeKind::Vllm, 122_420);
     let cache = bytes(&estimate(&shape, &settings).expect("an estimate").all.kv);
     let printed = 2 * 560;

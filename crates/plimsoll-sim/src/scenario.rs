@@ -74,7 +74,8 @@ pub fn play(text: &str) -> Result<(Report, plimsoll_core::scheduler::Scheduler),
     for line in &lines {
         results.push(match &line.content {
             words::Content::Command(words) => Some(
-                command::run(&mut world, words).map_err(|problem| Error { line: line.number, problem })?,
+                command::run(&mut world, words)
+                    .map_err(|problem| Error { line: line.number, problem })?,
             ),
             _ => None,
         });

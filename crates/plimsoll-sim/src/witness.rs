@@ -81,7 +81,8 @@ impl Witness {
         let (changed, seen) = after.ledger().changed_since(self.seen);
         let scope = match changed {
             Some(changed) => {
-                let names = changed.filter_map(|id| Some(after.ledger().view(id)?.node.name.clone()));
+                let names =
+                    changed.filter_map(|id| Some(after.ledger().view(id)?.node.name.clone()));
                 touched.extend(names);
                 Scope::Nodes(touched)
             }
@@ -99,7 +100,13 @@ impl Witness {
     }
 
     /// Takes in one event with all that came of it, and objects to what cannot be followed.
-    fn follow(&mut self, now: Millis, event: &Event, outcome: &Outcome, after: &Scheduler) -> Vec<Objection> {
+    fn follow(
+        &mut self,
+        now: Millis,
+        event: &Event,
+        outcome: &Outcome,
+        after: &Scheduler,
+    ) -> Vec<Objection> {
         let mut objections = Vec::new();
         self.granted.clear();
         self.books.begin();
@@ -136,18 +143,25 @@ impl Witness {
     ) {
         for answer in &outcome.answers {
             let (request, stage) = match answer {
-                Answer::Offered { request, until, .. } => (request, Some(Stage::Offered { until: *until })),
-                Answer::Placed { request, .. } => (request, self.stage_after(event, request, outcome)),
+                Answer::Offered { request, until, .. } => {
+                    (request, Some(Stage::Offered { until: *until }))
+                }
+                Answer::Placed { request, .. } => {
+                    (request, self.stage_after(event, request, outcome))
+                }
                 Answer::Waiting { .. } | Answer::Refused { .. } => continue,
             };
             let Some(stage) = stage else { continue };
             match decided_place(outcome, request) {
-                Some((decision, place)) => self.grant(request, stage, decision, place, after, objections),
+                Some((decision, place)) => {
+                    self.grant(request, stage, decision, place, after, objections)
+                }
                 None => self.books.restage(request, stage),
             }
         }
         let held_twice = |effect: &&Effect| matches!(effect, Effect::Start { .. });
-        let mut started: Vec<&RequestId> = outcome.effects.iter().filter(held_twice).map(effect_of).collect();
+        let mut started: Vec<&RequestId> =
+            outcome.effects.iter().filter(held_twice).map(effect_of).collect();
         started.sort();
         let starts = started.len();
         started.dedup();
@@ -158,12 +172,13 @@ impl Witness {
 
     /// The stage in which somebody is who was told of a place; `None` when it only was told again.
     fn stage_after(&self, event: &Event, request: &RequestId, outcome: &Outcome) -> Option<Stage> {
-        let starts = |effect: &Effect| matches!(effect, Effect::Start { request: r, .. } if r == request);
+        let starts =
+            |effect: &Effect| matches!(effect, Effect::Start { request: r, .. } if r == request);
         if outcome.effects.iter().any(starts) {
             return Some(Stage::Sent);
         }
-        let again =
-            matches!(event, Event::Submit { .. } | Event::Ask { .. }) && self.books.held(request).is_some();
+        let again = matches!(event, Event::Submit { .. } | Event::Ask { .. })
+            && self.books.held(request).is_some();
         (!again).then_some(Stage::Offered { until: Millis(u64::MAX) })
     }
 
@@ -177,7 +192,8 @@ impl Witness {
         objections: &mut Vec<Objection>,
     ) {
         let Some((_, holding)) = after.ledger().of_request(request) else {
-            return objections.push(Objection(format!("{request} was granted a place and holds nothing")));
+            return objections
+                .push(Objection(format!("{request} was granted a place and holds nothing")));
         };
         let held = Held::of(holding, stage);
         match charging::expected(&self.books, decision, place) {
@@ -197,8 +213,11 @@ impl Witness {
         if self.promised.is_empty() && after.ledger().promises().next().is_none() {
             return Vec::new();
         }
-        let now: BTreeMap<RequestId, Vec<RequestId>> =
-            after.ledger().promises().map(|(id, promise)| (id.clone(), promise.after.clone())).collect();
+        let now: BTreeMap<RequestId, Vec<RequestId>> = after
+            .ledger()
+            .promises()
+            .map(|(id, promise)| (id.clone(), promise.after.clone()))
+            .collect();
         let is_new = |id: &RequestId| self.promised.get(id) != now.get(id);
         let objections = checks::promised_once(&self.books, after.ledger(), is_new);
         self.promised = now;
@@ -226,7 +245,8 @@ impl Witness {
                 )));
             }
         }
-        let over: BTreeSet<(Name, usize)> = over_line.into_iter().map(|(node, at, _)| (node, at)).collect();
+        let over: BTreeSet<(Name, usize)> =
+            over_line.into_iter().map(|(node, at, _)| (node, at)).collect();
         self.excused.retain(|key| !scope.covers(&key.0) || over.contains(key));
         if !granted.is_empty() {
             objections.extend(checks::no_shared_slices(&self.books, &granted));
@@ -242,7 +262,10 @@ fn effect_of(effect: &Effect) -> &RequestId {
     }
 }
 
-fn decided_place<'a>(outcome: &'a Outcome, request: &RequestId) -> Option<(&'a Decision, &'a Placement)> {
+fn decided_place<'a>(
+    outcome: &'a Outcome,
+    request: &RequestId,
+) -> Option<(&'a Decision, &'a Placement)> {
     let of = |decision: &&Decision| decision.request == *request;
     let decision = outcome.decisions.iter().rev().find(of)?;
     Some((decision, &decision.place()?.place))

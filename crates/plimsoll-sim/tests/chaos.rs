@@ -17,15 +17,18 @@ fn no_day_breaks_a_promise() {
         assert!(report.finding.is_none(), "{}", report.finding.expect("just found"));
     }
     assert_eq!(all.of(Count::Objections), 0);
-    let happened = |(count, _, _): &(Count, &str, &str)| *count == Count::Objections || all.of(*count) > 0;
-    let never: Vec<_> = Count::ALL.iter().filter(|row| !happened(row)).map(|(_, _, words)| words).collect();
+    let happened =
+        |(count, _, _): &(Count, &str, &str)| *count == Count::Objections || all.of(*count) > 0;
+    let never: Vec<_> =
+        Count::ALL.iter().filter(|row| !happened(row)).map(|(_, _, words)| words).collect();
     assert!(never.is_empty(), "what never happens proves nothing: {never:?}");
 }
 
 #[test]
 fn a_seed_is_one_day_byte_for_byte() {
     for seed in [3, 4] {
-        let [one, other] = [(); 2].map(|()| chaos::day(Options { seed, log: true, sabotage: None }));
+        let [one, other] =
+            [(); 2].map(|()| chaos::day(Options { seed, log: true, sabotage: None }));
         assert!(one.log.len() > 1000, "a day in which something happens");
         assert_eq!(one.log.join("\n"), other.log.join("\n"));
         assert_eq!(one, other);
@@ -36,24 +39,33 @@ fn a_seed_is_one_day_byte_for_byte() {
             "nobody is changed by being watched"
         );
     }
-    let [one, other] = [3, 4].map(|seed| chaos::day(Options { seed, ..Options::default() }).fingerprint);
+    let [one, other] =
+        [3, 4].map(|seed| chaos::day(Options { seed, ..Options::default() }).fingerprint);
     assert_ne!(one, other);
 }
 
 /// What is said first of a world that is broken on purpose.
 fn objection_to(sabotage: Sabotage) -> String {
-    let found =
-        (0..200).find_map(|seed| chaos::day(Options { seed, log: false, sabotage: Some(sabotage) }).finding);
+    let found = (0..200).find_map(|seed| {
+        chaos::day(Options { seed, log: false, sabotage: Some(sabotage) }).finding
+    });
     let finding = found.expect("somebody must object");
     assert!(
-        finding.to_string().ends_with(&format!("again: plimsoll chaos --seed {} --days 1", finding.seed))
+        finding
+            .to_string()
+            .ends_with(&format!("again: plimsoll chaos --seed {} --days 1", finding.seed))
     );
     finding.what.join("\n")
 }
 
 /// What the judge of what really runs says, who knows nothing of books.
-const PHYSICAL: [&str; 5] =
-    ["and holds nothing", "still runs as", "was started twice", "what was started there uses", "shares "];
+const PHYSICAL: [&str; 5] = [
+    "and holds nothing",
+    "still runs as",
+    "was started twice",
+    "what was started there uses",
+    "shares ",
+];
 
 fn is_physical(said: &str) -> bool {
     PHYSICAL.iter().any(|words| said.contains(words))
@@ -98,7 +110,10 @@ fn memory_that_is_never_given_back_is_seen() {
 #[test]
 fn a_start_of_twice_the_size_is_seen() {
     let said = objection_to(Sabotage::StartsTooLarge);
-    assert!(said.contains("what was started there uses") || said.contains("is not charged for it"), "{said}");
+    assert!(
+        said.contains("what was started there uses") || said.contains("is not charged for it"),
+        "{said}"
+    );
 }
 
 /// Found by the first run of 10^8 events: starts that were ordered again on a machine that had come back with smaller cards,

@@ -8,14 +8,20 @@ fn error(text: &str) -> String {
 
 #[test]
 fn an_unknown_command_is_named_with_its_line_and_near_words() {
-    assert_eq!(error("# x\nsubmitt a/p 1GiB"), "line 2: `submitt` is not a command; did you mean `submit`?");
+    assert_eq!(
+        error("# x\nsubmitt a/p 1GiB"),
+        "line 2: `submitt` is not a command; did you mean `submit`?"
+    );
     assert_eq!(error("xyzzy"), "line 1: `xyzzy` is not a command");
 }
 
 #[test]
 fn an_unknown_field_or_value_is_named_with_near_words() {
     for (text, expected) in [
-        ("node n1 chioce=owned", "line 1: `chioce` is not a fact of a node; did you mean `choice`?"),
+        (
+            "node n1 chioce=owned",
+            "line 1: `chioce` is not a fact of a node; did you mean `choice`?",
+        ),
         ("node n1 choice=own", "line 1: `own` is not a choice; did you mean `owned`?"),
         (
             "node n1\ndevice n1 0 memmory=1GiB",
@@ -100,8 +106,9 @@ fn a_demo_shows_what_every_command_said() {
 
 #[test]
 fn a_range_runs_a_command_for_each_number() {
-    let report = run("node n1\ndevice n1 0 memory=10GiB\nsubmit a/p{1..12} 1GiB\n> 10 placed, 2 waits\n")
-        .expect("a scenario");
+    let report =
+        run("node n1\ndevice n1 0 memory=10GiB\nsubmit a/p{1..12} 1GiB\n> 10 placed, 2 waits\n")
+            .expect("a scenario");
     assert!(report.holds(), "{}", report.diff());
 }
 

@@ -11,7 +11,8 @@ fn folder() -> PathBuf {
 
 fn files() -> Vec<PathBuf> {
     let entries = fs::read_dir(folder()).expect("the folder of scenarios can be read");
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry can be read").path()).collect();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("an entry can be read").path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
     files.sort();
     files
@@ -27,7 +28,9 @@ fn every_scenario_holds() {
         match scenario::run(&text) {
             Err(error) => problems.push_str(&format!("{name}: {error}\n")),
             Ok(report) if report.holds() => {}
-            Ok(report) if update => fs::write(&path, report.updated()).expect("a scenario can be written"),
+            Ok(report) if update => {
+                fs::write(&path, report.updated()).expect("a scenario can be written")
+            }
             Ok(report) => problems.push_str(&format!("{name}:\n{}", report.diff())),
         }
     }
@@ -47,7 +50,11 @@ fn every_scenario_begins_with_what_it_proves() {
 fn every_scenario_checks_something_and_updating_it_changes_nothing() {
     for path in files() {
         let text = fs::read_to_string(&path).expect("a scenario can be read");
-        assert!(text.lines().any(|line| line.starts_with("> ")), "{} expects something", path.display());
+        assert!(
+            text.lines().any(|line| line.starts_with("> ")),
+            "{} expects something",
+            path.display()
+        );
         if let Ok(report) = scenario::run(&text)
             && report.holds()
         {

@@ -75,7 +75,15 @@ impl Day {
             desk.put_model(at(0), serde_saphyr::from_str(&text).expect("a model"));
         }
         let beats = vec![0; usize::try_from(RUNNERS).expect("few")];
-        Day { desk, chance: Chance(1), beats, ends: BTreeMap::new(), asks: 0, slots_made: 0, rows: 0 }
+        Day {
+            desk,
+            chance: Chance(1),
+            beats,
+            ends: BTreeMap::new(),
+            asks: 0,
+            slots_made: 0,
+            rows: 0,
+        }
     }
 
     /// One second: those who are done leave, others come, some runners speak, and time is noticed.
@@ -117,8 +125,10 @@ impl Day {
         let sequence = &mut self.beats[usize::try_from(runner).expect("few")];
         *sequence += 1;
         let orders = self.desk.orders(&name(runner)).orders;
-        let known = self.desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
-        self.slots_made += orders.iter().filter(|order| order.action == Action::Start).count() as u64;
+        let known =
+            self.desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
+        self.slots_made +=
+            orders.iter().filter(|order| order.action == Action::Start).count() as u64;
         let slots = orders.into_iter().map(|order| order.done(&known)).collect();
         let beat = Heartbeat::of(1, *sequence, slots);
         self.desk.beat(now, &name(runner), beat).expect("it is registered");
@@ -127,14 +137,18 @@ impl Day {
     fn tell(&self, hour: u64) {
         let (places, slots) = (self.desk.places().count(), self.desk.slots().count());
         let Day { asks, slots_made, rows, .. } = self;
-        println!("| {hour} | {asks} | {places} | {slots} | {slots_made} | {rows} | {} |", resident());
+        println!(
+            "| {hour} | {asks} | {places} | {slots} | {slots_made} | {rows} | {} |",
+            resident()
+        );
     }
 }
 
 /// How many ask in a second: the fewest at midnight, the most at noon.
 fn wave(second: u64) -> u64 {
     let half = 12 * HOUR;
-    let from_midnight = if second % (2 * half) < half { second % half } else { half - second % half };
+    let from_midnight =
+        if second % (2 * half) < half { second % half } else { half - second % half };
     // A little more than a straight line: mornings are steep.
     NIGHT + NOON * from_midnight * (2 * half - from_midnight) / (half * half)
 }

@@ -103,7 +103,13 @@ pub struct Desk {
 
 impl Desk {
     /// Goes on from a saved state: the scheduler and the desk's rows, and the numbers of the next record and note.
-    pub fn resume(manners: Manners, scheduler: Scheduler, rows: Rows, next_seq: u64, next_note: u64) -> Self {
+    pub fn resume(
+        manners: Manners,
+        scheduler: Scheduler,
+        rows: Rows,
+        next_seq: u64,
+        next_note: u64,
+    ) -> Self {
         let state = State::from_rows(rows);
         Desk {
             drive: Drive::resume(scheduler, next_seq),
@@ -265,7 +271,8 @@ impl Desk {
             if matches!(effect, Effect::Start { .. }) {
                 sent.push(request.name.clone());
                 let other = reports::name_of_its_own(&request.name, node);
-                unnameable.extend(self.state.slots.contains_key(&other).then(|| request.name.clone()));
+                unnameable
+                    .extend(self.state.slots.contains_key(&other).then(|| request.name.clone()));
             }
         }
         for node in nodes {

@@ -77,7 +77,8 @@ fn tell(launch: &mut Launch, declared: &Declaration) {
         charge: Bytes::new(device.bytes),
         total: device.total.map(Bytes::new),
     };
-    let Some((record, extra)) = told::record(declared.wanted(), launch.devices.iter().map(booked).collect())
+    let Some((record, extra)) =
+        told::record(declared.wanted(), launch.devices.iter().map(booked).collect())
     else {
         return;
     };
@@ -104,8 +105,9 @@ fn field(launch: &Launch, slot: &str, name: &str) -> String {
     let total: u64 = launch.devices.iter().map(|device| device.bytes).sum();
     // The same limit holds on every device of an even split; where the list is uneven, the least of them is safe on all.
     let per_gpu = launch.devices.iter().map(|device| device.bytes).min().unwrap_or(0);
-    let listed =
-        |one: &dyn Fn(&LaunchDevice) -> String| launch.devices.iter().map(one).collect::<Vec<_>>().join(",");
+    let listed = |one: &dyn Fn(&LaunchDevice) -> String| {
+        launch.devices.iter().map(one).collect::<Vec<_>>().join(",")
+    };
     match name {
         "model" => launch.model.clone(),
         "slot" => slot.to_string(),
@@ -173,8 +175,10 @@ mod tests {
         let mut scheduler = Scheduler::new(Settings::default());
         let node = Box::new(translate::node("r", &registration));
         let _ = scheduler.step(Millis(0), Event::Node { node });
-        let request = translate::slot_request(model, crate::memory::Known::default(), "slot-1", false, 0);
-        let _ = scheduler.step(Millis(0), Event::Submit { request: request.clone(), deadline: None });
+        let request =
+            translate::slot_request(model, crate::memory::Known::default(), "slot-1", false, 0);
+        let _ =
+            scheduler.step(Millis(0), Event::Submit { request: request.clone(), deadline: None });
         let (_, holding) = scheduler.ledger().of_request(&request.id).expect("it is placed");
         let (_, view) = scheduler.ledger().nodes().next().expect("there is a node");
         launch(model, "slot-1", holding, &view.node)
@@ -182,8 +186,9 @@ mod tests {
 
     #[test]
     fn flags_and_confinement_are_those_of_the_charge() {
-        let launch =
-            placed(&model("memory: 100GiB\ntensor_parallel: [2]\nwhere: {required: {indices: [0, 2]}}"));
+        let launch = placed(&model(
+            "memory: 100GiB\ntensor_parallel: [2]\nwhere: {required: {indices: [0, 2]}}",
+        ));
         assert_eq!(launch.argv, ["serve", "--gpus=0,2", "51200", "{port}"]);
         assert_eq!(launch.env["CUDA_VISIBLE_DEVICES"], "GPU-0,GPU-2");
         assert_eq!(
@@ -213,14 +218,19 @@ mod tests {
         assert_eq!((told.memory_ratio.as_deref(), told.outside), (Some("0.8625"), 1 << 30));
         assert_eq!((told.outside_source.as_str(), told.refused.as_deref()), ("declared", None));
         assert_eq!(after(&launch, "--tensor-parallel-size"), Some("2"));
-        assert_eq!(after(&launch, "--hf-overrides"), Some("{{}}"), "the runner takes one brace off");
+        assert_eq!(
+            after(&launch, "--hf-overrides"),
+            Some("{{}}"),
+            "the runner takes one brace off"
+        );
         assert_eq!(launch.env["CUDA_VISIBLE_DEVICES"], "GPU-0,GPU-1");
         assert_eq!(launch.ready.as_deref(), Some("/health"));
     }
 
     #[test]
     fn the_files_of_a_model_are_served_with_its_settings() {
-        let launch = served("memory: 20GiB\nfile: /m.gguf\nkv: q8_0\nruntime: {llama_cpp: {ubatch: 256}}");
+        let launch =
+            served("memory: 20GiB\nfile: /m.gguf\nkv: q8_0\nruntime: {llama_cpp: {ubatch: 256}}");
         assert_eq!(after(&launch, "--model"), Some("/m.gguf"));
         assert_eq!(after(&launch, "--ctx-size"), Some("8192"));
         assert_eq!(
@@ -233,7 +243,10 @@ mod tests {
             (&launch.env["OLLAMA_CONTEXT_LENGTH"][..], &launch.env["OLLAMA_NUM_PARALLEL"][..]),
             ("4096", "2")
         );
-        assert_eq!(launch.env["LLAMA_ARG_KV_UNIFIED"], "off", "each request has a cache of its own");
+        assert_eq!(
+            launch.env["LLAMA_ARG_KV_UNIFIED"], "off",
+            "each request has a cache of its own"
+        );
         let preload = launch.told.expect("known").preload.expect("it loads when it is asked");
         assert!(preload.body.contains(r#""num_batch":256"#), "{}", preload.body);
     }
@@ -266,7 +279,12 @@ mod tests {
         assert_eq!(placed(&preferred).devices[0].index, 2);
         let absent = model("memory: 60GiB\nwhere: {preferred: {uuids: [GPU-9]}}");
         assert_eq!(placed(&absent).devices[0].index, 0);
-        let within = model("memory: 60GiB\nwhere: {required: {indices: [1]}, preferred: {indices: [2]}}");
-        assert_eq!(placed(&within).devices[0].index, 1, "what is preferred does not widen what is required");
+        let within =
+            model("memory: 60GiB\nwhere: {required: {indices: [1]}, preferred: {indices: [2]}}");
+        assert_eq!(
+            placed(&within).devices[0].index,
+            1,
+            "what is preferred does not widen what is required"
+        );
     }
 }

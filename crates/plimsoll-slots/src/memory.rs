@@ -43,8 +43,11 @@ impl Served {
 
     /// In what it differs from another, in the words of a declaration.
     fn differs(&self, other: &Served) -> Option<String> {
-        let text = |value: Option<&dyn fmt::Display>| value.map_or("none".to_string(), ToString::to_string);
-        let context = |of: &Served| text(of.context.as_ref().map(|context| context as &dyn fmt::Display));
+        let text = |value: Option<&dyn fmt::Display>| {
+            value.map_or("none".to_string(), ToString::to_string)
+        };
+        let context =
+            |of: &Served| text(of.context.as_ref().map(|context| context as &dyn fmt::Display));
         let kv = |of: &Served| of.kv.clone().unwrap_or_else(|| "none".to_string());
         let file = |of: &Served| of.file.clone().unwrap_or_else(|| "none".to_string());
         let fields = [
@@ -55,7 +58,9 @@ impl Served {
             ("file", file(self), file(other)),
         ];
         let odd = fields.into_iter().find(|(_, was, is)| was != is);
-        odd.map(|(field, was, is)| format!("it was measured with {field} {was}, and the model has {is} now"))
+        odd.map(|(field, was, is)| {
+            format!("it was measured with {field} {was}, and the model has {is} now")
+        })
     }
 }
 
@@ -174,7 +179,8 @@ pub fn needs(model: &Model, known: Known<'_>) -> Vec<Need> {
 pub fn need(model: &Model, gpus: u16, known: Known<'_>) -> Need {
     let declared = model.declared();
     let measured = known.measured.and_then(|sizes| sizes.get(&gpus)).cloned();
-    let unfit = measured.as_ref().and_then(|measured| measured.served.differs(&Served::of(declared)));
+    let unfit =
+        measured.as_ref().and_then(|measured| measured.served.differs(&Served::of(declared)));
     let (estimated, mut remarks) = estimated(declared, gpus, known.found);
     let of_estimate = |estimate: &Estimate| -> Option<Vec<Size>> {
         estimate.gpus.iter().map(|gpu| gpu.total.map(Size)).collect()
@@ -191,7 +197,8 @@ pub fn need(model: &Model, gpus: u16, known: Known<'_>) -> Need {
     };
     let mut need = Need { gpus, charge, measured, unfit, estimated, remarks: Vec::new() };
     if let Some((measured, estimated)) = need.disagreement() {
-        remarks.push(format!("its slots were seen to use {measured}, and its file says {estimated}"));
+        remarks
+            .push(format!("its slots were seen to use {measured}, and its file says {estimated}"));
     }
     remarks.extend(need.unfit.clone());
     need.remarks = remarks;
@@ -219,7 +226,9 @@ fn estimated(
             Found::Nothing(_) => continue,
         };
         match estimate(shape, &record.settings) {
-            Ok(estimate) if largest.as_ref().is_none_or(|other| estimate.all.total > other.all.total) => {
+            Ok(estimate)
+                if largest.as_ref().is_none_or(|other| estimate.all.total > other.all.total) =>
+            {
                 largest = Some(estimate);
             }
             Ok(_) => {}
@@ -232,7 +241,9 @@ fn estimated(
 fn missing(declared: &Declaration, estimated: Option<&Estimate>, remarks: &[String]) -> String {
     let name = &declared.name;
     if let Some(field) = estimated.and_then(Estimate::missing) {
-        return format!("the memory of model {name}, since its file does not say {field}; declare `memory`");
+        return format!(
+            "the memory of model {name}, since its file does not say {field}; declare `memory`"
+        );
     }
     match (&declared.file, remarks.first()) {
         (Some(_), Some(why)) => format!("the memory of model {name}: {why}; declare `memory`"),

@@ -223,7 +223,9 @@ impl TryFrom<Declaration> for Model {
             ModelError { model, field, problem }
         };
         check_name(&declared.name).map_err(|problem| wrong("name", problem))?;
-        for (field, number) in [("concurrency", declared.concurrency), ("max_slots", declared.max_slots)] {
+        for (field, number) in
+            [("concurrency", declared.concurrency), ("max_slots", declared.max_slots)]
+        {
             if number == 0 {
                 return Err(wrong(field, "it is 0, and must be at least 1".to_string()));
             }
@@ -236,7 +238,8 @@ impl TryFrom<Declaration> for Model {
         let sizes = sizes(&declared).map_err(|(field, problem)| wrong(field, problem))?;
         check_file(&declared).map_err(|(field, problem)| wrong(&field, problem))?;
         if let Runtime::Command(command) = &declared.runtime {
-            check_command(command, &declared).map_err(|problem| wrong("runtime.command", problem))?;
+            check_command(command, &declared)
+                .map_err(|problem| wrong("runtime.command", problem))?;
         }
         let charges = charges(&declared, &sizes);
         told::check(declared.wanted(), &charges).map_err(|(field, problem)| {
@@ -253,7 +256,9 @@ fn check_name(name: &str) -> Result<(), String> {
         return Err(format!("it has {} characters, and must have 1 to 200", name.len()));
     }
     match name.chars().find(|c| c.is_whitespace() || c.is_control()) {
-        Some(c) => Err(format!("it contains {c:?}, and must not contain blanks or control characters")),
+        Some(c) => {
+            Err(format!("it contains {c:?}, and must not contain blanks or control characters"))
+        }
         None => Ok(()),
     }
 }
@@ -264,7 +269,9 @@ const MOST_GPUS: u16 = 64;
 fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
     let mut sizes = match (declared.gpus, &declared.tensor_parallel[..], &declared.memory) {
         (Some(gpus), [], _) => vec![gpus],
-        (None, [], Some(Memory::PerGpu(list))) => vec![u16::try_from(list.len()).unwrap_or(u16::MAX)],
+        (None, [], Some(Memory::PerGpu(list))) => {
+            vec![u16::try_from(list.len()).unwrap_or(u16::MAX)]
+        }
         (None, [], _) => vec![1],
         (None, sizes, _) => sizes.to_vec(),
         (Some(gpus), sizes, _) if sizes == [gpus] => vec![gpus],
@@ -299,13 +306,15 @@ fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
         None => false,
     };
     if zero {
-        let problem = "it is 0; write gpus: 0 for work without a GPU, and leave out what is not known";
+        let problem =
+            "it is 0; write gpus: 0 for work without a GPU, and leave out what is not known";
         return Err(("memory", problem.to_string()));
     }
     if let Some(Memory::PerGpu(list)) = &declared.memory
         && let Some(size) = sizes.iter().find(|size| usize::from(**size) != list.len())
     {
-        let problem = format!("it lists {} GPUs, and the model may be split over {size}", list.len());
+        let problem =
+            format!("it lists {} GPUs, and the model may be split over {size}", list.len());
         return Err(("memory", problem));
     }
     Ok(sizes)
@@ -325,7 +334,10 @@ fn check_file(declared: &Declaration) -> Result<(), (String, String)> {
     if let Some(file) = &declared.file
         && (!file.starts_with('/') || file.chars().any(char::is_control))
     {
-        return Err(("file".to_string(), format!("{file:?} is not a path from the root; write it in full")));
+        return Err((
+            "file".to_string(),
+            format!("{file:?} is not a path from the root; write it in full"),
+        ));
     }
     let model = match &declared.runtime {
         Runtime::Vllm(vllm) => &vllm.model,
@@ -352,12 +364,16 @@ fn check_command(command: &Command, declared: &Declaration) -> Result<(), String
     for text in texts {
         for field in template::fields(text)? {
             if field == "context" && declared.context.is_none() {
-                return Err(format!("{text:?} uses {{context}}, and the model declares no context"));
+                return Err(format!(
+                    "{text:?} uses {{context}}, and the model declares no context"
+                ));
             }
         }
     }
     match command.env.keys().find(|key| template::CONFINING.contains(&key.as_str())) {
-        Some(key) => Err(format!("env sets {key}, which is set from the booked devices; leave it out")),
+        Some(key) => {
+            Err(format!("env sets {key}, which is set from the booked devices; leave it out"))
+        }
         None => Ok(()),
     }
 }
@@ -368,15 +384,17 @@ mod tests {
 
     fn read(rest: &str) -> Result<Model, String> {
         let text = format!("name: m\nruntime: {{command: {{argv: [serve]}}}}\n{rest}");
-        let declared: Declaration = serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
+        let declared: Declaration =
+            serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
         Model::try_from(declared).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_total_is_split_evenly_and_rounded_up() {
         let model = read("memory: 10\ntensor_parallel: [1, 3]").expect("it makes sense");
-        let on =
-            |gpus| model.memory_on(gpus).expect("declared").iter().map(|s| s.0.get()).collect::<Vec<_>>();
+        let on = |gpus| {
+            model.memory_on(gpus).expect("declared").iter().map(|s| s.0.get()).collect::<Vec<_>>()
+        };
         assert_eq!((on(1), on(3)), (vec![10], vec![4, 4, 4]));
         assert_eq!(model.sizes(), [1, 3]);
     }
@@ -385,7 +403,10 @@ mod tests {
     fn a_list_says_how_many_gpus_there_are() {
         assert_eq!(read("memory: [1GiB, 2GiB]").expect("it makes sense").sizes(), [2]);
         assert_eq!(read("gpus: 0").expect("it makes sense").sizes(), [0_u16; 0]);
-        assert_eq!(read("").expect("unknown memory is refused when it is placed").memory_on(1), None);
+        assert_eq!(
+            read("").expect("unknown memory is refused when it is placed").memory_on(1),
+            None
+        );
     }
 
     #[test]
@@ -428,7 +449,10 @@ mod tests {
             (r#"{argv: [serve], env: {CUDA_VISIBLE_DEVICES: "0"}}"#, "CUDA_VISIBLE_DEVICES"),
         ] {
             let error = of(command).expect_err(command);
-            assert!(error.contains("runtime.command") && error.contains(part), "{command}: {error}");
+            assert!(
+                error.contains("runtime.command") && error.contains(part),
+                "{command}: {error}"
+            );
         }
     }
 }

@@ -24,15 +24,21 @@ pub fn proposals(ledger: &Ledger, policy: &Policy, model: &Model, known: Known<'
     let bench = Bench { ledger, policy, model, known };
     // Where the operator says what it needs, nothing else changes that.
     let says = |need: memory::Need| need.charge.is_ok_and(|(source, _)| source == Source::Declared);
-    if model.declared().runtime.kind().is_none() || memory::needs(model, known).into_iter().any(says) {
+    if model.declared().runtime.kind().is_none()
+        || memory::needs(model, known).into_iter().any(says)
+    {
         return Vec::new();
     }
-    [bench.more_gpus(), bench.lower_context(), bench.smaller_cache()].into_iter().flatten().collect()
+    [bench.more_gpus(), bench.lower_context(), bench.smaller_cache()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Whether a remedy of the core speaks of a split that a file says better.
 pub fn is_of_file(model: &Model, remedy: &Remedy) -> bool {
-    translate::needs_file(model).is_some() && matches!(remedy.kind, Kind::MoreDevices | Kind::FewerDevices)
+    translate::needs_file(model).is_some()
+        && matches!(remedy.kind, Kind::MoreDevices | Kind::FewerDevices)
 }
 
 struct Bench<'a> {
@@ -58,7 +64,9 @@ impl Bench<'_> {
         let widest = u16::try_from(widest).unwrap_or(u16::MAX);
         let sizes = (most + 1..=widest.min(64)).filter(|size| size.is_power_of_two());
         let split = |size: u16| {
-            move |declared: &mut Declaration| (declared.gpus, declared.tensor_parallel) = (None, vec![size])
+            move |declared: &mut Declaration| {
+                (declared.gpus, declared.tensor_parallel) = (None, vec![size])
+            }
         };
         let size = sizes.into_iter().find(|size| self.fits(split(*size)))?;
         Some(Remedy {
@@ -77,7 +85,9 @@ impl Bench<'_> {
         let context = blocks? * TOKENS;
         Some(Remedy {
             kind: Kind::LowerContext,
-            text: format!("its context were {context} tokens instead of {now} (context: {context})"),
+            text: format!(
+                "its context were {context} tokens instead of {now} (context: {context})"
+            ),
             target: Vec::new(),
             amount: Some(context),
         })
@@ -87,10 +97,12 @@ impl Bench<'_> {
         let declared = self.model.declared();
         let (runtime, now) = (declared.runtime.kind()?, declared.kv.unwrap_or_default().0);
         let least = now.k.bytes_of_32().min(now.v.bytes_of_32());
-        let smaller =
-            KvType::ALL.into_iter().filter(|kind| kind.is_known_to(runtime) && kind.bytes_of_32() < least);
-        let with =
-            |kind: KvType| move |declared: &mut Declaration| declared.kv = Some(Kv(KvTypes::both(kind)));
+        let smaller = KvType::ALL
+            .into_iter()
+            .filter(|kind| kind.is_known_to(runtime) && kind.bytes_of_32() < least);
+        let with = |kind: KvType| {
+            move |declared: &mut Declaration| declared.kv = Some(Kv(KvTypes::both(kind)))
+        };
         let kind = smaller.into_iter().find(|kind| self.fits(with(*kind)))?;
         Some(Remedy {
             kind: Kind::SmallerCache,

@@ -65,7 +65,9 @@ impl<'de> Visitor<'de> for MemoryVisitor {
     type Value = Memory;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a size such as \"14.5GiB\" or 15569256448, or a list with one size for each GPU")
+        out.write_str(
+            "a size such as \"14.5GiB\" or 15569256448, or a list with one size for each GPU",
+        )
     }
 
     fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Memory, E> {
@@ -115,7 +117,12 @@ impl FromStr for Span {
         let end = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(end);
         let unit = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
-        number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).map(Span).ok_or_else(wrong)
+        number
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(unit))
+            .map(Span)
+            .ok_or_else(wrong)
     }
 }
 
@@ -140,7 +147,9 @@ mod tests {
         for text in ["500ms", "20s", "5m", "1h", "90s", "1500ms", "0s"] {
             assert_eq!(text.parse::<Span>().map(|span| span.to_string()), Ok(text.to_string()));
         }
-        for text in ["", "5", "s", "-1s", "1.5s", "5 m", "99999999999999999999h", "18446744073709551615h"] {
+        for text in
+            ["", "5", "s", "-1s", "1.5s", "5 m", "99999999999999999999h", "18446744073709551615h"]
+        {
             assert!(text.parse::<Span>().is_err_and(|error| error.contains(text)), "{text}");
         }
     }
@@ -152,9 +161,13 @@ mod tests {
         assert_eq!(read(r#""1KiB""#).ok(), Some(Memory::Total(Size(Bytes::new(1024)))));
         let two = vec![Size(Bytes::new(1)), Size(Bytes::new(1024))];
         assert_eq!(read(r#"[1, "1KiB"]"#).ok(), Some(Memory::PerGpu(two)));
-        for (text, part) in
-            [("-1", "-1"), ("1.5", "1.5"), (r#""8GB""#, "8GB"), ("true", "true"), ("[[1]]", "sequence")]
-        {
+        for (text, part) in [
+            ("-1", "-1"),
+            ("1.5", "1.5"),
+            (r#""8GB""#, "8GB"),
+            ("true", "true"),
+            ("[[1]]", "sequence"),
+        ] {
             let error = read(text).expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");
         }

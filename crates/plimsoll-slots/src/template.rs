@@ -82,7 +82,10 @@ fn pieces(template: &str) -> Result<Vec<Piece<'_>>, String> {
         };
         let name = &brace[1..end];
         if !FIELDS.contains(&name) {
-            return Err(format!("{template:?} names {{{name}}}, and can name {{{}}}", FIELDS.join("}, {")));
+            return Err(format!(
+                "{template:?} names {{{name}}}, and can name {{{}}}",
+                FIELDS.join("}, {")
+            ));
         }
         pieces.push(Piece::Field(name));
         rest = &brace[end + 1..];

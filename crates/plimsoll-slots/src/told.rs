@@ -71,7 +71,8 @@ pub fn check(wanted: Wanted<'_>, charges: &[Vec<Bytes>]) -> Result<(), (String, 
     if runtime.kind().is_none() {
         return Ok(());
     }
-    if let Some(key) = runtime.env().keys().find(|key| template::CONFINING.contains(&key.as_str())) {
+    if let Some(key) = runtime.env().keys().find(|key| template::CONFINING.contains(&key.as_str()))
+    {
         let problem = format!("it sets {key}, which is set from the booked devices; leave it out");
         return Err((format!("runtime.{}.env", runtime.key()), problem));
     }
@@ -81,9 +82,11 @@ pub fn check(wanted: Wanted<'_>, charges: &[Vec<Bytes>]) -> Result<(), (String, 
     }
     for charges in charges {
         // A GPU that has just what is booked on it: the smallest on which the model can be placed.
-        let devices = charges.iter().map(|charge| Booked { charge: *charge, total: Some(*charge) }).collect();
+        let devices =
+            charges.iter().map(|charge| Booked { charge: *charge, total: Some(*charge) }).collect();
         let Some((record, extra)) = record(wanted, devices) else { continue };
-        render(&record, &extra).map_err(|refusal| (field(runtime, &refusal), refusal.to_string()))?;
+        render(&record, &extra)
+            .map_err(|refusal| (field(runtime, &refusal), refusal.to_string()))?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::device::{Capacity, Device, Health, Identity, Node, Sharing, Source};
 use plimsoll_core::request::{
-    self, Amount, Asks, Container, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms, Wishes,
+    self, Amount, Asks, Container, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms,
+    Wishes,
 };
 use plimsoll_core::rules::{Effect, NodeRules, Requirement, Taint, Term};
 use plimsoll_core::units::{Bytes, Name};
@@ -59,7 +60,9 @@ pub fn spec(model: &Model, known: Known<'_>) -> Spec {
     let mut shapes = Vec::new();
     for need in memory::needs(model, known) {
         if place.preferred.selects_gpus() {
-            shapes.extend(wishes(&place.required, Some(&place.preferred)).map(|w| shape(model, &need, &w)));
+            shapes.extend(
+                wishes(&place.required, Some(&place.preferred)).map(|w| shape(model, &need, &w)),
+            );
         }
         shapes.extend(wishes(&place.required, None).map(|w| shape(model, &need, &w)));
     }
@@ -76,7 +79,9 @@ pub fn spec(model: &Model, known: Known<'_>) -> Spec {
     let preferred = labels(&place.preferred);
     let preferred = if preferred.is_empty() { Vec::new() } else { vec![(100, Term(preferred))] };
     let mut all = labels(&place.required);
-    all.extend(needs_file(model).map(|file| Requirement::label_is(file_label(file), FILE_IS_THERE)));
+    all.extend(
+        needs_file(model).map(|file| Requirement::label_is(file_label(file), FILE_IS_THERE)),
+    );
     let rules = NodeRules { all, preferred, ..NodeRules::default() };
     let resources = NodeNeed::default();
     Spec { asks: Asks::Shapes(shapes), resources, rules, leaning: request::Leaning::default() }
@@ -85,7 +90,10 @@ pub fn spec(model: &Model, known: Known<'_>) -> Spec {
 /// The file that a runner must have for a model: it says what the model needs, and nobody else does.
 pub fn needs_file(model: &Model) -> Option<&str> {
     let declared = model.declared();
-    declared.file.as_deref().filter(|_| declared.memory.is_none() && declared.runtime.kind().is_some())
+    declared
+        .file
+        .as_deref()
+        .filter(|_| declared.memory.is_none() && declared.runtime.kind().is_some())
 }
 
 /// What a node is labelled with that has a file.
@@ -106,8 +114,10 @@ fn shape(model: &Model, memory: &memory::Need, wishes: &Wishes) -> Shape {
         Err(missing) => vec![need(Amount::Unknown(missing.as_str().into()), memory.gpus)],
         Ok((_, sizes)) => {
             let runs = sizes.chunk_by(|one: &Size, other| one == other);
-            runs.map(|run| need(Amount::bytes(run[0].0), u16::try_from(run.len()).unwrap_or(u16::MAX)))
-                .collect()
+            runs.map(|run| {
+                need(Amount::bytes(run[0].0), u16::try_from(run.len()).unwrap_or(u16::MAX))
+            })
+            .collect()
         }
     };
     Shape { containers: vec![container(model, needs)] }
@@ -121,7 +131,8 @@ fn container(model: &Model, needs: Vec<Need>) -> Container {
 fn wishes(required: &Selector, preferred: Option<&Selector>) -> Option<Wishes> {
     let none = Selector::default();
     let preferred = preferred.unwrap_or(&none);
-    let models = if preferred.gpu_models.is_empty() { &required.gpu_models } else { &preferred.gpu_models };
+    let models =
+        if preferred.gpu_models.is_empty() { &required.gpu_models } else { &preferred.gpu_models };
     let uuids = both(&required.uuids, &preferred.uuids)?;
     let names = |texts: &[String]| texts.iter().map(|text| Name::from(text.as_str())).collect();
     Some(Wishes {
@@ -137,7 +148,8 @@ fn both<T: Clone + PartialEq>(required: &[T], preferred: &[T]) -> Option<Vec<T>>
     match (required, preferred) {
         ([], list) | (list, []) => Some(list.to_vec()),
         (required, preferred) => {
-            let common: Vec<T> = preferred.iter().filter(|one| required.contains(one)).cloned().collect();
+            let common: Vec<T> =
+                preferred.iter().filter(|one| required.contains(one)).cloned().collect();
             (!common.is_empty()).then_some(common)
         }
     }
@@ -178,7 +190,8 @@ fn device(facts: &DeviceFacts) -> Device {
         FactsSource::Nvml => Source::Nvml,
     };
     let mut device = Device::new(facts.kind.as_str(), Bytes::ZERO, source);
-    device.identity = facts.uuid.as_deref().map_or(Identity::Ordinal, |uuid| Identity::Uuid(uuid.into()));
+    device.identity =
+        facts.uuid.as_deref().map_or(Identity::Ordinal, |uuid| Identity::Uuid(uuid.into()));
     device.model = facts.model.as_deref().map(Name::from);
     device.memory.total = match facts.total {
         Some(total) if total > 0 => Capacity::Known { bytes: Bytes::new(total), source },

@@ -138,7 +138,14 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// One that says how its slots are, and nothing else.
     pub fn of(session: u64, sequence: u64, slots: Vec<SlotReport>) -> Self {
-        Heartbeat { session, sequence, slots, devices: Vec::new(), files: Vec::new(), ending: false }
+        Heartbeat {
+            session,
+            sequence,
+            slots,
+            devices: Vec::new(),
+            files: Vec::new(),
+            ending: false,
+        }
     }
 }
 

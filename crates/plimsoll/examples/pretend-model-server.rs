@@ -58,7 +58,8 @@ impl Options {
     }
 
     fn number(&self, name: &str) -> Option<u64> {
-        self.one(name).map(|text| text.parse().unwrap_or_else(|_| panic!("--{name} {text} is no number")))
+        self.one(name)
+            .map(|text| text.parse().unwrap_or_else(|_| panic!("--{name} {text} is no number")))
     }
 
     fn milliseconds(&self, name: &str) -> Option<Duration> {
@@ -70,7 +71,10 @@ impl Options {
             let (index, bytes) = text.split_once('=')?;
             Some((index.parse().ok()?, bytes.parse().ok()?))
         };
-        self.all(name).iter().map(|text| size(text).unwrap_or_else(|| panic!("--{name} {text}"))).collect()
+        self.all(name)
+            .iter()
+            .map(|text| size(text).unwrap_or_else(|| panic!("--{name} {text}")))
+            .collect()
     }
 }
 
@@ -80,7 +84,8 @@ fn serve(args: &[String]) -> io::Result<()> {
         return ignoring_term(args);
     }
     if let Some(file) = options.one("dump-env") {
-        let lines: Vec<String> = env::vars().map(|(name, value)| format!("{name}={value}")).collect();
+        let lines: Vec<String> =
+            env::vars().map(|(name, value)| format!("{name}={value}")).collect();
         replace(Path::new(file), &lines.join("\n"))?;
     }
     options.all("say").iter().for_each(|line| println!("{line}"));
@@ -155,7 +160,8 @@ fn linger(options: &Options) -> io::Result<()> {
 
 fn pretend_use(options: &Options, sizes: &BTreeMap<u16, u64>) -> io::Result<()> {
     let Some(folder) = options.one("meter").filter(|_| !sizes.is_empty()) else { return Ok(()) };
-    let fields: Vec<String> = sizes.iter().map(|(index, bytes)| format!("\"{index}\":{bytes}")).collect();
+    let fields: Vec<String> =
+        sizes.iter().map(|(index, bytes)| format!("\"{index}\":{bytes}")).collect();
     let file = Path::new(folder).join(format!("{}.json", std::process::id()));
     replace(&file, &format!("{{{}}}", fields.join(",")))
 }
@@ -208,7 +214,8 @@ fn probe(options: &Options) -> io::Result<()> {
         thread::sleep(Duration::from_millis(50));
     }
     let count = u16::try_from(options.number("devices").unwrap_or(1)).expect("few devices");
-    let mut devices: BTreeMap<u16, Device> = (0..count).map(|index| (index, Device::default())).collect();
+    let mut devices: BTreeMap<u16, Device> =
+        (0..count).map(|index| (index, Device::default())).collect();
     for process in processes(&folder, options)? {
         for (index, bytes) in process.sizes {
             let device = devices.entry(index).or_default();
@@ -223,18 +230,26 @@ fn probe(options: &Options) -> io::Result<()> {
         let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
         if let [index, pid, bytes] = numbers[..] {
             let index = u16::try_from(index).expect("an index");
-            devices.entry(index).or_default().listed.push((u32::try_from(pid).expect("a pid"), bytes));
+            devices
+                .entry(index)
+                .or_default()
+                .listed
+                .push((u32::try_from(pid).expect("a pid"), bytes));
         }
     }
-    let texts: Vec<String> = devices.iter().map(|(index, device)| text(*index, device, options)).collect();
+    let texts: Vec<String> =
+        devices.iter().map(|(index, device)| text(*index, device, options)).collect();
     println!("{{\"devices\":[{}]}}", texts.join(","));
     Ok(())
 }
 
 fn text(index: u16, device: &Device, options: &Options) -> String {
     let used: u64 = device.listed.iter().map(|(_, bytes)| bytes).sum::<u64>() + device.hidden;
-    let listed: Vec<String> =
-        device.listed.iter().map(|(pid, bytes)| format!("{{\"pid\":{pid},\"bytes\":{bytes}}}")).collect();
+    let listed: Vec<String> = device
+        .listed
+        .iter()
+        .map(|(pid, bytes)| format!("{{\"pid\":{pid},\"bytes\":{bytes}}}"))
+        .collect();
     let processes = if options.has("sums-only") {
         String::new()
     } else {
@@ -251,13 +266,18 @@ fn processes(folder: &Path, options: &Options) -> io::Result<Vec<Process>> {
     for entry in fs::read_dir(folder)? {
         let file = entry?.path();
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let Some(pid) = name.strip_suffix(".json").and_then(|pid| pid.parse().ok()) else { continue };
+        let Some(pid) = name.strip_suffix(".json").and_then(|pid| pid.parse().ok()) else {
+            continue;
+        };
         let is_dead = !is_alive(pid);
         let marker = file.with_extension("dead");
         if is_dead && !marker.exists() {
             fs::write(&marker, "")?;
         }
-        if is_dead && !is_held && fs::metadata(&marker)?.modified()?.elapsed().unwrap_or_default() >= lag {
+        if is_dead
+            && !is_held
+            && fs::metadata(&marker)?.modified()?.elapsed().unwrap_or_default() >= lag
+        {
             fs::remove_file(&file)?;
             fs::remove_file(&marker)?;
             continue;
@@ -277,6 +297,8 @@ fn sizes(text: &str) -> BTreeMap<u16, u64> {
     let fields = text.trim_matches(['{', '}']).split(',');
     let pairs = fields.filter_map(|field| field.split_once(':'));
     pairs
-        .filter_map(|(index, bytes)| Some((index.trim_matches('"').parse().ok()?, bytes.parse().ok()?)))
+        .filter_map(|(index, bytes)| {
+            Some((index.trim_matches('"').parse().ok()?, bytes.parse().ok()?))
+        })
         .collect()
 }

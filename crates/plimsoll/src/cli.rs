@@ -17,8 +17,8 @@ use plimsoll_core::request::PlainRule;
 
 pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
-    ApplyArgs, AskArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RunnersArgs, ServerArgs, ShowArgs, SlotsArgs,
-    TopArgs,
+    ApplyArgs, AskArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RunnersArgs, ServerArgs, ShowArgs,
+    SlotsArgs, TopArgs,
 };
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use runner::{LogFormat, RunnerArgs};
@@ -66,17 +66,21 @@ kubectl get nodes,pods -A -o json | plimsoll simulate -f - -f new-pods/ -o json\
 Exit codes: 0 all placed; 1 something was refused; 2 error.")]
     Simulate(SimulateArgs),
     /// Show one decision, from files or of a server: every node and device, what was chosen, what lost, what would help
-    #[command(after_help = "Examples:\n  plimsoll explain -f examples/hami-pending.yaml default/sample\n  \
+    #[command(
+        after_help = "Examples:\n  plimsoll explain -f examples/hami-pending.yaml default/sample\n  \
 kubectl get nodes,pods -A -o json | plimsoll explain -f - team-a/trainer-0\n  \
 plimsoll explain --server http://127.0.0.1:8080 1234.0\n  \
 plimsoll explain --server http://127.0.0.1:8080 slot-7\n  \
 plimsoll explain --server http://127.0.0.1:8080 team-a/trainer-0\n\n\
-Exit codes: 0 it fits or runs; 1 it is refused, waits, is gated or finished; 2 error.")]
+Exit codes: 0 it fits or runs; 1 it is refused, waits, is gated or finished; 2 error."
+    )]
     Explain(ExplainArgs),
     /// Find what is wrong in a cluster that anybody's scheduler filled
-    #[command(after_help = "Examples:\n  kubectl get nodes,pods -A -o json | plimsoll audit -f -\n  \
+    #[command(
+        after_help = "Examples:\n  kubectl get nodes,pods -A -o json | plimsoll audit -f -\n  \
 plimsoll audit -f cluster.json -o sarif > findings.sarif\n\n\
-Exit codes: 0 nothing found; 1 something found; 2 error.")]
+Exit codes: 0 nothing found; 1 something found; 2 error."
+    )]
     Audit(AuditArgs),
     /// Run scenario files, or turn a dump into one that is safe to attach to a bug report
     #[command(after_help = "Examples:\n  plimsoll scenario run scenarios/a1-time-slicing.txt\n  \
@@ -126,7 +130,9 @@ Exit codes: 0 nothing found; 1 a promise was broken, and what to type to see it 
     #[command(after_help = estimate::EXAMPLES)]
     Estimate(EstimateArgs),
     /// Print the completions of a shell
-    #[command(after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll")]
+    #[command(
+        after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll"
+    )]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -170,7 +176,9 @@ pub(crate) struct PolicyArgs {
 
 fn policy_parser() -> clap::builder::PossibleValuesParser {
     // The parser wants names that live as long as the program, which these few do.
-    clap::builder::PossibleValuesParser::new(Policy::all().map(|policy| &*policy.name.to_string().leak()))
+    clap::builder::PossibleValuesParser::new(
+        Policy::all().map(|policy| &*policy.name.to_string().leak()),
+    )
 }
 
 impl PolicyArgs {
@@ -318,7 +326,8 @@ mod tests {
 
     #[test]
     fn files_can_follow_one_flag_or_several() {
-        let parsed = Cli::try_parse_from("plimsoll audit -f a b -f - -o json".split(' ')).expect("it parses");
+        let parsed = Cli::try_parse_from("plimsoll audit -f a b -f - -o json".split(' '))
+            .expect("it parses");
         assert!(matches!(parsed.command, Command::Audit(args) if args.input.files.len() == 3));
     }
 

@@ -78,7 +78,8 @@ impl Client {
     pub(crate) fn new(args: &ServerArgs) -> Result<Client> {
         let server = address(args);
         let server = server.trim_end_matches('/').to_string();
-        let uri: Uri = server.parse().with_context(|| format!("the server {server} is no address"))?;
+        let uri: Uri =
+            server.parse().with_context(|| format!("the server {server} is no address"))?;
         let encrypted = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
@@ -107,7 +108,8 @@ impl Client {
     /// Asks for something.
     pub(crate) fn get(&self, path: &str) -> Result<Answer, ClientError> {
         let url = format!("{}{path}", self.server);
-        let request = self.authorised(self.agent.get(&url)).config().timeout_global(Some(ANSWER)).build();
+        let request =
+            self.authorised(self.agent.get(&url)).config().timeout_global(Some(ANSWER)).build();
         answer(url, request.call())
     }
 
@@ -124,13 +126,17 @@ impl Client {
     }
 
     fn pages(&self, path: &str, most: Option<usize>) -> Result<Listed, ClientError> {
-        let mut listed = Listed { url: format!("{}{path}", self.server), rows: Vec::new(), alone: false };
+        let mut listed =
+            Listed { url: format!("{}{path}", self.server), rows: Vec::new(), alone: false };
         let mut path = path.to_string();
         for _ in 0..MOST_PAGES {
             let page = self.get(&path)?;
             page.read::<Vec<serde::de::IgnoredAny>>()?;
             listed.rows.extend(pretty::elements(&page.text).into_iter().map(str::to_string));
-            match page.next.filter(|next| *next != path && most.is_none_or(|most| listed.rows.len() < most)) {
+            match page
+                .next
+                .filter(|next| *next != path && most.is_none_or(|most| listed.rows.len() < most))
+            {
                 Some(next) => path = next,
                 None => break,
             }
@@ -142,7 +148,8 @@ impl Client {
     /// Puts something where it belongs.
     pub(crate) fn put(&self, path: &str, body: &impl Serialize) -> Result<Answer, ClientError> {
         let url = format!("{}{path}", self.server);
-        let request = self.authorised(self.agent.put(&url)).config().timeout_global(Some(ANSWER)).build();
+        let request =
+            self.authorised(self.agent.put(&url)).config().timeout_global(Some(ANSWER)).build();
         answer(url, request.send_json(body))
     }
 
@@ -155,14 +162,16 @@ impl Client {
     ) -> Result<Answer, ClientError> {
         let url = format!("{}{path}", self.server);
         let patience = Some(ANSWER.saturating_add(wait));
-        let request = self.authorised(self.agent.post(&url)).config().timeout_global(patience).build();
+        let request =
+            self.authorised(self.agent.post(&url)).config().timeout_global(patience).build();
         answer(url, request.send_json(body))
     }
 
     /// Takes something away.
     pub(crate) fn delete(&self, path: &str) -> Result<Answer, ClientError> {
         let url = format!("{}{path}", self.server);
-        let request = self.authorised(self.agent.delete(&url)).config().timeout_global(Some(ANSWER)).build();
+        let request =
+            self.authorised(self.agent.delete(&url)).config().timeout_global(Some(ANSWER)).build();
         answer(url, request.call())
     }
 
@@ -208,8 +217,11 @@ impl Listed {
         wanted: impl Fn(&T) -> bool,
     ) -> Result<Vec<T>, ClientError> {
         let values: Vec<T> = self.read()?;
-        let (rows, kept) =
-            std::mem::take(&mut self.rows).into_iter().zip(values).filter(|(_, value)| wanted(value)).unzip();
+        let (rows, kept) = std::mem::take(&mut self.rows)
+            .into_iter()
+            .zip(values)
+            .filter(|(_, value)| wanted(value))
+            .unzip();
         self.rows = rows;
         Ok(kept)
     }
@@ -246,7 +258,9 @@ fn authorities(file: &Path) -> Result<RootCerts> {
     let pem = std::fs::read(file).with_context(|| format!("could not read {name}"))?;
     let mut found = Vec::new();
     for item in parse_pem(&pem) {
-        if let PemItem::Certificate(certificate) = item.with_context(|| format!("{name} is no PEM"))? {
+        if let PemItem::Certificate(certificate) =
+            item.with_context(|| format!("{name} is no PEM"))?
+        {
             found.push(certificate);
         }
     }
@@ -261,7 +275,10 @@ fn is_loopback(host: &str) -> bool {
         || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn answer(url: String, answered: Result<Response<Body>, ureq::Error>) -> Result<Answer, ClientError> {
+fn answer(
+    url: String,
+    answered: Result<Response<Body>, ureq::Error>,
+) -> Result<Answer, ClientError> {
     let mut response = match answered {
         Ok(response) => response,
         Err(source) => return Err(ClientError::unanswered(url, source)),
@@ -271,13 +288,22 @@ fn answer(url: String, answered: Result<Response<Body>, ureq::Error>) -> Result<
     let (location, link) = (header("location"), header("link"));
     let read = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_string();
     if status.is_redirection() {
-        return Err(ClientError::Redirected { url, to: path::clean(&location.unwrap_or_default()) });
+        return Err(ClientError::Redirected {
+            url,
+            to: path::clean(&location.unwrap_or_default()),
+        });
     }
-    let text = read.map_err(|source| ClientError::Broken { url: url.clone(), source: Box::new(source) });
+    let text =
+        read.map_err(|source| ClientError::Broken { url: url.clone(), source: Box::new(source) });
     if !status.is_success() {
         let text = text.unwrap_or_default();
         let problem = Problem::read(&text);
-        return Err(ClientError::Refused(Box::new(Refusal { url, status: status.as_u16(), problem, text })));
+        return Err(ClientError::Refused(Box::new(Refusal {
+            url,
+            status: status.as_u16(),
+            problem,
+            text,
+        })));
     }
     Ok(Answer { text: text?, url, next: link.and_then(|link| path::next(&link)) })
 }

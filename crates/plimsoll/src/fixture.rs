@@ -6,7 +6,9 @@ use std::sync::Arc;
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Stage};
 use plimsoll_core::device::{Device, DeviceChoice, Identity, Node, Sharing, Source, Strategy};
 use plimsoll_core::policy::Policy;
-use plimsoll_core::request::{Amount, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms};
+use plimsoll_core::request::{
+    Amount, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms,
+};
 use plimsoll_core::units::{Bytes, Cores, Millis, Name};
 use plimsoll_kube::cluster::{Cluster, GangFacts, NodeFacts, Pending};
 
@@ -26,8 +28,9 @@ pub(crate) fn time_sliced(pods: usize) -> Cluster {
     let mut cluster = Cluster { nodes: vec![facts("gpu-node", vec![card])], ..Cluster::default() };
     cluster.nodes[0].advertised = Some(100);
     cluster.nodes[0].replicas = Some(100);
-    cluster.pending =
-        (0..pods).map(|pod| pending(&format!("test-{pod}"), Amount::bytes(Bytes::mib(8000)))).collect();
+    cluster.pending = (0..pods)
+        .map(|pod| pending(&format!("test-{pod}"), Amount::bytes(Bytes::mib(8000))))
+        .collect();
     cluster
 }
 
@@ -38,12 +41,15 @@ pub(crate) fn gang() -> Cluster {
         card.identity = Identity::Uuid(uuid.into());
         card
     };
-    let node = |name: &str| facts(name, vec![card(&format!("GPU-{name}-0")), card(&format!("GPU-{name}-1"))]);
+    let node = |name: &str| {
+        facts(name, vec![card(&format!("GPU-{name}-0")), card(&format!("GPU-{name}-1"))])
+    };
     let mut cluster = Cluster { nodes: vec![node("node-a"), node("node-b")], ..Cluster::default() };
     let whole = Booked::Whole { bytes: Some(Bytes::gib(80)) };
     cluster.running.push(holding("busy", "node-a", whole, Stage::Running { since: Millis(0) }));
     cluster.gangs.push(GangFacts { name: "default/training".into(), minimum: 4, running: 0 });
-    let member = |i: usize| Pending { gang: Some(0), ..pending(&format!("worker-{i}"), Amount::Whole) };
+    let member =
+        |i: usize| Pending { gang: Some(0), ..pending(&format!("worker-{i}"), Amount::Whole) };
     cluster.pending = (0..4).map(member).collect();
     cluster
 }
@@ -62,8 +68,9 @@ pub(crate) fn releasing() -> Cluster {
 pub(crate) fn too_late() -> Cluster {
     let mut cluster = time_sliced(0);
     let stage = Stage::Running { since: Millis(0) };
-    let running =
-        |i: usize| holding(&format!("test-{i}"), "gpu-node", Booked::share(Bytes::mib(8000)), stage);
+    let running = |i: usize| {
+        holding(&format!("test-{i}"), "gpu-node", Booked::share(Bytes::mib(8000)), stage)
+    };
     cluster.running = (0..5).map(running).collect();
     cluster
 }
@@ -88,8 +95,11 @@ pub(crate) fn facts(name: &str, devices: Vec<Device>) -> NodeFacts {
 /// A pod that wants so much of one NVIDIA device.
 pub(crate) fn pending(name: &str, amount: Amount) -> Pending {
     let spec = Spec::of(vec![Shape::single("main", Need::one("NVIDIA", amount))]);
-    let request =
-        Request { id: RequestId::new("default", name), spec: Arc::new(spec), terms: Terms::default() };
+    let request = Request {
+        id: RequestId::new("default", name),
+        spec: Arc::new(spec),
+        terms: Terms::default(),
+    };
     Pending { request, gang: None, not_considered: Vec::new() }
 }
 
@@ -101,7 +111,8 @@ pub(crate) fn holding(name: &str, node: &str, amount: Booked, stage: Stage) -> H
         Booked::Undeclared => None,
     };
     let part = Part { container: "main".into(), role: Role::App, bytes, cores: Cores(0) };
-    let charge = Charge { on: vec![0], amount, cores: Cores(0), slots: 1, slice: None, parts: vec![part] };
+    let charge =
+        Charge { on: vec![0], amount, cores: Cores(0), slots: 1, slice: None, parts: vec![part] };
     Holding {
         request: RequestId::new("default", name),
         node: Name::from(node),

@@ -64,7 +64,10 @@ impl Source {
         match self {
             Source::Stdin => {
                 let mut bytes = Vec::new();
-                std::io::stdin().lock().read_to_end(&mut bytes).context("could not read standard input")?;
+                std::io::stdin()
+                    .lock()
+                    .read_to_end(&mut bytes)
+                    .context("could not read standard input")?;
                 Ok(bytes)
             }
             Source::File(path) => {
@@ -84,7 +87,8 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
             sources.push(Source::Stdin);
             continue;
         }
-        let facts = fs::metadata(path).with_context(|| format!("could not read {}", path.display()))?;
+        let facts =
+            fs::metadata(path).with_context(|| format!("could not read {}", path.display()))?;
         if !facts.is_dir() {
             sources.push(Source::File(path.clone()));
             continue;
@@ -108,7 +112,8 @@ fn gather(directory: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBu
     }
     for entry in fs::read_dir(directory).with_context(failed)? {
         let path = entry.with_context(failed)?.path();
-        let facts = fs::metadata(&path).with_context(|| format!("could not read {}", path.display()))?;
+        let facts =
+            fs::metadata(&path).with_context(|| format!("could not read {}", path.display()))?;
         if facts.is_dir() {
             gather(&path, seen, files)?;
         } else if path
@@ -162,8 +167,9 @@ impl Progress {
         }
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::new(self.length).with_message(self.name.clone());
-            let style =
-                ProgressStyle::with_template("reading {msg} [{bar:32}] {bytes} of {total_bytes}, {eta} left");
+            let style = ProgressStyle::with_template(
+                "reading {msg} [{bar:32}] {bytes} of {total_bytes}, {eta} left",
+            );
             bar.with_style(style.expect("the template is a constant").progress_chars("##-"))
         });
         bar.set_position(bytes as u64);
@@ -192,7 +198,8 @@ mod tests {
             fs::write(root.join(file), "{}").expect("a file");
         }
         let found = names(std::slice::from_ref(&root)).expect("manifests");
-        let found: Vec<&str> = found.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+        let found: Vec<&str> =
+            found.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
         assert_eq!(found, ["a.yaml", "b.yml", "c.JSON"]);
         fs::remove_dir_all(&root).expect("it was made here");
     }

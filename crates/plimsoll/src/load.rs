@@ -30,7 +30,12 @@ impl Loaded {
 }
 
 /// Reads and translates. A cluster without any device is an error.
-pub(crate) fn load(files: &[PathBuf], plain: PlainRule, node_pool_key: &str, quiet: bool) -> Result<Loaded> {
+pub(crate) fn load(
+    files: &[PathBuf],
+    plain: PlainRule,
+    node_pool_key: &str,
+    quiet: bool,
+) -> Result<Loaded> {
     let material = input::read(files, quiet)?;
     let first = material.objects.first().map(|(origin, _)| origin.source.to_string());
     let mut files = BTreeMap::new();
@@ -57,7 +62,10 @@ pub(crate) fn about_pods(cluster: &Cluster) -> impl Iterator<Item = &Finding> {
         let named = ["node-unknown", "ledger-annotation-contradicts"].contains(&code);
         named || ["allocation-", "pod-", "workload-"].iter().any(|prefix| code.starts_with(prefix))
     };
-    cluster.findings.iter().filter(move |finding| finding.severity != Severity::Note && about(finding.code))
+    cluster
+        .findings
+        .iter()
+        .filter(move |finding| finding.severity != Severity::Note && about(finding.code))
 }
 
 /// That there is a device, or a node whose devices cannot be made out: that is a finding and not nothing.
@@ -75,8 +83,11 @@ fn recognised(cluster: &Cluster) -> Result<()> {
     };
     if !cluster.nodes.iter().any(recognised) {
         let nodes = cluster.nodes.len();
-        let nodes =
-            if nodes == 1 { "the only node".to_string() } else { format!("any of the {nodes} nodes") };
+        let nodes = if nodes == 1 {
+            "the only node".to_string()
+        } else {
+            format!("any of the {nodes} nodes")
+        };
         bail!("no device was recognised on {nodes}. {LOOKED_FOR}");
     }
     Ok(())
@@ -93,8 +104,13 @@ mod tests {
         assert!(recognised(&cluster).is_ok());
         cluster.nodes[0].node.devices.clear();
         let error = recognised(&cluster).expect_err("nothing is left").to_string();
-        assert!(error.contains("plimsoll.dev/devices") && error.contains("nvidia.com/gpu.memory"), "{error}");
+        assert!(
+            error.contains("plimsoll.dev/devices") && error.contains("nvidia.com/gpu.memory"),
+            "{error}"
+        );
         cluster.nodes.clear();
-        assert!(recognised(&cluster).expect_err("no node").to_string().contains("there is no Node"));
+        assert!(
+            recognised(&cluster).expect_err("no node").to_string().contains("there is no Node")
+        );
     }
 }

@@ -1,6 +1,9 @@
 //! The load line for GPU memory, on the command line.
 
-#![allow(rustdoc::bare_urls, reason = "what is said of an option is printed as it stands, by its help")]
+#![allow(
+    rustdoc::bare_urls,
+    reason = "what is said of an option is printed as it stands, by its help"
+)]
 
 mod cli;
 mod client;

@@ -34,11 +34,13 @@ fn offer(names: &[String]) -> String {
 
 /// Names that differ by little from what was typed, the nearest first; and those that contain it.
 fn near(wanted: &str, pods: &[&RequestId]) -> Vec<String> {
-    let (namespace, name) = wanted.split_once('/').map_or((None, wanted), |(ns, name)| (Some(ns), name));
+    let (namespace, name) =
+        wanted.split_once('/').map_or((None, wanted), |(ns, name)| (Some(ns), name));
     let distance = |id: &RequestId| {
         let apart = strsim::damerau_levenshtein(&name.to_lowercase(), &id.name.to_lowercase());
         let part = !name.is_empty() && id.name.contains(name);
-        let elsewhere = namespace.map_or(0, |ns| strsim::damerau_levenshtein(ns, &id.account).min(2));
+        let elsewhere =
+            namespace.map_or(0, |ns| strsim::damerau_levenshtein(ns, &id.account).min(2));
         let close = apart <= (name.chars().count() / 3).max(2);
         (close || part).then_some(if close { apart + elsewhere } else { usize::MAX / 2 + apart })
     };
@@ -54,9 +56,14 @@ mod tests {
     use super::*;
 
     fn pods() -> Vec<RequestId> {
-        [("team-a", "trainer-0"), ("team-a", "trainer-1"), ("team-b", "trainer-0"), ("team-b", "web")]
-            .map(|(namespace, name)| RequestId::new(namespace, name))
-            .to_vec()
+        [
+            ("team-a", "trainer-0"),
+            ("team-a", "trainer-1"),
+            ("team-b", "trainer-0"),
+            ("team-b", "web"),
+        ]
+        .map(|(namespace, name)| RequestId::new(namespace, name))
+        .to_vec()
     }
 
     fn answer(wanted: &str) -> String {
@@ -85,7 +92,10 @@ mod tests {
             wrong_namespace.starts_with("there is no pod team-a/web; did you mean team-b/web"),
             "{wrong_namespace}"
         );
-        assert!(answer("team-a/traxxxr-0").contains("team-a/trainer-0"), "three of nine letters may differ");
+        assert!(
+            answer("team-a/traxxxr-0").contains("team-a/trainer-0"),
+            "three of nine letters may differ"
+        );
         assert_eq!(answer("team-a/traxxxx-0"), "there is no pod team-a/traxxxx-0");
         assert_eq!(answer("nothing-like-it"), "there is no pod nothing-like-it");
         assert!(answer("team-a/trainr-0").contains("did you mean one of team-a/trainer-0,"));

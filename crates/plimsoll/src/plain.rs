@@ -22,18 +22,23 @@ pub(crate) fn propose(
 ) {
     for rule in [PlainRule::EqualShare, PlainRule::Whole] {
         let asks_otherwise = |refused: &Refused| {
-            let told = refused.advice.would_fit_if.iter().any(|remedy| remedy.kind == Kind::PlainRule);
+            let told =
+                refused.advice.would_fit_if.iter().any(|remedy| remedy.kind == Kind::PlainRule);
             let spec = &refused.decision.spec;
             !told
                 && advise(&refused.decision.request)
-                && spec.needs().any(|need| matches!(need.amount, Amount::Plain(other) if other != rule))
+                && spec
+                    .needs()
+                    .any(|need| matches!(need.amount, Amount::Plain(other) if other != rule))
         };
         if !simulation.refused.iter().any(asks_otherwise) {
             continue;
         }
         let placed = placed_under(cluster, policy, rule);
         let mut told: BTreeMap<*const Advice, Arc<Advice>> = BTreeMap::new();
-        for refused in simulation.refused.iter_mut().filter(|refused| placed.contains(&refused.pending)) {
+        for refused in
+            simulation.refused.iter_mut().filter(|refused| placed.contains(&refused.pending))
+        {
             if asks_otherwise(refused) {
                 let more = || Arc::new(with_rule(&refused.advice, rule));
                 let shared = told.entry(Arc::as_ptr(&refused.advice)).or_insert_with(more);
@@ -86,7 +91,8 @@ mod tests {
     #[test]
     fn the_rule_is_proposed_where_it_helps_all_who_ask_so() {
         let mut cluster = fixture::time_sliced(0);
-        let plain = |i: usize| fixture::pending(&format!("plain-{i}"), Amount::Plain(PlainRule::Whole));
+        let plain =
+            |i: usize| fixture::pending(&format!("plain-{i}"), Amount::Plain(PlainRule::Whole));
         cluster.pending = (0..5).map(plain).collect();
         let simulation = fixture::run(&cluster);
         assert_eq!((simulation.placed.len(), simulation.refused.len()), (1, 4));

@@ -31,8 +31,8 @@ pub(crate) fn meanwhile<T>(quiet: bool, what: &str, work: impl FnOnce() -> T) ->
 }
 
 fn spinner(what: &str) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is a constant");
+    let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
+        .expect("the template is a constant");
     let spinner = ProgressBar::new_spinner().with_style(style).with_message(what.to_string());
     spinner.enable_steady_tick(Duration::from_millis(120));
     spinner

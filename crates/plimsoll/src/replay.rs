@@ -88,7 +88,8 @@ pub(crate) fn replay(history: &History, mut each: impl FnMut(u64)) -> Result<Rep
     }
 }
 
-const NO_BASE: &str = "there is no base that the journal goes on from; a server keeps one at its first start";
+const NO_BASE: &str =
+    "there is no base that the journal goes on from; a server keeps one at its first start";
 
 /// Two machines on their way through a journal.
 struct Course {
@@ -104,7 +105,12 @@ impl Course {
     fn from(base: Base) -> Result<Course> {
         let next = base.next_seq;
         let recorded = restore(base)?;
-        Ok(Course { again: Replay::from(recorded.clone()), recorded, next, report: Report::default() })
+        Ok(Course {
+            again: Replay::from(recorded.clone()),
+            recorded,
+            next,
+            report: Report::default(),
+        })
     }
 
     fn take(&mut self, record: &Record) {
@@ -223,7 +229,8 @@ pub(crate) fn one(history: &History, id: DecisionId) -> Result<Replayed> {
 
 fn restore(base: Base) -> Result<Scheduler> {
     let next_seq = base.next_seq;
-    Scheduler::restore(base.core).with_context(|| format!("base-{next_seq}.json cannot be started from"))
+    Scheduler::restore(base.core)
+        .with_context(|| format!("base-{next_seq}.json cannot be started from"))
 }
 
 #[cfg(test)]

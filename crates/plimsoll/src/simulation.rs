@@ -61,21 +61,29 @@ impl Refused {
         if let Some(in_the_way) = self.in_the_way() {
             sentence = format!("{sentence} ({in_the_way})");
         }
-        if self.cut_off { format!("{sentence}; not found within the search's steps") } else { sentence }
+        if self.cut_off {
+            format!("{sentence}; not found within the search's steps")
+        } else {
+            sentence
+        }
     }
 
     /// Who is on the first device that would do without its tenants, where memory is not what is lacking: the core's
     /// sentence names holders only beside a nearest miss.
     fn in_the_way(&self) -> Option<String> {
-        if self.decision.nearest_miss().is_some() || self.decision.table()?.unordered().any(|v| v.fits()) {
+        if self.decision.nearest_miss().is_some()
+            || self.decision.table()?.unordered().any(|v| v.fits())
+        {
             return None;
         }
         let verdicts =
             self.decision.table()?.by_name().into_iter().filter(|verdict| verdict.reason.is_none());
         let occupied = |verdict: NodeVerdict| {
-            let devices = verdict.needs.iter().filter(|need| !need.passed).flat_map(|need| &need.devices);
-            let device = devices
-                .filter(|device| device.reason.as_ref().is_some_and(|r| r.clears_on() == Change::LoadFell));
+            let devices =
+                verdict.needs.iter().filter(|need| !need.passed).flat_map(|need| &need.devices);
+            let device = devices.filter(|device| {
+                device.reason.as_ref().is_some_and(|r| r.clears_on() == Change::LoadFell)
+            });
             let (ordinal, holders) = device
                 .map(|device| (device.ordinal, summary::holders(verdict, device.ordinal)))
                 .find(|(_, holders)| !holders.is_empty())?;
@@ -147,7 +155,10 @@ pub(crate) fn observe(cluster: &Cluster) -> (Ledger, Vec<Astray>) {
     }
     for holding in &cluster.running {
         if let Err(error) = ledger.observe(holding.clone()) {
-            astray.push(Astray { request: holding.request.clone(), why: format!("is not counted: {error}") });
+            astray.push(Astray {
+                request: holding.request.clone(),
+                why: format!("is not counted: {error}"),
+            });
         }
     }
     (ledger, astray)
@@ -156,11 +167,18 @@ pub(crate) fn observe(cluster: &Cluster) -> (Ledger, Vec<Astray>) {
 /// Memory of a node's devices that is declared to be in use by nobody who was read.
 pub(crate) fn foreign(facts: &NodeFacts) -> impl Iterator<Item = (Name, u16, Measured)> + '_ {
     let measured = |foreign: Bytes| Measured { foreign, ..Measured::default() };
-    facts.foreign.iter().map(move |(ordinal, bytes)| (facts.node.name.clone(), *ordinal, measured(*bytes)))
+    facts
+        .foreign
+        .iter()
+        .map(move |(ordinal, bytes)| (facts.node.name.clone(), *ordinal, measured(*bytes)))
 }
 
 /// Observes what runs, then gives every pending pod its turn; the refused ones are told what would help.
-pub(crate) fn simulate(cluster: &Cluster, policy: &Policy, onlooker: &mut Onlooker<'_>) -> Simulation {
+pub(crate) fn simulate(
+    cluster: &Cluster,
+    policy: &Policy,
+    onlooker: &mut Onlooker<'_>,
+) -> Simulation {
     let mut simulation = turns(cluster, policy, onlooker);
     plain::propose(cluster, policy, &mut simulation, onlooker.advise);
     simulation
@@ -170,8 +188,13 @@ pub(crate) fn simulate(cluster: &Cluster, policy: &Policy, onlooker: &mut Onlook
 pub(crate) fn turns(cluster: &Cluster, policy: &Policy, onlooker: &mut Onlooker<'_>) -> Simulation {
     let (ledger, astray) = observe(cluster);
     let releasing = ledger.holdings().any(|(_, holding)| holding.stage.is_releasing());
-    let simulation =
-        Simulation { ledger, policy: policy.clone(), placed: Vec::new(), refused: Vec::new(), astray };
+    let simulation = Simulation {
+        ledger,
+        policy: policy.clone(),
+        placed: Vec::new(),
+        refused: Vec::new(),
+        astray,
+    };
     let mut run = Run {
         cluster,
         simulation,
@@ -231,7 +254,12 @@ impl Run<'_, '_> {
             self.simulation.placed.push(Placed { pending: index, found: found.clone() });
         } else {
             let advice = self.advise(request, &decision);
-            self.simulation.refused.push(Refused { pending: index, decision, cut_off: false, advice });
+            self.simulation.refused.push(Refused {
+                pending: index,
+                decision,
+                cut_off: false,
+                advice,
+            });
         }
     }
 
@@ -269,7 +297,9 @@ impl Run<'_, '_> {
         let facts = &self.cluster.gangs[index];
         let pending = self.cluster.pending.iter().enumerate();
         let turns: Vec<usize> = pending
-            .filter(|(_, member)| member.gang == Some(index) && !self.already_counted(&member.request))
+            .filter(|(_, member)| {
+                member.gang == Some(index) && !self.already_counted(&member.request)
+            })
             .map(|(turn, _)| turn)
             .collect();
         let gang = Gang {
@@ -298,7 +328,8 @@ impl Run<'_, '_> {
         }
         for turn in left_out {
             let request = &self.cluster.pending[turn].request;
-            let decision = self.memo.decide(&self.simulation.ledger, &self.simulation.policy, request);
+            let decision =
+                self.memo.decide(&self.simulation.ledger, &self.simulation.policy, request);
             self.settle(turn, decision);
         }
     }
@@ -344,7 +375,11 @@ fn keep(ledger: &mut Ledger, request: &Request, promised: &Promised) {
 }
 
 /// The names of devices of a node, each once.
-pub(crate) fn labels(ledger: &Ledger, node: &str, ordinals: impl Iterator<Item = u16>) -> Vec<String> {
+pub(crate) fn labels(
+    ledger: &Ledger,
+    node: &str,
+    ordinals: impl Iterator<Item = u16>,
+) -> Vec<String> {
     let Some(view) = ledger.view_of(node) else { return Vec::new() };
     let mut ordinals: Vec<u16> = ordinals.collect();
     ordinals.sort_unstable();
@@ -366,7 +401,11 @@ mod tests {
         assert_eq!((simulation.placed.len(), simulation.refused.len()), (4, 396));
         let first = &simulation.refused[0].advice;
         assert!(simulation.refused.iter().all(|refused| Arc::ptr_eq(&refused.advice, first)));
-        assert!(simulation.refused[0].sentence().contains("needs 8000 MiB, 607 MiB free, short by 7393 MiB"));
+        assert!(
+            simulation.refused[0]
+                .sentence()
+                .contains("needs 8000 MiB, 607 MiB free, short by 7393 MiB")
+        );
     }
 
     #[test]
@@ -375,8 +414,13 @@ mod tests {
         let simulation = fixture::run(&cluster);
         assert_eq!((simulation.placed.len(), simulation.refused.len()), (0, 4));
         for refused in &simulation.refused {
-            assert!(refused.sentence().contains("gang default/training needs 4"), "{}", refused.sentence());
-            let texts: Vec<&str> = refused.advice.would_fit_if.iter().map(|remedy| &*remedy.text).collect();
+            assert!(
+                refused.sentence().contains("gang default/training needs 4"),
+                "{}",
+                refused.sentence()
+            );
+            let texts: Vec<&str> =
+                refused.advice.would_fit_if.iter().map(|remedy| &*remedy.text).collect();
             assert_eq!(texts, ["default/busy gave up (80 GiB)"]);
         }
         cluster.running.clear();
@@ -414,8 +458,13 @@ mod tests {
         let mut cluster = fixture::releasing();
         cluster.pending.push(fixture::pending("larger", Amount::bytes(Bytes::gib(60))));
         assert_eq!(promised(&cluster, &|_| true), [true, false]);
-        assert_eq!(promised(&cluster, &|id| &*id.name == "larger"), [true, false], "whoever is asked about");
-        let equal = |i: usize| fixture::pending(&format!("equal-{i}"), Amount::bytes(Bytes::gib(30)));
+        assert_eq!(
+            promised(&cluster, &|id| &*id.name == "larger"),
+            [true, false],
+            "whoever is asked about"
+        );
+        let equal =
+            |i: usize| fixture::pending(&format!("equal-{i}"), Amount::bytes(Bytes::gib(30)));
         cluster.pending = (0..4).map(equal).collect();
         assert_eq!(promised(&cluster, &|_| true), [true, true, false, false]);
     }
@@ -423,10 +472,12 @@ mod tests {
     #[test]
     fn what_is_promised_to_a_gang_is_promised_to_nobody_else() {
         let mut cluster = fixture::gang();
-        cluster.running[0].stage = plimsoll_core::charge::Stage::Releasing { since: Default::default() };
+        cluster.running[0].stage =
+            plimsoll_core::charge::Stage::Releasing { since: Default::default() };
         cluster.pending.push(fixture::pending("late", Amount::Whole));
         let simulation = fixture::run(&cluster);
-        let promised: Vec<bool> = simulation.refused.iter().map(|r| r.advice.promised.is_some()).collect();
+        let promised: Vec<bool> =
+            simulation.refused.iter().map(|r| r.advice.promised.is_some()).collect();
         assert_eq!(promised, [true, true, true, true, false]);
     }
 
@@ -436,7 +487,8 @@ mod tests {
         cluster.gangs.clear();
         cluster.nodes.truncate(1);
         cluster.nodes[0].node.devices.truncate(1);
-        cluster.nodes[0].node.devices[0].memory.total = Capacity::Unknown { missing: "its memory".into() };
+        cluster.nodes[0].node.devices[0].memory.total =
+            Capacity::Unknown { missing: "its memory".into() };
         cluster.pending = vec![fixture::pending("plain", Amount::Whole)];
         let simulation = fixture::run(&cluster);
         let sentence = simulation.refused[0].sentence();

@@ -149,7 +149,9 @@ impl Store {
         }
         let committed = self
             .goes_on(batch)
-            .and_then(|()| self.write(batch).map_err(StoreError::sql(&schema::file(&self.dir), "write")))
+            .and_then(|()| {
+                self.write(batch).map_err(StoreError::sql(&schema::file(&self.dir), "write"))
+            })
             .and_then(|()| match self.lock.stands() {
                 true => Ok(()),
                 false => Err(StoreError::Removed { dir: self.dir.clone() }),
@@ -245,7 +247,11 @@ fn found_in(dir: &Path) -> Result<Recovered, StoreError> {
     }
 }
 
-fn in_order(table: &'static str, first: u64, numbers: impl Iterator<Item = u64>) -> Result<(), StoreError> {
+fn in_order(
+    table: &'static str,
+    first: u64,
+    numbers: impl Iterator<Item = u64>,
+) -> Result<(), StoreError> {
     for (expected, found) in (first..).zip(numbers) {
         if expected != found {
             return Err(StoreError::OutOfOrder { table, expected, found });

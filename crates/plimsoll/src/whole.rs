@@ -18,7 +18,12 @@ const TRIED: usize = 24;
 
 /// What will be for each member, and where it is wanted what would help. A change that would let in one member alone is
 /// no help and is not proposed.
-pub(crate) fn advise(ledger: &Ledger, policy: &Policy, gang: &Gang, wanted: bool) -> Vec<Arc<Advice>> {
+pub(crate) fn advise(
+    ledger: &Ledger,
+    policy: &Policy,
+    gang: &Gang,
+    wanted: bool,
+) -> Vec<Arc<Advice>> {
     let would_fit_if: Vec<Remedy> =
         wanted.then(|| give_up(ledger, policy, gang)).flatten().into_iter().collect();
     let promised = after_releases(ledger, policy, gang);
@@ -33,7 +38,9 @@ pub(crate) fn advise(ledger: &Ledger, policy: &Policy, gang: &Gang, wanted: bool
 fn give_up(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Option<Remedy> {
     let mut holders: Vec<&Holding> =
         ledger.holdings().map(|(_, holding)| holding).filter(|h| could_go(h)).collect();
-    holders.sort_by_key(|holding| (holding.bytes().is_none(), holding.bytes(), holding.request.clone()));
+    holders.sort_by_key(|holding| {
+        (holding.bytes().is_none(), holding.bytes(), holding.request.clone())
+    });
     let holder = holders.into_iter().take(TRIED).find(|holder| {
         let without = without(ledger, [&holder.request].into_iter());
         gang::decide_gang(&without, policy, gang).placed
@@ -66,13 +73,19 @@ fn after_releases(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Option<Vec<O
     let GangDecision { decisions, placed, .. } = gang::decide_gang(&later, policy, gang);
     let mut promise = |(member, decision): (&Request, &Decision)| {
         let placement = decision.place()?.place.clone();
-        later.send(member, &placement).expect("what decide proposes the commit admits, on the same ledger");
+        later
+            .send(member, &placement)
+            .expect("what decide proposes the commit admits, on the same ledger");
         let charges = later.of_request(&member.id)?.1.charges.clone();
-        let on = |ordinal: &u16| charges.iter().flat_map(|charge| &charge.on).any(|other| other == ordinal);
-        let in_the_way = |holding: &&&Holding| {
-            holding.node == placement.node && holding.charges.iter().flat_map(|charge| &charge.on).any(on)
+        let on = |ordinal: &u16| {
+            charges.iter().flat_map(|charge| &charge.on).any(|other| other == ordinal)
         };
-        let after = going.iter().filter(in_the_way).map(|holding| holding.request.clone()).collect();
+        let in_the_way = |holding: &&&Holding| {
+            holding.node == placement.node
+                && holding.charges.iter().flat_map(|charge| &charge.on).any(on)
+        };
+        let after =
+            going.iter().filter(in_the_way).map(|holding| holding.request.clone()).collect();
         Some(Promised::of(ledger, Promise { placement, charges, after }))
     };
     placed.then(|| gang.members.iter().zip(&decisions).map(&mut promise).collect())

@@ -45,12 +45,16 @@ impl Judge {
     pub(super) fn ask_all(&self, questions: &[Question]) -> Result<(String, Vec<Judged>)> {
         let mut versions = String::new();
         let mut answers = Vec::new();
-        for about in questions.chunk_by(|one, other| (&one.model, one.gpus) == (&other.model, other.gpus)) {
+        for about in
+            questions.chunk_by(|one, other| (&one.model, one.gpus) == (&other.model, other.gpus))
+        {
             let said = self.ask(about).with_context(|| format!("about {}", about[0].model))?;
             if versions.is_empty() {
                 versions = said["versions"].as_str().unwrap_or_default().to_owned();
             }
-            for (question, said) in about.iter().zip(said["answers"].as_array().into_iter().flatten()) {
+            for (question, said) in
+                about.iter().zip(said["answers"].as_array().into_iter().flatten())
+            {
                 answers.push(Judged { question: question.clone(), answer: answer(said)? });
             }
         }
@@ -95,7 +99,8 @@ fn answer(said: &Value) -> Result<Answer> {
     if let Some(reason) = said["refused"].as_str() {
         bail!("llama.cpp refuses {said}: {reason}");
     }
-    let number = |name: &str| said[name].as_u64().with_context(|| format!("{name} is missing in {said}"));
+    let number =
+        |name: &str| said[name].as_u64().with_context(|| format!("{name} is missing in {said}"));
     let devices = said["device_compute"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(Answer {
         weights: number("weights")?,

@@ -42,7 +42,10 @@ pub(super) struct Compared<'a> {
     /// All that both sides count. What only we add, the fixed part and the reserve, is not in it.
     pub(super) all: Pair,
     /// The compute buffers of each device.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the page shows their sum, the test asks each"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the page shows their sum, the test asks each")
+    )]
     pub(super) devices: Vec<Pair>,
 }
 
@@ -80,7 +83,8 @@ fn compare<'a>(judged: &'a Judged, shape: &Shape) -> Result<Compared<'a>> {
         _ => (Pair { ours: device, theirs: *device_weights }, device_compute.iter().sum()),
     };
     let ours = estimate.gpus.iter().map(|gpu| bytes(&gpu.compute));
-    let pairs = ours.zip(device_compute).map(|(ours, theirs)| Ok(Pair { ours: ours?, theirs: *theirs }));
+    let pairs =
+        ours.zip(device_compute).map(|(ours, theirs)| Ok(Pair { ours: ours?, theirs: *theirs }));
     let devices = pairs.collect::<Result<_>>()?;
     let cache = Pair { ours: bytes(&estimate.all.kv)?, theirs: *cache };
     let compute = Pair { ours: bytes(&estimate.all.compute)?, theirs: compute };
@@ -121,7 +125,10 @@ mod tests {
             // Command R computes attention and network of a layer at once: two matrices on the first of two devices.
             let two_matrices = at.model == "command-r7b" && at.gpus == 2 && !at.flash;
             let devices = &compared.devices;
-            assert!(two_matrices || devices.iter().all(|device| device.off() >= 0), "{at:?}: {devices:?}");
+            assert!(
+                two_matrices || devices.iter().all(|device| device.off() >= 0),
+                "{at:?}: {devices:?}"
+            );
         }
     }
 

@@ -49,7 +49,8 @@ pub(super) fn all(backend: Backend) -> Vec<Question> {
     let mut all = Vec::new();
     for (gpus, asked) in [(1, ASKED), (2, on_two)] {
         all.extend(
-            GGUF.iter().flat_map(|golden| asked.iter().map(|asked| question(golden.name, gpus, asked))),
+            GGUF.iter()
+                .flat_map(|golden| asked.iter().map(|asked| question(golden.name, gpus, asked))),
         );
     }
     all.into_iter().filter(|question| answered(question, backend)).collect()

@@ -13,9 +13,11 @@ const OPENING: &str = include_str!("../../judge/opening.md");
 /// The page, from both records.
 pub(super) fn page(cpu: &str, vulkan: &str) -> Result<String> {
     let mut page = OPENING.to_owned();
-    for (title, record, gpus) in
-        [("Without a GPU", cpu, 1), ("On one device", vulkan, 1), ("Dealt to two devices", vulkan, 2)]
-    {
+    for (title, record, gpus) in [
+        ("Without a GPU", cpu, 1),
+        ("On one device", vulkan, 1),
+        ("Dealt to two devices", vulkan, 2),
+    ] {
         let mut lines = judged::read(record)?;
         lines.retain(|judged| judged.question.gpus == gpus);
         let compared = compare::all(&lines)?;
@@ -31,7 +33,8 @@ pub(super) fn page(cpu: &str, vulkan: &str) -> Result<String> {
 /// One row for each model: the errors over all questions.
 fn errors(compared: &[Compared<'_>]) -> Result<String> {
     let mut out =
-        "\n| model | weights % | cache % | compute % | all % |\n|---|---:|---:|---:|---:|\n".to_owned();
+        "\n| model | weights % | cache % | compute % | all % |\n|---|---:|---:|---:|---:|\n"
+            .to_owned();
     for about in compared.chunk_by(|one, other| one.question.model == other.question.model) {
         let title = title(&about[0].question.model)?;
         let column = |of: fn(&Compared<'_>) -> Pair| range(about.iter().map(|one| of(one).off()));
@@ -50,12 +53,19 @@ fn sizes(compared: &[Compared<'_>]) -> Result<String> {
             .to_owned();
     let asked = |one: &&Compared<'_>| {
         let question = one.question;
-        question.context == 32_768 && question.ubatch == 512 && question.flash && question.kv == "f16"
+        question.context == 32_768
+            && question.ubatch == 512
+            && question.flash
+            && question.kv == "f16"
     };
     for one in compared.iter().filter(asked) {
         let title = title(&one.question.model)?;
         let (weights, cache, compute) = (both(one.weights), both(one.cache), both(one.compute));
-        writeln!(out, "| {title} | {weights} | {cache} | {compute} | {} |", percent(one.all.off()))?;
+        writeln!(
+            out,
+            "| {title} | {weights} | {cache} | {compute} | {} |",
+            percent(one.all.off())
+        )?;
     }
     Ok(out)
 }
@@ -78,8 +88,12 @@ fn by_question(compared: &[Compared<'_>], lines: &[Judged]) -> Result<String> {
         let attention = if asked.flash { "flash" } else { "plain" };
         let compute = range(same().map(|one| one.compute.off()));
         let all = range(same().map(|one| one.all.off()));
-        let (context, ubatch, parallel, kv) = (asked.context, asked.ubatch, asked.parallel, &asked.kv);
-        writeln!(out, "| {context} | {ubatch} | {parallel} | {attention} | {kv} | {compute} | {all} |")?;
+        let (context, ubatch, parallel, kv) =
+            (asked.context, asked.ubatch, asked.parallel, &asked.kv);
+        writeln!(
+            out,
+            "| {context} | {ubatch} | {parallel} | {attention} | {kv} | {compute} | {all} |"
+        )?;
     }
     Ok(out)
 }

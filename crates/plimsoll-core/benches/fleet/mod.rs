@@ -23,9 +23,11 @@ pub(crate) fn fleet(nodes: usize) -> Ledger {
         for ordinal in 0..DEVICES {
             for tenant in 0..TENANTS {
                 let bytes = Bytes::gib(
-                    16 + u64::try_from((n * 7 + usize::from(ordinal * 3 + tenant)) % 4).unwrap_or(0),
+                    16 + u64::try_from((n * 7 + usize::from(ordinal * 3 + tenant)) % 4)
+                        .unwrap_or(0),
                 );
-                let _ = ledger.observe(holding(n, ordinal, tenant, bytes)).expect("the node is there");
+                let _ =
+                    ledger.observe(holding(n, ordinal, tenant, bytes)).expect("the node is there");
             }
         }
     }

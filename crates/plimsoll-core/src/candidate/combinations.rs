@@ -79,6 +79,10 @@ mod tests {
     fn positions_that_are_alike_stand_for_each_other() {
         let sets: Vec<_> = Combinations::new(2, &[0, 0, 0, 3]).collect();
         assert_eq!(sets, [[0, 1], [0, 3]]);
-        assert_eq!(Combinations::new(20, &[0; 40]).count(), 1, "forty alike cards are one set of twenty");
+        assert_eq!(
+            Combinations::new(20, &[0; 40]).count(),
+            1,
+            "forty alike cards are one set of twenty"
+        );
     }
 }

@@ -12,7 +12,12 @@ pub(super) fn rank(fitting: &mut [Fitting]) {
 }
 
 impl Search<'_> {
-    pub(super) fn best_pick(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
+    pub(super) fn best_pick(
+        &self,
+        trial: &Trial,
+        need: &Need,
+        fitting: &[Fitting],
+    ) -> Option<Vec<u16>> {
         let wanted = usize::from(need.count.get());
         if self.view.node.floats(&need.kind) {
             return self.floating_pick(trial, need, fitting);
@@ -51,8 +56,9 @@ impl Search<'_> {
         let in_group = |group: &Option<u16>| {
             let members = fitting.iter().filter(|fit| numa(fit) == *group);
             let pick = first_of(members, wanted, trial.spare())?;
-            let liking =
-                |ordinal: &u16| fitting.iter().find(|f| f.ordinal == *ordinal).map_or(0, |f| f.liking);
+            let liking = |ordinal: &u16| {
+                fitting.iter().find(|f| f.ordinal == *ordinal).map_or(0, |f| f.liking)
+            };
             Some((pick.iter().map(liking).sum::<i64>(), pick))
         };
         let picks = groups.iter().filter_map(in_group);
@@ -62,15 +68,26 @@ impl Search<'_> {
     }
 
     /// The best linked devices where links are known and wanted; a single device is the one that others miss least.
-    fn best_linked(&self, trial: &Trial, need: &Need, fitting: &[Fitting], first: Vec<u16>) -> Vec<u16> {
+    fn best_linked(
+        &self,
+        trial: &Trial,
+        need: &Need,
+        fitting: &[Fitting],
+        first: Vec<u16>,
+    ) -> Vec<u16> {
         let node = &self.view.node;
-        let known = fitting.iter().any(|fit| !node.devices[usize::from(fit.ordinal)].links.is_empty());
+        let known =
+            fitting.iter().any(|fit| !node.devices[usize::from(fit.ordinal)].links.is_empty());
         if !known || !(need.wishes.linked || (self.judge.policy.prefer_links && first.len() > 1)) {
             return first;
         }
         if first.len() == 1 {
             let missed = |fit: &&Fitting| {
-                node.devices[usize::from(fit.ordinal)].links.values().map(|l| u64::from(*l)).sum::<u64>()
+                node.devices[usize::from(fit.ordinal)]
+                    .links
+                    .values()
+                    .map(|l| u64::from(*l))
+                    .sum::<u64>()
             };
             return fitting.iter().min_by_key(missed).map_or(first, |fit| vec![fit.ordinal]);
         }
@@ -105,7 +122,8 @@ impl Search<'_> {
         let one_numa = |pick: &[u16]| {
             let numa = |ordinal: &u16| node.devices[usize::from(*ordinal)].numa;
             pick.len() < 2
-                || (numa(&pick[0]).is_some() && pick.iter().all(|ordinal| numa(ordinal) == numa(&pick[0])))
+                || (numa(&pick[0]).is_some()
+                    && pick.iter().all(|ordinal| numa(ordinal) == numa(&pick[0])))
         };
         Box::new(sets.map(move |set| {
             let opens = set.iter().filter(|at| fitting[**at].opens).count();

@@ -18,11 +18,15 @@ impl Spot<'_> {
         if let (Wanted::Share(bytes), true) = (wanted, profiles.is_empty()) {
             self.fit_memory(*bytes)?;
         }
-        let own =
-            self.mine.map_or(0, |mine| mine.slices.iter().fold(0, |mask, slice| mask | slice.span.mask()));
+        let own = self
+            .mine
+            .map_or(0, |mine| mine.slices.iter().fold(0, |mask, slice| mask | slice.span.mask()));
         let taken = self.gauge.occupied | own;
-        let free = profiles.into_iter().find_map(|profile| Some((profile, free_span(profile, taken)?)));
-        let Some((profile, span)) = free else { return Err(Reason::NoSlice { wanted: wanted.name() }) };
+        let free =
+            profiles.into_iter().find_map(|profile| Some((profile, free_span(profile, taken)?)));
+        let Some((profile, span)) = free else {
+            return Err(Reason::NoSlice { wanted: wanted.name() });
+        };
         // Every container keeps its slice for the pod's whole life, so these add up whatever their roles.
         let peak = self.mine.map_or(Bytes::ZERO, Mine::slice_bytes).plus(profile.memory);
         self.fit_memory(peak)?;
@@ -47,8 +51,9 @@ impl Spot<'_> {
         };
         let all = self.device.geometry.iter().flat_map(|geometry| &geometry.profiles);
         let mut profiles: Vec<&Profile> = all.filter(would_do).collect();
-        profiles
-            .sort_by_key(|profile| (profile.memory, profile.placements.first().map_or(0, |span| span.size)));
+        profiles.sort_by_key(|profile| {
+            (profile.memory, profile.placements.first().map_or(0, |span| span.size))
+        });
         profiles
     }
 }
@@ -57,5 +62,9 @@ impl Spot<'_> {
 fn free_span(profile: &Profile, taken: u64) -> Option<Span> {
     let from_high_end = profile.name.starts_with("1g.") || profile.name.starts_with("3g.");
     let free = profile.placements.iter().copied().filter(|span| span.mask() & taken == 0);
-    if from_high_end { free.max_by_key(|span| span.start) } else { free.min_by_key(|span| span.start) }
+    if from_high_end {
+        free.max_by_key(|span| span.start)
+    } else {
+        free.min_by_key(|span| span.start)
+    }
 }

@@ -39,7 +39,9 @@ impl Spot<'_> {
     #[inline]
     pub(super) fn fit(&self, role: Role, need: &Need) -> Result<Taken, Reason> {
         let gauge = self.gauge;
-        if self.with_mine(role, Load { slots: need.slots, ..Load::default() }).slots > gauge.slots_free {
+        if self.with_mine(role, Load { slots: need.slots, ..Load::default() }).slots
+            > gauge.slots_free
+        {
             return Err(Reason::SlotsExhausted { slots: self.device.slots.unwrap_or(u32::MAX) });
         }
         if need.wishes.alone && gauge.tenanted {

@@ -32,13 +32,23 @@ impl Ledger {
             Change::PutNode { node } => self.apply_put(node),
             Change::DropNode { name } => self.apply_drop_node(name),
             Change::Hold { holding } => self.apply_hold(holding),
-            Change::Restage { request, stage } => self.amend(request, |holding| holding.stage = *stage),
-            Change::Act { request, activity } => self.amend(request, |holding| holding.activity = *activity),
-            Change::Claim { request } => self.amend(request, |holding| holding.terms.speculative = false),
-            Change::Raise { request, ordinal, bytes } => self.amend(request, |h| raise(h, *ordinal, *bytes)),
+            Change::Restage { request, stage } => {
+                self.amend(request, |holding| holding.stage = *stage)
+            }
+            Change::Act { request, activity } => {
+                self.amend(request, |holding| holding.activity = *activity)
+            }
+            Change::Claim { request } => {
+                self.amend(request, |holding| holding.terms.speculative = false)
+            }
+            Change::Raise { request, ordinal, bytes } => {
+                self.amend(request, |h| raise(h, *ordinal, *bytes))
+            }
             Change::Drop { request } => self.apply_drop(request),
             Change::DropCharges { request, ordinal } => self.apply_drop_charges(request, *ordinal),
-            Change::Measure { node, ordinal, measured } => self.apply_measure(node, *ordinal, *measured),
+            Change::Measure { node, ordinal, measured } => {
+                self.apply_measure(node, *ordinal, *measured)
+            }
             Change::Promise { request, promise } => self.apply_promise(request, Some(promise)),
             Change::Unpromise { request } => self.apply_promise(request, None),
         }
@@ -64,8 +74,9 @@ impl Ledger {
             let holding = self.holdings.get_mut(holding).expect("listed holdings exist");
             rekey(&mut Arc::make_mut(holding).charges, moved);
         }
-        self.promises
-            .retain(|_, promise| promise.placement.node != node.name || rekey_promise(promise, moved));
+        self.promises.retain(|_, promise| {
+            promise.placement.node != node.name || rekey_promise(promise, moved)
+        });
         self.rebuild(id, Arc::new(merged.node));
     }
 
@@ -74,9 +85,11 @@ impl Ledger {
             self.nodes.push(None);
             NodeId::at(self.nodes.len() - 1)
         });
-        let view = NodeView { node: Arc::new(node.clone()), room: Arc::new(NodeRoom::empty(node, &[])) };
+        let view =
+            NodeView { node: Arc::new(node.clone()), room: Arc::new(NodeRoom::empty(node, &[])) };
         let measured = vec![Measured::default(); node.devices.len()];
-        self.nodes[id.index()] = Some(Entry { measured, holdings: BTreeSet::new(), leaving: false });
+        self.nodes[id.index()] =
+            Some(Entry { measured, holdings: BTreeSet::new(), leaving: false });
         self.by_name.insert(node.name.clone(), id);
         self.put_view(id, Some(view));
     }
@@ -89,7 +102,8 @@ impl Ledger {
         for holding in &entry.holdings {
             room.add(&node, *holding, &self.holdings[holding]);
         }
-        for promise in self.promises.values().filter(|promise| promise.placement.node == node.name) {
+        for promise in self.promises.values().filter(|promise| promise.placement.node == node.name)
+        {
             room.promise(&node, &promise.charges, true);
         }
         self.put_view(id, Some(NodeView { node, room: Arc::new(room) }));
@@ -253,7 +267,8 @@ impl Ledger {
 fn rekey(charges: &mut [Charge], moved: impl Fn(u16) -> Option<u16>) {
     for charge in charges {
         for ordinal in &mut charge.on {
-            *ordinal = moved(*ordinal).expect("a device that somebody is on stays, as gone if need be");
+            *ordinal =
+                moved(*ordinal).expect("a device that somebody is on stays, as gone if need be");
         }
         charge.on.sort_unstable();
     }
@@ -262,12 +277,14 @@ fn rekey(charges: &mut [Charge], moved: impl Fn(u16) -> Option<u16>) {
 /// Moves a promise with its devices; false when one of them is gone, and the promise with it.
 fn rekey_promise(promise: &mut Promise, moved: impl Fn(u16) -> Option<u16>) -> bool {
     let charged = promise.charges.iter_mut().flat_map(|charge| &mut charge.on);
-    charged.chain(promise.placement.picks.iter_mut().flatten()).all(|ordinal| match moved(*ordinal) {
-        Some(now) => {
-            *ordinal = now;
-            true
+    charged.chain(promise.placement.picks.iter_mut().flatten()).all(|ordinal| {
+        match moved(*ordinal) {
+            Some(now) => {
+                *ordinal = now;
+                true
+            }
+            None => false,
         }
-        None => false,
     })
 }
 
@@ -275,8 +292,9 @@ fn rekey_promise(promise: &mut Promise, moved: impl Fn(u16) -> Option<u16>) -> b
 fn refresh_whole(holding: &mut Holding, node: &Node) {
     for charge in &mut holding.charges {
         if let Booked::Whole { bytes } = &mut charge.amount {
-            let usable =
-                |ordinal: &u16| node.devices.get(usize::from(*ordinal)).and_then(|d| d.memory.usable());
+            let usable = |ordinal: &u16| {
+                node.devices.get(usize::from(*ordinal)).and_then(|d| d.memory.usable())
+            };
             *bytes = charge.on.iter().filter_map(usable).max();
         }
     }
@@ -284,8 +302,10 @@ fn refresh_whole(holding: &mut Holding, node: &Node) {
 
 /// Only a share can grow: a whole device is all there is, a hardware slice bounds itself, and what nobody declared stays unknown.
 fn raise(holding: &mut Holding, ordinal: u16, bytes: Bytes) {
-    let shares =
-        holding.charges.iter_mut().filter(|charge| charge.on.contains(&ordinal) && charge.slice.is_none());
+    let shares = holding
+        .charges
+        .iter_mut()
+        .filter(|charge| charge.on.contains(&ordinal) && charge.slice.is_none());
     for charge in shares {
         if let Booked::Share(booked) = charge.amount
             && Bytes::new(booked.get()) < bytes

@@ -43,14 +43,22 @@ impl Ledger {
     pub fn rows(&self) -> LedgerRows {
         let row = |id: NodeId| {
             let Entry { measured, leaving, .. } = self.entry(id);
-            NodeRow { node: self.view_at(id).node.clone(), measured: measured.clone(), leaving: *leaving }
+            NodeRow {
+                node: self.view_at(id).node.clone(),
+                measured: measured.clone(),
+                leaving: *leaving,
+            }
         };
         LedgerRows {
             revision: self.revision,
             next_holding: self.next_holding,
             nodes: self.by_name.values().map(|id| row(*id)).collect(),
             holdings: self.holdings.iter().map(|(id, holding)| (*id, holding.clone())).collect(),
-            promises: self.promises.iter().map(|(id, promise)| (id.clone(), promise.clone())).collect(),
+            promises: self
+                .promises
+                .iter()
+                .map(|(id, promise)| (id.clone(), promise.clone()))
+                .collect(),
         }
     }
 
@@ -71,8 +79,9 @@ impl Ledger {
         }
         for (id, holding) in rows.holdings {
             let holding = holding.bounded();
-            let node =
-                ledger.node_id(&holding.node).ok_or_else(|| format!("{} is on no node", holding.request))?;
+            let node = ledger
+                .node_id(&holding.node)
+                .ok_or_else(|| format!("{} is on no node", holding.request))?;
             let devices = ledger.view_at(node).node.devices.len();
             if holding
                 .charges
@@ -91,7 +100,10 @@ impl Ledger {
                 return Err(format!("{} holds two places", holding.request));
             }
             if id.0 >= rows.next_holding {
-                return Err(format!("{} has a number that is still to be given out", holding.request));
+                return Err(format!(
+                    "{} has a number that is still to be given out",
+                    holding.request
+                ));
             }
             if ledger.holdings.insert(id, Arc::new(holding)).is_some() {
                 return Err(format!("two holdings have the number {}", id.0));

@@ -19,8 +19,14 @@ fn occupied() -> DeviceRoom {
     let mut room = DeviceRoom::empty(&node().devices[0], Measured::default());
     room.held = Bytes::gib(10);
     let stage = Stage::Sent;
-    let tenant =
-        Tenant { holding: HoldingId(1), name: "a/b".into(), bytes: None, stage, floating: false, slices: 0 };
+    let tenant = Tenant {
+        holding: HoldingId(1),
+        name: "a/b".into(),
+        bytes: None,
+        stage,
+        floating: false,
+        slices: 0,
+    };
     room.tenants.push(tenant);
     room
 }

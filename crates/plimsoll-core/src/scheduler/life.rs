@@ -57,7 +57,9 @@ impl Step<'_> {
             // One who was said to be idle before it was said to run may go from here on.
             let residency = self.machine.settings.residency;
             let started = self.machine.ledger.of_request(id);
-            if started.is_some_and(|(_, holding)| evict::evictable(holding, self.now, residency).is_ok()) {
+            if started
+                .is_some_and(|(_, holding)| evict::evictable(holding, self.now, residency).is_ok())
+            {
                 self.lifted.insert(Change::LoadFell);
             }
         }
@@ -84,9 +86,11 @@ impl Step<'_> {
         let deadline = holding.terms.deadline;
         let backoff = Backoff::after(self.machine.queue.failures(id), self.now);
         let request = Request { id: id.clone(), spec, terms: holding.terms };
-        let reason = format!("its start on {} failed; tried again from {} on", holding.node, backoff.until);
+        let reason =
+            format!("its start on {} failed; tried again from {} on", holding.node, backoff.until);
         let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
-        let waiting = Waiting { deadline, backoff, wakes_on, reason, ..Waiting::since(self.now, request) };
+        let waiting =
+            Waiting { deadline, backoff, wakes_on, reason, ..Waiting::since(self.now, request) };
         self.keep_waiting(waiting, None);
     }
 
@@ -142,7 +146,8 @@ impl Step<'_> {
             Telemetry::Fresh { at } | Telemetry::Stale { since: at } => Some(at),
         };
         let id = self.machine.ledger.node_id(node);
-        let known = id.and_then(|id| self.machine.ledger.measured(id).get(usize::from(ordinal)).copied());
+        let known =
+            id.and_then(|id| self.machine.ledger.measured(id).get(usize::from(ordinal)).copied());
         if known.is_some_and(|known| taken(measured.telemetry) < taken(known.telemetry)) {
             return;
         }

@@ -27,20 +27,30 @@ use crate::verdict::Table;
 impl Step<'_> {
     pub(super) fn submit(&mut self, mut request: Request, deadline: Option<Millis>) {
         (request.terms.waits, request.terms.deadline) = (true, deadline);
-        let placed =
-            self.machine.ledger.of_request(&request.id).filter(|(_, held)| !held.stage.is_releasing());
+        let placed = self
+            .machine
+            .ledger
+            .of_request(&request.id)
+            .filter(|(_, held)| !held.stage.is_releasing());
         if let Some((_, holding)) = placed {
             let answer = Answer::Placed { request: request.id.clone(), node: holding.node.clone() };
             return self.out.answers.push(answer);
         }
         if let Some(waiting) = self.machine.queue.get(&request.id) {
             let (reason, promised) = (waiting.reason.clone(), self.promised_after(&request.id));
-            return self.out.answers.push(Answer::Waiting { request: request.id.clone(), reason, promised });
+            return self.out.answers.push(Answer::Waiting {
+                request: request.id.clone(),
+                reason,
+                promised,
+            });
         }
         let waiting = Waiting { deadline, ..Waiting::since(self.now, request) };
         if waiting.request.terms.speculative && self.machine.queue.has_real_work() {
             let reason = "speculative work waits while real work does".to_string();
-            self.keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
+            self.keep_waiting(
+                Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting },
+                None,
+            );
             return;
         }
         self.try_place(waiting);
@@ -78,8 +88,9 @@ impl Step<'_> {
     fn break_lower_promises(&mut self, request: &Request, place: &Placement) {
         let ledger = &self.machine.ledger;
         let shares = |id: &RequestId| {
-            let devices =
-                |place: &Placement| place.picks.iter().flatten().copied().collect::<BTreeSet<u16>>();
+            let devices = |place: &Placement| {
+                place.picks.iter().flatten().copied().collect::<BTreeSet<u16>>()
+            };
             ledger.promise_to(id).is_some_and(|promise| {
                 let there = &promise.placement;
                 there.node == place.node && !devices(there).is_disjoint(&devices(place))
@@ -98,7 +109,10 @@ impl Step<'_> {
     /// Whether somebody's promise waits only for holders that are still going.
     pub(super) fn promise_stands(&self, id: &RequestId) -> bool {
         let going = |after: &RequestId| {
-            self.machine.ledger.of_request(after).is_some_and(|(_, holding)| holding.stage.is_releasing())
+            self.machine
+                .ledger
+                .of_request(after)
+                .is_some_and(|(_, holding)| holding.stage.is_releasing())
         };
         self.machine.ledger.promise_to(id).is_some_and(|promise| promise.after.iter().any(going))
     }
@@ -106,10 +120,18 @@ impl Step<'_> {
     /// Decides, and places, promises, waits or refuses; gives back the decision that lets it wait.
     pub(super) fn try_place(&mut self, waiting: Waiting) -> Option<Decision> {
         let request = waiting.request.clone();
-        match self.machine.ledger.of_request(&request.id).map(|(_, holding)| holding.stage.is_releasing()) {
+        match self
+            .machine
+            .ledger
+            .of_request(&request.id)
+            .map(|(_, holding)| holding.stage.is_releasing())
+        {
             Some(true) => {
                 let reason = "its earlier place is still being given back".to_string();
-                self.keep_waiting(Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting }, None);
+                self.keep_waiting(
+                    Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting },
+                    None,
+                );
                 return None;
             }
             Some(false) => {
@@ -140,7 +162,8 @@ impl Step<'_> {
         let promised = self.promise_stands(&request.id);
         let plan = if promised { None } else { self.plan_room(&request) };
         let hopeless = plan.is_none() && !promised && !request.terms.speculative;
-        let stays = if hopeless { self.why_nobody_goes(&request, &decision) } else { String::new() };
+        let stays =
+            if hopeless { self.why_nobody_goes(&request, &decision) } else { String::new() };
         let reason = format!("{}{stays}", summary::sentence(&decision));
         let wakes_on = wakes_on(&decision);
         // A refusal that says what the one before said is no news.
@@ -221,7 +244,11 @@ impl Step<'_> {
         let node = holding.node.clone();
         let going = self.machine.ledger.begin_release(id, self.now);
         if self.keep(going) {
-            self.out.effects.push(Effect::Stop { request: id.clone(), generation: generation.0, node });
+            self.out.effects.push(Effect::Stop {
+                request: id.clone(),
+                generation: generation.0,
+                node,
+            });
         }
     }
 
@@ -254,7 +281,10 @@ impl Step<'_> {
                 }
             }
             Err(error) => {
-                debug_assert!(false, "what decide proposes the commit admits, on the same ledger: {error}");
+                debug_assert!(
+                    false,
+                    "what decide proposes the commit admits, on the same ledger: {error}"
+                );
                 let (reason, wakes_on) = (error.to_string(), vec![Change::LoadFell]);
                 self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, None);
             }
@@ -262,9 +292,14 @@ impl Step<'_> {
     }
 
     /// Charges a place, and lets its effect leave as soon as its devices are quiet.
-    pub(super) fn charge(&mut self, request: &Request, place: &Placement) -> Result<(), LedgerError> {
+    pub(super) fn charge(
+        &mut self,
+        request: &Request,
+        place: &Placement,
+    ) -> Result<(), LedgerError> {
         let ordinals = place.picks.iter().flatten().copied();
-        let quiet = !self.machine.settings.serial_starts || self.is_quiet(&request.id, &place.node, ordinals);
+        let quiet = !self.machine.settings.serial_starts
+            || self.is_quiet(&request.id, &place.node, ordinals);
         let charged = if quiet {
             self.machine.ledger.send(request, place)?
         } else {
@@ -280,7 +315,12 @@ impl Step<'_> {
         Ok(())
     }
 
-    fn is_quiet(&self, request: &RequestId, node: &Name, ordinals: impl Iterator<Item = u16>) -> bool {
+    fn is_quiet(
+        &self,
+        request: &RequestId,
+        node: &Name,
+        ordinals: impl Iterator<Item = u16>,
+    ) -> bool {
         let Some(view) = self.machine.ledger.view_of(node) else {
             return false;
         };
@@ -288,7 +328,10 @@ impl Step<'_> {
         let still = |stage: Stage| matches!(stage, Stage::Running { .. } | Stage::Offered { .. });
         ordinals.map(usize::from).all(|ordinal| {
             let tenants = view.room.devices()[ordinal].tenants();
-            tenants.iter().filter(|tenant| Some(tenant.holding) != own).all(|tenant| still(tenant.stage))
+            tenants
+                .iter()
+                .filter(|tenant| Some(tenant.holding) != own)
+                .all(|tenant| still(tenant.stage))
         })
     }
 
@@ -336,7 +379,8 @@ impl Step<'_> {
                 .of_request(&request.id)
                 .is_none_or(|(_, holding)| holding.stage.is_releasing())
         };
-        let placed = u32::try_from(members.iter().filter(|m| !unplaced(m)).count()).unwrap_or(u32::MAX);
+        let placed =
+            u32::try_from(members.iter().filter(|m| !unplaced(m)).count()).unwrap_or(u32::MAX);
         let members: Vec<Request> = members.into_iter().filter(|member| unplaced(member)).collect();
         let hopeless = members.iter().filter(|member| !self.could_ever_fit(member)).count();
         if members.len() - hopeless < (minimum.saturating_sub(placed) as usize).min(members.len()) {
@@ -344,9 +388,14 @@ impl Step<'_> {
         }
         for mut request in members {
             request.terms.waits = true;
-            let gang = Some(GangMember { name: name.clone(), minimum: minimum.saturating_sub(placed) });
-            let wakes_on =
-                vec![Change::LoadFell, Change::NodeChanged, Change::DeviceRepaired, Change::DeviceOpened];
+            let gang =
+                Some(GangMember { name: name.clone(), minimum: minimum.saturating_sub(placed) });
+            let wakes_on = vec![
+                Change::LoadFell,
+                Change::NodeChanged,
+                Change::DeviceRepaired,
+                Change::DeviceOpened,
+            ];
             self.wait(Waiting { gang, wakes_on, ..Waiting::since(self.now, request) });
         }
         self.try_gang(name);
@@ -363,12 +412,16 @@ impl Step<'_> {
 
     /// Decides all members of a gang that wait: places them together, or none.
     pub(super) fn try_gang(&mut self, name: &Name) {
-        let waiting =
-            self.machine.queue.iter().filter(|w| w.gang.as_ref().is_some_and(|gang| gang.name == *name));
+        let waiting = self
+            .machine
+            .queue
+            .iter()
+            .filter(|w| w.gang.as_ref().is_some_and(|gang| gang.name == *name));
         // A member whose earlier place is still being given back cannot be placed yet.
         let settled = |w: &&Waiting| self.machine.ledger.of_request(&w.request.id).is_none();
         let waiting: Vec<Waiting> = waiting.filter(settled).cloned().collect();
-        let Some(minimum) = waiting.first().and_then(|w| w.gang.as_ref()).map(|gang| gang.minimum) else {
+        let Some(minimum) = waiting.first().and_then(|w| w.gang.as_ref()).map(|gang| gang.minimum)
+        else {
             return;
         };
         let members = waiting.iter().map(|w| w.request.clone()).collect();

@@ -19,9 +19,11 @@ impl Step<'_> {
         let miss = decision.nearest_miss().filter(|miss| may_help && !miss.too_small);
         let Some(miss) = miss else { return String::new() };
         let Some(node) = ledger.node_id(&miss.node) else { return String::new() };
-        let on_nearest =
-            |holding: &Holding| holding.charges.iter().any(|charge| charge.on.contains(&miss.ordinal));
-        let mut holders: Vec<&Holding> = ledger.holdings_on(node).map(|(_, holding)| holding).collect();
+        let on_nearest = |holding: &Holding| {
+            holding.charges.iter().any(|charge| charge.on.contains(&miss.ordinal))
+        };
+        let mut holders: Vec<&Holding> =
+            ledger.holdings_on(node).map(|(_, holding)| holding).collect();
         holders.sort_by_key(|holding| !on_nearest(holding));
         let mut stays: Vec<String> =
             holders.into_iter().filter_map(|holding| self.why_it_stays(holding, request)).collect();
@@ -34,10 +36,12 @@ impl Step<'_> {
     }
 
     fn why_it_stays(&self, holding: &Holding, request: &Request) -> Option<String> {
-        let why = evict::may_go(holding, request, self.now, self.machine.settings.residency).err()?;
+        let why =
+            evict::may_go(holding, request, self.now, self.machine.settings.residency).err()?;
         let mut promises = self.machine.ledger.promises().filter(|_| holding.stage.is_releasing());
         let promised = promises.find(|(_, promise)| promise.after.contains(&holding.request));
-        let to = promised.map_or(String::new(), |(waits, _)| format!(", and {waits} waits for that"));
+        let to =
+            promised.map_or(String::new(), |(waits, _)| format!(", and {waits} waits for that"));
         Some(format!("{}: {why}{to}", holding.request))
     }
 }

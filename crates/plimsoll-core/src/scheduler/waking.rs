@@ -33,7 +33,8 @@ impl Step<'_> {
     fn try_again(&mut self, is_meant: impl Fn(&Self, &Waiting) -> bool) {
         loop {
             let queue = self.machine.queue.iter();
-            let woken = queue.filter(|waiting| waiting.may_try(self.now) && is_meant(self, waiting));
+            let woken =
+                queue.filter(|waiting| waiting.may_try(self.now) && is_meant(self, waiting));
             let woken: Vec<Waiting> = woken.cloned().collect();
             if self.try_in_turn(&woken).is_continue() {
                 return;

@@ -13,11 +13,13 @@ use super::{Holder, named};
 /// What a breach means to whoever runs the cluster.
 pub(super) fn finding(ledger: &Ledger, breach: &Breach) -> Finding {
     let view = ledger.view_of(breach.node());
-    let device = |ordinal: u16| view.map(|view| Name::from(view.node.device_label(usize::from(ordinal))));
+    let device =
+        |ordinal: u16| view.map(|view| Name::from(view.node.device_label(usize::from(ordinal))));
     let finding = match breach {
         Breach::OverLine { ordinal, usable, held, over_by, .. } => Finding {
             uuid: device(*ordinal),
-            numbers: [("usable", usable.get()), ("held", held.get()), ("over_by", over_by.get())].into(),
+            numbers: [("usable", usable.get()), ("held", held.get()), ("over_by", over_by.get())]
+                .into(),
             ..over_line(
                 *usable,
                 *held,
@@ -45,7 +47,9 @@ fn over_line(usable: Bytes, held: Bytes, over_by: Bytes, tenants: &[String]) -> 
     error(
         "device-over-line",
         format!("{held} of {usable}, over by {over_by}: {}", named(tenants)),
-        format!("stop or move tenants that hold {over_by} or more; nothing new is placed here until then"),
+        format!(
+            "stop or move tenants that hold {over_by} or more; nothing new is placed here until then"
+        ),
     )
 }
 
@@ -74,7 +78,9 @@ fn slices_overlap(holders: &[Name]) -> Finding {
 fn sums_differ(sum: Bytes, holdings: Bytes) -> Finding {
     error(
         "ledger-sums-differ",
-        format!("the ledger's sum is {sum} where its holdings are {holdings}: a fault in this program"),
+        format!(
+            "the ledger's sum is {sum} where its holdings are {holdings}: a fault in this program"
+        ),
         "report it, with the output of `plimsoll scenario --from FILE --anonymise`",
     )
 }
@@ -96,11 +102,13 @@ fn tenants(ledger: &Ledger, view: &NodeView, ordinal: u16) -> Vec<String> {
     let id = ledger.node_id(&view.node.name);
     let holdings = id.into_iter().flat_map(|id| ledger.holdings_on(id)).map(|(_, holding)| holding);
     let here = |charge: &&Charge| charge.on == [ordinal];
-    let charges =
-        holdings.flat_map(|holding| holding.charges.iter().filter(here).map(move |charge| (holding, charge)));
+    let charges = holdings.flat_map(|holding| {
+        holding.charges.iter().filter(here).map(move |charge| (holding, charge))
+    });
     let mut words: Vec<String> =
         charges.map(|(holding, charge)| Holder::of(holding, charge).words()).collect();
-    let foreign = view.room.devices().get(usize::from(ordinal)).map_or(Bytes::ZERO, |room| room.foreign());
+    let foreign =
+        view.room.devices().get(usize::from(ordinal)).map_or(Bytes::ZERO, |room| room.foreign());
     if !foreign.is_zero() {
         words.push(format!("in use by nobody's booking ({foreign})"));
     }

@@ -55,7 +55,12 @@ fn found(ledger: &Ledger) -> Vec<Finding> {
     audit(&Cluster::default(), ledger)
 }
 
-fn finding(code: &'static str, severity: Severity, node: Option<&str>, uuid: Option<&str>) -> Finding {
+fn finding(
+    code: &'static str,
+    severity: Severity,
+    node: Option<&str>,
+    uuid: Option<&str>,
+) -> Finding {
     Finding {
         code,
         severity,
@@ -69,7 +74,8 @@ fn finding(code: &'static str, severity: Severity, node: Option<&str>, uuid: Opt
 
 #[test]
 fn five_pods_on_a_card_that_holds_four_are_told_with_their_names_and_by_how_much() {
-    let pods = ["a", "b", "c", "d", "e"].map(|name| holding("n", name, vec![charge(&[0], share(8000))]));
+    let pods =
+        ["a", "b", "c", "d", "e"].map(|name| holding("n", name, vec![charge(&[0], share(8000))]));
     let found = found(&ledger(vec![node("n", vec![card(32607)])], pods.to_vec()));
     assert_eq!(found.len(), 1);
     let Finding { code, severity, node, uuid, message, numbers, remedy } = &found[0];
@@ -103,14 +109,18 @@ fn memory_that_nobody_booked_and_memory_being_given_back_count() {
     let message = &found(&ledger)[0].message;
     assert!(message.starts_with("33000 MiB of 32607 MiB, over by 393 MiB: "), "{message}");
     assert!(
-        message.contains("default/a (30000 MiB, being given back), in use by nobody's booking (3000 MiB)"),
+        message.contains(
+            "default/a (30000 MiB, being given back), in use by nobody's booking (3000 MiB)"
+        ),
         "{message}"
     );
 }
 
 #[test]
 fn many_tenants_are_named_in_part_and_counted() {
-    let pods = (0..40).map(|pod| holding("n", &format!("p{pod}"), vec![charge(&[0], share(1000))])).collect();
+    let pods = (0..40)
+        .map(|pod| holding("n", &format!("p{pod}"), vec![charge(&[0], share(1000))]))
+        .collect();
     let message = &found(&ledger(vec![node("n", vec![card(32607)])], pods))[0].message;
     assert!(message.ends_with("default/p15 (1000 MiB) and 24 more"), "{message}");
 }
@@ -149,11 +159,15 @@ fn pods_that_declare_no_memory_on_a_shared_card_are_a_warning() {
         (vec![plain("a"), sized("b")], Some((2, 1))),
     ] {
         let found = found(&ledger(vec![node("n", vec![card(32607)])], pods));
-        let numbers =
-            found.first().map(|finding| (finding.numbers["tenants"], finding.numbers["undeclared"]));
+        let numbers = found
+            .first()
+            .map(|finding| (finding.numbers["tenants"], finding.numbers["undeclared"]));
         assert_eq!(numbers, told);
-        assert!(found.iter().all(|f| f.code == "memory-undeclared" && f.severity == Severity::Warning));
-        assert!(found.iter().all(|f| f.uuid.as_deref() == Some("n/gpu-0") && f.message.contains("default/a (undeclared)")));
+        assert!(
+            found.iter().all(|f| f.code == "memory-undeclared" && f.severity == Severity::Warning)
+        );
+        assert!(found.iter().all(|f| f.uuid.as_deref() == Some("n/gpu-0")
+            && f.message.contains("default/a (undeclared)")));
     }
 }
 
@@ -172,7 +186,8 @@ fn pods_whose_card_is_not_known_are_told_once_for_the_node() {
 
 #[test]
 fn one_pod_on_two_cards_shares_with_nobody() {
-    let pod = holding("n", "a", vec![charge(&[0], Booked::Undeclared), charge(&[1], Booked::Undeclared)]);
+    let pod =
+        holding("n", "a", vec![charge(&[0], Booked::Undeclared), charge(&[1], Booked::Undeclared)]);
     assert_eq!(found(&ledger(vec![node("n", vec![card(32607), card(32607)])], vec![pod])), []);
 }
 
@@ -191,8 +206,9 @@ fn findings_stand_by_severity_node_device_and_code_however_they_were_found() {
     let ledger = ledger(vec![node("n", vec![card(32607)])], pods.to_vec());
     let order = |findings: Vec<Finding>| {
         let cluster = Cluster { findings, ..Cluster::default() };
-        let row =
-            |f: Finding| (f.code, f.severity, f.node.map(|n| n.to_string()), f.uuid.map(|u| u.to_string()));
+        let row = |f: Finding| {
+            (f.code, f.severity, f.node.map(|n| n.to_string()), f.uuid.map(|u| u.to_string()))
+        };
         audit(&cluster, &ledger).into_iter().map(row).collect::<Vec<_>>()
     };
     let mut reversed = given.to_vec();

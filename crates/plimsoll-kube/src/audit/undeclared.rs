@@ -22,7 +22,10 @@ pub(super) fn on_node(ledger: &Ledger, id: NodeId, view: &NodeView) -> Vec<Findi
     let mut cards: BTreeMap<u16, Vec<Tenant<'_>>> = BTreeMap::new();
     for (holder, holding) in ledger.holdings_on(id) {
         for charge in &holding.charges {
-            charge.on.iter().for_each(|on| cards.entry(*on).or_default().push((holder, holding, charge)));
+            charge
+                .on
+                .iter()
+                .for_each(|on| cards.entry(*on).or_default().push((holder, holding, charge)));
         }
     }
     let mut findings: Vec<Finding> =
@@ -41,7 +44,8 @@ fn on_card(view: &NodeView, ordinal: u16, tenants: &[Tenant<'_>]) -> Option<Find
 /// whose card is known.
 fn somewhere(view: &NodeView, cards: &BTreeMap<u16, Vec<Tenant<'_>>>) -> Option<Finding> {
     let unbounded = |charge: &Charge| charge.floats() && charge.amount == Booked::Undeclared;
-    let unbounded = |tenants: &&Vec<Tenant<'_>>| tenants.iter().any(|(_, _, charge)| unbounded(charge));
+    let unbounded =
+        |tenants: &&Vec<Tenant<'_>>| tenants.iter().any(|(_, _, charge)| unbounded(charge));
     let possible: Vec<&Vec<Tenant<'_>>> = cards.values().filter(unbounded).collect();
     let what = format!(
         "on {} cards that the device plugin shares out, with nothing that bounds the memory of each",
@@ -50,7 +54,11 @@ fn somewhere(view: &NodeView, cards: &BTreeMap<u16, Vec<Tenant<'_>>>) -> Option<
     shared(view, possible.into_iter().flatten().copied(), &what)
 }
 
-fn shared<'a>(view: &NodeView, tenants: impl Iterator<Item = Tenant<'a>>, what: &str) -> Option<Finding> {
+fn shared<'a>(
+    view: &NodeView,
+    tenants: impl Iterator<Item = Tenant<'a>>,
+    what: &str,
+) -> Option<Finding> {
     let holders = holders(tenants);
     let undeclared = holders.iter().filter(|(_, is_undeclared)| *is_undeclared).count();
     if holders.len() < 2 || undeclared == 0 {

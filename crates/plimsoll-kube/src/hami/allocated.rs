@@ -68,7 +68,10 @@ pub enum AllocatedError {
         count: usize,
     },
     /// A number is none, is negative or is too large.
-    #[error("{field} of \"{device}\" in container {container} is \"{value}\", and must be 0 to {}", i32::MAX)]
+    #[error(
+        "{field} of \"{device}\" in container {container} is \"{value}\", and must be 0 to {}",
+        i32::MAX
+    )]
     Number {
         /// The container's position, from 0.
         container: usize,
@@ -119,16 +122,23 @@ pub enum AllocatedError {
 
 /// Reads an annotation of allocated devices, or of devices still to allocate.
 pub fn decode(text: &str) -> Result<Containers, AllocatedError> {
-    text.split(';').enumerate().map(|(position, container)| decode_container(position, container)).collect()
+    text.split(';')
+        .enumerate()
+        .map(|(position, container)| decode_container(position, container))
+        .collect()
 }
 
 /// Writes an annotation of allocated devices.
 pub fn encode(containers: &[Vec<AllocatedDevice>]) -> String {
     let device = |device: &AllocatedDevice| {
-        let mig = device.mig.map_or(String::new(), |mig| format!("[{}-{}]", mig.template, mig.position));
+        let mig =
+            device.mig.map_or(String::new(), |mig| format!("[{}-{}]", mig.template, mig.position));
         format!("{}{mig},{},{},{}:", device.uuid, device.kind, device.memory_mib, device.cores)
     };
-    containers.iter().map(|container| container.iter().map(device).collect::<String>() + ";").collect()
+    containers
+        .iter()
+        .map(|container| container.iter().map(device).collect::<String>() + ";")
+        .collect()
 }
 
 /// What one vendor's annotations on a pod say.
@@ -166,7 +176,11 @@ fn decode_container(position: usize, text: &str) -> Result<Vec<AllocatedDevice>,
 fn decode_device(container: usize, text: &str) -> Result<Option<AllocatedDevice>, AllocatedError> {
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     let &[uuid, kind, memory, cores, ..] = fields.as_slice() else {
-        return Err(AllocatedError::FieldCount { container, device: quoted(text), count: fields.len() });
+        return Err(AllocatedError::FieldCount {
+            container,
+            device: quoted(text),
+            count: fields.len(),
+        });
     };
     let number = |field, value: &str| {
         let number = value.parse::<i32>().ok().and_then(|number| u64::try_from(number).ok());
@@ -185,9 +199,15 @@ fn decode_device(container: usize, text: &str) -> Result<Option<AllocatedDevice>
             Err(AllocatedError::NoUuid { container })
         };
     }
-    let (uuid, mig) =
-        split_mig(uuid).ok_or_else(|| AllocatedError::MigSuffix { container, uuid: quoted(uuid) })?;
-    Ok(Some(AllocatedDevice { uuid: uuid.to_owned(), kind: kind.to_owned(), memory_mib, cores, mig }))
+    let (uuid, mig) = split_mig(uuid)
+        .ok_or_else(|| AllocatedError::MigSuffix { container, uuid: quoted(uuid) })?;
+    Ok(Some(AllocatedDevice {
+        uuid: uuid.to_owned(),
+        kind: kind.to_owned(),
+        memory_mib,
+        cores,
+        mig,
+    }))
 }
 
 fn split_mig(uuid: &str) -> Option<(&str, Option<MigSuffix>)> {
@@ -265,7 +285,11 @@ mod tests {
         assert_eq!(decode("U,T,1000,30:;"), Ok(vec![one.clone(), vec![]]));
         assert_eq!(
             decode("uuid,type,100:;"),
-            Err(AllocatedError::FieldCount { container: 0, device: "uuid,type,100".into(), count: 3 })
+            Err(AllocatedError::FieldCount {
+                container: 0,
+                device: "uuid,type,100".into(),
+                count: 3
+            })
         );
     }
 
@@ -290,8 +314,13 @@ mod tests {
         let read = decode("GPU-9366[7-9],NVIDIA,500,3:;").unwrap();
         assert_eq!(read[0][0].uuid, "GPU-9366");
         assert_eq!(read[0][0].mig, Some(MigSuffix { template: 7, position: 9 }));
-        for text in ["GPU[7],T,1,1:", "GPU[7-9,T,1,1:", "GPU[a-b],T,1,1:", "GPU[-1-2],T,1,1:", "[1-2],T,1,1:"]
-        {
+        for text in [
+            "GPU[7],T,1,1:",
+            "GPU[7-9,T,1,1:",
+            "GPU[a-b],T,1,1:",
+            "GPU[-1-2],T,1,1:",
+            "[1-2],T,1,1:",
+        ] {
             assert!(matches!(decode(text), Err(AllocatedError::MigSuffix { .. })), "{text}");
         }
     }
@@ -325,8 +354,14 @@ mod tests {
             (Placement { start: 0, size: 2 }, Some(0))
         );
         let partly = full.replace("\"gpuInstanceID\":4,", "");
-        assert!(matches!(decode_mig(&format!("[{partly}]")), Err(AllocatedError::MigPartly { .. })));
-        assert!(matches!(decode_mig(&format!("[{full},{full}]")), Err(AllocatedError::MigTwice { .. })));
+        assert!(matches!(
+            decode_mig(&format!("[{partly}]")),
+            Err(AllocatedError::MigPartly { .. })
+        ));
+        assert!(matches!(
+            decode_mig(&format!("[{full},{full}]")),
+            Err(AllocatedError::MigTwice { .. })
+        ));
         assert!(matches!(decode_mig("{}"), Err(AllocatedError::Json(_))));
     }
 

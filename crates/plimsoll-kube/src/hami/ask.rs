@@ -89,7 +89,10 @@ pub enum AskError {
 }
 
 /// Reads what a container asks of a vendor; `None` if it asks nothing of it. Limits count, and requests where no limit is.
-pub fn read(vendor: &'static Vendor, resources: &ContainerResources) -> Result<Option<Ask>, AskError> {
+pub fn read(
+    vendor: &'static Vendor,
+    resources: &ContainerResources,
+) -> Result<Option<Ask>, AskError> {
     let count = amount(resources, vendor.count, Quantity::whole)?;
     if count == Some(0) {
         return no_device(vendor, resources).map(|()| None);
@@ -109,8 +112,11 @@ pub fn read(vendor: &'static Vendor, resources: &ContainerResources) -> Result<O
 
 /// Who asks for no device cannot ask for a part of one.
 fn no_device(vendor: &'static Vendor, resources: &ContainerResources) -> Result<(), AskError> {
-    let parts =
-        [vendor.memory.map(|memory| memory.name), vendor.percentage, vendor.cores.map(|cores| cores.name)];
+    let parts = [
+        vendor.memory.map(|memory| memory.name),
+        vendor.percentage,
+        vendor.cores.map(|cores| cores.name),
+    ];
     for resource in parts.into_iter().flatten() {
         if let Some(amount @ 1..) = amount(resources, resource, Quantity::whole)? {
             return Err(AskError::NoDevice { count: vendor.count, resource, amount });
@@ -132,7 +138,11 @@ fn devices(
         // Neuron cores can be asked for by themselves.
         (None, _) if vendor.memory.is_none() && cores.is_some() => Ok((None, None)),
         (None, _) => {
-            let asked = if memory == MemoryAsk::Unset { vendor.cores.map(|cores| cores.name) } else { None };
+            let asked = if memory == MemoryAsk::Unset {
+                vendor.cores.map(|cores| cores.name)
+            } else {
+                None
+            };
             let asked = asked.or(vendor.memory.map(|memory| memory.name));
             Err(AskError::NoCount { resource: asked.unwrap_or(vendor.word), count: vendor.count })
         }
@@ -148,9 +158,8 @@ fn memory(vendor: &'static Vendor, resources: &ContainerResources) -> Result<Mem
         None => None,
     };
     let mib = match vendor.memory {
-        Some(memory) => {
-            amount(resources, memory.name, |quantity| memory.mib(quantity))?.map(|mib| (memory.name, mib))
-        }
+        Some(memory) => amount(resources, memory.name, |quantity| memory.mib(quantity))?
+            .map(|mib| (memory.name, mib)),
         None => None,
     };
     match (mib, percent) {
@@ -159,7 +168,9 @@ fn memory(vendor: &'static Vendor, resources: &ContainerResources) -> Result<Mem
             Err(AskError::TwoMemories { memory, mib, percentage, percent })
         }
         (Some((_, mib)), _) => Ok(MemoryAsk::Mib(mib)),
-        (None, Some((_, percent))) => Ok(MemoryAsk::Percent(u8::try_from(percent.min(100)).unwrap_or(100))),
+        (None, Some((_, percent))) => {
+            Ok(MemoryAsk::Percent(u8::try_from(percent.min(100)).unwrap_or(100)))
+        }
         (None, None) => Ok(MemoryAsk::Unset),
     }
 }
@@ -206,8 +217,10 @@ mod tests {
     use super::*;
 
     fn ask(word: &str, limits: &[(&'static str, &'static str)]) -> Result<Option<Ask>, AskError> {
-        let resources =
-            ContainerResources { limits: limits.iter().copied().collect(), ..ContainerResources::default() };
+        let resources = ContainerResources {
+            limits: limits.iter().copied().collect(),
+            ..ContainerResources::default()
+        };
         read(Vendor::by_word(word).unwrap(), &resources)
     }
 
@@ -235,8 +248,10 @@ mod tests {
             assert_eq!(nvidia(&[GPU, (PCT, percent)]).memory, memory, "{percent}");
         }
         assert_eq!(nvidia(&[GPU, (PCT, "0"), (MEM, "2000")]).memory, MemoryAsk::Mib(2000));
-        let requests =
-            ContainerResources { requests: [GPU].into_iter().collect(), ..ContainerResources::default() };
+        let requests = ContainerResources {
+            requests: [GPU].into_iter().collect(),
+            ..ContainerResources::default()
+        };
         assert_eq!(read(Vendor::by_word("NVIDIA").unwrap(), &requests), Ok(Some(one)));
         // Row A4: memory or cores alone mean one device.
         assert_eq!(nvidia(&[(MEM, "4096")]).devices, Some(1));
@@ -251,7 +266,10 @@ mod tests {
         // A3 "gpumem 16Gi or 16.0Gi -> empty request": such a pod would be placed anywhere with nothing booked (B10).
         for text in ["16Gi", "16.0Gi"] {
             let error = ask("NVIDIA", &[GPU, (MEM, text)]).unwrap_err().to_string();
-            assert!(error.starts_with("nvidia.com/gpumem: ") && error.ends_with("write 16384"), "{error}");
+            assert!(
+                error.starts_with("nvidia.com/gpumem: ") && error.ends_with("write 16384"),
+                "{error}"
+            );
         }
         // B10 as well: an amount beside a percentage. HAMi lets the amount win.
         let error = ask("NVIDIA", &[GPU, (MEM, "8k"), (PCT, "50")]).unwrap_err().to_string();
@@ -295,7 +313,10 @@ mod tests {
         let cores = ask("AWSNeuron", &[("aws.amazon.com/neuroncore", "4")]).unwrap().unwrap();
         assert_eq!((cores.devices, cores.cores), (None, Some(4)));
         let error = ask("DCU", &[("hygon.com/dcumem", "4096")]).unwrap_err().to_string();
-        assert_eq!(error, "hygon.com/dcumem is asked without hygon.com/dcunum; say how many devices");
+        assert_eq!(
+            error,
+            "hygon.com/dcumem is asked without hygon.com/dcunum; say how many devices"
+        );
     }
 
     #[test]
@@ -319,7 +340,9 @@ mod tests {
             ("AWSNeuron", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "4"),
         ] {
             let error = ask(word, &[(count, "0"), (part, amount)]).unwrap_err().to_string();
-            let said = format!("{count} is 0 and {part} is {amount}; ask for a device, or leave {part} out");
+            let said = format!(
+                "{count} is 0 and {part} is {amount}; ask for a device, or leave {part} out"
+            );
             assert_eq!(error, said);
         }
     }

@@ -38,7 +38,9 @@ pub enum DevicesError {
         error: QuantityError,
     },
     /// The capacity is no whole number of cards.
-    #[error("capacity {resource} is {amount}, which is no whole number of cards of {per_card} each")]
+    #[error(
+        "capacity {resource} is {amount}, which is no whole number of cards of {per_card} each"
+    )]
     PartOfACard {
         /// The resource.
         resource: &'static str,
@@ -64,9 +66,14 @@ pub fn devices(
     annotations: &StringMap,
     capacity: &Resources,
 ) -> Result<Option<Vec<RegisteredDevice>>, DevicesError> {
-    let from = |key: &'static str, read: &dyn Fn(&str) -> Result<Vec<RegisteredDevice>, RegisterError>| {
-        annotations.get(key).map(read).transpose().map_err(|error| DevicesError::Annotation { key, error })
-    };
+    let from =
+        |key: &'static str, read: &dyn Fn(&str) -> Result<Vec<RegisteredDevice>, RegisterError>| {
+            annotations
+                .get(key)
+                .map(read)
+                .transpose()
+                .map_err(|error| DevicesError::Annotation { key, error })
+        };
     match vendor.register {
         Register::Annotation(key) => from(key, &register::decode),
         Register::MetaxSgpu(key) => from(key, &register::decode_metax_sgpu),
@@ -82,12 +89,18 @@ fn by_rule(
     capacity: &Resources,
 ) -> Result<Option<Vec<RegisteredDevice>>, DevicesError> {
     match rule {
-        CapacityRule::Cambricon => split_cards(vendor, CORES_PER_MLU, node, "cambricon-mlu", capacity),
-        CapacityRule::Mthreads => split_cards(vendor, CORES_PER_MTHREADS, node, "mthreads", capacity),
+        CapacityRule::Cambricon => {
+            split_cards(vendor, CORES_PER_MLU, node, "cambricon-mlu", capacity)
+        }
+        CapacityRule::Mthreads => {
+            split_cards(vendor, CORES_PER_MTHREADS, node, "mthreads", capacity)
+        }
         CapacityRule::Whole { infix } => whole(vendor, node, infix, capacity, |_, _| Some(0)),
-        CapacityRule::WholeInTwoHalves { infix } => whole(vendor, node, infix, capacity, |index, count| {
-            Some(u32::from(u64::from(index) >= count / 2))
-        }),
+        CapacityRule::WholeInTwoHalves { infix } => {
+            whole(vendor, node, infix, capacity, |index, count| {
+                Some(u32::from(u64::from(index) >= count / 2))
+            })
+        }
         CapacityRule::Neuron => neuron(vendor, node, capacity),
     }
 }
@@ -188,7 +201,8 @@ fn device(vendor: &Vendor, node: &str, infix: &str, index: u32) -> RegisteredDev
 }
 
 fn amount(capacity: &Resources, resource: &'static str) -> Result<Option<u64>, DevicesError> {
-    let amount = capacity.get(resource).map(|amount| amount.map_err(Clone::clone).and_then(Quantity::whole));
+    let amount =
+        capacity.get(resource).map(|amount| amount.map_err(Clone::clone).and_then(Quantity::whole));
     amount.transpose().map_err(|error| DevicesError::Amount { resource, error })
 }
 
@@ -220,7 +234,8 @@ struct DrsDevice {
 /// Reads Enflame's annotation. A device has the memory of its largest profile, and a slot for each slice.
 pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let drs: Drs = register::json(text.trim())?;
-    let largest_gib = drs.profiles.keys().filter_map(|name| profile(name)).map(|(_, gib)| gib).max();
+    let largest_gib =
+        drs.profiles.keys().filter_map(|name| profile(name)).map(|(_, gib)| gib).max();
     let device = |(wire, position): (&DrsDevice, u32)| {
         let field = |field, value: &str, expected| RegisterError::Field {
             device: position.to_string(),
@@ -230,9 +245,9 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
         };
         let index = match wire.index.trim() {
             "" => position,
-            index => {
-                index.parse().map_err(|_| field("index", index, "a whole number that is not negative"))?
-            }
+            index => index
+                .parse()
+                .map_err(|_| field("index", index, "a whole number that is not negative"))?,
         };
         let capacity = match &wire.capacity {
             Value::String(text) => text.trim().parse().ok(),
@@ -242,8 +257,9 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
         Ok(RegisteredDevice {
             id: format!("{node}-enflame-drs-{index}"),
             index,
-            slots: slots
-                .ok_or_else(|| field("capacity", &wire.capacity.to_string(), "a positive whole number"))?,
+            slots: slots.ok_or_else(|| {
+                field("capacity", &wire.capacity.to_string(), "a positive whole number")
+            })?,
             memory_mib: largest_gib.map(|gib| u64::from(gib) * 1024).filter(|mib| *mib > 0),
             cores: Some(100),
             model: "Enflame".to_owned(),
@@ -301,16 +317,24 @@ mod tests {
                 ("n-cambricon-mlu-1".into(), 100, Some(24576), Some(100), Some(0)),
             ]
         );
-        let mthreads =
-            read("Mthreads", &[("mthreads.com/sgpu-core", "16"), ("mthreads.com/sgpu-memory", "96")]);
+        let mthreads = read(
+            "Mthreads",
+            &[("mthreads.com/sgpu-core", "16"), ("mthreads.com/sgpu-memory", "96")],
+        );
         assert_eq!(brief(mthreads), [("n-mthreads-0".into(), 100, Some(49152), Some(16), Some(0))]);
         let metax = read("Metax-GPU", &[("metax-tech.com/gpu", "1")]);
         assert_eq!(brief(metax), [("n-metax-0".into(), 1, None, None, Some(0))]);
         let gcu = read("GCU", &[("enflame.com/gcu", "1")]);
         assert_eq!(brief(gcu), [("n-enflame-0".into(), 1, None, None, Some(0))]);
         let kunlun = brief(read("kunlun", &[("kunlunxin.com/xpu", "8")]));
-        assert_eq!(kunlun.iter().map(|row| row.4.unwrap()).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 1]);
-        let neuron = read("AWSNeuron", &[("aws.amazon.com/neuron", "2"), ("aws.amazon.com/neuroncore", "4")]);
+        assert_eq!(
+            kunlun.iter().map(|row| row.4.unwrap()).collect::<Vec<_>>(),
+            [0, 0, 0, 0, 1, 1, 1, 1]
+        );
+        let neuron = read(
+            "AWSNeuron",
+            &[("aws.amazon.com/neuron", "2"), ("aws.amazon.com/neuroncore", "4")],
+        );
         assert_eq!(brief(neuron)[1], ("n-AWSNeuron-1".into(), 2, None, Some(2), Some(0)));
         let bare = read("AWSNeuron", &[("aws.amazon.com/neuron", "1")]);
         assert_eq!(brief(bare), [("n-AWSNeuron-0".into(), 1, None, None, Some(0))]);
@@ -340,7 +364,11 @@ mod tests {
                 "vmemory: \"x\" is not a number",
             ),
             ("MLU", &[(core, "1e15")], "no node has more than 1024"),
-            ("Metax-GPU", &[("metax-tech.com/gpu", "18446744073709551615")], "no node has more than 1024"),
+            (
+                "Metax-GPU",
+                &[("metax-tech.com/gpu", "18446744073709551615")],
+                "no node has more than 1024",
+            ),
             ("kunlun", &[("kunlunxin.com/xpu", "-1")], "kunlunxin.com/xpu: \"-1\" is negative"),
             (
                 "AWSNeuron",
@@ -359,7 +387,10 @@ mod tests {
         let read = enflame_drs("n", text).unwrap();
         assert_eq!((read[0].slots, read[0].memory_mib), (6, Some(40960)));
         assert_eq!(read[1].id, "n-enflame-drs-3");
-        assert_eq!(enflame_drs("n", r#"{"devices":[{"capacity":1}]}"#).unwrap()[0].memory_mib, None);
+        assert_eq!(
+            enflame_drs("n", r#"{"devices":[{"capacity":1}]}"#).unwrap()[0].memory_mib,
+            None
+        );
         for text in [
             r#"{"devices":[{"capacity":0}]}"#,
             r#"{"devices":[{"capacity":-6}]}"#,
@@ -377,7 +408,8 @@ mod tests {
     fn an_error_names_the_annotation() {
         let annotations = StringMap::from_iter([("hami.io/node-nvidia-register", "junk")]);
         let nvidia = Vendor::by_word("NVIDIA").unwrap();
-        let error = devices(nvidia, "n", &annotations, &Resources::default()).unwrap_err().to_string();
+        let error =
+            devices(nvidia, "n", &annotations, &Resources::default()).unwrap_err().to_string();
         assert!(
             error.starts_with("annotation hami.io/node-nvidia-register: \"junk\" lists no device"),
             "{error}"

@@ -137,8 +137,9 @@ impl Weights {
     pub fn parse(text: &str) -> Result<Weights, PolicyError> {
         let (mut slot, mut core, mut memory) = (None, None, None);
         for part in text.split(',') {
-            let (name, value) =
-                part.split_once('=').ok_or_else(|| PolicyError::NotAWeight { part: quoted(part.trim()) })?;
+            let (name, value) = part
+                .split_once('=')
+                .ok_or_else(|| PolicyError::NotAWeight { part: quoted(part.trim()) })?;
             let (name, value) = (name.trim(), value.trim());
             let place = match name {
                 "slot" => &mut slot,
@@ -154,8 +155,11 @@ impl Weights {
             }
         }
         let need = |weight: Option<u32>, name| weight.ok_or(PolicyError::Missing { name });
-        let weights =
-            Weights { slot: need(slot, "slot")?, core: need(core, "core")?, memory: need(memory, "memory")? };
+        let weights = Weights {
+            slot: need(slot, "slot")?,
+            core: need(core, "core")?,
+            memory: need(memory, "memory")?,
+        };
         if (weights.slot, weights.core, weights.memory) == (0, 0, 0) {
             return Err(PolicyError::AllZero);
         }
@@ -171,7 +175,10 @@ mod tests {
 
     #[test]
     fn weights_are_read_as_table_a13_says() {
-        assert_eq!(Weights::parse("slot=1,core=2,memory=3"), Ok(Weights { slot: 1, core: 2, memory: 3 }));
+        assert_eq!(
+            Weights::parse("slot=1,core=2,memory=3"),
+            Ok(Weights { slot: 1, core: 2, memory: 3 })
+        );
         assert_eq!(
             Weights::parse(" memory = 3, slot = 1, core = 0 "),
             Ok(Weights { slot: 1, core: 0, memory: 3 })
@@ -182,9 +189,18 @@ mod tests {
             ("slot=1,core=2", PolicyError::Missing { name: "memory" }),
             ("slot=1,slot=1,core=2,memory=3", PolicyError::Twice { name: name("slot") }),
             ("slot=1,core=2,memory=3,numa=1", PolicyError::UnknownWeight { name: name("numa") }),
-            ("slot=1,core=2,memory=x", PolicyError::Number { name: name("memory"), value: name("x") }),
-            ("slot=1,core=2,memory=1.5", PolicyError::Number { name: name("memory"), value: name("1.5") }),
-            ("slot=1,core=-2,memory=3", PolicyError::Number { name: name("core"), value: name("-2") }),
+            (
+                "slot=1,core=2,memory=x",
+                PolicyError::Number { name: name("memory"), value: name("x") },
+            ),
+            (
+                "slot=1,core=2,memory=1.5",
+                PolicyError::Number { name: name("memory"), value: name("1.5") },
+            ),
+            (
+                "slot=1,core=-2,memory=3",
+                PolicyError::Number { name: name("core"), value: name("-2") },
+            ),
             ("slot=0,core=0,memory=0", PolicyError::AllZero),
             ("slot=1,core=2,memory=3,", PolicyError::NotAWeight { part: name("") }),
         ] {

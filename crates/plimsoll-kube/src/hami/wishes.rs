@@ -5,7 +5,9 @@ use crate::quantity::quoted;
 
 use super::register::go_bool;
 use super::vendor::Vendor;
-use super::weights::{DEVICE_POLICY, DevicePolicy, NODE_POLICY, NodePolicy, PolicyError, WEIGHTS, Weights};
+use super::weights::{
+    DEVICE_POLICY, DevicePolicy, NODE_POLICY, NodePolicy, PolicyError, WEIGHTS, Weights,
+};
 
 /// The pod annotation that asks for devices of one NUMA node.
 pub const NUMA_BIND: &str = "nvidia.com/numa-bind";
@@ -104,20 +106,29 @@ impl Wishes {
         let policy = |key| move |error| WishError::Policy { key, error };
         let numa_bind = match annotations.get(NUMA_BIND).map(str::trim) {
             None | Some("") => false,
-            Some(value) => {
-                go_bool(value).ok_or_else(|| WishError::NotABool { key: NUMA_BIND, value: quoted(value) })?
-            }
+            Some(value) => go_bool(value)
+                .ok_or_else(|| WishError::NotABool { key: NUMA_BIND, value: quoted(value) })?,
         };
         Ok(Wishes {
             models: vendor.types.map(wish).unwrap_or_default(),
             uuids: wish(vendor.uuids),
             numa_bind,
-            mode: annotations.get(MODE).map(str::trim).filter(|mode| !mode.is_empty()).map(str::to_owned),
+            mode: annotations
+                .get(MODE)
+                .map(str::trim)
+                .filter(|mode| !mode.is_empty())
+                .map(str::to_owned),
             node_policy: NodePolicy::parse(annotations.get(NODE_POLICY).unwrap_or_default())
                 .map_err(policy(NODE_POLICY))?,
-            device_policy: DevicePolicy::parse_chain(annotations.get(DEVICE_POLICY).unwrap_or_default())
-                .map_err(policy(DEVICE_POLICY))?,
-            weights: annotations.get(WEIGHTS).map(Weights::parse).transpose().map_err(policy(WEIGHTS))?,
+            device_policy: DevicePolicy::parse_chain(
+                annotations.get(DEVICE_POLICY).unwrap_or_default(),
+            )
+            .map_err(policy(DEVICE_POLICY))?,
+            weights: annotations
+                .get(WEIGHTS)
+                .map(Weights::parse)
+                .transpose()
+                .map_err(policy(WEIGHTS))?,
         })
     }
 
@@ -202,8 +213,10 @@ mod tests {
         for (key, value) in
             [(NODE_POLICY, "best"), (DEVICE_POLICY, "best"), (WEIGHTS, ""), (NUMA_BIND, "yes")]
         {
-            let error =
-                Wishes::read(Vendor::by_word("NVIDIA").unwrap(), &StringMap::from_iter([(key, value)]));
+            let error = Wishes::read(
+                Vendor::by_word("NVIDIA").unwrap(),
+                &StringMap::from_iter([(key, value)]),
+            );
             let error = error.unwrap_err().to_string();
             assert!(error.starts_with(&format!("annotation {key}")), "{error}");
         }

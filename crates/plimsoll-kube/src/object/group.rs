@@ -108,7 +108,11 @@ mod tests {
             ("scheduling.run.ai", r#"{"spec":{"minMember":2,"queue":"a"}}"#, Some(2)),
             ("scheduling.volcano.sh", r#"{"spec":{"minMember":4}}"#, Some(4)),
             ("scheduling.k8s.io", r#"{"spec":{"policy":{"gang":{"minCount":5}}}}"#, Some(5)),
-            ("scheduling.k8s.io", r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":5}}}}"#, Some(5)),
+            (
+                "scheduling.k8s.io",
+                r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":5}}}}"#,
+                Some(5),
+            ),
             ("scheduling.k8s.io", r#"{"spec":{"policy":{"basic":{}}}}"#, None),
         ] {
             let flavor = PodGroupFlavor::of_api_group(group).unwrap();

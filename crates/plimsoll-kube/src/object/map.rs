@@ -76,15 +76,19 @@ impl Resources {
 impl<K: Into<String>, V: AsRef<str>> FromIterator<(K, V)> for Resources {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Resources {
         Resources(
-            pairs.into_iter().map(|(name, text)| (name.into(), Quantity::parse(text.as_ref()))).collect(),
+            pairs
+                .into_iter()
+                .map(|(name, text)| (name.into(), Quantity::parse(text.as_ref())))
+                .collect(),
         )
     }
 }
 
 impl<'de> Deserialize<'de> for Resources {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Resources, D::Error> {
-        from.deserialize_map(UniqueKeys::<Amount>(PhantomData))
-            .map(|map| Resources(map.into_iter().map(|(name, Amount(amount))| (name, amount)).collect()))
+        from.deserialize_map(UniqueKeys::<Amount>(PhantomData)).map(|map| {
+            Resources(map.into_iter().map(|(name, Amount(amount))| (name, amount)).collect())
+        })
     }
 }
 
@@ -215,7 +219,10 @@ mod tests {
         assert_eq!(resources.get("f").unwrap().unwrap().milli_ceil(), Ok(500));
         assert!(matches!(resources.get("a"), Some(Err(QuantityError::UnknownSuffix { .. }))));
         for name in ["b", "c", "d", "e"] {
-            assert!(matches!(resources.get(name), Some(Err(QuantityError::NotANumber { .. }))), "{name}");
+            assert!(
+                matches!(resources.get(name), Some(Err(QuantityError::NotANumber { .. }))),
+                "{name}"
+            );
         }
         assert_eq!(resources.get("gpu"), None);
     }
@@ -230,7 +237,8 @@ mod tests {
 
     #[test]
     fn a_number_without_quotes_in_a_string_map_is_refused_with_a_hint() {
-        let error = serde_json::from_str::<StringMap>(r#"{"gpu-memory": 8000}"#).unwrap_err().to_string();
+        let error =
+            serde_json::from_str::<StringMap>(r#"{"gpu-memory": 8000}"#).unwrap_err().to_string();
         assert!(error.contains("put the value in quotes"), "{error}");
     }
 }

@@ -21,8 +21,8 @@ pub use map::{Resources, StringMap};
 pub use metadata::{Metadata, OwnerReference};
 pub use node::{Condition, Node, NodeSpec, NodeStatus, Taint};
 pub use pod::{
-    Container, ContainerPort, ContainerResources, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus,
-    SchedulingGroup, Toleration, Volume,
+    Container, ContainerPort, ContainerResources, ContainerState, ContainerStatus, Pod, PodSpec,
+    PodStatus, SchedulingGroup, Toleration, Volume,
 };
 pub(crate) use workload::WorkloadFields;
 pub use workload::{Ordinals, PodTemplate, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};

@@ -148,7 +148,8 @@ pub struct WorkloadStatus {
 impl WorkloadStatus {
     /// Whether a Job has ended, well or not.
     fn is_over(&self) -> bool {
-        let ends = |condition: &Condition| OVER.contains(&&*condition.kind) && condition.status == "True";
+        let ends =
+            |condition: &Condition| OVER.contains(&&*condition.kind) && condition.status == "True";
         self.conditions.iter().any(ends)
     }
 }
@@ -169,7 +170,11 @@ mod tests {
             (WorkloadKind::ReplicaSet, r#"{"spec":{"replicas":0}}"#, 0),
             (WorkloadKind::ReplicaSet, r#"{"spec":{"replicas":-1}}"#, 0),
             (WorkloadKind::Job, r#"{"spec":{}}"#, 1),
-            (WorkloadKind::Job, r#"{"spec":{"parallelism":4,"completions":10},"status":{"succeeded":8}}"#, 2),
+            (
+                WorkloadKind::Job,
+                r#"{"spec":{"parallelism":4,"completions":10},"status":{"succeeded":8}}"#,
+                2,
+            ),
             (
                 WorkloadKind::Job,
                 r#"{"spec":{"parallelism":4,"completions":10},"status":{"succeeded":11}}"#,
@@ -178,18 +183,42 @@ mod tests {
             (WorkloadKind::Job, r#"{"spec":{"parallelism":4},"status":{"succeeded":0}}"#, 4),
             (WorkloadKind::Job, r#"{"spec":{"parallelism":4},"status":{"succeeded":1}}"#, 0),
             (WorkloadKind::Job, r#"{"spec":{"parallelism":4,"suspend":true}}"#, 0),
-            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"Complete","status":"True"}]}}"#, 0),
-            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"Failed","status":"True"}]}}"#, 0),
-            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"FailureTarget","status":"True"}]}}"#, 0),
+            (
+                WorkloadKind::Job,
+                r#"{"status":{"conditions":[{"type":"Complete","status":"True"}]}}"#,
+                0,
+            ),
+            (
+                WorkloadKind::Job,
+                r#"{"status":{"conditions":[{"type":"Failed","status":"True"}]}}"#,
+                0,
+            ),
+            (
+                WorkloadKind::Job,
+                r#"{"status":{"conditions":[{"type":"FailureTarget","status":"True"}]}}"#,
+                0,
+            ),
             (
                 WorkloadKind::Job,
                 r#"{"status":{"conditions":[{"type":"SuccessCriteriaMet","status":"True"}]}}"#,
                 0,
             ),
-            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"Failed","status":"False"}]}}"#, 1),
-            (WorkloadKind::Job, r#"{"status":{"conditions":[{"type":"Suspended","status":"True"}]}}"#, 1),
+            (
+                WorkloadKind::Job,
+                r#"{"status":{"conditions":[{"type":"Failed","status":"False"}]}}"#,
+                1,
+            ),
+            (
+                WorkloadKind::Job,
+                r#"{"status":{"conditions":[{"type":"Suspended","status":"True"}]}}"#,
+                1,
+            ),
             (WorkloadKind::Job, r#"{"status":{"conditions":null}}"#, 1),
-            (WorkloadKind::Deployment, r#"{"status":{"conditions":[{"type":"Failed","status":"True"}]}}"#, 1),
+            (
+                WorkloadKind::Deployment,
+                r#"{"status":{"conditions":[{"type":"Failed","status":"True"}]}}"#,
+                1,
+            ),
         ] {
             assert_eq!(workload(kind, json).pods_wanted(), wanted, "{kind:?} {json}");
         }

@@ -35,12 +35,19 @@ impl Quantity {
             return Err(QuantityError::Empty);
         }
         let (number, suffix) = split(text);
-        let number =
-            Number::parse(number).ok_or_else(|| QuantityError::NotANumber { value: quoted(text) })?;
-        let suffix = Suffix::parse(suffix)
-            .ok_or_else(|| QuantityError::UnknownSuffix { value: quoted(text), suffix: quoted(suffix) })?;
+        let number = Number::parse(number)
+            .ok_or_else(|| QuantityError::NotANumber { value: quoted(text) })?;
+        let suffix = Suffix::parse(suffix).ok_or_else(|| QuantityError::UnknownSuffix {
+            value: quoted(text),
+            suffix: quoted(suffix),
+        })?;
         let (scaled, scale) = number.times(suffix, text)?;
-        Ok(Quantity { text: text.into(), binary: matches!(suffix, Suffix::Binary(_)), scaled, scale })
+        Ok(Quantity {
+            text: text.into(),
+            binary: matches!(suffix, Suffix::Binary(_)),
+            scaled,
+            scale,
+        })
     }
 
     /// The text as it was written.
@@ -92,7 +99,8 @@ impl Quantity {
             Ok(bytes) => u128::from(bytes),
             Err(error) => return error,
         };
-        let unit = if unit_mib == 1 { "MiB".to_owned() } else { format!("units of {unit_mib} MiB") };
+        let unit =
+            if unit_mib == 1 { "MiB".to_owned() } else { format!("units of {unit_mib} MiB") };
         QuantityError::BinarySuffix {
             value: quoted(&self.text),
             unit,
@@ -103,8 +111,8 @@ impl Quantity {
 
     fn ceil_of(&self, factor: u64) -> Result<u64, QuantityError> {
         let too_large = || QuantityError::TooLarge { value: quoted(&self.text) };
-        let scaled =
-            u128::try_from(self.scaled).map_err(|_| QuantityError::Negative { value: quoted(&self.text) })?;
+        let scaled = u128::try_from(self.scaled)
+            .map_err(|_| QuantityError::Negative { value: quoted(&self.text) })?;
         let power = 10u128.checked_pow(self.scale).ok_or_else(too_large)?;
         // Whole part and rest apart: the product of the whole number and the factor could overflow where the result does not.
         let factor = u128::from(factor);
@@ -213,7 +221,10 @@ mod tests {
     #[test]
     fn the_same_number_is_equal_however_it_is_written() {
         for texts in [
-            &["8000", "8k", "8e3", "8E3", "+8000", "8000.000", "8000000m", "0.8e4", "80e2", "008000"][..],
+            &[
+                "8000", "8k", "8e3", "8E3", "+8000", "8000.000", "8000000m", "0.8e4", "80e2",
+                "008000",
+            ][..],
             &["1Gi", "1024Mi", "1073741824", "1048576Ki", "1.0Gi"],
             &["0.5", "500m", "5e-1", ".5", "500000u", "500000000n"],
             &["0", "-0", "0Gi", "0e99999", "0.000", "0n"],
@@ -239,26 +250,44 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_exact_or_refused() {
-        for (text, expected) in
-            [("8k", 8000), ("1e3", 1000), ("1000m", 1), ("0.5k", 500), ("18446744073709551615", u64::MAX)]
-        {
+        for (text, expected) in [
+            ("8k", 8000),
+            ("1e3", 1000),
+            ("1000m", 1),
+            ("0.5k", 500),
+            ("18446744073709551615", u64::MAX),
+        ] {
             assert_eq!(quantity(text).whole(), Ok(expected), "{text}");
         }
         let value = |text: &str| text.to_owned();
-        assert_eq!(quantity("1500m").whole(), Err(QuantityError::NotWhole { value: value("1500m") }));
+        assert_eq!(
+            quantity("1500m").whole(),
+            Err(QuantityError::NotWhole { value: value("1500m") })
+        );
         assert_eq!(quantity("-1").whole(), Err(QuantityError::Negative { value: value("-1") }));
-        assert_eq!(quantity("-1500m").whole(), Err(QuantityError::Negative { value: value("-1500m") }));
+        assert_eq!(
+            quantity("-1500m").whole(),
+            Err(QuantityError::Negative { value: value("-1500m") })
+        );
         assert_eq!(quantity("16Ei").whole(), Err(QuantityError::TooLarge { value: value("16Ei") }));
     }
 
     #[test]
     fn cpu_is_rounded_up_to_thousandths_and_memory_to_bytes() {
-        for (text, milli) in
-            [("1", 1000), ("0.1", 100), ("100m", 100), ("1u", 1), ("1500u", 2), ("2.0005", 2001), ("1n", 1)]
-        {
+        for (text, milli) in [
+            ("1", 1000),
+            ("0.1", 100),
+            ("100m", 100),
+            ("1u", 1),
+            ("1500u", 2),
+            ("2.0005", 2001),
+            ("1n", 1),
+        ] {
             assert_eq!(quantity(text).milli_ceil(), Ok(milli), "{text}");
         }
-        for (text, bytes) in [("128Mi", 134_217_728), ("1.5Ki", 1536), ("1m", 1), ("100.1", 101), ("0", 0)] {
+        for (text, bytes) in
+            [("128Mi", 134_217_728), ("1.5Ki", 1536), ("1m", 1), ("100.1", 101), ("0", 0)]
+        {
             assert_eq!(quantity(text).bytes_ceil(), Ok(bytes), "{text}");
         }
         assert!(matches!(quantity("-1m").milli_ceil(), Err(QuantityError::Negative { .. })));
@@ -269,7 +298,9 @@ mod tests {
     #[test]
     fn what_is_no_quantity_is_refused_with_its_value() {
         assert_eq!(Quantity::parse(""), Err(QuantityError::Empty));
-        for text in ["NaN", "inf", "-", "+", ".", "abc", " 1", "--1", "-+1", "1.2.3", "Gi", "e3", "½"] {
+        for text in
+            ["NaN", "inf", "-", "+", ".", "abc", " 1", "--1", "-+1", "1.2.3", "Gi", "e3", "½"]
+        {
             assert_eq!(
                 Quantity::parse(text),
                 Err(QuantityError::NotANumber { value: text.to_owned() }),
@@ -286,7 +317,8 @@ mod tests {
             ("1e3.5", "e3.5"),
             ("1Gi2", "Gi2"),
         ] {
-            let expected = QuantityError::UnknownSuffix { value: text.to_owned(), suffix: suffix.to_owned() };
+            let expected =
+                QuantityError::UnknownSuffix { value: text.to_owned(), suffix: suffix.to_owned() };
             assert_eq!(Quantity::parse(text), Err(expected), "{text}");
         }
     }
@@ -304,7 +336,9 @@ mod tests {
         ] {
             assert!(matches!(Quantity::parse(text), Err(QuantityError::TooLarge { .. })), "{text}");
         }
-        for text in ["1e-9999", "1e-99999999999999999999", "0.000000000000000000000000000000000000001"] {
+        for text in
+            ["1e-9999", "1e-99999999999999999999", "0.000000000000000000000000000000000000001"]
+        {
             assert!(matches!(Quantity::parse(text), Err(QuantityError::TooFine { .. })), "{text}");
         }
         let message = Quantity::parse(&long).unwrap_err().to_string();

@@ -35,8 +35,8 @@ impl<'a> Number<'a> {
     pub(super) fn times(&self, suffix: Suffix, text: &str) -> Result<(i128, u32), QuantityError> {
         let too_large = || QuantityError::TooLarge { value: quoted(text) };
         let whole = with_digits(0, self.before).ok_or_else(too_large)?;
-        let unsigned =
-            with_digits(whole, self.after).ok_or_else(|| QuantityError::TooFine { value: quoted(text) })?;
+        let unsigned = with_digits(whole, self.after)
+            .ok_or_else(|| QuantityError::TooFine { value: quoted(text) })?;
         let mut scaled = if self.negative { -unsigned } else { unsigned };
         if scaled == 0 {
             return Ok((0, 0));

@@ -65,7 +65,9 @@ impl Tree for &RawValue {
 
     fn begins_at(&self, body: &str) -> Option<usize> {
         // Both are slices of the same text, so that their addresses differ by the way between them.
-        (self.get().as_ptr().addr()).checked_sub(body.as_ptr().addr()).filter(|at| *at <= body.len())
+        (self.get().as_ptr().addr())
+            .checked_sub(body.as_ptr().addr())
+            .filter(|at| *at <= body.len())
     }
 }
 

@@ -103,7 +103,12 @@ impl<'a> Reader<'a> {
         self.tree(tree, Implied::default(), 0)
     }
 
-    fn tree<T: Tree>(&mut self, mut tree: T, implied: Implied<'_>, depth: usize) -> Result<(), ReadError> {
+    fn tree<T: Tree>(
+        &mut self,
+        mut tree: T,
+        implied: Implied<'_>,
+        depth: usize,
+    ) -> Result<(), ReadError> {
         if let Some(bytes) = tree.begins_at(self.body) {
             self.progress(bytes);
         }
@@ -111,7 +116,8 @@ impl<'a> Reader<'a> {
             Shape::Map => {
                 let mut head = tree.head().map_err(|error| self.error(None, error))?;
                 head.kind = head.kind.or_else(|| implied.kind.map(str::to_owned));
-                head.api_version = head.api_version.or_else(|| implied.api_version.map(str::to_owned));
+                head.api_version =
+                    head.api_version.or_else(|| implied.api_version.map(str::to_owned));
                 self.object(tree, head, depth)
             }
             Shape::List => self.list(tree, implied, depth, None),
@@ -133,7 +139,12 @@ impl<'a> Reader<'a> {
         elements.into_iter().try_for_each(|element| self.tree(element, implied, depth + 1))
     }
 
-    fn object<T: Tree>(&mut self, tree: T, mut head: Head<T>, depth: usize) -> Result<(), ReadError> {
+    fn object<T: Tree>(
+        &mut self,
+        tree: T,
+        mut head: Head<T>,
+        depth: usize,
+    ) -> Result<(), ReadError> {
         let Some(kind) = head.kind.clone() else {
             return Err(self.error(None, Problem::NoKind { name: head.name }));
         };

@@ -12,7 +12,10 @@ fn objects(text: &str) -> Vec<(Origin, Object)> {
 }
 
 fn names(text: &str) -> Vec<String> {
-    objects(text).into_iter().map(|(origin, _)| format!("{} {}", origin.document, origin.object)).collect()
+    objects(text)
+        .into_iter()
+        .map(|(origin, _)| format!("{} {}", origin.document, origin.object))
+        .collect()
 }
 
 fn error(text: &str) -> String {
@@ -87,7 +90,10 @@ fn kinds_count_in_their_own_api_group() {
     assert_eq!(summary.documents, 6);
     assert_eq!(summary.understood, BTreeMap::from([("Job".into(), 1)]));
     let ignored = [("AllowList", 1), ("Job", 1), ("PodGroup", 1), ("Secret", 2)];
-    assert_eq!(summary.ignored, ignored.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect());
+    assert_eq!(
+        summary.ignored,
+        ignored.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect()
+    );
 
     for (kind, version) in [
         (WorkloadKind::Deployment, "apps/v1"),
@@ -97,15 +103,22 @@ fn kinds_count_in_their_own_api_group() {
         (WorkloadKind::ReplicationController, "v1"),
     ] {
         let found = objects(&format!("kind: {}\napiVersion: {version}\n", kind.name()));
-        assert!(matches!(&found[0].1, Object::Workload(workload) if workload.kind == kind), "{kind:?}");
+        assert!(
+            matches!(&found[0].1, Object::Workload(workload) if workload.kind == kind),
+            "{kind:?}"
+        );
     }
-    let group = objects("kind: PodGroup\napiVersion: scheduling.run.ai/v2alpha2\nspec: {minMember: 2}\n");
+    let group =
+        objects("kind: PodGroup\napiVersion: scheduling.run.ai/v2alpha2\nspec: {minMember: 2}\n");
     assert!(
         matches!(&group[0].1, Object::PodGroup(group) if group.flavor == PodGroupFlavor::Kai && group.min_member == Some(2))
     );
-    let class =
-        objects("kind: PriorityClass\napiVersion: scheduling.k8s.io/v1\nvalue: -5\nglobalDefault: true\n");
-    assert!(matches!(&class[0].1, Object::PriorityClass(class) if class.value == -5 && class.global_default));
+    let class = objects(
+        "kind: PriorityClass\napiVersion: scheduling.k8s.io/v1\nvalue: -5\nglobalDefault: true\n",
+    );
+    assert!(
+        matches!(&class[0].1, Object::PriorityClass(class) if class.value == -5 && class.global_default)
+    );
 }
 
 #[test]
@@ -141,11 +154,14 @@ fn a_list_is_not_taken_for_an_object() {
         error("kind: Pod\nspec: [n1]\n")
     );
     assert!(
-        error(r#"{"kind":"Pod","metadata":["a"]}"#).contains("field metadata: invalid type: sequence"),
+        error(r#"{"kind":"Pod","metadata":["a"]}"#)
+            .contains("field metadata: invalid type: sequence"),
         "{}",
         error(r#"{"kind":"Pod","metadata":["a"]}"#)
     );
-    assert!(error(r#"{"kind":"Node","status":[]}"#).contains("field status: invalid type: sequence"));
+    assert!(
+        error(r#"{"kind":"Node","status":[]}"#).contains("field status: invalid type: sequence")
+    );
 }
 
 #[test]
@@ -161,7 +177,8 @@ fn what_is_no_object_gets_a_hint() {
     assert!(error("{}").contains("has no kind"));
     assert!(error("metadata: {name: a}").contains("a has no kind"));
     assert!(
-        error("kind: PodGroup\nmetadata: {name: g}").contains("PodGroup g: a PodGroup without apiVersion")
+        error("kind: PodGroup\nmetadata: {name: g}")
+            .contains("PodGroup g: a PodGroup without apiVersion")
     );
     assert!(error("{\"kind\": \"Pod\",}").contains("not valid JSON"));
     assert!(
@@ -181,7 +198,8 @@ fn a_key_that_stands_twice_is_an_error() {
     assert!(error(r#"{"kind":"Pod","spec":{},"spec":{}}"#).contains("duplicate field `spec`"));
     assert!(error(r#"{"kind":"Pod","kind":"Node"}"#).contains("duplicate field `kind`"));
     assert!(
-        error(r#"{"kind":"Pod","metadata":{"labels":{"a":"b","a":"c"}}}"#).contains("\"a\" stands twice")
+        error(r#"{"kind":"Pod","metadata":{"labels":{"a":"b","a":"c"}}}"#)
+            .contains("\"a\" stands twice")
     );
 }
 
@@ -201,8 +219,9 @@ fn one_quantity_that_cannot_be_read_does_not_fail_the_file() {
 #[test]
 fn a_bomb_is_refused() {
     let mut bomb = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
-    for (next, last) in
-        ["b", "c", "d", "e", "f", "g", "h", "i"].into_iter().zip(["a", "b", "c", "d", "e", "f", "g", "h"])
+    for (next, last) in ["b", "c", "d", "e", "f", "g", "h", "i"]
+        .into_iter()
+        .zip(["a", "b", "c", "d", "e", "f", "g", "h"])
     {
         bomb += &format!("{next}: &{next} [{}]\n", vec![format!("*{last}"); 10].join(", "));
     }
@@ -240,7 +259,9 @@ fn progress_is_told_and_ends_with_the_whole_length() {
     let pod = format!(r#"{{"kind":"Pod","metadata":{{"annotations":{{"a":"{filler}"}}}}}}"#);
     let texts = [
         format!(r#"{{"kind":"List","items":[{pod},{pod},{pod}]}}"#),
-        format!("kind: Node\n---\nkind: Pod\nmetadata: {{annotations: {{a: {filler}}}}}\n---\nkind: Pod\n"),
+        format!(
+            "kind: Node\n---\nkind: Pod\nmetadata: {{annotations: {{a: {filler}}}}}\n---\nkind: Pod\n"
+        ),
     ];
     for text in texts {
         let mut watching = Watching::default();
@@ -297,14 +318,16 @@ fn a_dump_of_fifty_thousand_pods_is_read_in_seconds() {
 #[ignore = "reads 20 MB of YAML; run it with --release"]
 fn a_dump_in_yaml_is_read_in_seconds() {
     let env =
-        "      - name: SOME_SETTING\n        value: a value of some length, with words in it\n".repeat(40);
+        "      - name: SOME_SETTING\n        value: a value of some length, with words in it\n"
+            .repeat(40);
     let pod = |number| {
         format!(
             "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: pod-{number}\n    namespace: ns\n  spec:\n    containers:\n    \
              - name: main\n      env:\n{env}      resources:\n        limits:\n          nvidia.com/gpu: \"1\"\n"
         )
     };
-    let text = format!("apiVersion: v1\nitems:\n{}kind: List\n", (0..7000).map(pod).collect::<String>());
+    let text =
+        format!("apiVersion: v1\nitems:\n{}kind: List\n", (0..7000).map(pod).collect::<String>());
     let start = std::time::Instant::now();
     let mut counting = Counting::default();
     read("dump", &text, &mut counting).unwrap();

@@ -82,7 +82,8 @@ impl<'a> Iterator for Parts<'a> {
 }
 
 fn is_marker(line: &str, marker: &str) -> bool {
-    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    line.strip_prefix(marker)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
 }
 
 /// Whether a line can stand before the first marker of a document: blank, a comment or a directive.
@@ -166,7 +167,8 @@ fn text_at(tree: &Value, key: &str, path: &str) -> Result<Option<String>, FieldE
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(other) => {
-            let problem = Problem::Field { message: format!("it is {other}, and must be a string") };
+            let problem =
+                Problem::Field { message: format!("it is {other}, and must be a string") };
             Err(FieldError { field: Some(path.to_owned()), problem })
         }
     }

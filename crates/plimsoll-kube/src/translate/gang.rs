@@ -33,14 +33,21 @@ const ANNOTATIONS: [(&str, PodGroupFlavor); 3] = [
 /// The group that a pod names, by its spec, a label or an annotation.
 pub(super) fn named_by(pod: &Pod) -> Option<GroupName> {
     let metadata = &pod.metadata;
-    let in_spec = pod.spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref());
+    let in_spec =
+        pod.spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref());
     let in_spec = in_spec.map(|name| (name, PodGroupFlavor::Kubernetes));
-    let labels = LABELS.iter().filter_map(|(key, flavor)| Some((metadata.labels.get(key)?, *flavor)));
-    let annotations =
-        ANNOTATIONS.iter().filter_map(|(key, flavor)| Some((metadata.annotations.get(key)?, *flavor)));
+    let labels =
+        LABELS.iter().filter_map(|(key, flavor)| Some((metadata.labels.get(key)?, *flavor)));
+    let annotations = ANNOTATIONS
+        .iter()
+        .filter_map(|(key, flavor)| Some((metadata.annotations.get(key)?, *flavor)));
     let mut named = in_spec.into_iter().chain(labels).chain(annotations);
     let (name, flavor) = named.find(|(name, _)| !name.trim().is_empty())?;
-    Some(GroupName { namespace: namespace(metadata).to_owned(), name: name.trim().to_owned(), flavor })
+    Some(GroupName {
+        namespace: namespace(metadata).to_owned(),
+        name: name.trim().to_owned(),
+        flavor,
+    })
 }
 
 /// The groups that were read.

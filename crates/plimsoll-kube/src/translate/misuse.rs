@@ -6,7 +6,10 @@ use plimsoll_core::units::Name;
 use crate::object::Container;
 
 /// A misuse of these fields. The problem is what people are shown, so that it names them too.
-pub(super) fn misuse<F: Into<Name>>(fields: impl IntoIterator<Item = F>, problem: impl Into<Name>) -> Misuse {
+pub(super) fn misuse<F: Into<Name>>(
+    fields: impl IntoIterator<Item = F>,
+    problem: impl Into<Name>,
+) -> Misuse {
     Misuse { fields: fields.into_iter().map(Into::into).collect(), problem: problem.into() }
 }
 

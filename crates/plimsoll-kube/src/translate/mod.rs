@@ -75,7 +75,11 @@ impl Inventory {
         for object in objects {
             match object {
                 Object::Node(node) => {
-                    put(&mut inventory.nodes, seen.entry(("Node", node.metadata.name.clone())), *node);
+                    put(
+                        &mut inventory.nodes,
+                        seen.entry(("Node", node.metadata.name.clone())),
+                        *node,
+                    );
                 }
                 Object::Pod(mut pod) => {
                     name(&mut pod.metadata, &mut unnamed);
@@ -110,16 +114,24 @@ impl Inventory {
     }
 
     fn pods(&self) -> impl Iterator<Item = &Pod> {
-        self.work.iter().filter_map(|work| if let Work::Pod(pod) = work { Some(&**pod) } else { None })
+        self.work
+            .iter()
+            .filter_map(|work| if let Work::Pod(pod) = work { Some(&**pod) } else { None })
     }
 
     fn workloads(&self) -> impl Iterator<Item = &Workload> + Clone {
-        self.work.iter().filter_map(|work| if let Work::Workload(one) = work { Some(&**one) } else { None })
+        self.work
+            .iter()
+            .filter_map(|work| if let Work::Workload(one) = work { Some(&**one) } else { None })
     }
 }
 
 /// Appends an object, or replaces the one that it is again.
-fn put<K: Ord, T>(list: &mut Vec<T>, entry: std::collections::btree_map::Entry<'_, K, usize>, object: T) {
+fn put<K: Ord, T>(
+    list: &mut Vec<T>,
+    entry: std::collections::btree_map::Entry<'_, K, usize>,
+    object: T,
+) {
     let at = *entry.or_insert(list.len());
     match list.get_mut(at) {
         Some(place) => *place = object,
@@ -163,15 +175,22 @@ fn with_pods(mut cluster: Cluster, inventory: &Inventory, reading: &Reading) -> 
         }
     }
     let nodes = by_name(&cluster.nodes);
-    let context =
-        running::Context { nodes: &nodes, reservations: &sorted.reservations, classes: &classes, reading };
+    let context = running::Context {
+        nodes: &nodes,
+        reservations: &sorted.reservations,
+        classes: &classes,
+        reading,
+    };
     let seen = running::observe(&sorted.bound, &context);
     drop(nodes);
     cluster.running = seen.holdings;
     sorted.waiting.sort_by_key(|(pending, _)| std::cmp::Reverse(pending.request.terms.priority));
-    cluster.gangs = gang::gather(&Groups::of(&inventory.groups), &mut sorted.waiting, &sorted.members);
+    cluster.gangs =
+        gang::gather(&Groups::of(&inventory.groups), &mut sorted.waiting, &sorted.members);
     cluster.pending = sorted.waiting.into_iter().map(|(pending, _)| pending).collect();
-    cluster.findings.extend(sorted.findings.into_iter().chain(seen.findings).chain(owners.into_finding()));
+    cluster
+        .findings
+        .extend(sorted.findings.into_iter().chain(seen.findings).chain(owners.into_finding()));
     let gone = |holding: &&plimsoll_core::charge::Holding| holding.stage.is_releasing();
     let terminating = cluster.running.iter().filter(gone).count();
     cluster.understood = Understood {
@@ -231,7 +250,8 @@ impl<'a> Sorted<'a> {
         } else {
             self.findings.extend(running::written_by_user(pod));
             if pod.spec.scheduling_gates.is_empty() {
-                self.waiting.push((pod::pending(pod, self.classes, self.reading), gang::named_by(pod)));
+                self.waiting
+                    .push((pod::pending(pod, self.classes, self.reading), gang::named_by(pod)));
             } else {
                 self.understood.gated += 1;
                 self.understood.gated_pods.push(pod.metadata.namespaced_name().into());
@@ -252,7 +272,8 @@ impl<'a> Sorted<'a> {
             return;
         }
         self.understood.expanded += names.len();
-        let (first, group) = (pod::pending(&pattern, self.classes, self.reading), gang::named_by(&pattern));
+        let (first, group) =
+            (pod::pending(&pattern, self.classes, self.reading), gang::named_by(&pattern));
         for name in names {
             let id = plimsoll_core::request::RequestId::new(first.request.id.account.clone(), name);
             let request = Request { id, ..first.request.clone() };

@@ -16,7 +16,9 @@ mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_core::device::{Device, DeviceChoice, Health, Identity, Node, Sharing, Source, Strategy};
+use plimsoll_core::device::{
+    Device, DeviceChoice, Health, Identity, Node, Sharing, Source, Strategy,
+};
 use plimsoll_core::units::{Bytes, Name};
 
 use crate::cluster::{NodeFacts, Reading};
@@ -98,7 +100,8 @@ impl Shown {
         self.missing.extend(more.missing);
         self.plugin_picks |= more.plugin_picks;
         self.sources.extend(more.sources);
-        self.foreign.extend(more.foreign.into_iter().map(|(at, bytes)| (before.saturating_add(at), bytes)));
+        self.foreign
+            .extend(more.foreign.into_iter().map(|(at, bytes)| (before.saturating_add(at), bytes)));
     }
 
     /// The strongest of the sources, in a word.
@@ -145,7 +148,10 @@ fn annotated_choice(node: &object::Node, notes: &mut Notes) -> Option<Annotated>
     let text = node.metadata.annotations.get(DEVICE_CHOICE)?;
     Some(Annotated::parse(text).unwrap_or_else(|error| {
         let message = format!("{error}; it is taken as \"plugin\", which promises less");
-        notes.add(Note::error("device-choice-unreadable", message).remedy("write \"owned\" or \"plugin\""));
+        notes.add(
+            Note::error("device-choice-unreadable", message)
+                .remedy("write \"owned\" or \"plugin\""),
+        );
         Annotated::Plugin
     }))
 }
@@ -163,7 +169,8 @@ fn check_identities(shown: &mut Shown, notes: &mut Notes) {
     let listed = shown.devices.len() as u64;
     if listed > MAX_DEVICES {
         *shown = Shown::default();
-        let message = format!("{listed} devices are listed, and no node has more than {MAX_DEVICES}");
+        let message =
+            format!("{listed} devices are listed, and no node has more than {MAX_DEVICES}");
         notes.close(
             Note::error("too-many-devices", message)
                 .with([("listed", listed), ("most", MAX_DEVICES)])
@@ -176,8 +183,9 @@ fn check_identities(shown: &mut Shown, notes: &mut Notes) {
         _ => None,
     });
     if let Some(uuid) = twice {
-        let message =
-            format!("device {uuid} is listed for two vendors, so that what this node has cannot be counted");
+        let message = format!(
+            "device {uuid} is listed for two vendors, so that what this node has cannot be counted"
+        );
         let remedy = format!("correct the lists, or declare the devices in annotation {DEVICES}");
         notes.close(Note::error("device-listed-twice", message).on(uuid).remedy(remedy));
     }
@@ -195,13 +203,20 @@ fn settle_missing(shown: &mut Shown, notes: &mut Notes) -> u16 {
         let of_kind = |device: &&mut Device| device.kind == kind;
         let has = shown.devices.iter_mut().filter(of_kind).count();
         if usize::from(missing) >= has {
-            shown.devices.iter_mut().filter(of_kind).for_each(|device| device.health = Health::Faulty);
+            shown
+                .devices
+                .iter_mut()
+                .filter(of_kind)
+                .for_each(|device| device.health = Health::Faulty);
             continue;
         }
-        let message =
-            format!("{missing} of {has} devices of kind {kind} are unhealthy, and nobody says which");
+        let message = format!(
+            "{missing} of {has} devices of kind {kind} are unhealthy, and nobody says which"
+        );
         let numbers = [("missing", u64::from(missing)), ("devices", has as u64)];
-        let remedy = format!("repair them, or declare the devices with their health in annotation {DEVICES}");
+        let remedy = format!(
+            "repair them, or declare the devices with their health in annotation {DEVICES}"
+        );
         notes.close(Note::warning("cards-unhealthy", message).with(numbers).remedy(remedy));
     }
     0
@@ -211,13 +226,13 @@ fn settle_missing(shown: &mut Shown, notes: &mut Notes) -> u16 {
 fn cordon(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
     let Some(text) = node.metadata.annotations.get(CORDON) else { return };
     for id in decode_cordon(text) {
-        let is_named =
-            |device: &&mut Device| matches!(&device.identity, Identity::Uuid(uuid) if **uuid == *id);
+        let is_named = |device: &&mut Device| matches!(&device.identity, Identity::Uuid(uuid) if **uuid == *id);
         match devices.iter_mut().find(is_named) {
             Some(device) => device.cordoned = true,
             None => {
-                let message =
-                    format!("annotation {CORDON} names {id}, which is no known device of this node");
+                let message = format!(
+                    "annotation {CORDON} names {id}, which is no known device of this node"
+                );
                 let note = Note::remark("cordon-unknown", message).on(&id);
                 notes.add(note.remedy("correct the UUID, or remove it from the annotation"));
             }

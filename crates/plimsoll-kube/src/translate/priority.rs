@@ -22,7 +22,8 @@ impl Classes {
         let built_in = BUILT_IN.iter().map(|(name, value)| ((*name).to_owned(), *value));
         let read = classes.iter().map(|class| (class.metadata.name.clone(), class.value));
         // Kubernetes takes the lowest where several claim to be the default.
-        let default = classes.iter().filter(|class| class.global_default).map(|class| class.value).min();
+        let default =
+            classes.iter().filter(|class| class.global_default).map(|class| class.value).min();
         Classes { values: built_in.chain(read).collect(), default: default.unwrap_or(0) }
     }
 

@@ -53,7 +53,10 @@ fn preferred(affinity: &NodeAffinity) -> Result<Vec<(u8, Term)>, Misuse> {
         let field = format!("{field}[{at}]");
         let weight = u8::try_from(one.weight).ok().filter(|weight| (1..=100).contains(weight));
         let weight = weight.ok_or_else(|| {
-            misuse_of(&format!("{field}.weight"), format_args!("{} is not a weight of 1 to 100", one.weight))
+            misuse_of(
+                &format!("{field}.weight"),
+                format_args!("{} is not a weight of 1 to 100", one.weight),
+            )
         })?;
         Ok((weight, term(&format!("{field}.preference"), &one.preference)?))
     });
@@ -81,7 +84,11 @@ fn term(field: &str, term: &NodeSelectorTerm) -> Result<Term, Misuse> {
     labels.chain(fields).collect::<Result<_, _>>().map(Term)
 }
 
-fn requirement(field: &str, subject: Subject, one: &NodeSelectorRequirement) -> Result<Requirement, Misuse> {
+fn requirement(
+    field: &str,
+    subject: Subject,
+    one: &NodeSelectorRequirement,
+) -> Result<Requirement, Misuse> {
     let values = || -> Vec<Name> { one.values.iter().map(|value| value.as_str().into()).collect() };
     let wrong = |part: &str, problem: String| Err(misuse_of(&format!("{field}.{part}"), problem));
     let count = one.values.len();
@@ -94,7 +101,10 @@ fn requirement(field: &str, subject: Subject, one: &NodeSelectorRequirement) -> 
             Ok(bound) if word == "Gt" => Operator::Gt(bound),
             Ok(bound) => Operator::Lt(bound),
             Err(_) => {
-                return wrong("values", format!("\"{}\" is not a whole number", quoted(&one.values[0])));
+                return wrong(
+                    "values",
+                    format!("\"{}\" is not a whole number", quoted(&one.values[0])),
+                );
             }
         },
         ("In" | "NotIn", _) => return wrong("values", format!("{} needs a value", one.operator)),
@@ -109,7 +119,10 @@ fn requirement(field: &str, subject: Subject, one: &NodeSelectorRequirement) -> 
         }
         (other, _) => {
             let known = "In, NotIn, Exists, DoesNotExist, Gt or Lt";
-            return wrong("operator", format!("\"{}\" is not an operator; use {known}", quoted(other)));
+            return wrong(
+                "operator",
+                format!("\"{}\" is not an operator; use {known}", quoted(other)),
+            );
         }
     };
     Ok(Requirement { subject, operator })
@@ -120,11 +133,15 @@ pub(super) fn unknown_toleration(one: &crate::object::Toleration) -> Option<Name
     let operator =
         one.operator.as_deref().filter(|operator| !matches!(*operator, "" | "Equal" | "Exists"))?;
     let key = one.key.as_deref().unwrap_or_default();
-    Some(format!("the toleration of \"{}\" by operator \"{}\"", quoted(key), quoted(operator)).into())
+    Some(
+        format!("the toleration of \"{}\" by operator \"{}\"", quoted(key), quoted(operator))
+            .into(),
+    )
 }
 
 fn toleration(at: usize, one: &crate::object::Toleration) -> Result<Toleration, Misuse> {
-    let wrong = |part: &str, problem: String| misuse_of(&format!("spec.tolerations[{at}].{part}"), problem);
+    let wrong =
+        |part: &str, problem: String| misuse_of(&format!("spec.tolerations[{at}].{part}"), problem);
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let key = given(&one.key).map(Name::from);
     let value = match one.operator.as_deref().unwrap_or_default() {
@@ -134,8 +151,10 @@ fn toleration(at: usize, one: &crate::object::Toleration) -> Result<Toleration, 
         "Exists" => match given(&one.value) {
             None => None,
             Some(value) => {
-                let problem =
-                    format!("is \"{}\", but Exists tolerates every value; leave it out", quoted(&value));
+                let problem = format!(
+                    "is \"{}\", but Exists tolerates every value; leave it out",
+                    quoted(&value)
+                );
                 return Err(wrong("value", problem));
             }
         },
@@ -148,7 +167,10 @@ fn toleration(at: usize, one: &crate::object::Toleration) -> Result<Toleration, 
         Some("PreferNoSchedule") => Some(Effect::PreferNoSchedule),
         Some(other) => {
             let known = "NoSchedule, PreferNoSchedule or NoExecute";
-            return Err(wrong("effect", format!("\"{}\" is not an effect; use {known}", quoted(other))));
+            return Err(wrong(
+                "effect",
+                format!("\"{}\" is not an effect; use {known}", quoted(other)),
+            ));
         }
     };
     Ok(Toleration { key, value, effect })

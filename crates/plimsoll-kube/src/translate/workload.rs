@@ -52,7 +52,8 @@ impl Owners {
             finding: None,
         };
         for set in workloads.filter(|workload| workload.kind == WorkloadKind::ReplicaSet) {
-            let deployment = set.metadata.controller().and_then(|owner| book.find(&set.metadata, owner));
+            let deployment =
+                set.metadata.controller().and_then(|owner| book.find(&set.metadata, owner));
             if let Some(deployment) = deployment {
                 owners.spoken_for.insert(key(set));
                 book.heads.insert(key(set), deployment);
@@ -93,7 +94,8 @@ impl Owners {
 
     /// So many names that nobody has, by the first free ordinals from `first` on.
     fn free_names(&mut self, metadata: &Metadata, first: u64, count: u64) -> Vec<String> {
-        let taken = |name: &String| self.names.contains(&(namespace(metadata).to_owned(), name.clone()));
+        let taken =
+            |name: &String| self.names.contains(&(namespace(metadata).to_owned(), name.clone()));
         let ordinals = (first..).map(|ordinal| format!("{}-{ordinal}", metadata.name));
         let free = ordinals.filter(|name| !taken(name));
         let names: Vec<String> = free.take(usize::try_from(count).unwrap_or(usize::MAX)).collect();
@@ -143,7 +145,8 @@ impl Book {
     fn deployment_of(&self, pod: &Pod, owner: &OwnerReference) -> Option<Key> {
         let hash = pod.metadata.labels.get(TEMPLATE_HASH).filter(|_| owner.kind == "ReplicaSet")?;
         let name = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
-        let key = (namespace(&pod.metadata).to_owned(), WorkloadKind::Deployment.name(), name.to_owned());
+        let key =
+            (namespace(&pod.metadata).to_owned(), WorkloadKind::Deployment.name(), name.to_owned());
         self.keys.contains(&key).then_some(key)
     }
 }
@@ -210,7 +213,9 @@ fn cut(workload: &Workload, missing: u64) -> Finding {
         severity: Severity::Warning,
         node: None,
         uuid: None,
-        message: format!("{name} misses {missing} pods; no more than {MOST_EXPANDED} are made in all"),
+        message: format!(
+            "{name} misses {missing} pods; no more than {MOST_EXPANDED} are made in all"
+        ),
         numbers: [("missing", missing), ("most", MOST_EXPANDED)].into(),
         remedy: "lower its replicas".to_owned(),
     }

@@ -26,7 +26,10 @@ impl Fields {
         }
         let outer: Value = serde_json::from_slice(&text).map_err(ConfigError::Malformed)?;
         let Value::Object(outer) = outer else {
-            return Err(ConfigError::Kind { field: "the whole".to_string(), expected: "an object" });
+            return Err(ConfigError::Kind {
+                field: "the whole".to_string(),
+                expected: "an object",
+            });
         };
         let own = match outer.get("text_config") {
             Some(Value::Object(text)) => text.clone(),
@@ -45,11 +48,17 @@ impl Fields {
     pub fn number(&self, field: &str) -> Result<Option<u64>, ConfigError> {
         let Some(value) = self.get(field) else { return Ok(None) };
         let expected = "a whole number";
-        value.as_u64().map(Some).ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
+        value
+            .as_u64()
+            .map(Some)
+            .ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
     }
 
     /// The first of several fields that is there, with its name.
-    pub fn first_number(&self, fields: &[&'static str]) -> Result<Option<(u64, &'static str)>, ConfigError> {
+    pub fn first_number(
+        &self,
+        fields: &[&'static str],
+    ) -> Result<Option<(u64, &'static str)>, ConfigError> {
         for field in fields {
             if let Some(number) = self.number(field)? {
                 return Ok(Some((number, field)));
@@ -62,7 +71,10 @@ impl Fields {
     pub fn flag(&self, field: &str) -> Result<Option<bool>, ConfigError> {
         let Some(value) = self.get(field) else { return Ok(None) };
         let expected = "true or false";
-        value.as_bool().map(Some).ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
+        value
+            .as_bool()
+            .map(Some)
+            .ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
     }
 
     /// A text.
@@ -74,7 +86,10 @@ impl Fields {
     pub fn list(&self, field: &str) -> Result<Option<&Vec<Value>>, ConfigError> {
         let Some(value) = self.get(field) else { return Ok(None) };
         let expected = "a list";
-        value.as_array().map(Some).ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
+        value
+            .as_array()
+            .map(Some)
+            .ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
     }
 
     /// A whole number that must be there.
@@ -84,7 +99,8 @@ impl Fields {
 
     /// The architecture's name: the class that loads it, else the type of model.
     pub fn architecture(&self) -> Option<&str> {
-        let class = self.outer.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
+        let class =
+            self.outer.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
         class.or_else(|| self.text("model_type"))
     }
 }

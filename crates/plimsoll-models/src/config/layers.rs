@@ -8,7 +8,9 @@ use crate::source::Fact;
 
 /// What each of `count` layers keeps.
 pub fn read(fields: &Fields, count: usize) -> Result<Fact<Vec<Cache>>, ConfigError> {
-    let Some(model_type) = fields.text("model_type") else { return Ok(Fact::unknown("model_type")) };
+    let Some(model_type) = fields.text("model_type") else {
+        return Ok(Fact::unknown("model_type"));
+    };
     let Some(rule) = rules::of(model_type) else {
         return Ok(Fact::unknown(format!("a rule for the layers of the model type {model_type}")));
     };
@@ -30,12 +32,16 @@ pub fn head_length(fields: &Fields) -> Result<Fact<u64>, ConfigError> {
     }
     let rule = fields.text("model_type").and_then(rules::of);
     Ok(match rule.map(|rule| rule.head) {
-        Some(Head::Fixed(length)) => Fact::table(length, "the default head_dim of the model's class"),
+        Some(Head::Fixed(length)) => {
+            Fact::table(length, "the default head_dim of the model's class")
+        }
         Some(Head::Divided) => {
-            let (hidden, heads) = (fields.number("hidden_size")?, fields.number("num_attention_heads")?);
+            let (hidden, heads) =
+                (fields.number("hidden_size")?, fields.number("num_attention_heads")?);
             match hidden.zip(heads).and_then(|(hidden, heads)| hidden.checked_div(heads)) {
                 Some(length) => {
-                    let how = "head_dim = hidden_size / num_attention_heads, as the model's class does";
+                    let how =
+                        "head_dim = hidden_size / num_attention_heads, as the model's class does";
                     Fact::computed(length, how)
                 }
                 None => Fact::unknown("hidden_size, num_attention_heads"),
@@ -94,7 +100,9 @@ fn windows(fields: &Fields, layers: Layers, count: usize) -> Result<Vec<Option<u
         Layers::SlidingBut(period) => {
             let period = fields.number("sliding_window_pattern")?.unwrap_or(period).max(1);
             let window = sliding()?;
-            (1..=count as u64).map(|number| window.filter(|_| !number.is_multiple_of(period))).collect()
+            (1..=count as u64)
+                .map(|number| window.filter(|_| !number.is_multiple_of(period)))
+                .collect()
         }
         Layers::Chunked => {
             let chunk = fields.need("attention_chunk_size")?;

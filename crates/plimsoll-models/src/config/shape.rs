@@ -14,7 +14,9 @@ pub const LAYERS_MOST: u64 = 4096;
 pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
     let fields = Fields::read(from)?;
     let count = layer_count(&fields)?;
-    let each = |name: &'static str| number(&fields, &[name]).map(|fact| fact.map(|value| vec![value; count]));
+    let each = |name: &'static str| {
+        number(&fields, &[name]).map(|fact| fact.map(|value| vec![value; count]))
+    };
     Ok(Shape {
         architecture: fields.architecture().unwrap_or("unknown").to_string(),
         format: Format::Config,
@@ -86,7 +88,10 @@ mod tests {
         assert_eq!(length(r#""model_type":"qwen3""#), Ok(128));
         assert_eq!(length(r#""model_type":"gemma2","sliding_window":4"#), Ok(256));
         assert_eq!(length(r#""model_type":"qwen3_moe""#), unknown("head_dim"));
-        assert_eq!(length(r#""model_type":"new""#), unknown("a rule for the layers of the model type new"));
+        assert_eq!(
+            length(r#""model_type":"new""#),
+            unknown("a rule for the layers of the model type new")
+        );
     }
 
     #[test]
@@ -98,10 +103,12 @@ mod tests {
             windows(r#""model_type":"qwen2","sliding_window":64,"use_sliding_window":false"#),
             [None; 4]
         );
-        let from =
-            r#""model_type":"qwen2","sliding_window":64,"use_sliding_window":true,"max_window_layers":3"#;
+        let from = r#""model_type":"qwen2","sliding_window":64,"use_sliding_window":true,"max_window_layers":3"#;
         assert_eq!(windows(from), [None, None, None, wide]);
-        assert_eq!(windows(r#""model_type":"gemma2","sliding_window":64"#), [wide, None, wide, None]);
+        assert_eq!(
+            windows(r#""model_type":"gemma2","sliding_window":64"#),
+            [wide, None, wide, None]
+        );
         let listed = r#""model_type":"gpt_oss","sliding_window":64,"layer_types":
             ["full_attention","sliding_attention","full_attention","full_attention"]"#;
         assert_eq!(windows(listed), [None, wide, None, None]);

@@ -28,12 +28,15 @@ fn counted(fields: &Fields, count: usize) -> Result<Fact<Weights>, ConfigError> 
     let layer = match model_type {
         "llama" | "mistral" | "qwen2" | "qwen3" => sizes.dense(fields, model_type)?,
         "mixtral" | "qwen3_moe" => sizes.experts(fields, model_type)?,
-        other => return Err(missing(&format!("the headers of the tensors, for the model type {other}"))),
+        other => {
+            return Err(missing(&format!("the headers of the tensors, for the model type {other}")));
+        }
     };
     let tied = fields.flag("tie_word_embeddings")?.unwrap_or(false);
-    let weights = sizes
-        .weights(&layer, tied, count, width)
-        .ok_or_else(|| ConfigError::Kind { field: "hidden_size".to_string(), expected: "a possible size" })?;
+    let weights = sizes.weights(&layer, tied, count, width).ok_or_else(|| ConfigError::Kind {
+        field: "hidden_size".to_string(),
+        expected: "a possible size",
+    })?;
     Ok(Fact::computed(weights, format!("the sizes in config.json for the model type {model_type}")))
 }
 
@@ -80,7 +83,9 @@ impl Sizes {
         let matrices = 2 * self.hidden * (self.queries + self.keys);
         let bias = match model_type {
             "qwen2" => self.queries + 2 * self.keys,
-            _ if fields.flag("attention_bias")? == Some(true) => self.queries + 2 * self.keys + self.hidden,
+            _ if fields.flag("attention_bias")? == Some(true) => {
+                self.queries + 2 * self.keys + self.hidden
+            }
             _ => 0,
         };
         let norms = if model_type.starts_with("qwen3") { 2 * self.head } else { 0 };
@@ -90,7 +95,8 @@ impl Sizes {
 
     fn dense(&self, fields: &Fields, model_type: &str) -> Result<Layer, ConfigError> {
         let attention = self.attention(fields, model_type)?;
-        let bias = if fields.flag("mlp_bias")? == Some(true) { 2 * self.network + self.hidden } else { 0 };
+        let bias =
+            if fields.flag("mlp_bias")? == Some(true) { 2 * self.network + self.hidden } else { 0 };
         let numbers = attention.numbers + 3 * self.hidden * self.network + bias;
         Ok(Layer { numbers, vectors: attention.vectors + bias })
     }
@@ -180,7 +186,11 @@ mod tests {
             let weights = read(&fields, layers).expect("counted");
             let weights = weights.get().expect("known");
             let sum = weights.layers.iter().map(|bytes| bytes.get()).sum::<u64>();
-            assert_eq!(sum + weights.embedding.get() + weights.output.get(), 2 * parameters, "{config}");
+            assert_eq!(
+                sum + weights.embedding.get() + weights.output.get(),
+                2 * parameters,
+                "{config}"
+            );
         }
     }
 

@@ -66,7 +66,9 @@ impl Widths {
         let layers = shape.layers.get().ok_or_else(|| Part::unknown_as(shape.layers.source()))?;
         let heads = match shape.heads.get() {
             Some(heads) => u128::from(heads.iter().copied().max().unwrap_or(0)),
-            None if layers.iter().any(attends) => return Err(Part::unknown_as(shape.heads.source())),
+            None if layers.iter().any(attends) => {
+                return Err(Part::unknown_as(shape.heads.source()));
+            }
             None => 0,
         };
         let head = layers.iter().map(head).max().unwrap_or(0);
@@ -75,7 +77,16 @@ impl Widths {
         let experts_used = u128::from(shape.experts_used.get().copied().unwrap_or(0));
         let network = network(shape);
         let state_space = layers.iter().any(|cache| state(cache) > embedding.saturating_mul(16));
-        Ok(Widths { embedding, vocabulary, network, queries, pairs, heads, experts_used, state_space })
+        Ok(Widths {
+            embedding,
+            vocabulary,
+            network,
+            queries,
+            pairs,
+            heads,
+            experts_used,
+            state_space,
+        })
     }
 
     /// The larger of the output and the widest station of a layer, four bytes a number.
@@ -106,14 +117,17 @@ impl Widths {
             true if output >= CHUNK || self.state_space => layer.checked_add(output),
             false if settings.gpus > 1 => layer.max(output).checked_add(layer.min(output) / 2),
             // A large matrix leaves room that the output takes; what a state leaves is in pieces.
-            false if self.state_space => output.checked_add(layer.min(output)).map(|both| both.max(layer)),
+            false if self.state_space => {
+                output.checked_add(layer.min(output)).map(|both| both.max(layer))
+            }
             true | false => Some(layer.max(output)),
         }
     }
 
     /// The widest station of a layer. With a full matrix of attention, what follows finds no room between what came before.
     fn layer(&self, masks: &Masks, settings: &Settings) -> Option<u128> {
-        let attention = self.queries.checked_mul(3)?.checked_add(self.pairs)?.checked_add(self.beside()?)?;
+        let attention =
+            self.queries.checked_mul(3)?.checked_add(self.pairs)?.checked_add(self.beside()?)?;
         let network = self.network.checked_mul(3)?.checked_add(self.beside()?)?;
         if settings.flash_attention {
             return Some(attention.max(network));
@@ -165,11 +179,16 @@ impl Masks {
             match *layer {
                 Cache::Latent { .. } => full = kv::cells(None, settings)?,
                 Cache::Grouped { window: None, .. } => full = kv::cells(None, settings)?,
-                Cache::Grouped { window, .. } => windowed = windowed.max(kv::cells(window, settings)?),
+                Cache::Grouped { window, .. } => {
+                    windowed = windowed.max(kv::cells(window, settings)?)
+                }
                 Cache::Recurrent { .. } | Cache::None => {}
             }
         }
-        Ok(Masks { cells: u128::from(full) + u128::from(windowed), longest: full.max(windowed).into() })
+        Ok(Masks {
+            cells: u128::from(full) + u128::from(windowed),
+            longest: full.max(windowed).into(),
+        })
     }
 
     fn bytes(&self, settings: &Settings) -> Option<u128> {
@@ -188,7 +207,8 @@ fn need(fact: &Fact<u64>) -> Result<u128, Part> {
 }
 
 fn network(shape: &Shape) -> u128 {
-    let widest = |fact: &Fact<Vec<u64>>| fact.get().and_then(|list| list.iter().copied().max()).unwrap_or(0);
+    let widest =
+        |fact: &Fact<Vec<u64>>| fact.get().and_then(|list| list.iter().copied().max()).unwrap_or(0);
     let dense = widest(&shape.feed_forward);
     let used = shape.experts_used.get().copied().unwrap_or(0);
     let expert = match widest(&shape.expert_feed_forward) {
@@ -205,7 +225,9 @@ fn attends(cache: &Cache) -> bool {
 fn head(cache: &Cache) -> u128 {
     match *cache {
         Cache::Grouped { key_length, value_length, .. } => key_length.max(value_length).into(),
-        Cache::Latent { kv_lora_rank, rope_length } => u128::from(kv_lora_rank) + u128::from(rope_length),
+        Cache::Latent { kv_lora_rank, rope_length } => {
+            u128::from(kv_lora_rank) + u128::from(rope_length)
+        }
         Cache::Recurrent { .. } | Cache::None => 0,
     }
 }

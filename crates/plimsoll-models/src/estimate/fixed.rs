@@ -9,7 +9,9 @@ use super::{EstimateError, RuntimeKind};
 pub(crate) fn of(runtime: RuntimeKind) -> Part {
     let (mib, what) = match runtime {
         // nvidia-smi 23508 MiB, of which llama.cpp had booked 23199 MiB.
-        RuntimeKind::LlamaCpp => (512, "CUDA context and cuBLAS, NVIDIA: 309 MiB in ollama#6160, rounded up"),
+        RuntimeKind::LlamaCpp => {
+            (512, "CUDA context and cuBLAS, NVIDIA: 309 MiB in ollama#6160, rounded up")
+        }
         // Ollama's own constant for NVIDIA is 457 MiB, for others 512 MiB.
         RuntimeKind::Ollama => (512, "the minimum that Ollama 0.11 sets aside on each GPU"),
         // 0.15 GiB outside torch, and the graphs that are captured after the pool is sized.
@@ -24,7 +26,9 @@ pub(crate) fn of(runtime: RuntimeKind) -> Part {
 pub(super) fn reserve(parts: [&Part; 3]) -> Result<Part, EstimateError> {
     let Some(sum) = parts::total(parts)? else {
         let missing = parts.into_iter().find(|part| part.bytes.is_none());
-        return Ok(missing.map_or_else(|| Part::unknown("reserve"), |part| Part::unknown_as(&part.source)));
+        return Ok(
+            missing.map_or_else(|| Part::unknown("reserve"), |part| Part::unknown_as(&part.source))
+        );
     };
     let reserve = Bytes::new(sum.get().div_ceil(50)).ceil_mib();
     Ok(Part::computed(reserve, "2 percent of weights, KV cache and compute buffers"))

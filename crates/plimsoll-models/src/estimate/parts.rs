@@ -62,7 +62,12 @@ pub struct Parts {
 
 impl Parts {
     /// One GPU's parts. The reserve follows from the others.
-    pub(super) fn new(weights: Part, kv: Part, compute: Part, fixed: Part) -> Result<Parts, EstimateError> {
+    pub(super) fn new(
+        weights: Part,
+        kv: Part,
+        compute: Part,
+        fixed: Part,
+    ) -> Result<Parts, EstimateError> {
         let reserve = fixed::reserve([&weights, &kv, &compute])?;
         let total = total([&weights, &kv, &compute, &fixed, &reserve])?;
         Ok(Parts { weights, kv, compute, fixed, reserve, total })
@@ -82,7 +87,13 @@ impl Parts {
     /// The parts with their names, in order.
     pub fn named(&self) -> [(&'static str, &Part); 5] {
         let Parts { weights, kv, compute, fixed, reserve, total: _ } = self;
-        [("weights", weights), ("kv", kv), ("compute", compute), ("fixed", fixed), ("reserve", reserve)]
+        [
+            ("weights", weights),
+            ("kv", kv),
+            ("compute", compute),
+            ("fixed", fixed),
+            ("reserve", reserve),
+        ]
     }
 
     /// The field that the first unknown part misses.
@@ -104,7 +115,9 @@ fn column(gpus: &[Parts], of: impl Fn(&Parts) -> &Part) -> Result<Part, Estimate
 }
 
 /// The sum of parts; unknown when one is.
-pub(super) fn total<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Result<Option<Bytes>, EstimateError> {
+pub(super) fn total<'a>(
+    parts: impl IntoIterator<Item = &'a Part>,
+) -> Result<Option<Bytes>, EstimateError> {
     let mut sum = Bytes::ZERO;
     for part in parts {
         let Some(bytes) = part.bytes else { return Ok(None) };

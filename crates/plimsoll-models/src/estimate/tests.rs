@@ -60,13 +60,25 @@ fn settings() -> impl Strategy<Value = Settings> {
     let kv = prop::sample::select(vec![KvType::F16, KvType::Q8_0, KvType::Q4_0]);
     let gpus = prop::sample::select(vec![1, 2, 4, 8, 32]);
     let numbers = (1_u64..300_000, 1_u64..64, gpus, 1_u64..8192, 1_u64..8192);
-    (runtime, kv, numbers, any::<bool>(), any::<bool>()).prop_map(|(runtime, kv, numbers, flash, unified)| {
-        let (context, parallel, gpus, batch, ubatch) = numbers;
-        let quantised = if runtime == RuntimeKind::Vllm { KvType::Fp8 } else { kv };
-        let kv = KvTypes::both(if kv == KvType::F16 { kv } else { quantised });
-        let flash_attention = flash || kv.v.is_quantised();
-        Settings { runtime, context, kv, parallel, gpus, batch, ubatch, flash_attention, unified }
-    })
+    (runtime, kv, numbers, any::<bool>(), any::<bool>()).prop_map(
+        |(runtime, kv, numbers, flash, unified)| {
+            let (context, parallel, gpus, batch, ubatch) = numbers;
+            let quantised = if runtime == RuntimeKind::Vllm { KvType::Fp8 } else { kv };
+            let kv = KvTypes::both(if kv == KvType::F16 { kv } else { quantised });
+            let flash_attention = flash || kv.v.is_quantised();
+            Settings {
+                runtime,
+                context,
+                kv,
+                parallel,
+                gpus,
+                batch,
+                ubatch,
+                flash_attention,
+                unified,
+            }
+        },
+    )
 }
 
 /// Numbers of every magnitude: a plain random number is nearly always too large for anything.
@@ -200,7 +212,8 @@ proptest! {
 fn what_is_unknown_makes_the_sum_unknown_and_names_the_field() {
     let mut shape = sample::llama().shape().expect("a model");
     shape.weights = Fact::unknown("the tensors");
-    let estimate = estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
+    let estimate =
+        estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
     assert_eq!((estimate.all.total, estimate.missing()), (None, Some("the tensors")));
     assert_eq!(estimate.all.kv.bytes, Some(Bytes::new(2 * 2 * 2 * 64 * 2 * 4096)));
     assert_eq!(estimate.fits(Bytes::MAX), None);
@@ -230,9 +243,13 @@ fn llama_cpp_leaves_the_embeddings_with_the_host_and_vllm_does_not() {
 fn settings_that_make_no_sense_are_refused_with_their_name() {
     let shape = sample::llama().shape().expect("a model");
     let plain = Settings::new(RuntimeKind::Vllm, 4096);
-    let refused = |settings: &Settings| estimate(&shape, settings).expect_err("refused").to_string();
+    let refused =
+        |settings: &Settings| estimate(&shape, settings).expect_err("refused").to_string();
     assert!(refused(&Settings { context: 0, ..plain.clone() }).starts_with("context is 0"));
-    assert!(refused(&Settings { gpus: 3, ..plain.clone() }).contains("3 GPUs do not divide the model's 8"));
+    assert!(
+        refused(&Settings { gpus: 3, ..plain.clone() })
+            .contains("3 GPUs do not divide the model's 8")
+    );
     assert!(refused(&Settings { parallel: 1 << 20, ..plain }).starts_with("parallel is 1048576"));
     let config = Shape { format: Format::Config, ..shape.clone() };
     let error = estimate(&config, &Settings::new(RuntimeKind::Ollama, 4096));
@@ -253,8 +270,12 @@ fn a_published_compute_buffer_is_not_undercut() {
     ];
     let sample = sample::Sample::of("qwen2", &numbers).number("qwen2.vocab_size", 151_936);
     let shape = sample.shape().expect("a model");
-    let estimate = estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
+    let estimate =
+        estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
     let compute = estimate.all.compute.bytes.expect("known");
     let published = Bytes::new(4 * 512 * (151_936 + 2048));
-    assert!(compute >= published && compute.less(published).get() <= published.get() / 10, "{compute}");
+    assert!(
+        compute >= published && compute.less(published).get() <= published.get() / 10,
+        "{compute}"
+    );
 }

@@ -22,7 +22,8 @@ pub(super) fn place(shape: &Shape, settings: &Settings) -> Result<Placed, Estima
     let gpus = usize::try_from(settings.gpus).unwrap_or(usize::MAX);
     let whole_layers = settings.runtime != RuntimeKind::Vllm;
     let count = shape.layers.get().map(Vec::len);
-    let count = count.or_else(|| shape.weights.get().map(|weights| weights.layers.len())).unwrap_or(0);
+    let count =
+        count.or_else(|| shape.weights.get().map(|weights| weights.layers.len())).unwrap_or(0);
     let layers_of = whole_layers.then(|| gpu_of_layers(count, gpus));
     let Some(weights) = shape.weights.get() else {
         let unknown = Part::unknown_as(shape.weights.source());
@@ -39,9 +40,9 @@ pub(super) fn place(shape: &Shape, settings: &Settings) -> Result<Placed, Estima
 fn kept(host: Bytes, shape: &Shape) -> Part {
     match shape.weights.source() {
         Source::Computed { from } => Part::computed(host, from),
-        Source::Read { from } | Source::Table { what: from } | Source::Unknown { missing: from } => {
-            Part::read(host, from)
-        }
+        Source::Read { from }
+        | Source::Table { what: from }
+        | Source::Unknown { missing: from } => Part::read(host, from),
     }
 }
 
@@ -51,7 +52,11 @@ pub(super) fn gpu_of_layers(count: usize, gpus: usize) -> Vec<usize> {
 }
 
 /// The token embeddings stay with the host. A model that uses them as its output matrix too has a copy on the last GPU.
-fn by_layer(weights: &Weights, layers_of: &[usize], gpus: usize) -> Result<Vec<Bytes>, EstimateError> {
+fn by_layer(
+    weights: &Weights,
+    layers_of: &[usize],
+    gpus: usize,
+) -> Result<Vec<Bytes>, EstimateError> {
     let mut sums = vec![weights.other; gpus];
     for (layer, bytes) in weights.layers.iter().enumerate() {
         add(&mut sums, layers_of.get(layer).copied(), *bytes)?;

@@ -93,7 +93,12 @@ impl<R: Read + Seek> Cursor<R> {
         self.kept = self.kept.saturating_add(length);
         if self.kept > KEPT_MOST {
             let (at, value) = (self.at, self.kept);
-            return Err(GgufError::TooMuch { at, field: field.to_string(), value, most: KEPT_MOST });
+            return Err(GgufError::TooMuch {
+                at,
+                field: field.to_string(),
+                value,
+                most: KEPT_MOST,
+            });
         }
         Ok(())
     }

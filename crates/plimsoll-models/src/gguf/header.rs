@@ -101,7 +101,9 @@ fn alignment(metadata: &Metadata) -> Result<u64, GgufError> {
     match metadata.number(key)? {
         None => Ok(32),
         Some(alignment) if alignment.is_power_of_two() && alignment <= 1 << 20 => Ok(alignment),
-        Some(_) => Err(GgufError::Kind { key: key.to_string(), expected: "a power of two up to 1048576" }),
+        Some(_) => {
+            Err(GgufError::Kind { key: key.to_string(), expected: "a power of two up to 1048576" })
+        }
     }
 }
 

@@ -7,9 +7,15 @@ use crate::shape::Cache;
 use crate::source::Fact;
 
 /// What each of `count` layers keeps.
-pub fn read(metadata: &Metadata, architecture: &str, count: usize) -> Result<Fact<Vec<Cache>>, GgufError> {
+pub fn read(
+    metadata: &Metadata,
+    architecture: &str,
+    count: usize,
+) -> Result<Fact<Vec<Cache>>, GgufError> {
     let Some(rule) = rules::of(architecture) else {
-        return Ok(Fact::unknown(format!("a rule for the layers of the architecture {architecture}")));
+        return Ok(Fact::unknown(format!(
+            "a rule for the layers of the architecture {architecture}"
+        )));
     };
     let keys = Keys { metadata, prefix: architecture, count };
     let mut layers = match keys.apply(rule) {
@@ -50,10 +56,16 @@ impl Keys<'_> {
         let heads = self.kv_heads()?;
         let lengths = self.lengths()?;
         let layer = |(kv_heads, window): (&u64, &Option<u64>)| {
-            let (key_length, value_length) = if window.is_some() { lengths.window } else { lengths.full };
+            let (key_length, value_length) =
+                if window.is_some() { lengths.window } else { lengths.full };
             match kv_heads {
                 0 => Cache::None,
-                _ => Cache::Grouped { kv_heads: *kv_heads, key_length, value_length, window: *window },
+                _ => Cache::Grouped {
+                    kv_heads: *kv_heads,
+                    key_length,
+                    value_length,
+                    window: *window,
+                },
             }
         };
         Ok(heads.iter().zip(windows).map(layer).collect())
@@ -100,7 +112,11 @@ impl Keys<'_> {
             Choice::WithoutHeads => Ok(heads.iter().map(|heads| *heads == 0).collect()),
             Choice::WithoutHeadsOrNetwork => {
                 let networks = self.networks()?;
-                Ok(heads.iter().zip(networks).map(|(heads, network)| *heads == 0 && network == 0).collect())
+                Ok(heads
+                    .iter()
+                    .zip(networks)
+                    .map(|(heads, network)| *heads == 0 && network == 0)
+                    .collect())
             }
             Choice::Interval => {
                 if let Some(list) = self.per_layer("attention.recurrent_layers")? {
@@ -128,12 +144,14 @@ impl Keys<'_> {
                 product(width, shifts).zip(product(width, self.need(key)?))
             }
             "shortconv.l_cache" => {
-                product(self.need("embedding_length")?, self.need(key)?.saturating_sub(1)).zip(Some(0))
+                product(self.need("embedding_length")?, self.need(key)?.saturating_sub(1))
+                    .zip(Some(0))
             }
             _ => self.state_space()?,
         };
         let bytes = numbers.and_then(|(one, other)| one.checked_add(other)?.checked_mul(4));
-        let bytes = bytes.ok_or(GgufError::Kind { key: self.key(key), expected: "a possible size" })?;
+        let bytes =
+            bytes.ok_or(GgufError::Kind { key: self.key(key), expected: "a possible size" })?;
         Ok(Cache::Recurrent { bytes })
     }
 
@@ -160,7 +178,9 @@ impl Keys<'_> {
             Width::Default(default) => Some(given.unwrap_or(default)),
             Width::UnlessZero(fixed) => (given != Some(0)).then_some(fixed),
             Width::WhereGiven(fixed) => given.filter(|width| *width > 0).map(|_| fixed),
-            Width::Sized(layers, default) => (self.count as u64 == layers).then(|| given.unwrap_or(default)),
+            Width::Sized(layers, default) => {
+                (self.count as u64 == layers).then(|| given.unwrap_or(default))
+            }
         })
     }
 
@@ -186,7 +206,11 @@ impl Keys<'_> {
     }
 
     /// Layers that only predict further tokens, and layers that look into another one's cache, keep nothing themselves.
-    fn drop_what_no_token_passes(&self, architecture: &str, layers: &mut [Cache]) -> Result<(), GgufError> {
+    fn drop_what_no_token_passes(
+        &self,
+        architecture: &str,
+        layers: &mut [Cache],
+    ) -> Result<(), GgufError> {
         let further = self.number("nextn_predict_layers")?.unwrap_or(0);
         let shared = match architecture {
             "gemma3n" => (self.count as u64).saturating_sub(20),
@@ -230,13 +254,13 @@ impl Keys<'_> {
 
     fn with_source(&self, layers: Vec<Cache>) -> Fact<Vec<Cache>> {
         let names = ["attention.head_count_kv", "attention.key_length", "attention.value_length"];
-        let absent: Vec<_> = names.into_iter().filter(|name| !self.metadata.has(&self.key(name))).collect();
+        let absent: Vec<_> =
+            names.into_iter().filter(|name| !self.metadata.has(&self.key(name))).collect();
         let attention = layers.iter().any(|layer| matches!(layer, Cache::Grouped { .. }));
         if !attention || absent.is_empty() {
             return Fact::read(layers, format!("{}.attention.*", self.prefix));
         }
-        let how =
-            "as llama.cpp does without them: heads of head_count, lengths of embedding_length / head_count";
+        let how = "as llama.cpp does without them: heads of head_count, lengths of embedding_length / head_count";
         Fact::computed(layers, format!("{} {how}", absent.join(", ")))
     }
 

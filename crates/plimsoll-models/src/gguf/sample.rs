@@ -116,7 +116,10 @@ pub(crate) fn llama() -> Sample {
         ("attention.key_length", 64),
         ("attention.value_length", 64),
     ];
-    let sample = Sample::of("llama", &numbers).tokens(1000).tensor("token_embd.weight", &[256, 1000]);
-    let sample = sample.tensor("blk.0.attn_q.weight", &[256, 512]).tensor("blk.1.attn_q.weight", &[256, 512]);
+    let sample =
+        Sample::of("llama", &numbers).tokens(1000).tensor("token_embd.weight", &[256, 1000]);
+    let sample = sample
+        .tensor("blk.0.attn_q.weight", &[256, 512])
+        .tensor("blk.1.attn_q.weight", &[256, 512]);
     sample.tensor("output_norm.weight", &[256]).tensor("output.weight", &[256, 1000])
 }

@@ -23,7 +23,8 @@ pub fn read(path: &Path) -> Result<Shape, GgufError> {
 pub fn of(parts: &[Header]) -> Result<Shape, GgufError> {
     let missing = |key: &str| GgufError::Missing { key: key.to_string() };
     let metadata = &parts.first().ok_or_else(|| missing("general.architecture"))?.metadata;
-    let name = metadata.text("general.architecture")?.ok_or_else(|| missing("general.architecture"))?;
+    let name =
+        metadata.text("general.architecture")?.ok_or_else(|| missing("general.architecture"))?;
     let count = layer_count(metadata, name)?;
     let number = |key: &str| fact(metadata, &format!("{name}.{key}"));
     Ok(Shape {
@@ -37,7 +38,11 @@ pub fn of(parts: &[Header]) -> Result<Shape, GgufError> {
         trained_context: number("context_length")?,
         experts: number("expert_count")?,
         experts_used: used(metadata, name, count)?,
-        expert_feed_forward: per_layer(metadata, &format!("{name}.expert_feed_forward_length"), count)?,
+        expert_feed_forward: per_layer(
+            metadata,
+            &format!("{name}.expert_feed_forward_length"),
+            count,
+        )?,
         weights: Fact::read(weights(parts, count)?, "the list of tensors"),
         remarks: remarks(parts),
     })
@@ -57,7 +62,9 @@ fn fact(metadata: &Metadata, key: &str) -> Result<Fact<u64>, GgufError> {
 }
 
 fn per_layer(metadata: &Metadata, key: &str, count: usize) -> Result<Fact<Vec<u64>>, GgufError> {
-    Ok(metadata.per_layer(key, count)?.map_or_else(|| Fact::unknown(key), |list| Fact::read(list, key)))
+    Ok(metadata
+        .per_layer(key, count)?
+        .map_or_else(|| Fact::unknown(key), |list| Fact::read(list, key)))
 }
 
 fn used(metadata: &Metadata, name: &str, count: usize) -> Result<Fact<u64>, GgufError> {
@@ -77,7 +84,10 @@ fn vocabulary(metadata: &Metadata, name: &str, parts: &[Header]) -> Result<Fact<
     }
     let table = tensors(parts).find(|tensor| tensor.name == "token_embd.weight");
     let rows = table.and_then(|table| table.shape.get(1).copied());
-    Ok(rows.map_or_else(|| Fact::unknown(list), |rows| Fact::read(rows, "the shape of token_embd.weight")))
+    Ok(rows.map_or_else(
+        || Fact::unknown(list),
+        |rows| Fact::read(rows, "the shape of token_embd.weight"),
+    ))
 }
 
 fn tensors(parts: &[Header]) -> impl Iterator<Item = &Tensor> {
@@ -93,8 +103,9 @@ fn weights(parts: &[Header], count: usize) -> Result<Weights, GgufError> {
     }
     let has = |name: &str| tensors(parts).any(|tensor| tensor.name == name);
     if !has("output.weight") && !has("cls.weight") {
-        weights.tied =
-            tensors(parts).find(|tensor| tensor.name == "token_embd.weight").map(|table| table.bytes);
+        weights.tied = tensors(parts)
+            .find(|tensor| tensor.name == "token_embd.weight")
+            .map(|table| table.bytes);
     }
     Ok(weights)
 }

@@ -30,7 +30,11 @@ pub fn read(path: &Path) -> Result<Vec<Header>, GgufError> {
 
 fn open(path: &Path) -> Result<Header, GgufError> {
     let file = File::open(path);
-    header::read(file.map_err(|source| GgufError::Io { at: 0, field: path.display().to_string(), source })?)
+    header::read(file.map_err(|source| GgufError::Io {
+        at: 0,
+        field: path.display().to_string(),
+        source,
+    })?)
 }
 
 fn part(path: &Path, number: u64, count: u64) -> Result<Header, GgufError> {
@@ -63,15 +67,17 @@ fn sibling(path: &Path, number: u64, count: u64) -> Option<PathBuf> {
 }
 
 fn complete(parts: &[Header], path: &Path, count: u64) -> Result<(), GgufError> {
-    let first = parts.first().and_then(|part| part.metadata.number("split.tensors.count").transpose());
+    let first =
+        parts.first().and_then(|part| part.metadata.number("split.tensors.count").transpose());
     let Some(expected) = first.transpose()? else { return Ok(()) };
     let found: u64 = parts.iter().map(|part| part.tensors.len() as u64).sum();
     if found == expected {
         return Ok(());
     }
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let problem =
-        format!("belongs to parts with {found} tensors, not the {expected} that the first one promises");
+    let problem = format!(
+        "belongs to parts with {found} tensors, not the {expected} that the first one promises"
+    );
     Err(GgufError::Part { part: 1, parts: count, file, problem })
 }
 

@@ -46,8 +46,10 @@ pub fn read<R: Read + Seek>(from: &mut Cursor<R>, index: u64) -> Result<Tensor, 
 }
 
 fn bytes(name: &str, shape: &[u64], kind: u32) -> Result<Bytes, GgufError> {
-    let (block, size) = block(kind).ok_or_else(|| GgufError::TensorType { name: name.to_string(), kind })?;
-    let wrong = |problem| GgufError::TensorShape { name: name.to_string(), shape: shape.to_vec(), problem };
+    let (block, size) =
+        block(kind).ok_or_else(|| GgufError::TensorType { name: name.to_string(), kind })?;
+    let wrong =
+        |problem| GgufError::TensorShape { name: name.to_string(), shape: shape.to_vec(), problem };
     if shape.contains(&0) {
         return Err(wrong("has no numbers in it"));
     }
@@ -57,7 +59,10 @@ fn bytes(name: &str, shape: &[u64], kind: u32) -> Result<Bytes, GgufError> {
     }
     let rows = shape.iter().skip(1).try_fold(1_u64, |product, length| product.checked_mul(*length));
     let bytes = rows.and_then(|rows| (row / block).checked_mul(size)?.checked_mul(rows));
-    bytes.filter(|bytes| *bytes <= i64::MAX as u64).map(Bytes::new).ok_or_else(|| wrong("is too large"))
+    bytes
+        .filter(|bytes| *bytes <= i64::MAX as u64)
+        .map(Bytes::new)
+        .ok_or_else(|| wrong("is too large"))
 }
 
 /// How many numbers stand in one block of a type, and how many bytes it has; `None` for a type that is not known or was removed.

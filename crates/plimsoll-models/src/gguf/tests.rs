@@ -48,7 +48,10 @@ fn weights_are_sums_of_exact_tensor_sizes() {
 fn a_model_without_an_output_matrix_uses_its_embeddings() {
     let sample = attentive("llama", 1).tensor("token_embd.weight", &[256, 100]);
     let shape = sample.shape().expect("a model");
-    assert_eq!(shape.weights.get().and_then(|weights| weights.tied), Some(Bytes::new(256 * 100 * 2)));
+    assert_eq!(
+        shape.weights.get().and_then(|weights| weights.tied),
+        Some(Bytes::new(256 * 100 * 2))
+    );
 }
 
 #[test]
@@ -63,11 +66,15 @@ fn a_header_alone_is_enough_and_says_so() {
 
 #[test]
 fn an_absent_length_is_computed_as_the_runtime_does_and_says_so() {
-    let sample =
-        Sample::of("llama", &[("block_count", 1), ("embedding_length", 256), ("attention.head_count", 8)]);
+    let sample = Sample::of(
+        "llama",
+        &[("block_count", 1), ("embedding_length", 256), ("attention.head_count", 8)],
+    );
     let shape = sample.shape().expect("a model");
     assert_eq!(shape.layers.get(), Some(&vec![grouped(8, 32, None)]));
-    assert!(matches!(shape.layers.source(), Source::Computed { from } if from.contains("key_length")));
+    assert!(
+        matches!(shape.layers.source(), Source::Computed { from } if from.contains("key_length"))
+    );
     let without = Sample::of("llama", &[("block_count", 1)]).shape().expect("a model");
     assert_eq!(
         without.layers.source(),
@@ -78,14 +85,17 @@ fn an_absent_length_is_computed_as_the_runtime_does_and_says_so() {
 #[test]
 fn an_architecture_that_nobody_looked_up_is_unknown_and_never_guessed() {
     let shape = attentive("newarch", 2).shape().expect("a model");
-    assert!(matches!(shape.layers.source(), Source::Unknown { missing } if missing.contains("newarch")));
+    assert!(
+        matches!(shape.layers.source(), Source::Unknown { missing } if missing.contains("newarch"))
+    );
 }
 
 #[test]
 fn heads_may_differ_from_layer_to_layer() {
     let sample = Sample::of("deci", &ATTENTION[..2]).number("deci.block_count", 3);
     let sample = sample.list("deci.attention.head_count_kv", &[8, 0, 2]);
-    let sample = sample.number("deci.attention.key_length", 32).number("deci.attention.value_length", 32);
+    let sample =
+        sample.number("deci.attention.key_length", 32).number("deci.attention.value_length", 32);
     assert_eq!(layers(&sample), [grouped(8, 32, None), Cache::None, grouped(2, 32, None)]);
 }
 
@@ -134,7 +144,12 @@ fn a_compressed_cache_is_taken_where_the_file_has_its_lengths() {
 
 #[test]
 fn states_have_the_size_that_the_runtime_gives_them() {
-    let ssm = [("ssm.conv_kernel", 4), ("ssm.inner_size", 32), ("ssm.state_size", 8), ("ssm.group_count", 2)];
+    let ssm = [
+        ("ssm.conv_kernel", 4),
+        ("ssm.inner_size", 32),
+        ("ssm.state_size", 8),
+        ("ssm.group_count", 2),
+    ];
     let state = |numbers: u64| Cache::Recurrent { bytes: 4 * numbers };
     let mamba = Sample::of("mamba2", &ssm).number("mamba2.block_count", 1);
     assert_eq!(layers(&mamba), [state(3 * (32 + 2 * 2 * 8) + 8 * 32)]);
@@ -147,7 +162,8 @@ fn states_have_the_size_that_the_runtime_gives_them() {
     assert_eq!(layers(&hybrid), [state(3 * 64 + 256), Cache::None, grouped(2, 64, None)]);
 
     let next = Sample::of("qwen3next", &ssm).number("qwen3next.block_count", 4);
-    let next = ATTENTION.iter().fold(next, |next, (key, n)| next.number(&format!("qwen3next.{key}"), *n));
+    let next =
+        ATTENTION.iter().fold(next, |next, (key, n)| next.number(&format!("qwen3next.{key}"), *n));
     let kept = layers(&next);
     assert_eq!(kept[..3], [state(3 * 64 + 256); 3]);
     assert_eq!(kept[3], grouped(2, 64, None));
@@ -166,7 +182,11 @@ fn every_type_has_the_size_of_its_blocks() {
     {
         let sample = llama().tensor_at("x", &[numbers, 3], kind, 1 << 30);
         let header = sample.header().expect("a header");
-        assert_eq!(header.tensors.last().map(|x| x.bytes), Some(Bytes::new(3 * bytes)), "type {kind}");
+        assert_eq!(
+            header.tensors.last().map(|x| x.bytes),
+            Some(Bytes::new(3 * bytes)),
+            "type {kind}"
+        );
     }
     let known = (0..64).filter(|kind| tensor::block(*kind).is_some()).count();
     assert_eq!(known, 35);
@@ -178,7 +198,9 @@ fn refused(sample: &Sample) -> String {
 
 #[test]
 fn a_hostile_header_is_refused_with_the_place_and_the_field() {
-    let list = |kind: u32, length: u64| [kind.to_le_bytes().to_vec(), length.to_le_bytes().to_vec()].concat();
+    let list = |kind: u32, length: u64| {
+        [kind.to_le_bytes().to_vec(), length.to_le_bytes().to_vec()].concat()
+    };
     let long = (1_u64 << 63).to_le_bytes();
     for (sample, part) in [
         (llama().raw("a", 8, &long), "the file ends at byte"),
@@ -211,9 +233,12 @@ fn a_hostile_header_is_refused_with_the_place_and_the_field() {
 
 #[test]
 fn other_files_and_other_versions_are_told_apart() {
-    for (version, part) in
-        [(1_u32, "version 1"), (4, "version 4"), (0, "version 0"), (3_u32.swap_bytes(), "big endian")]
-    {
+    for (version, part) in [
+        (1_u32, "version 1"),
+        (4, "version 4"),
+        (0, "version 0"),
+        (3_u32.swap_bytes(), "big endian"),
+    ] {
         let mut bytes = llama().bytes();
         bytes[4..8].copy_from_slice(&version.to_le_bytes());
         let error = header::read(Cursor::new(bytes)).expect_err("refused").to_string();

@@ -73,9 +73,12 @@ impl Metadata {
         match self.get(key) {
             None => Ok(None),
             Some(Value::Number(number)) => Ok(Some(vec![whole(key, *number)?; layers])),
-            Some(Value::Numbers(list)) if list.len() >= layers => {
-                list.iter().take(layers).map(|number| whole(key, *number)).collect::<Result<_, _>>().map(Some)
-            }
+            Some(Value::Numbers(list)) if list.len() >= layers => list
+                .iter()
+                .take(layers)
+                .map(|number| whole(key, *number))
+                .collect::<Result<_, _>>()
+                .map(Some),
             Some(_) => Err(kind(key, "a whole number, or a list with one for each layer")),
         }
     }
@@ -145,7 +148,12 @@ fn array<R: Read + Seek>(from: &mut Cursor<R>, key: &str) -> Result<Value, GgufE
     Ok(Value::Numbers(list))
 }
 
-fn scalar<R: Read + Seek>(from: &mut Cursor<R>, kind: u32, key: &str, at: u64) -> Result<Value, GgufError> {
+fn scalar<R: Read + Seek>(
+    from: &mut Cursor<R>,
+    kind: u32,
+    key: &str,
+    at: u64,
+) -> Result<Value, GgufError> {
     Ok(match kind {
         0 | 7 => Value::Number(u8::from_le_bytes(from.bytes(key)?).into()),
         1 => Value::Number(i8::from_le_bytes(from.bytes(key)?).into()),

@@ -87,19 +87,28 @@ const SECOND_MODEL: Because = Because::Uncharged("it loads a second model");
 const MODEL: Because = Because::SetBy("file");
 
 pub(super) const FLAGS: &[Reserved] = &[
-    Reserved { names: &["-c", "--ctx-size", "--kv-unified-per-slot"], because: Because::SetBy("context") },
+    Reserved {
+        names: &["-c", "--ctx-size", "--kv-unified-per-slot"],
+        because: Because::SetBy("context"),
+    },
     Reserved { names: &["-np", "--parallel"], because: Because::SetBy("concurrency") },
     Reserved {
         names: &["-kvu", "--kv-unified", "-no-kvu", "--no-kv-unified"],
         because: Because::Fixed("each request has its own part of the context"),
     },
-    Reserved { names: &["-ctk", "--cache-type-k", "-ctv", "--cache-type-v"], because: Because::SetBy("kv") },
+    Reserved {
+        names: &["-ctk", "--cache-type-k", "-ctv", "--cache-type-v"],
+        because: Because::SetBy("kv"),
+    },
     Reserved {
         names: &["-fa", "--flash-attn"],
         because: Because::SetBy("runtime.llama_cpp.flash_attention"),
     },
     Reserved { names: &["-b", "--batch-size"], because: Because::SetBy("runtime.llama_cpp.batch") },
-    Reserved { names: &["-ub", "--ubatch-size"], because: Because::SetBy("runtime.llama_cpp.ubatch") },
+    Reserved {
+        names: &["-ub", "--ubatch-size"],
+        because: Because::SetBy("runtime.llama_cpp.ubatch"),
+    },
     Reserved {
         names: &["-fit", "--fit", "-fitt", "--fit-target", "-fitc", "--fit-ctx"],
         because: Because::Fixed("the context is the one that was charged"),
@@ -231,8 +240,14 @@ pub(super) const FLAGS: &[Reserved] = &[
 ];
 
 pub(super) const VARIABLES: &[Reserved] = &[
-    Reserved { names: &["LLAMA_ARG_*"], because: Because::Other("it stands for a flag; write `args`") },
-    Reserved { names: &["MTMD_BACKEND_DEVICE"], because: Because::Uncharged("it places a projector") },
+    Reserved {
+        names: &["LLAMA_ARG_*"],
+        because: Because::Other("it stands for a flag; write `args`"),
+    },
+    Reserved {
+        names: &["MTMD_BACKEND_DEVICE"],
+        because: Because::Uncharged("it places a projector"),
+    },
     Reserved {
         names: &["GGML_CUDA_ENABLE_UNIFIED_MEMORY"],
         because: Because::Uncharged("what does not fit goes to the host"),

@@ -77,7 +77,8 @@ fn preload(record: &Record) -> Preload {
 
 fn check_extra(extra: &Extra) -> Result<(), Refusal> {
     if let Some(written) = extra.args.first() {
-        let because = Because::Other("`ollama serve` takes no arguments; its settings are variables");
+        let because =
+            Because::Other("`ollama serve` takes no arguments; its settings are variables");
         return Err(Refusal::Argument { written: written.clone(), flag: written.clone(), because });
     }
     reserved::check(extra, reserved::Grammar::Full, &[], VARIABLES)?;
@@ -96,7 +97,10 @@ const VARIABLES: &[Reserved] = &[
         names: &["OLLAMA_FLASH_ATTENTION"],
         because: Because::SetBy("runtime.ollama.flash_attention"),
     },
-    Reserved { names: &["OLLAMA_MAX_LOADED_MODELS"], because: Because::Fixed("a slot holds one model") },
+    Reserved {
+        names: &["OLLAMA_MAX_LOADED_MODELS"],
+        because: Because::Fixed("a slot holds one model"),
+    },
     Reserved {
         names: &["OLLAMA_KEEP_ALIVE"],
         because: Because::Fixed("the model stays until Plimsoll lets the slot go"),

@@ -132,7 +132,9 @@ impl Refusal {
             | Refusal::UnknownGpu { .. }
             | Refusal::NothingLeft { .. }
             | Refusal::SmallShare { .. } => "memory",
-            Refusal::KvType { .. } | Refusal::TwoKvTypes { .. } | Refusal::NeedsFlashAttention { .. } => "kv",
+            Refusal::KvType { .. }
+            | Refusal::TwoKvTypes { .. }
+            | Refusal::NeedsFlashAttention { .. } => "kv",
             Refusal::OutOfRange { field, .. } | Refusal::NotAWord { field, .. } => field,
             Refusal::Argument { .. } => "args",
             Refusal::Variable { .. } => "env",
@@ -158,7 +160,10 @@ impl fmt::Display for Refusal {
                 write!(f, "{charge} are booked on a GPU that has {total}")
             }
             Refusal::UnknownGpu { place } => {
-                write!(f, "what the booked GPU {place} has is not known, and the share is a part of it")
+                write!(
+                    f,
+                    "what the booked GPU {place} has is not known, and the share is a part of it"
+                )
             }
             Refusal::NothingLeft { charge, outside } => write!(
                 f,
@@ -186,7 +191,9 @@ impl fmt::Display for Refusal {
                 f,
                 "{field} is {word:?}; it must not be empty, begin with a dash or contain control characters"
             ),
-            Refusal::Argument { written, flag, because } if written == flag => write!(f, "{flag} {because}"),
+            Refusal::Argument { written, flag, because } if written == flag => {
+                write!(f, "{flag} {because}")
+            }
             Refusal::Argument { written, flag, because } => {
                 write!(f, "{written} means {flag}, which {because}")
             }

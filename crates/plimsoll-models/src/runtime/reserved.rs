@@ -66,12 +66,19 @@ pub(super) fn check(
     Ok(())
 }
 
-fn reserved(written: &str, grammar: Grammar, flags: &[Reserved]) -> Option<(&'static str, Because)> {
+fn reserved(
+    written: &str,
+    grammar: Grammar,
+    flags: &[Reserved],
+) -> Option<(&'static str, Because)> {
     let given = normal(written, grammar)?;
-    let all = || flags.iter().flat_map(|row| row.names.iter().map(move |name| (*name, row.because)));
+    let all =
+        || flags.iter().flat_map(|row| row.names.iter().map(move |name| (*name, row.because)));
     // What is written in full is that flag, whatever longer name it is the beginning of.
     let exact = all().find(|(name, _)| *name == given);
-    exact.or_else(|| all().find(|(name, _)| grammar == Grammar::Argparse && abbreviates(&given, name)))
+    exact.or_else(|| {
+        all().find(|(name, _)| grammar == Grammar::Argparse && abbreviates(&given, name))
+    })
 }
 
 /// The flag's name as the runtime takes it; `None` where the word is no flag.
@@ -89,7 +96,8 @@ fn normal(written: &str, grammar: Grammar) -> Option<String> {
 /// Whether `argparse` takes what was given for the flag: a beginning of it, or a short flag with its number attached.
 fn abbreviates(given: &str, flag: &str) -> bool {
     let is_short = !flag.starts_with("--");
-    let attached = || given.strip_prefix(flag).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
+    let attached =
+        || given.strip_prefix(flag).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
     (flag.starts_with(given) && is_short != given.starts_with("--")) || (is_short && attached())
 }
 

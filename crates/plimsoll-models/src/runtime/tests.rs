@@ -34,7 +34,10 @@ fn with(args: &[&str], env: &[&str]) -> Extra {
 
 /// What stands after a flag.
 fn value<'a>(argv: &'a [String], flag: &str) -> &'a str {
-    let at = argv.iter().position(|word| word == flag).unwrap_or_else(|| panic!("{flag} is in {argv:?}"));
+    let at = argv
+        .iter()
+        .position(|word| word == flag)
+        .unwrap_or_else(|| panic!("{flag} is in {argv:?}"));
     &argv[at + 1]
 }
 
@@ -74,7 +77,10 @@ fn one_share_holds_on_gpus_of_different_size() {
 fn what_is_larger_than_the_gpu_is_refused_and_not_cut() {
     for runtime in RuntimeKind::ALL {
         let (field, reason) = refused(&record(runtime, 1, Bytes::gib(16), Bytes::gib(12)));
-        assert_eq!((field, reason.as_str()), ("memory", "16 GiB are booked on a GPU that has 12 GiB"));
+        assert_eq!(
+            (field, reason.as_str()),
+            ("memory", "16 GiB are booked on a GPU that has 12 GiB")
+        );
     }
 }
 
@@ -97,10 +103,20 @@ fn vllm_splits_a_model_only_by_what_divides_its_heads() {
         record.heads = Some(Heads { attention, kv });
         render(&record, &Extra::default()).map(|_| ()).map_err(|refusal| refusal.to_string())
     };
-    assert_eq!(of(3, 64, None), Err("3 GPUs do not divide the model's 64 attention heads".to_string()));
-    assert!(of(6, 48, Some(8)).is_err_and(|reason| reason.contains("8 heads with keys and values")));
-    assert_eq!([of(2, 64, Some(8)), of(8, 64, Some(4)), of(1, 7, Some(7))], [Ok(()), Ok(()), Ok(())]);
-    assert!(refused(&record(RuntimeKind::Vllm, 0, Bytes::ZERO, Bytes::ZERO)).1.contains("needs a GPU"));
+    assert_eq!(
+        of(3, 64, None),
+        Err("3 GPUs do not divide the model's 64 attention heads".to_string())
+    );
+    assert!(
+        of(6, 48, Some(8)).is_err_and(|reason| reason.contains("8 heads with keys and values"))
+    );
+    assert_eq!(
+        [of(2, 64, Some(8)), of(8, 64, Some(4)), of(1, 7, Some(7))],
+        [Ok(()), Ok(()), Ok(())]
+    );
+    assert!(
+        refused(&record(RuntimeKind::Vllm, 0, Bytes::ZERO, Bytes::ZERO)).1.contains("needs a GPU")
+    );
 }
 
 #[test]
@@ -137,7 +153,10 @@ fn llama_server_divides_layers_as_the_charges_are() {
     let mut record = record(RuntimeKind::LlamaCpp, 2, Bytes::gib(21), Bytes::gib(80));
     record.devices[1].charge = Bytes::gib(11);
     let argv = told(&record).argv;
-    assert_eq!((value(&argv, "--split-mode"), value(&argv, "--tensor-split")), ("layer", "20480,10240"));
+    assert_eq!(
+        (value(&argv, "--split-mode"), value(&argv, "--tensor-split")),
+        ("layer", "20480,10240")
+    );
     record.devices = vec![record.devices[0]; 16];
     assert!(refused(&record).1.contains("at most 15"));
 }
@@ -159,7 +178,10 @@ fn requests_share_a_cache_only_where_the_record_says_so() {
 fn what_nobody_declares_is_what_an_estimate_has_in_it() {
     for runtime in RuntimeKind::ALL {
         let outside = Outside::of(runtime);
-        assert!(outside.bytes >= Bytes::mib(512) && outside.source.starts_with("table: "), "{outside:?}");
+        assert!(
+            outside.bytes >= Bytes::mib(512) && outside.source.starts_with("table: "),
+            "{outside:?}"
+        );
     }
 }
 
@@ -179,7 +201,8 @@ fn ollama_is_told_the_record_in_its_environment() {
     record.settings.kv = KvTypes::both(KvType::Q8_0);
     let told = told(&record);
     assert_eq!(told.argv, ["ollama", "serve"]);
-    let said: Vec<String> = told.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let said: Vec<String> =
+        told.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(
         said.join("\n"),
         "LLAMA_ARG_FIT=off\nLLAMA_ARG_KV_UNIFIED=off\nLLAMA_ARG_N_GPU_LAYERS=all\nLLAMA_ARG_SPLIT_MODE=layer\n\
@@ -214,10 +237,15 @@ fn a_cache_is_of_a_type_that_the_runtime_has() {
     assert_eq!(of(RuntimeKind::Vllm, Q8_0, Q8_0), Err(no));
     assert!(of(RuntimeKind::LlamaCpp, Fp8, Fp8).is_err());
     assert!(of(RuntimeKind::Ollama, Bf16, Bf16).is_err());
-    assert!(of(RuntimeKind::Ollama, Q8_0, Q4_0).is_err_and(|no| no.contains("q8_0/q4_0 are two types")));
+    assert!(
+        of(RuntimeKind::Ollama, Q8_0, Q4_0).is_err_and(|no| no.contains("q8_0/q4_0 are two types"))
+    );
     let mut slow = on_one(RuntimeKind::LlamaCpp);
     (slow.settings.kv.v, slow.settings.flash_attention) = (Q8_0, false);
-    assert_eq!(refused(&slow), ("kv", "values can be stored as q8_0 only with flash attention".to_string()));
+    assert_eq!(
+        refused(&slow),
+        ("kv", "values can be stored as q8_0 only with flash attention".to_string())
+    );
     slow.settings.kv = KvTypes { k: Q8_0, v: F16 };
     assert_eq!(value(&told(&slow).argv, "--flash-attn"), "off", "keys need none");
 }
@@ -263,7 +291,11 @@ fn arguments_that_are_the_records_are_refused_however_they_are_written() {
             "--gpu-memory-utilization is set from `memory`",
         ),
         (RuntimeKind::Vllm, &["--gpu_memory_utilization=0.95"], "means --gpu-memory-utilization"),
-        (RuntimeKind::Vllm, &["--gpu-mem", "0.95"], "--gpu-mem means --gpu-memory-utilization, which is set"),
+        (
+            RuntimeKind::Vllm,
+            &["--gpu-mem", "0.95"],
+            "--gpu-mem means --gpu-memory-utilization, which is set",
+        ),
         (RuntimeKind::Vllm, &["--device-mem=1"], "`memory`"),
         (RuntimeKind::Vllm, &["--kv-cache-mem", "8G"], "`memory`"),
         (RuntimeKind::Vllm, &["--max-model-len", "1"], "`context`"),
@@ -291,12 +323,26 @@ fn arguments_that_are_the_records_are_refused_however_they_are_written() {
 
 #[test]
 fn other_arguments_follow_ours_as_they_were_written() {
-    let mine =
-        ["--enforce-eager", "--seed", "-1", "-q", "awq", "--config-format", "hf", "-O3", "--spec-model", "d"];
-    let argv = render(&on_one(RuntimeKind::Vllm), &with(&mine, &[])).expect("they are the user's").argv;
+    let mine = [
+        "--enforce-eager",
+        "--seed",
+        "-1",
+        "-q",
+        "awq",
+        "--config-format",
+        "hf",
+        "-O3",
+        "--spec-model",
+        "d",
+    ];
+    let argv =
+        render(&on_one(RuntimeKind::Vllm), &with(&mine, &[])).expect("they are the user's").argv;
     assert_eq!(argv[argv.len() - mine.len()..], mine);
-    let mine = ["--threads", "8", "--chat-template-kwargs", r#"{"a":{}}"#, "-ctxcp", "4", "-cram", "0"];
-    let argv = render(&on_one(RuntimeKind::LlamaCpp), &with(&mine, &[])).expect("they are the user's").argv;
+    let mine =
+        ["--threads", "8", "--chat-template-kwargs", r#"{"a":{}}"#, "-ctxcp", "4", "-cram", "0"];
+    let argv = render(&on_one(RuntimeKind::LlamaCpp), &with(&mine, &[]))
+        .expect("they are the user's")
+        .argv;
     assert_eq!(value(&argv, "--chat-template-kwargs"), r#"{{"a":{{}}}}"#);
 }
 
@@ -336,10 +382,21 @@ fn any_record() -> impl Strategy<Value = Record> {
     (runtime, devices, 0..4_u64 << 30, 1..1_u64 << 24, 1..512_u64, kv).prop_map(
         |(runtime, devices, outside, context, parallel, kv)| {
             let gpus = devices.len() as u64;
-            let settings =
-                Settings { gpus, parallel, kv: KvTypes::both(kv), ..Settings::new(runtime, context) };
+            let settings = Settings {
+                gpus,
+                parallel,
+                kv: KvTypes::both(kv),
+                ..Settings::new(runtime, context)
+            };
             let outside = Outside::declared(Bytes::new(outside));
-            Record { program: None, model: "m".to_string(), settings, devices, outside, heads: None }
+            Record {
+                program: None,
+                model: "m".to_string(),
+                settings,
+                devices,
+                outside,
+                heads: None,
+            }
         },
     )
 }

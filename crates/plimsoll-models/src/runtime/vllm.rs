@@ -17,10 +17,16 @@ pub(super) fn render(record: &Record, extra: &Extra) -> Result<Rendered, Refusal
     check_split(record)?;
     if settings.batch < settings.parallel {
         let (value, least) = (settings.batch, settings.parallel);
-        return Err(Refusal::OutOfRange { field: "batch", value, least, most: u64::from(u32::MAX >> 1) });
+        return Err(Refusal::OutOfRange {
+            field: "batch",
+            value,
+            least,
+            most: u64::from(u32::MAX >> 1),
+        });
     }
     let ratio = written(share(record)?);
-    let mut line = Line::new(&[record.program.as_deref().unwrap_or("vllm"), "serve", &record.model]);
+    let mut line =
+        Line::new(&[record.program.as_deref().unwrap_or("vllm"), "serve", &record.model]);
     line.flag("--host", &"{host}");
     line.flag("--port", &"{port}");
     line.flag("--tensor-parallel-size", &record.devices.len());
@@ -107,8 +113,9 @@ fn cache_type(kv: KvType) -> &'static str {
 }
 
 const HOST: Because = Because::Uncharged("it is the host's, of which nothing is booked");
-const ONE_PROCESS: Because =
-    Because::Other("the slot is one server on the booked GPUs; `gpus` and `max_slots` say how many");
+const ONE_PROCESS: Because = Because::Other(
+    "the slot is one server on the booked GPUs; `gpus` and `max_slots` say how many",
+);
 
 const FLAGS: &[Reserved] = &[
     Reserved {
@@ -121,10 +128,22 @@ const FLAGS: &[Reserved] = &[
         because: Because::SetBy("memory"),
     },
     Reserved { names: &["--max-model-len"], because: Because::SetBy("context") },
-    Reserved { names: &["--max-num-seqs", "--max-num-active-seqs"], because: Because::SetBy("concurrency") },
-    Reserved { names: &["--max-num-batched-tokens"], because: Because::SetBy("runtime.vllm.batch") },
-    Reserved { names: &["--kv-cache-dtype", "--kv-cache-dtype-skip-layers"], because: Because::SetBy("kv") },
-    Reserved { names: &["--tensor-parallel-size", "-tp"], because: Because::SetBy("tensor_parallel") },
+    Reserved {
+        names: &["--max-num-seqs", "--max-num-active-seqs"],
+        because: Because::SetBy("concurrency"),
+    },
+    Reserved {
+        names: &["--max-num-batched-tokens"],
+        because: Because::SetBy("runtime.vllm.batch"),
+    },
+    Reserved {
+        names: &["--kv-cache-dtype", "--kv-cache-dtype-skip-layers"],
+        because: Because::SetBy("kv"),
+    },
+    Reserved {
+        names: &["--tensor-parallel-size", "-tp"],
+        because: Because::SetBy("tensor_parallel"),
+    },
     Reserved { names: &["--model"], because: Because::SetBy("runtime.vllm.model") },
     Reserved {
         names: &["--device-ids"],
@@ -138,7 +157,10 @@ const FLAGS: &[Reserved] = &[
         names: &["--root-path", "--ssl-keyfile", "--ssl-certfile"],
         because: Because::Fixed("the runner can ask /health over plain HTTP"),
     },
-    Reserved { names: &["--config"], because: Because::Other("a file can hold any flag; write `args`") },
+    Reserved {
+        names: &["--config"],
+        because: Because::Other("a file can hold any flag; write `args`"),
+    },
     Reserved {
         names: &[
             "--pipeline-parallel-size",

@@ -42,7 +42,8 @@ pub fn read<R: Read + Seek>(mut from: R, file: &str) -> Result<Header, Safetenso
     let failed = |source| SafetensorsError::Io { file: file.to_string(), source };
     let end = from.seek(SeekFrom::End(0)).map_err(failed)?;
     from.seek(SeekFrom::Start(0)).map_err(failed)?;
-    let truncated = |length| SafetensorsError::Truncated { file: file.to_string(), at: end, length };
+    let truncated =
+        |length| SafetensorsError::Truncated { file: file.to_string(), at: end, length };
     if end < 8 {
         return Err(truncated(8));
     }
@@ -89,7 +90,11 @@ fn places(entries: &mut [(String, Entry)], file: &str) -> Result<u64, Safetensor
             return Err(wrong(name, file, format!("ends at {to}, before it begins at {from}")));
         }
         if from < end {
-            return Err(wrong(name, file, format!("begins at {from}, inside the tensor before it")));
+            return Err(wrong(
+                name,
+                file,
+                format!("begins at {from}, inside the tensor before it"),
+            ));
         }
         end = to;
     }
@@ -107,15 +112,24 @@ impl Entry {
     fn tensor(self, name: String, file: &str) -> Result<Tensor, SafetensorsError> {
         let Entry { dtype, shape, data_offsets: [from, to] } = self;
         let Some(bits) = dtype::bits(&dtype) else {
-            return Err(wrong(&name, file, format!("has the type {dtype}, whose size is not known")));
+            return Err(wrong(
+                &name,
+                file,
+                format!("has the type {dtype}, whose size is not known"),
+            ));
         };
         let numbers = shape.iter().try_fold(1_u64, |product, length| product.checked_mul(*length));
         let bits = numbers.and_then(|numbers| numbers.checked_mul(bits));
         let Some(bits) = bits.filter(|bits| bits.is_multiple_of(8)) else {
-            return Err(wrong(&name, file, format!("has the shape {shape:?}, which is not possible")));
+            return Err(wrong(
+                &name,
+                file,
+                format!("has the shape {shape:?}, which is not possible"),
+            ));
         };
         if bits / 8 != to - from {
-            let problem = format!("has {} bytes of data, not the {} of its shape", to - from, bits / 8);
+            let problem =
+                format!("has {} bytes of data, not the {} of its shape", to - from, bits / 8);
             return Err(wrong(&name, file, problem));
         }
         Ok(Tensor { name, dtype, shape, bytes: Bytes::new(bits / 8) })
@@ -180,21 +194,26 @@ mod tests {
         let header = r#"{"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},
             "b":{"dtype":"F4","shape":[4],"data_offsets":[12,14]},"c":{"dtype":"F8_E4M3","shape":[],"data_offsets":[14,15]}}"#;
         let header = of(header, 15).expect("a header");
-        let sizes: Vec<_> = header.tensors.iter().map(|t| (t.name.as_str(), t.bytes.get())).collect();
+        let sizes: Vec<_> =
+            header.tensors.iter().map(|t| (t.name.as_str(), t.bytes.get())).collect();
         assert_eq!(sizes, [("a", 12), ("b", 2), ("c", 1)]);
         assert!(header.absent.is_zero());
     }
 
     #[test]
     fn a_header_alone_is_enough_and_says_what_is_absent() {
-        let header = of(r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}"#, 3).expect("a header");
+        let header =
+            of(r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}"#, 3).expect("a header");
         assert_eq!(header.absent, Bytes::new(13));
     }
 
     #[test]
     fn a_hostile_header_is_refused_with_what_is_wrong() {
         for (header, part) in [
-            (r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,15]}}"#, "15 bytes of data, not the 16"),
+            (
+                r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,15]}}"#,
+                "15 bytes of data, not the 16",
+            ),
             (r#"{"a":{"dtype":"F3","shape":[4],"data_offsets":[0,16]}}"#, "type F3"),
             (r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[16,0]}}"#, "before it begins"),
             (

@@ -52,8 +52,10 @@ fn indexed(directory: &Path) -> Result<Tensors, SafetensorsError> {
     let mut headers = Vec::new();
     let names: BTreeSet<&String> = index.weight_map.values().collect();
     for name in names {
-        let problem =
-            |problem: &str| SafetensorsError::Shard { file: name.clone(), problem: problem.to_string() };
+        let problem = |problem: &str| SafetensorsError::Shard {
+            file: name.clone(),
+            problem: problem.to_string(),
+        };
         if name.contains(['/', '\\']) || name == ".." {
             return Err(problem("is not beside it"));
         }
@@ -61,9 +63,12 @@ fn indexed(directory: &Path) -> Result<Tensors, SafetensorsError> {
             return Err(problem("is not there"));
         }
         let header = file(directory, name)?;
-        let found: BTreeSet<&str> = header.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        let found: BTreeSet<&str> =
+            header.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let promised = index.weight_map.iter().filter(|(_, file)| *file == name);
-        if let Some((tensor, _)) = promised.into_iter().find(|(tensor, _)| !found.contains(tensor.as_str())) {
+        if let Some((tensor, _)) =
+            promised.into_iter().find(|(tensor, _)| !found.contains(tensor.as_str()))
+        {
             return Err(problem(&format!("does not have the tensor {tensor}")));
         }
         headers.push(header);
@@ -73,7 +78,11 @@ fn indexed(directory: &Path) -> Result<Tensors, SafetensorsError> {
     match joined.all.iter().find(|tensor| !seen.insert(tensor.name.as_str())) {
         Some(twice) => {
             let problem = "stands in two files".to_string();
-            Err(SafetensorsError::Tensor { name: twice.name.clone(), file: INDEX.to_string(), problem })
+            Err(SafetensorsError::Tensor {
+                name: twice.name.clone(),
+                file: INDEX.to_string(),
+                problem,
+            })
         }
         None => Ok(joined),
     }
@@ -95,7 +104,10 @@ fn index(directory: &Path) -> Result<Index, SafetensorsError> {
 
 fn file(directory: &Path, name: &str) -> Result<Header, SafetensorsError> {
     let open = File::open(directory.join(name));
-    header::read(open.map_err(|source| SafetensorsError::Io { file: name.to_string(), source })?, name)
+    header::read(
+        open.map_err(|source| SafetensorsError::Io { file: name.to_string(), source })?,
+        name,
+    )
 }
 
 fn join(headers: impl IntoIterator<Item = Header>) -> Tensors {
@@ -112,7 +124,9 @@ fn names(directory: &Path) -> Result<Vec<String>, SafetensorsError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        names.extend(name.to_str().filter(|name| name.ends_with(".safetensors")).map(str::to_string));
+        names.extend(
+            name.to_str().filter(|name| name.ends_with(".safetensors")).map(str::to_string),
+        );
     }
     Ok(names)
 }

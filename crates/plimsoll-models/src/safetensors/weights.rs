@@ -31,7 +31,10 @@ fn place(name: &str) -> Place {
     if let Some((number, _)) = rest.and_then(|rest| rest.split_once('.')) {
         return number.parse().map_or(Place::Other, Place::Layer);
     }
-    if name.contains("embed_tokens.") || name.ends_with("wte.weight") || name.contains("embeddings.weight") {
+    if name.contains("embed_tokens.")
+        || name.ends_with("wte.weight")
+        || name.contains("embeddings.weight")
+    {
         Place::Embedding
     } else if name.contains("lm_head.") || name.ends_with("model.norm.weight") {
         Place::Output

@@ -48,7 +48,8 @@ impl Askers {
     ) -> Self {
         let mut asker = |at: usize| {
             let id = RequestId::new(format!("team-{}", at % 3), format!("work-{at}"));
-            let request = Request { id, spec: chance.pick(&specs).clone(), terms: work::terms(&mut chance) };
+            let request =
+                Request { id, spec: chance.pick(&specs).clone(), terms: work::terms(&mut chance) };
             Asker { request, stance: Stance::Away }
         };
         let askers = (0..count).map(&mut asker).collect();
@@ -87,7 +88,9 @@ impl Askers {
             Stance::Wanting if drawn < 70 => {
                 Some(Event::Submit { request: self.askers[at].request.clone(), deadline: None })
             }
-            Stance::Wanting if drawn < 73 => Some(Event::Ask { request: self.askers[at].request.clone() }),
+            Stance::Wanting if drawn < 73 => {
+                Some(Event::Ask { request: self.askers[at].request.clone() })
+            }
             Stance::Wanting if drawn < 78 => Some(self.take(at, None)),
             Stance::Away | Stance::Wanting => None,
         }
@@ -159,6 +162,10 @@ impl Askers {
                 self.renew(*member)
             })
             .collect();
-        Some(Event::SubmitGang { name: format!("gang-{}", self.gangs).into(), minimum, members: requests })
+        Some(Event::SubmitGang {
+            name: format!("gang-{}", self.gangs).into(),
+            minimum,
+            members: requests,
+        })
     }
 }

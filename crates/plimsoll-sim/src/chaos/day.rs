@@ -50,7 +50,8 @@ impl Day {
         for at in 0..chance.between(1, 8) {
             let make = fleet::make(&mut chance);
             let cards = chance.below(9);
-            let (node, serials) = fleet::node(&mut chance, &mut stock, &format!("node-{at}"), make, cards);
+            let (node, serials) =
+                fleet::node(&mut chance, &mut stock, &format!("node-{at}"), make, cards);
             machines.push(Machine::new(make, node, serials));
         }
         let nodes: Vec<_> = machines.iter().map(|machine| machine.node.clone()).collect();
@@ -87,7 +88,8 @@ impl Day {
         for machine in 0..self.machines.len() {
             self.measure_lines(machine);
             self.agenda.put(Millis(0), Due::Report { machine });
-            let mut later = |most: u64, due: Due| self.agenda.put(Millis(self.chance.below(most)), due);
+            let mut later =
+                |most: u64, due: Due| self.agenda.put(Millis(self.chance.below(most)), due);
             later(self.temper.sync, Due::Sync { machine });
             later(self.temper.trouble, Due::Trouble { machine });
             later(self.temper.stir, Due::Stir { machine });
@@ -155,7 +157,9 @@ impl Day {
             Due::Act { asker } => self.act(asker),
             Due::GiveUp { asker } => self.give_up(asker),
             Due::Orders { machine, connection, orders } => self.arrive(machine, connection, orders),
-            Due::Word { machine, connection, number, word } => self.hear(machine, connection, number, &word),
+            Due::Word { machine, connection, number, word } => {
+                self.hear(machine, connection, number, &word)
+            }
             Due::Report { machine } => {
                 let word = self.machines[machine].report();
                 self.say(machine, &word);
@@ -165,7 +169,9 @@ impl Day {
                 self.sync(machine);
                 self.again(self.temper.sync, Due::Sync { machine });
             }
-            Due::Loaded { machine, request, generation } => self.loaded(machine, request, generation),
+            Due::Loaded { machine, request, generation } => {
+                self.loaded(machine, request, generation)
+            }
             Due::Left { machine, request } => self.left(machine, &request),
             Due::Stir { machine } => self.stir(machine),
             Due::Measure { machine } => self.measure(machine),
@@ -197,7 +203,8 @@ impl Day {
         }
         // Now and then an operator clears somebody away.
         if self.chance.one_in(60) {
-            let held = self.engine.scheduler().ledger().holdings().map(|(_, holding)| &holding.request);
+            let held =
+                self.engine.scheduler().ledger().holdings().map(|(_, holding)| &holding.request);
             let held: Vec<RequestId> = held.cloned().collect();
             if !held.is_empty() {
                 let request = self.chance.pick(&held).clone();
@@ -263,7 +270,8 @@ impl Day {
             for effect in &output.outcome.effects {
                 self.send_effect(effect);
             }
-            for asker in output.outcome.answers.iter().filter_map(|answer| self.askers.hear(answer)) {
+            for asker in output.outcome.answers.iter().filter_map(|answer| self.askers.hear(answer))
+            {
                 self.agenda.put(self.now.after(self.chance.below(60_000)), Due::GiveUp { asker });
             }
         }

@@ -36,7 +36,9 @@ impl Desk {
 
     /// Whether a machine has reported on this connection. Before that, nobody knows what its cards are called now.
     pub(crate) fn has_heard(&self, machine: usize, connection: u64) -> bool {
-        self.known.get(&machine).is_some_and(|known| known.connection == connection && known.node.is_some())
+        self.known
+            .get(&machine)
+            .is_some_and(|known| known.connection == connection && known.node.is_some())
     }
 
     /// A node was given up: its next report is news.
@@ -45,7 +47,13 @@ impl Desk {
     }
 
     /// Notes that a word came; false for a report that a newer word has overtaken.
-    pub(crate) fn is_news(&mut self, machine: usize, connection: u64, number: u64, word: &Word) -> bool {
+    pub(crate) fn is_news(
+        &mut self,
+        machine: usize,
+        connection: u64,
+        number: u64,
+        word: &Word,
+    ) -> bool {
         let known = self.known.entry(machine).or_default();
         if known.connection != connection {
             *known = Known { connection, ..Known::default() };
@@ -87,8 +95,11 @@ pub(crate) fn event(word: &Word, node: &Name, ledger: &Ledger) -> Option<Event> 
             Event::Freed { request: request.clone(), generation: Some(*generation), ordinal }
         }
         Word::Measured { card, foreign, at, closed } => {
-            let measured =
-                Measured { foreign: *foreign, telemetry: Telemetry::Fresh { at: *at }, closed: *closed };
+            let measured = Measured {
+                foreign: *foreign,
+                telemetry: Telemetry::Fresh { at: *at },
+                closed: *closed,
+            };
             Event::Measured { node: node.clone(), ordinal: place(card)?, measured }
         }
         // What these say names no generation, so that what is late must not come further than here.
@@ -119,15 +130,23 @@ pub(crate) fn is_stale(word: &Word, ledger: &Ledger) -> bool {
 }
 
 /// The event that a process in a report is, where the ledger does not know it so.
-pub(crate) fn seen(seen: &Seen, node: &Name, ledger: &Ledger, again: bool, now: Millis) -> Option<Event> {
+pub(crate) fn seen(
+    seen: &Seen,
+    node: &Name,
+    ledger: &Ledger,
+    again: bool,
+    now: Millis,
+) -> Option<Event> {
     let Some((held, holding)) = ledger.of_request(&seen.request) else {
         return (!seen.stopping).then(|| observed(seen, node, ledger, now)).flatten();
     };
     match holding.stage {
         _ if holding.node != *node => None,
-        Stage::Sent if seen.loaded && seen.generation == Some(held.0) => {
-            Some(Event::Started { request: seen.request.clone(), generation: held.0, activity: None })
-        }
+        Stage::Sent if seen.loaded && seen.generation == Some(held.0) => Some(Event::Started {
+            request: seen.request.clone(),
+            generation: held.0,
+            activity: None,
+        }),
         // A list that is read again after a gap shows what was known before.
         Stage::Running { .. } if again && !seen.stopping => {
             let (stage, spec) = (Stage::Running { since: now }, None);
@@ -161,9 +180,9 @@ fn observed(seen: &Seen, node: &Name, ledger: &Ledger, now: Millis) -> Option<Ev
 pub(crate) fn absent(node: &Name, running: &[Seen], ledger: &Ledger) -> Vec<Event> {
     let Some(id) = ledger.node_id(node) else { return Vec::new() };
     let listed = |request: &RequestId| running.iter().any(|seen| seen.request == *request);
-    let gone = ledger
-        .holdings_on(id)
-        .filter(|(_, holding)| matches!(holding.stage, Stage::Running { .. }) && !listed(&holding.request));
+    let gone = ledger.holdings_on(id).filter(|(_, holding)| {
+        matches!(holding.stage, Stage::Running { .. }) && !listed(&holding.request)
+    });
     gone.map(|(held, holding)| Event::Freed {
         request: holding.request.clone(),
         generation: Some(held.0),

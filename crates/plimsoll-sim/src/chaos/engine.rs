@@ -135,7 +135,8 @@ impl Engine {
             self.look();
         } else {
             judge::count(&mut self.tally, &taken, &Outcome::default());
-            let glanced = self.witness.glance(now, &taken, &Outcome::default(), self.drive.scheduler());
+            let glanced =
+                self.witness.glance(now, &taken, &Outcome::default(), self.drive.scheduler());
             self.objections.extend(glanced.into_iter().map(|objection| objection.0));
         }
         if let Some(records) = self.under_way.take() {
@@ -184,7 +185,8 @@ impl Engine {
 
     fn land(&mut self, records: Vec<Record>) -> Vec<Output> {
         if !self.drive.batch().is_empty() {
-            self.objections.push("a batch was given out while an earlier one was under way".to_string());
+            self.objections
+                .push("a batch was given out while an earlier one was under way".to_string());
         }
         self.write(records);
         let outputs = self.drive.committed();
@@ -228,8 +230,11 @@ impl Engine {
             }
             Point::BeforeEffects | Point::AmongEffects => {
                 let mut outputs = self.drive.committed();
-                let left =
-                    if point == Point::AmongEffects { self.chance.index(outputs.len() + 1) } else { 0 };
+                let left = if point == Point::AmongEffects {
+                    self.chance.index(outputs.len() + 1)
+                } else {
+                    0
+                };
                 outputs.truncate(left);
                 self.fall(point, after);
                 outputs
@@ -243,7 +248,11 @@ impl Engine {
 
     /// What would leave if effects did not wait for their records.
     fn sabotaged_leak(&mut self) -> Vec<Output> {
-        if self.sabotage == Some(Sabotage::EffectsBeforeCommit) { self.drive.committed() } else { Vec::new() }
+        if self.sabotage == Some(Sabotage::EffectsBeforeCommit) {
+            self.drive.committed()
+        } else {
+            Vec::new()
+        }
     }
 
     fn durable(&self) -> Durable {
@@ -264,7 +273,8 @@ impl Engine {
         let Some(durable) = self.fallen.take() else { return };
         let from_rows = self.chance.percent(30);
         self.tally.count(if from_rows { Count::FromRows } else { Count::FromJournal });
-        let recovered = if from_rows { self.read_rows(&durable.snapshot) } else { self.read_journal() };
+        let recovered =
+            if from_rows { self.read_rows(&durable.snapshot) } else { self.read_journal() };
         let Some(recovered) = recovered else { return };
         if recovered.snapshot() != durable.snapshot {
             self.objections.push(format!(
@@ -293,18 +303,25 @@ impl Engine {
     fn read_journal(&mut self) -> Option<Scheduler> {
         let mut recovered = match Scheduler::restore(self.base.clone()) {
             Ok(restored) => restored,
-            Err(error) => return self.give_up(&format!("the snapshot cannot be started from: {error}")),
+            Err(error) => {
+                return self.give_up(&format!("the snapshot cannot be started from: {error}"));
+            }
         };
         // What a disk gives back was written down and read.
         if self.chance.one_in(8) {
             let text = serde_json::to_string(&self.journal).expect("a journal can be written");
             match serde_json::from_str::<Vec<Record>>(&text) {
                 Ok(read) if read == self.journal => self.journal = read,
-                Ok(_) => return self.give_up("the journal reads differently from how it was written"),
-                Err(error) => return self.give_up(&format!("the journal cannot be read again: {error}")),
+                Ok(_) => {
+                    return self.give_up("the journal reads differently from how it was written");
+                }
+                Err(error) => {
+                    return self.give_up(&format!("the journal cannot be read again: {error}"));
+                }
             }
         }
-        let operations: Vec<_> = self.journal.iter().flat_map(|record| &record.operations).collect();
+        let operations: Vec<_> =
+            self.journal.iter().flat_map(|record| &record.operations).collect();
         let forgotten = usize::from(self.sabotage == Some(Sabotage::ForgetOperation));
         let kept = operations.len().saturating_sub(forgotten);
         for operation in &operations[..kept] {
@@ -323,7 +340,8 @@ impl Engine {
         let (record, outcome) = self.drive.latest().expect("an event was taken");
         let tally = &mut self.tally;
         judge::count(tally, &record.event, outcome);
-        let is_blind = self.sabotage == Some(Sabotage::BlindWitness) && tally.of(Count::Events) == 500;
+        let is_blind =
+            self.sabotage == Some(Sabotage::BlindWitness) && tally.of(Count::Events) == 500;
         let after = self.drive.scheduler();
         let mut objections = Vec::new();
         if !is_blind {
@@ -355,7 +373,9 @@ impl Engine {
     /// Decides the journal again from its base; nothing may come out differently.
     pub(crate) fn replay(&mut self) {
         let Ok(base) = Scheduler::restore(self.base.clone()) else {
-            return self.objections.push("the base of the journal cannot be started from".to_string());
+            return self
+                .objections
+                .push("the base of the journal cannot be started from".to_string());
         };
         self.tally.count_all(Count::Replayed, self.journal.len());
         for difference in replay(base, &self.journal) {

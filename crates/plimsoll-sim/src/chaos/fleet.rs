@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::device::{
-    Capacity, Device, DeviceChoice, Geometry, Health, Identity, Node, Profile, Sharing, Source, Span,
-    Strategy,
+    Capacity, Device, DeviceChoice, Geometry, Health, Identity, Node, Profile, Sharing, Source,
+    Span, Strategy,
 };
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
@@ -136,8 +136,11 @@ fn sliced_card(chance: &mut Chance) -> Device {
         cores: Cores(u32::from(size)),
         placements: starts.iter().map(|start| Span { start: *start, size }).collect(),
     };
-    let profiles =
-        vec![profile("1g", 10, 1, &[0, 1, 2, 3]), profile("2g", 20, 2, &[0, 2]), profile("4g", 40, 4, &[0])];
+    let profiles = vec![
+        profile("1g", 10, 1, &[0, 1, 2, 3]),
+        profile("2g", 20, 2, &[0, 2]),
+        profile("4g", 40, 4, &[0]),
+    ];
     let mut card = Device::new("NVIDIA", Bytes::gib(40), Source::Nvml);
     card.geometry = Some(Arc::new(Geometry { profiles }));
     card.memory.cap = chance.percent(20).then_some(Bytes::gib(25));
@@ -158,7 +161,8 @@ pub(crate) fn tend(chance: &mut Chance, node: &mut Node, caps_move: bool) {
     let device = &mut node.devices[at];
     match chance.below(3) {
         0 => {
-            device.health = if device.health == Health::Healthy { Health::Faulty } else { Health::Healthy };
+            device.health =
+                if device.health == Health::Healthy { Health::Faulty } else { Health::Healthy };
         }
         1 => device.cordoned = !device.cordoned,
         _ if caps_move && device.geometry.is_none() => {

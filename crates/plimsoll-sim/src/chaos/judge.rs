@@ -60,7 +60,8 @@ pub(crate) fn step(event: &Event, outcome: &Outcome, after: &Scheduler) -> Vec<S
             Effect::Start { .. } => {}
         }
     }
-    let idle = after.ledger().promises().map(|(id, _)| id).filter(|id| after.queue().get(id).is_none());
+    let idle =
+        after.ledger().promises().map(|(id, _)| id).filter(|id| after.queue().get(id).is_none());
     objections.extend(idle.map(|id| format!("{id} is promised a place and does not wait for one")));
     objections
 }
@@ -71,16 +72,22 @@ fn wrongly_evicted(after: &Scheduler, victim: &RequestId) -> Option<String> {
     if holding.terms.pinned {
         return Some(format!("{victim} is pinned and was asked to go"));
     }
-    let mut promised = after.ledger().promises().filter(|(_, promise)| promise.after.contains(victim));
+    let mut promised =
+        after.ledger().promises().filter(|(_, promise)| promise.after.contains(victim));
     let active = matches!(holding.activity, Activity::Active { .. });
     let may_have_it = |(id, _): (&RequestId, &Promise)| {
         let Some(waiting) = after.queue().get(id) else { return false };
         let terms = &waiting.request.terms;
-        let stronger = terms.eviction == Eviction::LowerPriority && terms.priority > holding.terms.priority;
+        let stronger =
+            terms.eviction == Eviction::LowerPriority && terms.priority > holding.terms.priority;
         let same_model = terms.model.is_some() && terms.model == holding.terms.model;
-        !terms.speculative && terms.eviction != Eviction::Never && !same_model && (!active || stronger)
+        !terms.speculative
+            && terms.eviction != Eviction::Never
+            && !same_model
+            && (!active || stronger)
     };
-    (!promised.any(may_have_it)).then(|| format!("{victim} was asked to go for nobody who may ask for it"))
+    (!promised.any(may_have_it))
+        .then(|| format!("{victim} was asked to go for nobody who may ask for it"))
 }
 
 fn stopped(effect: &Effect) -> Option<&RequestId> {
@@ -99,27 +106,37 @@ fn not_quiet(
     stopped: &BTreeSet<&RequestId>,
 ) -> Option<String> {
     let (_, own) = ledger.of_request(request)?;
-    let devices: BTreeSet<u16> = own.charges.iter().flat_map(|charge| charge.on.iter().copied()).collect();
-    let loud = ledger.holdings_on(ledger.node_id(node)?).map(|(_, holding)| holding).find(|other| {
-        let busy = match other.stage {
-            Stage::Sent => true,
-            Stage::Releasing { .. } => !stopped.contains(&other.request),
-            Stage::Offered { .. } | Stage::Running { .. } => false,
-        };
-        busy && other.request != *request
-            && other.charges.iter().flat_map(|charge| &charge.on).any(|on| devices.contains(on))
-    })?;
+    let devices: BTreeSet<u16> =
+        own.charges.iter().flat_map(|charge| charge.on.iter().copied()).collect();
+    let loud =
+        ledger.holdings_on(ledger.node_id(node)?).map(|(_, holding)| holding).find(|other| {
+            let busy = match other.stage {
+                Stage::Sent => true,
+                Stage::Releasing { .. } => !stopped.contains(&other.request),
+                Stage::Offered { .. } | Stage::Running { .. } => false,
+            };
+            busy && other.request != *request
+                && other.charges.iter().flat_map(|charge| &charge.on).any(|on| devices.contains(on))
+        })?;
     Some(format!("{request} was started beside {}, which is {}", loud.request, loud.stage.name()))
 }
 
 /// What runs without being booked: every process that an order started has its charge until it is gone.
 pub(crate) fn uncovered(machines: &[Machine], ledger: &Ledger) -> Option<String> {
-    let processes = machines.iter().flat_map(|machine| machine.processes.iter().map(move |p| (machine, p)));
+    let processes =
+        machines.iter().flat_map(|machine| machine.processes.iter().map(move |p| (machine, p)));
     let ordered = processes.filter(|(_, (_, process))| process.ordered);
-    ordered.into_iter().find_map(|(machine, (id, process))| missing_charge(machine, id, process, ledger))
+    ordered
+        .into_iter()
+        .find_map(|(machine, (id, process))| missing_charge(machine, id, process, ledger))
 }
 
-fn missing_charge(machine: &Machine, id: &RequestId, process: &Process, ledger: &Ledger) -> Option<String> {
+fn missing_charge(
+    machine: &Machine,
+    id: &RequestId,
+    process: &Process,
+    ledger: &Ledger,
+) -> Option<String> {
     let name = machine.name();
     let Some((_, holding)) = ledger.of_request(id) else {
         return Some(format!("{id} runs on {name} as {:?} and holds nothing", process.generation));
@@ -131,9 +148,12 @@ fn missing_charge(machine: &Machine, id: &RequestId, process: &Process, ledger: 
     for part in &process.parts {
         let place = machine.card(part.serial).and_then(|card| card.place(&view.node));
         let covers = |at: usize| {
-            let here =
-                holding.charges.iter().filter(|charge| charge.on.iter().any(|on| usize::from(*on) == at));
-            here.map(|charge| charge.bytes().map_or(0, Bytes::get)).sum::<u64>() >= part.bytes || part.whole
+            let here = holding
+                .charges
+                .iter()
+                .filter(|charge| charge.on.iter().any(|on| usize::from(*on) == at));
+            here.map(|charge| charge.bytes().map_or(0, Bytes::get)).sum::<u64>() >= part.bytes
+                || part.whole
         };
         if !place.is_some_and(covers) {
             return Some(format!(
@@ -160,7 +180,10 @@ pub(crate) fn waits_in_vain(scheduler: &Scheduler, now: Millis) -> Option<String
             None => could_be_placed(scheduler, &waiting.request, now)?,
             Some(gang) => could_be_placed_together(scheduler, gang)?,
         };
-        Some(format!("{} waits ({}) and could be placed{could}", waiting.request.id, waiting.reason))
+        Some(format!(
+            "{} waits ({}) and could be placed{could}",
+            waiting.request.id, waiting.reason
+        ))
     })
 }
 
@@ -180,8 +203,10 @@ fn could_be_placed(scheduler: &Scheduler, request: &Request, now: Millis) -> Opt
 }
 
 fn could_be_placed_together(scheduler: &Scheduler, gang: &GangMember) -> Option<String> {
-    let of_gang = |waiting: &&Waiting| waiting.gang.as_ref().is_some_and(|own| own.name == gang.name);
-    let members = scheduler.queue().iter().filter(of_gang).map(|waiting| waiting.request.clone()).collect();
+    let of_gang =
+        |waiting: &&Waiting| waiting.gang.as_ref().is_some_and(|own| own.name == gang.name);
+    let members =
+        scheduler.queue().iter().filter(of_gang).map(|waiting| waiting.request.clone()).collect();
     let gang = Gang { name: gang.name.clone(), minimum: gang.minimum, members };
     let decided = decide_gang(scheduler.ledger(), &scheduler.settings().policy, &gang);
     decided.placed.then(|| " with its gang".to_string())
@@ -190,7 +215,9 @@ fn could_be_placed_together(scheduler: &Scheduler, gang: &GangMember) -> Option<
 /// What does not come to rest although nothing happens any more.
 pub(crate) fn restless(scheduler: &Scheduler) -> Option<String> {
     let moving = |stage: Stage| !matches!(stage, Stage::Running { .. });
-    if let Some((_, holding)) = scheduler.ledger().holdings().find(|(_, holding)| moving(holding.stage)) {
+    if let Some((_, holding)) =
+        scheduler.ledger().holdings().find(|(_, holding)| moving(holding.stage))
+    {
         return Some(format!("{} is still {}", holding.request, holding.stage.name()));
     }
     let (id, promise) = scheduler.ledger().promises().next()?;
@@ -213,7 +240,10 @@ pub(crate) fn leaked(scheduler: &Scheduler, machines: &[Machine]) -> Option<Stri
         for (ordinal, room) in view.room.devices().iter().enumerate() {
             let booked = room.load().less(room.foreign()).plus(room.promised());
             if !booked.is_zero() || room.cores() > 0 || room.slots() > 0 || room.occupied() != 0 {
-                return Some(format!("nobody holds {}/{ordinal}, and it reads {room:?}", view.node.name));
+                return Some(format!(
+                    "nobody holds {}/{ordinal}, and it reads {room:?}",
+                    view.node.name
+                ));
             }
         }
     }
@@ -234,7 +264,11 @@ pub(crate) fn leaked(scheduler: &Scheduler, machines: &[Machine]) -> Option<Stri
 /// Where two snapshots differ first, in few words.
 pub(crate) fn first_difference(one: &Snapshot, other: &Snapshot) -> String {
     let (one, other) = (format!("{one:?}"), format!("{other:?}"));
-    let at = one.bytes().zip(other.bytes()).position(|(a, b)| a != b).unwrap_or(one.len().min(other.len()));
+    let at = one
+        .bytes()
+        .zip(other.bytes())
+        .position(|(a, b)| a != b)
+        .unwrap_or(one.len().min(other.len()));
     let around = |text: &str| {
         let text: String = text.chars().skip(at.saturating_sub(120)).take(240).collect();
         text

@@ -140,7 +140,12 @@ impl Machine {
     }
 
     /// Does as it is told, unless the order is for something that is over.
-    pub(crate) fn receive(&mut self, order: Order, fails: bool, chance: &mut Chance) -> Vec<Reaction> {
+    pub(crate) fn receive(
+        &mut self,
+        order: Order,
+        fails: bool,
+        chance: &mut Chance,
+    ) -> Vec<Reaction> {
         match order {
             Order::Start { request, generation, parts } => {
                 self.start(request, generation, &parts, fails, chance)
@@ -174,13 +179,15 @@ impl Machine {
             };
         }
         let is_over = self.fence.get(&request).is_some_and(|over| *over >= generation);
-        let parts = parts.iter().map(|part| self.resolve(part, chance)).collect::<Option<Vec<Part>>>();
+        let parts =
+            parts.iter().map(|part| self.resolve(part, chance)).collect::<Option<Vec<Part>>>();
         let Some(parts) = parts.filter(|_| !is_over && !fails) else {
             self.is_over(&request, generation);
             let why = if is_over { Reaction::Stale } else { Reaction::Fails };
             return vec![why, Reaction::Says(Word::Failed { request, generation })];
         };
-        let process = Process { generation: Some(generation), ordered: true, phase: Phase::Loading, parts };
+        let process =
+            Process { generation: Some(generation), ordered: true, phase: Phase::Loading, parts };
         self.processes.insert(request.clone(), process);
         vec![Reaction::Loads { request, generation }]
     }
@@ -230,12 +237,14 @@ impl Machine {
 
     /// A process that is stopping goes from one card, or altogether; `None` when there is none.
     pub(crate) fn leave(&mut self, request: &RequestId, in_part: bool) -> Option<Word> {
-        let process = self.processes.get_mut(request).filter(|process| process.phase == Phase::Stopping)?;
+        let process =
+            self.processes.get_mut(request).filter(|process| process.phase == Phase::Stopping)?;
         let generation = process.generation?;
         let request = request.clone();
         if in_part && process.parts.len() > 1 {
             let part = process.parts.pop()?;
-            let card = Card::at(&self.node, self.serials.iter().position(|own| *own == part.serial)?);
+            let card =
+                Card::at(&self.node, self.serials.iter().position(|own| *own == part.serial)?);
             return Some(Word::Gone { request, generation, card });
         }
         self.die(&request)
@@ -254,8 +263,12 @@ impl Machine {
         self.node.devices.remove(at);
         self.foreign.remove(&serial);
         let on_it = |process: &Process| process.parts.iter().any(|part| part.serial == serial);
-        let gone: Vec<RequestId> =
-            self.processes.iter().filter(|(_, process)| on_it(process)).map(|(id, _)| id.clone()).collect();
+        let gone: Vec<RequestId> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| on_it(process))
+            .map(|(id, _)| id.clone())
+            .collect();
         gone.iter().filter_map(|id| self.die(id)).collect()
     }
 
@@ -266,7 +279,11 @@ impl Machine {
             generation: process.generation,
             loaded: process.phase != Phase::Loading,
             stopping: process.phase == Phase::Stopping,
-            parts: process.parts.iter().filter_map(|p| Some((self.card(p.serial)?, p.bytes))).collect(),
+            parts: process
+                .parts
+                .iter()
+                .filter_map(|p| Some((self.card(p.serial)?, p.bytes)))
+                .collect(),
         };
         let running = self.processes.iter().map(seen).collect();
         Word::Report { node: Box::new(self.node.clone()), running }
@@ -278,8 +295,10 @@ impl Machine {
         let started = self.processes.get(request)?;
         for part in &started.parts {
             let ordered = self.processes.values().filter(|process| process.ordered);
-            let here: Vec<&Part> =
-                ordered.flat_map(|p| &p.parts).filter(|other| other.serial == part.serial).collect();
+            let here: Vec<&Part> = ordered
+                .flat_map(|p| &p.parts)
+                .filter(|other| other.serial == part.serial)
+                .collect();
             let used: u64 = here.iter().map(|part| part.bytes).sum();
             let line = self.lines.get(&part.serial).copied().flatten();
             let name = self.name();

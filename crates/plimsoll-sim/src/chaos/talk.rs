@@ -53,7 +53,8 @@ impl Day {
         self.let_out(outputs);
         self.after_a_fall();
         if self.engine.is_settled() {
-            let orders = desk::orders(self.machines[machine].name(), self.engine.scheduler().ledger());
+            let orders =
+                desk::orders(self.machines[machine].name(), self.engine.scheduler().ledger());
             self.engine.tally.count_all(Count::OrdersRepeated, orders.len());
             if !orders.is_empty() {
                 self.send(machine, &orders);
@@ -86,28 +87,35 @@ impl Day {
                 self.check_start(machine, &request);
                 let most = if self.chance.percent(10) { 1_200_000 } else { 60_000 };
                 let after = self.chance.between(500, most);
-                self.agenda.put(self.now.after(after), Due::Loaded { machine, request, generation });
+                self.agenda
+                    .put(self.now.after(after), Due::Loaded { machine, request, generation });
             }
             Reaction::Stops { request } => {
                 let after = self.chance.between(100, 60_000);
-                self.agenda.put(self.now.after(after), Due::Left { machine, request: request.clone() });
+                self.agenda
+                    .put(self.now.after(after), Due::Left { machine, request: request.clone() });
                 self.sabotaged_haste(machine, request);
             }
             Reaction::Stale => self.engine.tally.count(Count::OrdersStale),
             Reaction::Fails => self.engine.tally.count(Count::EffectsFailed),
             Reaction::Twice { running } => {
-                self.engine.objections.push(format!("something was started that still runs as {running:?}"));
+                self.engine
+                    .objections
+                    .push(format!("something was started that still runs as {running:?}"));
             }
         }
     }
 
     /// What was just started runs nowhere else, and its cards can hold it.
     fn check_start(&mut self, machine: usize, request: &RequestId) {
-        let elsewhere = (0..self.machines.len())
-            .find(|other| *other != machine && self.machines[*other].processes.contains_key(request));
+        let elsewhere = (0..self.machines.len()).find(|other| {
+            *other != machine && self.machines[*other].processes.contains_key(request)
+        });
         if let Some(other) = elsewhere {
             let other = self.machines[other].name().clone();
-            self.engine.objections.push(format!("{request} was started twice, and runs on {other} too"));
+            self.engine
+                .objections
+                .push(format!("{request} was started twice, and runs on {other} too"));
         }
         self.engine.objections.extend(self.machines[machine].overfull(request));
     }
@@ -116,7 +124,9 @@ impl Day {
     fn sabotaged_haste(&mut self, machine: usize, request: RequestId) {
         let generation =
             self.machines[machine].processes.get(&request).and_then(|process| process.generation);
-        if let (Some(Sabotage::FreedTooEarly), Some(generation)) = (self.options.sabotage, generation) {
+        if let (Some(Sabotage::FreedTooEarly), Some(generation)) =
+            (self.options.sabotage, generation)
+        {
             self.say(machine, &Word::Gone { request, generation, card: None });
         }
     }

@@ -73,7 +73,11 @@ impl Count {
         (Count::WordsDoubled, "words_doubled", "reports that came twice"),
         (Count::WordsStale, "words_stale", "reports of a generation that was over"),
         (Count::CrashesBeforeBatch, "crashes_before_batch", "crashes with work staged"),
-        (Count::CrashesBeforeDurable, "crashes_before_durable", "crashes before a batch was durable"),
+        (
+            Count::CrashesBeforeDurable,
+            "crashes_before_durable",
+            "crashes before a batch was durable",
+        ),
         (
             Count::CrashesBeforeCommitted,
             "crashes_before_committed",

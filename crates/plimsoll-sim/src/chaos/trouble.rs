@@ -32,7 +32,8 @@ impl Day {
                 12..14 => self.lose_card(machine),
                 14 => self.burn(machine),
                 _ => {
-                    let (node, caps_move) = (&mut self.machines[machine].node, self.temper.caps_move);
+                    let (node, caps_move) =
+                        (&mut self.machines[machine].node, self.temper.caps_move);
                     fleet::tend(&mut self.chance, node, caps_move);
                     let word = self.machines[machine].report();
                     self.say(machine, &word);
@@ -161,7 +162,8 @@ impl Day {
             Link::Lost => {
                 let (make, cards) = (self.machines[machine].make, self.chance.between(1, 8));
                 let name = self.machines[machine].name().clone();
-                let (node, serials) = fleet::node(&mut self.chance, &mut self.stock, &name, make, cards);
+                let (node, serials) =
+                    fleet::node(&mut self.chance, &mut self.stock, &name, make, cards);
                 let connection = self.machines[machine].connection;
                 self.machines[machine] = Machine::new(make, node, serials);
                 self.machines[machine].connection = connection;
@@ -267,7 +269,8 @@ impl Day {
 
     /// Somebody starts something by hand.
     fn stranger(&mut self, machine: usize) {
-        if self.machines[machine].serials.is_empty() || self.machines[machine].make == Make::Sliced {
+        if self.machines[machine].serials.is_empty() || self.machines[machine].make == Make::Sliced
+        {
             return;
         }
         self.engine.tally.count(Count::Unknown);
@@ -277,7 +280,8 @@ impl Day {
         // Of some nobody knows how much they use.
         let bytes = if self.chance.percent(20) { 0 } else { self.chance.between(1, 30 << 30) };
         let part = Part { serial, bytes, whole: false, slices: 0 };
-        let process = Process { generation: None, ordered: false, phase: Phase::Running, parts: vec![part] };
+        let process =
+            Process { generation: None, ordered: false, phase: Phase::Running, parts: vec![part] };
         self.machines[machine].processes.insert(request, process);
     }
 }

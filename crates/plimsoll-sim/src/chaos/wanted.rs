@@ -13,10 +13,17 @@ pub(crate) struct Wanted(BTreeMap<RequestId, Vec<Arc<Spec>>>);
 
 impl Wanted {
     /// Takes in one event, and objects to what came of it that nobody wants.
-    pub(crate) fn step(&mut self, event: &Event, outcome: &Outcome, after: &Scheduler) -> Option<String> {
+    pub(crate) fn step(
+        &mut self,
+        event: &Event,
+        outcome: &Outcome,
+        after: &Scheduler,
+    ) -> Option<String> {
         match event {
             Event::Submit { request, .. } | Event::Ask { request } => self.asked(request),
-            Event::SubmitGang { members, .. } => members.iter().for_each(|member| self.asked(member)),
+            Event::SubmitGang { members, .. } => {
+                members.iter().for_each(|member| self.asked(member))
+            }
             Event::Withdraw { request } => {
                 self.0.remove(request);
             }
@@ -45,10 +52,13 @@ impl Wanted {
             return Some(format!("{id} was withdrawn, and is started or waits again"));
         };
         // What is being given back was asked for once.
-        let held = after.ledger().of_request(id).filter(|(_, holding)| !holding.stage.is_releasing());
+        let held =
+            after.ledger().of_request(id).filter(|(_, holding)| !holding.stage.is_releasing());
         let held = held.and_then(|(_, holding)| holding.spec.clone());
         let waiting = after.queue().get(id).map(|waiting| waiting.request.spec.clone());
         let other = held.into_iter().chain(waiting).find(|spec| !specs.contains(spec));
-        other.map(|_| format!("{id} is started or waits for what it has not asked since it withdrew"))
+        other.map(|_| {
+            format!("{id} is started or waits for what it has not asked since it withdrew")
+        })
     }
 }

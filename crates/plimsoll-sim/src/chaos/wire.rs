@@ -63,7 +63,8 @@ impl Card {
         match self {
             Card::Place(place) => Some(*place).filter(|place| *place < node.devices.len()),
             Card::Uuid(uuid) => {
-                let named = |identity: &Identity| matches!(identity, Identity::Uuid(own) if own == uuid);
+                let named =
+                    |identity: &Identity| matches!(identity, Identity::Uuid(own) if own == uuid);
                 node.devices.iter().position(|device| named(&device.identity))
             }
         }

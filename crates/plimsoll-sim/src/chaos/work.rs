@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::device::Node;
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Container, Eviction, Misuse, Need, PlainRule, Role, Shape, Spec, Terms, Wishes,
+    Amount, Asks, Compute, Container, Eviction, Misuse, Need, PlainRule, Role, Shape, Spec, Terms,
+    Wishes,
 };
 use plimsoll_core::units::{Bytes, Cores, MilliCpu, Name, Portion};
 
@@ -68,9 +69,13 @@ fn odd(chance: &mut Chance) -> Spec {
             let container = Container { name: "plain".into(), role: Role::App, needs: Vec::new() };
             Spec::of(vec![Shape { containers: vec![container] }])
         }
-        1 => Spec::of(vec![Shape::single("main", Need::one("NVIDIA", Amount::Unknown("a size".into())))]),
+        1 => Spec::of(vec![Shape::single(
+            "main",
+            Need::one("NVIDIA", Amount::Unknown("a size".into())),
+        )]),
         _ => {
-            let misuse = Misuse { fields: vec!["gpu".into()], problem: "it is two things at once".into() };
+            let misuse =
+                Misuse { fields: vec!["gpu".into()], problem: "it is two things at once".into() };
             Spec { asks: Asks::Malformed(misuse), ..Spec::of(Vec::new()) }
         }
     }
@@ -84,14 +89,24 @@ fn need(chance: &mut Chance, fleet: &[Node]) -> Need {
             Amount::Portion(Portion::new(1, of).expect("a part of something"))
         }
         14..16 => Amount::Whole,
-        16..18 => Amount::Plain(*chance.pick(&[PlainRule::Whole, PlainRule::EqualShare, PlainRule::Refuse])),
+        16..18 => Amount::Plain(*chance.pick(&[
+            PlainRule::Whole,
+            PlainRule::EqualShare,
+            PlainRule::Refuse,
+        ])),
         _ => Amount::Profile((*chance.pick(&["1g", "2g", "4g"])).into()),
     };
     let kind = if chance.percent(5) { "AMD" } else { "NVIDIA" };
-    let wishes = Wishes { one_numa: chance.percent(10), alone: chance.percent(5), ..Wishes::default() };
+    let wishes =
+        Wishes { one_numa: chance.percent(10), alone: chance.percent(5), ..Wishes::default() };
     Need {
         count: NonZeroU16::new(*chance.pick(&[1, 1, 1, 1, 2, 2, 4])).expect("one at least"),
-        compute: *chance.pick(&[Compute::Any, Compute::Any, Compute::Units(Cores(30)), Compute::Percent(50)]),
+        compute: *chance.pick(&[
+            Compute::Any,
+            Compute::Any,
+            Compute::Units(Cores(30)),
+            Compute::Percent(50),
+        ]),
         wishes,
         ..Need::one(kind, amount)
     }

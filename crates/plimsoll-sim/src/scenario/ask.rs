@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Container, Eviction, Leaning, Misuse, Need, Order, PlainRule, Request, RequestId,
-    Role, Shape, Spec, Terms, Weights,
+    Amount, Asks, Compute, Container, Eviction, Leaning, Misuse, Need, Order, PlainRule, Request,
+    RequestId, Role, Shape, Spec, Terms, Weights,
 };
 use plimsoll_core::units::{Bytes, Cores, Millis, Name, Portion};
 
@@ -46,8 +46,11 @@ const FIELDS: [&str; 31] = [
     "deadline",
     "uid",
 ];
-pub(crate) const PLAIN_RULES: [(&str, PlainRule); 3] =
-    [("whole", PlainRule::Whole), ("equal-share", PlainRule::EqualShare), ("refuse", PlainRule::Refuse)];
+pub(crate) const PLAIN_RULES: [(&str, PlainRule); 3] = [
+    ("whole", PlainRule::Whole),
+    ("equal-share", PlainRule::EqualShare),
+    ("refuse", PlainRule::Refuse),
+];
 const ORDERS: [(&str, Order); 2] = [("pack", Order::Pack), ("spread", Order::Spread)];
 pub(crate) const EVICTIONS: [(&str, Eviction); 3] =
     [("never", Eviction::Never), ("idle", Eviction::Idle), ("lower", Eviction::LowerPriority)];
@@ -155,11 +158,16 @@ impl Asking {
         };
         if let Some((kind, name)) = word.split_once(':') {
             if let Some(role) = role(kind) {
-                self.shape().containers.push(Container { name: name.into(), role, needs: Vec::new() });
+                self.shape().containers.push(Container {
+                    name: name.into(),
+                    role,
+                    needs: Vec::new(),
+                });
                 return Ok(());
             }
             if kind == "malformed" {
-                self.misuse = Some(Misuse { fields: names(name), problem: "it contradicts itself".into() });
+                self.misuse =
+                    Some(Misuse { fields: names(name), problem: "it contradicts itself".into() });
                 return Ok(());
             }
         }
@@ -169,8 +177,10 @@ impl Asking {
     }
 
     fn take_problem(&mut self, problem: &str) -> Result<(), Problem> {
-        let misuse =
-            self.misuse.as_mut().ok_or(Problem::Missing { what: "malformed:FIELDS before the problem" })?;
+        let misuse = self
+            .misuse
+            .as_mut()
+            .ok_or(Problem::Missing { what: "malformed:FIELDS before the problem" })?;
         misuse.problem = problem.into();
         Ok(())
     }
@@ -186,7 +196,9 @@ impl Asking {
 
     fn need(&self, word: &str) -> Result<Need, Problem> {
         let (count, amount) = match word.split_once('x') {
-            Some((count, amount)) if !count.is_empty() && count.chars().all(|c| c.is_ascii_digit()) => {
+            Some((count, amount))
+                if !count.is_empty() && count.chars().all(|c| c.is_ascii_digit()) =>
+            {
                 (number::<NonZeroU16>(count)?, amount)
             }
             _ => (NonZeroU16::MIN, word),
@@ -209,7 +221,8 @@ impl Asking {
             _ => match portion(text)? {
                 Some(portion) => Ok(Amount::Portion(portion)),
                 None => size(text).map(Amount::bytes).map_err(|_| {
-                    let known = ["whole", "plain", "none", "alone", "linked", "pinned", "speculative"];
+                    let known =
+                        ["whole", "plain", "none", "alone", "linked", "pinned", "speculative"];
                     match unknown("amount", text, &known) {
                         Problem::Unknown { near, .. } if near.is_empty() => bad(text, AMOUNTS),
                         problem => problem,
@@ -240,7 +253,9 @@ impl Asking {
             "uuid" => need.wishes.uuids = names(value),
             "not-uuid" => need.wishes.not_uuids = names(value),
             "mode" => need.wishes.modes = names(value),
-            _ => need.wishes.one_numa = one_of(value, "NUMA wish", &[("one", true), ("any", false)])?,
+            _ => {
+                need.wishes.one_numa = one_of(value, "NUMA wish", &[("one", true), ("any", false)])?
+            }
         }
         Ok(true)
     }
@@ -283,8 +298,7 @@ impl Asking {
     }
 }
 
-const AMOUNTS: &str =
-    "write an amount: 8000MiB, 2x40GiB, 0.5, 50%, 1/3, whole, plain, slice:PROFILE, unknown:WHAT or none";
+const AMOUNTS: &str = "write an amount: 8000MiB, 2x40GiB, 0.5, 50%, 1/3, whole, plain, slice:PROFILE, unknown:WHAT or none";
 
 /// A share: `50%`, `1/3`, `0.5`. Other texts are none.
 fn portion(text: &str) -> Result<Option<Portion>, Problem> {
@@ -301,7 +315,9 @@ fn portion(text: &str) -> Result<Option<Portion>, Problem> {
     }
     match text.split_once('.') {
         Some((whole, places))
-            if !places.is_empty() && places.len() < 18 && places.chars().all(|c| c.is_ascii_digit()) =>
+            if !places.is_empty()
+                && places.len() < 18
+                && places.chars().all(|c| c.is_ascii_digit()) =>
         {
             of(&format!("{whole}{places}"), 10_u64.pow(u32::try_from(places.len()).unwrap_or(0)))
         }
@@ -330,8 +346,9 @@ fn weights(text: &str) -> Result<Weights, Problem> {
 
 /// A size that a word gives, at least one byte.
 pub(crate) fn some_bytes(text: &str) -> Result<Bytes, Problem> {
-    size(text)
-        .and_then(|bytes| if bytes.is_zero() { Err(bad(text, "nothing cannot be held")) } else { Ok(bytes) })
+    size(text).and_then(|bytes| {
+        if bytes.is_zero() { Err(bad(text, "nothing cannot be held")) } else { Ok(bytes) }
+    })
 }
 
 /// A name, for charges and parts.

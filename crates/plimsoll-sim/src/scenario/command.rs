@@ -62,7 +62,9 @@ pub(crate) fn run(world: &mut World, words: &Words) -> Result<Vec<String>, Probl
 fn run_one(world: &mut World, mut words: Words) -> Result<Vec<String>, Problem> {
     let command = words.plain("a command")?;
     match command.as_str() {
-        "node" | "update" | "device" => return fleet_command(world, &command, words).map(|()| Vec::new()),
+        "node" | "update" | "device" => {
+            return fleet_command(world, &command, words).map(|()| Vec::new());
+        }
         "policy" | "settings" | "plain" | "at" => {
             return setting(world, &command, words).map(|()| Vec::new());
         }
@@ -74,8 +76,8 @@ fn run_one(world: &mut World, mut words: Words) -> Result<Vec<String>, Problem> 
         "submit" | "ask" | "member" => asking(world, &command, &mut words)?,
         "gang" => Some(gang(world, &mut words)?),
         "observed" => Some(observed(world, &mut words)?),
-        "gone" | "take" | "withdraw" | "started" | "failed" | "freed" | "measured" | "grew" | "acted"
-        | "tick" => Some(evidence(world, &command, &mut words)?),
+        "gone" | "take" | "withdraw" | "started" | "failed" | "freed" | "measured" | "grew"
+        | "acted" | "tick" => Some(evidence(world, &command, &mut words)?),
         "explain" | "remedies" => {
             said.extend(question(world, &command, &mut words)?);
             None
@@ -201,7 +203,8 @@ fn evidence(world: &mut World, command: &str, words: &mut Words) -> Result<Event
         "take" => Event::Take { request, node: field(words, "node")?.map(Into::into) },
         "withdraw" => Event::Withdraw { request },
         "started" | "failed" => {
-            let generation = field(words, "generation")?.map_or(Ok(current), |value| number(&value))?;
+            let generation =
+                field(words, "generation")?.map_or(Ok(current), |value| number(&value))?;
             if command == "started" {
                 Event::Started { request, generation, activity: None }
             } else {
@@ -213,17 +216,33 @@ fn evidence(world: &mut World, command: &str, words: &mut Words) -> Result<Event
             let ordinal = device(world, node.as_deref(), &words.plain("the device")?)?;
             Event::Grew { request, ordinal, bytes: size(&words.plain("what it uses")?)? }
         }
-        _ => Event::Acted { request, activity: seen::activity_of(&words.plain("what it does")?, world.now)? },
+        _ => Event::Acted {
+            request,
+            activity: seen::activity_of(&words.plain("what it does")?, world.now)?,
+        },
     })
 }
 
-fn freed(world: &World, request: RequestId, node: Option<&str>, words: &mut Words) -> Result<Event, Problem> {
+fn freed(
+    world: &World,
+    request: RequestId,
+    node: Option<&str>,
+    words: &mut Words,
+) -> Result<Event, Problem> {
     let (mut generation, mut ordinal) = (None, None);
     while let Some(word) = words.next() {
         match &word {
             Word::Pair(key, value) if key == "generation" => generation = Some(number(value)?),
-            Word::Pair(key, value) if key == "device" => ordinal = Some(device(world, node, value)?),
-            _ => return Err(unknown("word that belongs here", &word.to_string(), &["generation", "device"])),
+            Word::Pair(key, value) if key == "device" => {
+                ordinal = Some(device(world, node, value)?)
+            }
+            _ => {
+                return Err(unknown(
+                    "word that belongs here",
+                    &word.to_string(),
+                    &["generation", "device"],
+                ));
+            }
         }
     }
     Ok(Event::Freed { request, generation, ordinal })
@@ -245,7 +264,8 @@ fn device(world: &World, node: Option<&str>, named: &str) -> Result<u16, Problem
     }
     let ledger = world.scheduler().ledger();
     let view = node.and_then(|node| ledger.view_of(node));
-    let ordinal = view.and_then(|view| view.node.device_called(named)).and_then(|at| u16::try_from(at).ok());
+    let ordinal =
+        view.and_then(|view| view.node.device_called(named)).and_then(|at| u16::try_from(at).ok());
     ordinal.ok_or_else(|| Problem::NoSuch { what: "device", name: named.to_string() })
 }
 
@@ -253,8 +273,11 @@ fn measured(world: &World, words: &mut Words) -> Result<Event, Problem> {
     const FIELDS: [&str; 3] = ["foreign", "telemetry", "closed"];
     let node = words.plain("the node's name")?;
     let ordinal = device(world, Some(&node), &words.plain("the device")?)?;
-    let mut measured =
-        Measured { foreign: Bytes::ZERO, telemetry: Telemetry::Fresh { at: world.now }, closed: false };
+    let mut measured = Measured {
+        foreign: Bytes::ZERO,
+        telemetry: Telemetry::Fresh { at: world.now },
+        closed: false,
+    };
     while let Some(word) = words.next() {
         let Word::Pair(key, value) = &word else {
             return Err(unknown("measure", &word.to_string(), &FIELDS));
@@ -268,7 +291,11 @@ fn measured(world: &World, words: &mut Words) -> Result<Event, Problem> {
                     ("fresh", at) => Telemetry::Fresh { at },
                     ("stale", since) => Telemetry::Stale { since },
                     (other, _) => {
-                        return Err(unknown("kind of telemetry", other, &["none", "fresh", "stale"]));
+                        return Err(unknown(
+                            "kind of telemetry",
+                            other,
+                            &["none", "fresh", "stale"],
+                        ));
                     }
                 }
             }
@@ -282,8 +309,11 @@ fn measured(world: &World, words: &mut Words) -> Result<Event, Problem> {
 fn question(world: &mut World, command: &str, words: &mut Words) -> Result<Vec<String>, Problem> {
     let mut rest = words.clone();
     let id = words.plain("the request's ID")?;
-    let request =
-        if words.is_empty() { world.request(&id)? } else { ask::ask(&mut rest, world.plain)?.request };
+    let request = if words.is_empty() {
+        world.request(&id)?
+    } else {
+        ask::ask(&mut rest, world.plain)?.request
+    };
     while words.next().is_some() {}
     world.last = Some(request.clone());
     Ok(if command == "explain" {

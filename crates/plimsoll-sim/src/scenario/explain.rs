@@ -92,14 +92,21 @@ pub(crate) fn remedies(world: &World, request: &Request) -> Vec<String> {
         return vec![format!("{} fits as it is", request.id)];
     }
     let scheduler = world.scheduler();
-    let found = remedy::remedies(scheduler.ledger(), &scheduler.settings().policy, request, &decision);
-    let lines: Vec<String> = found.iter().map(|remedy| format!("it would fit if {}", remedy.text)).collect();
-    if lines.is_empty() { vec!["nothing that was tried would make it fit".to_string()] } else { lines }
+    let found =
+        remedy::remedies(scheduler.ledger(), &scheduler.settings().policy, request, &decision);
+    let lines: Vec<String> =
+        found.iter().map(|remedy| format!("it would fit if {}", remedy.text)).collect();
+    if lines.is_empty() {
+        vec!["nothing that was tried would make it fit".to_string()]
+    } else {
+        lines
+    }
 }
 
 /// Decides the last request again and again: one answer, with one explanation.
 pub(crate) fn again(world: &World, times: u32) -> Result<Vec<String>, Problem> {
-    let request = world.last.clone().ok_or(Problem::Missing { what: "a request to decide again" })?;
+    let request =
+        world.last.clone().ok_or(Problem::Missing { what: "a request to decide again" })?;
     let mut answers = BTreeSet::new();
     let mut machine = world.scheduler().clone();
     for _ in 0..times {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::device::{
-    Capacity, Device, DeviceChoice, Geometry, Health, Identity, Node, Profile, Sharing, Source, Span,
-    Strategy,
+    Capacity, Device, DeviceChoice, Geometry, Health, Identity, Node, Profile, Sharing, Source,
+    Span, Strategy,
 };
 use plimsoll_core::units::{Bytes, Cores, MilliCpu};
 
@@ -12,13 +12,23 @@ use super::presets;
 use super::rules;
 use super::words::{Problem, Word, Words, bad, number, one_of, size, switch, unknown};
 
-const NODE_FIELDS: [&str; 9] =
-    ["choice", "missing", "unknown", "unschedulable", "taint", "cpu", "memory", "pods", "label.KEY"];
-const DEVICE_FIELDS: [&str; 17] = [
-    "kind", "uuid", "model", "memory", "source", "reserve", "cap", "cores", "slots", "sharing", "numa",
-    "mode", "health", "cordoned", "slices", "profile", "links",
+const NODE_FIELDS: [&str; 9] = [
+    "choice",
+    "missing",
+    "unknown",
+    "unschedulable",
+    "taint",
+    "cpu",
+    "memory",
+    "pods",
+    "label.KEY",
 ];
-const CHOICES: [(&str, DeviceChoice); 2] = [("owned", DeviceChoice::Owned), ("plugin", DeviceChoice::Plugin)];
+const DEVICE_FIELDS: [&str; 17] = [
+    "kind", "uuid", "model", "memory", "source", "reserve", "cap", "cores", "slots", "sharing",
+    "numa", "mode", "health", "cordoned", "slices", "profile", "links",
+];
+const CHOICES: [(&str, DeviceChoice); 2] =
+    [("owned", DeviceChoice::Owned), ("plugin", DeviceChoice::Plugin)];
 pub(crate) const SOURCES: [(&str, Source); 5] = [
     ("declared", Source::Declared),
     ("nvml", Source::Nvml),
@@ -57,9 +67,10 @@ pub(crate) fn change_node(node: &mut Node, mut words: Words) -> Result<(), Probl
 pub(crate) fn cpu(text: &str) -> Result<MilliCpu, Problem> {
     match text.strip_suffix('m') {
         Some(milli) => number(milli).map(MilliCpu),
-        None => {
-            number::<u64>(text)?.checked_mul(1000).map(MilliCpu).ok_or_else(|| bad(text, "that is too much"))
-        }
+        None => number::<u64>(text)?
+            .checked_mul(1000)
+            .map(MilliCpu)
+            .ok_or_else(|| bad(text, "that is too much")),
     }
 }
 
@@ -77,7 +88,9 @@ pub(crate) fn change_devices(node: &mut Node, mut words: Words) -> Result<(), Pr
         match at.checked_sub(node.devices.len()) {
             None => {}
             Some(0) => node.devices.push(unsaid()),
-            Some(_) => return Err(bad(&named, format!("device {} comes first", node.devices.len()))),
+            Some(_) => {
+                return Err(bad(&named, format!("device {} comes first", node.devices.len())));
+            }
         }
         change_device(&mut node.devices[at], ordinal, words.clone())?;
     }
@@ -99,7 +112,9 @@ fn change_device(device: &mut Device, ordinal: u16, mut words: Words) -> Result<
         let some = |value: &str| (!value.is_empty()).then(|| value.into());
         match key.as_str() {
             "kind" => device.kind = value.as_str().into(),
-            "uuid" => device.identity = Identity::Uuid(value.replace('*', &ordinal.to_string()).into()),
+            "uuid" => {
+                device.identity = Identity::Uuid(value.replace('*', &ordinal.to_string()).into())
+            }
             "model" => device.model = some(value),
             "memory" => device.memory.total = capacity(value, source_of(device))?,
             "source" => set_source(device, one_of(value, "source", &SOURCES)?),
@@ -114,11 +129,16 @@ fn change_device(device: &mut Device, ordinal: u16, mut words: Words) -> Result<
             "cordoned" => device.cordoned = switch(value)?,
             "slices" => {
                 let geometry = presets::geometry(value);
-                device.geometry =
-                    Some(Arc::new(geometry.ok_or_else(|| unknown("card", value, &presets::NAMES))?));
+                device.geometry = Some(Arc::new(
+                    geometry.ok_or_else(|| unknown("card", value, &presets::NAMES))?,
+                ));
             }
             "profile" => {
-                let so_far = device.geometry.as_deref().cloned().unwrap_or(Geometry { profiles: Vec::new() });
+                let so_far = device
+                    .geometry
+                    .as_deref()
+                    .cloned()
+                    .unwrap_or(Geometry { profiles: Vec::new() });
                 let profiles = so_far.profiles.into_iter().chain([profile(value)?]).collect();
                 device.geometry = Some(Arc::new(Geometry { profiles }));
             }
@@ -157,9 +177,11 @@ fn sharing(text: &str) -> Result<Sharing, Problem> {
         Some(("mps", replicas)) => tokens(replicas, Strategy::Mps),
         _ if text == "none" => Ok(Sharing::Exclusive),
         _ if text == "shares" => Ok(Sharing::Shares),
-        _ => {
-            Err(unknown("way of sharing", text, &["none", "shares", "time-slicing:REPLICAS", "mps:REPLICAS"]))
-        }
+        _ => Err(unknown(
+            "way of sharing",
+            text,
+            &["none", "shares", "time-slicing:REPLICAS", "mps:REPLICAS"],
+        )),
     }
 }
 
@@ -174,13 +196,19 @@ fn profile(text: &str) -> Result<Profile, Problem> {
         Ok(Span { start: number(start)?, size: number(size)? })
     };
     let placements = spans.split(',').map(span).collect::<Result<_, Problem>>()?;
-    Ok(Profile { name: name.into(), memory: size(memory)?, cores: Cores(number(cores)?), placements })
+    Ok(Profile {
+        name: name.into(),
+        memory: size(memory)?,
+        cores: Cores(number(cores)?),
+        placements,
+    })
 }
 
 /// Links to other devices: `1:100,2:50`.
 fn links(text: &str) -> Result<std::collections::BTreeMap<u16, u32>, Problem> {
     let link = |pair: &str| {
-        let (to, strength) = pair.split_once(':').ok_or_else(|| bad(pair, "write ORDINAL:STRENGTH"))?;
+        let (to, strength) =
+            pair.split_once(':').ok_or_else(|| bad(pair, "write ORDINAL:STRENGTH"))?;
         Ok((number(to)?, number(strength)?))
     };
     text.split(',').filter(|pair| !pair.is_empty()).map(link).collect()

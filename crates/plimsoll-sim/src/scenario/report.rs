@@ -68,9 +68,9 @@ impl Report {
 
     /// The scenario with its expectations rewritten to what happened.
     pub fn updated(&self) -> String {
-        self.text(
-            |block| if block.expected.is_some() || block.objected() { block.said.as_deref() } else { None },
-        )
+        self.text(|block| {
+            if block.expected.is_some() || block.objected() { block.said.as_deref() } else { None }
+        })
     }
 
     /// The scenario with what every command said, for people to read.
@@ -99,7 +99,10 @@ impl Report {
             let missing = mismatch.expected.iter().filter(|line| !mismatch.said.contains(line));
             missing.for_each(|line| text.push_str(&format!("  - {line}\n")));
             let shown = |line: &String| if mismatch.expected.contains(line) { ' ' } else { '+' };
-            mismatch.said.iter().for_each(|line| text.push_str(&format!("  {} {line}\n", shown(line))));
+            mismatch
+                .said
+                .iter()
+                .for_each(|line| text.push_str(&format!("  {} {line}\n", shown(line))));
         }
         text
     }

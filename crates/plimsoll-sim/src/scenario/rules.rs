@@ -65,13 +65,15 @@ pub(crate) fn term_text(term: &Term) -> String {
 
 /// A term with its weight: `50:zone=a`.
 pub(crate) fn preferred(text: &str) -> Result<(u8, Term), Problem> {
-    let (weight, wanted) = text.split_once(':').ok_or_else(|| bad(text, "write WEIGHT:REQUIREMENT"))?;
+    let (weight, wanted) =
+        text.split_once(':').ok_or_else(|| bad(text, "write WEIGHT:REQUIREMENT"))?;
     Ok((number(weight)?, term(wanted)?))
 }
 
 /// A taint: `key=value:NoSchedule` or `key:NoSchedule`.
 pub(crate) fn taint(text: &str) -> Result<Taint, Problem> {
-    let (rest, effect) = text.rsplit_once(':').ok_or_else(|| bad(text, "write KEY=VALUE:EFFECT"))?;
+    let (rest, effect) =
+        text.rsplit_once(':').ok_or_else(|| bad(text, "write KEY=VALUE:EFFECT"))?;
     let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
     Ok(Taint { key: key.into(), value: value.into(), effect: one_of(effect, "effect", &EFFECTS)? })
 }
@@ -93,8 +95,9 @@ pub(crate) fn toleration(text: &str) -> Result<Toleration, Problem> {
 pub(crate) fn toleration_text(toleration: &Toleration) -> String {
     let key = toleration.key.as_deref().unwrap_or("*");
     let value = toleration.value.as_ref().map_or(String::new(), |value| format!("={value}"));
-    let effect =
-        |wanted: Effect| EFFECTS.iter().find(|(_, effect)| *effect == wanted).map_or("", |(name, _)| name);
+    let effect = |wanted: Effect| {
+        EFFECTS.iter().find(|(_, effect)| *effect == wanted).map_or("", |(name, _)| name)
+    };
     let effect = toleration.effect.map_or(String::new(), |wanted| format!(":{}", effect(wanted)));
     format!("{key}{value}{effect}")
 }

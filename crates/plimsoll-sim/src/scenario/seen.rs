@@ -26,7 +26,9 @@ pub(crate) fn holding(
     while let Some(word) = words.next() {
         match &word {
             Word::Plain(word) if word == "asks" => asked = true,
-            Word::Plain(word) if !asked && !matches!(word.as_str(), "pinned" | "speculative" | "waits") => {
+            Word::Plain(word)
+                if !asked && !matches!(word.as_str(), "pinned" | "speculative" | "waits") =>
+            {
                 charges.push(charge(word)?);
             }
             Word::Pair(key, value) if key == "stage" => stage = stage_of(value, now)?,
@@ -72,7 +74,8 @@ fn change_resources(need: &mut NodeNeed, key: &str, value: &str) -> Result<(), P
 
 /// A charge: `0:8000MiB`, `0,1:8000MiB` where the card is one of those, `0:whole`, `0:undeclared`.
 fn charge(word: &str) -> Result<Charge, Problem> {
-    let (on, amount) = word.split_once(':').ok_or_else(|| bad(word, "write a charge as ORDINAL:AMOUNT"))?;
+    let (on, amount) =
+        word.split_once(':').ok_or_else(|| bad(word, "write a charge as ORDINAL:AMOUNT"))?;
     let on = on.split(',').map(number).collect::<Result<Vec<u16>, _>>()?;
     let amount = match amount {
         "whole" => Booked::Whole { bytes: None },
@@ -105,7 +108,11 @@ fn part(text: &str) -> Result<Part, Problem> {
     let [container, role, bytes, cores] = text.split(':').collect::<Vec<_>>()[..] else {
         return Err(bad(text, "write CONTAINER:ROLE:SIZE:CORES"));
     };
-    let role = one_of(role, "role", &[("init", Role::Init), ("sidecar", Role::Sidecar), ("app", Role::App)])?;
+    let role = one_of(
+        role,
+        "role",
+        &[("init", Role::Init), ("sidecar", Role::Sidecar), ("app", Role::App)],
+    )?;
     let bytes: Option<Bytes> = if bytes == "undeclared" { None } else { Some(size(bytes)?) };
     Ok(Part { container: name(container), role, bytes, cores: Cores(number(cores)?) })
 }

@@ -38,7 +38,9 @@ pub(crate) fn news(world: &World, outcome: &Outcome, objections: &[Objection]) -
         Effect::Start { .. } => None,
     });
     lines.extend(stops);
-    lines.extend(outcome.breaches.iter().map(|found| format!("breach: {}", breach_line(world, found))));
+    lines.extend(
+        outcome.breaches.iter().map(|found| format!("breach: {}", breach_line(world, found))),
+    );
     lines.extend(objections.iter().map(|objection| format!("THE WITNESS OBJECTS: {objection}")));
     lines
 }
@@ -49,11 +51,14 @@ fn answer(world: &World, outcome: &Outcome, answer: &Answer) -> String {
             format!("{request} offered {} until {}", place(world, request), time_text(*until))
         }
         Answer::Placed { request, .. } => {
-            let starts =
-                outcome.effects.iter().any(|e| matches!(e, Effect::Start { request: r, .. } if r == request));
+            let starts = outcome
+                .effects
+                .iter()
+                .any(|e| matches!(e, Effect::Start { request: r, .. } if r == request));
             let quiet = world.scheduler().ledger().of_request(request);
-            let holds_back = quiet
-                .is_some_and(|(_, h)| matches!(h.stage, Stage::Offered { until } if until.0 == u64::MAX));
+            let holds_back = quiet.is_some_and(
+                |(_, h)| matches!(h.stage, Stage::Offered { until } if until.0 == u64::MAX),
+            );
             let note = match (starts, holds_back) {
                 (true, _) => "",
                 (false, true) => ", starts when its devices are quiet",
@@ -96,8 +101,10 @@ pub(crate) fn charges(node: &Node, charges: &[Charge]) -> String {
             Booked::Whole { bytes: None } => "whole".to_string(),
             Booked::Undeclared => "undeclared".to_string(),
         };
-        let slice =
-            charge.slice.as_ref().map_or(String::new(), |s| format!(" in {} at {}", s.profile, s.span.start));
+        let slice = charge
+            .slice
+            .as_ref()
+            .map_or(String::new(), |s| format!(" in {} at {}", s.profile, s.span.start));
         format!("{} {amount}{slice}", on.join(" or "))
     };
     charges.iter().map(one).collect::<Vec<_>>().join(" and ")
@@ -105,7 +112,8 @@ pub(crate) fn charges(node: &Node, charges: &[Charge]) -> String {
 
 /// How often each answer was given: its first words behind the name.
 pub(crate) fn counts(said: &[String]) -> Vec<String> {
-    const KINDS: [&str; 5] = [" offered ", " placed ", " waits: ", " refused: ", " is asked to leave "];
+    const KINDS: [&str; 5] =
+        [" offered ", " placed ", " waits: ", " refused: ", " is asked to leave "];
     let kind_of = |line: &String| KINDS.into_iter().find(|kind| line.contains(kind));
     let mut counts: Vec<(&str, usize)> = Vec::new();
     let mut rest: Vec<String> = Vec::new();
@@ -150,7 +158,10 @@ fn device(view: &NodeView, at: usize, room: &DeviceRoom) -> String {
         ("promised", room.promised()),
     ];
     parts.extend(
-        named.iter().filter(|(_, bytes)| !bytes.is_zero()).map(|(name, bytes)| format!("{name} {bytes}")),
+        named
+            .iter()
+            .filter(|(_, bytes)| !bytes.is_zero())
+            .map(|(name, bytes)| format!("{name} {bytes}")),
     );
     parts.push(match (room.free(), room.usable()) {
         (Some(free), Some(usable)) => format!("free {free} of {usable}"),
@@ -188,8 +199,14 @@ fn tenant(tenant: &Tenant, room: &DeviceRoom) -> String {
 /// Who waits, in turn.
 pub(crate) fn queue(world: &World) -> Vec<String> {
     let line = |waiting: &plimsoll_core::queue::Waiting| {
-        let gang = waiting.gang.as_ref().map_or(String::new(), |gang| format!(" with gang {}", gang.name));
-        format!("{}{gang} since {}: {}", waiting.request.id, time_text(waiting.since), waiting.reason)
+        let gang =
+            waiting.gang.as_ref().map_or(String::new(), |gang| format!(" with gang {}", gang.name));
+        format!(
+            "{}{gang} since {}: {}",
+            waiting.request.id,
+            time_text(waiting.since),
+            waiting.reason
+        )
     };
     none_if_empty(world.scheduler().queue().iter().map(line).collect())
 }
@@ -218,10 +235,13 @@ pub(crate) fn slots(world: &World) -> Vec<String> {
 /// What could be had on each device if all who may go went.
 pub(crate) fn evictable(world: &World) -> Vec<String> {
     let scheduler = world.scheduler();
-    let may_go =
-        |holding: &Holding| evict::evictable(holding, world.now, scheduler.settings().residency).is_ok();
+    let may_go = |holding: &Holding| {
+        evict::evictable(holding, world.now, scheduler.settings().residency).is_ok()
+    };
     let rows = evict::evictable_bytes(scheduler.ledger(), may_go);
-    none_if_empty(rows.iter().map(|row| format!("{}/{} {}", row.node, row.ordinal, row.bytes)).collect())
+    none_if_empty(
+        rows.iter().map(|row| format!("{}/{} {}", row.node, row.ordinal, row.bytes)).collect(),
+    )
 }
 
 /// Every promise, with whose going it waits for.
@@ -229,7 +249,9 @@ pub(crate) fn promises(world: &World) -> Vec<String> {
     let ledger = world.scheduler().ledger();
     let line = |(id, promise): (&RequestId, &plimsoll_core::ledger::Promise)| {
         let node = ledger.view_of(&promise.placement.node);
-        let on = node.map_or("a node that is gone".to_string(), |view| charges(&view.node, &promise.charges));
+        let on = node.map_or("a node that is gone".to_string(), |view| {
+            charges(&view.node, &promise.charges)
+        });
         let after: Vec<String> = promise.after.iter().map(ToString::to_string).collect();
         format!("{id} is promised {on} after {}", after.join(", "))
     };
@@ -239,7 +261,10 @@ pub(crate) fn promises(world: &World) -> Vec<String> {
 /// Everything that is wrong.
 pub(crate) fn breaches(world: &World) -> Vec<String> {
     none_if_empty(
-        breach::audit(world.scheduler().ledger()).iter().map(|found| breach_line(world, found)).collect(),
+        breach::audit(world.scheduler().ledger())
+            .iter()
+            .map(|found| breach_line(world, found))
+            .collect(),
     )
 }
 
@@ -251,10 +276,17 @@ fn breach_line(world: &World, breach: &Breach) -> String {
     };
     match breach {
         Breach::OverLine { ordinal, usable, held, over_by, holders, .. } => {
-            format!("{} holds {held} of {usable}, over by {over_by}: {}", label(*ordinal), holders.join(", "))
+            format!(
+                "{} holds {held} of {usable}, over by {over_by}: {}",
+                label(*ordinal),
+                holders.join(", ")
+            )
         }
         Breach::NoAssignment { node, usable, held, holders } => {
-            format!("{node} holds {held} of {usable}, and no choice of cards fits: {}", holders.join(", "))
+            format!(
+                "{node} holds {held} of {usable}, and no choice of cards fits: {}",
+                holders.join(", ")
+            )
         }
         Breach::SumsDiffer { ordinal, sum, holdings, .. } => {
             format!("{} is booked {sum}, and its holdings sum to {holdings}", label(*ordinal))

@@ -1,9 +1,12 @@
 //! A state as a scenario: nodes, holdings and those who wait, written so that running the text yields the same ledger.
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Stage};
-use plimsoll_core::device::{Capacity, Device, Identity, Node, Profile, Sharing, Strategy, Telemetry};
+use plimsoll_core::device::{
+    Capacity, Device, Identity, Node, Profile, Sharing, Strategy, Telemetry,
+};
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Leaning, Need, NodeNeed, PlainRule, Request, RequestId, Shape, Spec, Terms,
+    Amount, Asks, Compute, Leaning, Need, NodeNeed, PlainRule, Request, RequestId, Shape, Spec,
+    Terms,
 };
 use plimsoll_core::room::Measured;
 use plimsoll_core::rules::NodeRules;
@@ -32,7 +35,8 @@ pub struct State {
 
 /// The scenario that yields this state.
 pub fn from_state(state: &State) -> String {
-    let mut lines = vec!["# A state as it was found: nodes, what is held, and who waits.".to_string()];
+    let mut lines =
+        vec!["# A state as it was found: nodes, what is held, and who waits.".to_string()];
     for node in &state.nodes {
         lines.push(node_line(node));
         for (ordinal, device) in node.devices.iter().enumerate() {
@@ -100,7 +104,13 @@ fn node_line(node: &Node) -> String {
 fn profile_text(profile: &Profile) -> String {
     let spans: Vec<String> =
         profile.placements.iter().map(|span| format!("{}+{}", span.start, span.size)).collect();
-    format!("{}:{}:{}:{}", profile.name, size_text(profile.memory), profile.cores.0, spans.join(","))
+    format!(
+        "{}:{}:{}:{}",
+        profile.name,
+        size_text(profile.memory),
+        profile.cores.0,
+        spans.join(",")
+    )
 }
 
 fn device_line(node: &Node, ordinal: usize, device: &Device) -> String {
@@ -117,7 +127,10 @@ fn device_line(node: &Node, ordinal: usize, device: &Device) -> String {
         }
         Capacity::Unknown { missing } => line.pair("memory", format!("unknown:{missing}")),
     }
-    line.pair_if("reserve", (!device.memory.reserve.is_zero()).then(|| size_text(device.memory.reserve)));
+    line.pair_if(
+        "reserve",
+        (!device.memory.reserve.is_zero()).then(|| size_text(device.memory.reserve)),
+    );
     line.pair_if("cap", device.memory.cap.map(size_text));
     line.pair_if("cores", device.cores.map(|cores| cores.0.to_string()));
     line.pair_if("slots", device.slots.map(|slots| slots.to_string()));
@@ -130,7 +143,10 @@ fn device_line(node: &Node, ordinal: usize, device: &Device) -> String {
     if let Some(geometry) = device.geometry.as_deref() {
         match presets::name_of(geometry) {
             Some(preset) => line.pair("slices", preset),
-            None => geometry.profiles.iter().for_each(|profile| line.pair("profile", profile_text(profile))),
+            None => geometry
+                .profiles
+                .iter()
+                .for_each(|profile| line.pair("profile", profile_text(profile))),
         }
     }
     let links: Vec<String> = device.links.iter().map(|(to, link)| format!("{to}:{link}")).collect();
@@ -173,7 +189,10 @@ fn holding_line(holding: &Holding) -> String {
     for charge in &holding.charges {
         charge_words(&mut line, charge);
     }
-    line.pair_if("uid", (holding.request.uid != holding.request.name).then_some(&holding.request.uid));
+    line.pair_if(
+        "uid",
+        (holding.request.uid != holding.request.name).then_some(&holding.request.uid),
+    );
     line.pair("stage", stage(holding.stage));
     line.pair_if(
         "activity",
@@ -334,7 +353,10 @@ fn rule_words(line: &mut Line, rules: &NodeRules) {
         .preferred
         .iter()
         .for_each(|(weight, term)| line.pair("prefer", format!("{weight}:{}", term_text(term))));
-    rules.tolerations.iter().for_each(|toleration| line.pair("tolerate", toleration_text(toleration)));
+    rules
+        .tolerations
+        .iter()
+        .for_each(|toleration| line.pair("tolerate", toleration_text(toleration)));
 }
 
 fn leaning_words(line: &mut Line, leaning: &Leaning) {
@@ -344,5 +366,8 @@ fn leaning_words(line: &mut Line, leaning: &Leaning) {
     };
     line.pair_if("nodes", leaning.nodes.map(order));
     line.pair_if("devices", leaning.devices.map(order));
-    line.pair_if("weights", leaning.weights.map(|w| format!("{}:{}:{}", w.slots, w.cores, w.memory)));
+    line.pair_if(
+        "weights",
+        leaning.weights.map(|w| format!("{}:{}:{}", w.slots, w.cores, w.memory)),
+    );
 }

@@ -60,7 +60,11 @@ pub enum Problem {
 }
 
 fn hint(near: &[&'static str]) -> String {
-    if near.is_empty() { String::new() } else { format!("; did you mean `{}`?", near.join("` or `")) }
+    if near.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean `{}`?", near.join("` or `"))
+    }
 }
 
 /// What stands in a line.
@@ -212,7 +216,9 @@ fn one_word(text: &str) -> Result<(Word, &str), Problem> {
         match c {
             '"' => quoted = !quoted,
             '\\' if quoted => word.extend(chars.next().map(|(_, c)| c)),
-            '=' if !quoted && key.is_none() && !word.is_empty() => key = Some(std::mem::take(&mut word)),
+            '=' if !quoted && key.is_none() && !word.is_empty() => {
+                key = Some(std::mem::take(&mut word))
+            }
             c if c.is_whitespace() && !quoted => return Ok((finished(key, word), &text[at..])),
             c => word.push(c),
         }
@@ -240,7 +246,8 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn unknown(what: &'static str, word: &str, known: &[&'static str]) -> Problem {
     let mut near: Vec<_> = known.iter().map(|known| (distance(word, known), *known)).collect();
     near.sort_unstable();
-    let near = near.into_iter().filter(|(far, known)| *far <= 1 + known.len() / 3).map(|(_, known)| known);
+    let near =
+        near.into_iter().filter(|(far, known)| *far <= 1 + known.len() / 3).map(|(_, known)| known);
     Problem::Unknown { what, word: word.to_string(), near: near.take(3).collect() }
 }
 
@@ -290,7 +297,9 @@ pub(crate) fn one_of<T: Clone>(
     known: &[(&'static str, T)],
 ) -> Result<T, Problem> {
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone());
-    found.ok_or_else(|| unknown(what, text, &known.iter().map(|(name, _)| *name).collect::<Vec<_>>()))
+    found.ok_or_else(|| {
+        unknown(what, text, &known.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+    })
 }
 
 /// A span of time, as milliseconds.

@@ -72,7 +72,9 @@ impl World {
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Settings)) {
         let mut snapshot = self.scheduler().snapshot();
         change(&mut snapshot.settings);
-        self.go_on_from(Scheduler::restore(snapshot).expect("a snapshot that was just made can be read"));
+        self.go_on_from(
+            Scheduler::restore(snapshot).expect("a snapshot that was just made can be read"),
+        );
     }
 
     fn go_on_from(&mut self, scheduler: Scheduler) {
@@ -124,8 +126,13 @@ impl World {
     pub(crate) fn id(&self, text: &str) -> RequestId {
         let named = ask::id(text);
         let same = |id: &&RequestId| (&id.account, &id.name) == (&named.account, &named.name);
-        let held =
-            self.scheduler().ledger().holdings().map(|(_, holding)| &holding.request).filter(same).last();
+        let held = self
+            .scheduler()
+            .ledger()
+            .holdings()
+            .map(|(_, holding)| &holding.request)
+            .filter(same)
+            .last();
         let asked = self.requests.keys().rfind(same);
         held.or(asked).cloned().unwrap_or(named)
     }
@@ -151,9 +158,12 @@ impl World {
             (same(&before, &restored.snapshot()), "the snapshot"),
             (same(&before, &recovered.snapshot()), "the journal"),
         ];
-        let text = says.map(
-            |(same, from)| if same { format!("{from} holds it all") } else { format!("{from} DIFFERS") },
-        );
+        let text =
+            says.map(
+                |(same, from)| {
+                    if same { format!("{from} holds it all") } else { format!("{from} DIFFERS") }
+                },
+            );
         self.go_on_from(restored);
         vec![text.join(", ")]
     }

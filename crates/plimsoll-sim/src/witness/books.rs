@@ -132,7 +132,11 @@ impl Held {
             node: holding.node.clone(),
             stage,
             bookings: holding.charges.iter().map(Booking::of).collect(),
-            resources: [u128::from(need.cpu.0), u128::from(need.memory.get()), u128::from(need.pods)],
+            resources: [
+                u128::from(need.cpu.0),
+                u128::from(need.memory.get()),
+                u128::from(need.pods),
+            ],
             ours: holding.spec.is_some(),
             generation: None,
         }
@@ -144,7 +148,9 @@ impl Held {
             return;
         }
         for booking in &mut self.bookings {
-            let more = |kept: &&Booking| kept.on == booking.on && kept.known_bytes() > booking.known_bytes();
+            let more = |kept: &&Booking| {
+                kept.on == booking.on && kept.known_bytes() > booking.known_bytes()
+            };
             if let Some(kept) = own.bookings.iter().find(more) {
                 *booking = kept.clone();
             }
@@ -216,9 +222,12 @@ impl Books {
         node: &'a Name,
         ordinal: usize,
     ) -> impl Iterator<Item = (&'a RequestId, &'a Booking)> {
-        let bookings =
-            |(id, held): (&'a RequestId, &'a Held)| held.bookings.iter().map(move |booking| (id, booking));
-        self.on_node(node).flat_map(bookings).filter(move |(_, booking)| booking.on.contains(&ordinal))
+        let bookings = |(id, held): (&'a RequestId, &'a Held)| {
+            held.bookings.iter().map(move |booking| (id, booking))
+        };
+        self.on_node(node)
+            .flat_map(bookings)
+            .filter(move |(_, booking)| booking.on.contains(&ordinal))
     }
 
     /// The devices that hold more for certain than they have, and by how much.
@@ -226,7 +235,9 @@ impl Books {
         let mut over = Vec::new();
         for (name, place) in self.nodes.iter().filter(|(name, _)| scope.covers(name)) {
             let mut loads = place.foreign.clone();
-            for booking in self.on_node(name).flat_map(|(_, held)| &held.bookings).filter(|b| !b.floats()) {
+            for booking in
+                self.on_node(name).flat_map(|(_, held)| &held.bookings).filter(|b| !b.floats())
+            {
                 booking.on.iter().for_each(|at| loads[*at] += booking.bytes());
             }
             for ((ordinal, device), load) in place.node.devices.iter().enumerate().zip(loads) {
@@ -249,7 +260,9 @@ impl Books {
             Event::Failed { request, generation } => {
                 return self.give_back(request, Some(*generation));
             }
-            Event::Freed { request, generation, ordinal } => self.freed(request, *generation, *ordinal),
+            Event::Freed { request, generation, ordinal } => {
+                self.freed(request, *generation, *ordinal)
+            }
             Event::Observed { holding } => self.observed(holding),
             Event::Measured { node, ordinal, measured } => {
                 self.measure(node, usize::from(*ordinal), *measured);
@@ -292,7 +305,8 @@ impl Books {
             Telemetry::None => None,
             Telemetry::Fresh { at } | Telemetry::Stale { since: at } => Some(at.0),
         };
-        let Some(place) = self.nodes.get_mut(node).filter(|place| ordinal < place.foreign.len()) else {
+        let Some(place) = self.nodes.get_mut(node).filter(|place| ordinal < place.foreign.len())
+        else {
             return;
         };
         if at >= place.measured[ordinal] {
@@ -303,7 +317,8 @@ impl Books {
     }
 
     fn started(&mut self, request: &RequestId, generation: u64, now: Millis) {
-        if let Some(held) = self.holdings.get_mut(request).filter(|held| held.generation == Some(generation))
+        if let Some(held) =
+            self.holdings.get_mut(request).filter(|held| held.generation == Some(generation))
             && matches!(held.stage, Stage::Offered { .. } | Stage::Sent)
         {
             held.stage = Stage::Running { since: now };
@@ -327,9 +342,15 @@ impl Books {
     }
 
     fn observed(&mut self, holding: &Holding) {
-        let place = self.nodes.entry(holding.node.clone()).or_insert_with(|| Place::unreported(holding));
+        let place =
+            self.nodes.entry(holding.node.clone()).or_insert_with(|| Place::unreported(holding));
         let mut held = Held::of(holding, holding.stage);
-        if held.bookings.iter().flat_map(|booking| &booking.on).any(|at| *at >= place.node.devices.len()) {
+        if held
+            .bookings
+            .iter()
+            .flat_map(|booking| &booking.on)
+            .any(|at| *at >= place.node.devices.len())
+        {
             return;
         }
         for booking in &mut held.bookings {
@@ -349,8 +370,12 @@ impl Books {
             self.told.insert(own.node.clone());
         }
         self.holdings.insert(holding.request.clone(), held);
-        let leaving: Vec<Name> =
-            self.nodes.iter().filter(|(_, place)| place.leaving).map(|(name, _)| name.clone()).collect();
+        let leaving: Vec<Name> = self
+            .nodes
+            .iter()
+            .filter(|(_, place)| place.leaving)
+            .map(|(name, _)| name.clone())
+            .collect();
         leaving.iter().for_each(|name| self.drop_if_left(name));
     }
 
@@ -413,7 +438,10 @@ impl Books {
         let mut now_at = recognised(&old.node, node, in_use);
         for (ordinal, at) in now_at.iter_mut().enumerate() {
             if at.is_none() && in_use(ordinal) {
-                place.node.devices.push(Device { health: Health::Gone, ..old.node.devices[ordinal].clone() });
+                place
+                    .node
+                    .devices
+                    .push(Device { health: Health::Gone, ..old.node.devices[ordinal].clone() });
                 place.foreign.push(0);
                 place.measured.push(None);
                 *at = Some(place.node.devices.len() - 1);
@@ -425,7 +453,10 @@ impl Books {
         }
         for held in self.holdings.values_mut().filter(|held| held.node == node.name) {
             for booking in &mut held.bookings {
-                booking.on.iter_mut().for_each(|at| *at = now_at.get(*at).copied().flatten().unwrap_or(*at));
+                booking
+                    .on
+                    .iter_mut()
+                    .for_each(|at| *at = now_at.get(*at).copied().flatten().unwrap_or(*at));
                 booking.on.sort_unstable();
                 if let Amount::Whole(bytes) = &mut booking.amount {
                     *bytes = whole(&place.node, &booking.on);

@@ -14,7 +14,8 @@ pub(crate) fn expected(
     decision: &Decision,
     place: &Placement,
 ) -> Result<Option<Vec<Booking>>, String> {
-    let node = &books.nodes.get(&place.node).ok_or("it was placed on a node that is not there")?.node;
+    let node =
+        &books.nodes.get(&place.node).ok_or("it was placed on a node that is not there")?.node;
     let shape = decision
         .spec
         .shapes()
@@ -81,7 +82,8 @@ struct Part {
 
 /// Whether the device plugin picks among several shared cards.
 fn floats(node: &Node, need: &Need) -> bool {
-    let of_kind: Vec<&Device> = node.devices.iter().filter(|device| device.kind == need.kind).collect();
+    let of_kind: Vec<&Device> =
+        node.devices.iter().filter(|device| device.kind == need.kind).collect();
     let tokens = of_kind.iter().any(|device| matches!(device.sharing, Sharing::Tokens { .. }));
     node.choice == plimsoll_core::device::DeviceChoice::Plugin && of_kind.len() > 1 && tokens
 }
@@ -95,7 +97,11 @@ fn check_pick(
 ) -> Result<(), String> {
     let wanted = usize::from(need.count.get());
     if !floats && pick.len() != wanted {
-        return Err(format!("container {} asked {wanted} devices and got {}", container.name, pick.len()));
+        return Err(format!(
+            "container {} asked {wanted} devices and got {}",
+            container.name,
+            pick.len()
+        ));
     }
     let mut different = pick.to_vec();
     different.sort_unstable();
@@ -110,7 +116,9 @@ fn check_pick(
         }
     }
     let numa: Vec<Option<u16>> = pick.iter().map(|at| node.devices[*at].numa).collect();
-    if need.wishes.one_numa && !floats && numa.windows(2).any(|pair| pair[0].is_none() || pair[0] != pair[1])
+    if need.wishes.one_numa
+        && !floats
+        && numa.windows(2).any(|pair| pair[0].is_none() || pair[0] != pair[1])
     {
         return Err(format!("container {} wanted one NUMA node and got {numa:?}", container.name));
     }
@@ -120,7 +128,8 @@ fn check_pick(
 fn part(device: &Device, role: Role, need: &Need) -> Result<Part, String> {
     const MIB: u128 = 1 << 20;
     let all = usable(device);
-    let known = || all.ok_or("memory was granted of a device whose memory is not known".to_string());
+    let known =
+        || all.ok_or("memory was granted of a device whose memory is not known".to_string());
     let (bytes, whole) = match &need.amount {
         request::Amount::Bytes(bytes) => known().map(|_| (u128::from(bytes.get()), false))?,
         request::Amount::Portion(portion) => {
@@ -137,14 +146,18 @@ fn part(device: &Device, role: Role, need: &Need) -> Result<Part, String> {
             }
             _ => (all.unwrap_or(0), true),
         },
-        request::Amount::Profile(_) => return Err("a slice was granted on a device without slices".into()),
+        request::Amount::Profile(_) => {
+            return Err("a slice was granted on a device without slices".into());
+        }
         request::Amount::Unknown(_) => return Err("an unknown need was granted".into()),
     };
     let has = device.cores.map_or(0, |cores| u128::from(cores.0));
     let cores = match if whole { Compute::All } else { need.compute } {
         Compute::Any => 0,
         Compute::Units(units) => u128::from(units.0).min(has),
-        Compute::Percent(percent) => (has * u128::from(percent.min(100)) / 100).max(u128::from(has > 0)),
+        Compute::Percent(percent) => {
+            (has * u128::from(percent.min(100)) / 100).max(u128::from(has > 0))
+        }
         Compute::All => has,
     };
     Ok(Part { role, bytes, cores, slots: u128::from(need.slots), whole })
@@ -188,6 +201,7 @@ fn peak(parts: &[Part], of: impl Fn(&Part) -> u128) -> u128 {
         parts.iter().filter(|p| roles.contains(&p.role)).map(&of).sum::<u128>()
     };
     let inits = parts.iter().enumerate().filter(|(_, part)| part.role == Role::Init);
-    let init = inits.map(|(at, part)| of(part) + sum(&parts[..at], &[Role::Sidecar])).max().unwrap_or(0);
+    let init =
+        inits.map(|(at, part)| of(part) + sum(&parts[..at], &[Role::Sidecar])).max().unwrap_or(0);
     init.max(sum(parts, &[Role::Sidecar, Role::App]))
 }

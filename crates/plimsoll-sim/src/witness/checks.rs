@@ -29,8 +29,10 @@ pub(crate) fn same_sums(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Ob
     for (_, view) in ledger.nodes().filter(|(_, view)| scope.covers(&view.node.name)) {
         let place = &books.nodes[&view.node.name];
         if place.node.devices.len() != view.room.devices().len() {
-            objections
-                .push(Objection(format!("{} has another number of devices than it should", view.node.name)));
+            objections.push(Objection(format!(
+                "{} has another number of devices than it should",
+                view.node.name
+            )));
             continue;
         }
         let mine = sums(books, ledger, &view.node.name);
@@ -130,7 +132,11 @@ fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection>
         };
         let same = (&holding.node, holding.stage) == (&held.node, held.stage)
             && holding.charges.len() == held.bookings.len()
-            && held.bookings.iter().zip(&holding.charges).all(|(booking, charge)| booking.is(charge));
+            && held
+                .bookings
+                .iter()
+                .zip(&holding.charges)
+                .all(|(booking, charge)| booking.is(charge));
         if !same {
             let theirs = Held::of(holding, holding.stage);
             objections.push(Objection(format!("{id} should be {held:?} and is {theirs:?}")));
@@ -139,7 +145,8 @@ fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection>
     if ledger.holdings().count() > books.holdings.len() {
         let extra = ledger.holdings().map(|(_, holding)| &holding.request);
         let extra = extra.filter(|id| !books.holdings.contains_key(*id));
-        objections.extend(extra.map(|id| Objection(format!("{id} holds a place that nobody gave it"))));
+        objections
+            .extend(extra.map(|id| Objection(format!("{id} holds a place that nobody gave it"))));
     }
     objections
 }
@@ -148,7 +155,8 @@ fn same_accounts(books: &Books, ledger: &Ledger) -> Vec<Objection> {
     let mut accounts: BTreeMap<&str, (u128, u32)> = BTreeMap::new();
     for (id, held) in &books.holdings {
         let row = accounts.entry(&id.account).or_default();
-        let unknown = |booking: &Booking| matches!(booking.amount, Amount::Undeclared | Amount::Whole(None));
+        let unknown =
+            |booking: &Booking| matches!(booking.amount, Amount::Undeclared | Amount::Whole(None));
         if !held.bookings.iter().any(unknown) {
             row.0 += held.bookings.iter().map(Booking::bytes).sum::<u128>();
         }
@@ -173,12 +181,17 @@ pub(crate) fn promised_once(
     for (id, promise) in ledger.promises().filter(|(id, _)| is_new(id)) {
         let node = &promise.placement.node;
         let Some(place) = books.nodes.get(node) else { continue };
-        for ordinal in
-            promise.charges.iter().flat_map(|charge| &charge.on).map(|ordinal| usize::from(*ordinal))
+        for ordinal in promise
+            .charges
+            .iter()
+            .flat_map(|charge| &charge.on)
+            .map(|ordinal| usize::from(*ordinal))
         {
+            let stays = books
+                .on_device(node, ordinal)
+                .filter(|(id, _)| !books.holdings[*id].stage.is_releasing());
             let stays =
-                books.on_device(node, ordinal).filter(|(id, _)| !books.holdings[*id].stage.is_releasing());
-            let stays = stays.map(|(_, booking)| booking.bytes()).sum::<u128>() + place.foreign[ordinal];
+                stays.map(|(_, booking)| booking.bytes()).sum::<u128>() + place.foreign[ordinal];
             let all = stays + promised(ledger, node, ordinal, |_| true);
             if usable(&place.node.devices[ordinal]).is_some_and(|usable| all > usable) {
                 objections.push(Objection(format!(
@@ -196,7 +209,9 @@ pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) ->
     for (name, place) in &books.nodes {
         for ordinal in 0..place.node.devices.len() {
             let on: Vec<(&RequestId, &Booking)> = books.on_device(name, ordinal).collect();
-            for (at, (id, booking)) in on.iter().enumerate().filter(|(_, (id, _))| granted.contains(id)) {
+            for (at, (id, booking)) in
+                on.iter().enumerate().filter(|(_, (id, _))| granted.contains(id))
+            {
                 let shares = |(other, (_, theirs)): (usize, &(&RequestId, &Booking))| {
                     other != at && theirs.mask & booking.mask != 0
                 };
@@ -217,10 +232,12 @@ pub(crate) fn node_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<O
     for (name, place) in &books.nodes {
         let here = || books.holdings.iter().filter(|(_, held)| held.node == *name);
         let has = &place.node.allocatable;
-        let limits = [has.cpu.map(|cpu| u128::from(cpu.0)), has.memory.map(wide), has.pods.map(u128::from)];
+        let limits =
+            [has.cpu.map(|cpu| u128::from(cpu.0)), has.memory.map(wide), has.pods.map(u128::from)];
         for (dimension, limit) in limits.into_iter().enumerate() {
             let load: u128 = here().map(|(_, held)| held.resources[dimension]).sum();
-            let newly = here().find(|(id, held)| granted.contains(id) && held.resources[dimension] > 0);
+            let newly =
+                here().find(|(id, held)| granted.contains(id) && held.resources[dimension] > 0);
             if let (Some((id, _)), Some(limit)) = (newly, limit)
                 && load > limit
             {

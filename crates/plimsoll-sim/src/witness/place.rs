@@ -20,7 +20,12 @@ const UNREPORTED: &str = "(not reported yet)";
 impl Place {
     pub(crate) fn reported(node: &Node) -> Self {
         let devices = node.devices.len();
-        Place { node: node.clone(), foreign: vec![0; devices], measured: vec![None; devices], leaving: false }
+        Place {
+            node: node.clone(),
+            foreign: vec![0; devices],
+            measured: vec![None; devices],
+            leaving: false,
+        }
     }
 
     /// A node of which nothing is known but that somebody runs there.
@@ -42,7 +47,11 @@ pub(crate) fn usable(device: &Device) -> Option<u128> {
 }
 
 /// Where the old devices are among the new: by UUID, then by place among their kind, then anywhere where one is in use.
-pub(crate) fn recognised(old: &Node, new: &Node, in_use: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
+pub(crate) fn recognised(
+    old: &Node,
+    new: &Node,
+    in_use: impl Fn(usize) -> bool,
+) -> Vec<Option<usize>> {
     let uuid = |device: &Device| match &device.identity {
         Identity::Uuid(uuid) => Some(uuid.clone()),
         Identity::Ordinal => None,
@@ -61,7 +70,8 @@ pub(crate) fn recognised(old: &Node, new: &Node, in_use: impl Fn(usize) -> bool)
     };
     let same_place = |from: usize, to: usize| {
         let unreported = &*old.devices[from].kind == UNREPORTED;
-        could_be(from, to) && if unreported { from == to } else { place(old, from) == place(new, to) }
+        could_be(from, to)
+            && if unreported { from == to } else { place(old, from) == place(new, to) }
     };
     let any = |from: usize, to: usize| could_be(from, to) && in_use(from);
     let mut now_at: Vec<Option<usize>> = vec![None; old.devices.len()];

@@ -378,7 +378,8 @@ fn the_failures_of_one_whose_place_was_lost_are_forgotten() {
     let _ = scheduler.step(Millis(30_000), Event::Tick);
     let generation = scheduler.ledger().of_request(&id).map(|(generation, _)| generation.0);
     assert!(generation.is_some(), "it is tried again");
-    let _ = scheduler.step(Millis(30_001), Event::Freed { request: id.clone(), generation, ordinal: None });
+    let _ = scheduler
+        .step(Millis(30_001), Event::Freed { request: id.clone(), generation, ordinal: None });
     assert_eq!(scheduler.queue().failures(&id), 0);
 }
 

@@ -21,14 +21,17 @@ use crate::{brute, fleet};
 fn numbers_agree(ledger: &Ledger, decision: &Decision) -> Result<(), TestCaseError> {
     let sites = brute::sites(ledger, &[]);
     for verdict in decision.tables().flat_map(Table::by_name) {
-        let site =
-            sites.iter().find(|site| site.name == *verdict.view.node.name).expect("a node that is there");
+        let site = sites
+            .iter()
+            .find(|site| site.name == *verdict.view.node.name)
+            .expect("a node that is there");
         for device in verdict.needs.iter().flat_map(|need| &need.devices) {
             let card = &site.cards[usize::from(device.ordinal)];
             let room = &verdict.view.room.devices()[usize::from(device.ordinal)];
             prop_assert_eq!(u128::from(room.load().get()), card.load);
             if let Some(
-                Reason::ShortOfMemory { need, free, usable } | Reason::TooSmall { need, free, usable },
+                Reason::ShortOfMemory { need, free, usable }
+                | Reason::TooSmall { need, free, usable },
             ) = &device.reason
             {
                 prop_assert_eq!(u128::from(free.get()), card.free());
@@ -44,7 +47,11 @@ fn numbers_agree(ledger: &Ledger, decision: &Decision) -> Result<(), TestCaseErr
 fn with_needs(request: &Request, change: impl Fn(&mut Need)) -> Request {
     let mut spec = Spec::clone(&request.spec);
     if let Asks::Shapes(shapes) = &mut spec.asks {
-        shapes.iter_mut().flat_map(|s| &mut s.containers).flat_map(|c| &mut c.needs).for_each(change);
+        shapes
+            .iter_mut()
+            .flat_map(|s| &mut s.containers)
+            .flat_map(|c| &mut c.needs)
+            .for_each(change);
     }
     Request { spec: Arc::new(spec), ..request.clone() }
 }
@@ -58,15 +65,19 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
         Kind::AskLess => with_needs(request, |need| {
             let most = Bytes::new(amount.expect("so many bytes"));
             match need.amount {
-                Amount::Bytes(bytes) => need.amount = Amount::bytes(most.min(Bytes::new(bytes.get()))),
+                Amount::Bytes(bytes) => {
+                    need.amount = Amount::bytes(most.min(Bytes::new(bytes.get())))
+                }
                 Amount::Portion(_) => need.amount = Amount::bytes(most),
                 _ => {}
             }
         }),
         Kind::GiveUp => {
-            let named =
-                |id: &plimsoll_core::request::RequestId| remedy.target.contains(&id.to_string().into());
-            let gone: Vec<_> = ledger.holdings().map(|(_, h)| h.request.clone()).filter(named).collect();
+            let named = |id: &plimsoll_core::request::RequestId| {
+                remedy.target.contains(&id.to_string().into())
+            };
+            let gone: Vec<_> =
+                ledger.holdings().map(|(_, h)| h.request.clone()).filter(named).collect();
             assert_eq!(gone.len(), remedy.target.len(), "those who should give up hold something");
             gone.iter().for_each(|id| drop(ledger.freed(id)));
             request.clone()

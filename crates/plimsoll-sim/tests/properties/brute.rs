@@ -35,7 +35,10 @@ pub(crate) fn sites(ledger: &Ledger, without: &[RequestId]) -> Vec<Site> {
     let site = |view: &plimsoll_core::room::NodeView| {
         let node = &view.node;
         let here = || {
-            ledger.holdings().map(|(_, h)| h).filter(|h| h.node == node.name && !without.contains(&h.request))
+            ledger
+                .holdings()
+                .map(|(_, h)| h)
+                .filter(|h| h.node == node.name && !without.contains(&h.request))
         };
         let cpu: u128 = here().map(|holding| u128::from(holding.resources.cpu.0)).sum();
         let mut cards: Vec<Card> = node.devices.iter().map(Card::empty).collect();
@@ -68,9 +71,18 @@ impl Card {
         let Capacity::Known { bytes, .. } = device.memory.total else {
             panic!("brute force knows every card's memory")
         };
-        let usable = u128::from(bytes.get()).saturating_sub(u128::from(device.memory.reserve.get()));
+        let usable =
+            u128::from(bytes.get()).saturating_sub(u128::from(device.memory.reserve.get()));
         let usable = device.memory.cap.map_or(usable, |cap| usable.min(u128::from(cap.get())));
-        Card { device: device.clone(), usable, load: 0, cores: 0, slots: 0, tenants: 0, undeclared: false }
+        Card {
+            device: device.clone(),
+            usable,
+            load: 0,
+            cores: 0,
+            slots: 0,
+            tenants: 0,
+            undeclared: false,
+        }
     }
 
     /// What is free of it.
@@ -114,7 +126,8 @@ impl Card {
         let mut rows = Vec::new();
         for (role, need) in parts {
             let (bytes, whole) = self.bytes(need)?;
-            if *need.kind != *self.device.kind || ((whole || need.wishes.alone) && self.tenants > 0) {
+            if *need.kind != *self.device.kind || ((whole || need.wishes.alone) && self.tenants > 0)
+            {
                 return None;
             }
             rows.push((*role, [bytes, self.cores_for(need, whole), u128::from(need.slots)]));
@@ -181,15 +194,19 @@ impl Site {
                 .filter(|(_, pick)| pick.contains(&at))
                 .map(|(need, _)| *need)
                 .collect();
-            let twice =
-                here.iter().enumerate().any(|(i, one)| here[i + 1..].iter().any(|other| one.0 == other.0));
+            let twice = here
+                .iter()
+                .enumerate()
+                .any(|(i, one)| here[i + 1..].iter().any(|other| one.0 == other.0));
             if here.is_empty() {
                 continue;
             }
-            let parts: Vec<(Role, &Need)> = here.iter().map(|(_, role, need)| (*role, *need)).collect();
+            let parts: Vec<(Role, &Need)> =
+                here.iter().map(|(_, role, need)| (*role, *need)).collect();
             let [bytes, cores, slots] = card.takes(&parts).filter(|_| !twice)?;
             let card = &mut site.cards[at];
-            (card.load, card.cores, card.slots) = (card.load + bytes, card.cores + cores, card.slots + slots);
+            (card.load, card.cores, card.slots) =
+                (card.load + bytes, card.cores + cores, card.slots + slots);
             card.tenants += 1;
         }
         let in_use = |site: &Site| site.cards.iter().filter(|card| card.tenants > 0).count();

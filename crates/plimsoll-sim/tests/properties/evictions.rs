@@ -23,7 +23,9 @@ const NOW: Millis = Millis(10_000);
 type Cost = (i32, usize, u64, u128, usize, Vec<RequestId>);
 
 fn cost(holders: &[&Holding]) -> Cost {
-    let rank = |holding: &&Holding| if holding.terms.speculative { i32::MIN } else { holding.terms.priority };
+    let rank = |holding: &&Holding| {
+        if holding.terms.speculative { i32::MIN } else { holding.terms.priority }
+    };
     let active = |holding: &&&Holding| !matches!(holding.activity, Activity::Idle { .. });
     let mut names: Vec<RequestId> = holders.iter().map(|holding| holding.request.clone()).collect();
     names.sort();
@@ -58,7 +60,8 @@ fn cheapest(ledger: &Ledger, request: &Request) -> Option<Cost> {
                 .filter(|(at, _)| mask & (1 << at) != 0)
                 .map(|(_, holding)| *holding)
                 .collect();
-            let without: Vec<RequestId> = gone.iter().map(|holding| holding.request.clone()).collect();
+            let without: Vec<RequestId> =
+                gone.iter().map(|holding| holding.request.clone()).collect();
             let sites = brute::sites(ledger, &without);
             let site = sites.iter().find(|site| site.name == *view.node.name).expect("the node");
             if request.spec.shapes().iter().any(|shape| site.fits(&request.spec, shape)) {
@@ -81,10 +84,15 @@ fn settled(
     let held: Vec<(u64, RequestId)> =
         scheduler.ledger().holdings().map(|(g, h)| (g.0, h.request.clone())).collect();
     for ((generation, request), active) in held.into_iter().zip(active) {
-        let _ = scheduler
-            .step(Millis(0), Event::Started { request: request.clone(), generation, activity: None });
-        let activity =
-            if active { Activity::Active { requests: 1 } } else { Activity::Idle { since: Millis(0) } };
+        let _ = scheduler.step(
+            Millis(0),
+            Event::Started { request: request.clone(), generation, activity: None },
+        );
+        let activity = if active {
+            Activity::Active { requests: 1 }
+        } else {
+            Activity::Idle { since: Millis(0) }
+        };
         let _ = scheduler.step(Millis(0), Event::Acted { request, activity });
     }
     scheduler
@@ -94,8 +102,10 @@ fn settled(
 fn plain_node() -> impl Strategy<Value = Node> {
     vec(6_u64..11, 1..3).prop_map(|sizes| {
         let mut node = Node::new("n");
-        node.devices =
-            sizes.into_iter().map(|gib| Device::new("NVIDIA", Bytes::gib(gib), Source::Nvml)).collect();
+        node.devices = sizes
+            .into_iter()
+            .map(|gib| Device::new("NVIDIA", Bytes::gib(gib), Source::Nvml))
+            .collect();
         node
     })
 }
@@ -155,9 +165,17 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
                 .iter()
                 .map(|id| ledger.of_request(id).expect("a victim holds something").1)
                 .collect();
-            prop_assert_eq!(Some(cost(&victims)), expected, "not the cheapest:\n{}", told(ledger, request));
+            prop_assert_eq!(
+                Some(cost(&victims)),
+                expected,
+                "not the cheapest:\n{}",
+                told(ledger, request)
+            );
             let sites = brute::sites(ledger, &plan.victims);
-            let site = sites.iter().find(|site| site.name == *plan.place.node).expect("a node that is there");
+            let site = sites
+                .iter()
+                .find(|site| site.name == *plan.place.node)
+                .expect("a node that is there");
             let shape = &spec.shapes()[usize::from(plan.place.shape)];
             let picks = plan
                 .place
@@ -171,7 +189,9 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
                 told(ledger, request)
             );
         }
-        Planned::Impossible => prop_assert_eq!(expected, None, "there is a way:\n{}", told(ledger, request)),
+        Planned::Impossible => {
+            prop_assert_eq!(expected, None, "there is a way:\n{}", told(ledger, request))
+        }
         Planned::NotFound { .. } => {}
     }
     Ok(())

@@ -8,8 +8,8 @@ use plimsoll_core::device::{
     Strategy as Slicing,
 };
 use plimsoll_core::request::{
-    Amount, Compute, Container, Eviction, Need, PlainRule, Request, RequestId, Role, Shape, Spec, Terms,
-    Wishes,
+    Amount, Compute, Container, Eviction, Need, PlainRule, Request, RequestId, Role, Shape, Spec,
+    Terms, Wishes,
 };
 use plimsoll_core::units::{Bytes, Cores, MilliCpu, Portion};
 use proptest::collection::vec;
@@ -24,7 +24,12 @@ pub(crate) fn size(gib: std::ops::Range<u64>) -> impl Strategy<Value = Bytes> {
 
 /// A card of an owned node: all that brute force understands.
 pub(crate) fn card() -> impl Strategy<Value = Device> {
-    let facts = (size(4..13), weighted(0.3, 0_u16..2), weighted(0.3, 1_u32..4), weighted(0.3, Just(10_u32)));
+    let facts = (
+        size(4..13),
+        weighted(0.3, 0_u16..2),
+        weighted(0.3, 1_u32..4),
+        weighted(0.3, Just(10_u32)),
+    );
     let state = (
         prop_oneof![8 => Just(Health::Healthy), 1 => Just(Health::Faulty)],
         prop::bool::weighted(0.1),
@@ -45,7 +50,8 @@ pub(crate) fn card() -> impl Strategy<Value = Device> {
 /// A node whose cards are named by the scheduler.
 pub(crate) fn owned_node(cards: std::ops::Range<usize>) -> impl Strategy<Value = Node> {
     let cards = vec(card(), cards);
-    let rest = (prop_oneof![6 => Just(0_u16), 1 => Just(1)], weighted(0.2, 1_u64..4), any::<bool>());
+    let rest =
+        (prop_oneof![6 => Just(0_u16), 1 => Just(1)], weighted(0.2, 1_u64..4), any::<bool>());
     (cards, rest).prop_map(|(devices, (missing, cpu, known))| {
         let mut node = Node::new("n");
         node.devices = devices;
@@ -69,8 +75,11 @@ pub(crate) fn sliced_node() -> impl Strategy<Value = Node> {
             cores: Cores(u32::from(size)),
             placements: starts.iter().map(|start| Span { start: *start, size }).collect(),
         };
-        let profiles =
-            vec![profile("1g", 1, 1, &[0, 1, 2, 3]), profile("2g", 2, 2, &[0, 2]), profile("4g", 4, 4, &[0])];
+        let profiles = vec![
+            profile("1g", 1, 1, &[0, 1, 2, 3]),
+            profile("2g", 2, 2, &[0, 2]),
+            profile("4g", 4, 4, &[0]),
+        ];
         let mut card = Device::new("NVIDIA", Bytes::gib(4), Source::Nvml);
         card.geometry = Some(Arc::new(Geometry { profiles }));
         card.memory.cap = cap;
@@ -134,15 +143,14 @@ fn need() -> impl Strategy<Value = Need> {
     ];
     let kind = prop_oneof![7 => Just("NVIDIA"), 1 => Just("AMD")];
     let wishes = (prop::bool::weighted(0.2), prop::bool::weighted(0.1));
-    (amount(), compute, 1_u16..4, kind, wishes, prop_oneof![5 => Just(1_u32), 1 => Just(2)]).prop_map(
-        |(amount, compute, count, kind, (one_numa, alone), slots)| Need {
+    (amount(), compute, 1_u16..4, kind, wishes, prop_oneof![5 => Just(1_u32), 1 => Just(2)])
+        .prop_map(|(amount, compute, count, kind, (one_numa, alone), slots)| Need {
             count: NonZeroU16::new(count.saturating_sub(1).max(1)).expect("at least one"),
             compute,
             slots,
             wishes: Wishes { one_numa, alone, ..Wishes::default() },
             ..Need::one(kind, amount)
-        },
-    )
+        })
 }
 
 /// One way to satisfy a request.
@@ -161,29 +169,32 @@ pub(crate) fn shape(containers: std::ops::Range<usize>) -> impl Strategy<Value =
 
 /// All that a decision looks at.
 pub(crate) fn spec(containers: std::ops::Range<usize>) -> impl Strategy<Value = Arc<Spec>> {
-    (vec(shape(containers), 1..3), prop_oneof![4 => Just(0_u64), 1 => 1_u64..3]).prop_map(|(shapes, cpu)| {
-        let mut spec = Spec::of(shapes);
-        spec.resources.cpu = MilliCpu(cpu * 1000);
-        Arc::new(spec)
-    })
+    (vec(shape(containers), 1..3), prop_oneof![4 => Just(0_u64), 1 => 1_u64..3]).prop_map(
+        |(shapes, cpu)| {
+            let mut spec = Spec::of(shapes);
+            spec.resources.cpu = MilliCpu(cpu * 1000);
+            Arc::new(spec)
+        },
+    )
 }
 
 /// The terms on which something is held.
 pub(crate) fn terms() -> impl Strategy<Value = Terms> {
     let evicts = prop_oneof![2 => Just(Eviction::Never), 1 => Just(Eviction::Idle), 1 => Just(Eviction::LowerPriority)];
     let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.2));
-    (0_i32..3, flags, evicts, weighted(0.6, 0_u64..20_000), 0_u64..4, weighted(0.2, Just("m"))).prop_map(
-        |(priority, (pinned, speculative), eviction, idle_limit, reload_cost, model)| Terms {
-            priority,
-            pinned,
-            speculative,
-            eviction,
-            idle_limit,
-            reload_cost,
-            model: model.map(Into::into),
-            ..Terms::default()
-        },
-    )
+    (0_i32..3, flags, evicts, weighted(0.6, 0_u64..20_000), 0_u64..4, weighted(0.2, Just("m")))
+        .prop_map(|(priority, (pinned, speculative), eviction, idle_limit, reload_cost, model)| {
+            Terms {
+                priority,
+                pinned,
+                speculative,
+                eviction,
+                idle_limit,
+                reload_cost,
+                model: model.map(Into::into),
+                ..Terms::default()
+            }
+        })
 }
 
 /// A request of this number.

@@ -59,11 +59,15 @@ fn drafted(ledger: &Ledger) -> Draft<'_> {
 }
 
 fn same_answer(one: &Scheduler, other: &Scheduler, request: &Request) -> Result<(), TestCaseError> {
-    let decide = |scheduler: &Scheduler| decide(scheduler.ledger(), &scheduler.settings().policy, request);
+    let decide =
+        |scheduler: &Scheduler| decide(scheduler.ledger(), &scheduler.settings().policy, request);
     let (first, second) = (decide(one), decide(other));
     prop_assert_eq!(&first.outcome, &second.outcome);
     prop_assert_eq!(digest(&first), digest(&second));
-    prop_assert_eq!(plimsoll_core::summary::sentence(&first), plimsoll_core::summary::sentence(&second));
+    prop_assert_eq!(
+        plimsoll_core::summary::sentence(&first),
+        plimsoll_core::summary::sentence(&second)
+    );
     Ok(())
 }
 

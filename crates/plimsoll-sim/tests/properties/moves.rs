@@ -113,10 +113,12 @@ fn name(node: usize) -> Name {
 
 /// The move as an event, as things stand; nothing for one that only lets time pass.
 pub(crate) fn event(what: &Move, scheduler: &Scheduler, now: &mut Millis) -> Option<Event> {
-    let request =
-        |who: usize, spec: &Arc<Spec>, terms: &Terms| fleet::request(who, spec.clone(), terms.clone());
+    let request = |who: usize, spec: &Arc<Spec>, terms: &Terms| {
+        fleet::request(who, spec.clone(), terms.clone())
+    };
     let generation = |who: usize, current: bool| {
-        let held = scheduler.ledger().of_request(&id(who)).map_or(0, |(generation, _)| generation.0);
+        let held =
+            scheduler.ledger().of_request(&id(who)).map_or(0, |(generation, _)| generation.0);
         if current { held } else { held.wrapping_sub(1) }
     };
     Some(match what {
@@ -159,16 +161,19 @@ pub(crate) fn event(what: &Move, scheduler: &Scheduler, now: &mut Millis) -> Opt
         }
         Move::Observed(who, at, charges, running) => observed(*who, *at, charges, *running, *now),
         Move::Measured(at, ordinal, foreign, closed) => {
-            let measured =
-                Measured { foreign: *foreign, telemetry: Telemetry::Fresh { at: *now }, closed: *closed };
+            let measured = Measured {
+                foreign: *foreign,
+                telemetry: Telemetry::Fresh { at: *now },
+                closed: *closed,
+            };
             Event::Measured { node: name(*at), ordinal: *ordinal, measured }
         }
         Move::Grew(who, ordinal, bytes) => {
             Event::Grew { request: id(*who), ordinal: *ordinal, bytes: *bytes }
         }
         Move::Acted(who, active) => {
-            let activity =
-                active.map_or(Activity::Idle { since: *now }, |requests| Activity::Active { requests });
+            let activity = active
+                .map_or(Activity::Idle { since: *now }, |requests| Activity::Active { requests });
             Event::Acted { request: id(*who), activity }
         }
         Move::Tick => Event::Tick,
@@ -191,7 +196,11 @@ fn renamed(node: &Node, at: usize) -> Node {
 }
 
 /// A node that is there, reported again with its devices changed.
-fn changed(scheduler: &Scheduler, at: usize, change: impl FnOnce(&mut Vec<Device>)) -> Option<Event> {
+fn changed(
+    scheduler: &Scheduler,
+    at: usize,
+    change: impl FnOnce(&mut Vec<Device>),
+) -> Option<Event> {
     let ledger = scheduler.ledger();
     let mut node = (*ledger.view(ledger.node_id(&name(at))?)?.node).clone();
     node.devices.retain(|device| device.health != plimsoll_core::device::Health::Gone);
@@ -200,7 +209,13 @@ fn changed(scheduler: &Scheduler, at: usize, change: impl FnOnce(&mut Vec<Device
     Some(Event::Node { node: Box::new(node) })
 }
 
-fn observed(who: usize, at: usize, seen: &[(u16, Option<Bytes>)], running: bool, now: Millis) -> Event {
+fn observed(
+    who: usize,
+    at: usize,
+    seen: &[(u16, Option<Bytes>)],
+    running: bool,
+    now: Millis,
+) -> Event {
     let charge = |(on, bytes): &(u16, Option<Bytes>)| Charge {
         on: vec![*on],
         amount: bytes
@@ -214,7 +229,11 @@ fn observed(who: usize, at: usize, seen: &[(u16, Option<Bytes>)], running: bool,
     let holding = Holding {
         request: id(who),
         node: name(at),
-        stage: if running { Stage::Running { since: now } } else { Stage::Releasing { since: now } },
+        stage: if running {
+            Stage::Running { since: now }
+        } else {
+            Stage::Releasing { since: now }
+        },
         charges: seen.iter().map(charge).collect(),
         resources: plimsoll_core::request::NodeNeed::default(),
         terms: Terms { idle_limit: Some(1000), ..Terms::default() },

@@ -69,8 +69,11 @@ fn c1_the_last_device_goes_to_exactly_one_of_many_callers_in_every_interleaving(
                     Event::Ask { request }
                 };
                 let outcome = scheduler.step(Millis(0), event);
-                started +=
-                    outcome.effects.iter().filter(|effect| matches!(effect, Effect::Start { .. })).count();
+                started += outcome
+                    .effects
+                    .iter()
+                    .filter(|effect| matches!(effect, Effect::Start { .. }))
+                    .count();
             }
             assert_eq!(started, 1, "{order:?}");
             assert_eq!(breach::audit(scheduler.ledger()), Vec::new());
@@ -86,7 +89,11 @@ fn c1_of_planners_that_all_saw_the_device_free_exactly_one_commits() {
     let places: Vec<Placement> = requests
         .iter()
         .map(|request| {
-            decide(&stale, &Policy::pack(), request).place().expect("the device is free").place.clone()
+            decide(&stale, &Policy::pack(), request)
+                .place()
+                .expect("the device is free")
+                .place
+                .clone()
         })
         .collect();
     for order in permutations(4) {
@@ -117,10 +124,16 @@ fn c1_a_taken_offer_moves_only_to_where_it_fits_when_it_arrives() {
         }
         let mut placed = 0;
         for at in order {
-            let take =
-                Event::Take { request: RequestId::new("a", format!("p{at}")), node: Some("n4".into()) };
+            let take = Event::Take {
+                request: RequestId::new("a", format!("p{at}")),
+                node: Some("n4".into()),
+            };
             let outcome = scheduler.step(Millis(0), take);
-            placed += outcome.answers.iter().filter(|answer| matches!(answer, Answer::Placed { .. })).count();
+            placed += outcome
+                .answers
+                .iter()
+                .filter(|answer| matches!(answer, Answer::Placed { .. }))
+                .count();
         }
         assert_eq!(placed, 1, "all want to move to n4, and one can");
         assert_eq!(breach::audit(scheduler.ledger()), Vec::new());
@@ -136,17 +149,23 @@ fn a2_models_planned_on_a_stale_view_never_share_a_device_that_cannot_hold_them(
             let mut ledger = stale.clone();
             for at in order {
                 let request = request(&format!("m{at}"), Amount::bytes(Bytes::new(sizes[at])));
-                let planned = decide(&stale, &policy, &request).place().expect("both are free").place.clone();
+                let planned =
+                    decide(&stale, &policy, &request).place().expect("both are free").place.clone();
                 let sent = ledger.send(&request, &planned);
                 if let Err(LedgerError::Refused(_)) = sent
                     && let Some(found) = decide(&ledger, &policy, &request).place()
                 {
-                    ledger.send(&request, &found.place.clone()).expect("planned and committed on one ledger");
+                    ledger
+                        .send(&request, &found.place.clone())
+                        .expect("planned and committed on one ledger");
                 }
                 let loads = ledger.nodes().flat_map(|(_, view)| {
                     view.room.devices().iter().map(|room| room.load()).collect::<Vec<_>>()
                 });
-                assert!(loads.into_iter().all(|load| load <= Bytes::gib(80)), "no device is over its line");
+                assert!(
+                    loads.into_iter().all(|load| load <= Bytes::gib(80)),
+                    "no device is over its line"
+                );
             }
             assert_eq!(breach::audit(&ledger), Vec::new());
         }
@@ -164,7 +183,8 @@ fn a2_every_order_packs_into_the_same_two_loads() {
             let _ = scheduler.step(Millis(0), Event::Submit { request, deadline: None });
         }
         let (_, view) = scheduler.ledger().nodes().next().expect("the node");
-        let mut loads: Vec<u64> = view.room.devices().iter().map(|room| room.load().get()).collect();
+        let mut loads: Vec<u64> =
+            view.room.devices().iter().map(|room| room.load().get()).collect();
         loads.sort_unstable();
         assert_eq!(loads, [sizes[1] + sizes[2], sizes[0]]);
     }
@@ -173,7 +193,8 @@ fn a2_every_order_packs_into_the_same_two_loads() {
 #[test]
 fn a_commit_refuses_what_is_not_there_over_full_or_unknown() {
     let mut ledger = ledger(node(1, 80));
-    let place = |node: &str, picks: Vec<Vec<u16>>, shape| Placement { node: node.into(), shape, picks };
+    let place =
+        |node: &str, picks: Vec<Vec<u16>>, shape| Placement { node: node.into(), shape, picks };
     let ok = request("p", Amount::bytes(Bytes::gib(10)));
     for (asked, wrong) in [
         (&ok, place("n2", vec![vec![0]], 0)),

@@ -51,7 +51,8 @@ fn picks(place: &plimsoll_core::fit::Placement) -> Assignment {
 /// What was measured on any device.
 pub(crate) fn measured(ledger: &Ledger) -> Vec<(Name, u16, Measured)> {
     let rows = |(id, view): (plimsoll_core::ledger::NodeId, &plimsoll_core::room::NodeView)| {
-        let row = |(ordinal, measured): (u16, &Measured)| (view.node.name.clone(), ordinal, *measured);
+        let row =
+            |(ordinal, measured): (u16, &Measured)| (view.node.name.clone(), ordinal, *measured);
         (0_u16..)
             .zip(ledger.measured(id))
             .map(row)
@@ -91,8 +92,10 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
                 "the first shape that fits is taken:\n{}",
                 told(ledger, request)
             );
-            let site =
-                sites.iter().find(|site| site.name == *place.node).expect("placed on a node that is there");
+            let site = sites
+                .iter()
+                .find(|site| site.name == *place.node)
+                .expect("placed on a node that is there");
             let shape = &request.spec.shapes()[usize::from(place.shape)];
             prop_assert!(
                 site.with(&request.spec, shape, &picks(place)).is_some(),
@@ -106,7 +109,9 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
                 "what the planner proposes the commit admits"
             );
         }
-        None => prop_assert_eq!(found, None, "brute force finds a place:\n{}", told(ledger, request)),
+        None => {
+            prop_assert_eq!(found, None, "brute force finds a place:\n{}", told(ledger, request))
+        }
     }
     Ok(())
 }

@@ -20,7 +20,8 @@ fn request(number: usize, amount: Amount) -> Request {
 
 fn machine(policy: plimsoll_core::policy::Policy, cards: Vec<Bytes>) -> Scheduler {
     let mut node = Node::new("n1");
-    node.devices = cards.into_iter().map(|memory| Device::new("NVIDIA", memory, Source::Nvml)).collect();
+    node.devices =
+        cards.into_iter().map(|memory| Device::new("NVIDIA", memory, Source::Nvml)).collect();
     let mut scheduler = Scheduler::new(Settings { policy, ..Settings::default() });
     let _ = scheduler.step(Millis(0), Event::Node { node: Box::new(node) });
     scheduler
@@ -81,8 +82,8 @@ proptest! {
 fn ninety_eight_of_330_mib_fill_a_card_of_32340_mib() {
     let mut scheduler = machine(plimsoll_core::policy::Policy::pack(), vec![Bytes::mib(32_340)]);
     for at in 0..99 {
-        let _ =
-            scheduler.step(Millis(0), Event::Ask { request: request(at, Amount::bytes(Bytes::mib(330))) });
+        let _ = scheduler
+            .step(Millis(0), Event::Ask { request: request(at, Amount::bytes(Bytes::mib(330))) });
     }
     let (_, view) = scheduler.ledger().nodes().next().expect("the node");
     assert_eq!(view.room.devices()[0].tenants().len(), 98);

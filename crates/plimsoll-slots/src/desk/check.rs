@@ -49,9 +49,11 @@ fn device(index: usize, facts: &DeviceFacts) -> Checked {
     short(&field("kind"), &facts.kind, LONGEST_NAME)?;
     short(&field("model"), facts.model.as_deref().unwrap_or_default(), LONGEST_NAME)?;
     match facts.total.filter(|total| facts.reserve > *total) {
-        Some(total) => {
-            bad(format!("{} is {}, more than the total of {total}", field("reserve"), facts.reserve))
-        }
+        Some(total) => bad(format!(
+            "{} is {}, more than the total of {total}",
+            field("reserve"),
+            facts.reserve
+        )),
         None => Ok(()),
     }
 }
@@ -93,7 +95,11 @@ fn few(field: &str, number: usize, most: usize) -> Checked {
 
 fn short(field: &str, text: &str, longest: usize) -> Checked {
     let bytes = text.len();
-    if bytes <= longest { Ok(()) } else { bad(format!("{field} has {bytes} bytes, and may have {longest}")) }
+    if bytes <= longest {
+        Ok(())
+    } else {
+        bad(format!("{field} has {bytes} bytes, and may have {longest}"))
+    }
 }
 
 /// A name is there, is not too long, and has no blanks.

@@ -53,7 +53,8 @@ impl Desk {
                 live.files.insert(path.clone());
             }
             if self.state.files.get(&path).and_then(|known| known.get(runner)) != Some(&found) {
-                let models = self.state.models.values().filter(|m| translate::needs_file(m) == Some(&path));
+                let models =
+                    self.state.models.values().filter(|m| translate::needs_file(m) == Some(&path));
                 let models: Vec<String> = models.map(|model| model.name().to_string()).collect();
                 self.unserved.extend(models);
                 self.note(Operation::Found(path, runner.clone(), Box::new(found)));
@@ -65,16 +66,21 @@ impl Desk {
     /// The files that a runner has.
     fn has_files(&self, runner: &Name) -> Vec<String> {
         let is_there = |found: &&Found| matches!(found, Found::Shape(_) | Found::Odd(_));
-        let has = self.state.files.iter().filter(|(_, found)| found.get(runner).filter(is_there).is_some());
+        let has = self
+            .state
+            .files
+            .iter()
+            .filter(|(_, found)| found.get(runner).filter(is_there).is_some());
         has.map(|(path, _)| path.clone()).collect()
     }
 
     /// Labels a node with the files that its runner has.
     pub(super) fn label_files(&self, node: &mut Node) {
         let labels = self.has_files(&node.name).into_iter();
-        node.labels.extend(
-            labels.map(|file| (translate::file_label(&file).into(), translate::FILE_IS_THERE.into())),
-        );
+        node.labels
+            .extend(labels.map(|file| {
+                (translate::file_label(&file).into(), translate::FILE_IS_THERE.into())
+            }));
     }
 
     /// Why nobody can say yet what a model needs; `None` once it can be decided about.
@@ -91,31 +97,39 @@ impl Desk {
         let nothing: Vec<String> = nothing.collect();
         match found.map_or(0, std::collections::BTreeMap::len) {
             0 => Some(format!("no runner has said yet what is in {file}")),
-            all if all == nothing.len() => Some(format!("no runner has {file} ({})", nothing.join("; "))),
+            all if all == nothing.len() => {
+                Some(format!("no runner has {file} ({})", nothing.join("; ")))
+            }
             _ => None,
         }
     }
 
     /// Remembers the most that a slot was seen to use, while it is served as its model is declared now.
     pub(super) fn note_use(&mut self, now: Millis, slot: &Slot, report: &SlotReport) {
-        let Some(made_from) = slot.made_from.as_ref().filter(|_| report.state == SlotState::Running) else {
+        let Some(made_from) =
+            slot.made_from.as_ref().filter(|_| report.state == SlotState::Running)
+        else {
             return;
         };
         let served = Served::of(made_from.declared());
         let current = self.state.models.get(&slot.model).map(|model| Served::of(model.declared()));
-        let devices =
-            self.holding(slot).map_or(0, |(_, holding)| holding.charges.iter().map(|c| c.on.len()).sum());
+        let devices = self
+            .holding(slot)
+            .map_or(0, |(_, holding)| holding.charges.iter().map(|c| c.on.len()).sum());
         let gpus = u16::try_from(report.used.len()).unwrap_or(0);
         if gpus == 0 || usize::from(gpus) != devices || current.as_ref() != Some(&served) {
             return;
         }
-        let mut used: Vec<_> = report.used.iter().map(|on| (on.index, Bytes::new(on.bytes))).collect();
+        let mut used: Vec<_> =
+            report.used.iter().map(|on| (on.index, Bytes::new(on.bytes))).collect();
         used.sort_unstable();
         let mut bytes: Vec<Bytes> = used.into_iter().map(|(_, bytes)| bytes).collect();
         let known = self.state.measured.get(&slot.model).and_then(|sizes| sizes.get(&gpus));
         if let Some(known) = known.filter(|known| known.served == served) {
             bytes = bytes.iter().zip(&known.bytes).map(|(now, before)| *now.max(before)).collect();
-            let sum = |bytes: &[Bytes]| bytes.iter().fold(Bytes::ZERO, |sum, bytes| sum.plus(*bytes)).get();
+            let sum = |bytes: &[Bytes]| {
+                bytes.iter().fold(Bytes::ZERO, |sum, bytes| sum.plus(*bytes)).get()
+            };
             // What grows by less than a hundredth is not worth a row of the journal.
             if sum(&bytes).saturating_sub(sum(&known.bytes)) <= sum(&known.bytes) / 100 {
                 return;

@@ -92,7 +92,9 @@ impl Desk {
         self.rank_all();
         while let Some(model) = self.unserved.pop_first() {
             while self.move_up(now, &model) {} // mutant: moving-up
-            while let Some(&first) = self.state.waiting_for.get(&model).and_then(|waiting| waiting.first()) {
+            while let Some(&first) =
+                self.state.waiting_for.get(&model).and_then(|waiting| waiting.first())
+            {
                 if !self.seat(now, first, &model) {
                     break;
                 }
@@ -111,7 +113,8 @@ impl Desk {
         });
         let places = worse.filter_map(|slot| self.state.places_in.get(&slot.id)?.first());
         let Some(&oldest) = places.min() else { return false };
-        let Some(PlaceState::In { slot: left, .. }) = self.state.places.get(&oldest).map(|p| p.state.clone())
+        let Some(PlaceState::In { slot: left, .. }) =
+            self.state.places.get(&oldest).map(|p| p.state.clone())
         else {
             return false;
         };
@@ -144,7 +147,9 @@ impl Desk {
         let request = self.state.slots[slot].request();
         let speculative = match self.scheduler().ledger().of_request(&request) {
             Some((_, holding)) => holding.terms.speculative,
-            None => self.scheduler().queue().get(&request).is_some_and(|w| w.request.terms.speculative),
+            None => {
+                self.scheduler().queue().get(&request).is_some_and(|w| w.request.terms.speculative)
+            }
         };
         if speculative {
             self.step(now, Event::Claimed { request });
@@ -153,7 +158,9 @@ impl Desk {
     }
 
     fn sit(&mut self, now: Millis, place: u64, slot: &Name) {
-        self.change_place(place, |place| place.state = PlaceState::In { slot: slot.clone(), since: now });
+        self.change_place(place, |place| {
+            place.state = PlaceState::In { slot: slot.clone(), since: now }
+        });
         self.rank(slot);
     }
 
@@ -183,7 +190,13 @@ impl Desk {
     }
 
     /// Ends a place, and names the slot that it was in.
-    pub(super) fn close(&mut self, now: Millis, place: u64, how: Ending, reason: &str) -> Option<Name> {
+    pub(super) fn close(
+        &mut self,
+        now: Millis,
+        place: u64,
+        how: Ending,
+        reason: &str,
+    ) -> Option<Name> {
         let known = self.state.places.get(&place)?;
         let (model, before) = (known.model.clone(), known.state.clone());
         if matches!(before, PlaceState::Ended { .. }) {

@@ -49,7 +49,8 @@ impl Desk {
             return;
         }
         let (stage, generation) = (held.stage, holding.0);
-        let grown: Vec<OnDevice> = report.used.iter().filter(|used| exceeds(held, used)).copied().collect();
+        let grown: Vec<OnDevice> =
+            report.used.iter().filter(|used| exceeds(held, used)).copied().collect();
         if let Some(slot) = self.state.slots.get(&id).filter(|_| !report.used.is_empty()).cloned() {
             self.note_use(now, &slot, report);
         }
@@ -61,19 +62,30 @@ impl Desk {
                 Event::Started { request: request.clone(), generation, activity }
             }
             (Stage::Sent, SlotState::Failed | SlotState::Gone) => {
-                let reason = report.reason.clone().unwrap_or_else(|| "the runner gave no reason".to_string());
+                let reason = report
+                    .reason
+                    .clone()
+                    .unwrap_or_else(|| "the runner gave no reason".to_string());
                 self.change_life(&id, |life| life.failure = Some(reason));
                 Event::Failed { request: request.clone(), generation }
             }
-            (Stage::Running { .. } | Stage::Releasing { .. }, SlotState::Failed | SlotState::Gone) => {
+            (
+                Stage::Running { .. } | Stage::Releasing { .. },
+                SlotState::Failed | SlotState::Gone,
+            ) => {
                 if let Some(reason) = report.reason.clone().filter(|_| !stage.is_releasing()) {
                     self.change_life(&id, |life| life.failure = Some(reason));
                 }
-                Event::Freed { request: request.clone(), generation: Some(generation), ordinal: None }
+                Event::Freed {
+                    request: request.clone(),
+                    generation: Some(generation),
+                    ordinal: None,
+                }
             }
             // It ends by itself, or its runner ends it: nobody else joins it, and it counts until it is gone.
             (Stage::Running { .. }, SlotState::Stopping) => {
-                let reason = report.reason.clone().unwrap_or_else(|| "its runner stops it".to_string());
+                let reason =
+                    report.reason.clone().unwrap_or_else(|| "its runner stops it".to_string());
                 self.change_life(&id, |life| life.failure = Some(reason));
                 Event::Withdraw { request: request.clone() }
             }
@@ -143,7 +155,8 @@ impl Desk {
         self.step(now, Event::Observed { holding: Box::new(holding) });
         self.say_activity(now, id);
         let namesake = self.state.slots.get(report.slot.as_str()).filter(|slot| slot.id != *id);
-        let is_here = |slot: &&Arc<Slot>| self.holding(slot).is_some_and(|(_, held)| held.node == *runner);
+        let is_here =
+            |slot: &&Arc<Slot>| self.holding(slot).is_some_and(|(_, held)| held.node == *runner);
         if let Some(slot) = namesake.filter(is_here).map(|slot| slot.id.clone()) {
             self.rename(now, &slot);
         }
@@ -242,7 +255,10 @@ fn charges(report: &SlotReport, devices: usize) -> Vec<Charge> {
     };
     let (there, elsewhere): (Vec<_>, Vec<_>) =
         most.into_iter().partition(|(index, _)| usize::from(*index) < devices);
-    let known = there.into_iter().map(|(index, bytes)| charge(vec![index], Booked::share(Bytes::new(bytes))));
-    let lost = elsewhere.first().filter(|_| devices > 0).map(|_| charge(Vec::new(), Booked::Undeclared));
+    let known = there
+        .into_iter()
+        .map(|(index, bytes)| charge(vec![index], Booked::share(Bytes::new(bytes))));
+    let lost =
+        elsewhere.first().filter(|_| devices > 0).map(|_| charge(Vec::new(), Booked::Undeclared));
     known.chain(lost).collect()
 }

@@ -108,7 +108,8 @@ impl Desk {
         }
         let id = Name::from(runner);
         let known = self.state.runners.get(&id);
-        if let Some(later) = known.filter(|known| known.registration.session > registration.session) {
+        if let Some(later) = known.filter(|known| known.registration.session > registration.session)
+        {
             return Err(RunnerError::Superseded { session: later.registration.session });
         }
         check::registration(&registration)?;
@@ -117,19 +118,27 @@ impl Desk {
             known.registration.devices == registration.devices
                 && known.registration.labels == registration.labels
         });
-        let same_session = known.is_some_and(|known| known.registration.session == registration.session);
+        let same_session =
+            known.is_some_and(|known| known.registration.session == registration.session);
         let mut node = translate::node(runner, &registration);
         self.label_files(&mut node);
         if same_session {
             self.keep_remarks(&mut node);
         }
         // An agent that has just come has not said yet what runs on its devices: nothing new goes there before it has.
-        let opens = same_session && !self.is_silent(&id) && self.scheduler().ledger().node_id(&id).is_some();
+        let opens = same_session
+            && !self.is_silent(&id)
+            && self.scheduler().ledger().node_id(&id).is_some();
         node.silent_since = (!opens).then_some(now);
         let pace = Some(self.pace());
         if known.is_none_or(|known| known.registration != registration || known.pace != pace) {
             let created = known.map_or(now, |known| known.created);
-            self.note(Operation::PutRunner(Arc::new(Runner { id: id.clone(), created, registration, pace })));
+            self.note(Operation::PutRunner(Arc::new(Runner {
+                id: id.clone(),
+                created,
+                registration,
+                pace,
+            })));
         }
         let revision = self.drive.next_seq();
         let live = self.live.entry(id.clone()).or_default();
@@ -153,19 +162,31 @@ impl Desk {
 
     /// A device is one device, whoever reports it.
     fn check_devices(&self, id: &Name, registration: &Registration) -> Result<(), RunnerError> {
-        let own: BTreeMap<&str, ()> =
-            registration.devices.iter().filter_map(|device| Some((device.uuid.as_deref()?, ()))).collect();
+        let own: BTreeMap<&str, ()> = registration
+            .devices
+            .iter()
+            .filter_map(|device| Some((device.uuid.as_deref()?, ())))
+            .collect();
         for other in self.state.runners.values().filter(|other| other.id != *id) {
-            let taken = other.registration.devices.iter().filter_map(|device| device.uuid.as_deref());
+            let taken =
+                other.registration.devices.iter().filter_map(|device| device.uuid.as_deref());
             if let Some(uuid) = taken.into_iter().find(|uuid| own.contains_key(uuid)) {
-                return Err(RunnerError::DeviceTaken { uuid: uuid.to_string(), runner: other.id.clone() });
+                return Err(RunnerError::DeviceTaken {
+                    uuid: uuid.to_string(),
+                    runner: other.id.clone(),
+                });
             }
         }
         Ok(())
     }
 
     /// A runner says what is so now. What comes late is not taken for news.
-    pub fn beat(&mut self, now: Millis, runner: &str, beat: Heartbeat) -> Result<Orders, RunnerError> {
+    pub fn beat(
+        &mut self,
+        now: Millis,
+        runner: &str,
+        beat: Heartbeat,
+    ) -> Result<Orders, RunnerError> {
         let known = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?;
         let id = known.id.clone();
         is_of(known, beat.session)?;
@@ -176,8 +197,10 @@ impl Desk {
         check::report(&beat)?;
         self.check_crowd(&id, &beat)?;
         let first = self.drive.next_seq();
-        let live =
-            self.live.entry(id.clone()).or_insert_with(|| Live { work_revision: first, ..Live::default() });
+        let live = self
+            .live
+            .entry(id.clone())
+            .or_insert_with(|| Live { work_revision: first, ..Live::default() });
         if beat.sequence <= live.sequence {
             return Ok(self.orders(runner));
         }
@@ -263,8 +286,11 @@ impl Desk {
             // After a restart nobody was heard yet: each has one lease to speak.
             let first = self.drive.next_seq();
             let live = self.live.entry(id.clone());
-            let live =
-                live.or_insert_with(|| Live { last_seen: now, work_revision: first, ..Live::default() });
+            let live = live.or_insert_with(|| Live {
+                last_seen: now,
+                work_revision: first,
+                ..Live::default()
+            });
             let last_seen = live.last_seen;
             if last_seen.after(self.manners.lease) <= now && !self.is_silent(&id) {
                 let mut node = self.node_now(&id);
@@ -286,7 +312,10 @@ impl Desk {
     /// What was noted of a runner while its agent runs, and does not come with its registration.
     fn keep_remarks(&self, node: &mut Node) {
         let known = self.scheduler().ledger().view_of(&node.name);
-        translate::set_failed_starts(node, known.map_or(0, |view| translate::failed_starts(&view.node)));
+        translate::set_failed_starts(
+            node,
+            known.map_or(0, |view| translate::failed_starts(&view.node)),
+        );
         node.unschedulable = self.live.get(&node.name).is_some_and(|live| live.ending);
     }
 
@@ -357,12 +386,15 @@ impl Desk {
         let mut own = OwnUse::default();
         for report in reports.iter().filter(|report| !report.state.is_over()) {
             let slot = self.state.slots.get(&self.name_here(runner, report));
-            let charges = slot.and_then(|slot| self.holding(slot)).map(|(_, holding)| &holding.charges);
+            let charges =
+                slot.and_then(|slot| self.holding(slot)).map(|(_, holding)| &holding.charges);
             if charges.into_iter().flatten().any(|charge| charge.on.contains(&index)) {
-                let on = |list: &[OnDevice]| list.iter().find(|on| on.index == index).map(|on| on.bytes);
+                let on =
+                    |list: &[OnDevice]| list.iter().find(|on| on.index == index).map(|on| on.bytes);
                 let used = on(&report.used);
                 own.is_guessed |= used.is_none();
-                own.bytes = own.bytes.saturating_add(used.or_else(|| on(&report.booked)).unwrap_or(0));
+                own.bytes =
+                    own.bytes.saturating_add(used.or_else(|| on(&report.booked)).unwrap_or(0));
             }
         }
         own
@@ -390,14 +422,17 @@ pub(super) fn is_of(known: &Runner, session: u64) -> Result<(), RunnerError> {
 /// What of a device's use belongs to no slot. Where a slot's own use is only guessed, what was foreign before may be hidden
 /// behind the guess, and still counts.
 fn measured(now: Millis, status: &DeviceStatus, own: &OwnUse, known: Measured) -> Measured {
-    let seen = status.foreign.iter().filter_map(|process| process.bytes).fold(0_u64, u64::saturating_add);
+    let seen =
+        status.foreign.iter().filter_map(|process| process.bytes).fold(0_u64, u64::saturating_add);
     let mut foreign = status.used.unwrap_or(0).saturating_sub(own.bytes).max(seen);
     if let Some(used) = status.used.filter(|_| own.is_guessed) {
         foreign = foreign.max(known.foreign.get().min(used));
     }
     let telemetry = match (status.used, status.stale_for, known.telemetry) {
         (Some(_), None, _) => Telemetry::Fresh { at: now },
-        (Some(_), Some(for_ms), _) => Telemetry::Stale { since: Millis(now.0.saturating_sub(for_ms)) },
+        (Some(_), Some(for_ms), _) => {
+            Telemetry::Stale { since: Millis(now.0.saturating_sub(for_ms)) }
+        }
         // Somebody only says what is foreign; nothing was measured.
         (None, _, Telemetry::None) => Telemetry::None,
         (None, _, Telemetry::Fresh { .. }) => Telemetry::Stale { since: now },

@@ -40,7 +40,8 @@ impl Desk {
     }
 
     pub(super) fn new_slot_id(&mut self) -> Name {
-        let ids = (self.state.next_slot.max(1)..).map(|number| Name::from(format!("slot-{number}")));
+        let ids =
+            (self.state.next_slot.max(1)..).map(|number| Name::from(format!("slot-{number}")));
         ids.into_iter()
             .find(|id| !self.state.slots.contains_key(id))
             .expect("there are more numbers than slots")
@@ -48,9 +49,12 @@ impl Desk {
 
     /// Asks the core for a place for a slot that was just made.
     pub(super) fn submit(&mut self, now: Millis, slot: &Name, speculative: bool) {
-        let Some(model) = self.state.slots.get(slot).and_then(|slot| slot.made_from.clone()) else { return };
+        let Some(model) = self.state.slots.get(slot).and_then(|slot| slot.made_from.clone()) else {
+            return;
+        };
         let reload = self.reload_cost(model.name());
-        let request = translate::slot_request(&model, self.state.known(&model), slot, speculative, reload);
+        let request =
+            translate::slot_request(&model, self.state.known(&model), slot, speculative, reload);
         self.step(now, Event::Submit { request, deadline: None });
     }
 
@@ -81,8 +85,10 @@ impl Desk {
     /// Makes a slot of a model that asks the core for nothing yet.
     pub(super) fn make_slot(&mut self, now: Millis, model: Arc<Model>) -> Name {
         let id = self.new_slot_id();
-        let sources =
-            self.needs(&model).into_iter().filter_map(|need| Some((need.gpus, need.charge.ok()?.0)));
+        let sources = self
+            .needs(&model)
+            .into_iter()
+            .filter_map(|need| Some((need.gpus, need.charge.ok()?.0)));
         let slot = Slot {
             id: id.clone(),
             model: model.name().to_string(),
@@ -97,7 +103,9 @@ impl Desk {
 
     /// Follows what became of a slot in the core.
     pub(super) fn settle(&mut self, now: Millis, request: &RequestId, refused: Option<&String>) {
-        let Some(slot) = self.state.slots.get(&request.name).filter(|slot| slot.request() == *request) else {
+        let Some(slot) =
+            self.state.slots.get(&request.name).filter(|slot| slot.request() == *request)
+        else {
             return;
         };
         let (id, model) = (slot.id.clone(), slot.model.clone());
@@ -116,7 +124,9 @@ impl Desk {
             SlotStage::Waiting | SlotStage::Starting | SlotStage::Unknown => {}
             SlotStage::Running => self.serves(now, &id),
             SlotStage::Releasing if has_failed => self.lose_places(now, &id, &went),
-            SlotStage::Releasing => self.lose_places(now, &id, "its slot was asked to go to make room"),
+            SlotStage::Releasing => {
+                self.lose_places(now, &id, "its slot was asked to go to make room")
+            }
             SlotStage::Gone => {
                 match refused {
                     Some(reason) => self.refuse_places(now, &id, reason),
@@ -136,7 +146,8 @@ impl Desk {
     fn is_for_nobody(&self, slot: &Name) -> bool {
         let request = self.state.slots[slot].request();
         let waiting = self.scheduler().queue().get(&request);
-        self.state.taken(slot) == 0 && waiting.is_some_and(|waiting| !waiting.request.terms.speculative)
+        self.state.taken(slot) == 0
+            && waiting.is_some_and(|waiting| !waiting.request.terms.speculative)
     }
 
     /// A slot runs: those who have a place in it can be told, and how long it took is remembered.
@@ -190,7 +201,9 @@ impl Desk {
 
     /// Keeps a slot's rank among those that can be joined.
     pub(super) fn rank(&mut self, id: &Name) {
-        let Some(slot) = self.state.slots.get(id) else { return self.ranks.put(id, "", None, false) };
+        let Some(slot) = self.state.slots.get(id) else {
+            return self.ranks.put(id, "", None, false);
+        };
         let taken = self.state.taken(id);
         let (rank, has_room) =
             (Rank::of(self.stage(slot), taken, slot.created), taken < self.concurrency(slot));

@@ -233,7 +233,8 @@ impl State {
         for operation in models.chain(slots).chain(places).chain(runners) {
             state.apply(operation);
         }
-        (state.loads, state.next_slot, state.next_place) = (rows.loads, rows.next_slot, rows.next_place);
+        (state.loads, state.next_slot, state.next_place) =
+            (rows.loads, rows.next_slot, rows.next_place);
         (state.measured, state.files) = (rows.measured, rows.files);
         state
     }
@@ -252,7 +253,8 @@ impl State {
             }
             Operation::PutSlot(slot) => {
                 let (name, _) = slot.id.split_once('@').unwrap_or((&slot.id, ""));
-                let number = name.strip_prefix("slot-").and_then(|number| number.parse::<u64>().ok());
+                let number =
+                    name.strip_prefix("slot-").and_then(|number| number.parse::<u64>().ok());
                 // A runner may report any name; one with an absurd number does not use all numbers up.
                 if let Some(number) = number.filter(|number| *number < 1 << 40) {
                     self.next_slot = self.next_slot.max(number + 1);
@@ -318,7 +320,9 @@ impl State {
                 self.ended.insert((*at, place.id));
             }
         }
-        if let Some(deadline) = place.deadline.filter(|_| !matches!(place.state, PlaceState::Ended { .. })) {
+        if let Some(deadline) =
+            place.deadline.filter(|_| !matches!(place.state, PlaceState::Ended { .. }))
+        {
             self.deadlines.insert((deadline, place.id));
         }
         if let Some(key) = &place.key {
@@ -351,7 +355,11 @@ impl State {
 
     /// The slots of a model.
     pub(super) fn slots_of(&self, model: &str) -> impl Iterator<Item = &Slot> {
-        self.slots_of.get(model).into_iter().flatten().filter_map(|id| self.slots.get(id).map(|slot| &**slot))
+        self.slots_of
+            .get(model)
+            .into_iter()
+            .flatten()
+            .filter_map(|id| self.slots.get(id).map(|slot| &**slot))
     }
 
     /// How many places of a slot are taken.

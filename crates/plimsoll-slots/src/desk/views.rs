@@ -126,7 +126,10 @@ impl Desk {
     }
 
     /// The models after a name, by name; all of them without one.
-    pub fn models_after<'a>(&'a self, name: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Model>> {
+    pub fn models_after<'a>(
+        &'a self,
+        name: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Model>> {
         self.state.models.range::<str, _>(after(name)).map(|(_, model)| model)
     }
 
@@ -263,10 +266,15 @@ impl Desk {
         let place = self.state.places.get(&id)?;
         Some(match &place.state {
             PlaceState::Waiting => PlaceStatus::Waiting,
-            PlaceState::Ended { how, reason, .. } => PlaceStatus::Ended { how: *how, reason: reason.clone() },
+            PlaceState::Ended { how, reason, .. } => {
+                PlaceStatus::Ended { how: *how, reason: reason.clone() }
+            }
             PlaceState::In { slot: id, .. } => {
                 let slot = self.state.slots.get(id);
-                PlaceStatus::within(id, slot.and_then(|slot| self.holding(slot)).map(|(_, holding)| holding))
+                PlaceStatus::within(
+                    id,
+                    slot.and_then(|slot| self.holding(slot)).map(|(_, holding)| holding),
+                )
             }
         })
     }
@@ -286,10 +294,12 @@ impl Desk {
 
     /// Why a slot does not serve yet.
     pub fn why_slot_waits(&self, slot: &Slot) -> String {
-        let failure = slot.life.failure.as_ref().map_or(String::new(), |failure| format!(" ({failure})"));
+        let failure =
+            slot.life.failure.as_ref().map_or(String::new(), |failure| format!(" ({failure})"));
         if let Some(waiting) = self.scheduler().queue().get(&slot.request()) {
             if self.state.runners.is_empty() {
-                return "there is no runner yet; start one with `plimsoll runner --server URL`".to_string();
+                return "there is no runner yet; start one with `plimsoll runner --server URL`"
+                    .to_string();
             }
             return format!("{}{failure}", waiting.reason);
         }
@@ -300,7 +310,10 @@ impl Desk {
             ),
             Some((_, holding)) => match holding.stage {
                 Stage::Offered { .. } => {
-                    format!("{} waits on {} for another start or release there", slot.id, holding.node)
+                    format!(
+                        "{} waits on {} for another start or release there",
+                        slot.id, holding.node
+                    )
                 }
                 Stage::Sent => format!("{} starts on {}{failure}", slot.id, holding.node),
                 Stage::Running { .. } => format!("{} runs on {}", slot.id, holding.node),

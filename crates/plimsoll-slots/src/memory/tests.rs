@@ -14,7 +14,10 @@ fn model(rest: &str) -> Model {
 fn measured(bytes: &[u64], rest: &str) -> BTreeMap<u16, Measured> {
     let served = Served::of(model(rest).declared());
     let bytes: Vec<Bytes> = bytes.iter().map(|bytes| Bytes::new(*bytes)).collect();
-    BTreeMap::from([(u16::try_from(bytes.len()).expect("few"), Measured { bytes, at: Millis(5), served })])
+    BTreeMap::from([(
+        u16::try_from(bytes.len()).expect("few"),
+        Measured { bytes, at: Millis(5), served },
+    )])
 }
 
 fn found() -> BTreeMap<Name, Found> {
@@ -38,7 +41,10 @@ fn what_is_declared_comes_before_what_was_measured_and_that_before_the_file() {
     let by_file = need(&model(""), 1, Known { measured: None, ..known });
     assert_eq!(source(&by_file), Some(Source::Estimated));
     let unknown = need(&model(""), 1, Known::default());
-    assert_eq!(unknown.charge, Err("the memory of model m, since no runner has /models/m".to_string()));
+    assert_eq!(
+        unknown.charge,
+        Err("the memory of model m, since no runner has /models/m".to_string())
+    );
 }
 
 #[test]
@@ -57,7 +63,8 @@ fn what_was_measured_with_other_settings_is_not_used_and_says_why() {
 fn what_was_measured_and_what_the_file_says_disagree_by_more_than_a_tenth() {
     let found = found();
     let by_file = need(&model(""), 1, Known { found: Some(&found), measured: None });
-    let estimated = by_file.estimated.and_then(|estimate| estimate.all.total).expect("it is known").get();
+    let estimated =
+        by_file.estimated.and_then(|estimate| estimate.all.total).expect("it is known").get();
     for (used, disagrees) in [
         (estimated, false),
         (estimated * 11 / 10, false),
@@ -73,7 +80,8 @@ fn what_was_measured_and_what_the_file_says_disagree_by_more_than_a_tenth() {
 
 #[test]
 fn a_file_that_is_not_understood_is_unknown_with_the_reason() {
-    let found = BTreeMap::from([("r".into(), Found::Odd("architecture `x` is not known".to_string()))]);
+    let found =
+        BTreeMap::from([("r".into(), Found::Odd("architecture `x` is not known".to_string()))]);
     let need = need(&model(""), 1, Known { found: Some(&found), measured: None });
     let missing = need.charge.expect_err("nobody says it");
     assert!(missing.contains("r does not understand its file: architecture `x`"), "{missing}");

@@ -17,7 +17,11 @@ fn the_examples_can_be_declared_and_written_back() {
             serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{file}: {error}"));
         for model in models {
             let json = serde_json::to_string(&model).expect("it can be written");
-            assert_eq!(serde_json::from_str::<Model>(&json).expect("it can be read back"), model, "{file}");
+            assert_eq!(
+                serde_json::from_str::<Model>(&json).expect("it can be read back"),
+                model,
+                "{file}"
+            );
         }
     }
 }
@@ -55,9 +59,15 @@ fn what_a_runtime_cannot_be_told_is_refused_with_its_field() {
             "runtime.vllm.env: it sets CUDA_VISIBLE_DEVICES",
         ),
         ("context: 4096\nruntime: {vllm: {}}", "runtime.vllm.model: it is missing"),
-        ("context: 4096\nruntime: {vllm: {model: --config}}", "runtime.vllm.model: model is \"--config\""),
+        (
+            "context: 4096\nruntime: {vllm: {model: --config}}",
+            "runtime.vllm.model: model is \"--config\"",
+        ),
         ("context: 4096\nruntime: {vllm: {model: a/b, ubatch: 1}}", "ubatch"),
-        ("context: 4096\nfile: /m.gguf\nruntime: {llama_cpp: {args: [-c, '1']}}", "-c is set from `context`"),
+        (
+            "context: 4096\nfile: /m.gguf\nruntime: {llama_cpp: {args: [-c, '1']}}",
+            "-c is set from `context`",
+        ),
         (
             "context: 4096\nfile: m.gguf\nruntime: {llama_cpp: {}}",
             "file: \"m.gguf\" is not a path from the root",

@@ -70,7 +70,8 @@ fn f6_a_b_c_d_a_are_four_requirements_in_that_order() {
             Unplaced::Place(_) => None,
         })
         .collect();
-    let expected = [("a", 2), ("b", 1), ("c", 1), ("d", 1)].map(|(name, places)| (name.to_string(), places));
+    let expected =
+        [("a", 2), ("b", 1), ("c", 1), ("d", 1)].map(|(name, places)| (name.to_string(), places));
     assert_eq!(waiting, expected);
 }
 
@@ -101,8 +102,12 @@ fn f7_one_request_and_three_runners_make_one_slot_also_with_the_same_key_again()
     world.model("m", "memory: 10GiB\nmax_slots: 3");
     world.model("other", "memory: 10GiB");
     ["r1", "r2", "r3"].iter().for_each(|name| world.runner(name, &[80]));
-    let ask =
-        |model: &str| Ask { model: model.to_string(), key: Some("k".to_string()), who: None, deadline: None };
+    let ask = |model: &str| Ask {
+        model: model.to_string(),
+        key: Some("k".to_string()),
+        who: None,
+        deadline: None,
+    };
     let first = world.desk.ask(world.now(), ask("m"));
     world.settle();
     assert_eq!(world.desk.ask(world.now(), ask("m")), first);
@@ -112,7 +117,10 @@ fn f7_one_request_and_three_runners_make_one_slot_also_with_the_same_key_again()
     assert!(matches!(other, Err(AskError::KeyUsed { .. })), "{other:?}");
     world.settle();
     assert_eq!(world.machines.values().map(|machine| machine.started).sum::<u32>(), 1);
-    assert_eq!(world.desk.ask(world.now(), Ask { key: None, ..ask("none") }), Err(AskError::NoSuchModel));
+    assert_eq!(
+        world.desk.ask(world.now(), Ask { key: None, ..ask("none") }),
+        Err(AskError::NoSuchModel)
+    );
 }
 
 #[test]
@@ -149,7 +157,8 @@ fn c6_a_start_that_always_fails_backs_off_tells_the_truth_and_starves_nobody() {
     world.machines.get_mut("r").expect("there").obey(&orders, false);
     world.say("r");
     assert!(
-        world.desk.why_waiting(bad).contains("failed") && world.desk.why_waiting(bad).contains("it went")
+        world.desk.why_waiting(bad).contains("failed")
+            && world.desk.why_waiting(bad).contains("it went")
     );
     let good = world.ask("good");
     world.settle();
@@ -161,7 +170,8 @@ fn a2_a_runner_that_reports_more_than_a_card_has_is_a_breach_and_gets_nothing() 
     let mut world = World::new(Policy::spread());
     world.model("m", "memory: 1GiB\nwhere: {required: {indices: [0]}}");
     world.runner("r", &[80, 80]);
-    for (slot, bytes) in [("slot-1", 79_982_566_400), ("slot-2", 15_767_897_088), ("slot-3", 41_875_931_136)]
+    for (slot, bytes) in
+        [("slot-1", 79_982_566_400), ("slot-2", 15_767_897_088), ("slot-3", 41_875_931_136)]
     {
         let used = vec![OnDevice { index: 0, bytes }];
         let process = Process {
@@ -193,7 +203,11 @@ fn c8_a_slow_load_delays_nobody_else_and_two_never_start_on_one_device_at_once()
         let orders = world.desk.orders("r").orders;
         orders.iter().map(|order| order.model.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(models(&world), ["slow", "other"], "the second start on the device is not ordered yet");
+    assert_eq!(
+        models(&world),
+        ["slow", "other"],
+        "the second start on the device is not ordered yet"
+    );
     let orders = world.desk.orders("r");
     let machine = world.machines.get_mut("r").expect("there");
     machine.obey(&orders, true);
@@ -220,7 +234,11 @@ fn d1_an_idle_slot_makes_room_and_an_active_one_does_not() {
     let (a, b) = (world.ask("a"), world.ask("b"));
     world.settle();
     let c = world.ask("c");
-    assert!(world.desk.why_waiting(c).contains("active (1 in flight)"), "{}", world.desk.why_waiting(c));
+    assert!(
+        world.desk.why_waiting(c).contains("active (1 in flight)"),
+        "{}",
+        world.desk.why_waiting(c)
+    );
     world.desk.give_back(world.now(), a);
     world.desk.give_back(world.now(), b);
     world.pass(9_000);
@@ -243,7 +261,8 @@ fn d4_prewarming_never_evicts_and_becomes_real_when_somebody_asks() {
     world.model("two", "memory: 30GiB\nprewarm: true");
     world.runner("r", &[40]);
     world.settle();
-    let running = |world: &World| stages(world).iter().filter(|(_, stage)| *stage == "running").count();
+    let running =
+        |world: &World| stages(world).iter().filter(|(_, stage)| *stage == "running").count();
     assert_eq!(running(&world), 1, "the set sums to at most 40");
     let place = world.ask("one");
     world.settle();
@@ -319,7 +338,11 @@ fn a_model_that_is_no_longer_declared_frees_everything() {
     assert!(world.desk.drop_model(world.now(), "m"));
     assert!(!world.desk.drop_model(world.now(), "m"));
     world.settle();
-    assert!([first, second].iter().all(|place| matches!(world.status(*place), PlaceStatus::Ended { .. })));
+    assert!(
+        [first, second]
+            .iter()
+            .all(|place| matches!(world.status(*place), PlaceStatus::Ended { .. }))
+    );
     assert_eq!((world.load("r", 0), world.desk.slots().count()), (0, 0));
 }
 
@@ -351,7 +374,11 @@ fn f6_one_who_waits_for_a_further_slot_gets_the_place_that_comes_free_in_an_earl
     assert_eq!(stages(&world).len(), 2);
     world.desk.give_back(world.now(), first);
     assert!(world.status(second).is_ready(), "{:?}", world.status(second));
-    assert_eq!(stages(&world), [("m".to_string(), "running")], "the slot that nobody waits for is gone");
+    assert_eq!(
+        stages(&world),
+        [("m".to_string(), "running")],
+        "the slot that nobody waits for is gone"
+    );
     let third = world.ask("m");
     assert_eq!(world.status(third), PlaceStatus::Waiting, "nobody overtakes");
 }
@@ -369,5 +396,8 @@ fn one_who_loses_a_place_is_told_why_the_process_ended() {
     beat.slots[0].reason = Some("exit status 9: CUDA error: out of memory".to_string());
     assert_eq!(beat.slots[0].slot, slot);
     world.desk.beat(world.now(), "r", beat).expect("it is registered");
-    assert_eq!(world.desk.why_waiting(place), "its slot went: exit status 9: CUDA error: out of memory");
+    assert_eq!(
+        world.desk.why_waiting(place),
+        "its slot went: exit status 9: CUDA error: out of memory"
+    );
 }

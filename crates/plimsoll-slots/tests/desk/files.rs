@@ -22,7 +22,12 @@ fn model(rest: &str) -> Model {
 fn report() -> FileReport {
     let config = include_bytes!("../../../../examples/models/qwen3-8b/config.json");
     let shape = config::shape::read(&config[..]).expect("it can be read");
-    FileReport { path: FILE.to_string(), is_there: true, shape: Some(Box::new(shape)), problem: None }
+    FileReport {
+        path: FILE.to_string(),
+        is_there: true,
+        shape: Some(Box::new(shape)),
+        problem: None,
+    }
 }
 
 /// A runner says what it has, and what it found.
@@ -62,7 +67,11 @@ fn one_who_asks_waits_until_a_runner_has_looked_at_the_file_and_is_placed_there(
         (sizes[0].0.get(), Some(4096), None)
     );
     world.restart();
-    assert_eq!(world.desk.needs(&model(""))[0].charge, Ok((source, sizes)), "what was found is durable");
+    assert_eq!(
+        world.desk.needs(&model(""))[0].charge,
+        Ok((source, sizes)),
+        "what was found is durable"
+    );
 }
 
 #[test]
@@ -87,7 +96,8 @@ fn the_most_that_slots_were_seen_to_use_is_charged_next_until_the_settings_chang
     world.settle();
     assert!(world.status(place).is_ready());
     for (used, most) in [(20, 20), (18, 20), (22, 22)] {
-        let process = world.machines.get_mut("r1").expect("there").processes.values_mut().next().expect("it");
+        let process =
+            world.machines.get_mut("r1").expect("there").processes.values_mut().next().expect("it");
         process.used = vec![OnDevice { index: 0, bytes: used * GIB }];
         world.say("r1");
         let need = world.desk.needs(&model("")).remove(0);
@@ -104,7 +114,8 @@ fn the_most_that_slots_were_seen_to_use_is_charged_next_until_the_settings_chang
 fn e3_what_is_proposed_for_a_model_with_a_file_fits_when_it_is_declared_so() {
     let mut world = World::new(Policy::spread());
     let large = model("").declared().clone();
-    let large = Model::try_from(Declaration { context: Some(32_768), concurrency: 8, ..large }).expect("it");
+    let large = Model::try_from(Declaration { context: Some(32_768), concurrency: 8, ..large })
+        .expect("it");
     world.desk.put_model(world.now(), large.clone());
     world.runner("r", &[24, 24, 24, 24]);
     say(&mut world, "r", vec![report()]);
@@ -119,9 +130,13 @@ fn e3_what_is_proposed_for_a_model_with_a_file_fits_when_it_is_declared_so() {
         let mut declared = large.declared().clone();
         let amount = remedy.amount.unwrap_or_default();
         match remedy.kind {
-            Kind::MoreDevices => declared.tensor_parallel = vec![u16::try_from(amount).expect("few")],
+            Kind::MoreDevices => {
+                declared.tensor_parallel = vec![u16::try_from(amount).expect("few")]
+            }
             Kind::LowerContext => declared.context = Some(amount),
-            Kind::SmallerCache => declared.kv = serde_saphyr::from_str(&remedy.target[0]).expect("a type"),
+            Kind::SmallerCache => {
+                declared.kv = serde_saphyr::from_str(&remedy.target[0]).expect("a type")
+            }
             other => panic!("{other:?} is not about a model"),
         }
         let changed = Model::try_from(declared).expect("it makes sense");

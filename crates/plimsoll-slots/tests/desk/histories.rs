@@ -67,7 +67,10 @@ fn play(world: &mut World, what: &Move) {
             let _ = world.desk.ask(now, ask);
         }
         Move::GiveBack { which } => {
-            let live = world.desk.places().filter(|place| !matches!(place.state, PlaceState::Ended { .. }));
+            let live = world
+                .desk
+                .places()
+                .filter(|place| !matches!(place.state, PlaceState::Ended { .. }));
             let live: Vec<u64> = live.map(|place| place.id).collect();
             if !live.is_empty() {
                 world.desk.give_back(now, live[which % live.len()]);
@@ -113,7 +116,11 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     let desk = &world.desk;
     for place in desk.places() {
         if let PlaceState::In { slot, .. } = &place.state {
-            prop_assert!(desk.slot(slot).is_some(), "place-{} is in {slot}, which is not there", place.id);
+            prop_assert!(
+                desk.slot(slot).is_some(),
+                "place-{} is in {slot}, which is not there",
+                place.id
+            );
         }
     }
     for slot in desk.slots() {
@@ -121,7 +128,12 @@ fn check(world: &World) -> Result<(), TestCaseError> {
         prop_assert!(taken <= desk.concurrency(slot), "{} has {taken} places taken", slot.id);
         let stage = desk.stage(slot);
         prop_assert_ne!(stage, SlotStage::Gone, "{} is listed and gone", &slot.id);
-        prop_assert!(stage != SlotStage::Releasing || taken == 0, "{} goes with {} places", &slot.id, taken);
+        prop_assert!(
+            stage != SlotStage::Releasing || taken == 0,
+            "{} goes with {} places",
+            &slot.id,
+            taken
+        );
         if let Some((_, holding)) = desk.holding(slot)
             && matches!(holding.stage, Stage::Running { .. })
         {
@@ -151,7 +163,9 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     check_turns(world)?;
     let breaches = breach::audit(desk.scheduler().ledger());
     prop_assert!(
-        !breaches.iter().any(|found| matches!(found, Breach::SumsDiffer { .. } | Breach::OverLine { .. })),
+        !breaches
+            .iter()
+            .any(|found| matches!(found, Breach::SumsDiffer { .. } | Breach::OverLine { .. })),
         "{:?}",
         breaches
     );
@@ -161,7 +175,8 @@ fn check(world: &World) -> Result<(), TestCaseError> {
 /// A place waits only where no slot of its model has room and no further one may be made; and nobody overtakes.
 fn check_turns(world: &World) -> Result<(), TestCaseError> {
     let desk = &world.desk;
-    let waiting: Vec<&Place> = desk.places().filter(|place| place.state == PlaceState::Waiting).collect();
+    let waiting: Vec<&Place> =
+        desk.places().filter(|place| place.state == PlaceState::Waiting).collect();
     for place in waiting {
         let slots: Vec<_> = desk.slots().filter(|slot| slot.model == place.model).collect();
         let open = slots.iter().filter(|slot| desk.stage(slot) < SlotStage::Unknown);
@@ -172,7 +187,11 @@ fn check_turns(world: &World) -> Result<(), TestCaseError> {
         }
         prop_assert!(!room, "place-{} waits beside a slot with room", place.id);
         let declared = desk.model(&place.model).map_or(0, |model| model.declared().max_slots);
-        prop_assert!(most >= declared, "place-{} waits and {most} of {declared} slots are there", place.id);
+        prop_assert!(
+            most >= declared,
+            "place-{} waits and {most} of {declared} slots are there",
+            place.id
+        );
     }
     Ok(())
 }

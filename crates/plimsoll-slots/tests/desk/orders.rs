@@ -26,12 +26,19 @@ fn how_to_start_a_slot_is_told_until_its_runner_reports_it_and_again_to_an_agent
     let kept = order(&world);
     assert_eq!(kept, Order { action: Action::Keep, launch: None, ..told.clone() });
     world.restart();
-    assert_eq!(order(&world).launch, told.launch, "nobody has said anything yet since the server started");
+    assert_eq!(
+        order(&world).launch,
+        told.launch,
+        "nobody has said anything yet since the server started"
+    );
     world.say("r");
     assert_eq!(order(&world).launch, None);
     // Another agent may have lost what the one before it was told.
     let later = world.now + 1;
-    world.desk.register(world.now(), "r", registration("r", later, &[80])).expect("it may register");
+    world
+        .desk
+        .register(world.now(), "r", registration("r", later, &[80]))
+        .expect("it may register");
     assert_eq!(order(&world).launch, told.launch);
     let machine = world.machines.get_mut("r").expect("there");
     (machine.session, machine.sequence) = (later, 0);

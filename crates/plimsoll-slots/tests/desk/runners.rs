@@ -22,7 +22,11 @@ fn c7_a_silent_runner_keeps_its_slots_gets_no_work_and_is_adopted_on_return() {
     assert_eq!(world.load("r", 0), 10 * GIB, "still charged");
     let second = world.ask("n");
     assert_eq!(world.status(second), PlaceStatus::Waiting);
-    assert!(world.desk.why_waiting(second).contains("silent"), "{}", world.desk.why_waiting(second));
+    assert!(
+        world.desk.why_waiting(second).contains("silent"),
+        "{}",
+        world.desk.why_waiting(second)
+    );
     world.restart();
     world.runner("r", &[80]);
     world.settle();
@@ -41,11 +45,19 @@ fn c7_nobody_is_sent_to_a_slot_whose_runner_is_silent_while_another_has_room() {
     world.runner("r2", &[80]);
     let slot = slot_of(&world, before);
     assert_eq!(world.desk.stage(world.desk.slot(&slot).expect("kept")), SlotStage::Unknown);
-    assert!(world.desk.why_waiting(before).contains("silent"), "{}", world.desk.why_waiting(before));
+    assert!(
+        world.desk.why_waiting(before).contains("silent"),
+        "{}",
+        world.desk.why_waiting(before)
+    );
     let after = world.ask("m");
     world.beat("r2");
     assert!(world.status(after).is_ready() && slot_of(&world, after) != slot);
-    assert_eq!((world.load("r1", 0), world.load("r2", 0)), (10 * GIB, 10 * GIB), "both are charged");
+    assert_eq!(
+        (world.load("r1", 0), world.load("r2", 0)),
+        (10 * GIB, 10 * GIB),
+        "both are charged"
+    );
     world.runner("r1", &[80]);
     world.settle();
     assert_eq!(world.desk.stage(world.desk.slot(&slot).expect("kept")), SlotStage::Running);
@@ -68,8 +80,14 @@ fn c7_a_slot_that_nobody_knows_is_charged_at_what_it_uses_and_not_stopped() {
     world.settle();
     assert_eq!(world.load("r", 0), 30 * GIB);
     assert_eq!(stages(&world), [("lost".to_string(), "running")]);
-    world.machines.get_mut("r").expect("there").processes.get_mut("slot-900").expect("there").state =
-        SlotState::Gone;
+    world
+        .machines
+        .get_mut("r")
+        .expect("there")
+        .processes
+        .get_mut("slot-900")
+        .expect("there")
+        .state = SlotState::Gone;
     world.settle();
     assert_eq!((world.load("r", 0), world.desk.slots().count()), (0, 0));
     world.model("m", "memory: 1GiB");
@@ -133,7 +151,10 @@ fn c6_a_runner_where_every_start_fails_is_tried_after_those_where_they_do_not() 
     (0..2).for_each(|_| beat(&mut world));
     let n = world.ask("n");
     (0..2).for_each(|_| beat(&mut world));
-    assert!(world.status(n).is_ready(), "what failed there for one is not tried with another first");
+    assert!(
+        world.status(n).is_ready(),
+        "what failed there for one is not tried with another first"
+    );
 }
 
 #[test]
@@ -161,7 +182,11 @@ fn a_registration_that_makes_no_sense_is_refused_with_its_field() {
     let mut wrong = |change: fn(&mut Registration)| {
         let mut registration = registration("r", 1, &[80, 80]);
         change(&mut registration);
-        world.desk.register(Millis(1), "r", registration).expect_err("it makes no sense").to_string()
+        world
+            .desk
+            .register(Millis(1), "r", registration)
+            .expect_err("it makes no sense")
+            .to_string()
     };
     let doubled = wrong(|r| r.devices[1] = r.devices[0].clone());
     assert!(doubled.contains("devices[1].uuid") && doubled.contains("devices[0]"), "{doubled}");
@@ -173,7 +198,10 @@ fn a_registration_that_makes_no_sense_is_refused_with_its_field() {
         wrong(|r| drop(r.labels.insert("zone".to_string(), "a".repeat(257))))
             .contains("labels has 257 bytes")
     );
-    assert!(wrong(|r| r.devices[1].model = Some("A".repeat(257))).contains("devices[1].model has 257 bytes"));
+    assert!(
+        wrong(|r| r.devices[1].model = Some("A".repeat(257)))
+            .contains("devices[1].model has 257 bytes")
+    );
     assert!(wrong(|r| r.version = "1".repeat(257)).contains("version has 257 bytes"));
 }
 
@@ -249,7 +277,8 @@ fn nobody_joins_a_slot_that_its_runner_stops_or_that_ends_by_itself() {
     let first = world.ask("m");
     world.settle();
     assert!(world.status(first).is_ready());
-    let process = world.machines.get_mut("r").expect("there").processes.get_mut("slot-1").expect("it runs");
+    let process =
+        world.machines.get_mut("r").expect("there").processes.get_mut("slot-1").expect("it runs");
     process.state = SlotState::Stopping;
     world.say("r");
     let ended = world.status(first);
@@ -267,13 +296,18 @@ fn a_runner_registers_again_where_it_is_to_report_at_another_pace() {
     let mut world = World::new(Policy::spread());
     world.runner("r", &[80]);
     world.commit();
-    world.desk = world.recovered_with(Manners { heartbeat: 500, lease: 1000, ..Manners::default() });
+    world.desk =
+        world.recovered_with(Manners { heartbeat: 500, lease: 1000, ..Manners::default() });
     let (session, beat) = {
         let machine = world.machines.get_mut("r").expect("there");
         (machine.session, machine.heartbeat())
     };
-    let refused = world.desk.beat(world.now(), "r", beat.clone()).expect_err("it does not know the pace");
+    let refused =
+        world.desk.beat(world.now(), "r", beat.clone()).expect_err("it does not know the pace");
     assert_eq!(refused, RunnerError::NotRegistered);
-    world.desk.register(world.now(), "r", registration("r", session, &[80])).expect("it may register");
+    world
+        .desk
+        .register(world.now(), "r", registration("r", session, &[80]))
+        .expect("it may register");
     world.desk.beat(world.now(), "r", beat).expect("and is heard");
 }

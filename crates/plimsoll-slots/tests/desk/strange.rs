@@ -7,8 +7,15 @@ use plimsoll_slots::wire::{DeviceStatus, OnDevice, Process as Seen, SlotState};
 use crate::world::{GIB, Machine, Process, World, registration};
 
 fn running(model: &str, generation: u64, used: &[(u16, u64)]) -> Process {
-    let used = used.iter().map(|(index, gib)| OnDevice { index: *index, bytes: gib * GIB }).collect();
-    Process { generation, model: model.to_string(), state: SlotState::Running, booked: Vec::new(), used }
+    let used =
+        used.iter().map(|(index, gib)| OnDevice { index: *index, bytes: gib * GIB }).collect();
+    Process {
+        generation,
+        model: model.to_string(),
+        state: SlotState::Running,
+        booked: Vec::new(),
+        used,
+    }
 }
 
 fn put(world: &mut World, runner: &str, slot: &str, process: Process) {
@@ -24,7 +31,11 @@ fn a_report_does_not_take_the_place_of_a_slot_that_waits_under_the_same_name() {
     put(&mut world, "r", "slot-1", running("a", 57, &[(0, 70)]));
     world.runner("r", &[80]);
     world.settle();
-    assert_eq!(world.status(place), PlaceStatus::Waiting, "it is not served by what serves another model");
+    assert_eq!(
+        world.status(place),
+        PlaceStatus::Waiting,
+        "it is not served by what serves another model"
+    );
     assert_eq!(world.load("r", 0), 70 * GIB);
     assert_eq!(
         world.desk.orders("r").orders[0].generation,
@@ -45,7 +56,8 @@ fn nothing_new_goes_to_a_runner_before_it_has_said_what_it_has() {
     world.model("b", "memory: 70GiB");
     let place = world.ask("b");
     let now = world.now();
-    let orders = world.desk.register(now, "r", registration("r", world.now, &[80])).expect("it registers");
+    let orders =
+        world.desk.register(now, "r", registration("r", world.now, &[80])).expect("it registers");
     assert!(orders.orders.is_empty());
     assert_eq!(world.status(place), PlaceStatus::Waiting);
 }
@@ -60,7 +72,15 @@ fn foreign_memory_stays_counted_beside_a_slot_whose_use_is_not_measured() {
     world.ask("m");
     let orders = world.desk.orders("r");
     world.machines.get_mut("r").expect("there").obey(&orders, true);
-    world.machines.get_mut("r").expect("there").processes.get_mut("slot-1").expect("there").used.clear();
+    world
+        .machines
+        .get_mut("r")
+        .expect("there")
+        .processes
+        .get_mut("slot-1")
+        .expect("there")
+        .used
+        .clear();
     world.say("r");
     assert_eq!(world.load("r", 0), 80 * GIB, "30 foreign and 50 booked");
 }
@@ -73,8 +93,14 @@ fn what_a_slot_uses_on_a_device_that_it_was_not_booked_on_is_counted_there() {
     world.machines.get_mut("r").expect("there").measured = Some(vec![0, 0]);
     world.ask("m");
     world.settle();
-    let used =
-        &mut world.machines.get_mut("r").expect("there").processes.get_mut("slot-1").expect("there").used;
+    let used = &mut world
+        .machines
+        .get_mut("r")
+        .expect("there")
+        .processes
+        .get_mut("slot-1")
+        .expect("there")
+        .used;
     used.push(OnDevice { index: 1, bytes: 40 * GIB });
     world.settle();
     assert_eq!((world.load("r", 0), world.load("r", 1)), (10 * GIB, 40 * GIB));
@@ -87,7 +113,8 @@ fn declared_foreign_memory_counts_where_nothing_is_measured() {
     let mut beat = world.machines.get_mut("r").expect("there").heartbeat();
     let process = Seen { pid: 0, name: Some("declared".to_string()), bytes: Some(50 * GIB) };
     let (used, utilisation, stale_for) = (None, None, None);
-    beat.devices = vec![DeviceStatus { index: 0, used, utilisation, foreign: vec![process], stale_for }];
+    beat.devices =
+        vec![DeviceStatus { index: 0, used, utilisation, foreign: vec![process], stale_for }];
     world.desk.beat(world.now(), "r", beat).expect("it is registered");
     assert_eq!(world.load("r", 0), 50 * GIB);
 }
@@ -114,8 +141,14 @@ fn two_runners_with_a_slot_of_one_name_each_keep_their_own() {
     world.settle();
     assert_eq!((world.load("r1", 0), world.load("r2", 0)), (30 * GIB, 20 * GIB));
     for runner in ["r1", "r2"] {
-        world.machines.get_mut(runner).expect("there").processes.get_mut("y").expect("there").state =
-            SlotState::Gone;
+        world
+            .machines
+            .get_mut(runner)
+            .expect("there")
+            .processes
+            .get_mut("y")
+            .expect("there")
+            .state = SlotState::Gone;
         world.settle();
     }
     assert_eq!((world.load("r1", 0), world.load("r2", 0), world.desk.slots().count()), (0, 0, 0));
@@ -158,6 +191,8 @@ fn a_runner_that_makes_names_up_without_end_is_refused() {
     }
     put(&mut world, "r", "one-more", running("odd", 1, &[]));
     world.machines.get_mut("r").expect("there").processes.remove("s-3-0");
-    assert!(refused(&mut world).contains("1 slots are reported that nobody knows, beside 4096 others"));
+    assert!(
+        refused(&mut world).contains("1 slots are reported that nobody knows, beside 4096 others")
+    );
     assert_eq!(world.desk.slots().count(), 4096);
 }

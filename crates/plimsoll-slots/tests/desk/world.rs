@@ -8,7 +8,8 @@ use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{Ask, Desk, Manners, PlaceStatus, Rows};
 use plimsoll_slots::model::Model;
 use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, Heartbeat, OnDevice, Orders, Registration, SlotReport, SlotState,
+    Action, DeviceFacts, DeviceStatus, Heartbeat, OnDevice, Orders, Registration, SlotReport,
+    SlotState,
 };
 
 pub(crate) const GIB: u64 = 1 << 30;
@@ -44,7 +45,13 @@ pub(crate) struct World {
 }
 
 pub(crate) fn settings(policy: Policy) -> Settings {
-    Settings { policy, serial_starts: true, telemetry_for: u64::MAX, residency: 0, ..Settings::default() }
+    Settings {
+        policy,
+        serial_starts: true,
+        telemetry_for: u64::MAX,
+        residency: 0,
+        ..Settings::default()
+    }
 }
 
 impl World {
@@ -73,7 +80,8 @@ impl World {
     /// The same with other manners.
     pub(crate) fn recovered_with(&self, manners: Manners) -> Desk {
         let (snapshot, rows, mut seq, mut note) = self.base.clone();
-        let mut scheduler = plimsoll_core::scheduler::Scheduler::restore(snapshot).expect("it was saved");
+        let mut scheduler =
+            plimsoll_core::scheduler::Scheduler::restore(snapshot).expect("it was saved");
         for record in self.journal.iter().flat_map(|batch| &batch.records) {
             record.operations.iter().for_each(|operation| scheduler.recover_next(operation));
             seq = record.seq + 1;
@@ -217,7 +225,8 @@ impl Machine {
                     if process.generation < order.generation && process.state.is_over() =>
                 {
                     self.started += 1;
-                    process.booked = order.launch.as_ref().expect("it was not told before").booked();
+                    process.booked =
+                        order.launch.as_ref().expect("it was not told before").booked();
                     process.used = process.booked.clone();
                     process.model = order.model.clone();
                     process.generation = order.generation;
@@ -274,7 +283,11 @@ impl Machine {
         };
         let own = |index: u16| -> u64 {
             let running = self.processes.values().filter(|process| !process.state.is_over());
-            running.flat_map(|process| &process.used).filter(|on| on.index == index).map(|on| on.bytes).sum()
+            running
+                .flat_map(|process| &process.used)
+                .filter(|on| on.index == index)
+                .map(|on| on.bytes)
+                .sum()
         };
         let status = |(index, foreign): (u16, &u64)| DeviceStatus {
             index,

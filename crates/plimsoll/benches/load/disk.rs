@@ -29,7 +29,9 @@ impl Disk {
         let connection = Connection::open(dir.join(name)).expect("a database");
         connection.pragma_update(None, "journal_mode", "wal").expect("a log");
         connection.pragma_update(None, "synchronous", "full").expect("durable");
-        connection.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT)").expect("a table");
+        connection
+            .execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT)")
+            .expect("a table");
         Disk { connection }
     }
 

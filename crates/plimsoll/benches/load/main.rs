@@ -96,13 +96,20 @@ fn run(plan: &Plan, dir: &Path) {
         let voices: Vec<_> = (0..runners::VOICES).map(voice).collect();
         voices.into_iter().map(|voice| voice.join().expect("it registers")).collect()
     });
-    println!("registered in {:.1} s; server: {} MiB", registered.elapsed().as_secs_f64(), server.memory());
+    println!(
+        "registered in {:.1} s; server: {} MiB",
+        registered.elapsed().as_secs_f64(),
+        server.memory()
+    );
     let (decisions, commits) = thread::scope(|scope| {
         for voice in voices {
             let (address, world) = (server.address, &world);
-            scope.spawn(move || runners::beat(address, voice, HEARTBEAT, &world.done, &world.beats));
+            scope
+                .spawn(move || runners::beat(address, voice, HEARTBEAT, &world.done, &world.beats));
         }
-        let filled = pace::offer(server.address, *rate, *slots, |client, number| ask(client, number, &world));
+        let filled = pace::offer(server.address, *rate, *slots, |client, number| {
+            ask(client, number, &world)
+        });
         println!("filled: {filled}; server: {} MiB, data {} MiB", server.memory(), server.disk());
         // The last of them start meanwhile.
         thread::sleep(HEARTBEAT * 2);
@@ -130,7 +137,8 @@ fn measure<'scope>(
     scope.spawn(move || watch(server, world));
     let mut probe = Disk::new(dir, "during.db");
     let during = scope.spawn(move || probe.offer(PROBE, &world.done));
-    let (beats, stopped) = (world.beats.load(Ordering::Relaxed), world.stopped.load(Ordering::Relaxed));
+    let (beats, stopped) =
+        (world.beats.load(Ordering::Relaxed), world.stopped.load(Ordering::Relaxed));
     let (unplaced, used) = (world.unplaced.load(Ordering::Relaxed), server.processor_time());
     let (inside, processors) = (Inside::of(server.address), Processors::now());
     let count = plan.rate * plan.seconds;
@@ -162,7 +170,8 @@ struct Floor {
 fn floor(server: &Server, dir: &Path, when: &str, rate: u32) -> Floor {
     let commits = Disk::new(dir, &format!("{when}.db")).commits(FLOOR_SECONDS);
     println!("durable commits {when}: {commits}");
-    let livez = |client: &mut Client| drop(client.send("GET", "/livez", "").good("an empty handler"));
+    let livez =
+        |client: &mut Client| drop(client.send("GET", "/livez", "").good("an empty handler"));
     let seconds = u32::try_from(FLOOR_SECONDS).expect("few");
     let empty = pace::offer(server.address, rate, rate * seconds, |client, _| livez(client));
     println!("empty handler {when}, at the same rate: {empty}");
@@ -212,7 +221,9 @@ fn stop_oldest(server: SocketAddr, kept: usize, world: &World) {
             thread::sleep(Duration::from_millis(5));
             continue;
         };
-        client.send("DELETE", &format!("/api/v1/scheduler/slots/{oldest}"), "").good("a slot that goes");
+        client
+            .send("DELETE", &format!("/api/v1/scheduler/slots/{oldest}"), "")
+            .good("a slot that goes");
         world.stopped.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -29,7 +29,8 @@ pub(crate) fn register(server: SocketAddr, voice: usize, runners: usize) -> Vec<
     let register = |number: usize| {
         let name = format!("runner-{number:04}");
         let body = serde_json::to_string(&registration(number)).expect("plain data");
-        let answer = client.send("PUT", &format!("/api/v1/runners/{name}"), &body).good("a registration");
+        let answer =
+            client.send("PUT", &format!("/api/v1/runners/{name}"), &body).good("a registration");
         let welcome: Welcome = serde_json::from_slice(&answer).expect("a welcome");
         Runner { name, sequence: 0, orders: welcome.orders, said: Vec::new() }
     };

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use crate::http::Client;
 
 /// Nobody is refused for asking too often, and a connection may be idle between two phases.
-const CONFIG: &str = "limits: {requests_per_second: 1000000, burst: 1000000, header_timeout: 10m}\n";
+const CONFIG: &str =
+    "limits: {requests_per_second: 1000000, burst: 1000000, header_timeout: 10m}\n";
 
 /// A server that runs until it is dropped.
 pub(crate) struct Server {
@@ -55,7 +56,8 @@ impl Server {
 
     /// Its memory, in MiB.
     pub(crate) fn memory(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
     }
@@ -64,8 +66,11 @@ impl Server {
     pub(crate) fn processor_time(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
         let after_name = stat.rsplit(')').next().expect("a name");
-        let ticks =
-            after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<f64>().expect("ticks"));
+        let ticks = after_name
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|ticks| ticks.parse::<f64>().expect("ticks"));
         ticks.sum::<f64>() / 100.0
     }
 

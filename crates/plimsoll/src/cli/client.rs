@@ -181,7 +181,9 @@ pub(crate) struct TopArgs {
 
 fn who(text: &str) -> Result<(String, String), String> {
     match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+        Some((namespace, name))
+            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+        {
             Ok((namespace.to_string(), name.to_string()))
         }
         _ => Err("a name is written NAMESPACE/NAME".to_string()),
@@ -194,7 +196,9 @@ mod tests {
     use clap::Parser;
 
     fn parsed(line: &str) -> Result<Command, String> {
-        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command).map_err(|error| error.to_string())
+        Cli::try_parse_from(line.split(' '))
+            .map(|cli| cli.command)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -206,12 +210,16 @@ mod tests {
         assert_eq!(every("plimsoll slots"), None);
         assert_eq!(every("plimsoll slots --watch"), Some(2000));
         assert_eq!(every("plimsoll slots --watch=500ms --model m"), Some(500));
-        assert!(parsed("plimsoll slots --watch=5").is_err_and(|error| error.contains("500ms, 20s")));
+        assert!(
+            parsed("plimsoll slots --watch=5").is_err_and(|error| error.contains("500ms, 20s"))
+        );
     }
 
     #[test]
     fn who_asks_has_a_namespace_and_a_name() {
-        assert!(matches!(parsed("plimsoll ask m --as a/b"), Ok(Command::Ask(args)) if args.who.is_some()));
+        assert!(
+            matches!(parsed("plimsoll ask m --as a/b"), Ok(Command::Ask(args)) if args.who.is_some())
+        );
         for name in ["b", "a/", "/b", "a/b/c"] {
             assert!(parsed(&format!("plimsoll ask m --as {name}")).is_err(), "{name}");
         }

@@ -8,10 +8,12 @@ use super::Format;
 use crate::store::DecisionId;
 
 #[derive(Args)]
-#[command(after_help = "Reads only, and needs no lock: a server may be running on the directory.\n\n\
+#[command(
+    after_help = "Reads only, and needs no lock: a server may be running on the directory.\n\n\
 Examples:\n  plimsoll replay /var/lib/plimsoll\n  plimsoll replay /var/lib/plimsoll --decision 1042.0\n  \
 plimsoll replay backup/ -o json | jq '.divergences[].seq'\n\n\
-Exit codes: 0 everything came out the same; 1 something came out differently; 2 error.")]
+Exit codes: 0 everything came out the same; 1 something came out differently; 2 error."
+)]
 pub(crate) struct ReplayArgs {
     /// The data directory of a server
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]

@@ -29,7 +29,9 @@ pub(crate) enum ClientError {
         source: Box<ureq::Error>,
     },
     /// Somebody answers, and not in HTTP.
-    #[error("what answers at {url} does not speak plain HTTP; if the server uses TLS, write https://")]
+    #[error(
+        "what answers at {url} does not speak plain HTTP; if the server uses TLS, write https://"
+    )]
     OtherProtocol {
         url: String,
         #[source]
@@ -62,7 +64,9 @@ pub(crate) enum ClientError {
     #[error("{}", .0.words())]
     Refused(Box<Refusal>),
     /// What came is no answer of a server of this kind.
-    #[error("the answer of {url} is not understood; is that a Plimsoll server, and of this version?")]
+    #[error(
+        "the answer of {url} is not understood; is that a Plimsoll server, and of this version?"
+    )]
     NotUnderstood {
         url: String,
         #[source]
@@ -82,7 +86,8 @@ impl ClientError {
             ureq::Error::Io(error) => of_tls(error),
             _ => false,
         };
-        let plain_to_tls = matches!(&source, ureq::Error::Protocol(_)) && url.starts_with("http://");
+        let plain_to_tls =
+            matches!(&source, ureq::Error::Protocol(_)) && url.starts_with("http://");
         let is_lost = matches!(&source, ureq::Error::Io(error) if broke_off(error.kind()));
         let source = Box::new(source);
         if plain_to_tls {
@@ -99,7 +104,10 @@ impl ClientError {
 
     /// Whether the server may have done what it was asked without saying so.
     pub(crate) fn may_be_done(&self) -> bool {
-        matches!(self, ClientError::Lost { .. } | ClientError::Late { .. } | ClientError::Broken { .. })
+        matches!(
+            self,
+            ClientError::Lost { .. } | ClientError::Late { .. } | ClientError::Broken { .. }
+        )
     }
 
     /// The status of a refusal.
@@ -165,26 +173,35 @@ impl Problem {
     pub(crate) fn read(text: &str) -> Problem {
         serde_json::from_str(text).unwrap_or_else(|_| {
             let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-            Problem { detail: line.map(|line| line.chars().take(300).collect()), ..Problem::default() }
+            Problem {
+                detail: line.map(|line| line.chars().take(300).collect()),
+                ..Problem::default()
+            }
         })
     }
 
     /// Whether this is the answer to one who asked for a place, and no error: it is over.
     pub(crate) fn is_answer(&self) -> bool {
-        matches!(self.code.as_deref(), Some("refused" | "deadline_passed" | "place_lost" | "place_released"))
+        matches!(
+            self.code.as_deref(),
+            Some("refused" | "deadline_passed" | "place_lost" | "place_released")
+        )
     }
 
     /// The answer to one who asked for a place, in a line.
     pub(crate) fn answer(&self) -> String {
         let place = self.place.as_ref().map_or(String::new(), |place| clean(&format!("{place}: ")));
-        let title =
-            self.title.as_ref().map_or(String::new(), |title| clean(&format!("{}, ", title.to_lowercase())));
+        let title = self
+            .title
+            .as_ref()
+            .map_or(String::new(), |title| clean(&format!("{}, ", title.to_lowercase())));
         format!("{place}{title}{}", self.words())
     }
 
     /// What it says, in a line.
     pub(crate) fn words(&self) -> String {
-        let said = self.detail.as_ref().or(self.title.as_ref()).map(String::as_str).unwrap_or_default();
+        let said =
+            self.detail.as_ref().or(self.title.as_ref()).map(String::as_str).unwrap_or_default();
         clean(said.trim().trim_end_matches('.'))
     }
 }

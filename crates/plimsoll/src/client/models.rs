@@ -29,8 +29,8 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Model>> {
 
 fn text(file: &Path) -> Result<(String, String)> {
     if file.as_os_str() != "-" {
-        let text =
-            std::fs::read_to_string(file).with_context(|| format!("could not read {}", file.display()))?;
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("could not read {}", file.display()))?;
         return Ok((file.display().to_string(), text));
     }
     let mut text = String::new();
@@ -45,7 +45,8 @@ fn declarations(source: &str, text: &str) -> Result<Vec<(String, Value)>> {
     let several = documents.len() > 1;
     let mut found = Vec::new();
     for (at, document) in documents.into_iter().enumerate() {
-        let place = if several { format!("{source}, document {}", at + 1) } else { source.to_string() };
+        let place =
+            if several { format!("{source}, document {}", at + 1) } else { source.to_string() };
         let list = |rows: Vec<Value>| -> Vec<(String, Value)> {
             let numbered = rows.into_iter().enumerate();
             numbered.map(|(row, value)| (format!("{place}, model {}", row + 1), value)).collect()
@@ -53,7 +54,9 @@ fn declarations(source: &str, text: &str) -> Result<Vec<(String, Value)>> {
         match document {
             Value::Null => {}
             Value::Array(rows) => found.extend(list(rows)),
-            Value::Object(mut fields) if !fields.contains_key("name") && fields.contains_key("models") => {
+            Value::Object(mut fields)
+                if !fields.contains_key("name") && fields.contains_key("models") =>
+            {
                 match fields.remove("models") {
                     Some(Value::Array(rows)) => found.extend(list(rows)),
                     Some(Value::Null) | None => {}
@@ -61,7 +64,9 @@ fn declarations(source: &str, text: &str) -> Result<Vec<(String, Value)>> {
                 }
             }
             declared @ Value::Object(_) => found.push((place, declared)),
-            _ => bail!("{place}: this is no declaration of a model, no list of them, and no `models:`"),
+            _ => bail!(
+                "{place}: this is no declaration of a model, no list of them, and no `models:`"
+            ),
         }
     }
     Ok(found)
@@ -69,10 +74,11 @@ fn declarations(source: &str, text: &str) -> Result<Vec<(String, Value)>> {
 
 fn check(place: &str, declared: Value) -> Result<Model> {
     let name = declared.get("name").and_then(Value::as_str).map(str::to_string);
-    let declaration: Declaration = serde_json::from_value(declared).with_context(|| match name {
-        Some(name) => format!("{place}: the declaration of {name:?} is not understood"),
-        None => format!("{place}: this is no declaration of a model"),
-    })?;
+    let declaration: Declaration =
+        serde_json::from_value(declared).with_context(|| match name {
+            Some(name) => format!("{place}: the declaration of {name:?} is not understood"),
+            None => format!("{place}: this is no declaration of a model"),
+        })?;
     Model::try_from(declaration).with_context(|| format!("{place}: this model cannot be served"))
 }
 
@@ -113,7 +119,10 @@ mod tests {
         assert_eq!(names(&list), both);
         assert_eq!(names(&format!("models:\n{list}")), both);
         assert_eq!(names(&format!("listen: 127.0.0.1:8080\nmodels:\n{list}")), both);
-        assert_eq!(names(r#"{"name":"j","runtime":{"command":{"argv":["x"]}}}"#), Ok(vec!["j".to_string()]));
+        assert_eq!(
+            names(r#"{"name":"j","runtime":{"command":{"argv":["x"]}}}"#),
+            Ok(vec!["j".to_string()])
+        );
     }
 
     #[test]
@@ -123,7 +132,10 @@ mod tests {
             (format!("{ONE}memroy: 1\n"), vec!["\"a\"", "memroy"]),
             (format!("{ONE}name: b\n"), vec!["is no YAML", "name"]),
             (
-                format!("{ONE}---\n- {}\n  gpus: 0\n", indented(&ONE.replace("name: a", "name: b"))),
+                format!(
+                    "{ONE}---\n- {}\n  gpus: 0\n",
+                    indented(&ONE.replace("name: a", "name: b"))
+                ),
                 vec!["document 2, model 1", "gpus: 0 holds no GPU memory"],
             ),
             ("models: 3\n".to_string(), vec!["`models` is no list"]),

@@ -8,7 +8,10 @@ use ureq::http::Uri;
 pub(crate) fn segment(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) || (byte == b'.' && !is_dots(name)) {
+        if byte.is_ascii_alphanumeric()
+            || b"-_~".contains(&byte)
+            || (byte == b'.' && !is_dots(name))
+        {
             out.push(char::from(byte));
         } else {
             write!(out, "%{byte:02X}").expect("a string takes everything");
@@ -25,7 +28,8 @@ fn is_dots(name: &str) -> bool {
 /// The path behind `rel="next"` in a Link header. The host in it does not count: the token goes to one server only.
 pub(super) fn next(link: &str) -> Option<String> {
     let is_next = |parameters: &str| {
-        let mut parameters = parameters.split(';').map(|parameter| parameter.trim().to_ascii_lowercase());
+        let mut parameters =
+            parameters.split(';').map(|parameter| parameter.trim().to_ascii_lowercase());
         parameters.any(|parameter| ["rel=next", "rel=\"next\""].contains(&&*parameter))
     };
     let mut rest = link;
@@ -34,7 +38,10 @@ pub(super) fn next(link: &str) -> Option<String> {
         let end = behind.find('<').unwrap_or(behind.len());
         if is_next(behind[..end].trim_end_matches([',', ' '])) {
             let uri: Uri = target.parse().ok()?;
-            return uri.path_and_query().map(ToString::to_string).filter(|path| path.starts_with('/'));
+            return uri
+                .path_and_query()
+                .map(ToString::to_string)
+                .filter(|path| path.starts_with('/'));
         }
         rest = &behind[end..];
     }

@@ -19,7 +19,9 @@ fn client(server: &str, token: Option<&str>, insecure: bool) -> Result<(), Strin
 
 #[test]
 fn a_token_goes_unencrypted_only_to_this_machine() {
-    for server in ["https://far.example", "http://127.0.0.1:1", "http://LOCALHOST:1/", "http://[::1]:1"] {
+    for server in
+        ["https://far.example", "http://127.0.0.1:1", "http://LOCALHOST:1/", "http://[::1]:1"]
+    {
         assert_eq!(client(server, Some("secret\n"), false), Ok(()), "{server}");
     }
     for server in ["http://far.example:80", "http://127.0.0.1.far.example", "http://10.0.0.1"] {
@@ -32,8 +34,13 @@ fn a_token_goes_unencrypted_only_to_this_machine() {
 
 #[test]
 fn what_is_no_address_or_no_token_is_refused() {
-    for server in ["far.example", "ftp://far.example", "http://", "/x", "http://me:word@far.example"] {
-        assert!(client(server, None, false).is_err_and(|error| !error.contains("me:word")), "{server}");
+    for server in
+        ["far.example", "ftp://far.example", "http://", "/x", "http://me:word@far.example"]
+    {
+        assert!(
+            client(server, None, false).is_err_and(|error| !error.contains("me:word")),
+            "{server}"
+        );
     }
     for token in ["", " \n", "two words", "bell\u{7}"] {
         let refused = client("http://127.0.0.1:1", Some(token), false).expect_err("no token");

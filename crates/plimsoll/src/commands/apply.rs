@@ -34,7 +34,9 @@ fn apply(client: &Client, models: &[Model], args: &ApplyArgs) -> Result<Outcome>
     for (model, result) in models.iter().zip(compared?) {
         if result != "unchanged" && !args.dry_run {
             let sent = client.put(&path(model), model.declared());
-            sent.with_context(|| format!("could not declare model {:?}{}", model.name(), so_far(&deeds)))?;
+            sent.with_context(|| {
+                format!("could not declare model {:?}{}", model.name(), so_far(&deeds))
+            })?;
         }
         deeds.push(Deed { model: model.name(), result, dry_run: args.dry_run });
     }

@@ -41,7 +41,8 @@ pub(super) fn run(args: &AskArgs, quiet: bool) -> Result<Outcome> {
     };
     let asking = format!("waiting for a place in {}", args.model);
     let wait = Duration::from_millis(args.wait.0);
-    match progress::meanwhile(quiet, &asking, || client.post("/api/v1/scheduler/slots", &ask, wait)) {
+    match progress::meanwhile(quiet, &asking, || client.post("/api/v1/scheduler/slots", &ask, wait))
+    {
         Ok(answer) => answered(&answer, client.server(), args.output),
         Err(ClientError::Refused(refusal)) if refusal.problem.is_answer() => {
             match args.output {
@@ -50,7 +51,9 @@ pub(super) fn run(args: &AskArgs, quiet: bool) -> Result<Outcome> {
             }
             Ok(Outcome::Wanting)
         }
-        Err(error) if error.may_be_done() => Err(anyhow::Error::new(error).context(may_be_there(args))),
+        Err(error) if error.may_be_done() => {
+            Err(anyhow::Error::new(error).context(may_be_there(args)))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -64,7 +67,9 @@ fn may_be_there(args: &AskArgs) -> String {
             "`plimsoll slots` and `plimsoll queue` show it; with a --key it can be asked for again without getting a second"
         }
     };
-    format!("a place in {model} was asked for, and may have been made though no answer came; {again}")
+    format!(
+        "a place in {model} was asked for, and may have been made though no answer came; {again}"
+    )
 }
 
 fn answered(answer: &Answer, server: &str, format: Format) -> Result<Outcome> {

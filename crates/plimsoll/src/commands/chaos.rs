@@ -55,7 +55,8 @@ pub(crate) struct Lived {
 fn live(args: &ChaosArgs, progress: &Progress) -> Lived {
     let next = AtomicU64::new(args.seed);
     let enough = AtomicBool::new(false);
-    let threads = args.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let threads =
+        args.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let end = args.seed.saturating_add(args.most_days());
     let (reports, inbox) = mpsc::channel();
     thread::scope(|scope| {
@@ -73,7 +74,8 @@ fn live(args: &ChaosArgs, progress: &Progress) -> Lived {
 fn work(next: &AtomicU64, end: u64, enough: &AtomicBool, reports: &Sender<DayReport>) {
     while !enough.load(Ordering::Relaxed) {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= end || reports.send(chaos::day(Options { seed, ..Options::default() })).is_err() {
+        if seed >= end || reports.send(chaos::day(Options { seed, ..Options::default() })).is_err()
+        {
             return;
         }
     }
@@ -95,7 +97,8 @@ fn gather(args: &ChaosArgs, inbox: &Receiver<DayReport>, progress: &Progress) ->
                 lived.findings.push((finding, last));
             }
             progress.at(&lived.tally);
-            if lived.tally.of(Count::Events) >= args.most_events() || lived.findings.len() >= ENOUGH {
+            if lived.tally.of(Count::Events) >= args.most_events() || lived.findings.len() >= ENOUGH
+            {
                 progress.end();
                 return lived;
             }
@@ -122,7 +125,8 @@ impl Progress {
         let shown = !quiet && std::io::stderr().is_terminal();
         let by_events = args.events.is_some();
         let unit = if by_events { "events" } else { "days" };
-        let template = format!("[{{bar:32}}] {{human_pos}} of {{human_len}} {unit}, {{msg}}, {{eta}} left");
+        let template =
+            format!("[{{bar:32}}] {{human_pos}} of {{human_len}} {unit}, {{msg}}, {{eta}} left");
         let style = ProgressStyle::with_template(&template).expect("the template is a constant");
         let length = if by_events { args.most_events() } else { args.most_days() };
         let bar = || ProgressBar::new(length).with_style(style.progress_chars("##-"));
@@ -132,7 +136,11 @@ impl Progress {
     fn at(&self, tally: &Tally) {
         if let Some(bar) = &self.bar {
             let done = if self.by_events { Count::Events } else { Count::Days };
-            bar.set_message(format!("{} crashes, {} breaches", tally.crashes(), tally.of(Count::Objections)));
+            bar.set_message(format!(
+                "{} crashes, {} breaches",
+                tally.crashes(),
+                tally.of(Count::Objections)
+            ));
             bar.set_position(tally.of(done));
         }
     }

@@ -14,8 +14,8 @@ use crate::output::{self, Outcome};
 use crate::text::{self, Page};
 
 pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
-    let shape =
-        open::open(&args.model).with_context(|| format!("could not read {}", args.model.display()))?;
+    let shape = open::open(&args.model)
+        .with_context(|| format!("could not read {}", args.model.display()))?;
     let settings = settings(args, &shape)?;
     let estimate = estimate(&shape, &settings)?;
     let room = args.device.map(|device| room(&shape, &settings, &estimate, device)).transpose()?;

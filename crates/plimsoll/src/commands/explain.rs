@@ -53,7 +53,8 @@ fn from_files(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
     };
     let policy = args.policy.policy();
     let advise = |id: &RequestId| *id == wanted;
-    let mut onlooker = Onlooker { watch: &mut watch, advise: &advise, patience: policy.search_steps };
+    let mut onlooker =
+        Onlooker { watch: &mut watch, advise: &advise, patience: policy.search_steps };
     let simulation = simulate(&cluster, &policy, &mut onlooker);
     let fits = match kept {
         Some(decision) => answered(args.output, &mut page, &cluster, &simulation, &decision)?,
@@ -73,7 +74,8 @@ fn answered(
     simulation: &Simulation,
     decision: &Decision,
 ) -> Result<bool> {
-    let refused = simulation.refused.iter().find(|refused| refused.decision.request == decision.request);
+    let refused =
+        simulation.refused.iter().find(|refused| refused.decision.request == decision.request);
     let pending = cluster.pending.iter().find(|pending| pending.request.id == decision.request);
     let not_considered: &[Name] = pending.map_or(&[], |pending| &pending.not_considered);
     match format {
@@ -151,7 +153,11 @@ fn what_was_meant(args: &ExplainArgs) -> Result<(InputArgs, String)> {
             .map(|path| path.to_string_lossy().into_owned()),
         None => None,
     };
-    let input = InputArgs { files, plain: args.input.plain, node_pool_key: args.input.node_pool_key.clone() };
+    let input = InputArgs {
+        files,
+        plain: args.input.plain,
+        node_pool_key: args.input.node_pool_key.clone(),
+    };
     match pod {
         Some(pod) => Ok((input, pod)),
         None if input.files.is_empty() => Ok((input, String::new())),

@@ -27,7 +27,12 @@ pub(super) struct Look {
 
 impl Look {
     /// A list, in the form that is wanted. The page is drawn only where it is.
-    pub(super) fn at(listed: Listed, format: Format, outcome: Outcome, draw: impl FnOnce(&mut Page)) -> Look {
+    pub(super) fn at(
+        listed: Listed,
+        format: Format,
+        outcome: Outcome,
+        draw: impl FnOnce(&mut Page),
+    ) -> Look {
         let text = match format {
             Format::Json => listed.json(),
             Format::Table => {

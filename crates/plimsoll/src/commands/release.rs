@@ -13,6 +13,10 @@ pub(super) fn run(args: &ReleaseArgs, quiet: bool) -> Result<Outcome> {
     let path = format!("/api/v1/scheduler/slots/{}", segment(&args.id));
     progress::meanwhile(quiet, &asking, || client.delete(&path))?;
     let going = args.id.starts_with("slot-");
-    output::text(&format!("{} {}\n", args.id, if going { "is asked to go" } else { "is given back" }))?;
+    output::text(&format!(
+        "{} {}\n",
+        args.id,
+        if going { "is asked to go" } else { "is given back" }
+    ))?;
     Ok(Outcome::Fine)
 }

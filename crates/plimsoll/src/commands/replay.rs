@@ -57,7 +57,8 @@ impl Progress {
             return Ok(Progress(None));
         }
         let (first, last) = history.span()?.unwrap_or((0, 0));
-        let style = ProgressStyle::with_template("deciding again [{bar:32}] {pos} of {len}, {eta} left");
+        let style =
+            ProgressStyle::with_template("deciding again [{bar:32}] {pos} of {len}, {eta} left");
         let style = style.expect("the template is a constant").progress_chars("##-");
         Ok(Progress(Some((ProgressBar::new(last - first + 1).with_style(style), first))))
     }

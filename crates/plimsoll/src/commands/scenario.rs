@@ -56,11 +56,14 @@ fn state(cluster: &Cluster) -> State {
 
 fn run_all(files: &ScenarioFiles, quiet: bool) -> Result<Outcome> {
     if files.files.is_empty() {
-        bail!("which scenario? Name the files to run, or make one with plimsoll scenario --from FILE…");
+        bail!(
+            "which scenario? Name the files to run, or make one with plimsoll scenario --from FILE…"
+        );
     }
     let (mut differs, mut unchecked) = (0, 0);
     for file in &files.files {
-        match if files.update { update(file)? } else { show(file, files.files.len() == 1, quiet)? } {
+        match if files.update { update(file)? } else { show(file, files.files.len() == 1, quiet)? }
+        {
             Came::AsExpected => {}
             Came::Unchecked => unchecked += 1,
             Came::Differently => differs += 1,
@@ -68,8 +71,11 @@ fn run_all(files: &ScenarioFiles, quiet: bool) -> Result<Outcome> {
     }
     if files.files.len() > 1 && !quiet {
         let (all, held) = (files.files.len(), files.files.len() - differs - unchecked);
-        let unchecked =
-            if unchecked > 0 { format!("; nothing is checked in {unchecked}") } else { String::new() };
+        let unchecked = if unchecked > 0 {
+            format!("; nothing is checked in {unchecked}")
+        } else {
+            String::new()
+        };
         output::text(&format!("{held} of {all} scenarios came out as expected{unchecked}\n"))?;
     }
     Ok(Outcome::wanting(differs > 0))
@@ -103,9 +109,13 @@ fn show(file: &Path, single: bool, quiet: bool) -> Result<Came> {
     }
     let (came, name) = (Came::of(&report, &text), file.display());
     match came {
-        Came::Differently => output::text(&format!("{name} came out differently:\n{}", report.diff()))?,
+        Came::Differently => {
+            output::text(&format!("{name} came out differently:\n{}", report.diff()))?
+        }
         Came::AsExpected if !quiet => output::text(&format!("{name} came out as expected\n"))?,
-        Came::Unchecked if !quiet => output::text(&format!("{name} was run; nothing is checked in it\n"))?,
+        Came::Unchecked if !quiet => {
+            output::text(&format!("{name} was run; nothing is checked in it\n"))?
+        }
         Came::AsExpected | Came::Unchecked => {}
     }
     Ok(came)

@@ -39,5 +39,8 @@ fn pages(command: &clap::Command, directory: &Path) -> Result<()> {
     let mut file = fs::File::create(directory.join(format!("{name}.1")))?;
     clap_mangen::Man::new(command.clone()).render(&mut file)?;
     file.flush()?;
-    command.get_subcommands().filter(|sub| sub.get_name() != "help").try_for_each(|sub| pages(sub, directory))
+    command
+        .get_subcommands()
+        .filter(|sub| sub.get_name() != "help")
+        .try_for_each(|sub| pages(sub, directory))
 }

@@ -16,14 +16,17 @@ pub(super) fn run(args: &SlotsArgs, quiet: bool) -> Result<Outcome> {
     look::show(&client, &args.show, quiet, || {
         let mut listed = client.list(&path, None)?;
         let rows = listed.keep(wanted)?;
-        Ok(Look::at(listed, args.show.output, Outcome::Fine, |page| slots::slots(page, &rows, Moment::now())))
+        Ok(Look::at(listed, args.show.output, Outcome::Fine, |page| {
+            slots::slots(page, &rows, Moment::now())
+        }))
     })
 }
 
 /// `?a=b&c=d` of what was given.
 pub(super) fn query(filters: &[(&str, &Option<String>)]) -> String {
-    let given =
-        filters.iter().filter_map(|(name, value)| Some(format!("{name}={}", segment(value.as_ref()?))));
+    let given = filters
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name}={}", segment(value.as_ref()?))));
     match given.collect::<Vec<_>>() {
         given if given.is_empty() => String::new(),
         given => format!("?{}", given.join("&")),

@@ -105,7 +105,9 @@ pub(super) fn chosen(node: &Node, shape: Option<&Shape>, charges: &[Charge]) -> 
             let device = ChosenDevice { uuid, one_of, bytes: part.bytes, cores: part.cores.0 };
             match rows.iter_mut().find(|row| row.name == part.container) {
                 Some(row) => row.devices.push(device),
-                None => rows.push(ChosenRow { name: part.container.clone(), devices: vec![device] }),
+                None => {
+                    rows.push(ChosenRow { name: part.container.clone(), devices: vec![device] })
+                }
             }
         }
     }
@@ -124,7 +126,11 @@ pub(super) struct RefusedRow<'a> {
     would_fit_if: Vec<RemedyRow>,
 }
 
-pub(super) fn refused<'a>(cluster: &'a Cluster, refused: &'a Refused, full: bool) -> RefusedRow<'a> {
+pub(super) fn refused<'a>(
+    cluster: &'a Cluster,
+    refused: &'a Refused,
+    full: bool,
+) -> RefusedRow<'a> {
     let request = &cluster.pending[refused.pending].request.id;
     let verdicts = ordered(&refused.decision);
     let shown = if full { verdicts.len() } else { NEAREST };
@@ -134,7 +140,11 @@ pub(super) fn refused<'a>(cluster: &'a Cluster, refused: &'a Refused, full: bool
         summary: refused.sentence(),
         promised: promised(&refused.advice),
         nodes_considered: verdicts.len(),
-        nodes: verdicts.iter().take(shown).map(|verdict| last_node(&refused.decision, *verdict)).collect(),
+        nodes: verdicts
+            .iter()
+            .take(shown)
+            .map(|verdict| last_node(&refused.decision, *verdict))
+            .collect(),
         would_fit_if: remedies(&refused.advice),
     }
 }
@@ -151,7 +161,13 @@ pub(crate) fn ordered_in(table: Table<'_>) -> Vec<NodeVerdict<'_>> {
     verdicts.sort_by_key(|verdict| {
         let score = verdict.best.as_ref().map(|best| best.score.total());
         let short_by = short_by(*verdict);
-        (score.is_none(), std::cmp::Reverse(score), verdict.reason.is_some(), short_by.is_none(), short_by)
+        (
+            score.is_none(),
+            std::cmp::Reverse(score),
+            verdict.reason.is_some(),
+            short_by.is_none(),
+            short_by,
+        )
     });
     verdicts
 }
@@ -243,7 +259,10 @@ pub(crate) fn node(decision: &Decision, shape: usize, verdict: NodeVerdict) -> N
             name: name.clone(),
             status: passed(reason.is_none()),
             reason,
-            devices: needs.flat_map(|need| &need.devices).map(|device| device_row(verdict, device)).collect(),
+            devices: needs
+                .flat_map(|need| &need.devices)
+                .map(|device| device_row(verdict, device))
+                .collect(),
         }
     };
     let best = verdict.best.as_ref();
@@ -253,7 +272,12 @@ pub(crate) fn node(decision: &Decision, shape: usize, verdict: NodeVerdict) -> N
         score: best.map_or(0, |best| best.score.total()),
         score_parts: best.map(|best| score_parts(&best.score)),
         reason: verdict.reason.as_ref().map(node_reason),
-        containers: containers.iter().map(|container| &container.name).enumerate().map(row).collect(),
+        containers: containers
+            .iter()
+            .map(|container| &container.name)
+            .enumerate()
+            .map(row)
+            .collect(),
     }
 }
 

@@ -63,7 +63,8 @@ pub(crate) fn sharing(devices: &[Device]) -> String {
 fn idle_whole(facts: &NodeFacts, ledger: &Ledger) -> Option<usize> {
     let view = ledger.view_of(&facts.node.name)?;
     let rows = view.node.devices.iter().zip(view.room.devices());
-    let idle = rows.filter(|(device, room)| device.health == Health::Healthy && room.is_idle()).count();
+    let idle =
+        rows.filter(|(device, room)| device.health == Health::Healthy && room.is_idle()).count();
     let (physical, devices) = (usize::from(facts.physical), view.room.devices().len());
     let cards = match idle {
         idle if physical == devices => idle,
@@ -173,7 +174,9 @@ pub(crate) fn devices_of<'a>(
         }
     }
     let ordinals = (0_u16..).zip(&view.node.devices).map(|(ordinal, _)| ordinal);
-    ordinals.map(|ordinal| device(view, ordinal, on.get(&ordinal).map_or(&[], Vec::as_slice))).collect()
+    ordinals
+        .map(|ordinal| device(view, ordinal, on.get(&ordinal).map_or(&[], Vec::as_slice)))
+        .collect()
 }
 
 fn device(view: &NodeView, ordinal: u16, on: &[(HoldingId, &Holding, &Charge)]) -> DeviceRow {

@@ -57,7 +57,10 @@ pub(crate) fn explain<'a>(
     refused: Option<&'a Refused>,
     not_considered: &'a [Name],
 ) -> ExplainSheet<'a> {
-    ExplainSheet { understood: Some(understood(cluster)), ..explained(decision, refused, not_considered) }
+    ExplainSheet {
+        understood: Some(understood(cluster)),
+        ..explained(decision, refused, not_considered)
+    }
 }
 
 /// A decision by itself.
@@ -104,7 +107,11 @@ fn chosen<'a>(decision: &'a Decision, found: &'a Candidate) -> Option<ChosenShee
 }
 
 /// A pod that already runs: where it is and what it holds there.
-pub(crate) fn running<'a>(cluster: &'a Cluster, holding: &'a Holding, ledger: &Ledger) -> ExplainSheet<'a> {
+pub(crate) fn running<'a>(
+    cluster: &'a Cluster,
+    holding: &'a Holding,
+    ledger: &Ledger,
+) -> ExplainSheet<'a> {
     let view = ledger.view_of(&holding.node);
     let shape = holding.spec.as_ref().and_then(|spec| spec.shapes().first());
     let containers =
@@ -171,8 +178,9 @@ pub(crate) struct LostBy {
 /// Every place that fits and was not chosen: other nodes, and other devices of the chosen node.
 pub(crate) fn lost_by(decision: &Decision) -> Vec<LostBy> {
     let Some(found) = decision.place() else { return Vec::new() };
-    let nodes =
-        decision::ordered(decision).into_iter().filter(|verdict| verdict.view.node.name != found.place.node);
+    let nodes = decision::ordered(decision)
+        .into_iter()
+        .filter(|verdict| verdict.view.node.name != found.place.node);
     let mut rows: Vec<LostBy> = nodes
         .filter_map(|verdict| {
             let best = verdict.best.as_ref()?;
@@ -185,15 +193,19 @@ pub(crate) fn lost_by(decision: &Decision) -> Vec<LostBy> {
 
 /// Other devices of the chosen node, where one device was wanted: each scored as if it had been chosen.
 fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
-    let ([picked], Some(verdict)) = (&found.place.picks[..], verdict_on(decision, &found.place.node)) else {
+    let ([picked], Some(verdict)) =
+        (&found.place.picks[..], verdict_on(decision, &found.place.node))
+    else {
         return Vec::new();
     };
     let [need] = &verdict.needs[..] else { return Vec::new() };
     if need.wanted != 1 || picked.len() != 1 {
         return Vec::new();
     }
-    let others =
-        need.devices.iter().filter(|device| device.reason.is_none() && !picked.contains(&device.ordinal));
+    let others = need
+        .devices
+        .iter()
+        .filter(|device| device.reason.is_none() && !picked.contains(&device.ordinal));
     let judge = Judge::new(&decision.policy, &decision.spec, found.place.shape);
     let row = |ordinal: u16| {
         let place = fit::Placement { picks: vec![vec![ordinal]], ..found.place.clone() };
@@ -209,13 +221,22 @@ fn lost(node: Name, device: Option<String>, score: &Score, better: &Score) -> Lo
     let term = score.loses_by(better).filter(|_| total_behind > 0);
     let points_behind = term.map_or(0, |term| better.points(term) - score.points(term));
     let text = match term {
-        Some(term) => format!("{}, {points_behind} points behind ({total_behind} in all)", term.name()),
+        Some(term) => {
+            format!("{}, {points_behind} points behind ({total_behind} in all)", term.name())
+        }
         None if total_behind == 0 && device.is_some() => "tie, by place on the node".to_string(),
         None if total_behind == 0 => "tie, by name".to_string(),
         // Only a gang gives up the better place of one member, so that all of them fit.
         None => "better for this pod alone, but then the gang would not fit whole".to_string(),
     };
-    LostBy { node, device, term: term.map(Term::name).map(String::from), points_behind, total_behind, text }
+    LostBy {
+        node,
+        device,
+        term: term.map(Term::name).map(String::from),
+        points_behind,
+        total_behind,
+        text,
+    }
 }
 
 fn verdict_on<'a>(decision: &'a Decision, node: &str) -> Option<NodeVerdict<'a>> {

@@ -12,8 +12,9 @@ mod sarif;
 pub(crate) use audit::{audit, severity};
 pub(crate) use chaos::chaos;
 pub(crate) use decision::{
-    ContainerVerdictRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart, held_by, node as node_verdict,
-    numbers, ordered, ordered_in, promised_row, remedy as remedy_row, score_parts,
+    ContainerVerdictRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart, held_by,
+    node as node_verdict, numbers, ordered, ordered_in, promised_row, remedy as remedy_row,
+    score_parts,
 };
 pub(crate) use device::{DeviceRow, devices_of, sharing};
 pub(crate) use estimate::estimate;
@@ -61,7 +62,11 @@ pub(crate) fn simulate<'a>(
         understood: understood(cluster),
         nodes: device::nodes(cluster, &simulation.ledger),
         devices: device::devices(cluster, &simulation.ledger),
-        placements: simulation.placed.iter().map(|p| decision::placement(cluster, simulation, p)).collect(),
+        placements: simulation
+            .placed
+            .iter()
+            .map(|p| decision::placement(cluster, simulation, p))
+            .collect(),
         refused: simulation.refused.iter().map(|r| decision::refused(cluster, r, full)).collect(),
         breaches: breaches(simulation),
         not_considered: not_considered(cluster, simulation),
@@ -139,8 +144,9 @@ fn breaches(simulation: &Simulation) -> Vec<BreachRow> {
 pub(crate) fn breach_row(ledger: &plimsoll_core::ledger::Ledger, breach: Breach) -> BreachRow {
     let row = |kind: &str, node: Name, ordinal: Option<u16>, holders| BreachRow {
         kind: kind.to_string(),
-        uuid: ordinal
-            .and_then(|ordinal| crate::simulation::labels(ledger, &node, [ordinal].into_iter()).pop()),
+        uuid: ordinal.and_then(|ordinal| {
+            crate::simulation::labels(ledger, &node, [ordinal].into_iter()).pop()
+        }),
         node,
         usable: None,
         held: None,
@@ -155,9 +161,11 @@ pub(crate) fn breach_row(ledger: &plimsoll_core::ledger::Ledger, breach: Breach)
             over_by: Some(over_by),
             ..row("over_line", node, Some(ordinal), holders)
         },
-        Breach::NoAssignment { node, usable, held, holders } => {
-            BreachRow { usable: Some(usable), held: Some(held), ..row("no_assignment", node, None, holders) }
-        }
+        Breach::NoAssignment { node, usable, held, holders } => BreachRow {
+            usable: Some(usable),
+            held: Some(held),
+            ..row("no_assignment", node, None, holders)
+        },
         Breach::SumsDiffer { node, ordinal, sum, holdings } => BreachRow {
             held: Some(sum),
             holdings: Some(holdings),
@@ -177,7 +185,10 @@ struct NotConsideredRow<'a> {
     what: Vec<&'a str>,
 }
 
-fn not_considered<'a>(cluster: &'a Cluster, simulation: &'a Simulation) -> Vec<NotConsideredRow<'a>> {
+fn not_considered<'a>(
+    cluster: &'a Cluster,
+    simulation: &'a Simulation,
+) -> Vec<NotConsideredRow<'a>> {
     let pending = cluster.pending.iter().filter(|pending| !pending.not_considered.is_empty());
     let features = pending.map(|pending| NotConsideredRow {
         namespace: &pending.request.id.account,

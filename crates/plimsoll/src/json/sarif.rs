@@ -131,7 +131,8 @@ pub(crate) fn sarif<'a>(
         short_description: Text { text: code.replace('-', " ") },
         default_configuration: Level { level: severity(finding.severity) },
     });
-    let driver = Driver { name: "plimsoll", version: env!("CARGO_PKG_VERSION"), rules: rules.collect() };
+    let driver =
+        Driver { name: "plimsoll", version: env!("CARGO_PKG_VERSION"), rules: rules.collect() };
     Log {
         schema: "https://json.schemastore.org/sarif-2.1.0.json",
         version: "2.1.0",
@@ -155,10 +156,11 @@ fn location<'a>(finding: &'a Finding, file: Option<&str>) -> Option<Location<'a>
         fully_qualified_name: qualified(uuid),
         kind: "device",
     });
-    let node = node.map(|node| LogicalLocation { name: node, fully_qualified_name: None, kind: "node" });
+    let node =
+        node.map(|node| LogicalLocation { name: node, fully_qualified_name: None, kind: "node" });
     let logical_locations: Vec<_> = device.into_iter().chain(node).collect();
-    let physical_location =
-        file.map(|file| PhysicalLocation { artifact_location: Artifact { uri: uri(Path::new(file)) } });
+    let physical_location = file
+        .map(|file| PhysicalLocation { artifact_location: Artifact { uri: uri(Path::new(file)) } });
     (physical_location.is_some() || !logical_locations.is_empty())
         .then_some(Location { physical_location, logical_locations })
 }
@@ -166,7 +168,8 @@ fn location<'a>(finding: &'a Finding, file: Option<&str>) -> Option<Location<'a>
 /// A path as the relative or absolute URI reference that SARIF wants.
 fn uri(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let encode =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     let text: String = path.to_string_lossy().bytes().map(encode).collect();
     let text = text.strip_prefix("./").unwrap_or(&text);
     if path.is_absolute() { format!("file://{text}") } else { text.to_string() }

@@ -23,10 +23,17 @@ fn a_refusal_has_the_names_that_the_contract_lists() {
     assert_eq!(sheet["nodes"][0]["idle_whole"], 0);
     assert_eq!(sheet["placements"].as_array().map(Vec::len), Some(4));
     let device = &sheet["devices"][0];
-    assert_eq!((&device["uuid"], &device["identity"]), (&json!("gpu-node/gpu-0"), &json!("assumed")));
+    assert_eq!(
+        (&device["uuid"], &device["identity"]),
+        (&json!("gpu-node/gpu-0"), &json!("assumed"))
+    );
     assert_eq!((&device["held"], &device["free"]), (&json!(32_000 * MIB), &json!(607 * MIB)));
-    let sum: u64 =
-        device["tenants"].as_array().expect("rows").iter().filter_map(|t| t["bytes"].as_u64()).sum();
+    let sum: u64 = device["tenants"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter_map(|t| t["bytes"].as_u64())
+        .sum();
     assert_eq!(sum, 32_000 * MIB);
     let refused = &sheet["refused"][0];
     assert_eq!(refused["nodes_considered"], 1);
@@ -38,15 +45,20 @@ fn a_refusal_has_the_names_that_the_contract_lists() {
     assert_eq!((&told["need"], &told["free"]), (&json!(8000 * MIB), &json!(607 * MIB)));
     assert_eq!(told["short_by"], json!(7393 * MIB));
     assert!(
-        refused["would_fit_if"].as_array().expect("rows").iter().all(|remedy| remedy["verified"] == true)
+        refused["would_fit_if"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .all(|remedy| remedy["verified"] == true)
     );
 }
 
 #[test]
 fn unknown_is_null_and_never_nothing() {
     let mut cluster = fixture::time_sliced(1);
-    cluster.nodes[0].node.devices[0].memory.total =
-        plimsoll_core::device::Capacity::Unknown { missing: "the label nvidia.com/gpu.memory".into() };
+    cluster.nodes[0].node.devices[0].memory.total = plimsoll_core::device::Capacity::Unknown {
+        missing: "the label nvidia.com/gpu.memory".into(),
+    };
     let sheet = sheet(&cluster, false);
     let device = &sheet["devices"][0];
     for name in ["total", "usable", "free", "over_by"] {
@@ -68,7 +80,8 @@ fn a_sum_with_an_undeclared_part_is_null() {
         let device = sheet(&cluster, false)["devices"][0].clone();
         ["held", "floating", "releasing", "free"].map(|name| device[name].as_u64())
     };
-    let (running, releasing) = (Stage::Running { since: Millis(0) }, Stage::Releasing { since: Millis(0) });
+    let (running, releasing) =
+        (Stage::Running { since: Millis(0) }, Stage::Releasing { since: Millis(0) });
     let held = Some(8000 * MIB);
     assert_eq!(columns(running, vec![0]), [None, Some(0), Some(0), None]);
     assert_eq!(columns(running, vec![0, 1]), [held, None, Some(0), None]);
@@ -79,9 +92,14 @@ fn a_sum_with_an_undeclared_part_is_null() {
 fn ten_nearest_nodes_are_shown_and_all_on_request() {
     let mut cluster = fixture::time_sliced(1);
     let card = |mib| {
-        plimsoll_core::device::Device::new("NVIDIA", Bytes::mib(mib), plimsoll_core::device::Source::Label)
+        plimsoll_core::device::Device::new(
+            "NVIDIA",
+            Bytes::mib(mib),
+            plimsoll_core::device::Source::Label,
+        )
     };
-    cluster.nodes = (0..30).map(|i| fixture::facts(&format!("n{i:02}"), vec![card(100 + i)])).collect();
+    cluster.nodes =
+        (0..30).map(|i| fixture::facts(&format!("n{i:02}"), vec![card(100 + i)])).collect();
     cluster.nodes[29].node.unschedulable = true;
     let few = sheet(&cluster, false);
     let names = |sheet: &Value| -> Vec<String> {
@@ -92,7 +110,11 @@ fn ten_nearest_nodes_are_shown_and_all_on_request() {
     assert_eq!(names(&few)[..2], ["n28", "n27"], "the nearest miss first");
     assert_eq!(few["refused"][0]["nodes_considered"], 30);
     let all = sheet(&cluster, true);
-    assert_eq!(names(&all).last().map(String::as_str), Some("n29"), "what a node rule keeps out comes last");
+    assert_eq!(
+        names(&all).last().map(String::as_str),
+        Some("n29"),
+        "what a node rule keeps out comes last"
+    );
     let last = &all["refused"][0]["nodes"][29];
     assert_eq!((&last["status"], &last["score"]), (&json!("failed"), &json!(0)));
     assert_eq!(last["reason"]["code"], "NodeUnschedulable");
@@ -113,6 +135,9 @@ fn an_over_full_device_says_by_how_much() {
 fn a_promise_names_devices_and_those_it_waits_for() {
     let sheet = sheet(&fixture::releasing(), false);
     let promised = &sheet["refused"][0]["promised"];
-    assert_eq!((&promised["devices"], &promised["devices_wanted"]), (&json!(["node/gpu-0"]), &json!(1)));
+    assert_eq!(
+        (&promised["devices"], &promised["devices_wanted"]),
+        (&json!(["node/gpu-0"]), &json!(1))
+    );
     assert_eq!(promised["after"], json!(["default/leaving"]));
 }

@@ -73,7 +73,10 @@ fn a_digest_that_differs_is_one_divergence_and_not_many() {
     assert_eq!((report.differ, report.divergences[0].seq), (1, 13));
     assert!(report.crosses_versions() && report.states.is_empty());
     assert!(text.contains("Record 13, decided by core 0.0.9"), "{text}");
-    assert!(text.contains(&format!("decided by core 0.0.9, {VERSION}, again by core {VERSION}")), "{text}");
+    assert!(
+        text.contains(&format!("decided by core 0.0.9, {VERSION}, again by core {VERSION}")),
+        "{text}"
+    );
     assert!(text.contains("1 record came out differently"), "{text}");
 }
 
@@ -102,10 +105,15 @@ fn a_decision_is_explained_as_it_was_or_not_at_all() {
         let mut page = Page::default();
         text::replay::one(&mut page, &same);
         let text = page.plain();
-        assert!(text.contains("team/job-") && text.contains(&format!("decision {seq}.0")), "{text}");
+        assert!(
+            text.contains("team/job-") && text.contains(&format!("decision {seq}.0")),
+            "{text}"
+        );
         assert!(text.contains("node-a/gpu-0"), "every device is shown: {text}");
     }
-    rewrite(root.path(), |record| record.decisions.iter_mut().for_each(|decision| decision.digest ^= 1));
+    rewrite(root.path(), |record| {
+        record.decisions.iter_mut().for_each(|decision| decision.digest ^= 1)
+    });
     let other = one(&history(), DecisionId { seq: 1, index: 0 }).expect("it is in the journal");
     assert!(!other.is_same());
     let mut page = Page::default();
@@ -120,7 +128,8 @@ fn a_decision_is_explained_as_it_was_or_not_at_all() {
 fn a_decision_that_is_not_there_is_said_to_be_missing() {
     let root = directory();
     let history = || History::open(root.path()).expect("it is there");
-    let missing = |seq, index| one(&history(), DecisionId { seq, index }).expect_err("no such").to_string();
+    let missing =
+        |seq, index| one(&history(), DecisionId { seq, index }).expect_err("no such").to_string();
     assert!(missing(90, 0).contains("which holds the records 0 to 89"), "{}", missing(90, 0));
     assert!(missing(1, 7).contains("record 1 holds 1 decisions"), "{}", missing(1, 7));
     assert!("12".parse::<DecisionId>().is_err() && "a.0".parse::<DecisionId>().is_err());

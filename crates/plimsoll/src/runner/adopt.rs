@@ -69,8 +69,9 @@ fn leader(record: &Record, census: &Census) -> Option<ProcessId> {
     match record.leader {
         Some(leader) => Some(leader).filter(|_| record.boot == processes::boot()),
         None => {
-            let tagged =
-                census.tagged().filter(|(seen, tag)| tag.slot == record.slot && seen.id.pid == seen.group);
+            let tagged = census
+                .tagged()
+                .filter(|(seen, tag)| tag.slot == record.slot && seen.id.pid == seen.group);
             tagged.map(|(seen, _)| seen.id).min_by_key(|id| id.start)
         }
     }

@@ -86,7 +86,12 @@ impl Agent {
     fn miss(&self, books: &mut Books, order: Order) {
         if let Some(why) = self.may_live(books, &order) {
             if books.doubtful.insert(order.slot.clone()) {
-                warn!(slot = order.slot, generation = order.generation, why, "nothing is said of the slot");
+                warn!(
+                    slot = order.slot,
+                    generation = order.generation,
+                    why,
+                    "nothing is said of the slot"
+                );
             }
             return;
         }
@@ -101,7 +106,9 @@ impl Agent {
         let facts = &books.devices.facts;
         let is_here = |uuid: &String| facts.iter().any(|device| device.uuid.as_ref() == Some(uuid));
         let devices = order.launch.iter().flat_map(|launch| &launch.devices);
-        if let Some(uuid) = devices.filter_map(|device| device.uuid.as_ref()).find(|uuid| !is_here(uuid)) {
+        if let Some(uuid) =
+            devices.filter_map(|device| device.uuid.as_ref()).find(|uuid| !is_here(uuid))
+        {
             return Some(format!(
                 "it was started on device {uuid}, which this machine does not have; if it is over, remove this runner from the server"
             ));
@@ -131,13 +138,20 @@ impl Agent {
     }
 
     fn start(self: &Arc<Agent>, books: &mut Books, order: Order) {
-        info!(slot = order.slot, generation = order.generation, model = order.model, "the slot is started");
+        info!(
+            slot = order.slot,
+            generation = order.generation,
+            model = order.model,
+            "the slot is started"
+        );
         let mut record = blank(order);
         let port = match books.is_ending {
             true => Err("not started: this runner is ending".to_owned()),
             false => {
                 let checked = launch::check(&record.launch, &books.devices.facts);
-                checked.and_then(|()| self.port(books, &record)).map_err(|refusal| refusal.to_string())
+                checked
+                    .and_then(|()| self.port(books, &record))
+                    .map_err(|refusal| refusal.to_string())
             }
         };
         // The record stands before the process does, so that an agent that is killed in between leaves a trace to look for.
@@ -169,8 +183,9 @@ impl Agent {
             return Ok(None);
         }
         let taken = books.slots.values().filter(|slot| !matches!(slot.phase, Phase::Over(_)));
-        let port =
-            self.places.free_port(books.last_port, &taken.filter_map(|slot| slot.record.port).collect())?;
+        let port = self
+            .places
+            .free_port(books.last_port, &taken.filter_map(|slot| slot.record.port).collect())?;
         books.last_port = port;
         Ok(Some(port))
     }

@@ -20,7 +20,11 @@ pub(crate) fn status(
     let is_foreign = |pid: &u32| !pids.values().any(|of_slot| of_slot.contains(pid));
     let listed = reading.processes.iter().flatten().filter(|process| is_foreign(&process.pid));
     let mut foreign: Vec<Process> = listed
-        .map(|process| Process { pid: process.pid, name: name_of(process.pid), bytes: process.bytes })
+        .map(|process| Process {
+            pid: process.pid,
+            name: name_of(process.pid),
+            bytes: process.bytes,
+        })
         .collect();
     let measured = foreign.iter().filter_map(|process| process.bytes).fold(0, u64::saturating_add);
     foreign.extend(declared(devices.foreign_on(reading.index).saturating_sub(measured)));
@@ -62,8 +66,11 @@ pub(crate) fn used(
     let mut used = Vec::new();
     for reading in readings {
         let Some(processes) = reading.attributed() else { continue };
-        let own: Vec<u64> =
-            processes.iter().filter(|(pid, _)| pids.contains(pid)).map(|(_, bytes)| *bytes).collect();
+        let own: Vec<u64> = processes
+            .iter()
+            .filter(|(pid, _)| pids.contains(pid))
+            .map(|(_, bytes)| *bytes)
+            .collect();
         if booked.contains(&reading.index) || !own.is_empty() {
             let bytes = own.into_iter().fold(0, u64::saturating_add);
             used.push(OnDevice { index: reading.index, bytes });
@@ -96,11 +103,14 @@ mod tests {
 
     #[test]
     fn what_no_slot_accounts_for_is_foreign() {
-        let pids =
-            BTreeMap::from([("a".to_owned(), BTreeSet::from([1])), ("b".to_owned(), BTreeSet::from([2]))]);
+        let pids = BTreeMap::from([
+            ("a".to_owned(), BTreeSet::from([1])),
+            ("b".to_owned(), BTreeSet::from([2])),
+        ]);
         let listed = reading(0, Some(&[(1, Some(10)), (2, Some(20)), (3, Some(30)), (4, None)]));
         let status = status(&listed, &pids, &devices(&[0]), |pid| Some(format!("p{pid}")));
-        let foreign: Vec<(u32, Option<u64>)> = status.foreign.iter().map(|p| (p.pid, p.bytes)).collect();
+        let foreign: Vec<(u32, Option<u64>)> =
+            status.foreign.iter().map(|p| (p.pid, p.bytes)).collect();
         assert_eq!(foreign, [(3, Some(30)), (4, None)]);
         assert_eq!(status.foreign[0].name.as_deref(), Some("p3"));
     }
@@ -108,13 +118,17 @@ mod tests {
     #[test]
     fn declared_use_counts_as_far_as_it_is_not_measured() {
         let bytes = |declared, listed: &[(u32, Option<u64>)]| {
-            let status = status(&reading(0, Some(listed)), &Pids::new(), &devices(&[declared]), |_| None);
+            let status =
+                status(&reading(0, Some(listed)), &Pids::new(), &devices(&[declared]), |_| None);
             status.foreign.iter().map(|process| (process.pid, process.bytes)).collect::<Vec<_>>()
         };
         assert_eq!(bytes(50, &[(3, Some(30))]), [(3, Some(30)), (0, Some(20))]);
         assert_eq!(bytes(20, &[(3, Some(30))]), [(3, Some(30))]);
         let rest = declared_only(&devices(&[5, 0, 7]), &BTreeSet::from([0]));
-        assert_eq!(rest.iter().map(|status| (status.index, status.used)).collect::<Vec<_>>(), [(2, None)]);
+        assert_eq!(
+            rest.iter().map(|status| (status.index, status.used)).collect::<Vec<_>>(),
+            [(2, None)]
+        );
         assert_eq!(rest[0].foreign[0].bytes, Some(7));
     }
 

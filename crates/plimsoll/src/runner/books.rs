@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use plimsoll_slots::wire::{DeviceStatus, FileReport, Heartbeat, OnDevice, Order, SlotReport, SlotState};
+use plimsoll_slots::wire::{
+    DeviceStatus, FileReport, Heartbeat, OnDevice, Order, SlotReport, SlotState,
+};
 
 use super::attribution::{self, Pids};
 use super::devices::Devices;
@@ -165,8 +167,13 @@ impl Slot {
             model: record.launch.model.clone(),
             state,
             reason: self.reason.clone(),
-            endpoint: record.port.filter(|_| state == SlotState::Running).map(|port| places.endpoint(port)),
-            booked: booked.map(|device| OnDevice { index: device.index, bytes: device.bytes }).collect(),
+            endpoint: record
+                .port
+                .filter(|_| state == SlotState::Running)
+                .map(|port| places.endpoint(port)),
+            booked: booked
+                .map(|device| OnDevice { index: device.index, bytes: device.bytes })
+                .collect(),
             used: if state.is_over() { Vec::new() } else { self.used.clone() },
         }
     }
@@ -217,10 +224,23 @@ impl Books {
     }
 
     /// Everything that the server is told.
-    pub(crate) fn heartbeat(&self, session: u64, sequence: u64, places: &Places, now: Instant) -> Heartbeat {
+    pub(crate) fn heartbeat(
+        &self,
+        session: u64,
+        sequence: u64,
+        places: &Places,
+        now: Instant,
+    ) -> Heartbeat {
         let slots = self.slots.values().map(|slot| slot.report(places)).collect();
         let files = self.files.values().flatten().cloned().collect();
-        Heartbeat { session, sequence, devices: self.statuses(now), slots, files, ending: self.is_ending }
+        Heartbeat {
+            session,
+            sequence,
+            devices: self.statuses(now),
+            slots,
+            files,
+            ending: self.is_ending,
+        }
     }
 
     fn statuses(&self, now: Instant) -> Vec<DeviceStatus> {
@@ -229,7 +249,9 @@ impl Books {
         let stale = age.filter(|_| is_late || self.gauge.failure.is_some());
         let stale_for = stale.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         let mut statuses = self.gauge.statuses.clone();
-        for status in statuses.iter_mut().filter(|status| self.gauge.measured.contains(&status.index)) {
+        for status in
+            statuses.iter_mut().filter(|status| self.gauge.measured.contains(&status.index))
+        {
             status.stale_for = stale_for;
         }
         statuses
@@ -250,7 +272,12 @@ impl Books {
     }
 
     /// Takes in a measurement that began then, and judges by it whose memory is back. Says whether a device's health changed.
-    pub(crate) fn measured(&mut self, began: Instant, readings: &[DeviceReading], census: &Census) -> bool {
+    pub(crate) fn measured(
+        &mut self,
+        began: Instant,
+        readings: &[DeviceReading],
+        census: &Census,
+    ) -> bool {
         let pids = self.pids(census);
         self.gauge.failure = None;
         self.gauge.began = Some(began);
@@ -265,7 +292,8 @@ impl Books {
         self.gauge.statuses = statuses;
         for (name, slot) in &mut self.slots {
             slot.used = attribution::used(readings, &pids[name], &slot.booked());
-            slot.touched.extend(slot.used.iter().filter(|used| used.bytes > 0).map(|used| used.index));
+            slot.touched
+                .extend(slot.used.iter().filter(|used| used.bytes > 0).map(|used| used.index));
         }
         self.judge(began, readings, &pids);
         self.note_baselines(readings, census, &pids);
@@ -297,7 +325,12 @@ impl Books {
         }
     }
 
-    fn verdict(&self, name: &str, readings: &[DeviceReading], pids: &BTreeSet<u32>) -> Result<(), String> {
+    fn verdict(
+        &self,
+        name: &str,
+        readings: &[DeviceReading],
+        pids: &BTreeSet<u32>,
+    ) -> Result<(), String> {
         let slot = &self.slots[name];
         for index in slot.booked().union(&slot.touched).copied() {
             let Some(reading) = readings.iter().find(|reading| reading.index == index) else {
@@ -308,7 +341,8 @@ impl Books {
                 }
                 continue;
             };
-            let others = self.slots.iter().filter(|(other, slot)| *other != name && slot.is_on(index));
+            let others =
+                self.slots.iter().filter(|(other, slot)| *other != name && slot.is_on(index));
             let around = Around {
                 reading,
                 pids,
@@ -341,8 +375,9 @@ impl Books {
     /// Whether every slot on the device lives.
     fn is_steady(&self, index: u16, census: &Census) -> bool {
         let lives = |slot: &Slot| {
-            let is_there =
-                |leader: ProcessId| census.get(leader.pid).is_some_and(|s| s.id == leader && !s.is_dead);
+            let is_there = |leader: ProcessId| {
+                census.get(leader.pid).is_some_and(|s| s.id == leader && !s.is_dead)
+            };
             slot.known().stage == Stage::Alive && slot.record.leader.is_none_or(is_there)
         };
         self.slots.values().filter(|slot| slot.is_on(index)).all(lives)

@@ -32,7 +32,8 @@ impl Token {
                 let text = std::fs::read_to_string(path)
                     .with_context(|| format!("could not read the token in {}", path.display()))?;
                 let token = text.trim();
-                let is_plain = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+                let is_plain =
+                    !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
                 if !is_plain {
                     bail!("{} holds no token", path.display());
                 }
@@ -55,7 +56,9 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Unreachable(why) => write!(f, "the server does not answer: {why}"),
-            Failure::Refused { status, message, .. } => write!(f, "the server answers {status}: {message}"),
+            Failure::Refused { status, message, .. } => {
+                write!(f, "the server answers {status}: {message}")
+            }
         }
     }
 }
@@ -77,7 +80,8 @@ impl Client {
         is_insecure: bool,
     ) -> Result<Client> {
         let server = server.trim_end_matches('/');
-        let uri: Uri = server.parse().with_context(|| format!("--server {server} is no address"))?;
+        let uri: Uri =
+            server.parse().with_context(|| format!("--server {server} is no address"))?;
         let is_encrypted = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
@@ -128,7 +132,8 @@ impl Client {
     /// Waits for orders other than these; nothing when none came in time.
     pub(crate) fn work(&self, session: u64, after: u64) -> Result<Option<Orders>, Failure> {
         let (runner, wait) = (&self.runner, WORK.as_secs());
-        let request = self.agent.get(format!("{runner}/work?session={session}&after={after}&wait={wait}s"));
+        let request =
+            self.agent.get(format!("{runner}/work?session={session}&after={after}&wait={wait}s"));
         let request = request.config().timeout_global(Some(WORK + ANSWER)).build();
         match self.authorised(request)?.call() {
             Err(ureq::Error::Timeout(ureq::Timeout::Global)) => Ok(None),
@@ -136,7 +141,10 @@ impl Client {
         }
     }
 
-    fn authorised<B>(&self, request: ureq::RequestBuilder<B>) -> Result<ureq::RequestBuilder<B>, Failure> {
+    fn authorised<B>(
+        &self,
+        request: ureq::RequestBuilder<B>,
+    ) -> Result<ureq::RequestBuilder<B>, Failure> {
         match self.token.read() {
             Ok(Some(token)) => Ok(request.header("Authorization", format!("Bearer {token}"))),
             Ok(None) => Ok(request),
@@ -149,7 +157,9 @@ fn empty() -> Failure {
     Failure::Unreachable("the answer is empty".to_owned())
 }
 
-fn answer<T: DeserializeOwned>(answered: Result<Response<Body>, ureq::Error>) -> Result<Option<T>, Failure> {
+fn answer<T: DeserializeOwned>(
+    answered: Result<Response<Body>, ureq::Error>,
+) -> Result<Option<T>, Failure> {
     let mut response = answered.map_err(|error| Failure::Unreachable(error.to_string()))?;
     let status = response.status();
     if status.as_u16() == 204 || status.as_u16() == 304 {
@@ -158,12 +168,14 @@ fn answer<T: DeserializeOwned>(answered: Result<Response<Body>, ureq::Error>) ->
     if !status.is_success() {
         let text = response.body_mut().read_to_string().unwrap_or_default();
         let problem: Option<serde_json::Value> = serde_json::from_str(&text).ok();
-        let code = problem.as_ref().and_then(|problem| Some(problem.get("code")?.as_str()?.to_owned()));
+        let code =
+            problem.as_ref().and_then(|problem| Some(problem.get("code")?.as_str()?.to_owned()));
         let message = message(&text, problem.as_ref());
         return Err(Failure::Refused { status: status.as_u16(), code, message });
     }
     let read = response.body_mut().read_json();
-    read.map(Some).map_err(|error| Failure::Unreachable(format!("its answer cannot be read: {error}")))
+    read.map(Some)
+        .map_err(|error| Failure::Unreachable(format!("its answer cannot be read: {error}")))
 }
 
 /// The server's words, however it wraps them.
@@ -176,7 +188,8 @@ fn message(text: &str, problem: Option<&serde_json::Value>) -> String {
 /// Whether a host is this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    bare == "localhost"
+        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The host in an address.
@@ -187,7 +200,9 @@ pub(crate) fn host_of(server: &str) -> Option<String> {
 fn certificates(pem: &[u8]) -> Result<RootCerts> {
     let mut found = Vec::new();
     for item in parse_pem(pem) {
-        if let PemItem::Certificate(certificate) = item.context("--ca-file holds something that is no PEM")? {
+        if let PemItem::Certificate(certificate) =
+            item.context("--ca-file holds something that is no PEM")?
+        {
             found.push(certificate);
         }
     }
@@ -202,7 +217,9 @@ mod tests {
     use super::*;
 
     fn client(server: &str, token: Token, is_insecure: bool) -> Result<(), String> {
-        Client::new(server, "r", token, None, is_insecure).map(|_| ()).map_err(|error| error.to_string())
+        Client::new(server, "r", token, None, is_insecure)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
     }
 
     fn secret() -> Token {
@@ -211,11 +228,16 @@ mod tests {
 
     #[test]
     fn a_token_goes_unencrypted_only_to_this_machine() {
-        for server in ["https://far.example", "http://127.0.0.1:1", "http://localhost:1/", "http://[::1]:1"] {
+        for server in
+            ["https://far.example", "http://127.0.0.1:1", "http://localhost:1/", "http://[::1]:1"]
+        {
             assert_eq!(client(server, secret(), false), Ok(()), "{server}");
         }
         let refused = client("http://far.example:80", secret(), false).expect_err("it is far");
-        assert!(refused.contains("unencrypted to far.example") && !refused.contains("secret"), "{refused}");
+        assert!(
+            refused.contains("unencrypted to far.example") && !refused.contains("secret"),
+            "{refused}"
+        );
         assert_eq!(client("http://far.example", secret(), true), Ok(()));
         assert_eq!(client("http://far.example", Token::None, false), Ok(()));
     }
@@ -238,7 +260,8 @@ mod tests {
 
     #[test]
     fn only_certificates_are_trusted() {
-        let refused = |pem: &[u8]| certificates(pem).map(|_| ()).expect_err("no certificate").to_string();
+        let refused =
+            |pem: &[u8]| certificates(pem).map(|_| ()).expect_err("no certificate").to_string();
         assert!(refused(b"").contains("holds no certificate"));
         assert!(refused(b"hello").contains("holds no certificate"));
     }

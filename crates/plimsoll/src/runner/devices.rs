@@ -31,7 +31,9 @@ impl Devices {
     /// Compares with what a driver found: of two sizes the lesser is the safe one, and a difference is said.
     pub(crate) fn checked_against(mut self, found: &[DeviceFacts]) -> Devices {
         for own in &mut self.facts {
-            let Some(other) = found.iter().find(|other| own.uuid.is_some() && other.uuid == own.uuid) else {
+            let Some(other) =
+                found.iter().find(|other| own.uuid.is_some() && other.uuid == own.uuid)
+            else {
                 continue;
             };
             if let (Some(declared), Some(measured)) = (own.total, other.total)
@@ -105,14 +107,23 @@ mod tests {
                 {"index":0,"model":"X","health":false,"numa":1}]"#,
         )
         .expect("it is right");
-        assert_eq!((devices.facts[0].model.as_deref(), devices.facts[0].healthy), (Some("X"), false));
+        assert_eq!(
+            (devices.facts[0].model.as_deref(), devices.facts[0].healthy),
+            (Some("X"), false)
+        );
         assert_eq!((devices.facts[0].total, devices.facts[0].numa), (None, Some(1)));
         assert_eq!(
             (devices.facts[1].uuid.as_deref(), devices.facts[1].kind.as_str()),
             (Some("GPU-b"), "AMD")
         );
-        assert_eq!((devices.facts[1].total, devices.facts[1].cap), (Some(80 << 30), Some(40 << 30)));
-        assert_eq!((devices.foreign_on(0), devices.foreign_on(1), devices.foreign_on(9)), (0, 2 << 30, 0));
+        assert_eq!(
+            (devices.facts[1].total, devices.facts[1].cap),
+            (Some(80 << 30), Some(40 << 30))
+        );
+        assert_eq!(
+            (devices.foreign_on(0), devices.foreign_on(1), devices.foreign_on(9)),
+            (0, 2 << 30, 0)
+        );
     }
 
     #[test]
@@ -124,8 +135,8 @@ mod tests {
 
     #[test]
     fn of_a_declared_and_a_measured_size_the_lesser_counts() {
-        let declared =
-            parse(r#"[{"uuid":"a","memory":"80GiB"},{"uuid":"b","memory":"8GiB"}]"#).expect("right");
+        let declared = parse(r#"[{"uuid":"a","memory":"80GiB"},{"uuid":"b","memory":"8GiB"}]"#)
+            .expect("right");
         let mut found = declared.facts.clone();
         found[0].total = Some(79 << 30);
         found[0].reserve = 5;

@@ -66,8 +66,9 @@ pub(crate) fn is_back(around: &Around<'_>) -> Result<(), NotBack> {
     let Some(used) = reading.used else { return Ok(()) };
     let explained = match reading.unexplained() {
         Some(unexplained) => {
-            let before =
-                around.unexplained_before.unwrap_or_else(|| around.declared.max(around.idle.unwrap_or(0)));
+            let before = around
+                .unexplained_before
+                .unwrap_or_else(|| around.declared.max(around.idle.unwrap_or(0)));
             (used - unexplained).saturating_add(before)
         }
         None => around.others.saturating_add(around.declared.max(around.idle.unwrap_or(0))),
@@ -88,9 +89,17 @@ mod tests {
 
     fn reading(used: Option<u64>, processes: Option<&[(u32, u64)]>) -> DeviceReading {
         let listed = |list: &[(u32, u64)]| {
-            list.iter().map(|(pid, bytes)| ProcessReading { pid: *pid, bytes: Some(*bytes) }).collect()
+            list.iter()
+                .map(|(pid, bytes)| ProcessReading { pid: *pid, bytes: Some(*bytes) })
+                .collect()
         };
-        DeviceReading { index: 0, used, utilisation: None, processes: processes.map(listed), healthy: None }
+        DeviceReading {
+            index: 0,
+            used,
+            utilisation: None,
+            processes: processes.map(listed),
+            healthy: None,
+        }
     }
 
     fn judge(
@@ -100,7 +109,14 @@ mod tests {
         others: u64,
     ) -> Result<(), NotBack> {
         let pids = BTreeSet::from([7]);
-        is_back(&Around { reading, pids: &pids, unexplained_before: before, idle, declared: 0, others })
+        is_back(&Around {
+            reading,
+            pids: &pids,
+            unexplained_before: before,
+            idle,
+            declared: 0,
+            others,
+        })
     }
 
     #[test]
@@ -116,9 +132,18 @@ mod tests {
         let gone = reading(Some(20 * GIB), Some(&[(8, 10 * GIB)]));
         let expected = NotBack::Unexplained { index: 0, used: 20 * GIB, explained: 11 * GIB };
         assert_eq!(judge(&gone, Some(GIB), None, 0), Err(expected));
-        assert_eq!(judge(&reading(Some(11 * GIB), Some(&[(8, 10 * GIB)])), Some(GIB), None, 0), Ok(()));
-        assert_eq!(judge(&reading(Some(10 * GIB + SLACK), Some(&[(8, 10 * GIB)])), None, None, 0), Ok(()));
-        assert!(judge(&reading(Some(10 * GIB + SLACK + 1), Some(&[(8, 10 * GIB)])), None, None, 0).is_err());
+        assert_eq!(
+            judge(&reading(Some(11 * GIB), Some(&[(8, 10 * GIB)])), Some(GIB), None, 0),
+            Ok(())
+        );
+        assert_eq!(
+            judge(&reading(Some(10 * GIB + SLACK), Some(&[(8, 10 * GIB)])), None, None, 0),
+            Ok(())
+        );
+        assert!(
+            judge(&reading(Some(10 * GIB + SLACK + 1), Some(&[(8, 10 * GIB)])), None, None, 0)
+                .is_err()
+        );
     }
 
     #[test]
@@ -137,7 +162,8 @@ mod tests {
 
     #[test]
     fn the_reason_says_what_is_there_and_what_is_explained() {
-        let reason = NotBack::Unexplained { index: 1, used: 20 * GIB, explained: 11 * GIB }.to_string();
+        let reason =
+            NotBack::Unexplained { index: 1, used: 20 * GIB, explained: 11 * GIB }.to_string();
         assert_eq!(
             reason,
             "its processes are gone, and device 1 has 20 GiB in use, of which 11 GiB is explained without it"

@@ -14,7 +14,8 @@ use super::books::Books;
 /// Looks at the files that the server asks about and that nobody has looked at since it asked.
 pub(super) fn look(agent: &Arc<Agent>, books: &mut Books, wanted: Vec<String>) {
     books.files.retain(|path, _| wanted.contains(path));
-    let unread: Vec<String> = wanted.into_iter().filter(|path| !books.files.contains_key(path)).collect();
+    let unread: Vec<String> =
+        wanted.into_iter().filter(|path| !books.files.contains_key(path)).collect();
     if unread.is_empty() {
         return;
     }

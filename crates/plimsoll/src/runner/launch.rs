@@ -52,7 +52,10 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::NoDevice { index, has } => {
-                write!(f, "not started: it is booked on device {index}, and this runner has {has} devices")
+                write!(
+                    f,
+                    "not started: it is booked on device {index}, and this runner has {has} devices"
+                )
             }
             Refusal::OtherDevice { index, wanted, has } => {
                 let has = has.as_deref().unwrap_or("a device without UUID");
@@ -68,7 +71,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::Untold { reason } => write!(f, "not started: {reason}"),
             Refusal::NoProgram => write!(f, "not started: the launch names no program"),
-            Refusal::NoPort { from, to } => write!(f, "not started: no port from {from} to {to} is free"),
+            Refusal::NoPort { from, to } => {
+                write!(f, "not started: no port from {from} to {to} is free")
+            }
         }
     }
 }
@@ -83,9 +88,17 @@ pub(crate) fn check(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), Refu
     }
     for booked in &launch.devices {
         let index = booked.index;
-        let own = devices.get(usize::from(index)).ok_or(Refusal::NoDevice { index, has: devices.len() })?;
-        if let Some(wanted) = booked.uuid.as_ref().filter(|wanted| own.uuid.as_ref() != Some(wanted)) {
-            return Err(Refusal::OtherDevice { index, wanted: wanted.clone(), has: own.uuid.clone() });
+        let own = devices
+            .get(usize::from(index))
+            .ok_or(Refusal::NoDevice { index, has: devices.len() })?;
+        if let Some(wanted) =
+            booked.uuid.as_ref().filter(|wanted| own.uuid.as_ref() != Some(wanted))
+        {
+            return Err(Refusal::OtherDevice {
+                index,
+                wanted: wanted.clone(),
+                has: own.uuid.clone(),
+            });
         }
     }
     check_confinement(launch, devices)
@@ -100,15 +113,22 @@ fn check_confinement(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), Ref
     let variables = CONFINING.iter().chain([&FOR_CONTAINERS]);
     for (variable, value) in variables.filter_map(|name| Some((name, launch.env.get(*name)?))) {
         let words = value.split(',').map(str::trim).filter(|word| !word.is_empty());
-        let named =
-            |word: &str| booked.iter().find(|index| names(**index).iter().flatten().any(|n| n == word));
+        let named = |word: &str| {
+            booked.iter().find(|index| names(**index).iter().flatten().any(|n| n == word))
+        };
         let found: Option<BTreeSet<u16>> = words.map(|word| named(word).copied()).collect();
         let says_none = booked.is_empty() && (value == "void" || value == "none");
         if found.as_ref() != Some(&booked) && !says_none {
-            let list: Vec<String> =
-                booked.iter().flat_map(|index| names(*index).into_iter().flatten().last()).collect();
+            let list: Vec<String> = booked
+                .iter()
+                .flat_map(|index| names(*index).into_iter().flatten().last())
+                .collect();
             let booked = if list.is_empty() { "no device".to_owned() } else { list.join(",") };
-            return Err(Refusal::Confined { variable: (*variable).to_owned(), value: value.clone(), booked });
+            return Err(Refusal::Confined {
+                variable: (*variable).to_owned(),
+                value: value.clone(),
+                booked,
+            });
         }
     }
     let is_confined = CONFINING.iter().any(|variable| launch.env.contains_key(*variable));
@@ -149,7 +169,8 @@ impl Places {
         let (from, to) = (*self.ports.start(), *self.ports.end());
         let later = self.ports.clone().filter(|port| *port > after);
         let earlier = self.ports.clone().filter(|port| *port <= after);
-        let is_free = |port: &u16| !taken.contains(port) && TcpListener::bind((self.listen, *port)).is_ok();
+        let is_free =
+            |port: &u16| !taken.contains(port) && TcpListener::bind((self.listen, *port)).is_ok();
         later.chain(earlier).find(is_free).ok_or(Refusal::NoPort { from, to })
     }
 }
@@ -161,7 +182,8 @@ pub(crate) fn wants_port(launch: &Launch) -> bool {
 
 /// Text with the port and the host filled in, and doubled braces made single. In text that is no template other braces stay.
 pub(crate) fn fill(text: &str, places: &Places, port: Option<u16>) -> String {
-    let (host, port) = (places.listen.to_string(), port.map_or("{port}".to_owned(), |port| port.to_string()));
+    let (host, port) =
+        (places.listen.to_string(), port.map_or("{port}".to_owned(), |port| port.to_string()));
     template::finish(text, &host, &port)
         .unwrap_or_else(|_| text.replace("{host}", &host).replace("{port}", &port))
 }
@@ -173,14 +195,16 @@ pub(crate) fn environment(
     port: Option<u16>,
     tags: &[(&str, String)],
 ) -> BTreeMap<String, String> {
-    let inherited = INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let inherited =
+        INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     let mut environment: BTreeMap<String, String> = inherited.collect();
     if launch.devices.is_empty() {
         // Work without a device gets none, also where it would take all that it sees.
         environment.extend(CONFINING[..3].iter().map(|name| ((*name).to_owned(), String::new())));
         environment.insert(FOR_CONTAINERS.to_owned(), "void".to_owned());
     }
-    environment.extend(launch.env.iter().map(|(name, value)| (name.clone(), fill(value, places, port))));
+    environment
+        .extend(launch.env.iter().map(|(name, value)| (name.clone(), fill(value, places, port))));
     environment.extend(tags.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     if let Some(port) = port {
         environment.insert(processes::PORT.to_owned(), port.to_string());
@@ -194,7 +218,8 @@ pub(crate) fn spawn(
     environment: &BTreeMap<String, String>,
     log: &File,
 ) -> io::Result<Child> {
-    let (program, args) = argv.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
+    let (program, args) =
+        argv.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
     Command::new(program)
         .args(args)
         .env_clear()
@@ -332,7 +357,8 @@ mod tests {
     #[test]
     fn the_environment_is_small_and_says_whose_it_is() {
         let launch = launch(&[(0, None)], &[("A", "{host}:{port}"), ("PLIMSOLL_SLOT", "another")]);
-        let environment = environment(&launch, &places(), Some(81), &[("PLIMSOLL_SLOT", "s".to_owned())]);
+        let environment =
+            environment(&launch, &places(), Some(81), &[("PLIMSOLL_SLOT", "s".to_owned())]);
         assert_eq!(environment["A"], "127.0.0.1:81");
         assert_eq!(environment["PLIMSOLL_SLOT"], "s");
         let allowed = ["A", "PATH", "HOME", "LANG", "PLIMSOLL_SLOT", "PLIMSOLL_PORT"];
@@ -360,6 +386,9 @@ mod tests {
     #[test]
     fn an_endpoint_is_an_address() {
         assert_eq!(places().endpoint(8), "http://here:8");
-        assert_eq!(Places { advertise: "::1".to_owned(), ..places() }.endpoint(8), "http://[::1]:8");
+        assert_eq!(
+            Places { advertise: "::1".to_owned(), ..places() }.endpoint(8),
+            "http://[::1]:8"
+        );
     }
 }

@@ -43,7 +43,11 @@ pub(crate) struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    pub(crate) fn new(agent: &'a Arc<Agent>, client: &'a Arc<Client>, identity: Identity) -> Link<'a> {
+    pub(crate) fn new(
+        agent: &'a Arc<Agent>,
+        client: &'a Arc<Client>,
+        identity: Identity,
+    ) -> Link<'a> {
         let (told, last_words) = (0, None);
         let (was_welcome, was_forgotten, lease) = (false, false, LONGEST_PAUSE);
         Link {
@@ -102,7 +106,11 @@ impl<'a> Link<'a> {
         };
         let sent = registration.devices.clone();
         let welcome = self.client.register(&registration)?;
-        info!(heartbeat_ms = welcome.heartbeat_ms, lease_ms = welcome.lease_ms, "registered with the server");
+        info!(
+            heartbeat_ms = welcome.heartbeat_ms,
+            lease_ms = welcome.lease_ms,
+            "registered with the server"
+        );
         self.was_welcome = true;
         self.lease = Duration::from_millis(welcome.lease_ms);
         self.agent.shared.change(|books| {
@@ -120,7 +128,8 @@ impl<'a> Link<'a> {
         let (heartbeat, news, asked_with) = {
             let books = self.agent.shared.open();
             let places = &self.agent.places;
-            let heartbeat = books.heartbeat(self.agent.session, self.sequence, places, Instant::now());
+            let heartbeat =
+                books.heartbeat(self.agent.session, self.sequence, places, Instant::now());
             (heartbeat, books.news, books.revision)
         };
         let orders = self.client.beat(&heartbeat)?;
@@ -152,7 +161,9 @@ impl<'a> Link<'a> {
                     "a later agent has registered under this name: {message}; this one ends, and the model servers go on"
                 ),
                 401 | 403 if !self.was_welcome => {
-                    bail!("the server refuses this runner's token ({status}): {message}; see --token-file")
+                    bail!(
+                        "the server refuses this runner's token ({status}): {message}; see --token-file"
+                    )
                 }
                 400 | 413 | 415 | 422 if !self.was_welcome => {
                     bail!("the server refuses the registration ({status}): {message}")
@@ -228,7 +239,8 @@ fn take(agent: &Arc<Agent>, orders: Option<Orders>, after: u64) -> bool {
 
 /// Doubles with every failure, up to a limit, and differs from runner to runner, so that they do not all come at once.
 fn pause(failures: u32, salt: u64) -> Duration {
-    let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
+    let doubled =
+        FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
     let mixed = (salt ^ u64::from(failures)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     let percent = u32::try_from(mixed % 50).expect("less than 50");
     doubled * (100 - percent) / 100
@@ -243,7 +255,10 @@ mod tests {
         for salt in 0..100 {
             for failures in [1, 2, 5, 20, u32::MAX] {
                 let pause = pause(failures, salt);
-                assert!(pause >= FIRST_PAUSE / 2 && pause <= LONGEST_PAUSE, "{failures}: {pause:?}");
+                assert!(
+                    pause >= FIRST_PAUSE / 2 && pause <= LONGEST_PAUSE,
+                    "{failures}: {pause:?}"
+                );
             }
             assert!(pause(1, salt) <= FIRST_PAUSE && pause(20, salt) >= LONGEST_PAUSE / 2);
         }

@@ -42,8 +42,9 @@ pub(crate) fn begin(agent: &Arc<Agent>, mut meter: Box<dyn Meter>) {
 /// Whether what was learnt is worth writing down again: small differences do not change a judgement.
 fn has_moved(kept: &Baselines, learnt: &Baselines) -> bool {
     let differs = |before: &BTreeMap<u16, u64>, now: &BTreeMap<u16, u64>| {
-        now.iter()
-            .any(|(index, bytes)| before.get(index).is_none_or(|kept| kept.abs_diff(*bytes) > SLACK / 4))
+        now.iter().any(|(index, bytes)| {
+            before.get(index).is_none_or(|kept| kept.abs_diff(*bytes) > SLACK / 4)
+        })
     };
     differs(&kept.unexplained, &learnt.unexplained) || differs(&kept.idle, &learnt.idle)
 }

@@ -59,7 +59,8 @@ impl DeviceReading {
 
     /// What is in use and no listed process accounts for.
     pub(crate) fn unexplained(&self) -> Option<u64> {
-        let explained: u64 = self.attributed()?.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        let explained: u64 =
+            self.attributed()?.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
         Some(self.used?.saturating_sub(explained))
     }
 }

@@ -28,7 +28,9 @@ impl Loading {
 
     /// What came of it; waits where it is not over.
     pub(crate) fn outcome(self) -> Result<(), String> {
-        self.0.join().unwrap_or_else(|_| Err("its model was not loaded: nobody knows why".to_owned()))
+        self.0
+            .join()
+            .unwrap_or_else(|_| Err("its model was not loaded: nobody knows why".to_owned()))
     }
 }
 
@@ -83,8 +85,12 @@ mod tests {
             stream.write_all(answer.as_bytes()).expect("it listens");
             head + &String::from_utf8_lossy(&body)
         });
-        let loading =
-            Loading::begin(address, "/api/generate", r#"{"a":1}"#.to_owned(), Duration::from_secs(5));
+        let loading = Loading::begin(
+            address,
+            "/api/generate",
+            r#"{"a":1}"#.to_owned(),
+            Duration::from_secs(5),
+        );
         (loading.outcome(), server.join().expect("the server ends"))
     }
 
@@ -93,13 +99,18 @@ mod tests {
         let (outcome, asked) = answered("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
         assert_eq!(outcome, Ok(()));
         assert!(asked.starts_with("POST /api/generate HTTP/1.1\r\n"), "{asked}");
-        assert!(asked.ends_with(r#"{"a":1}"#) && asked.contains("Content-Length: 7\r\n"), "{asked}");
+        assert!(
+            asked.ends_with(r#"{"a":1}"#) && asked.contains("Content-Length: 7\r\n"),
+            "{asked}"
+        );
     }
 
     #[test]
     fn a_model_that_is_not_loaded_says_why() {
-        let (outcome, _) = answered("HTTP/1.1 404 Not Found\r\n\r\n{\"error\":\"model 'q' not found\"}");
-        let why = "its model was not loaded: HTTP/1.1 404 Not Found {\"error\":\"model 'q' not found\"}";
+        let (outcome, _) =
+            answered("HTTP/1.1 404 Not Found\r\n\r\n{\"error\":\"model 'q' not found\"}");
+        let why =
+            "its model was not loaded: HTTP/1.1 404 Not Found {\"error\":\"model 'q' not found\"}";
         assert_eq!(outcome, Err(why.to_owned()));
     }
 }

@@ -19,7 +19,9 @@ pub(crate) const PORT: &str = "PLIMSOLL_PORT";
 pub(crate) const STATE: &str = "PLIMSOLL_STATE";
 
 /// A process for ever: numbers are used again, but not with the same start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub(crate) struct ProcessId {
     pub(crate) pid: u32,
     /// When it started, in clock ticks since the machine did.
@@ -65,7 +67,9 @@ impl Census {
         let own = std::process::id();
         let mut processes = BTreeMap::new();
         for entry in fs::read_dir("/proc")? {
-            let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
             // Processes come and go while the list is read: one that cannot be read is one that is gone.
             if let Some(mut seen) = look(pid) {
                 if pid != own {
@@ -100,7 +104,8 @@ impl Census {
         let group = leader.filter(|leader| self.is_group_of(*leader));
         let is_root = |seen: &Seen| {
             known.contains(&seen.id)
-                || group.is_some_and(|leader| seen.group == leader.pid && seen.id.start >= leader.start)
+                || group
+                    .is_some_and(|leader| seen.group == leader.pid && seen.id.start >= leader.start)
                 || seen.tag.as_ref().is_some_and(|tag| tag.slot == slot)
         };
         let mut found: BTreeSet<u32> =
@@ -114,7 +119,8 @@ impl Census {
             let born = children.get(&pid).into_iter().flatten();
             next.extend(born.filter(|child| found.insert(**child)));
         }
-        let living = found.iter().filter_map(|pid| self.processes.get(pid)).filter(|seen| !seen.is_dead);
+        let living =
+            found.iter().filter_map(|pid| self.processes.get(pid)).filter(|seen| !seen.is_dead);
         living.map(|seen| seen.id).collect()
     }
 
@@ -126,8 +132,9 @@ impl Census {
 
 /// A living process of a slot of this runner that an agent with another state started, whatever became of that agent.
 pub(crate) fn of_another_state(owner: &Owner, slot: &str) -> Option<u32> {
-    let numbers =
-        fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let numbers = fs::read_dir("/proc")
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let is_it = |pid: &u32| {
         let is_of = |environment: Vec<u8>| {
             let value = |name: &str| variable(&environment, name);
@@ -204,13 +211,15 @@ fn environment(pid: u32) -> Option<Vec<u8>> {
 
 fn variable(environment: &[u8], name: &str) -> Option<String> {
     let mut variables = environment.split(|byte| *byte == 0);
-    let found = variables.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    let found =
+        variables.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
     Some(String::from_utf8_lossy(found).into_owned())
 }
 
 fn parse_tag(environment: &[u8], owner: &Owner) -> Option<Tag> {
     let value = |name: &str| variable(environment, name);
-    let is_ours = value(RUNNER)? == owner.runner && value(STATE).is_none_or(|state| state == owner.state);
+    let is_ours =
+        value(RUNNER)? == owner.runner && value(STATE).is_none_or(|state| state == owner.state);
     is_ours.then_some(())?;
     Some(Tag {
         slot: value(SLOT)?,
@@ -226,7 +235,8 @@ pub(crate) mod tests {
 
     /// A census of processes without groups, parents and tags.
     pub(crate) fn census(ids: &[ProcessId]) -> Census {
-        let seen = |id: &ProcessId| Seen { id: *id, parent: 1, group: id.pid, is_dead: false, tag: None };
+        let seen =
+            |id: &ProcessId| Seen { id: *id, parent: 1, group: id.pid, is_dead: false, tag: None };
         Census { processes: ids.iter().map(|id| (id.pid, seen(id))).collect() }
     }
 
@@ -235,8 +245,12 @@ pub(crate) mod tests {
     }
 
     fn seen(pid: u32, parent: u32, group: u32, slot: Option<&str>) -> (u32, Seen) {
-        let tag =
-            slot.map(|slot| Tag { slot: slot.to_owned(), generation: 1, model: String::new(), port: None });
+        let tag = slot.map(|slot| Tag {
+            slot: slot.to_owned(),
+            generation: 1,
+            model: String::new(),
+            port: None,
+        });
         (pid, Seen { id: id(pid), parent, group, is_dead: false, tag })
     }
 
@@ -256,7 +270,10 @@ pub(crate) mod tests {
             (read.id, read.parent, read.group, read.is_dead),
             (ProcessId { pid: 7, start: 4242 }, 1, 7, false)
         );
-        assert!(!parse_stat(7, &line.replace(" S ", " Z ")).expect("still one").is_dead, "its threads live");
+        assert!(
+            !parse_stat(7, &line.replace(" S ", " Z ")).expect("still one").is_dead,
+            "its threads live"
+        );
         let alone = line.replace(" S ", " Z ").replace(" 20 0 3 ", " 20 0 1 ");
         assert!(parse_stat(7, &alone).expect("still one").is_dead);
         assert!(["", "7", "7 (a", "7 (a) S 1"].iter().all(|text| parse_stat(7, text).is_none()));
@@ -266,7 +283,8 @@ pub(crate) mod tests {
     fn variables_tell_the_slot_to_its_own_agent_only() {
         let text = "A=1\0PLIMSOLL_RUNNER=r\0PLIMSOLL_SLOT=s\0PLIMSOLL_GENERATION=3\0PLIMSOLL_PORT=81\0PLIMSOLL_STATE=/s\0";
         let read = |text: &str| parse_tag(text.as_bytes(), &owner());
-        let expected = Tag { slot: "s".to_owned(), generation: 3, model: String::new(), port: Some(81) };
+        let expected =
+            Tag { slot: "s".to_owned(), generation: 3, model: String::new(), port: Some(81) };
         assert_eq!(read(text), Some(expected));
         assert_eq!(read(&text.replace("RUNNER=r", "RUNNER=other")), None);
         assert_eq!(read(&text.replace("=/s", "=/elsewhere")), None);
@@ -293,8 +311,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_number_that_is_used_again_is_somebody_else() {
-        let census =
-            Census { processes: [seen(10, 1, 10, None), seen(11, 10, 10, None)].into_iter().collect() };
+        let census = Census {
+            processes: [seen(10, 1, 10, None), seen(11, 10, 10, None)].into_iter().collect(),
+        };
         let earlier = ProcessId { pid: 10, start: 3 };
         assert!(census.members("s", Some(earlier), &BTreeSet::from([earlier])).is_empty());
     }

@@ -103,11 +103,20 @@ pub(crate) mod tests {
     }
 
     fn order(slot: &str, generation: u64, action: Action) -> Order {
-        Order { slot: slot.to_owned(), generation, model: "m".to_owned(), action, launch: Some(launch()) }
+        Order {
+            slot: slot.to_owned(),
+            generation,
+            model: "m".to_owned(),
+            action,
+            launch: Some(launch()),
+        }
     }
 
     fn known(slots: &[(&str, u64, Stage)]) -> BTreeMap<String, Known> {
-        slots.iter().map(|(slot, generation, stage)| (slot.to_string(), of(*generation, *stage))).collect()
+        slots
+            .iter()
+            .map(|(slot, generation, stage)| (slot.to_string(), of(*generation, *stage)))
+            .collect()
     }
 
     fn of(generation: u64, stage: Stage) -> Known {
@@ -152,7 +161,11 @@ pub(crate) mod tests {
             (5, Keep, Some(Over), "nothing"),
             (6, Stop, Some(Over), "adopt"),
         ] {
-            assert_eq!(words(generation, action, stage), expected, "{action:?} {generation}, {stage:?} 5");
+            assert_eq!(
+                words(generation, action, stage),
+                expected,
+                "{action:?} {generation}, {stage:?} 5"
+            );
         }
     }
 
@@ -172,7 +185,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_not_mentioned_is_forgotten_only_when_it_is_over() {
-        let known = known(&[("a", 1, Stage::Alive), ("e", 1, Stage::Ending), ("o", 1, Stage::Over)]);
+        let known =
+            known(&[("a", 1, Stage::Alive), ("e", 1, Stage::Ending), ("o", 1, Stage::Over)]);
         assert_eq!(reconcile(&[], &known), [Act::Forget("o".to_owned())]);
     }
 
@@ -182,16 +196,24 @@ pub(crate) mod tests {
 
     fn any_orders() -> impl Strategy<Value = Vec<Order>> {
         let action = prop_oneof![Just(Action::Start), Just(Action::Keep), Just(Action::Stop)];
-        prop::collection::vec(("[a-d]", 0..4u64, action).prop_map(|(s, g, a)| order(&s, g, a)), 0..8)
+        prop::collection::vec(
+            ("[a-d]", 0..4u64, action).prop_map(|(s, g, a)| order(&s, g, a)),
+            0..8,
+        )
     }
 
     fn any_known() -> impl Strategy<Value = BTreeMap<String, Known>> {
-        prop::collection::btree_map("[a-d]", (0..4u64, any_stage()).prop_map(|(g, s)| of(g, s)), 0..4)
+        prop::collection::btree_map(
+            "[a-d]",
+            (0..4u64, any_stage()).prop_map(|(g, s)| of(g, s)),
+            0..4,
+        )
     }
 
     /// What is known once an act is done.
     fn done(known: &mut BTreeMap<String, Known>, act: &Act) {
-        let mut set = |order: &Order, stage| known.insert(order.slot.clone(), of(order.generation, stage));
+        let mut set =
+            |order: &Order, stage| known.insert(order.slot.clone(), of(order.generation, stage));
         match act {
             Act::Start(order) => drop(set(order, Stage::Alive)),
             Act::Stop(order) => drop(set(order, Stage::Ending)),

@@ -82,9 +82,11 @@ impl StateDir {
     /// The number of this session: the time, but never earlier than that of the session before, whatever the clock says.
     pub(crate) fn session(&self, now_ms: u64) -> Result<u64> {
         let path = self.path.join("session");
-        let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let before =
+            fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
         let session = before.map_or(now_ms, |before| now_ms.max(before.saturating_add(1)));
-        replace(&path, session.to_string().as_bytes()).context("could not write down the session")?;
+        replace(&path, session.to_string().as_bytes())
+            .context("could not write down the session")?;
         Ok(session)
     }
 
@@ -167,7 +169,11 @@ fn keep_newest(folder: &Path, most: usize) -> io::Result<()> {
 fn file_name(slot: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     slot.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") })
+        .map(
+            |byte| {
+                if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") }
+            },
+        )
         .collect()
 }
 
@@ -175,7 +181,8 @@ fn file_name(slot: &str) -> String {
 /// machine ends, so do the processes that it tells of.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("new");
-    let mut file = private(OpenOptions::new().create(true).truncate(true).write(true)).open(&beside)?;
+    let mut file =
+        private(OpenOptions::new().create(true).truncate(true).write(true)).open(&beside)?;
     file.write_all(content)?;
     fs::rename(&beside, path)
 }
@@ -223,8 +230,12 @@ mod tests {
         for slot in slots {
             state.keep(&record(slot)).expect("it can be written");
         }
-        let read: BTreeMap<String, Record> =
-            state.records().expect("they can be read").into_iter().map(|r| (r.slot.clone(), r)).collect();
+        let read: BTreeMap<String, Record> = state
+            .records()
+            .expect("they can be read")
+            .into_iter()
+            .map(|r| (r.slot.clone(), r))
+            .collect();
         assert_eq!(read.len(), slots.len());
         assert!(slots.iter().all(|slot| read[*slot] == record(slot)));
         state.drop("a/b");
@@ -269,7 +280,8 @@ mod tests {
     fn one_agent_at_a_time_has_the_directory() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = StateDir::take(folder.path()).expect("it is free");
-        let second = StateDir::take(folder.path()).map(|_| ()).expect_err("it is taken").to_string();
+        let second =
+            StateDir::take(folder.path()).map(|_| ()).expect_err("it is taken").to_string();
         assert!(second.contains("another agent uses the state directory"), "{second}");
         drop(first);
         assert!(StateDir::take(folder.path()).is_ok());

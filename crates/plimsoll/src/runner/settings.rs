@@ -38,9 +38,9 @@ fn hostname() -> Result<String> {
 /// The client for the server.
 pub(crate) fn client(args: &RunnerArgs, name: &str) -> Result<Client> {
     let authorities = match &args.ca_file {
-        Some(file) => {
-            Some(std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?)
-        }
+        Some(file) => Some(
+            std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?,
+        ),
         None => None,
     };
     Client::new(&args.server, name, token(args), authorities.as_deref(), args.insecure)
@@ -56,7 +56,8 @@ fn token(args: &RunnerArgs) -> Token {
 
 /// Where model servers listen and are reached.
 pub(crate) fn places(args: &RunnerArgs) -> Result<Places> {
-    let is_server_here = client::host_of(&args.server).is_some_and(|host| client::is_loopback(&host));
+    let is_server_here =
+        client::host_of(&args.server).is_some_and(|host| client::is_loopback(&host));
     let advertise = match &args.advertise {
         Some(host) => host.clone(),
         None if is_server_here => "127.0.0.1".to_owned(),
@@ -75,7 +76,8 @@ pub(crate) fn places(args: &RunnerArgs) -> Result<Places> {
 
 /// The state directory: as given, the service manager's, or the user's.
 pub(crate) fn state(args: &RunnerArgs, name: &str) -> Result<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let below = |folder: PathBuf| folder.join("plimsoll").join("runner").join(name);
     args.state
         .clone()
@@ -101,9 +103,11 @@ pub(crate) fn devices(args: &RunnerArgs) -> Result<(Devices, Box<dyn Meter>)> {
         bail!("the driver knows no device; declare devices in a file and give it with --devices");
     }
     let meter: Box<dyn Meter> = match (&args.probe, &driver) {
-        (Some(line), _) => {
-            Box::new(Probe::new(line, Duration::from_millis(args.probe_timeout), devices.facts.len())?)
-        }
+        (Some(line), _) => Box::new(Probe::new(
+            line,
+            Duration::from_millis(args.probe_timeout),
+            devices.facts.len(),
+        )?),
         (None, Ok(driver)) => Box::new(driver.meter(&devices.uuids())),
         (None, Err(_)) => {
             info!("nothing is measured: there is no driver and no --probe");

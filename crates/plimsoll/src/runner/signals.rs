@@ -16,13 +16,16 @@ use super::books::Phase;
 pub(crate) fn listen(agent: &Arc<Agent>, stops_slots: bool) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.context("could not listen for signals")?;
-    let of = |kind| runtime.block_on(async { signal(kind) }).context("could not listen for signals");
+    let of =
+        |kind| runtime.block_on(async { signal(kind) }).context("could not listen for signals");
     let mut signals = [of(SignalKind::interrupt())?, of(SignalKind::terminate())?];
     let agent = Arc::clone(agent);
     thread::spawn(move || {
         if stops_slots {
             runtime.block_on(either(&mut signals));
-            info!("asked to end: every slot is asked to go first; a second signal ends the agent at once");
+            info!(
+                "asked to end: every slot is asked to go first; a second signal ends the agent at once"
+            );
             agent.shared.change(|books| books.is_ending = true);
             agent.stop_all();
         }
@@ -34,8 +37,13 @@ pub(crate) fn listen(agent: &Arc<Agent>, stops_slots: bool) -> Result<()> {
 }
 
 fn say_what_goes_on(agent: &Agent) {
-    let slots =
-        agent.shared.open().slots.values().filter(|slot| !matches!(slot.phase, Phase::Over(_))).count();
+    let slots = agent
+        .shared
+        .open()
+        .slots
+        .values()
+        .filter(|slot| !matches!(slot.phase, Phase::Over(_)))
+        .count();
     info!(
         slots,
         "asked to end: the model servers go on, and the next agent with this name and state adopts them"

@@ -42,7 +42,8 @@ pub(crate) fn last_lines(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     // The first line is probably not whole, unless the file is.
     let whole = if from > 0 && lines.len() > 1 { &lines[1..] } else { &lines[..] };
     let last = &whole[whole.len().saturating_sub(TAIL_LINES)..];
@@ -83,7 +84,10 @@ mod tests {
         cap(&path).expect("it can be cut");
         writeln!(log, "after").expect("it can be written");
         assert_eq!(fs::read_to_string(&path).expect("it can be read"), "after\n");
-        assert_eq!(fs::metadata(path.with_extension("log.1")).expect("it is kept").len(), MOST_BYTES + 1);
+        assert_eq!(
+            fs::metadata(path.with_extension("log.1")).expect("it is kept").len(),
+            MOST_BYTES + 1
+        );
         cap(&path).expect("it is small");
         assert_eq!(last_lines(&path).as_deref(), Some("after"));
     }

@@ -203,9 +203,8 @@ impl Watcher<'_> {
         let Some(port) = port else { return true };
         let address = SocketAddr::new(self.agent.places.local(), port);
         match &launch.ready {
-            Some(path) => {
-                answers_200(address, &launch::fill(path, &self.agent.places, Some(port))).unwrap_or(false)
-            }
+            Some(path) => answers_200(address, &launch::fill(path, &self.agent.places, Some(port)))
+                .unwrap_or(false),
             None => TcpStream::connect_timeout(&address, CHECK).is_ok(),
         }
     }
@@ -219,12 +218,14 @@ impl Watcher<'_> {
             End::Asked => (SlotState::Gone, None),
             End::NotStarted(why) => (SlotState::Failed, Some(why.clone())),
             End::NotLoaded(why) => (failed, Some(self.with_last_lines(why))),
-            End::NotReady => {
-                (failed, Some(self.with_last_lines(&format!("it was not ready within {within} ms"))))
-            }
+            End::NotReady => (
+                failed,
+                Some(self.with_last_lines(&format!("it was not ready within {within} ms"))),
+            ),
             End::Ended(status) => {
-                let how = status
-                    .map_or("ended, nobody saw how".to_owned(), |status| format!("ended with {status}"));
+                let how = status.map_or("ended, nobody saw how".to_owned(), |status| {
+                    format!("ended with {status}")
+                });
                 let when = if was_ready { "while it was running" } else { "before it was ready" };
                 (failed, Some(self.with_last_lines(&format!("its process {how}, {when}"))))
             }
@@ -253,7 +254,12 @@ impl Watcher<'_> {
             let is_patient = began.elapsed() < Duration::from_millis(grace);
             if let Some(members) = members.filter(|_| !has_asked || !is_patient) {
                 let signal = if is_patient { Signal::TERM } else { Signal::KILL };
-                info!(slot = self.slot, ?signal, processes = members.len(), "the slot's processes are ended");
+                info!(
+                    slot = self.slot,
+                    ?signal,
+                    processes = members.len(),
+                    "the slot's processes are ended"
+                );
                 processes::signal(&members, leader, signal);
                 has_asked = true;
             }
@@ -274,7 +280,8 @@ impl Watcher<'_> {
     fn settle(&self, reason: Option<&str>) {
         self.enter(Phase::Draining(Instant::now()), reason.map(str::to_owned));
         self.agent.shared.change(|books| books.wants_measure = true);
-        let is_back = |books: &Books| books.slots.get(self.slot).is_none_or(|slot| slot.phase == Phase::Back);
+        let is_back =
+            |books: &Books| books.slots.get(self.slot).is_none_or(|slot| slot.phase == Phase::Back);
         while !is_back(&self.agent.shared.open()) {
             self.agent.shared.wait(Duration::from_secs(1), is_back);
         }
@@ -290,7 +297,8 @@ impl Watcher<'_> {
 
     fn enter(&self, phase: Phase, reason: Option<String>) {
         self.agent.shared.change(|books| {
-            let slot = books.slots.get_mut(self.slot).expect("a slot that is not over is not forgotten");
+            let slot =
+                books.slots.get_mut(self.slot).expect("a slot that is not over is not forgotten");
             slot.phase = phase;
             slot.reason = reason;
             books.news += 1;
@@ -299,11 +307,20 @@ impl Watcher<'_> {
 
     /// Waits, unless the slot is asked to go.
     fn pause(&self, time: Duration) {
-        self.agent.shared.wait(time, |books| books.slots.get(self.slot).is_none_or(|slot| slot.stop));
+        self.agent
+            .shared
+            .wait(time, |books| books.slots.get(self.slot).is_none_or(|slot| slot.stop));
     }
 
     fn with<T>(&self, look: impl FnOnce(&Slot) -> T) -> T {
-        look(self.agent.shared.open().slots.get(self.slot).expect("a slot that is not over is not forgotten"))
+        look(
+            self.agent
+                .shared
+                .open()
+                .slots
+                .get(self.slot)
+                .expect("a slot that is not over is not forgotten"),
+        )
     }
 
     fn change_quietly(&self, change: impl FnOnce(&mut Slot)) {
@@ -314,7 +331,8 @@ impl Watcher<'_> {
     /// Changes the record, here and on disk.
     fn change(&self, change: impl FnOnce(&mut Slot)) {
         let mut books = self.agent.shared.open();
-        let slot = books.slots.get_mut(self.slot).expect("a slot that is not over is not forgotten");
+        let slot =
+            books.slots.get_mut(self.slot).expect("a slot that is not over is not forgotten");
         change(slot);
         self.agent.keep(&slot.record);
     }

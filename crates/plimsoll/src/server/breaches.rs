@@ -32,7 +32,8 @@ impl Watch {
         let ledger = decided.desk.scheduler().ledger();
         let mut changed = Changed::default();
         for (node, known) in &mut self.known {
-            let now = ledger.node_id(node).map(|id| breach::audit_node(ledger, id)).unwrap_or_default();
+            let now =
+                ledger.node_id(node).map(|id| breach::audit_node(ledger, id)).unwrap_or_default();
             changed.found.extend(now.iter().filter(|breach| !has(known, breach)).cloned());
             changed.over.extend(known.iter().filter(|breach| !has(&now, breach)).cloned());
             *known = now;

@@ -29,7 +29,8 @@ impl Clock {
     }
 
     fn read(&mut self, wall: Millis, at: Instant) -> Millis {
-        let passed = u64::try_from(at.saturating_duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
+        let passed =
+            u64::try_from(at.saturating_duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
         let due = Millis(self.told.0.saturating_add(passed));
         // What has passed is counted from where it parted from the wall: to count from each reading would lose what is less than a
         // millisecond, every time.
@@ -59,7 +60,11 @@ mod tests {
         let mut clock = Clock { told: Millis(0), at: start };
         assert_eq!(read_at(&mut clock, start, 0, 1000), 1000);
         assert_eq!(read_at(&mut clock, start, 5000, 1005), 1005);
-        assert_eq!(read_at(&mut clock, start, 6000, 90_000), 90_000, "the machine slept, or was set right");
+        assert_eq!(
+            read_at(&mut clock, start, 6000, 90_000),
+            90_000,
+            "the machine slept, or was set right"
+        );
     }
 
     #[test]

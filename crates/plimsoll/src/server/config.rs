@@ -130,7 +130,8 @@ pub(crate) fn load(args: &ServeArgs) -> Result<Loaded> {
     let mut warnings = Vec::new();
     let tokens = Tokens::load(&file.tokens, at, args.token_file.as_deref(), &mut warnings)?;
     let listen = address(args.listen.as_deref().or(file.listen.as_deref()))?;
-    let typed = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
+    let typed =
+        args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
     let beside = |files: TlsFiles| TlsFiles { cert: at.join(files.cert), key: at.join(files.key) };
     let config = Config {
         listen,
@@ -167,14 +168,15 @@ fn exposed(config: &Config) -> Result<Option<String>> {
 
 fn read(path: &Path) -> Result<File> {
     let shown = path.display();
-    let text =
-        fs::read_to_string(path).with_context(|| format!("could not read the configuration {shown}"))?;
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("could not read the configuration {shown}"))?;
     if text.trim().is_empty() {
         return Ok(File::default());
     }
     // A snippet of the file is left out of the message: it could show a token that was written in the wrong place.
     let options = serde_saphyr::options! { with_snippet: false };
-    let wrong = |error: serde_saphyr::Error| anyhow!("{shown}: {}", in_our_words(&error.to_string()));
+    let wrong =
+        |error: serde_saphyr::Error| anyhow!("{shown}: {}", in_our_words(&error.to_string()));
     serde_saphyr::from_str_with_options(&text, options).map_err(wrong)
 }
 
@@ -187,13 +189,16 @@ fn in_our_words(said: &str) -> String {
 fn address(wanted: Option<&str>) -> Result<SocketAddr> {
     let Some(wanted) = wanted else { return Ok((Ipv4Addr::LOCALHOST, 8080).into()) };
     let found = wanted.to_socket_addrs().map(|mut addresses| addresses.next());
-    let found = found.with_context(|| format!("could not find the address {wanted} to listen on"))?;
+    let found =
+        found.with_context(|| format!("could not find the address {wanted} to listen on"))?;
     found.ok_or_else(|| anyhow!("{wanted} has no address to listen on"))
 }
 
 fn data(wanted: Option<PathBuf>) -> Result<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = || absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    let absolute =
+        |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state =
+        || absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
     wanted
         .or_else(|| Some(state()?.join("plimsoll")))
         .context("neither XDG_STATE_HOME nor HOME is set; give a data directory with --data")
@@ -204,7 +209,8 @@ fn settings(policy: Option<&str>, residency: Option<Span>) -> Result<Settings> {
     let names = || Policy::all().map(|policy| policy.name.to_string()).join(", ");
     let found = Policy::called(policy);
     Ok(Settings {
-        policy: found.with_context(|| format!("policy: there is no policy {policy:?}, but {}", names()))?,
+        policy: found
+            .with_context(|| format!("policy: there is no policy {policy:?}, but {}", names()))?,
         residency: residency.unwrap_or(Span::seconds(30)).0,
         serial_starts: true,
         // A runner that says nothing is noticed by its lease, whatever it measures.
@@ -272,9 +278,17 @@ mod tests {
             let Loaded { config, warnings } = loaded(text).expect("it can be used");
             assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
             assert_eq!(&*config.settings.policy.name, "spread");
-            assert!(config.settings.serial_starts && config.tokens.is_empty() && warnings.is_empty());
-            assert_eq!((config.settings.residency, config.settings.telemetry_for), (30_000, u64::MAX));
-            assert_eq!((config.schedulerlog.enabled, config.schedulerlog.max_pods.get()), (true, 1000));
+            assert!(
+                config.settings.serial_starts && config.tokens.is_empty() && warnings.is_empty()
+            );
+            assert_eq!(
+                (config.settings.residency, config.settings.telemetry_for),
+                (30_000, u64::MAX)
+            );
+            assert_eq!(
+                (config.schedulerlog.enabled, config.schedulerlog.max_pods.get()),
+                (true, 1000)
+            );
         }
     }
 
@@ -289,7 +303,9 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
         let Loaded { config, .. } = loaded(text).expect("it can be used");
         assert_eq!(config.manners, Manners { heartbeat: 1000, lease: 5000, ..Manners::default() });
         assert_eq!(config.limits.body.0.get(), 2 << 20);
-        assert!(config.tls.is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem")));
+        assert!(
+            config.tls.is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))
+        );
         assert_eq!(config.models.map(|models| models.len()), Some(1));
         assert_eq!((config.log, config.log_decisions), (LogFormat::Json, true));
     }
@@ -310,7 +326,10 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("heartbeat: 1ms", &["heartbeat", "100ms"]),
             ("lease: 3s", &["lease: 3s", "two heartbeats of 2s"]),
             ("models:\n- name: m\n  memroy: 1\n", &["memroy", "line 3"]),
-            ("models:\n- {name: m, concurrency: 0, runtime: {command: {argv: [x]}}}\n", &["concurrency"]),
+            (
+                "models:\n- {name: m, concurrency: 0, runtime: {command: {argv: [x]}}}\n",
+                &["concurrency"],
+            ),
             (
                 "models:\n- &m {name: m, runtime: {command: {argv: [x]}}}\n- *m\n",
                 &["\"m\" is declared twice"],
@@ -327,9 +346,10 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
 
     #[test]
     fn a_token_in_the_wrong_place_is_not_repeated() {
-        for text in
-            ["token: s3cret-s3cret-s3cret", "tokens: [{name: a, role: read, token: s3cret-s3cret-s3cret}]"]
-        {
+        for text in [
+            "token: s3cret-s3cret-s3cret",
+            "tokens: [{name: a, role: read, token: s3cret-s3cret-s3cret}]",
+        ] {
             let error = loaded(text).map(|_| ()).expect_err(text);
             assert!(error.contains("token") && !error.contains("s3cret"), "{error}");
         }

@@ -58,7 +58,10 @@ pub(crate) struct Kept {
 pub(crate) fn of_batch<'a>(batch: &'a Decided<'_>) -> impl Iterator<Item = Kept> + 'a {
     let pairs = batch.records.iter().zip(batch.outputs);
     pairs.flat_map(move |(record, output)| {
-        debug_assert_eq!(record.seq, output.seq, "a record and what came of it stand at the same place");
+        debug_assert_eq!(
+            record.seq, output.seq,
+            "a record and what came of it stand at the same place"
+        );
         let decided = (0_u32..).zip(&output.outcome.decisions);
         decided.map(move |(index, decision)| kept(batch.desk, record, output, index, decision))
     })
@@ -89,7 +92,10 @@ fn kept(desk: &Desk, record: &Record, output: &Output, index: u32, decision: &De
 /// once and is not there any more.
 fn needs(desk: &Desk, request: &RequestId) -> Vec<Need> {
     let made_from = desk.slot(&request.name).and_then(|slot| slot.made_from.as_ref());
-    made_from.or_else(|| desk.model(&request.account)).map(|model| desk.needs(model)).unwrap_or_default()
+    made_from
+        .or_else(|| desk.model(&request.account))
+        .map(|model| desk.needs(model))
+        .unwrap_or_default()
 }
 
 /// What one who waits was told, and whose going they wait for.
@@ -99,7 +105,9 @@ fn told(output: &Output, request: &RequestId) -> (Option<String>, Vec<RequestId>
         Answer::Waiting { request: to, reason, promised } if to == request => {
             Some((Some(reason.clone()), promised.clone()))
         }
-        Answer::Refused { request: to, reason } if to == request => Some((Some(reason.clone()), Vec::new())),
+        Answer::Refused { request: to, reason } if to == request => {
+            Some((Some(reason.clone()), Vec::new()))
+        }
         _ => None,
     });
     own.next().unwrap_or_default()
@@ -185,7 +193,8 @@ impl Observer for Filler {
     fn decided(&mut self, batch: &Decided<'_>) {
         let decided: Vec<Arc<Kept>> = of_batch(batch).map(Arc::new).collect();
         self.log.see(batch, &decided);
-        let gone: Vec<Arc<Kept>> = decided.into_iter().flat_map(|kept| self.decisions.push(kept)).collect();
+        let gone: Vec<Arc<Kept>> =
+            decided.into_iter().flat_map(|kept| self.decisions.push(kept)).collect();
         if let Some(sweeper) = self.sweeper.as_ref().filter(|_| !gone.is_empty()) {
             // Where too much waits to be swept, it is done here.
             sweeper.hand(gone);

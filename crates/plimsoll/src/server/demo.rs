@@ -34,7 +34,10 @@ fn models() -> Vec<Model> {
     const MODELS: &str = include_str!("demo/models.yaml");
     let declared: Vec<Declaration> =
         serde_saphyr::from_str(MODELS).expect("the demo's models are well formed");
-    declared.into_iter().map(|model| Model::try_from(model).expect("the demo's models make sense")).collect()
+    declared
+        .into_iter()
+        .map(|model| Model::try_from(model).expect("the demo's models make sense"))
+        .collect()
 }
 
 /// A directory that goes when this does.

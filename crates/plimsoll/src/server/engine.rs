@@ -246,21 +246,24 @@ mod tests {
     use crate::server::recovery;
 
     fn started(dir: &std::path::Path) -> (Engine, JoinHandle<Result<()>>) {
-        let (desk, clock, store) =
-            recovery::open(dir, Manners::default(), &Settings::default()).expect("a data directory");
+        let (desk, clock, store) = recovery::open(dir, Manners::default(), &Settings::default())
+            .expect("a data directory");
         Engine::start(desk, clock, store, Vec::new()).expect("a thread")
     }
 
     fn model() -> plimsoll_slots::model::Model {
-        serde_json::from_str(r#"{"name":"m","runtime":{"command":{"argv":["serve"]}},"memory":"1GiB"}"#)
-            .expect("a model")
+        serde_json::from_str(
+            r#"{"name":"m","runtime":{"command":{"argv":["serve"]}},"memory":"1GiB"}"#,
+        )
+        .expect("a model")
     }
 
     #[tokio::test]
     async fn what_was_answered_is_there_after_a_restart() {
         let dir = tempfile::tempdir().expect("a directory");
         let (engine, thread) = started(dir.path());
-        let ask = Ask { model: "m".to_string(), key: Some("k".to_string()), who: None, deadline: None };
+        let ask =
+            Ask { model: "m".to_string(), key: Some("k".to_string()), who: None, deadline: None };
         let again = ask.clone();
         let place = engine.write(move |desk, now| {
             desk.put_model(now, model());
@@ -316,10 +319,13 @@ mod tests {
             desk.ask(now, ask).expect("a place")
         });
         let place = place.await.expect("an answer");
-        let look = engine.watch(Topic::Place(place), move |desk, _| (desk.place_status(place), true));
+        let look =
+            engine.watch(Topic::Place(place), move |desk, _| (desk.place_status(place), true));
         let (status, change) = look.await.expect("an answer");
         assert!(status.is_some_and(|status| !status.is_settled()));
-        assert!(engine.write(move |desk, now| desk.give_back(now, place)).await.expect("an answer"));
+        assert!(
+            engine.write(move |desk, now| desk.give_back(now, place)).await.expect("an answer")
+        );
         change.expect("it is watched").await.expect("the change is told");
     }
 }

@@ -50,7 +50,9 @@ struct Filler(Option<Sender<Arc<Record>>>);
 
 impl Observer for Filler {
     fn durable(&mut self, durable: &Durable<'_>) {
-        let Some(sender) = self.0.as_ref().filter(|sender| sender.receiver_count() > 0) else { return };
+        let Some(sender) = self.0.as_ref().filter(|sender| sender.receiver_count() > 0) else {
+            return;
+        };
         for record in durable.records {
             // The last reader may just have gone.
             let _ = sender.send(Arc::new(record.clone()));
@@ -90,7 +92,10 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Begins to read; `None` when nothing will come any more.
-    pub(crate) async fn start(parts: Parts, from: From) -> Result<Option<Reader>, super::api::Problem> {
+    pub(crate) async fn start(
+        parts: Parts,
+        from: From,
+    ) -> Result<Option<Reader>, super::api::Problem> {
         // Live first and the journal then: what comes between is in both, and told once.
         let Some(live) = parts.feed().subscribe() else { return Ok(None) };
         let span = parts.history(crate::store::History::span).await?;
@@ -116,8 +121,11 @@ impl Reader {
             }
             if self.catching_up {
                 let after = self.next.and_then(|next| next.checked_sub(1));
-                let records =
-                    self.parts.history(move |history| history.records(after, AT_ONCE)).await.ok()?;
+                let records = self
+                    .parts
+                    .history(move |history| history.records(after, AT_ONCE))
+                    .await
+                    .ok()?;
                 self.catching_up = !records.is_empty();
                 records.iter().for_each(|record| self.tell(record));
                 continue;
@@ -223,8 +231,9 @@ impl LaggedRow {
     }
 
     fn ahead(after: u64) -> Self {
-        let reason =
-            format!("record {after} is not here yet, so this is another journal; read the lists again");
+        let reason = format!(
+            "record {after} is not here yet, so this is another journal; read the lists again"
+        );
         LaggedRow { missed: 0, reason }
     }
 }
@@ -261,11 +270,15 @@ impl EventRow {
 
 fn change(operation: &Operation) -> ChangeRow {
     match operation {
-        Operation::Ledger(operation) => of_ledger(&serde_json::to_value(operation).unwrap_or_default()),
+        Operation::Ledger(operation) => {
+            of_ledger(&serde_json::to_value(operation).unwrap_or_default())
+        }
         Operation::Wait(waiting) => about("wait", &waiting.request.id),
         Operation::Unwait(request) => about("unwait", request),
         Operation::Forgive(request) => about("forgive", request),
-        Operation::Configure(_) => ChangeRow { op: "configure".to_string(), ..ChangeRow::default() },
+        Operation::Configure(_) => {
+            ChangeRow { op: "configure".to_string(), ..ChangeRow::default() }
+        }
     }
 }
 
@@ -283,7 +296,13 @@ fn of_ledger(operation: &Value) -> ChangeRow {
         op: text(operation, "/op").unwrap_or_default(),
         model: first(&["/request/account", "/holding/request/account"]),
         slot_id: first(&["/request/name", "/holding/request/name"]),
-        runner_id: first(&["/holding/node", "/promise/placement/node", "/node/name", "/node", "/name"]),
+        runner_id: first(&[
+            "/holding/node",
+            "/promise/placement/node",
+            "/node/name",
+            "/node",
+            "/name",
+        ]),
         index: number("/ordinal"),
         bytes: number("/bytes").or_else(|| number("/measured/foreign")).or_else(|| held(operation)),
         stage: stage.and_then(word),
@@ -292,9 +311,11 @@ fn of_ledger(operation: &Value) -> ChangeRow {
 
 /// What a holding has on all its devices; `None` where it has none, or nobody declared it.
 fn held(operation: &Value) -> Option<u64> {
-    let charges = operation.pointer("/holding/charges")?.as_array().filter(|charges| !charges.is_empty())?;
+    let charges =
+        operation.pointer("/holding/charges")?.as_array().filter(|charges| !charges.is_empty())?;
     let bytes = |charge: &Value| {
-        let amount = charge.pointer("/amount/share").or_else(|| charge.pointer("/amount/whole/bytes"))?;
+        let amount =
+            charge.pointer("/amount/share").or_else(|| charge.pointer("/amount/whole/bytes"))?;
         amount.as_u64()
     };
     charges.iter().try_fold(0_u64, |sum, charge| sum.checked_add(bytes(charge)?))

@@ -64,7 +64,8 @@ async fn behind(State(gate): State<Gate>, request: Request) -> Response {
 }
 
 fn not_yet() -> Response {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", "the ledger is being rebuilt").into_response()
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", "the ledger is being rebuilt")
+        .into_response()
 }
 
 /// A socket that is bound and not listened to yet.
@@ -103,8 +104,9 @@ impl Socket {
     ) -> Result<impl Future<Output = io::Result<()>> + Send + 'static> {
         let connections = Connections::at_most(limits.connections, counted);
         let header_timeout = Duration::from_millis(limits.header_timeout.0);
-        let server =
-            axum_server::from_tcp(self.listener).context("while listening to the socket")?.handle(handle);
+        let server = axum_server::from_tcp(self.listener)
+            .context("while listening to the socket")?
+            .handle(handle);
         let service = router.into_make_service_with_connect_info::<SocketAddr>();
         Ok(async move {
             match self.tls {
@@ -144,7 +146,8 @@ mod tests {
         let gate = Gate::default();
         let front = router(gate.clone(), guard);
         let ask = |path: &'static str| {
-            let request = Request::builder().uri(path).header("host", "localhost").body(Body::empty());
+            let request =
+                Request::builder().uri(path).header("host", "localhost").body(Body::empty());
             let front = front.clone();
             async move {
                 let response = front.oneshot(request.expect("a request")).await.expect("an answer");
@@ -157,7 +160,10 @@ mod tests {
         for path in ["/readyz", "/metrics", "/api/v1/models", "/no/such/thing"] {
             let (status, body) = ask(path).await;
             assert_eq!(status, 503, "{path}");
-            assert!(body.contains("the ledger is being rebuilt") && body.contains("starting"), "{body}");
+            assert!(
+                body.contains("the ledger is being rebuilt") && body.contains("starting"),
+                "{body}"
+            );
         }
         gate.open(Router::new().route("/there", get(|| async { "it is" })));
         assert_eq!(ask("/readyz").await.0, 200);

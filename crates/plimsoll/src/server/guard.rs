@@ -5,7 +5,10 @@
 //!                                         429         401, 403               413, 408
 //! ```
 
-#![expect(clippy::result_large_err, reason = "a refusal is the answer itself, made at most once a request")]
+#![expect(
+    clippy::result_large_err,
+    reason = "a refusal is the answer itself, made at most once a request"
+)]
 
 mod connections;
 mod local;
@@ -93,7 +96,9 @@ impl Guard {
         let Some((name, rights)) = known else {
             let detail = "a token that the server knows is needed, as Authorization: Bearer TOKEN";
             let mut response = self.refuse(Refused::Unauthorised, detail);
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(response);
         };
         if !rights.suffice(wanted) {
@@ -109,7 +114,8 @@ impl Guard {
             _ => self.limits.body,
         };
         let most = usize::try_from(most.0.get()).unwrap_or(usize::MAX);
-        let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        let length =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
         if length.is_some_and(|length| length.parse::<usize>().is_ok_and(|length| length > most)) {
             return Err(self.too_large(most));
         }
@@ -131,7 +137,11 @@ impl Guard {
 }
 
 /// Lets a request through to its handler, or answers it.
-pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let wanted = rights::wanted(&method, uri.path());
     if wanted == Wanted::Nothing {
@@ -149,9 +159,10 @@ pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
             guard.refuse(Refused::Body, "the body of the request is too large")
         }
         Ok(response) => response,
-        Err(_) => {
-            guard.refuse(Refused::Time, "the request took too long; what it asked for may have happened")
-        }
+        Err(_) => guard.refuse(
+            Refused::Time,
+            "the request took too long; what it asked for may have happened",
+        ),
     };
     if wanted == Wanted::Operate && !is_routine(uri.path()) {
         let status = response.status().as_u16();
@@ -168,7 +179,9 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// Places come and go with every request that a model serves: nobody could read a log of them.
 fn is_routine(path: &str) -> bool {
-    path == ASKING || path == "/api/v1/scheduler/whatif" || path.starts_with("/api/v1/scheduler/slots/place-")
+    path == ASKING
+        || path == "/api/v1/scheduler/whatif"
+        || path.starts_with("/api/v1/scheduler/slots/place-")
 }
 
 /// What a query asks to wait, as in `wait=20s`.

@@ -54,10 +54,13 @@ pub(crate) async fn live(
     let guard = Arc::new(Guard::new(tokens, config.limits.clone(), counted.clone()));
     let (gate, handle) = (Gate::default(), Handle::new());
     let socket = Socket::bind(&config)?;
-    let (url, shown) =
-        (socket.url.clone(), Shown { is_exposed: !config.listen.ip().is_loopback(), tls: socket.tls() });
+    let (url, shown) = (
+        socket.url.clone(),
+        Shown { is_exposed: !config.listen.ip().is_loopback(), tls: socket.tls() },
+    );
     let routes = front::router(gate.clone(), guard.clone());
-    let mut serving = tokio::spawn(socket.serve(routes, &config.limits, counted.clone(), handle.clone())?);
+    let mut serving =
+        tokio::spawn(socket.serve(routes, &config.limits, counted.clone(), handle.clone())?);
     tracing::info!("listening on {url}, data in {}", config.data.display());
     let drain = Duration::from_millis(config.limits.drain.0);
     let application = application(&config)?;
@@ -141,10 +144,13 @@ fn declare(desk: &mut Desk, now: Millis, models: &[plimsoll_slots::model::Model]
         desk.put_model(now, model.clone());
     }
     let in_config = |name: &str| models.iter().any(|model| model.name() == name);
-    let others: Vec<&str> = desk.models().map(|model| model.name()).filter(|name| !in_config(name)).collect();
+    let others: Vec<&str> =
+        desk.models().map(|model| model.name()).filter(|name| !in_config(name)).collect();
     if !others.is_empty() {
         let names = others.join(", ");
-        tracing::warn!("declared, but not in the configuration, until deleted through the API: {names}");
+        tracing::warn!(
+            "declared, but not in the configuration, until deleted through the API: {names}"
+        );
     }
 }
 
@@ -171,7 +177,9 @@ fn take_over(loaded: Result<Loaded>, guard: &Guard, shown: &Shown) {
         let certificate = config.tls.as_ref().map(tls::load).transpose()?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         if shown.is_exposed && config.tokens.is_empty() {
-            bail!("it has no token, and the server can be reached from other machines since its start");
+            bail!(
+                "it has no token, and the server can be reached from other machines since its start"
+            );
         }
         match (&shown.tls, certificate) {
             (Some(shown), Some(certificate)) => shown.reload_from_config(certificate),
@@ -185,7 +193,9 @@ fn take_over(loaded: Result<Loaded>, guard: &Guard, shown: &Shown) {
         Ok(()) => tracing::info!(
             "tokens and certificate were read again; everything else is as it was at the start"
         ),
-        Err(error) => tracing::error!("the configuration cannot be used, and stays as it was: {error:#}"),
+        Err(error) => {
+            tracing::error!("the configuration cannot be used, and stays as it was: {error:#}")
+        }
     }
 }
 

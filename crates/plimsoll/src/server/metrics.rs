@@ -113,9 +113,10 @@ impl Counted {
     /// Every label that is known beforehand stands at 0 from the start: an alert on growth would miss the first of a series that
     /// begins at 1.
     fn begin(self) -> Self {
-        let words = |family: &Family<Word, Counter>, label: &'static str, words: &[&'static str]| {
-            words.iter().for_each(|word| drop(family.get_or_create(&[(label, *word)])));
-        };
+        let words =
+            |family: &Family<Word, Counter>, label: &'static str, words: &[&'static str]| {
+                words.iter().for_each(|word| drop(family.get_or_create(&[(label, *word)])));
+            };
         words(&self.decisions, "outcome", &["placed", "refused"]);
         words(&self.effects, "effect", &["start", "stop"]);
         words(&self.places_ended, "how", &["released", "refused", "expired", "lost"]);
@@ -141,12 +142,27 @@ impl Default for Counted {
             ),
             effects: named(to, "effects", "Orders that left for runners", Family::default()),
             evictions: named(to, "evictions", "Slots asked to go to make room", Counter::default()),
-            start_failures: named(to, "start_failures", "Starts that failed on a runner", Counter::default()),
+            start_failures: named(
+                to,
+                "start_failures",
+                "Starts that failed on a runner",
+                Counter::default(),
+            ),
             places_ended: named(to, "places_ended", "Places that ended, by how", Family::default()),
-            breaches_found: named(to, "breaches_found", "Breaches that came, by kind", Family::default()),
+            breaches_found: named(
+                to,
+                "breaches_found",
+                "Breaches that came, by kind",
+                Family::default(),
+            ),
             breaches: named(to, "breaches", "Breaches there are now, by kind", Family::default()),
             deciding: named(to, "decide_seconds", "How long a batch took to decide", short()),
-            committing: named(to, "commit_seconds", "How long a batch took to become durable", short()),
+            committing: named(
+                to,
+                "commit_seconds",
+                "How long a batch took to become durable",
+                short(),
+            ),
             batch: named(
                 to,
                 "commit_rows",
@@ -189,7 +205,9 @@ fn short() -> Histogram {
 
 /// Buckets for what may wait for something.
 fn long() -> Histogram {
-    Histogram::new([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0])
+    Histogram::new([
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    ])
 }
 
 impl Counted {
@@ -253,7 +271,8 @@ pub(crate) fn timed(router: Router, counted: Arc<Counted>) -> Router {
 
 async fn time(State(counted): State<Arc<Counted>>, request: Request, next: Next) -> Response {
     let method = method(request.method());
-    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_string();
+    let route =
+        request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_string();
     let started = Instant::now();
     let response = next.run(request).await;
     let status = class(response.status());
@@ -264,7 +283,8 @@ async fn time(State(counted): State<Arc<Counted>>, request: Request, next: Next)
 
 /// A client can invent methods; a label must not grow by that.
 fn method(method: &Method) -> &'static str {
-    let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let known =
+        [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     let names = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
     known.iter().position(|known| known == method).map_or("other", |index| names[index])
 }

@@ -17,7 +17,11 @@ use crate::store::{Base, Draft, Found, Store};
 const NOTEWORTHY: Duration = Duration::from_secs(10);
 
 /// Takes a data directory, and goes on from what it holds.
-pub(crate) fn open(dir: &Path, manners: Manners, settings: &Settings) -> Result<(Desk, Clock, Store)> {
+pub(crate) fn open(
+    dir: &Path,
+    manners: Manners,
+    settings: &Settings,
+) -> Result<(Desk, Clock, Store)> {
     let (mut store, found) = Store::open(dir)?;
     let is_new = found.base.is_none();
     let (desk, mut clock) = recover(found, manners, settings)?;
@@ -43,7 +47,8 @@ fn recover(found: Found, manners: Manners, settings: &Settings) -> Result<(Desk,
     }
     let (mut scheduler, rows, mut next_seq, mut next_note, mut now) = match base {
         Some(Base { next_seq, next_note, now, core, front }) => {
-            let scheduler = Scheduler::restore(core).context("while starting from the last whole state")?;
+            let scheduler =
+                Scheduler::restore(core).context("while starting from the last whole state")?;
             let rows: Rows = serde_json::from_str(front.get())
                 .context("while reading models, slots and places from the last whole state")?;
             (scheduler, rows, next_seq, next_note, now)
@@ -56,8 +61,8 @@ fn recover(found: Found, manners: Manners, settings: &Settings) -> Result<(Desk,
     }
     let mut operations = Vec::new();
     for note in &notes {
-        let more: Vec<Operation> =
-            serde_json::from_str(&note.body).with_context(|| format!("while reading note {}", note.seq))?;
+        let more: Vec<Operation> = serde_json::from_str(&note.body)
+            .with_context(|| format!("while reading note {}", note.seq))?;
         operations.extend(more);
         next_note = note.seq + 1;
     }

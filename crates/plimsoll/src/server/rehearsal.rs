@@ -35,10 +35,15 @@ impl Rehearsal {
         let mut desk = Desk::new(Manners::default(), settings);
         // 2026-01-02T03:04:05Z
         let now = Millis(1_767_323_045_000);
-        let device = |(index, gib): (usize, &u64)| DeviceFacts::new(format!("GPU-{index}"), gib * GIB);
+        let device =
+            |(index, gib): (usize, &u64)| DeviceFacts::new(format!("GPU-{index}"), gib * GIB);
         let devices = gpus.iter().enumerate().map(device).collect();
-        let registration =
-            Registration { session: 1, version: String::new(), labels: Default::default(), devices };
+        let registration = Registration {
+            session: 1,
+            version: String::new(),
+            labels: Default::default(),
+            devices,
+        };
         desk.register(now, RUNNER, registration).expect("it may register");
         let mut rehearsal = Rehearsal { desk, now, beats: 0 };
         rehearsal.beat(&[]);
@@ -70,7 +75,10 @@ impl Rehearsal {
             stale_for: None,
         });
         self.beats += 1;
-        let beat = Heartbeat { devices: devices.collect(), ..Heartbeat::of(1, self.beats, slots.collect()) };
+        let beat = Heartbeat {
+            devices: devices.collect(),
+            ..Heartbeat::of(1, self.beats, slots.collect())
+        };
         self.desk.beat(self.now, RUNNER, beat).expect("it is registered");
     }
 

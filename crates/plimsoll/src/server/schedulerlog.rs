@@ -196,7 +196,8 @@ impl Cache {
         if std::mem::replace(&mut self.began, true) {
             return;
         }
-        for place in desk.places().filter(|place| !matches!(place.state, PlaceState::Ended { .. })) {
+        for place in desk.places().filter(|place| !matches!(place.state, PlaceState::Ended { .. }))
+        {
             if let Some(who) = &place.who {
                 self.placed(desk, who, place, &[]);
             }
@@ -209,7 +210,8 @@ impl Cache {
             match &record.event {
                 Event::Started { request, .. } => self.bound(&request.name, &Bind::Passed),
                 Event::Failed { request, .. } => {
-                    let failure = batch.desk.slot(&request.name).and_then(|slot| slot.life.failure.clone());
+                    let failure =
+                        batch.desk.slot(&request.name).and_then(|slot| slot.life.failure.clone());
                     let reason = failure.unwrap_or_else(|| "the start failed".to_string());
                     self.bound(&request.name, &Bind::Failed(reason));
                 }
@@ -281,7 +283,11 @@ impl Cache {
             PlaceState::Waiting => {
                 let slots = desk.slots_of(&place.model).filter_map(|slot| desk.holding(slot));
                 let runners = slots.map(|(_, holding)| holding.node.clone()).collect();
-                fresh(None, Filter::Full { reason: desk.why_waiting(place.id), runners }, Bind::NotYet)
+                fresh(
+                    None,
+                    Filter::Full { reason: desk.why_waiting(place.id), runners },
+                    Bind::NotYet,
+                )
             }
             PlaceState::In { slot, .. } => {
                 let (filter, bind) = self.of_slot(desk, slot);
@@ -305,7 +311,8 @@ impl Cache {
                 (Filter::Decided(of_slot.decision.clone()), bind)
             }
             None => {
-                let runner = known.and_then(|slot| desk.holding(slot)).map(|(_, held)| held.node.clone());
+                let runner =
+                    known.and_then(|slot| desk.holding(slot)).map(|(_, held)| held.node.clone());
                 let filter = match (runner, known) {
                     (None, Some(slot)) => {
                         Filter::Full { reason: desk.why_slot_waits(slot), runners: BTreeSet::new() }
@@ -360,7 +367,9 @@ impl Cache {
 /// What was decided about a place that was over as soon as it was asked for. Its slot is gone, and only the sentence says which of
 /// the batch's decisions that was.
 fn ended(place: &Place, how: Ending, reason: &str, decided: &[Arc<Kept>]) -> Filter {
-    let is_it = |kept: &&Arc<Kept>| *kept.decision.request.account == *place.model && kept.summary == reason;
+    let is_it = |kept: &&Arc<Kept>| {
+        *kept.decision.request.account == *place.model && kept.summary == reason
+    };
     match decided.iter().rev().find(is_it).filter(|_| how == Ending::Refused) {
         Some(kept) => Filter::Decided(kept.clone()),
         None => Filter::Over { reason: reason.to_string() },
@@ -370,7 +379,9 @@ fn ended(place: &Place, how: Ending, reason: &str, decided: &[Arc<Kept>]) -> Fil
 fn weight(who: &Who, entry: &Entry) -> usize {
     let own = match &entry.filter {
         Filter::Decided(kept) => kept.bytes,
-        Filter::Full { reason, runners } => reason.len() + runners.iter().map(Name::len).sum::<usize>(),
+        Filter::Full { reason, runners } => {
+            reason.len() + runners.iter().map(Name::len).sum::<usize>()
+        }
         Filter::Unseen { .. } => 0,
         Filter::Over { reason } => reason.len(),
     };

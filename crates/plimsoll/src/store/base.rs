@@ -51,7 +51,11 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// A base that ends before this record and this note.
-    pub(crate) fn new(next_seq: u64, next_note: u64, make: impl FnOnce() -> Base + Send + 'static) -> Draft {
+    pub(crate) fn new(
+        next_seq: u64,
+        next_note: u64,
+        make: impl FnOnce() -> Base + Send + 'static,
+    ) -> Draft {
         Draft { mark: Mark { next_seq, next_note }, make: Box::new(make) }
     }
 
@@ -101,7 +105,8 @@ pub(super) fn list(dir: &Path) -> Result<Vec<u64>, StoreError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(&failed)? {
         let name = entry.map_err(&failed)?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("base-")?.strip_suffix(".json"));
+        let number =
+            name.to_str().and_then(|name| name.strip_prefix("base-")?.strip_suffix(".json"));
         found.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
     found.sort_unstable_by(|one, other| other.cmp(one));
@@ -114,8 +119,8 @@ pub(super) fn read(dir: &Path, next_seq: u64) -> Result<Base, StoreError> {
     let damaged = |problem: String| StoreError::Base { file: file.clone(), problem };
     let text = text(&file)?;
     let (_, body) = body(&text).map_err(damaged)?;
-    let base: Base =
-        serde_json::from_slice(body).map_err(|error| damaged(format!("it cannot be read: {error}")))?;
+    let base: Base = serde_json::from_slice(body)
+        .map_err(|error| damaged(format!("it cannot be read: {error}")))?;
     if base.next_seq != next_seq {
         return Err(damaged(format!("it says that it goes up to {}", base.next_seq)));
     }
@@ -135,10 +140,13 @@ fn text(file: &Path) -> Result<Vec<u8>, StoreError> {
 fn body(text: &[u8]) -> Result<(Mark, &[u8]), String> {
     let end = text.iter().position(|byte| *byte == b'\n').ok_or("it has no second line")?;
     let (header, body) = (&text[..end], &text[end + 1..]);
-    let header: Header =
-        serde_json::from_slice(header).map_err(|error| format!("its first line cannot be read: {error}"))?;
+    let header: Header = serde_json::from_slice(header)
+        .map_err(|error| format!("its first line cannot be read: {error}"))?;
     if header.plimsoll_base != FORM {
-        return Err(format!("it has form {}, and this program reads form {FORM}", header.plimsoll_base));
+        return Err(format!(
+            "it has form {}, and this program reads form {FORM}",
+            header.plimsoll_base
+        ));
     }
     if header.bytes != body.len() {
         return Err(format!(
@@ -168,7 +176,8 @@ pub(super) fn write(dir: &Path, base: &Base) -> Result<(), StoreError> {
         let mut header = serde_json::to_vec(&header)?;
         header.push(b'\n');
         let mut options = OpenOptions::new();
-        let mut file: File = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        let mut file: File =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
         file.write_all(&header)?;
         for piece in body.chunks(SYNCED_AT_ONCE) {
             file.write_all(piece)?;
@@ -222,7 +231,10 @@ pub(super) fn remove_parts(dir: &Path) -> Result<(), StoreError> {
     let failed = StoreError::files(dir, "list");
     for entry in fs::read_dir(dir).map_err(&failed)? {
         let name = entry.map_err(&failed)?.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with("base-") && name.ends_with(".json.part")) {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("base-") && name.ends_with(".json.part"))
+        {
             remove(&dir.join(name))?;
         }
     }
@@ -253,14 +265,18 @@ impl BaseWriter {
             Err(_) => ControlFlow::Break(()),
         };
         let worker = Worker::start_behind_others("base", WAITING_MOST, work);
-        let worker = worker.map_err(StoreError::files(dir, "start a thread to write bases into"))?;
+        let worker =
+            worker.map_err(StoreError::files(dir, "start a thread to write bases into"))?;
         Ok(BaseWriter { worker, reports, on_their_way: 0 })
     }
 
     /// Hands a base over. It is durable when a report says so.
     pub(super) fn order(&mut self, base: Draft) {
         self.on_their_way += 1;
-        assert!(self.worker.hand(base), "the thread lives as long as bases can be handed over, and few wait");
+        assert!(
+            self.worker.hand(base),
+            "the thread lives as long as bases can be handed over, and few wait"
+        );
     }
 
     /// Whether a base is still on its way.

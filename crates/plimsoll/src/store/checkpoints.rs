@@ -37,12 +37,15 @@ impl Checkpoints {
         let work = move |()| {
             match checkpoint(&connection) {
                 Ok(pages) => seen.store(pages >= LONG, Ordering::Relaxed),
-                Err(error) => tracing::warn!("the journal's log was not brought into its file: {error}"),
+                Err(error) => {
+                    tracing::warn!("the journal's log was not brought into its file: {error}")
+                }
             }
             ControlFlow::Continue(())
         };
         let worker = Worker::start("checkpoint", 1, work);
-        let worker = worker.map_err(StoreError::files(dir, "start a thread to empty the log in"))?;
+        let worker =
+            worker.map_err(StoreError::files(dir, "start a thread to empty the log in"))?;
         Ok(Checkpoints { worker, bytes: 0, is_long })
     }
 
@@ -66,7 +69,8 @@ impl Checkpoints {
 /// Brings what it can into the file without holding anybody up, and says how many pages the log has.
 fn checkpoint(connection: &Connection) -> rusqlite::Result<u32> {
     // There is no log, of -1 pages, where the file has none.
-    let pages = |row: &rusqlite::Row<'_>| row.get(1).map(|pages: i64| u32::try_from(pages).unwrap_or(0));
+    let pages =
+        |row: &rusqlite::Row<'_>| row.get(1).map(|pages: i64| u32::try_from(pages).unwrap_or(0));
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), pages)
 }
 

@@ -78,7 +78,9 @@ impl StoreError {
             let file = file.clone();
             match source.sqlite_error_code() {
                 Some(ErrorCode::NotADatabase) => StoreError::NotADatabase { file },
-                Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged { file, problem: source.to_string() },
+                Some(ErrorCode::DatabaseCorrupt) => {
+                    StoreError::Damaged { file, problem: source.to_string() }
+                }
                 Some(ErrorCode::DiskFull) => StoreError::Full { file, source },
                 Some(ErrorCode::SystemIoFailure) => StoreError::Disk { file, source },
                 _ => StoreError::Sql { doing, file, source },

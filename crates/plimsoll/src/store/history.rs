@@ -52,10 +52,12 @@ impl FromStr for DecisionId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts =
-            text.split_once('.').and_then(|(seq, index)| Some((seq.parse().ok()?, index.parse().ok()?)));
-        let (seq, index) =
-            parts.ok_or("a decision is named by its record and its place in it, from 0, such as 1042.0")?;
+        let parts = text
+            .split_once('.')
+            .and_then(|(seq, index)| Some((seq.parse().ok()?, index.parse().ok()?)));
+        let (seq, index) = parts.ok_or(
+            "a decision is named by its record and its place in it, from 0, such as 1042.0",
+        )?;
         Ok(DecisionId { seq, index })
     }
 }
@@ -89,7 +91,11 @@ impl History {
     }
 
     /// The records after a number, oldest first, at most so many.
-    pub(crate) fn records(&self, after: Option<u64>, limit: usize) -> Result<Vec<Record>, StoreError> {
+    pub(crate) fn records(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
         let from = after.map_or(0, |after| after.saturating_add(1));
         let Some((oldest, _)) = self.span()?.filter(|_| limit > 0) else { return Ok(Vec::new()) };
         let mut records = Vec::new();

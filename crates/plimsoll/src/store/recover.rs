@@ -76,10 +76,13 @@ fn newest_base(dir: &Path, rows: Rows<'_>) -> Result<Recovered, StoreError> {
     if recovered.found.base.is_none() && (oldest > 0 || !damaged.is_empty()) {
         return Err(StoreError::NoBase { file: rows.file.to_path_buf(), oldest, damaged });
     }
-    recovered.found.warnings =
-        damaged.into_iter().map(|problem| format!("{problem}; an older base was used instead")).collect();
+    recovered.found.warnings = damaged
+        .into_iter()
+        .map(|problem| format!("{problem}; an older base was used instead"))
+        .collect();
     // The base before it is read only as far as to know that it is whole.
-    let older = all.filter(|next_seq| *next_seq >= oldest).find_map(|next_seq| base::mark(dir, next_seq));
+    let older =
+        all.filter(|next_seq| *next_seq >= oldest).find_map(|next_seq| base::mark(dir, next_seq));
     recovered.whole.extend(older);
     Ok(recovered)
 }

@@ -18,8 +18,12 @@ pub(super) const JOURNAL: &str = "journal";
 pub(super) const NOTES: &str = "notes";
 
 /// Writes a record and its decisions; says how many bytes of text that took.
-pub(crate) fn insert_record(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<u64> {
-    let text = Text::of(record).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+pub(crate) fn insert_record(
+    transaction: &Transaction<'_>,
+    record: &Record,
+) -> rusqlite::Result<u64> {
+    let text =
+        Text::of(record).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     let (seq, now) = (integer(record.seq)?, integer(record.now.0)?);
     let mut journal = transaction.prepare_cached(
         "INSERT INTO journal (seq, now, event, operations, decisions, core, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -33,7 +37,16 @@ pub(crate) fn insert_record(transaction: &Transaction<'_>, record: &Record) -> r
         let asked = &decision.request;
         let digest = hexadecimal(decision.digest);
         let summary = &decision.summary;
-        decisions.execute((seq, idx, now, &*asked.account, &*asked.name, &*asked.uid, summary, digest))?;
+        decisions.execute((
+            seq,
+            idx,
+            now,
+            &*asked.account,
+            &*asked.name,
+            &*asked.uid,
+            summary,
+            digest,
+        ))?;
     }
     Ok(text.bytes())
 }
@@ -41,8 +54,8 @@ pub(crate) fn insert_record(transaction: &Transaction<'_>, record: &Record) -> r
 /// Writes a note; says how many bytes of text that took.
 pub(super) fn insert_note(transaction: &Transaction<'_>, note: &Note) -> rusqlite::Result<u64> {
     let seq = integer(note.seq)?;
-    let mut notes =
-        transaction.prepare_cached("INSERT INTO notes (seq, body, checksum) VALUES (?1, ?2, ?3)")?;
+    let mut notes = transaction
+        .prepare_cached("INSERT INTO notes (seq, body, checksum) VALUES (?1, ?2, ?3)")?;
     notes.execute((seq, &note.body, note_checksum(seq, &note.body)))?;
     Ok(note.body.len() as u64)
 }
@@ -62,7 +75,9 @@ pub(super) fn prune(
     let end = below.min(oldest.saturating_add(integer(most)?));
     let tables: &[&str] = if table == JOURNAL { &[JOURNAL, "decisions"] } else { &[NOTES] };
     for table in tables {
-        transaction.prepare_cached(&format!("DELETE FROM {table} WHERE seq < ?1"))?.execute([end])?;
+        transaction
+            .prepare_cached(&format!("DELETE FROM {table} WHERE seq < ?1"))?
+            .execute([end])?;
     }
     Ok(end < below)
 }
@@ -153,7 +168,12 @@ impl Rows<'_> {
             let seq = row.get(0).map_err(&failed)?;
             let found = self.number(table, seq)?;
             if found != expected {
-                return Err(StoreError::Gap { file: self.file.to_path_buf(), table, expected, found });
+                return Err(StoreError::Gap {
+                    file: self.file.to_path_buf(),
+                    table,
+                    expected,
+                    found,
+                });
             }
             match take(seq, row).map_err(&failed)? {
                 Ok(ControlFlow::Continue(())) => expected += 1,
@@ -206,7 +226,8 @@ impl Text {
         if sum != self.checksum(seq, now) {
             return Err(CHANGED.to_string());
         }
-        let unreadable = |part: &'static str| move |error| format!("its {part} cannot be read: {error}");
+        let unreadable =
+            |part: &'static str| move |error| format!("its {part} cannot be read: {error}");
         Ok(Record {
             seq: seq.unsigned_abs(),
             now: Millis(now.unsigned_abs()),
@@ -218,7 +239,8 @@ impl Text {
     }
 
     fn checksum(&self, seq: i64, now: i64) -> String {
-        let texts = [&self.event, &self.operations, &self.decisions, &self.core].map(String::as_bytes);
+        let texts =
+            [&self.event, &self.operations, &self.decisions, &self.core].map(String::as_bytes);
         let numbers = [seq.to_le_bytes(), now.to_le_bytes()];
         checksum(numbers.iter().map(|number| &number[..]).chain(texts))
     }

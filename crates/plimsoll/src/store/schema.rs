@@ -56,7 +56,9 @@ pub(super) fn file(dir: &Path) -> PathBuf {
 /// Makes an empty journal, whole or not at all: under another name first, and named last.
 pub(super) fn create(dir: &Path) -> Result<(), StoreError> {
     let (part, whole) = (dir.join("journal.db.part"), file(dir));
-    for rest in ["journal.db.part", "journal.db.part-journal", "journal.db.part-wal", "journal.db.part-shm"] {
+    for rest in
+        ["journal.db.part", "journal.db.part-journal", "journal.db.part-wal", "journal.db.part-shm"]
+    {
         remove(&dir.join(rest))?;
     }
     let failed = StoreError::files(&part, "create");
@@ -151,10 +153,13 @@ fn check_version(connection: &Connection, file: &Path) -> Result<(), StoreError>
         .optional()
         .map_err(&failed)?;
     match version.as_deref().map(str::parse::<u32>) {
-        Some(Ok(found)) if found > VERSION => Err(StoreError::Newer { file: file.to_path_buf(), found }),
+        Some(Ok(found)) if found > VERSION => {
+            Err(StoreError::Newer { file: file.to_path_buf(), found })
+        }
         Some(Ok(VERSION)) => Ok(()),
         _ => {
-            let problem = format!("its schema version is {}", version.as_deref().unwrap_or("missing"));
+            let problem =
+                format!("its schema version is {}", version.as_deref().unwrap_or("missing"));
             Err(StoreError::Damaged { file: file.to_path_buf(), problem })
         }
     }

@@ -67,7 +67,10 @@ impl Machine {
         let first = self.next_note;
         self.next_note += notes as u64;
         let note = |seq| Note { seq, body: format!("{{\"model\":\"m-{seq}\"}}") };
-        let batch = Batch { records: self.drive.batch(), notes: (first..self.next_note).map(note).collect() };
+        let batch = Batch {
+            records: self.drive.batch(),
+            notes: (first..self.next_note).map(note).collect(),
+        };
         self.drive.committed();
         batch
     }
@@ -142,8 +145,12 @@ fn an_empty_directory_is_made_for_its_owner_alone() {
     let dir = root.path().join("deep/data");
     let (store, found) = open(&dir);
     assert!(found.base.is_none() && found.records.is_empty() && found.notes.is_empty());
-    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
-    assert_eq!((mode(&dir), mode(&schema::file(&dir)), mode(&dir.join("lock"))), (0o700, 0o600, 0o600));
+    let mode =
+        |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(
+        (mode(&dir), mode(&schema::file(&dir)), mode(&dir.join("lock"))),
+        (0o700, 0o600, 0o600)
+    );
     drop(store);
     open(&dir);
 }
@@ -176,7 +183,11 @@ fn the_log_is_emptied_while_commits_go_on() {
     }
     let until = Instant::now() + Duration::from_secs(30);
     while size() < before + (1 << 20) {
-        assert!(Instant::now() < until, "4 MiB are in the log only, and the file has {} bytes", size());
+        assert!(
+            Instant::now() < until,
+            "4 MiB are in the log only, and the file has {} bytes",
+            size()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -186,8 +197,11 @@ fn a_second_one_is_refused_and_told_by_whom() {
     let root = directory();
     let (_first, _) = open(root.path());
     let refused = Store::open(root.path()).expect_err("it is taken").to_string();
-    let wanted =
-        format!("data directory {} is in use by process {}", root.path().display(), std::process::id());
+    let wanted = format!(
+        "data directory {} is in use by process {}",
+        root.path().display(),
+        std::process::id()
+    );
     assert!(refused.starts_with(&wanted), "{refused}");
 }
 
@@ -212,8 +226,10 @@ fn a_batch_that_does_not_go_on_where_the_last_one_ended_is_not_written() {
 fn a_full_disk_stops_the_store_and_leaves_nothing_half_written() {
     let root = directory();
     let (mut store, mut machine, batches) = filled(root.path(), &[4]);
-    let pages: i64 =
-        store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).expect("a number");
+    let pages: i64 = store
+        .connection
+        .pragma_query_value(None, "page_count", |row| row.get(0))
+        .expect("a number");
     store.connection.pragma_update(None, "max_page_count", pages + 1).expect("a limit");
     let full = store.commit(&machine.batch(300, 20)).expect_err("there is no room");
     assert!(matches!(full, StoreError::Full { .. }), "{full}");
@@ -245,7 +261,10 @@ fn decisions_are_listed_newest_first_by_account_and_name() {
         history.decisions(&filter, before, limit).expect("a list")
     };
     let all = list(Filter::default(), None, 1000);
-    assert_eq!(all.len(), batches[0].records.iter().map(|record| record.decisions.len()).sum::<usize>());
+    assert_eq!(
+        all.len(),
+        batches[0].records.iter().map(|record| record.decisions.len()).sum::<usize>()
+    );
     assert!(all.is_sorted_by(|newer, older| newer.id > older.id));
     let decision = &batches[0].records[1].decisions[0];
     let last = all.last().expect("the first decision");

@@ -10,8 +10,11 @@ use super::page::Page;
 
 /// The load of every device.
 pub(crate) fn bars(page: &mut Page, cluster: &Cluster, ledger: &Ledger) {
-    let views: Vec<&NodeView> =
-        cluster.nodes.iter().filter_map(|facts| ledger.view(ledger.node_id(&facts.node.name)?)).collect();
+    let views: Vec<&NodeView> = cluster
+        .nodes
+        .iter()
+        .filter_map(|facts| ledger.view(ledger.node_id(&facts.node.name)?))
+        .collect();
     if views.iter().all(|view| view.node.devices.is_empty()) {
         return;
     }
@@ -24,8 +27,9 @@ pub(crate) fn bars(page: &mut Page, cluster: &Cluster, ledger: &Ledger) {
             Identity::Uuid(_) => format!("{}  {label}", view.node.name),
         }
     };
-    let width =
-        views.iter().flat_map(|view| (0..view.node.devices.len()).map(|at| label(view, at).chars().count()));
+    let width = views
+        .iter()
+        .flat_map(|view| (0..view.node.devices.len()).map(|at| label(view, at).chars().count()));
     let width = width.max().unwrap_or(0);
     for view in views {
         for (at, room) in view.room.devices().iter().enumerate() {
@@ -62,7 +66,10 @@ mod tests {
     #[test]
     fn a_bar_shows_what_is_held_and_what_is_free() {
         let text = drawn(&fixture::time_sliced(5));
-        let bar = format!("  gpu-node/gpu-0  [{}-|]  32000 MiB of 32607 MiB, 4 tenants\n", "#".repeat(31));
+        let bar = format!(
+            "  gpu-node/gpu-0  [{}-|]  32000 MiB of 32607 MiB, 4 tenants\n",
+            "#".repeat(31)
+        );
         assert!(text.contains(&bar), "{text}");
         assert!(text.contains("# held, - free, | the line"), "{text}");
     }
@@ -70,8 +77,10 @@ mod tests {
     #[test]
     fn what_is_over_the_line_stands_behind_it() {
         let text = drawn(&fixture::too_late());
-        let bar =
-            format!("[{}|!!!!!!!]  40000 MiB of 32607 MiB, 5 tenants, OVER by 7393 MiB", "#".repeat(32));
+        let bar = format!(
+            "[{}|!!!!!!!]  40000 MiB of 32607 MiB, 5 tenants, OVER by 7393 MiB",
+            "#".repeat(32)
+        );
         assert!(text.contains(&bar), "{text}");
     }
 
@@ -79,7 +88,11 @@ mod tests {
     fn what_is_being_given_back_is_not_drawn_as_free() {
         let text = drawn(&fixture::releasing());
         assert!(
-            text.contains(&format!("[{}{}|]  60 GiB of 80 GiB, 1 tenant", "<".repeat(24), "-".repeat(8))),
+            text.contains(&format!(
+                "[{}{}|]  60 GiB of 80 GiB, 1 tenant",
+                "<".repeat(24),
+                "-".repeat(8)
+            )),
             "{text}"
         );
         assert!(text.contains("< being given back"), "{text}");

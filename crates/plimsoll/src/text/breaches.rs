@@ -21,13 +21,17 @@ pub(crate) fn breaches(page: &mut Page, ledger: &Ledger) {
 
 /// One thing that is wrong, in a sentence.
 pub(crate) fn words(ledger: &Ledger, breach: &Breach) -> String {
-    let device =
-        |ordinal: &u16| labels(ledger, breach.node(), [*ordinal].into_iter()).pop().unwrap_or_default();
+    let device = |ordinal: &u16| {
+        labels(ledger, breach.node(), [*ordinal].into_iter()).pop().unwrap_or_default()
+    };
     let by = |holders: &[Name]| holders.join(", ");
     match breach {
         Breach::OverLine { node, ordinal, usable, held, over_by, holders } => {
             let device = device(ordinal);
-            format!("{device} on {node} holds {held} of {usable}, over by {over_by}: {}", by(holders))
+            format!(
+                "{device} on {node} holds {held} of {usable}, over by {over_by}: {}",
+                by(holders)
+            )
         }
         Breach::NoAssignment { node, usable, held, holders } => {
             format!(
@@ -42,7 +46,11 @@ pub(crate) fn words(ledger: &Ledger, breach: &Breach) -> String {
             )
         }
         Breach::SlicesOverlap { node, ordinal, holders } => {
-            format!("two tenants sit in one slice of {} on {node}: {}", device(ordinal), by(holders))
+            format!(
+                "two tenants sit in one slice of {} on {node}: {}",
+                device(ordinal),
+                by(holders)
+            )
         }
     }
 }
@@ -58,7 +66,9 @@ mod tests {
         breaches(&mut page, &fixture::run(&fixture::too_late()).ledger);
         let text = page.plain();
         assert!(
-            text.contains("gpu-node/gpu-0 on gpu-node holds 40000 MiB of 32607 MiB, over by 7393 MiB"),
+            text.contains(
+                "gpu-node/gpu-0 on gpu-node holds 40000 MiB of 32607 MiB, over by 7393 MiB"
+            ),
             "{text}"
         );
         assert!(text.contains("default/test-0, default/test-1"), "{text}");

@@ -22,7 +22,11 @@ pub(crate) fn estimate(page: &mut Page, asked: &Asked) {
     }
     if let Some(host) = estimate.host.bytes.filter(|host| !host.is_zero()) {
         page.line(0, "");
-        page.styled(0, FAINT, &format!("{host} of weights, the token embeddings, stay in the host's memory"));
+        page.styled(
+            0,
+            FAINT,
+            &format!("{host} of weights, the token embeddings, stay in the host's memory"),
+        );
     }
     for remark in &estimate.remarks {
         page.styled(0, FAINT, remark);
@@ -50,7 +54,8 @@ fn served(settings: &Settings) -> String {
 }
 
 fn parts(page: &mut Page, estimate: &Estimate) {
-    let mut table = Table::new(&[("PART", Align::Left), ("BYTES", Align::Right), ("FROM", Align::Left)]);
+    let mut table =
+        Table::new(&[("PART", Align::Left), ("BYTES", Align::Right), ("FROM", Align::Left)]);
     for (name, part) in estimate.all.named() {
         table.row([name.to_string(), size(part.bytes), part.source.to_string()]);
     }
@@ -87,7 +92,10 @@ fn fits(page: &mut Page, room: &Room, estimate: &Estimate) {
     page.line(0, "with all else as asked, this would fit:");
     page.line(
         2,
-        &format!("longest context  {}", answer(room.context.map(|tokens| format!("{tokens} tokens")))),
+        &format!(
+            "longest context  {}",
+            answer(room.context.map(|tokens| format!("{tokens} tokens")))
+        ),
     );
     page.line(2, &format!("largest batch    {}", answer(room.parallel.map(requests))));
     page.line(2, &format!("KV cache         {}", answer(room.kv.map(|kv| kv.to_string()))));

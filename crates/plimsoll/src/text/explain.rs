@@ -28,7 +28,8 @@ pub(crate) fn explain(
     asked(page, decision);
     match (decision.place(), refused) {
         (Some(found), _) => {
-            let text = format!("placed on {}, score {}", found.place.node, score_words(&found.score));
+            let text =
+                format!("placed on {}, score {}", found.place.node, score_words(&found.score));
             page.styled(2, GOOD, &text);
             chosen(page, decision);
         }
@@ -40,13 +41,14 @@ pub(crate) fn explain(
     }
     lost(page, decision);
     nodes(page, decision);
-    if let Some(refused) =
-        refused.filter(|refused| refused.advice.promised.is_some() || !refused.advice.would_fit_if.is_empty())
-    {
+    if let Some(refused) = refused.filter(|refused| {
+        refused.advice.promised.is_some() || !refused.advice.would_fit_if.is_empty()
+    }) {
         page.heading("What would help");
         help(page, 2, &refused.advice);
     }
-    let revision = format!("policy {}, ledger revision {}", decision.policy.name, decision.revision);
+    let revision =
+        format!("policy {}, ledger revision {}", decision.policy.name, decision.revision);
     page.heading("Decided by");
     page.styled(2, FAINT, &revision);
 }
@@ -61,18 +63,28 @@ fn asked(page: &mut Page, decision: &Decision) {
 fn chosen(page: &mut Page, decision: &Decision) {
     let Some(place) = decision.place().map(|found| &found.place) else { return };
     let verdicts = json::ordered(decision);
-    let Some(verdict) = verdicts.iter().find(|verdict| verdict.view.node.name == place.node) else { return };
+    let Some(verdict) = verdicts.iter().find(|verdict| verdict.view.node.name == place.node) else {
+        return;
+    };
     let Ok(charges) = fit::admit(verdict.view, &decision.spec, place) else { return };
     holds(page, &verdict.view.node, &charges);
 }
 
-fn holds(page: &mut Page, node: &plimsoll_core::device::Node, charges: &[plimsoll_core::charge::Charge]) {
-    let mut table =
-        Table::new(&[("DEVICE", Align::Left), ("MEMORY", Align::Right), ("CONTAINERS", Align::Left)]);
+fn holds(
+    page: &mut Page,
+    node: &plimsoll_core::device::Node,
+    charges: &[plimsoll_core::charge::Charge],
+) {
+    let mut table = Table::new(&[
+        ("DEVICE", Align::Left),
+        ("MEMORY", Align::Right),
+        ("CONTAINERS", Align::Left),
+    ]);
     for charge in charges {
         let part = |part: &plimsoll_core::charge::Part| {
             let bytes = part.bytes.map_or("undeclared".to_string(), |bytes| bytes.to_string());
-            let cores = if part.cores.0 == 0 { String::new() } else { format!(", {} cores", part.cores.0) };
+            let cores =
+                if part.cores.0 == 0 { String::new() } else { format!(", {} cores", part.cores.0) };
             format!("{} ({}, {bytes}{cores})", part.container, part.role)
         };
         let parts: Vec<String> = charge.parts.iter().map(part).collect();
@@ -108,14 +120,16 @@ fn lost(page: &mut Page, decision: &Decision) {
     }
     page.heading("What lost, and by which term");
     for row in rows {
-        let name = row.device.map_or(row.node.to_string(), |device| format!("{device} on {}", row.node));
+        let name =
+            row.device.map_or(row.node.to_string(), |device| format!("{device} on {}", row.node));
         page.line(2, &format!("{name}: {}", row.text));
     }
 }
 
 fn nodes(page: &mut Page, decision: &Decision) {
     let verdicts = json::ordered(decision);
-    let shape = decision.shapes.len().checked_sub(1).and_then(|last| decision.spec.shapes().get(last));
+    let shape =
+        decision.shapes.len().checked_sub(1).and_then(|last| decision.spec.shapes().get(last));
     let Some(shape) = shape.filter(|_| !verdicts.is_empty()) else { return };
     page.heading("Nodes");
     for verdict in verdicts {
@@ -150,12 +164,18 @@ fn container_on(
     container: &Container,
     chosen: Option<&Placement>,
 ) {
-    let needs: Vec<_> =
-        verdict.needs.iter().enumerate().filter(|(_, need)| usize::from(need.container) == index).collect();
+    let needs: Vec<_> = verdict
+        .needs
+        .iter()
+        .enumerate()
+        .filter(|(_, need)| usize::from(need.container) == index)
+        .collect();
     let head = format!("{} ({})", container.name, container.role);
     match summary::container_reason(verdict, index) {
         Some(reason) => page.pieces(4, &[(PLAIN, &head), (BAD, " failed: "), (PLAIN, &reason)]),
-        None if needs.is_empty() => page.pieces(4, &[(PLAIN, &head), (FAINT, " passed: wants no device")]),
+        None if needs.is_empty() => {
+            page.pieces(4, &[(PLAIN, &head), (FAINT, " passed: wants no device")])
+        }
         None => page.pieces(4, &[(PLAIN, &head), (GOOD, " passed")]),
     }
     let mut table = Table::new(&[
@@ -188,7 +208,9 @@ fn device_row(
         short_by => size(short_by),
     };
     let said = match &device.reason {
-        Some(reason) => (PLAIN, format!("{}: {reason}{}", reason.code(), holders(verdict, device.ordinal))),
+        Some(reason) => {
+            (PLAIN, format!("{}: {reason}{}", reason.code(), holders(verdict, device.ordinal)))
+        }
         None if chosen.is_some_and(|place| picks(place, need, device.ordinal)) => {
             (GOOD, "fits, chosen".to_string())
         }
@@ -223,7 +245,8 @@ fn holders(verdict: NodeVerdict, ordinal: u16) -> String {
 /// `12345 (node 10000, device 2345)`: the sum and the terms that add something to it.
 fn score_words(score: &Score) -> String {
     let parts = Term::ALL.into_iter().filter(|term| score.points(*term) != 0);
-    let parts: Vec<String> = parts.map(|term| format!("{} {}", term.name(), score.points(term))).collect();
+    let parts: Vec<String> =
+        parts.map(|term| format!("{} {}", term.name(), score.points(term))).collect();
     if parts.is_empty() {
         score.total().to_string()
     } else {
@@ -251,7 +274,8 @@ mod tests {
             &Policy::default(),
             &mut Onlooker { watch: &mut watch, advise: &|_| true, patience: BRIEFLY },
         );
-        let refused = simulation.refused.iter().find(|refused| &*refused.decision.request.name == pod);
+        let refused =
+            simulation.refused.iter().find(|refused| &*refused.decision.request.name == pod);
         let mut page = Page::default();
         explain(&mut page, &kept.expect("it had its turn"), refused, &[]);
         page.plain()
@@ -265,7 +289,10 @@ mod tests {
             text.contains("gpu-node/gpu-0  8000 MiB  607 MiB  7393 MiB  CardInsufficientMemory"),
             "{text}"
         );
-        assert!(text.contains("held by default/test-0 (8000 MiB), default/test-1 (8000 MiB)"), "{text}");
+        assert!(
+            text.contains("held by default/test-0 (8000 MiB), default/test-1 (8000 MiB)"),
+            "{text}"
+        );
         assert!(text.contains("main (app) failed: 1/1 CardInsufficientMemory"), "{text}");
         assert!(text.contains("would fit if it asked for at most 607 MiB"), "{text}");
     }
@@ -300,6 +327,10 @@ mod tests {
         let mut page = Page::default();
         running(&mut page, &cluster.running[0], &simulation.ledger);
         assert!(page.plain().contains("running on node-a"));
-        assert!(page.plain().contains("GPU-node-a-0  80 GiB  main (app, 80 GiB)"), "{}", page.plain());
+        assert!(
+            page.plain().contains("GPU-node-a-0  80 GiB  main (app, 80 GiB)"),
+            "{}",
+            page.plain()
+        );
     }
 }

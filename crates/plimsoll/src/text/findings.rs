@@ -22,7 +22,8 @@ pub(crate) fn findings(page: &mut Page, findings: &[Finding]) {
             Severity::Warning => ODD,
             Severity::Note => FAINT,
         };
-        let name = |name: &Option<plimsoll_core::units::Name>| name.as_deref().unwrap_or("-").to_string();
+        let name =
+            |name: &Option<plimsoll_core::units::Name>| name.as_deref().unwrap_or("-").to_string();
         let message = finding.message.trim_end_matches('.');
         table.styled_row([
             (style, crate::json::severity(finding.severity).to_string()),
@@ -51,7 +52,8 @@ pub(crate) fn astray(page: &mut Page, astray: &[Astray]) {
 }
 
 fn by_severity(findings: &[Finding]) -> String {
-    let kinds = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+    let kinds =
+        [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
     let number = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let words = kinds
         .into_iter()

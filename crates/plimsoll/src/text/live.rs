@@ -39,16 +39,21 @@ pub(crate) fn gpus(allocation: Option<&Allocation>) -> String {
     let Some(allocation) = allocation.filter(|allocation| !allocation.gpus.is_empty()) else {
         return NONE.to_string();
     };
-    let name =
-        |gpu: &crate::client::rows::OnGpu| gpu.index.map_or(gpu.uuid.clone(), |index| index.to_string());
+    let name = |gpu: &crate::client::rows::OnGpu| {
+        gpu.index.map_or(gpu.uuid.clone(), |index| index.to_string())
+    };
     allocation.gpus.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// What an allocation holds, each GPU by itself: `2 x 30 GiB`.
 pub(crate) fn memory(allocation: Option<&Allocation>) -> String {
-    let amount = |bytes: Option<Bytes>| bytes.map_or("undeclared".to_string(), |bytes| bytes.to_string());
-    let amounts: Vec<String> =
-        allocation.into_iter().flat_map(|allocation| &allocation.gpus).map(|gpu| amount(gpu.bytes)).collect();
+    let amount =
+        |bytes: Option<Bytes>| bytes.map_or("undeclared".to_string(), |bytes| bytes.to_string());
+    let amounts: Vec<String> = allocation
+        .into_iter()
+        .flat_map(|allocation| &allocation.gpus)
+        .map(|gpu| amount(gpu.bytes))
+        .collect();
     match &amounts[..] {
         [] => NONE.to_string(),
         [one] => one.clone(),

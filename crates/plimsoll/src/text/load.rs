@@ -42,7 +42,8 @@ pub(crate) enum Unmeasured {
 impl Load {
     /// As the ledger has it.
     pub(crate) fn of(room: &DeviceRoom) -> Load {
-        let whole = room.tenants().iter().any(|tenant| tenant.bytes.is_none()).then_some(Unmeasured::Whole);
+        let whole =
+            room.tenants().iter().any(|tenant| tenant.bytes.is_none()).then_some(Unmeasured::Whole);
         Load {
             usable: room.usable(),
             foreign: room.foreign(),
@@ -133,7 +134,9 @@ impl Cell {
         match self {
             Cell::Held => GOOD,
             Cell::Starting => NEW,
-            Cell::Floating | Cell::Releasing | Cell::Foreign | Cell::Unknown | Cell::MaybeOver => ODD,
+            Cell::Floating | Cell::Releasing | Cell::Foreign | Cell::Unknown | Cell::MaybeOver => {
+                ODD
+            }
             Cell::Free => FAINT,
             Cell::Over => BAD,
         }
@@ -236,7 +239,8 @@ pub(super) fn bar(page: &mut Page, name: &str, load: &Load, remarks: &str, shown
         pieces.push((BAD, format!(", OVER by {}", load.over_by)));
     }
     pieces.push((ODD, remarks.to_string()));
-    let pieces: Vec<(Style, &str)> = pieces.iter().map(|(style, piece)| (*style, &**piece)).collect();
+    let pieces: Vec<(Style, &str)> =
+        pieces.iter().map(|(style, piece)| (*style, &**piece)).collect();
     page.pieces(2, &pieces);
 }
 
@@ -261,7 +265,9 @@ mod tests {
 
     fn drawn(load: &Load, scale: Scale) -> String {
         let (hull, over) = cells(load, scale);
-        let run = |(cell, number): &(Cell, u64)| cell.mark().repeat(usize::try_from(*number).expect("few"));
+        let run = |(cell, number): &(Cell, u64)| {
+            cell.mark().repeat(usize::try_from(*number).expect("few"))
+        };
         let of = |runs: &Runs| runs.iter().map(run).collect::<String>();
         format!("{}|{}", of(&hull), of(&over))
     }
@@ -282,8 +288,12 @@ mod tests {
     #[test]
     fn what_is_past_the_line_is_cut_to_the_scale() {
         let over = Bytes::gib(800);
-        let load =
-            Load { usable: Some(Bytes::gib(80)), held: Bytes::gib(880), over_by: over, ..Load::default() };
+        let load = Load {
+            usable: Some(Bytes::gib(80)),
+            held: Bytes::gib(880),
+            over_by: over,
+            ..Load::default()
+        };
         assert_eq!(drawn(&load, Scale { hull: 8, over: 4 }), "########|!!!!");
         let none = Load { usable: None, held: Bytes::gib(1), ..Load::default() };
         assert_eq!(drawn(&none, Scale { hull: 8, over: 4 }), "????????|");

@@ -29,7 +29,8 @@ pub(crate) fn placements(page: &mut Page, cluster: &Cluster, simulation: &Simula
         let request = &cluster.pending[placed.pending].request;
         let ledger = &simulation.ledger;
         let view = ledger.view_of(&placed.found.place.node);
-        let charges = ledger.of_request(&request.id).map_or(&[][..], |(_, holding)| &holding.charges);
+        let charges =
+            ledger.of_request(&request.id).map_or(&[][..], |(_, holding)| &holding.charges);
         table.row([
             request.id.to_string(),
             placed.found.place.node.to_string(),
@@ -60,8 +61,9 @@ pub(super) fn devices(node: &Node, charges: &[Charge]) -> String {
 
 /// What some charges book, each device by itself.
 pub(super) fn memory(charges: &[Charge]) -> String {
-    let amount =
-        |charge: &Charge| charge.bytes().map_or("undeclared".to_string(), |bytes: Bytes| bytes.to_string());
+    let amount = |charge: &Charge| {
+        charge.bytes().map_or("undeclared".to_string(), |bytes: Bytes| bytes.to_string())
+    };
     let amounts: Vec<String> = charges.iter().map(amount).collect();
     match &amounts[..] {
         [] => "0".to_string(),
@@ -110,10 +112,18 @@ pub(crate) fn tally(page: &mut Page, simulation: &Simulation) {
     let words = match (placed, refused) {
         (0, 0) => (FAINT, "nothing is waiting for a place".to_string()),
         (1, 0) => (GOOD, format!("the pod is placed (policy {})", simulation.policy.name)),
-        (placed, 0) => (GOOD, format!("all {placed} pods placed (policy {})", simulation.policy.name)),
+        (placed, 0) => {
+            (GOOD, format!("all {placed} pods placed (policy {})", simulation.policy.name))
+        }
         (placed, refused) => {
             let all = count(placed + refused, "pod");
-            (BAD, format!("placed {placed} of {all}, refused {refused} (policy {})", simulation.policy.name))
+            (
+                BAD,
+                format!(
+                    "placed {placed} of {all}, refused {refused} (policy {})",
+                    simulation.policy.name
+                ),
+            )
         }
     };
     page.styled(2, words.0, &words.1);

@@ -21,12 +21,16 @@ pub(crate) fn refused(page: &mut Page, cluster: &Cluster, simulation: &Simulatio
     while from < simulation.refused.len() {
         let advice = &simulation.refused[from].advice;
         let alike = |to: &usize| {
-            sentences[*to] == sentences[from] && Arc::ptr_eq(&simulation.refused[*to].advice, advice)
+            sentences[*to] == sentences[from]
+                && Arc::ptr_eq(&simulation.refused[*to].advice, advice)
         };
-        let to =
-            (from + 1..simulation.refused.len()).find(|to| !alike(to)).unwrap_or(simulation.refused.len());
+        let to = (from + 1..simulation.refused.len())
+            .find(|to| !alike(to))
+            .unwrap_or(simulation.refused.len());
         let shown = if full { to - from } else { (to - from).min(ALIKE) };
-        for (refused, sentence) in simulation.refused[from..from + shown].iter().zip(&sentences[from..]) {
+        for (refused, sentence) in
+            simulation.refused[from..from + shown].iter().zip(&sentences[from..])
+        {
             let name = cluster.pending[refused.pending].request.id.to_string();
             page.pieces(2, &[(BAD, &*name), (PLAIN, ": "), (PLAIN, &**sentence)]);
         }
@@ -98,7 +102,10 @@ mod tests {
     #[test]
     fn a_promise_is_told() {
         let text = text(&fixture::releasing(), false);
-        assert!(text.contains("will fit on node/gpu-0 (node) once gone: default/leaving"), "{text}");
+        assert!(
+            text.contains("will fit on node/gpu-0 (node) once gone: default/leaving"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -111,6 +118,9 @@ mod tests {
         }
         node.choice = DeviceChoice::Plugin;
         let text = text(&cluster, false);
-        assert!(text.contains("will fit on one of node/gpu-0, node/gpu-1 (node) once gone:"), "{text}");
+        assert!(
+            text.contains("will fit on one of node/gpu-0, node/gpu-1 (node) once gone:"),
+            "{text}"
+        );
     }
 }

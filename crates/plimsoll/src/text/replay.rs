@@ -9,12 +9,14 @@ use crate::replay::{Replayed, Report, Way};
 /// All of a journal.
 pub(crate) fn report(page: &mut Page, report: &Report) {
     page.heading("Decided again");
-    let span = report.span.map_or(String::new(), |(first, last)| format!(", numbers {first} to {last}"));
+    let span =
+        report.span.map_or(String::new(), |(first, last)| format!(", numbers {first} to {last}"));
     page.line(2, &format!("{}{span}", numbered(report.records, "record")));
     page.line(2, &numbered(report.decisions, "decision"));
     let versions: Vec<&str> = report.written_by.iter().map(String::as_str).collect();
     if !versions.is_empty() {
-        let line = format!("decided by core {}, again by core {}", versions.join(", "), drive::VERSION);
+        let line =
+            format!("decided by core {}, again by core {}", versions.join(", "), drive::VERSION);
         page.styled(2, FAINT, &line);
     }
     for difference in &report.divergences {
@@ -37,7 +39,11 @@ pub(crate) fn report(page: &mut Page, report: &Report) {
         page.styled(2, BAD, &format!("{} to a state led elsewhere", numbered(number, "way")));
     }
     if report.crosses_versions() {
-        page.styled(2, ODD, "another version of the core wrote some of it; versions may decide differently");
+        page.styled(
+            2,
+            ODD,
+            "another version of the core wrote some of it; versions may decide differently",
+        );
     }
 }
 
@@ -74,7 +80,10 @@ fn states(page: &mut Page, report: &Report) {
             Way::Base => "the state that was kept there",
             Way::Deciding => "the state that deciding again leads to",
         };
-        let line = format!("before record {}, {way} is not the one that the journal leads to", state.before);
+        let line = format!(
+            "before record {}, {way} is not the one that the journal leads to",
+            state.before
+        );
         page.styled(2, BAD, &line);
     }
 }

@@ -39,8 +39,11 @@ impl Table {
             return;
         }
         let width = |column: usize| {
-            let cells =
-                self.rows.iter().filter_map(|row| row.get(column)).map(|(_, cell)| cell.chars().count());
+            let cells = self
+                .rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|(_, cell)| cell.chars().count());
             cells.chain([self.columns[column].0.len()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
@@ -60,7 +63,8 @@ impl Table {
                     [(PLAIN, before), (*style, cell.clone()), (PLAIN, after + "  ")]
                 })
                 .collect();
-            let pieces: Vec<(Style, &str)> = padded.iter().map(|(style, piece)| (*style, &**piece)).collect();
+            let pieces: Vec<(Style, &str)> =
+                padded.iter().map(|(style, piece)| (*style, &**piece)).collect();
             page.pieces(indent, &pieces);
         }
     }

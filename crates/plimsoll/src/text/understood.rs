@@ -25,7 +25,10 @@ pub(crate) fn understood(page: &mut Page, cluster: &Cluster, plain: PlainRule) {
     if has_plain(cluster) && has_shared(cluster) {
         page.line(
             2,
-            &format!("device requests that declare no memory: {} (--plain {plain})", plain_words(plain)),
+            &format!(
+                "device requests that declare no memory: {} (--plain {plain})",
+                plain_words(plain)
+            ),
         );
     }
     page.styled(2, FAINT, "telemetry: none, so placements go by what is booked");
@@ -65,7 +68,9 @@ fn node_words(facts: &NodeFacts) -> String {
         return "no devices".to_string();
     }
     let mut words = vec![devices_words(&node.devices, facts.capacity_source)];
-    if let Some(advertised) = facts.advertised.filter(|advertised| *advertised != node.devices.len() as u64) {
+    if let Some(advertised) =
+        facts.advertised.filter(|advertised| *advertised != node.devices.len() as u64)
+    {
         words.push(format!("advertised as {advertised} ({})", sharing_words(&node.devices)));
     }
     if node.missing_cards > 0 {
@@ -106,7 +111,8 @@ fn device_words(device: &Device, source: &str) -> String {
         Bytes::ZERO => String::new(),
         reserve => format!(", {reserve} of it reserved"),
     };
-    let cap = device.memory.cap.map(|cap| format!(", at most {cap} to be used")).unwrap_or_default();
+    let cap =
+        device.memory.cap.map(|cap| format!(", at most {cap} to be used")).unwrap_or_default();
     format!("{model} ({memory}{reserve}{cap})")
 }
 
@@ -128,7 +134,9 @@ fn choice_words(facts: &NodeFacts) -> String {
     match facts.choice {
         DeviceChoice::Owned => "the scheduler chooses the card".to_string(),
         DeviceChoice::Plugin if !several => "one card, so there is no choice".to_string(),
-        DeviceChoice::Plugin if facts.node.devices.iter().any(|device| facts.node.floats(&device.kind)) => {
+        DeviceChoice::Plugin
+            if facts.node.devices.iter().any(|device| facts.node.floats(&device.kind)) =>
+        {
             "the device plugin chooses the card, so a share must fit whichever it is".to_string()
         }
         DeviceChoice::Plugin => "the device plugin chooses the card".to_string(),
@@ -144,7 +152,9 @@ fn pods(cluster: &Cluster) -> String {
         (read.gated, "held back by scheduling gates"),
     ];
     words.extend(
-        more.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")),
+        more.iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| format!("{number} {what}")),
     );
     let expanded = match read.expanded {
         0 => String::new(),
@@ -156,7 +166,8 @@ fn pods(cluster: &Cluster) -> String {
 
 fn ignored(cluster: &Cluster) -> Option<String> {
     let kinds = &cluster.understood.ignored;
-    let words: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
+    let words: Vec<String> =
+        kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
     (!words.is_empty()).then(|| format!("not read: {}", words.join(", ")))
 }
 
@@ -164,8 +175,11 @@ fn ignored(cluster: &Cluster) -> Option<String> {
 fn not_counted(page: &mut Page, cluster: &Cluster) {
     const SHOWN: usize = 5;
     for finding in load::about_pods(cluster).take(SHOWN) {
-        let as_written =
-            if ["node-unknown", "workload-cut"].contains(&finding.code) { "" } else { " as written" };
+        let as_written = if ["node-unknown", "workload-cut"].contains(&finding.code) {
+            ""
+        } else {
+            " as written"
+        };
         page.styled(2, ODD, &format!("not counted{as_written}: {}", finding.message));
     }
     let more = load::about_pods(cluster).skip(SHOWN).count();
@@ -181,7 +195,9 @@ fn not_counted(page: &mut Page, cluster: &Cluster) {
 fn has_plain(cluster: &Cluster) -> bool {
     let needs = |pending: &plimsoll_kube::cluster::Pending| {
         let containers = pending.request.spec.shapes().iter().flat_map(|shape| &shape.containers);
-        containers.flat_map(|container| &container.needs).any(|need| matches!(need.amount, Amount::Plain(_)))
+        containers
+            .flat_map(|container| &container.needs)
+            .any(|need| matches!(need.amount, Amount::Plain(_)))
     };
     cluster.pending.iter().any(needs)
 }
@@ -247,19 +263,28 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("not counted, or not as written: 2 more"), "{text}");
-        assert!(!text.contains("d/p4") && !text.contains("d/p7") && !text.contains("d/p8"), "{text}");
+        assert!(
+            !text.contains("d/p4") && !text.contains("d/p7") && !text.contains("d/p8"),
+            "{text}"
+        );
     }
 
     #[test]
     fn nodes_that_are_alike_share_a_line() {
         let mut cluster = fixture::gang();
         let third = NodeFacts {
-            node: plimsoll_core::device::Node { name: "node-c".into(), ..cluster.nodes[0].node.clone() },
+            node: plimsoll_core::device::Node {
+                name: "node-c".into(),
+                ..cluster.nodes[0].node.clone()
+            },
             ..cluster.nodes[0].clone()
         };
         cluster.nodes.push(third);
         let mut page = Page::default();
         understood(&mut page, &cluster, PlainRule::Whole);
-        assert!(page.plain().contains("node-a and 2 nodes like it: 2 devices NVIDIA (80 GiB by register)"));
+        assert!(
+            page.plain()
+                .contains("node-a and 2 nodes like it: 2 devices NVIDIA (80 GiB by register)")
+        );
     }
 }

@@ -61,7 +61,8 @@ fn draw_list(frame: &mut Frame, state: &mut State, area: Rect, now: Moment) {
     let mut all = vec![heading.style(paint(state, Style::new().add_modifier(Modifier::BOLD)))];
     for (at, line) in lines.into_iter().enumerate() {
         let chosen = place.top + at == place.cursor;
-        let style = if chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        let style =
+            if chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         // The mark shows the chosen line where nothing can be shown in reverse.
         let mark = if chosen { ">" } else { " " };
         let mut spans = vec![Span::raw(mark)];
@@ -81,7 +82,11 @@ fn framed(frame: &mut Frame, area: Rect, title: &str, lines: Vec<Line<'static>>,
 /// for the end may be cut off.
 fn headline(state: &State, now: Moment) -> Line<'static> {
     let fleet = &state.fleet;
-    let count = format!("{}, {}", counted(fleet.runners.len(), "runner"), counted(fleet.gpu_count(), "GPU"));
+    let count = format!(
+        "{}, {}",
+        counted(fleet.runners.len(), "runner"),
+        counted(fleet.gpu_count(), "GPU")
+    );
     let mut spans = vec![
         Span::styled("plimsoll top", paint(state, Style::new().add_modifier(Modifier::BOLD))),
         Span::raw(format!("  {count}")),
@@ -141,7 +146,10 @@ fn foot_line(state: &State, now: Moment) -> Line<'static> {
         return Line::styled(text, paint(state, ALARM));
     }
     if state.details {
-        return Line::styled("enter back  j/k scroll  tab view  q quit  ? help", paint(state, FAINT));
+        return Line::styled(
+            "enter back  j/k scroll  tab view  q quit  ? help",
+            paint(state, FAINT),
+        );
     }
     let keys = "q quit  j/k move  tab view  enter details  p pause  ? help";
     Line::styled(keys, paint(state, FAINT))
@@ -161,9 +169,17 @@ fn help(frame: &mut Frame) {
     ];
     let mut lines: Vec<Line> =
         KEYS.iter().map(|(keys, does)| Line::from(format!("{keys:25} {does}"))).collect();
-    let cells =
-        [Cell::Held, Cell::Starting, Cell::Releasing, Cell::Foreign, Cell::Free, Cell::Unknown, Cell::Over];
-    let legend: Vec<String> = cells.iter().map(|cell| format!("{} {}", cell.mark(), cell.words())).collect();
+    let cells = [
+        Cell::Held,
+        Cell::Starting,
+        Cell::Releasing,
+        Cell::Foreign,
+        Cell::Free,
+        Cell::Unknown,
+        Cell::Over,
+    ];
+    let legend: Vec<String> =
+        cells.iter().map(|cell| format!("{} {}", cell.mark(), cell.words())).collect();
     lines.push(Line::from(format!("bar: {}", legend[..4].join(", "))));
     lines.push(Line::from(format!("     {}, | the line", legend[4..].join(", "))));
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
@@ -222,6 +238,7 @@ fn stage_style(stage: &str) -> Style {
 fn fitted(text: &str, width: usize) -> String {
     let text = clean(text);
     let long = text.chars().count() > width;
-    let kept: String = text.chars().take(if long { width.saturating_sub(1) } else { width }).collect();
+    let kept: String =
+        text.chars().take(if long { width.saturating_sub(1) } else { width }).collect();
     if long && width > 0 { format!("{kept}…") } else { format!("{kept:width$}") }
 }

@@ -36,7 +36,9 @@ impl Fleet {
     pub(crate) fn spots(&self) -> Vec<Spot> {
         let lines = |row: &RunnerRow| row.gpu_count.max(row.gpus.len()).max(1);
         let runners = self.runners.iter().enumerate();
-        runners.flat_map(|(runner, row)| (0..lines(row)).map(move |gpu| Spot { runner, gpu })).collect()
+        runners
+            .flat_map(|(runner, row)| (0..lines(row)).map(move |gpu| Spot { runner, gpu }))
+            .collect()
     }
 
     /// The runner of a line, and its GPU where it is known.

@@ -51,7 +51,8 @@ impl Poller {
         let mut runners: Vec<RunnerRow> = self.client.list("/api/v1/runners", None)?.read()?;
         self.look_at_gpus(&runners, wanted)?;
         for row in &mut runners {
-            row.gpus = self.gpus.get(&row.runner_id).map(|(_, gpus)| gpus.clone()).unwrap_or_default();
+            row.gpus =
+                self.gpus.get(&row.runner_id).map(|(_, gpus)| gpus.clone()).unwrap_or_default();
         }
         let queue = self.client.list("/api/v1/scheduler/queue", Some(ROWS))?.read()?;
         self.look_at_decisions()?;
@@ -59,7 +60,13 @@ impl Poller {
             true => Some(self.client.list("/api/v1/scheduler/slots", Some(ROWS))?.read()?),
             false => None,
         };
-        Ok(Fleet { runners, queue, decisions: self.decisions.clone(), asked_slots, at: Moment::now() })
+        Ok(Fleet {
+            runners,
+            queue,
+            decisions: self.decisions.clone(),
+            asked_slots,
+            at: Moment::now(),
+        })
     }
 
     /// Those on the screen first, then those that were not looked at for longest.
@@ -86,7 +93,9 @@ impl Poller {
     /// The newest one tells whether there is anything new.
     fn look_at_decisions(&mut self) -> Result<(), ClientError> {
         let ask = |limit: usize| -> Result<Vec<DecisionRow>, ClientError> {
-            self.client.list(&format!("/api/v1/scheduler/decisions?limit={limit}"), Some(limit))?.read()
+            self.client
+                .list(&format!("/api/v1/scheduler/decisions?limit={limit}"), Some(limit))?
+                .read()
         };
         let newest = ask(1)?;
         let id = |rows: &[DecisionRow]| rows.first().and_then(|row| row.id.clone());
@@ -101,7 +110,12 @@ impl Poller {
 pub(crate) type Seen = Result<Box<Fleet>, String>;
 
 /// Looks again and again, at once when something else is wanted, until nobody listens.
-pub(crate) fn poll(mut poller: Poller, every: Duration, wanted: &Receiver<Wanted>, seen: &Sender<Seen>) {
+pub(crate) fn poll(
+    mut poller: Poller,
+    every: Duration,
+    wanted: &Receiver<Wanted>,
+    seen: &Sender<Seen>,
+) {
     let mut want = Wanted::default();
     loop {
         match wanted.recv_timeout(every) {
@@ -118,7 +132,8 @@ pub(crate) fn poll(mut poller: Poller, every: Duration, wanted: &Receiver<Wanted
 
 /// An error with its cause, in a line.
 fn said(error: &ClientError) -> String {
-    let cause = std::error::Error::source(error).map_or(String::new(), |cause| format!(" ({cause})"));
+    let cause =
+        std::error::Error::source(error).map_or(String::new(), |cause| format!(" ({cause})"));
     match error {
         ClientError::Unreachable { url, .. } => format!("no server answers at {url}{cause}"),
         other => format!("{other}{cause}"),

@@ -72,7 +72,9 @@ fn watch(
 fn answer(state: &mut State) -> io::Result<bool> {
     loop {
         match event::read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release && !state.key(key) => return Ok(false),
+            Event::Key(key) if key.kind != KeyEventKind::Release && !state.key(key) => {
+                return Ok(false);
+            }
             _ => {}
         }
         if !event::poll(Duration::ZERO)? {
@@ -86,7 +88,8 @@ fn told_to_end() -> Result<Receiver<()>> {
     let (tell, told) = mpsc::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.context("could not listen for signals")?;
-    let hear = |kind| runtime.block_on(async { signal(kind) }).context("could not listen for signals");
+    let hear =
+        |kind| runtime.block_on(async { signal(kind) }).context("could not listen for signals");
     let (mut interrupt, mut end) = (hear(SignalKind::interrupt())?, hear(SignalKind::terminate())?);
     let mut hang_up = hear(SignalKind::hangup())?;
     std::thread::spawn(move || {

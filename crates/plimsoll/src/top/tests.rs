@@ -17,8 +17,9 @@ const NOW: Moment = Moment(1_800_000_000_000);
 
 /// What a server said, with `AGO 90` as the time 90 seconds before now.
 fn said<T: DeserializeOwned>(file: &str) -> T {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/clients/said").join(format!("{file}.json"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cli/clients/said")
+        .join(format!("{file}.json"));
     let text = std::fs::read_to_string(path).expect("it is stored");
     let mut parts = text.split("\"AGO ");
     let mut out = parts.next().expect("one part").to_string();
@@ -46,7 +47,8 @@ fn state(fleet: Fleet) -> State {
 }
 
 fn drawn(state: &mut State, width: u16, height: u16) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("no terminal is needed");
+    let mut terminal =
+        Terminal::new(TestBackend::new(width, height)).expect("no terminal is needed");
     terminal.draw(|frame| draw::draw(frame, state, NOW)).expect("it is drawn");
     let buffer = terminal.backend().buffer();
     let row = |y: u16| {
@@ -114,12 +116,16 @@ fn an_empty_fleet_says_so_in_every_view() {
     };
     let mut state = state(empty);
     check("empty", &mut state);
-    for (view, words) in View::ALL.iter().zip(["no runners", "nobody waits", "no decisions yet", "no slots"])
+    for (view, words) in
+        View::ALL.iter().zip(["no runners", "nobody waits", "no decisions yet", "no slots"])
     {
         assert_eq!(state.view, *view);
         let screen = drawn(&mut state, 80, 24);
         assert!(screen.contains(words), "{screen}");
-        press(&mut state, &[KeyCode::Char('j'), KeyCode::End, KeyCode::Enter, KeyCode::Esc, KeyCode::Tab]);
+        press(
+            &mut state,
+            &[KeyCode::Char('j'), KeyCode::End, KeyCode::Enter, KeyCode::Esc, KeyCode::Tab],
+        );
     }
 }
 
@@ -128,7 +134,8 @@ fn long_names_and_unknown_sizes_stay_in_their_columns() {
     let mut fleet = fleet();
     fleet.runners[0].runner_id =
         "a-runner-with-a-name-that-is-longer-than-any-column-is-wide-enough-for".to_string();
-    fleet.runners[0].gpus[0].tenants[0].namespace = "Organisation/Model-With-A-Very-Long-Name-".repeat(4);
+    fleet.runners[0].gpus[0].tenants[0].namespace =
+        "Organisation/Model-With-A-Very-Long-Name-".repeat(4);
     fleet.runners[0].gpus[1].usable = None;
     fleet.runners[0].gpus[1].over_by = None;
     fleet.runners[0].gpus[1].tenants[0].bytes = None;
@@ -142,7 +149,8 @@ fn long_names_and_unknown_sizes_stay_in_their_columns() {
 }
 
 fn thousand() -> Fleet {
-    let gpu = GpuRow { usable: Some(Bytes::gib(80)), held: Some(Bytes::gib(40)), ..GpuRow::default() };
+    let gpu =
+        GpuRow { usable: Some(Bytes::gib(80)), held: Some(Bytes::gib(40)), ..GpuRow::default() };
     let runner = |number: usize| RunnerRow {
         runner_id: format!("runner-{number:04}"),
         status: Some("online".to_string()),
@@ -175,13 +183,23 @@ fn a_thousand_runners_are_scrolled_and_only_those_on_the_screen_are_wanted() {
     for _ in 0..20 {
         drawn(&mut state, 200, 60);
     }
-    assert!(started.elapsed().as_secs() < 10, "a frame costs what is on the screen: {:?}", started.elapsed());
+    assert!(
+        started.elapsed().as_secs() < 10,
+        "a frame costs what is on the screen: {:?}",
+        started.elapsed()
+    );
 }
 
 #[test]
 fn any_size_of_screen_can_be_drawn_with_any_key_pressed() {
-    let codes =
-        [KeyCode::Enter, KeyCode::Down, KeyCode::PageDown, KeyCode::Up, KeyCode::Char('?'), KeyCode::Tab];
+    let codes = [
+        KeyCode::Enter,
+        KeyCode::Down,
+        KeyCode::PageDown,
+        KeyCode::Up,
+        KeyCode::Char('?'),
+        KeyCode::Tab,
+    ];
     let mut state = state(fleet());
     for (width, height) in [(1, 1), (2, 3), (10, 5), (20, 18), (39, 9), (300, 100)] {
         for code in codes {
@@ -208,7 +226,10 @@ fn keys_end_pause_and_help() {
     state.take(Ok(Box::new(empty)));
     assert!(state.fleet.runners.is_empty() && state.trouble.is_none());
     press(&mut state, &[KeyCode::Char('?'), KeyCode::Char('2')]);
-    assert!(!state.help && state.view == View::Gpus, "any key closes the help and does nothing else");
+    assert!(
+        !state.help && state.view == View::Gpus,
+        "any key closes the help and does nothing else"
+    );
 }
 
 #[test]

@@ -16,25 +16,35 @@ fn without_files_the_pipe_is_printed() {
 fn what_cannot_be_read_is_named_with_its_cause() {
     plimsoll("audit -f no/such/file.yaml").fails_with(&["no/such/file.yaml", "No such file"]);
     let empty = scratch("empty-directory");
-    plimsoll(&format!("audit -f {}", empty.display())).fails_with(&["there are no manifests in", "*.yaml"]);
+    plimsoll(&format!("audit -f {}", empty.display()))
+        .fails_with(&["there are no manifests in", "*.yaml"]);
     piped("audit -f -", "").fails_with(&["standard input", "empty"]);
     piped("audit -f - -", "").fails_with(&["only once"]);
     let broken = empty.join("broken.yaml");
     fs::write(&broken, "kind: Pod\nmetadata: [").expect("a file");
-    plimsoll(&format!("simulate -f {}", broken.display())).fails_with(&["broken.yaml", "document 1"]);
+    plimsoll(&format!("simulate -f {}", broken.display()))
+        .fails_with(&["broken.yaml", "document 1"]);
 }
 
 #[test]
 fn a_field_that_is_wrong_is_named_with_file_document_and_object() {
     let pods = "kind: Node\napiVersion: v1\nmetadata: {name: n}\n---\nkind: Pod\napiVersion: v1\nmetadata: {name: p, namespace: d}\nspec: {containers: 5}\n";
-    piped("simulate -f -", pods).fails_with(&["standard input, document 2", "Pod d/p", "spec.containers"]);
+    piped("simulate -f -", pods).fails_with(&[
+        "standard input, document 2",
+        "Pod d/p",
+        "spec.containers",
+    ]);
 }
 
 #[test]
 fn no_device_at_all_is_an_error_that_says_what_was_looked_for() {
     let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"cpu-only"},"status":{"capacity":{"cpu":"8"}}}"#;
     for command in ["simulate -f -", "audit -f -", "explain d/p -f -"] {
-        piped(command, node).fails_with(&["no device", "plimsoll.dev/devices", "nvidia.com/gpu.memory"]);
+        piped(command, node).fails_with(&[
+            "no device",
+            "plimsoll.dev/devices",
+            "nvidia.com/gpu.memory",
+        ]);
     }
     let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"web"}}"#;
     piped("audit -f -", service).fails_with(&["no Node"]);
@@ -43,7 +53,11 @@ fn no_device_at_all_is_an_error_that_says_what_was_looked_for() {
 #[test]
 fn an_unknown_pod_is_answered_with_near_names() {
     let run = plimsoll("explain -f examples/kai-time-slicing.yaml default/ubuntu-tset-4");
-    run.fails_with(&["there is no pod default/ubuntu-tset-4", "did you mean", "default/ubuntu-test-4"]);
+    run.fails_with(&[
+        "there is no pod default/ubuntu-tset-4",
+        "did you mean",
+        "default/ubuntu-test-4",
+    ]);
     plimsoll("explain -f examples/kai-time-slicing.yaml").fails_with(&["which pod?"]);
 }
 

@@ -26,7 +26,8 @@ fn the_exit_code_says_whether_it_fits() {
     let sheet = plimsoll(&line).json(0);
     assert_eq!((&sheet["schema_version"], &sheet["device"]), (&1.into(), &serde_json::Value::Null));
     let parts = ["weights", "kv", "compute", "fixed", "reserve"];
-    let sum: u64 = parts.iter().map(|part| sheet["all"][part]["bytes"].as_u64().expect("bytes")).sum();
+    let sum: u64 =
+        parts.iter().map(|part| sheet["all"][part]["bytes"].as_u64().expect("bytes")).sum();
     assert_eq!(sheet["all"]["total"], sum);
     assert_eq!(sheet["all"]["weights"]["bytes"], 2_u64 * 8_190_735_360);
     assert_eq!(sheet["all"]["kv"]["bytes"], 576_u64 << 20);
@@ -65,18 +66,28 @@ fn files_and_settings_that_make_no_sense_are_named() {
     let dir = scratch("estimate-wrong");
     let text = dir.join("text.gguf");
     fs::write(&text, "hello, this is no model").expect("a file");
-    plimsoll(&format!("estimate {}", text.display())).fails_with(&["text.gguf", "this is no GGUF file"]);
+    plimsoll(&format!("estimate {}", text.display()))
+        .fails_with(&["text.gguf", "this is no GGUF file"]);
     plimsoll("estimate no-such-file.gguf").fails_with(&["no-such-file.gguf"]);
-    plimsoll(&format!("estimate {CONFIG} --runtime ollama")).fails_with(&["ollama reads GGUF files only"]);
-    plimsoll(&format!("estimate {CONFIG} --gpus 3")).fails_with(&["3 GPUs do not divide the model's 32"]);
-    plimsoll(&format!("estimate {CONFIG} --kv q8_0")).fails_with(&["vllm cannot store its cache as q8_0"]);
+    plimsoll(&format!("estimate {CONFIG} --runtime ollama"))
+        .fails_with(&["ollama reads GGUF files only"]);
+    plimsoll(&format!("estimate {CONFIG} --gpus 3"))
+        .fails_with(&["3 GPUs do not divide the model's 32"]);
+    plimsoll(&format!("estimate {CONFIG} --kv q8_0"))
+        .fails_with(&["vllm cannot store its cache as q8_0"]);
     let typo = plimsoll(&format!("estimate {CONFIG} --kv q9"));
-    assert!(typo.code == Some(2) && typo.err.contains("`q9` is not a type of cache"), "{}", typo.err);
+    assert!(
+        typo.code == Some(2) && typo.err.contains("`q9` is not a type of cache"),
+        "{}",
+        typo.err
+    );
 }
 
 /// A small GGUF header of two layers, without the data of its one tensor.
 fn gguf(name: &str, architecture: &str) -> PathBuf {
-    let text = |text: &str| [(text.len() as u64).to_le_bytes().to_vec(), text.as_bytes().to_vec()].concat();
+    let text = |text: &str| {
+        [(text.len() as u64).to_le_bytes().to_vec(), text.as_bytes().to_vec()].concat()
+    };
     let numbers = [
         ("block_count", 2),
         ("context_length", 1024),
@@ -91,9 +102,13 @@ fn gguf(name: &str, architecture: &str) -> PathBuf {
     bytes.extend(3_u32.to_le_bytes());
     bytes.extend(1_u64.to_le_bytes());
     bytes.extend((numbers.len() as u64 + 1).to_le_bytes());
-    bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text(architecture)].concat());
+    bytes.extend(
+        [text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text(architecture)].concat(),
+    );
     for (key, number) in numbers {
-        bytes.extend([text(&format!("{architecture}.{key}")), 4_u32.to_le_bytes().to_vec()].concat());
+        bytes.extend(
+            [text(&format!("{architecture}.{key}")), 4_u32.to_le_bytes().to_vec()].concat(),
+        );
         bytes.extend(u32::to_le_bytes(number));
     }
     bytes.extend(text("token_embd.weight"));

@@ -11,8 +11,13 @@ fn check(name: &str, line: &str) {
 
 /// Compares what a command line said with what is stored under a name.
 pub(crate) fn compare(name: &str, line: &str, run: &Run) {
-    let said = format!("$ plimsoll {line}\n{}exit code {}\n", run.out, run.code.expect("it ended by itself"));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
+    let said = format!(
+        "$ plimsoll {line}\n{}exit code {}\n",
+        run.out,
+        run.code.expect("it ended by itself")
+    );
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
         fs::write(&path, &said).expect("golden files can be written");
@@ -49,6 +54,9 @@ fn explanations_say_what_they_said() {
         ("helix-two-gpus", "models/qwen3-8b"),
     ] {
         let short = pod.rsplit('/').next().unwrap_or(pod);
-        check(&format!("{name}.explain-{short}"), &format!("explain -f examples/{name}.yaml {pod}"));
+        check(
+            &format!("{name}.explain-{short}"),
+            &format!("explain -f examples/{name}.yaml {pod}"),
+        );
     }
 }

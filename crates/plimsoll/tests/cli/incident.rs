@@ -61,7 +61,10 @@ fn four_of_five_are_placed_and_the_fifth_is_told_by_how_much_it_fails() {
         (&node["physical"], &node["advertised"], &node["replicas"]),
         (&json!(1), &json!(100), &json!(100))
     );
-    assert_eq!((&node["sharing"], &node["device_choice"]), (&json!("time-slicing"), &json!("plugin")));
+    assert_eq!(
+        (&node["sharing"], &node["device_choice"]),
+        (&json!("time-slicing"), &json!("plugin"))
+    );
     let refused = &sheet["refused"][0];
     let device = &refused["nodes"][0]["containers"][0]["devices"][0];
     assert_eq!(device["reason"], "CardInsufficientMemory");
@@ -79,11 +82,15 @@ fn four_hundred_pods_are_still_four() {
 
 #[test]
 fn the_number_of_tokens_does_not_change_capacity() {
-    let reported =
-        example().replace("\"32607\"", "\"32600\"").replace("gpu.replicas: \"100\"", "gpu.replicas: \"99\"");
+    let reported = example()
+        .replace("\"32607\"", "\"32600\"")
+        .replace("gpu.replicas: \"100\"", "gpu.replicas: \"99\"");
     let sheet = simulated(&reported, "");
     assert_eq!(counts(&sheet), (4, 1));
-    assert_eq!(sheet["refused"][0]["nodes"][0]["containers"][0]["devices"][0]["free"], json!(600 * MIB));
+    assert_eq!(
+        sheet["refused"][0]["nodes"][0]["containers"][0]["devices"][0]["free"],
+        json!(600 * MIB)
+    );
     assert_eq!(piped("audit -f -", &reported).code, Some(1), "the contradiction is a finding");
 }
 
@@ -97,7 +104,8 @@ fn two_cards_hold_eight_only_where_the_choice_is_owned() {
 
 #[test]
 fn a_plain_request_beside_a_share_is_refused_and_the_holder_is_named() {
-    let sheet = simulated(&format!("{}{}{}", node(1, ""), share("first", ""), plain("second", "")), "");
+    let sheet =
+        simulated(&format!("{}{}{}", node(1, ""), share("first", ""), plain("second", "")), "");
     assert_eq!(counts(&sheet), (1, 1));
     let summary = sheet["refused"][0]["summary"].as_str().expect("a sentence");
     assert!(summary.contains("d/first"), "{summary}");
@@ -106,9 +114,14 @@ fn a_plain_request_beside_a_share_is_refused_and_the_holder_is_named() {
 #[test]
 fn cards_that_plain_pods_run_on_take_no_shares() {
     let running = pods(3, |name| plain(&format!("run-{name}"), "nodeName: gpu-node, "));
-    let sheet = simulated(&format!("{}{running}{}", node(1, ""), pods(5, |name| share(name, ""))), "");
+    let sheet =
+        simulated(&format!("{}{running}{}", node(1, ""), pods(5, |name| share(name, ""))), "");
     assert_eq!(counts(&sheet), (0, 5));
-    assert_eq!(sheet["devices"][0]["free"], Value::Null, "what they use is unknown, so what is free is too");
+    assert_eq!(
+        sheet["devices"][0]["free"],
+        Value::Null,
+        "what they use is unknown, so what is free is too"
+    );
 }
 
 #[test]
@@ -131,8 +144,10 @@ fn the_rule_for_plain_requests_is_applied_said_and_proposed() {
 fn what_was_seen_too_late_is_found_with_its_numbers_and_names() {
     let sheet = plimsoll("audit -f examples/kai-time-slicing-too-late.yaml -o json").json(1);
     let findings = rows(&sheet, "findings");
-    let over =
-        findings.iter().find(|finding| finding["severity"] == "error").expect("a device over its line");
+    let over = findings
+        .iter()
+        .find(|finding| finding["severity"] == "error")
+        .expect("a device over its line");
     let message = over["message"].as_str().expect("a sentence");
     for text in ["40000 MiB", "32607 MiB", "7393 MiB"] {
         assert!(message.contains(text), "{message}");
@@ -141,6 +156,10 @@ fn what_was_seen_too_late_is_found_with_its_numbers_and_names() {
         assert!(message.contains(&format!("ubuntu-test-{pod}")), "{message}");
     }
     assert!(
-        over["numbers"].as_object().expect("numbers").values().any(|number| *number == json!(7393 * MIB))
+        over["numbers"]
+            .as_object()
+            .expect("numbers")
+            .values()
+            .any(|number| *number == json!(7393 * MIB))
     );
 }

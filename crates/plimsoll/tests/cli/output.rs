@@ -28,8 +28,12 @@ fn an_explanation_is_one_object_for_placements_refusals_and_running_pods() {
     assert_eq!((&placed["schema_version"], &placed["status"]), (&1.into(), &"placed".into()));
     assert_eq!(placed["chosen"]["node"], "node3");
     assert_eq!(rows(&placed, "nodes").len(), 3);
-    let refused = plimsoll("explain -f examples/hami-demo-pods.yaml default/gpu-pod-default -o json").json(1);
-    assert_eq!((&refused["status"], &refused["chosen"]), (&"refused".into(), &serde_json::Value::Null));
+    let refused =
+        plimsoll("explain -f examples/hami-demo-pods.yaml default/gpu-pod-default -o json").json(1);
+    assert_eq!(
+        (&refused["status"], &refused["chosen"]),
+        (&"refused".into(), &serde_json::Value::Null)
+    );
     let running = plimsoll("explain -f examples/gang.yaml default/busy -o json").json(0);
     assert_eq!((&running["status"], &running["node"]), (&"running".into(), &"node-a".into()));
     let keys = |sheet: &serde_json::Value| -> Vec<String> {
@@ -43,9 +47,11 @@ fn an_explanation_is_one_object_for_placements_refusals_and_running_pods() {
 fn the_sample_answer_of_the_schedulerlog_proposal_comes_out() {
     let sheet = plimsoll("explain -f examples/hami-pending.yaml default/sample -o json").json(0);
     let first = reason(&sheet, "node1", 0).expect("container1 fails on node1");
-    for part in
-        ["3/8 CardInsufficientMemory", "2/8 CardInsufficientCore", "1/8 ExclusiveDeviceAllocateConflict"]
-    {
+    for part in [
+        "3/8 CardInsufficientMemory",
+        "2/8 CardInsufficientCore",
+        "1/8 ExclusiveDeviceAllocateConflict",
+    ] {
         assert!(first.contains(part), "{first}");
     }
     assert_eq!(reason(&sheet, "node2", 0), None);
@@ -63,7 +69,9 @@ fn two_fitting_cards_of_a_numa_node_where_three_are_wanted_do_not_fit_numa() {
 
 fn reason(sheet: &serde_json::Value, node: &str, container: usize) -> Option<String> {
     let row = rows(sheet, "nodes").iter().find(|row| row["name"] == node).expect("the node");
-    row["containers"][container].get("reason").map(|reason| reason.as_str().expect("text").to_string())
+    row["containers"][container]
+        .get("reason")
+        .map(|reason| reason.as_str().expect("text").to_string())
 }
 
 #[test]
@@ -81,7 +89,8 @@ fn sarif_is_complete() {
     assert_eq!(run["tool"]["driver"]["name"], "plimsoll");
     let rules = rows(&run["tool"]["driver"], "rules");
     for result in rows(run, "results") {
-        let index = usize::try_from(result["ruleIndex"].as_u64().expect("an index")).expect("small");
+        let index =
+            usize::try_from(result["ruleIndex"].as_u64().expect("an index")).expect("small");
         assert_eq!(rules[index]["id"], result["ruleId"]);
         assert!(["error", "warning", "note"].contains(&result["level"].as_str().expect("a level")));
         assert!(result["message"]["text"].is_string());
@@ -180,14 +189,18 @@ fn the_same_memory_is_not_promised_twice() {
         ", nodeName: n",
         "phase: Running",
     );
-    let input = [NODE, &old, &pod("first", 30_720, "", "", ""), &pod("second", 61_440, "", "", "")].concat();
+    let input = [NODE, &old, &pod("first", 30_720, "", "", ""), &pod("second", 61_440, "", "", "")]
+        .concat();
     let sheet = piped("simulate -f - -o json", &input).json(1);
     let refused = rows(&sheet, "refused");
     assert_eq!(
         (&refused[0]["pod"], &refused[0]["promised"]["after"][0]),
         (&"first".into(), &"default/old".into())
     );
-    assert_eq!((&refused[1]["pod"], &refused[1]["promised"]), (&"second".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&refused[1]["pod"], &refused[1]["promised"]),
+        (&"second".into(), &serde_json::Value::Null)
+    );
     let second = piped("explain second -f - -o json", &input).json(1);
     assert_eq!(second["promised"], serde_json::Value::Null, "explain says what simulate says");
 }
@@ -219,7 +232,11 @@ fn what_is_not_counted_is_said_by_every_command() {
     .concat();
     for (command, code) in [("simulate", 0), ("audit", 1), ("explain p", 0)] {
         let text = piped(&format!("{command} -f -"), &input);
-        assert!(text.out.contains("  not counted: default/away is on node elsewhere"), "{}", text.out);
+        assert!(
+            text.out.contains("  not counted: default/away is on node elsewhere"),
+            "{}",
+            text.out
+        );
         let sheet = piped(&format!("{command} -f - -o json"), &input).json(code);
         assert_eq!(rows(&sheet["understood"], "findings")[0]["code"], "node-unknown", "{command}");
     }

@@ -13,14 +13,16 @@ fn a_directory_without_a_journal_is_named() {
         "the data directory of a server",
     ]);
     assert_eq!(fs::read_dir(&empty).expect("a directory").count(), 0, "reading makes nothing");
-    plimsoll("replay /no/such/directory").fails_with(&["there is no journal at /no/such/directory"]);
+    plimsoll("replay /no/such/directory")
+        .fails_with(&["there is no journal at /no/such/directory"]);
 }
 
 #[test]
 fn a_file_that_is_no_journal_is_named() {
     let dir = scratch("no-database");
     fs::write(dir.join("journal.db"), "hello").expect("a file");
-    plimsoll(&format!("replay {}", dir.display())).fails_with(&["journal.db is not a database", "backup"]);
+    plimsoll(&format!("replay {}", dir.display()))
+        .fails_with(&["journal.db is not a database", "backup"]);
 }
 
 #[test]
@@ -29,7 +31,8 @@ fn a_decision_is_named_by_record_and_place() {
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains("such as 1042.0"), "{}", run.err);
     let help = plimsoll("replay --help");
-    for text in ["Examples:", "plimsoll replay /var/lib/plimsoll --decision 1042.0", "Exit codes:"] {
+    for text in ["Examples:", "plimsoll replay /var/lib/plimsoll --decision 1042.0", "Exit codes:"]
+    {
         assert!(help.out.contains(text), "{text}: {}", help.out);
     }
 }

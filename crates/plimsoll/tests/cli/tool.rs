@@ -83,7 +83,8 @@ pub(crate) fn finish(mut command: Command, input: &str) -> Run {
 
 /// A directory for the files of one test.
 pub(crate) fn scratch(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let path =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&path).expect("the target directory can be written");
     path
 }

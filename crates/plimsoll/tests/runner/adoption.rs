@@ -97,7 +97,10 @@ fn what_ended_while_no_agent_was_there_is_reported_and_its_number_is_nobody_else
     edit(&world, |record| record["leader"]["pid"] = std::process::id().into());
     world.start();
     let gone = world.wait_state("s", SlotState::Gone);
-    assert!(gone.reason.as_ref().is_some_and(|reason| reason.contains("nobody saw how")), "{gone:?}");
+    assert!(
+        gone.reason.as_ref().is_some_and(|reason| reason.contains("nobody saw how")),
+        "{gone:?}"
+    );
     assert_eq!((gone.generation, world.pids("s")), (1, vec![]));
 }
 
@@ -158,7 +161,8 @@ fn an_agent_with_another_state_does_not_say_that_what_it_never_knew_is_gone() {
 fn an_agent_without_the_device_of_a_slot_does_not_say_that_the_slot_is_gone() {
     let world = World::started();
     let mut launch = world.model("");
-    launch.devices = vec![LaunchDevice { index: 0, uuid: Some("GPU-x".to_owned()), bytes: GIB, total: None }];
+    launch.devices =
+        vec![LaunchDevice { index: 0, uuid: Some("GPU-x".to_owned()), bytes: GIB, total: None }];
     world.server.order(vec![order("s", 1, Action::Keep, launch)]);
     world.wait_log("started on device GPU-x, which this machine does not have");
     assert!(report(&world.beats(3), "s").is_none());

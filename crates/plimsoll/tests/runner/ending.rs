@@ -73,13 +73,18 @@ fn memory_that_lags(probe: &str, reason: &str) {
     world.wait_state("s", SlotState::Running);
     world.wait("both measured", |beat| (beat.devices.first()?.used? == 20 * GIB).then_some(()));
     world.server.order(vec![other, order("s", 2, Action::Stop, launch)]);
-    let shown =
-        |beat: &_| report(beat, "s").filter(|r| r.reason.as_ref().is_some_and(|r| r.contains(reason)));
+    let shown = |beat: &_| {
+        report(beat, "s").filter(|r| r.reason.as_ref().is_some_and(|r| r.contains(reason)))
+    };
     let stopping = world.wait("the reason why it is not over", shown);
     assert_eq!((stopping.state, world.pids("s")), (SlotState::Stopping, vec![]));
     thread::sleep(Duration::from_millis(700));
     let beat = world.beats(2);
-    assert_eq!(report(&beat, "s").expect("it is reported").state, SlotState::Stopping, "time is no evidence");
+    assert_eq!(
+        report(&beat, "s").expect("it is reported").state,
+        SlotState::Stopping,
+        "time is no evidence"
+    );
 
     fs::remove_file(world.meter().join("hold")).expect("it is there");
     world.wait_state("s", SlotState::Gone);
@@ -134,7 +139,9 @@ fn orders_that_come_twice_late_or_from_before_do_no_harm() {
     let pids = world.pids("s");
     assert_eq!(pids.len(), 1);
     let earlier_stop = order("s", 4, Action::Stop, launch.clone());
-    for orders in [vec![start.clone()], vec![earlier_stop], vec![], vec![untold("s", 5, Action::Keep)]] {
+    for orders in
+        [vec![start.clone()], vec![earlier_stop], vec![], vec![untold("s", 5, Action::Keep)]]
+    {
         world.server.order(orders.clone());
         let beat = world.beats(3);
         let report = report(&beat, "s").expect("it is reported");
@@ -161,7 +168,10 @@ fn a_report_of_the_end_stands_until_nobody_asks_for_it() {
     let missing = order("never", 3, Action::Keep, world.model(""));
     world.server.order(vec![missing]);
     let gone = world.wait_state("never", SlotState::Gone);
-    assert_eq!((gone.generation, gone.reason.as_deref()), (3, Some("this runner has no process of it")));
+    assert_eq!(
+        (gone.generation, gone.reason.as_deref()),
+        (3, Some("this runner has no process of it"))
+    );
     assert!(report(&world.beats(3), "never").is_some());
     world.server.order(vec![]);
     world.wait("silence", |beat| beat.slots.is_empty().then_some(()));
@@ -178,7 +188,10 @@ fn what_goes_is_not_started_anew_beside_its_remains() {
     world.wait_state("s", SlotState::Stopping);
     world.server.order(vec![order("s", 2, Action::Start, launch)]);
     let report = report(&world.beats(4), "s").expect("it is reported");
-    assert_eq!((report.state, report.generation, world.pids("s")), (SlotState::Stopping, 1, vec![]));
+    assert_eq!(
+        (report.state, report.generation, world.pids("s")),
+        (SlotState::Stopping, 1, vec![])
+    );
     fs::remove_file(world.meter().join("hold")).expect("it is there");
     assert_eq!(world.wait_state("s", SlotState::Running).generation, 2);
 }

@@ -41,14 +41,21 @@ impl Server {
     }
 
     /// The same behind TLS, with this certificate and its key.
-    pub(crate) fn start_tls(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Server {
-        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .and_then(|config| config.with_no_client_auth().with_single_cert(vec![certificate], key))
-            .expect("the certificate and the key are a pair");
+    pub(crate) fn start_tls(
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Server {
+        let config =
+            ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .and_then(|config| {
+                    config.with_no_client_auth().with_single_cert(vec![certificate], key)
+                })
+                .expect("the certificate and the key are a pair");
         let config = Arc::new(config);
         Server::listen("https", move |server, stream| {
-            let connection = ServerConnection::new(Arc::clone(&config)).expect("the configuration is right");
+            let connection =
+                ServerConnection::new(Arc::clone(&config)).expect("the configuration is right");
             server.answer(StreamOwned::new(connection, stream));
         })
     }
@@ -83,7 +90,9 @@ impl Server {
 
     /// Wants to be told so often.
     pub(crate) fn beat_every(&self, time: Duration) {
-        self.change(|said| said.heartbeat_ms = u64::try_from(time.as_millis()).expect("not so long"));
+        self.change(|said| {
+            said.heartbeat_ms = u64::try_from(time.as_millis()).expect("not so long")
+        });
     }
 
     /// Answers everything with this status, or rightly again.
@@ -155,12 +164,14 @@ impl Server {
         }
         let parameter = |name: &str| {
             let mut pairs = line.split(['?', '&', ' ']).filter_map(|part| part.split_once('='));
-            let text = pairs.find(|(key, _)| *key == name).map(|(_, text)| text.trim_end_matches('s'));
+            let text =
+                pairs.find(|(key, _)| *key == name).map(|(_, text)| text.trim_end_matches('s'));
             text.and_then(|text| text.parse::<u64>().ok())
         };
         let (session, after, wait) = (parameter("session"), parameter("after"), parameter("wait"));
         self.change(|said| said.questions.push(session.expect("it says who it is")));
-        let other = |said: &Said| (Some(said.orders.revision) != after).then(|| said.orders.clone());
+        let other =
+            |said: &Said| (Some(said.orders.revision) != after).then(|| said.orders.clone());
         match self.wait(Duration::from_secs(wait.unwrap_or(0)), other) {
             Some(orders) => (200, serde_json::to_string(&orders).expect("JSON")),
             None => (204, String::new()),

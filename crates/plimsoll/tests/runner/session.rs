@@ -21,7 +21,10 @@ fn a_runner_says_what_it_is() {
     world.extra.extend(["--label", "zone=a", "--label", "gpu=a100"].map(str::to_owned));
     world.start();
     let registration = world.server.heard(|said| said.registrations[0].clone());
-    assert_eq!((registration.labels["zone"].as_str(), registration.labels["gpu"].as_str()), ("a", "a100"));
+    assert_eq!(
+        (registration.labels["zone"].as_str(), registration.labels["gpu"].as_str()),
+        ("a", "a100")
+    );
     let device = &registration.devices[1];
     assert_eq!((device.uuid.as_deref(), device.total), (Some("GPU-b"), Some(80 << 30)));
     assert_eq!(device.source, FactsSource::Declared);
@@ -50,7 +53,10 @@ fn orders_come_at_once_where_nothing_is_to_be_reported_and_are_not_asked_for_all
     world.wait_pids("s", 1);
     let (session, questions) =
         world.server.heard(|said| (said.registrations[0].session, said.questions.clone()));
-    assert!(questions.len() <= 3 && questions.iter().all(|asked| *asked == session), "{questions:?}");
+    assert!(
+        questions.len() <= 3 && questions.iter().all(|asked| *asked == session),
+        "{questions:?}"
+    );
 }
 
 #[test]
@@ -69,7 +75,11 @@ fn an_agent_that_a_later_one_has_replaced_ends_and_leaves_its_model_servers() {
     let pid = world.pids("s")[0];
     world.server.refuse(Some(409));
     assert_eq!(world.agent_ends().code(), Some(2));
-    assert!(world.log().contains("a later agent has registered under this name"), "{}", world.log());
+    assert!(
+        world.log().contains("a later agent has registered under this name"),
+        "{}",
+        world.log()
+    );
     assert!(is_alive(pid));
 }
 
@@ -78,8 +88,9 @@ fn a_runner_that_the_server_has_forgotten_registers_again() {
     let world = World::started();
     world.beats(1);
     world.server.refuse_one_beat(404);
-    let twice =
-        world.server.wait(Duration::from_secs(10), |said| (said.registrations.len() == 2).then_some(()));
+    let twice = world
+        .server
+        .wait(Duration::from_secs(10), |said| (said.registrations.len() == 2).then_some(()));
     assert!(twice.is_some(), "{}", world.log());
     world.beats(2);
 }
@@ -134,15 +145,20 @@ fn the_token_is_sent_and_never_logged() {
     world.start();
     world.beats(2);
     let tokens = world.server.heard(|said| said.tokens.clone());
-    assert!(tokens.iter().all(|token| token.as_deref() == Some("Bearer s3cret-word")), "{tokens:?}");
+    assert!(
+        tokens.iter().all(|token| token.as_deref() == Some("Bearer s3cret-word")),
+        "{tokens:?}"
+    );
     assert!(!world.log().contains("s3cret-word"));
     assert!(world.log().lines().all(|line| line.starts_with('{')), "{}", world.log());
 }
 
 #[test]
 fn a_server_is_trusted_by_its_certificate_and_not_without() {
-    let pair = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
-    let key = rustls::pki_types::PrivateKeyDer::try_from(pair.signing_key.serialize_der()).expect("a key");
+    let pair =
+        rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+    let key = rustls::pki_types::PrivateKeyDer::try_from(pair.signing_key.serialize_der())
+        .expect("a key");
     let mut world = World::new();
     world.server = Server::start_tls(pair.cert.der().clone(), key);
     world.launch_agent();

@@ -20,7 +20,8 @@ fn the_environment_of_a_model_server_is_its_allocation_and_nothing_else() {
     let running = world.wait_state("s", SlotState::Running);
 
     let endpoint = running.endpoint.expect("it has a port");
-    let port = endpoint.strip_prefix("http://127.0.0.1:").expect("it is advertised where the server is");
+    let port =
+        endpoint.strip_prefix("http://127.0.0.1:").expect("it is advertised where the server is");
     let text = fs::read_to_string(dump).expect("the model server wrote it");
     let got: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     let state = world.path("state").canonicalize().expect("it is there");
@@ -52,9 +53,10 @@ fn a_slow_start_delays_nobody() {
     world.server.order(vec![world.start_order("slow", 1, "--ready-after 60000")]);
     world.wait_state("slow", SlotState::Starting);
     let began = Instant::now();
-    world
-        .server
-        .order(vec![world.start_order("slow", 1, "--ready-after 60000"), world.start_order("quick", 2, "")]);
+    world.server.order(vec![
+        world.start_order("slow", 1, "--ready-after 60000"),
+        world.start_order("quick", 2, ""),
+    ]);
     world.wait_state("quick", SlotState::Running);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let beat = world.beats(1);
@@ -118,8 +120,12 @@ fn a_launch_for_devices_that_are_not_here_or_that_is_not_confined_is_refused() {
     unconfined.env.clear();
     let mut elsewhere = world.model("");
     elsewhere.env.insert("CUDA_VISIBLE_DEVICES".to_owned(), "GPU-b".to_owned());
-    let launches =
-        [("other", other), ("beyond", beyond), ("unconfined", unconfined), ("elsewhere", elsewhere)];
+    let launches = [
+        ("other", other),
+        ("beyond", beyond),
+        ("unconfined", unconfined),
+        ("elsewhere", elsewhere),
+    ];
     let orders = launches.map(|(slot, launch)| order(slot, 1, Action::Start, launch));
     world.server.order(orders.to_vec());
     for (slot, part) in [

@@ -72,7 +72,8 @@ impl World {
 
     /// Lets the agent measure, with these options of the probe.
     pub(crate) fn measure(&mut self, probe: &str) {
-        let command = format!("{} probe --meter {} --devices 2 {probe}", pretend(), self.meter().display());
+        let command =
+            format!("{} probe --meter {} --devices 2 {probe}", pretend(), self.meter().display());
         self.extra.extend(["--probe".to_owned(), command]);
     }
 
@@ -97,16 +98,21 @@ impl World {
     pub(crate) fn start(&mut self) {
         let before = self.server.heard(|said| said.registrations.len());
         self.launch_agent();
-        let is_there = |said: &crate::server::Said| (said.registrations.len() > before).then_some(());
+        let is_there =
+            |said: &crate::server::Said| (said.registrations.len() > before).then_some(());
         self.server.wait(PATIENCE, is_there).unwrap_or_else(|| panic!("no agent:\n{}", self.log()));
     }
 
     /// Starts the agent, and waits for nothing.
     pub(crate) fn launch_agent(&mut self) {
-        let log =
-            fs::OpenOptions::new().create(true).append(true).open(self.path("agent.log")).expect("a log");
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path("agent.log"))
+            .expect("a log");
         let mut command = self.command();
-        self.agent = Some(command.stderr(log).stdout(Stdio::null()).spawn().expect("the binary was built"));
+        self.agent =
+            Some(command.stderr(log).stdout(Stdio::null()).spawn().expect("the binary was built"));
     }
 
     /// Kills the agent without a word.
@@ -144,7 +150,8 @@ impl World {
     /// Waits for a heartbeat that is as wanted, counted from the last one that the server has.
     pub(crate) fn wait<T>(&self, what: &str, wanted: impl Fn(&Heartbeat) -> Option<T>) -> T {
         let from = self.server.heard(|said| said.beats.len().saturating_sub(1));
-        let found = self.server.wait(PATIENCE, |said| said.beats[from..].iter().rev().find_map(&wanted));
+        let found =
+            self.server.wait(PATIENCE, |said| said.beats[from..].iter().rev().find_map(&wanted));
         found.unwrap_or_else(|| {
             let last = self.server.heard(|said| said.beats.last().cloned());
             panic!("{what} never came; last: {last:#?}\n{}", self.log())
@@ -161,9 +168,9 @@ impl World {
     /// Waits until so many more heartbeats came, and gives the last.
     pub(crate) fn beats(&self, more: usize) -> Heartbeat {
         let from = self.server.heard(|said| said.beats.len());
-        let found = self
-            .server
-            .wait(PATIENCE, |said| (said.beats.len() >= from + more).then(|| said.beats.last().cloned()));
+        let found = self.server.wait(PATIENCE, |said| {
+            (said.beats.len() >= from + more).then(|| said.beats.last().cloned())
+        });
         found.flatten().unwrap_or_else(|| panic!("no heartbeats:\n{}", self.log()))
     }
 
@@ -236,8 +243,11 @@ impl World {
     /// A launch of the pretended model server on the first device, with 10 GiB booked.
     pub(crate) fn model(&self, options: &str) -> Launch {
         let meter = self.meter();
-        let line =
-            format!("{} --port {{port}} --host {{host}} --meter {} {options}", pretend(), meter.display());
+        let line = format!(
+            "{} --port {{port}} --host {{host}} --meter {} {options}",
+            pretend(),
+            meter.display()
+        );
         Launch {
             model: "llama".to_owned(),
             devices: vec![LaunchDevice {

@@ -37,8 +37,11 @@ fn filled(server: &Serve) {
         assert_eq!(server.declare(model, gib).expect("an answer") / 100, 2);
     }
     for model in ["a", "b"] {
-        let (status, place) =
-            server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": model, "key": model})));
+        let (status, place) = server.ask(
+            "POST",
+            "/api/v1/scheduler/slots",
+            Some(&json!({"model": model, "key": model})),
+        );
         assert_eq!(status, 202, "{place}");
     }
     let orders = server.get("/api/v1/runners/r/work");
@@ -63,7 +66,8 @@ fn c2_killed_at_any_moment_it_comes_back_as_it_was() {
     let server = Serve::start(dir.path(), &[]);
     assert_eq!(state(&server), before);
     // The same key finds the same place, and nothing is made twice.
-    let (_, place) = server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": "a", "key": "a"})));
+    let (_, place) =
+        server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": "a", "key": "a"})));
     assert_eq!(place["id"], before["place"]["id"], "{place}");
     assert_eq!(state(&server)["slots"], before["slots"]);
 }
@@ -88,9 +92,11 @@ fn killed_while_it_is_being_asked_it_has_all_that_it_answered() {
     }
     let server = Serve::start(dir.path(), &[]);
     let metrics = server.get("/metrics");
-    let models =
-        metrics.as_str().and_then(|text| text.lines().find(|line| line.starts_with("plimsoll_models ")));
-    let models: usize = models.and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a number");
+    let models = metrics
+        .as_str()
+        .and_then(|text| text.lines().find(|line| line.starts_with("plimsoll_models ")));
+    let models: usize =
+        models.and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a number");
     // One more may be there that was durable and not answered any more.
     assert!(models >= known && models <= known + 3, "{models} of {known}");
     assert_eq!(
@@ -124,13 +130,18 @@ fn a_damaged_journal_and_a_newer_one_are_left_alone_and_named() {
     assert_eq!(kept(&data), damaged, "nothing is changed in what cannot be used");
 
     put_back(&data, &good);
-    assert_eq!(Serve::start(dir.path(), &[]).get("/api/v1/models").as_array().map(Vec::len), Some(3));
+    assert_eq!(
+        Serve::start(dir.path(), &[]).get("/api/v1/models").as_array().map(Vec::len),
+        Some(3)
+    );
 }
 
 /// The files of a directory that hold data, with what is in them.
 fn kept(dir: &str) -> BTreeMap<PathBuf, Vec<u8>> {
-    let entries = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path());
-    let lasting = entries.filter(|path| !path.ends_with("lock") && !path.ends_with("journal.db-shm"));
+    let entries =
+        fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let lasting =
+        entries.filter(|path| !path.ends_with("lock") && !path.ends_with("journal.db-shm"));
     lasting.map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
 }
 

@@ -73,8 +73,8 @@ fn tokens_do_what_their_role_says_and_never_stand_in_the_log() {
 #[test]
 fn bodies_and_rates_are_bounded() {
     let dir = scratch();
-    let server =
-        guarded(dir.path(), "limits: {body: 10KiB, requests_per_second: 1, burst: 4}\n").with_token(ADMIN);
+    let server = guarded(dir.path(), "limits: {body: 10KiB, requests_per_second: 1, burst: 4}\n")
+        .with_token(ADMIN);
     let large = json!({"name": "m", "memory": "x".repeat(20_000)});
     let (status, problem) = server.ask("PUT", "/api/v1/models/m", Some(&large));
     assert_eq!((status, &problem["status"]), (413, &413.into()), "{problem}");

@@ -73,8 +73,9 @@ impl Serve {
     /// The same under a limit to the size of files, in units of 1024 bytes.
     pub(crate) fn start_limited(dir: &Path, limit: u32) -> Serve {
         let mut command = Command::new("bash");
-        let script =
-            format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\"");
+        let script = format!(
+            "trap '' XFSZ; ulimit -f {limit}; exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\""
+        );
         command.args(["-c", &script, env!("CARGO_BIN_EXE_plimsoll"), &data(dir)]);
         clean(&mut command);
         Serve::spawn(command).ready()
@@ -83,7 +84,8 @@ impl Serve {
     pub(crate) fn spawn(mut command: Command) -> Serve {
         let mut child = command.spawn().expect("the binary was built for this test");
         let log = Arc::new(Mutex::new(String::new()));
-        let (lines, kept) = (BufReader::new(child.stderr.take().expect("it is piped")), log.clone());
+        let (lines, kept) =
+            (BufReader::new(child.stderr.take().expect("it is piped")), log.clone());
         let reader = std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
                 let mut log = kept.lock().expect("nobody panicked");
@@ -126,7 +128,11 @@ impl Serve {
         let started = Instant::now();
         while !self.log().contains(text) {
             let ended = self.child.try_wait().expect("it can be asked");
-            assert!(ended.is_none(), "it ended with {ended:?} before it said {text:?}:\n{}", self.log());
+            assert!(
+                ended.is_none(),
+                "it ended with {ended:?} before it said {text:?}:\n{}",
+                self.log()
+            );
             assert!(started.elapsed() < PATIENCE, "it never said {text:?}:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -134,7 +140,8 @@ impl Serve {
 
     /// Sends a signal by its name.
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        let sent =
+            Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
         assert!(sent.is_ok_and(|sent| sent.success()), "the signal is sent");
     }
 
@@ -164,7 +171,8 @@ impl Serve {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), ureq::Error> {
-        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
+        let mut request =
+            ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
@@ -188,20 +196,23 @@ impl Serve {
 
     /// Declares a model of so many GiB.
     pub(crate) fn declare(&self, name: &str, gib: u64) -> Result<u16, ureq::Error> {
-        let model =
-            json!({"name": name, "memory": format!("{gib}GiB"), "runtime": {"command": {"argv": ["serve"]}}});
-        self.try_ask("PUT", &format!("/api/v1/models/{name}"), Some(&model)).map(|(status, _)| status)
+        let model = json!({"name": name, "memory": format!("{gib}GiB"), "runtime": {"command": {"argv": ["serve"]}}});
+        self.try_ask("PUT", &format!("/api/v1/models/{name}"), Some(&model))
+            .map(|(status, _)| status)
     }
 
     /// Registers a runner with so many GPUs of 80 GiB, on which it says that nothing runs.
     pub(crate) fn register(&self, name: &str, gpus: usize) -> Value {
-        let device = |index: usize| json!({"uuid": format!("GPU-{name}-{index}"), "total": 80_u64 << 30});
+        let device =
+            |index: usize| json!({"uuid": format!("GPU-{name}-{index}"), "total": 80_u64 << 30});
         let devices: Vec<Value> = (0..gpus).map(device).collect();
         let registration = json!({"session": 1, "devices": devices});
-        let (status, welcome) = self.ask("PUT", &format!("/api/v1/runners/{name}"), Some(&registration));
+        let (status, welcome) =
+            self.ask("PUT", &format!("/api/v1/runners/{name}"), Some(&registration));
         assert_eq!(status, 200, "{welcome}");
         let beat = json!({"session": 1, "sequence": 1});
-        let (status, orders) = self.ask("POST", &format!("/api/v1/runners/{name}/heartbeat"), Some(&beat));
+        let (status, orders) =
+            self.ask("POST", &format!("/api/v1/runners/{name}/heartbeat"), Some(&beat));
         assert_eq!(status, 200, "{orders}");
         welcome
     }

@@ -9,9 +9,11 @@ use crate::process::{Serve, command, data, file, scratch};
 
 /// Begins a request that waits, and says that it was begun once it is on its way.
 fn waiting(server: &Serve, wait: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
-    let request =
-        format!("GET /api/v1/runners/r/work?after=999&wait={wait} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let mut stream =
+        TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
+    let request = format!(
+        "GET /api/v1/runners/r/work?after=999&wait={wait} HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).expect("it is taken");
     std::thread::sleep(Duration::from_millis(300));
     stream
@@ -19,10 +21,12 @@ fn waiting(server: &Serve, wait: &str) -> TcpStream {
 
 /// Begins a request that never comes to its end.
 fn unending(server: &Serve) -> TcpStream {
-    let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
-    let head =
-        "POST /api/v1/scheduler/slots HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
-    stream.write_all(format!("{head}content-length: 100\r\n\r\n{{").as_bytes()).expect("it is taken");
+    let mut stream =
+        TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
+    let head = "POST /api/v1/scheduler/slots HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    stream
+        .write_all(format!("{head}content-length: 100\r\n\r\n{{").as_bytes())
+        .expect("it is taken");
     std::thread::sleep(Duration::from_millis(300));
     stream
 }
@@ -33,8 +37,11 @@ fn asked_to_end_it_answers_those_who_wait_at_once() {
     let server = Serve::start(dir.path(), &[]);
     server.register("r", 1);
     let (mut work, started) = (waiting(&server, "60s"), Instant::now());
-    let mut events = TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
-    events.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it is taken");
+    let mut events =
+        TcpStream::connect(server.url.trim_start_matches("http://")).expect("it listens");
+    events
+        .write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .expect("it is taken");
     std::thread::sleep(Duration::from_millis(200));
     server.signal("TERM");
     for stream in [&mut work, &mut events] {
@@ -44,7 +51,8 @@ fn asked_to_end_it_answers_those_who_wait_at_once() {
     }
     assert_eq!(server.end().code, Some(0));
     assert!(started.elapsed() < Duration::from_secs(8), "nobody is waited for");
-    let wal = fs::metadata(format!("{}/journal.db-wal", data(dir.path()))).map_or(0, |file| file.len());
+    let wal =
+        fs::metadata(format!("{}/journal.db-wal", data(dir.path()))).map_or(0, |file| file.len());
     assert_eq!(wal, 0, "everything is in the journal itself");
 }
 
@@ -73,7 +81,8 @@ fn asked_to_end_it_finishes_what_it_began_and_takes_nothing_new() {
 #[test]
 fn what_takes_too_long_to_finish_is_cut_off() {
     let dir = scratch();
-    let config = file(dir.path(), "plimsoll.yaml", "limits: {drain: 500ms}\n").display().to_string();
+    let config =
+        file(dir.path(), "plimsoll.yaml", "limits: {drain: 500ms}\n").display().to_string();
     let server = Serve::start(dir.path(), &["--config", &config]);
     server.register("r", 1);
     let _stream = unending(&server);
@@ -106,7 +115,8 @@ fn tokens_are_read_again_and_a_bad_configuration_changes_nothing() {
     let text = "tokens: [{name: a, role: read, file: one}]\n";
     let path = file(dir.path(), "plimsoll.yaml", text);
     let config = path.display().to_string();
-    let mut server = Serve::start(dir.path(), &["--config", &config]).with_token("the-first-token-of-all");
+    let mut server =
+        Serve::start(dir.path(), &["--config", &config]).with_token("the-first-token-of-all");
     assert_eq!(server.ask("GET", "/metrics", None).0, 200);
     fs::write(&path, "tokens: [{name: a, role: reed, file: one}]").expect("a file");
     server.signal("HUP");
@@ -124,8 +134,11 @@ fn tokens_are_read_again_and_a_bad_configuration_changes_nothing() {
 #[test]
 fn a_server_that_others_can_reach_never_goes_on_without_tokens() {
     let dir = scratch();
-    let path =
-        file(dir.path(), "plimsoll.yaml", "listen: 0.0.0.0:0\ntokens: [{name: a, role: read, file: one}]\n");
+    let path = file(
+        dir.path(),
+        "plimsoll.yaml",
+        "listen: 0.0.0.0:0\ntokens: [{name: a, role: read, file: one}]\n",
+    );
     file(dir.path(), "one", "the-first-token-of-all");
     let (config, data) = (path.display().to_string(), data(dir.path()));
     let mut server = Serve::spawn(command(&["--config", &config, "--data", &data])).ready();

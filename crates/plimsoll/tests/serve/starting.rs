@@ -14,7 +14,9 @@ fn it_says_where_it_listens_and_is_ready() {
     }
     let (status, problem) = server.ask("GET", "/no/such/thing", None);
     assert_eq!((status, &problem["status"]), (404, &404.into()), "{problem}");
-    assert!(server.get("/metrics").as_str().is_some_and(|text| text.contains("plimsoll_build_info")));
+    assert!(
+        server.get("/metrics").as_str().is_some_and(|text| text.contains("plimsoll_build_info"))
+    );
 }
 
 #[test]
@@ -44,7 +46,8 @@ fn an_address_that_is_taken_is_named() {
     let (dir, other) = (scratch(), scratch());
     let first = Serve::start(dir.path(), &[]);
     let address = first.url.trim_start_matches("http://");
-    ends(&["--listen", address, "--data", &data(other.path())]).with_error(&["could not listen on", address]);
+    ends(&["--listen", address, "--data", &data(other.path())])
+        .with_error(&["could not listen on", address]);
 }
 
 #[test]
@@ -65,9 +68,11 @@ fn what_is_wrong_in_the_configuration_is_named_with_its_line() {
 #[test]
 fn models_of_the_configuration_are_there_and_one_that_left_it_stays_with_a_warning() {
     let dir = scratch();
-    let model =
-        |name: &str| format!("- {{name: {name}, memory: 1GiB, runtime: {{command: {{argv: [serve]}}}}}}\n");
-    let config = file(dir.path(), "plimsoll.yaml", &format!("models:\n{}{}", model("a"), model("b")));
+    let model = |name: &str| {
+        format!("- {{name: {name}, memory: 1GiB, runtime: {{command: {{argv: [serve]}}}}}}\n")
+    };
+    let config =
+        file(dir.path(), "plimsoll.yaml", &format!("models:\n{}{}", model("a"), model("b")));
     let config = config.display().to_string();
     let server = Serve::start(dir.path(), &["--config", &config]);
     let names = |server: &Serve| -> Vec<String> {
@@ -104,7 +109,8 @@ fn e5_decisions_are_logged_as_lines_of_json_where_wanted() {
     let codes: Vec<String> = log
         .lines()
         .map(|line| {
-            serde_json::from_str::<serde_json::Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+            serde_json::from_str::<serde_json::Value>(line)
+                .unwrap_or_else(|error| panic!("{error}: {line}"))
         })
         .filter_map(|line| Some(line.get("code")?.as_str()?.to_string()))
         .collect();

@@ -22,7 +22,8 @@ fn started(dir: &Path) -> Serve {
     let path = |name: &str| dir.join(name).display().to_string();
     let token = file(dir, "token", "a-token-that-nobody-hears").display().to_string();
     let (cert, key) = (path("cert.pem"), path("key.pem"));
-    let server = Serve::start(dir, &["--tls-cert", &cert, "--tls-key", &key, "--token-file", &token]);
+    let server =
+        Serve::start(dir, &["--tls-cert", &cert, "--tls-key", &key, "--token-file", &token]);
     server.with_token("a-token-that-nobody-hears")
 }
 

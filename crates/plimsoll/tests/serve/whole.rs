@@ -90,15 +90,23 @@ fn f3_the_charge_the_flags_and_the_report_of_a_model_come_from_its_file() {
         "runtime": {"llama_cpp": {"program": program}},
     });
     let (status, row) = server.ask("PUT", "/api/v1/models/q", Some(&declaration));
-    assert_eq!((status, &row["memory"][0]["source"]), (201, &Value::Null), "nobody has seen the file yet");
+    assert_eq!(
+        (status, &row["memory"][0]["source"]),
+        (201, &Value::Null),
+        "nobody has seen the file yet"
+    );
     let (status, place) =
         server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": "q", "wait": "0s"})));
     assert_eq!(status, 202, "{place}");
-    assert!(place["reason"].as_str().is_some_and(|why| why.contains("no runner has said yet")), "{place}");
+    assert!(
+        place["reason"].as_str().is_some_and(|why| why.contains("no runner has said yet")),
+        "{place}"
+    );
     let _agent = Agent::start(&server, dir.path());
     let started = dir.path().join("llama-server.started");
-    let flags =
-        until("the model server", || fs::read_to_string(&started).ok().filter(|text| text.ends_with('\n')));
+    let flags = until("the model server", || {
+        fs::read_to_string(&started).ok().filter(|text| text.ends_with('\n'))
+    });
     let estimate = estimated(&model);
     let total = &estimate["all"]["total"];
     let slot = server.get("/api/v1/scheduler/slots")[0].clone();
@@ -106,9 +114,13 @@ fn f3_the_charge_the_flags_and_the_report_of_a_model_come_from_its_file() {
     assert!(total.is_u64(), "{estimate}");
     assert_eq!(&charged["bytes"], total, "what is charged is what the file says");
     assert!(flags.starts_with(charged["uuid"].as_str().expect("a device")), "{flags}");
-    for flag in
-        ["--ctx-size 16384 ", "--parallel 2 ", "--cache-type-k q8_0 ", "--cache-type-v q8_0 ", "--fit off"]
-    {
+    for flag in [
+        "--ctx-size 16384 ",
+        "--parallel 2 ",
+        "--cache-type-k q8_0 ",
+        "--cache-type-v q8_0 ",
+        "--fit off",
+    ] {
         assert!(flags.contains(flag), "{flag} is not in {flags}");
     }
     let decision = server.get("/api/v1/scheduler/decisions")[0].clone();

@@ -97,7 +97,12 @@ pub fn decode(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
 pub fn decode_metax_sgpu(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let devices: Option<Vec<MetaxDevice>> = json(text.trim())?;
     checked(
-        devices.unwrap_or_default().into_iter().zip(0..).map(|(device, index)| device.at(index)).collect(),
+        devices
+            .unwrap_or_default()
+            .into_iter()
+            .zip(0..)
+            .map(|(device, index)| device.at(index))
+            .collect(),
     )
 }
 
@@ -142,13 +147,17 @@ pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, RegisterE
     let value = serde_path_to_error::deserialize(NoLists(&mut from)).map_err(|error| {
         RegisterError::Json { path: error.path().to_string(), message: error.inner().to_string() }
     })?;
-    from.end()
-        .map_err(|error| RegisterError::Json { path: "its end".to_owned(), message: error.to_string() })?;
+    from.end().map_err(|error| RegisterError::Json {
+        path: "its end".to_owned(),
+        message: error.to_string(),
+    })?;
     Ok(value)
 }
 
 /// Devices that all have an id of their own.
-pub(super) fn checked(devices: Vec<RegisteredDevice>) -> Result<Vec<RegisteredDevice>, RegisterError> {
+pub(super) fn checked(
+    devices: Vec<RegisteredDevice>,
+) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let mut ids = BTreeSet::new();
     for (device, position) in devices.iter().zip(1..) {
         if device.id.trim().is_empty() {
@@ -180,7 +189,10 @@ fn decode_segment(segment: &str) -> Result<RegisteredDevice, RegisterError> {
         [] => ("0", "hami-core"),
         [index, mode] => (index, mode),
         _ => {
-            return Err(RegisterError::FieldCount { segment: quoted(segment), count: fields.len() });
+            return Err(RegisterError::FieldCount {
+                segment: quoted(segment),
+                count: fields.len(),
+            });
         }
     };
     let number = |field, value: &str| {
@@ -190,7 +202,9 @@ fn decode_segment(segment: &str) -> Result<RegisteredDevice, RegisterError> {
     let numa_node: i32 = numa.parse().map_err(|_| wrong(id, "numa", numa, "a whole number"))?;
     Ok(RegisteredDevice {
         id: id.to_owned(),
-        index: index.parse().map_err(|_| wrong(id, "index", index, "a whole number that is not negative"))?,
+        index: index
+            .parse()
+            .map_err(|_| wrong(id, "index", index, "a whole number that is not negative"))?,
         slots: number("count", slots)?,
         memory_mib: known(number("devmem", memory)?),
         cores: known(number("devcore", cores)?),
@@ -332,7 +346,10 @@ mod tests {
             r#"[{"uuid":"GPU-x","bdf":"0000","model":"MXC500","totalDevCount":16,"totalCompute":100,"totalVRam":65536,"numa":1,"healthy":true}]"#,
         )
         .unwrap();
-        assert_eq!((metax[0].memory_mib, metax[0].slots, metax[0].numa), (Some(65536), 16, Some(1)));
+        assert_eq!(
+            (metax[0].memory_mib, metax[0].slots, metax[0].numa),
+            (Some(65536), 16, Some(1))
+        );
 
         let scores = decode_score(
             r#"[{"uuid":"GPU-0","score":{"GPU-1":100}},{"uuid":"GPU-1","score":{"GPU-0":100}}]"#,
@@ -341,7 +358,10 @@ mod tests {
         assert_eq!(scores["GPU-0"]["GPU-1"], 100);
         assert!(decode_score(r#"[{"uuid":"a"},{"uuid":"a"}]"#).is_err());
 
-        assert_eq!(decode_cordon(" GPU-b, GPU-a,,"), BTreeSet::from(["GPU-a".into(), "GPU-b".into()]));
+        assert_eq!(
+            decode_cordon(" GPU-b, GPU-a,,"),
+            BTreeSet::from(["GPU-a".into(), "GPU-b".into()])
+        );
         assert_eq!(decode_cordon(" "), BTreeSet::new());
     }
 

@@ -257,7 +257,9 @@ mod tests {
             let got = match Vendor::by_word(word).unwrap().charged(need) {
                 Charged::Template(template) => Some(template.memory_mib),
                 Charged::Whole => None,
-                Charged::AsAsked(mib) => panic!("{word} has templates, and {mib} was taken as asked"),
+                Charged::AsAsked(mib) => {
+                    panic!("{word} has templates, and {mib} was taken as asked")
+                }
             };
             assert_eq!(got, charged, "{word} {need}");
         }
@@ -268,12 +270,18 @@ mod tests {
     fn the_table_is_complete_and_unambiguous() {
         let mut seen = BTreeSet::new();
         for vendor in VENDORS {
-            for name in
-                vendor.resource_names().chain([vendor.word, vendor.allocated]).chain(vendor.to_allocate)
+            for name in vendor
+                .resource_names()
+                .chain([vendor.word, vendor.allocated])
+                .chain(vendor.to_allocate)
             {
                 assert!(!name.is_empty() && seen.insert(name), "{}: \"{name}\"", vendor.word);
             }
-            assert!(vendor.templates.is_sorted_by_key(|template| template.memory_mib), "{}", vendor.word);
+            assert!(
+                vendor.templates.is_sorted_by_key(|template| template.memory_mib),
+                "{}",
+                vendor.word
+            );
             assert!(!vendor.uuids.wanted.is_empty(), "{}", vendor.word);
         }
     }

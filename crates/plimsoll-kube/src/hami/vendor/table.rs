@@ -1,8 +1,8 @@
 //! The entries of the table.
 
 use super::{
-    CapacityRule, CoresResource, CoresUnit, CountUnit, MemoryResource, MemorySource, Register, Template,
-    Vendor, WishKeys,
+    CapacityRule, CoresResource, CoresUnit, CountUnit, MemoryResource, MemorySource, Register,
+    Template, Vendor, WishKeys,
 };
 
 const fn mib(name: &'static str) -> Option<MemoryResource> {
@@ -10,7 +10,13 @@ const fn mib(name: &'static str) -> Option<MemoryResource> {
 }
 
 const fn units(name: &'static str, unit_mib: u64) -> Option<MemoryResource> {
-    Some(MemoryResource { name, unit_mib, suffix_is_bytes: false, small_is_gib: false, is_total: false })
+    Some(MemoryResource {
+        name,
+        unit_mib,
+        suffix_is_bytes: false,
+        small_is_gib: false,
+        is_total: false,
+    })
 }
 
 const fn cores(name: &'static str, unit: CoresUnit) -> Option<CoresResource> {
@@ -53,7 +59,10 @@ macro_rules! ascend {
             register: Register::Annotation(concat!("hami.io/node-register-", $word)),
             allocated: concat!("hami.io/", $word, "-devices-allocated"),
             to_allocate: Some(concat!("hami.io/", $word, "-devices-to-allocate")),
-            uuids: keys(concat!("hami.io/use-", $word, "-uuid"), concat!("hami.io/no-use-", $word, "-uuid")),
+            uuids: keys(
+                concat!("hami.io/use-", $word, "-uuid"),
+                concat!("hami.io/no-use-", $word, "-uuid"),
+            ),
             templates: $templates,
             ..COMMON
         }
@@ -70,13 +79,17 @@ macro_rules! iluvatar {
             register: Register::Annotation(concat!("hami.io/node-", $word, "-register")),
             allocated: concat!("hami.io/", $word, "-devices-allocated"),
             to_allocate: Some(concat!("hami.io/", $word, "-devices-to-allocate")),
-            uuids: keys(concat!("hami.io/use-", $word, "-uuid"), concat!("hami.io/no-use-", $word, "-uuid")),
+            uuids: keys(
+                concat!("hami.io/use-", $word, "-uuid"),
+                concat!("hami.io/no-use-", $word, "-uuid"),
+            ),
             ..COMMON
         }
     };
 }
 
-const ASCEND_64G: &[Template] = &[template("vir05_1c_16g", 16384, 5), template("vir10_3c_32g", 32768, 10)];
+const ASCEND_64G: &[Template] =
+    &[template("vir05_1c_16g", 16384, 5), template("vir10_3c_32g", 32768, 10)];
 
 /// All vendors, NVIDIA first.
 pub static VENDORS: &[Vendor] = &[
@@ -136,7 +149,10 @@ pub static VENDORS: &[Vendor] = &[
         ]
     ),
     ascend!("Ascend910B3", ASCEND_64G),
-    ascend!("Ascend910B4", &[template("vir05_1c_8g", 8192, 5), template("vir10_3c_16g", 16384, 10)]),
+    ascend!(
+        "Ascend910B4",
+        &[template("vir05_1c_8g", 8192, 5), template("vir10_3c_16g", 16384, 10)]
+    ),
     ascend!("Ascend910B4-1", ASCEND_64G),
     ascend!("Ascend910C", ASCEND_64G),
     ascend!(

@@ -24,7 +24,8 @@ pub(super) fn taints(node: &object::Node, notes: &mut Notes) -> Vec<Taint> {
             "PreferNoSchedule" => Effect::PreferNoSchedule,
             other => {
                 let (key, effect) = (quoted(&taint.key), quoted(other));
-                let message = format!("taint {key} has the effect \"{effect}\"; it is taken as NoSchedule");
+                let message =
+                    format!("taint {key} has the effect \"{effect}\"; it is taken as NoSchedule");
                 let remedy = "write NoSchedule, NoExecute or PreferNoSchedule";
                 notes.add(Note::warning("taint-effect-unknown", message).remedy(remedy));
                 Effect::NoSchedule
@@ -58,6 +59,7 @@ type Listed<'a> = (&'static str, Result<&'a Quantity, QuantityError>);
 
 fn listed<'a>(status: &'a NodeStatus, name: &str) -> Option<Listed<'a>> {
     let allocatable = status.allocatable.get(name).map(|amount| ("status.allocatable", amount));
-    let said = allocatable.or_else(|| status.capacity.get(name).map(|amount| ("status.capacity", amount)));
+    let said =
+        allocatable.or_else(|| status.capacity.get(name).map(|amount| ("status.capacity", amount)));
     said.map(|(field, amount)| (field, amount.map_err(Clone::clone)))
 }

@@ -29,7 +29,8 @@ pub(super) fn devices(
     if listed.is_empty() {
         let message = format!("annotation {DEVICES} declares no device, and changes nothing");
         notes.add(
-            Note::remark("declaration-empty", message).remedy("declare devices, or remove the annotation"),
+            Note::remark("declaration-empty", message)
+                .remedy("declare devices, or remove the annotation"),
         );
         return Ok(Shown::default());
     }
@@ -43,11 +44,15 @@ pub(super) fn devices(
 
 /// A vendor that nobody knows is a device that nobody can ask for.
 fn check_vendors(listed: &[DeclaredDevice], notes: &mut Notes) -> Result<(), ()> {
-    let known = |vendor: &str| Vendor::by_word(vendor).is_some() || vendor.starts_with(mig::RESOURCE_PREFIX);
+    let known = |vendor: &str| {
+        Vendor::by_word(vendor).is_some() || vendor.starts_with(mig::RESOURCE_PREFIX)
+    };
     let Some(device) = listed.iter().find(|device| !known(&device.vendor)) else { return Ok(()) };
     let words: Vec<&str> = VENDORS.iter().map(|vendor| vendor.word).collect();
-    let message =
-        format!("annotation {DEVICES} names the vendor \"{}\", which is not known", quoted(&device.vendor));
+    let message = format!(
+        "annotation {DEVICES} names the vendor \"{}\", which is not known",
+        quoted(&device.vendor)
+    );
     let remedy = format!("write one of {}, or {}<profile>", words.join(", "), mig::RESOURCE_PREFIX);
     notes.close(Note::error("declaration-unreadable", message).remedy(remedy));
     Err(())
@@ -77,12 +82,19 @@ fn shown(
         let by_tokens = (shares_tokens && device.vendor == NVIDIA).then_some(tokens.per_card);
         device.slots.map(|slots| u32::try_from(slots).unwrap_or(u32::MAX)).or(by_tokens)
     };
-    let used = |(at, device): (usize, &DeclaredDevice)| Some((narrow(at), Bytes::new(device.foreign?.0)));
+    let used =
+        |(at, device): (usize, &DeclaredDevice)| Some((narrow(at), Bytes::new(device.foreign?.0)));
     Shown {
-        devices: listed.iter().map(|declared| device(declared, of(declared), slots(declared))).collect(),
+        devices: listed
+            .iter()
+            .map(|declared| device(declared, of(declared), slots(declared)))
+            .collect(),
         physical: narrow(listed.len()),
         tokens: (cards > 0 && tokens.known).then_some(tokens.per_card),
-        missing: (tokens.missing > 0).then(|| (Name::from(NVIDIA), tokens.missing)).into_iter().collect(),
+        missing: (tokens.missing > 0)
+            .then(|| (Name::from(NVIDIA), tokens.missing))
+            .into_iter()
+            .collect(),
         plugin_picks: shares_tokens,
         sources: [Source::Declared].into(),
         foreign: listed.iter().enumerate().filter_map(used).collect(),
@@ -96,11 +108,16 @@ fn device(declared: &DeclaredDevice, sharing: Sharing, slots: Option<u32>) -> De
         Some(bytes) if bytes <= Bytes::DEVICE_MAX => {
             plimsoll_core::device::Capacity::Known { bytes, source: Source::Declared }
         }
-        Some(bytes) => memory::unknown(format!("annotation {DEVICES} declares {bytes}, which no device has")),
+        Some(bytes) => {
+            memory::unknown(format!("annotation {DEVICES} declares {bytes}, which no device has"))
+        }
         None => memory::unknown(missing()),
     };
     Device {
-        identity: declared.uuid.as_deref().map_or(Identity::Ordinal, |uuid| Identity::Uuid(uuid.into())),
+        identity: declared
+            .uuid
+            .as_deref()
+            .map_or(Identity::Ordinal, |uuid| Identity::Uuid(uuid.into())),
         kind: declared.vendor.as_str().into(),
         model: declared.model.as_deref().map(Name::from),
         memory: Memory {
@@ -129,14 +146,21 @@ struct Tokens {
 }
 
 /// Tokens a declared card. How many cards there are is declared; tokens only tell how they are handed out.
-fn tokens_a_card(node: &object::Node, labels: &FeatureLabels, cards: u64, notes: &mut Notes) -> Tokens {
+fn tokens_a_card(
+    node: &object::Node,
+    labels: &FeatureLabels,
+    cards: u64,
+    notes: &mut Notes,
+) -> Tokens {
     let said = advertised::of(&node.status, &[GPU, SHARED]).unwrap_or_else(|problem| {
         notes.close(unreadable(problem));
         Advertised::default()
     });
     let labelled = labels.replicas.as_ref().and_then(|replicas| replicas.as_ref().ok()).copied();
-    let advertised =
-        said.capacity.filter(|number| cards > 0 && number.is_multiple_of(cards)).map(|number| number / cards);
+    let advertised = said
+        .capacity
+        .filter(|number| cards > 0 && number.is_multiple_of(cards))
+        .map(|number| number / cards);
     // Whichever says that a card is shared is believed: to take it for exclusive would promise more.
     let said_tokens = advertised.max(labelled).filter(|tokens| *tokens > 0);
     let (per_card, known) = (said_tokens.unwrap_or(1), said_tokens.is_some());
@@ -150,7 +174,8 @@ fn tokens_a_card(node: &object::Node, labels: &FeatureLabels, cards: u64, notes:
         notes.add(Note::warning("declaration-contradicts", message).with(numbers).remedy(remedy));
         return Tokens { per_card: clip(per_card), known, missing: 0 };
     }
-    let missing = if cards > 0 { tokens::missing(GPU, cards, per_card, said, notes).unwrap_or(0) } else { 0 };
+    let missing =
+        if cards > 0 { tokens::missing(GPU, cards, per_card, said, notes).unwrap_or(0) } else { 0 };
     Tokens { per_card: clip(per_card), known, missing }
 }
 

@@ -38,7 +38,12 @@ pub(super) fn devices(node: &object::Node, notes: &mut Notes) -> Shown {
 }
 
 /// The cards of a node that are not cut into instances of their own name.
-fn whole(node: &object::Node, labels: &FeatureLabels, beside_slices: bool, notes: &mut Notes) -> Shown {
+fn whole(
+    node: &object::Node,
+    labels: &FeatureLabels,
+    beside_slices: bool,
+    notes: &mut Notes,
+) -> Shown {
     if let Some(note) = unusable(labels) {
         notes.close(note);
         return Shown::default();
@@ -50,11 +55,13 @@ fn whole(node: &object::Node, labels: &FeatureLabels, beside_slices: bool, notes
             return Shown::default();
         }
     };
-    let Some(count) = mig::whole_cards(labels, advertised, beside_slices, &node.status, notes) else {
+    let Some(count) = mig::whole_cards(labels, advertised, beside_slices, &node.status, notes)
+    else {
         return Shown::default();
     };
     let described = !beside_slices && (labels.memory_mib.is_some() || labels.product.is_some());
-    let claim = Claim { resource: GPU, count: &count, replicas: &labels.replicas, described, advertised };
+    let claim =
+        Claim { resource: GPU, count: &count, replicas: &labels.replicas, described, advertised };
     // Whatever cards there are, labels alone mean that the plugin picks among them.
     let Some(counted) = claim.count(notes) else {
         return Shown { plugin_picks: true, ..Shown::default() };
@@ -74,7 +81,9 @@ fn unusable(labels: &FeatureLabels) -> Option<Note> {
     if let Some(Err(error)) = &labels.mig_strategy {
         let note = Note::error("label-unreadable", error.to_string());
         return Some(
-            note.remedy(format!("correct the label, or declare the devices in annotation {DEVICES}")),
+            note.remedy(format!(
+                "correct the label, or declare the devices in annotation {DEVICES}"
+            )),
         );
     }
     let invalid = labels.product.as_ref().filter(|product| product.contains("-MIG-INVALID"))?;
@@ -88,8 +97,9 @@ fn unusable(labels: &FeatureLabels) -> Option<Note> {
 
 /// A number of devices that cannot be read.
 pub(super) fn unreadable(problem: String) -> Note {
-    let remedy =
-        format!("restart the device plugin on this node, or declare its devices in annotation {DEVICES}");
+    let remedy = format!(
+        "restart the device plugin on this node, or declare its devices in annotation {DEVICES}"
+    );
     Note::error("quantity-unreadable", problem).remedy(remedy)
 }
 
@@ -148,7 +158,8 @@ impl Group<'_> {
             Some(Err(error)) => error.to_string(),
             None => label.clone(),
         };
-        let problem = if self.memory.is_some() { missing.clone() } else { format!("{label} is missing") };
+        let problem =
+            if self.memory.is_some() { missing.clone() } else { format!("{label} is missing") };
         let message = format!(
             "{problem}: how much memory {cards} of {} have is unknown, so that they take whole-device work only",
             self.resource
@@ -156,7 +167,8 @@ impl Group<'_> {
         let remedy = format!(
             "run NVIDIA's GPU feature discovery on this node, or declare its devices in annotation {DEVICES}"
         );
-        let note = Note::warning("memory-label-missing", message).with([("cards", u64::from(cards))]);
+        let note =
+            Note::warning("memory-label-missing", message).with([("cards", u64::from(cards))]);
         notes.add(note.remedy(remedy));
         memory::unknown(missing)
     }

@@ -29,8 +29,10 @@ pub(super) fn resources(status: &NodeStatus) -> BTreeSet<&str> {
 
 /// The profiles that labels or the device plugin name.
 pub(super) fn profiles(labels: &FeatureLabels, status: &NodeStatus) -> BTreeSet<String> {
-    let advertised = resources(status).into_iter().filter_map(|name| name.strip_prefix(RESOURCE_PREFIX));
-    let profiles = advertised.map(|profile| profile.strip_suffix(RENAMED).unwrap_or(profile).to_owned());
+    let advertised =
+        resources(status).into_iter().filter_map(|name| name.strip_prefix(RESOURCE_PREFIX));
+    let profiles =
+        advertised.map(|profile| profile.strip_suffix(RENAMED).unwrap_or(profile).to_owned());
     profiles.chain(labels.mig.keys().cloned()).collect()
 }
 
@@ -44,16 +46,22 @@ pub(super) fn instances(
     let resource = format!("{RESOURCE_PREFIX}{profile}");
     let nothing = MigLabels::default();
     let said = labels.mig.get(profile).unwrap_or(&nothing);
-    let advertised = match advertised::of(&node.status, &[&resource, &format!("{resource}{RENAMED}")]) {
-        Ok(advertised) => advertised,
-        Err(problem) => {
-            notes.close(unreadable(problem));
-            return Shown::default();
-        }
-    };
+    let advertised =
+        match advertised::of(&node.status, &[&resource, &format!("{resource}{RENAMED}")]) {
+            Ok(advertised) => advertised,
+            Err(problem) => {
+                notes.close(unreadable(problem));
+                return Shown::default();
+            }
+        };
     let described = said.memory_mib.is_some();
-    let claim =
-        Claim { resource: &resource, count: &said.count, replicas: &said.replicas, described, advertised };
+    let claim = Claim {
+        resource: &resource,
+        count: &said.count,
+        replicas: &said.replicas,
+        described,
+        advertised,
+    };
     let Some(counted) = claim.count(notes) else { return Shown::default() };
     let of = |property: &str| node.metadata.labels.get(&format!("{resource}.{property}"));
     let group = Group {
@@ -86,13 +94,17 @@ pub(super) fn whole_cards(
     let advertised = advertised.capacity.or_else(|| (!resources(status).is_empty()).then_some(0));
     let cards = match (advertised, replicas) {
         (Some(0) | None, 0) => Some(0),
-        (Some(advertised), 1..) if advertised.is_multiple_of(replicas) => Some(advertised / replicas),
+        (Some(advertised), 1..) if advertised.is_multiple_of(replicas) => {
+            Some(advertised / replicas)
+        }
         _ => None,
     };
     let at_most = match labels.count {
         Some(Ok(count)) => count,
         // Without a count the labels do not bound it; that they are missing is found where the cards are counted.
-        Some(Err(_)) | None => return Some(if cards == Some(0) { None } else { labels.count.clone() }),
+        Some(Err(_)) | None => {
+            return Some(if cards == Some(0) { None } else { labels.count.clone() });
+        }
     };
     let cards = cards.filter(|cards| *cards <= at_most);
     if cards.is_none() {
@@ -108,7 +120,8 @@ fn contradiction(cards: u64, replicas: u64, advertised: Option<u64>) -> Note {
          advertised: how many whole cards there are is unknown",
         labels::COUNT
     );
-    let numbers = [("count", cards), ("replicas", replicas), ("advertised", advertised.unwrap_or(0))];
+    let numbers =
+        [("count", cards), ("replicas", replicas), ("advertised", advertised.unwrap_or(0))];
     let remedy = format!("declare the devices of this node in annotation {DEVICES}");
     Note::warning("capacity-contradiction", message).with(numbers).remedy(remedy)
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_core::device::{Capacity, Device, Geometry, Health, Identity, Profile, Sharing, Source, Span};
+use plimsoll_core::device::{
+    Capacity, Device, Geometry, Health, Identity, Profile, Sharing, Source, Span,
+};
 use plimsoll_core::units::{Cores, Name};
 
 use crate::declared::DEVICES;
@@ -16,7 +18,8 @@ use super::notes::{Note, Notes};
 use super::{NVIDIA, Shown, advertised, memory, mig, narrow, scaled};
 
 /// Vendors whose cards are listed under one of two words, by how they are handed out.
-const SAME_CARDS: &[[&str; 2]] = &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
+const SAME_CARDS: &[[&str; 2]] =
+    &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
 
 /// The devices of every vendor that is not `taken` by a stronger source. A vendor whose list cannot be read stands here
 /// without devices, so that no weaker source replaces it.
@@ -27,7 +30,12 @@ pub(super) fn devices(
 ) -> Vec<(&'static str, Shown)> {
     let mut found = Vec::new();
     for vendor in VENDORS.iter().filter(|vendor| !taken.contains(vendor.word)) {
-        match capacity::devices(vendor, notes.node(), &node.metadata.annotations, &node.status.capacity) {
+        match capacity::devices(
+            vendor,
+            notes.node(),
+            &node.metadata.annotations,
+            &node.status.capacity,
+        ) {
             Ok(None) => {}
             Ok(Some(listed)) if listed.is_empty() => {
                 check_empty(vendor, node, notes);
@@ -46,19 +54,31 @@ pub(super) fn devices(
 }
 
 /// Says so where devices are advertised and nothing lists them. Where the node has no other devices, what it has is unknown.
-pub(super) fn check_listed(node: &object::Node, taken: &BTreeSet<String>, has_none: bool, notes: &mut Notes) {
-    for vendor in VENDORS.iter().filter(|vendor| vendor.word != NVIDIA && !taken.contains(vendor.word)) {
+pub(super) fn check_listed(
+    node: &object::Node,
+    taken: &BTreeSet<String>,
+    has_none: bool,
+    notes: &mut Notes,
+) {
+    for vendor in
+        VENDORS.iter().filter(|vendor| vendor.word != NVIDIA && !taken.contains(vendor.word))
+    {
         let Some(key) = annotation(vendor) else { continue };
         let Ok(advertised::Advertised { capacity: Some(number @ 1..), .. }) =
             advertised::of(&node.status, &[vendor.count])
         else {
             continue;
         };
-        let message =
-            format!("{number} of {} are advertised, and no annotation {key} lists the devices", vendor.count);
-        let remedy =
-            format!("run HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}");
-        let note = Note::warning("register-missing", message).with([("advertised", number)]).remedy(remedy);
+        let message = format!(
+            "{number} of {} are advertised, and no annotation {key} lists the devices",
+            vendor.count
+        );
+        let remedy = format!(
+            "run HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}"
+        );
+        let note = Note::warning("register-missing", message)
+            .with([("advertised", number)])
+            .remedy(remedy);
         if has_none { notes.close(note) } else { notes.add(note) }
     }
 }
@@ -76,16 +96,22 @@ fn check_empty(vendor: &Vendor, node: &object::Node, notes: &mut Notes) {
     else {
         return;
     };
-    let message = format!("annotation {key} lists no device, but {number} of {} are advertised", vendor.word);
-    let remedy =
-        format!("restart HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}");
-    notes.close(Note::warning("register-empty", message).with([("advertised", number)]).remedy(remedy));
+    let message =
+        format!("annotation {key} lists no device, but {number} of {} are advertised", vendor.word);
+    let remedy = format!(
+        "restart HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}"
+    );
+    notes.close(
+        Note::warning("register-empty", message).with([("advertised", number)]).remedy(remedy),
+    );
 }
 
 /// The annotation that lists a vendor's devices, where one does.
 fn annotation(vendor: &Vendor) -> Option<&'static str> {
     match vendor.register {
-        Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => Some(key),
+        Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => {
+            Some(key)
+        }
         Register::Capacity(_) => None,
     }
 }
@@ -93,9 +119,11 @@ fn annotation(vendor: &Vendor) -> Option<&'static str> {
 fn check_same_cards(found: &[(&'static str, Shown)], notes: &mut Notes) {
     let has = |word: &str| found.iter().any(|(of, shown)| *of == word && !shown.devices.is_empty());
     for [whole, shared] in SAME_CARDS.iter().filter(|[whole, shared]| has(whole) && has(shared)) {
-        let message =
-            format!("cards are listed both as {whole} and as {shared}: whether they are the same is unknown");
-        let remedy = format!("hand cards out in one way only, or declare them in annotation {DEVICES}");
+        let message = format!(
+            "cards are listed both as {whole} and as {shared}: whether they are the same is unknown"
+        );
+        let remedy =
+            format!("hand cards out in one way only, or declare them in annotation {DEVICES}");
         notes.close(Note::warning("device-listed-twice", message).remedy(remedy));
     }
 }
@@ -128,7 +156,12 @@ fn of_vendor(
     }
 }
 
-fn device(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source, notes: &mut Notes) -> Device {
+fn device(
+    vendor: &'static Vendor,
+    listed: &RegisteredDevice,
+    source: Source,
+    notes: &mut Notes,
+) -> Device {
     let taken_whole = listed.slots <= 1 && vendor.memory_source != MemorySource::Reported;
     Device {
         identity: Identity::Uuid(listed.id.as_str().into()),
@@ -172,7 +205,11 @@ fn total(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source) -> 
 }
 
 /// How a card in MIG mode can be cut. Without profiles nothing can be cut from it, rather than anything.
-fn geometry(vendor: &'static Vendor, listed: &RegisteredDevice, notes: &mut Notes) -> Option<Arc<Geometry>> {
+fn geometry(
+    vendor: &'static Vendor,
+    listed: &RegisteredDevice,
+    notes: &mut Notes,
+) -> Option<Arc<Geometry>> {
     if listed.mode.as_deref() != Some("mig") {
         return None;
     }
@@ -187,7 +224,9 @@ fn geometry(vendor: &'static Vendor, listed: &RegisteredDevice, notes: &mut Note
     };
     let message = format!("annotation {key} {problem}; no slice of {} is placed", listed.id);
     let note = Note::warning("mig-profiles-unreadable", message).on(&listed.id);
-    notes.add(note.remedy("update HAMi's device plugin, which lists the profiles of cards in MIG mode"));
+    notes.add(
+        note.remedy("update HAMi's device plugin, which lists the profiles of cards in MIG mode"),
+    );
     Some(Arc::new(Geometry { profiles: Vec::new() }))
 }
 
@@ -195,9 +234,13 @@ fn profile(listed: &MigProfile) -> Result<Profile, String> {
     let name = listed.name.as_str();
     let memory = memory::bytes(listed.memory_mib)
         .ok_or_else(|| format!("memoryMB of {name} is {}", listed.memory_mib))?;
-    let cores = u32::try_from(listed.core).map_err(|_| format!("core of {name} is {}", listed.core))?;
-    let placements =
-        listed.placements.iter().map(|placement| span(name, placement)).collect::<Result<_, _>>()?;
+    let cores =
+        u32::try_from(listed.core).map_err(|_| format!("core of {name} is {}", listed.core))?;
+    let placements = listed
+        .placements
+        .iter()
+        .map(|placement| span(name, placement))
+        .collect::<Result<_, _>>()?;
     Ok(Profile { name: name.into(), memory, cores: Cores(cores), placements })
 }
 
@@ -216,9 +259,11 @@ fn link(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
     let scores = match decode_score(text) {
         Ok(scores) => scores,
         Err(error) => {
-            let message = format!("annotation {SCORE}: {error}; how the cards are linked is not considered");
+            let message =
+                format!("annotation {SCORE}: {error}; how the cards are linked is not considered");
             notes.add(
-                Note::remark("score-unreadable", message).remedy("correct the annotation, or remove it"),
+                Note::remark("score-unreadable", message)
+                    .remedy("correct the annotation, or remove it"),
             );
             return;
         }
@@ -230,7 +275,8 @@ fn link(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
     let ordinals: BTreeMap<String, u16> = devices.iter().map(label).zip(0..).collect();
     for device in devices {
         let row = scores.get(&label(device)).into_iter().flatten();
-        let known = row.filter_map(|(to, score)| Some((*ordinals.get(to)?, u32::try_from(*score).ok()?)));
+        let known =
+            row.filter_map(|(to, score)| Some((*ordinals.get(to)?, u32::try_from(*score).ok()?)));
         device.links = known.collect();
     }
 }

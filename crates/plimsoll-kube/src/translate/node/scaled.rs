@@ -16,7 +16,9 @@ pub(super) fn take_the_lesser(node: &object::Node, devices: &mut [Device], notes
     if product.is_some_and(|product| product.contains("-MIG-")) {
         return;
     }
-    let Some(label) = labels.memory_mib.and_then(Result::ok).and_then(memory::bytes) else { return };
+    let Some(label) = labels.memory_mib.and_then(Result::ok).and_then(memory::bytes) else {
+        return;
+    };
     let described = described(product, devices);
     for (device, _) in devices.iter_mut().zip(described).filter(|(_, described)| *described) {
         let registered = device.memory.total.bytes();
@@ -24,14 +26,15 @@ pub(super) fn take_the_lesser(node: &object::Node, devices: &mut [Device], notes
             continue;
         }
         device.memory.total = Capacity::Known { bytes: label, source: Source::Label };
-        let (Some(registered), Identity::Uuid(uuid)) = (registered, &device.identity) else { continue };
+        let (Some(registered), Identity::Uuid(uuid)) = (registered, &device.identity) else {
+            continue;
+        };
         let message = format!(
             "HAMi's register gives {registered} where label {} says {label}: {label} counts",
             labels::MEMORY
         );
         let numbers = [("registered", registered.get()), ("label", label.get())];
-        let remedy =
-            "take the memory scaling out of HAMi's device plugin, or declare what the card really has";
+        let remedy = "take the memory scaling out of HAMi's device plugin, or declare what the card really has";
         notes.add(Note::warning("register-scaled", message).on(uuid).with(numbers).remedy(remedy));
     }
 }

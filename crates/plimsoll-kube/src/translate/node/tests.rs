@@ -14,7 +14,9 @@ use plimsoll_core::policy::Policy;
 use plimsoll_core::request::{Amount, Need, Request, RequestId, Shape, Spec, Terms};
 use plimsoll_core::rules::Effect;
 use plimsoll_core::units::MilliCpu;
-use proptest::prelude::{ProptestConfig, Strategy as Any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{
+    ProptestConfig, Strategy as Any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
 use serde_json::{Map, Value, json};
 
 use super::*;
@@ -56,7 +58,9 @@ impl Given {
         labels
             .into_iter()
             .filter(|(_, value)| !value.is_empty())
-            .fold(self, |given, (property, value)| given.label(&format!("nvidia.com/gpu.{property}"), value))
+            .fold(self, |given, (property, value)| {
+                given.label(&format!("nvidia.com/gpu.{property}"), value)
+            })
     }
 
     /// So many `nvidia.com/gpu`, all of them healthy.
@@ -162,10 +166,16 @@ fn a_node_without_gpu_facts_is_a_plain_node_without_findings() {
 
 #[test]
 fn an_unreadable_limit_closes_the_node_to_device_work_and_names_field_and_value() {
-    let (facts, findings) =
-        Given::default().discovered("1", "1", "40960").gpus("1").allocatable("memory", "16GB").facts();
+    let (facts, findings) = Given::default()
+        .discovered("1", "1", "40960")
+        .gpus("1")
+        .allocatable("memory", "16GB")
+        .facts();
     let unknown = facts.node.unknown.as_deref().expect("what the node has is unknown");
-    assert!(unknown.contains("status.allocatable memory") && unknown.contains("\"16GB\""), "{unknown}");
+    assert!(
+        unknown.contains("status.allocatable memory") && unknown.contains("\"16GB\""),
+        "{unknown}"
+    );
     assert_eq!(codes(&findings), ["quantity-unreadable"]);
     assert_eq!(placed(&facts, 1, "NVIDIA", &mib(1)).0, 0);
 }
@@ -182,8 +192,20 @@ fn a_cordoned_device_is_closed_and_an_unknown_one_is_told() {
 
 /// Values as people and tools get them wrong, and numbers at the edges.
 fn value() -> impl Any<Value = String> {
-    let edges =
-        ["", "0", "1", "2", "7", "99", "100", "1024", "1025", "65536", "4294967296", "18446744073709551615"];
+    let edges = [
+        "",
+        "0",
+        "1",
+        "2",
+        "7",
+        "99",
+        "100",
+        "1024",
+        "1025",
+        "65536",
+        "4294967296",
+        "18446744073709551615",
+    ];
     let words = [
         "mixed",
         "single",
@@ -215,9 +237,10 @@ fn some_of(keys: Vec<String>) -> impl Any<Value = Vec<(String, String)>> {
 }
 
 fn known_labels() -> Vec<String> {
-    let gpu =
-        ["count", "replicas", "memory", "product", "sharing-strategy"].map(|p| format!("nvidia.com/gpu.{p}"));
-    let mig = ["count", "replicas", "memory", "product"].map(|p| format!("nvidia.com/mig-1g.5gb.{p}"));
+    let gpu = ["count", "replicas", "memory", "product", "sharing-strategy"]
+        .map(|p| format!("nvidia.com/gpu.{p}"));
+    let mig =
+        ["count", "replicas", "memory", "product"].map(|p| format!("nvidia.com/mig-1g.5gb.{p}"));
     gpu.into_iter().chain(mig).chain(["nvidia.com/mig.strategy".into()]).collect()
 }
 
@@ -225,14 +248,17 @@ fn known_annotations() -> Vec<String> {
     use crate::hami::register::SCORE;
     use crate::hami::vendor::{Register, VENDORS};
     let registers = VENDORS.iter().filter_map(|vendor| match vendor.register {
-        Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => Some(key),
+        Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => {
+            Some(key)
+        }
         Register::Capacity(_) => None,
     });
     registers.chain([SCORE, CORDON, DEVICES, DEVICES, DEVICE_CHOICE]).map(str::to_owned).collect()
 }
 
 fn known_resources() -> Vec<String> {
-    let vendors = crate::hami::vendor::VENDORS.iter().flat_map(crate::hami::vendor::Vendor::resource_names);
+    let vendors =
+        crate::hami::vendor::VENDORS.iter().flat_map(crate::hami::vendor::Vendor::resource_names);
     let more = [
         "nvidia.com/gpu",
         "nvidia.com/gpu.shared",

@@ -43,8 +43,13 @@ impl Claim<'_> {
         if cards == 0 {
             return Some(Counted::default());
         }
-        let tokens = if cards == 1 { self.tokens_of_one(notes)? } else { self.tokens_of_each(cards, notes)? };
-        let missing = missing(self.resource, u64::from(cards), tokens, self.advertised, notes).unwrap_or(0);
+        let tokens = if cards == 1 {
+            self.tokens_of_one(notes)?
+        } else {
+            self.tokens_of_each(cards, notes)?
+        };
+        let missing =
+            missing(self.resource, u64::from(cards), tokens, self.advertised, notes).unwrap_or(0);
         Some(Counted { cards, tokens: u32::try_from(tokens).unwrap_or(u32::MAX), missing })
     }
 
@@ -61,8 +66,9 @@ impl Claim<'_> {
                         self.resource
                     ),
                 };
-                let message =
-                    format!("label {label} is missing: how many devices there are is unknown; {advertises}");
+                let message = format!(
+                    "label {label} is missing: how many devices there are is unknown; {advertises}"
+                );
                 let remedy = format!(
                     "run NVIDIA's GPU feature discovery on this node, or declare its devices in annotation {DEVICES}"
                 );
@@ -75,9 +81,9 @@ impl Claim<'_> {
             }
             Some(Err(error)) => {
                 let note = Note::error("label-unreadable", error.to_string());
-                notes.close(
-                    note.remedy(format!("correct the label, or declare the devices in annotation {DEVICES}")),
-                );
+                notes.close(note.remedy(format!(
+                    "correct the label, or declare the devices in annotation {DEVICES}"
+                )));
                 None
             }
             Some(Ok(0)) if capacity > 0 => {
@@ -85,8 +91,9 @@ impl Claim<'_> {
                 None
             }
             Some(Ok(count)) if *count > MAX_DEVICES => {
-                let message =
-                    format!("label {label} is {count}, and no node has more than {MAX_DEVICES} devices");
+                let message = format!(
+                    "label {label} is {count}, and no node has more than {MAX_DEVICES} devices"
+                );
                 notes.close(
                     Note::error("too-many-devices", message)
                         .with([("count", *count)])
@@ -94,7 +101,9 @@ impl Claim<'_> {
                 );
                 None
             }
-            Some(Ok(count)) => Some(u16::try_from(*count).expect("at most 1024 devices were let through")),
+            Some(Ok(count)) => {
+                Some(u16::try_from(*count).expect("at most 1024 devices were let through"))
+            }
         }
     }
 
@@ -118,9 +127,10 @@ impl Claim<'_> {
                     self.resource
                 );
                 let numbers = [("count", 1), ("replicas", expected), ("advertised", advertised)];
-                let remedy =
-                    "restart feature discovery, so that its labels follow the device plugin's configuration";
-                notes.add(Note::warning("replicas-contradict", message).with(numbers).remedy(remedy));
+                let remedy = "restart feature discovery, so that its labels follow the device plugin's configuration";
+                notes.add(
+                    Note::warning("replicas-contradict", message).with(numbers).remedy(remedy),
+                );
                 Some(advertised)
             }
         }
@@ -132,9 +142,9 @@ impl Claim<'_> {
             Some(Ok(replicas)) => *replicas,
             Some(Err(error)) => {
                 let note = Note::error("label-unreadable", error.to_string());
-                notes.close(
-                    note.remedy(format!("correct the label, or declare the devices in annotation {DEVICES}")),
-                );
+                notes.close(note.remedy(format!(
+                    "correct the label, or declare the devices in annotation {DEVICES}"
+                )));
                 return None;
             }
             None => 1,
@@ -155,7 +165,9 @@ impl Claim<'_> {
         let advertised = self.advertised.capacity.unwrap_or(0);
         let cause = match advertised {
             0 => "the device plugin may not be running",
-            _ => "cards of different models in one node, which labels cannot describe, are a likely cause",
+            _ => {
+                "cards of different models in one node, which labels cannot describe, are a likely cause"
+            }
         };
         let message = format!(
             "label {} is {cards} and {}, which makes {}, but {advertised} of {} are advertised; {cause}",
@@ -164,8 +176,9 @@ impl Claim<'_> {
             cards.saturating_mul(replicas),
             self.resource,
         );
-        let remedy =
-            format!("declare the devices of this node in annotation {DEVICES}, or use HAMi's register");
+        let remedy = format!(
+            "declare the devices of this node in annotation {DEVICES}, or use HAMi's register"
+        );
         let numbers = [("count", cards), ("replicas", replicas), ("advertised", advertised)];
         notes.close(Note::warning("capacity-contradiction", message).with(numbers).remedy(remedy));
         None
@@ -177,8 +190,9 @@ impl Claim<'_> {
             "label {} is 0: these cards are cut by MIG in a way that the labels do not describe",
             self.label("replicas")
         );
-        let remedy =
-            format!("correct the MIG layout of this node, or declare its devices in annotation {DEVICES}");
+        let remedy = format!(
+            "correct the MIG layout of this node, or declare its devices in annotation {DEVICES}"
+        );
         notes.close(Note::warning("mig-invalid", message).remedy(remedy));
         None
     }
@@ -206,8 +220,11 @@ pub(super) fn missing(
     said: Advertised,
     notes: &mut Notes,
 ) -> Option<u16> {
-    let (Some(capacity), Some(allocatable)) = (said.capacity, said.allocatable) else { return Some(0) };
-    let numbers = [("capacity", capacity), ("allocatable", allocatable), ("tokens_per_card", tokens)];
+    let (Some(capacity), Some(allocatable)) = (said.capacity, said.allocatable) else {
+        return Some(0);
+    };
+    let numbers =
+        [("capacity", capacity), ("allocatable", allocatable), ("tokens_per_card", tokens)];
     let gone = capacity.checked_sub(allocatable);
     match gone.filter(|gone| tokens > 0 && gone.is_multiple_of(tokens)).map(|gone| gone / tokens) {
         Some(0) => Some(0),
@@ -217,9 +234,9 @@ pub(super) fn missing(
                  nobody says which"
             );
             let note = Note::remark("cards-unhealthy", message).with(numbers);
-            notes.add(
-                note.remedy("see the device plugin's log for the cards that it took out, and repair them"),
-            );
+            notes.add(note.remedy(
+                "see the device plugin's log for the cards that it took out, and repair them",
+            ));
             Some(u16::try_from(missing).unwrap_or(u16::MAX))
         }
         None => {
@@ -228,9 +245,9 @@ pub(super) fn missing(
                  {tokens} each"
             );
             let note = Note::warning("allocatable-contradiction", message).with(numbers);
-            notes.close(
-                note.remedy("restart the device plugin on this node, and see its log for unhealthy devices"),
-            );
+            notes.close(note.remedy(
+                "restart the device plugin on this node, and see its log for unhealthy devices",
+            ));
             None
         }
     }

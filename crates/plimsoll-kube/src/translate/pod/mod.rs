@@ -24,7 +24,8 @@ pub(super) use resources::peak;
 pub(super) fn pending(pod: &Pod, classes: &Classes, reading: &Reading) -> Pending {
     let (priority, unknown_class) = classes.priority(&pod.spec);
     let mut not_considered = not_considered(&pod.spec);
-    not_considered.extend(unknown_class.map(|class| format!("the unknown priority class {class}").into()));
+    not_considered
+        .extend(unknown_class.map(|class| format!("the unknown priority class {class}").into()));
     let terms = Terms { priority, ..Terms::default() };
     let request = Request { id: id(pod), spec: Arc::new(spec(pod, reading)), terms };
     Pending { request, gang: None, not_considered }
@@ -33,7 +34,8 @@ pub(super) fn pending(pod: &Pod, classes: &Classes, reading: &Reading) -> Pendin
 /// Who asks: the namespace, the name, and what tells this bearer of the name from an earlier one.
 pub(super) fn id(pod: &Pod) -> RequestId {
     let metadata = &pod.metadata;
-    let id = RequestId::new(metadata.namespace.as_deref().unwrap_or("default"), metadata.name.as_str());
+    let id =
+        RequestId::new(metadata.namespace.as_deref().unwrap_or("default"), metadata.name.as_str());
     match metadata.uid.as_deref().filter(|uid| !uid.is_empty()) {
         Some(uid) => id.with_uid(uid),
         None => id,
@@ -60,36 +62,51 @@ fn spec(pod: &Pod, reading: &Reading) -> Spec {
             None => Ok(Spec { resources, rules, leaning, ..Spec::of(vec![shape]) }),
         }
     };
-    read().unwrap_or_else(|misuse| Spec { asks: Asks::Malformed(misuse), resources, ..Spec::of(Vec::new()) })
+    read().unwrap_or_else(|misuse| Spec {
+        asks: Asks::Malformed(misuse),
+        resources,
+        ..Spec::of(Vec::new())
+    })
 }
 
 /// What a pod uses that is not understood yet.
 fn not_considered(spec: &PodSpec) -> Vec<Name> {
     let affinity = spec.affinity.as_ref();
     let containers = || in_start_order(spec).map(|(_, container)| container);
-    let claims = !spec.resource_claims.is_empty() || containers().any(|one| !one.resources.claims.is_empty());
+    let claims = !spec.resource_claims.is_empty()
+        || containers().any(|one| !one.resources.claims.is_empty());
     let host_port = |port: &object::ContainerPort| port.host_port.is_some_and(|port| port > 0);
     let uses = [
-        (spec.volumes.iter().any(|volume| volume.persistent_volume_claim.is_some()), "volume claims"),
+        (
+            spec.volumes.iter().any(|volume| volume.persistent_volume_claim.is_some()),
+            "volume claims",
+        ),
         (spec.volumes.iter().any(|volume| volume.ephemeral.is_some()), "ephemeral volumes"),
         (affinity.is_some_and(|affinity| affinity.pod_affinity.is_some()), "affinity to pods"),
-        (affinity.is_some_and(|affinity| affinity.pod_anti_affinity.is_some()), "anti-affinity to pods"),
+        (
+            affinity.is_some_and(|affinity| affinity.pod_anti_affinity.is_some()),
+            "anti-affinity to pods",
+        ),
         (!spec.topology_spread_constraints.is_empty(), "topology spread constraints"),
         (containers().flat_map(|one| &one.ports).any(host_port), "host ports"),
         (claims, "dynamic resource claims"),
     ];
     let used = uses.into_iter().filter(|(used, _)| *used).map(|(_, what)| Name::from(what));
     let tolerations = spec.tolerations.iter().filter_map(rules::unknown_toleration);
-    let others = other_resources(spec).into_iter().map(|name| format!("the resource {name}").into());
+    let others =
+        other_resources(spec).into_iter().map(|name| format!("the resource {name}").into());
     used.chain(tolerations).chain(others).collect()
 }
 
 /// Extended resources that are not known here: somebody's network cards, or a device under a name of its own.
 pub(super) fn other_resources(spec: &PodSpec) -> BTreeSet<&str> {
-    let lists = in_start_order(spec).flat_map(|(_, one)| [&one.resources.limits, &one.resources.requests]);
+    let lists =
+        in_start_order(spec).flat_map(|(_, one)| [&one.resources.limits, &one.resources.requests]);
     let names = lists.flat_map(|list| list.iter().map(|(name, _)| name));
     let known = |name: &str| name == RUNTIME_PRIORITY || asks_devices(name);
-    names.filter(|name| name.contains('/') && !name.contains("kubernetes.io/") && !known(name)).collect()
+    names
+        .filter(|name| name.contains('/') && !name.contains("kubernetes.io/") && !known(name))
+        .collect()
 }
 
 /// A setting of HAMi's runtime inside the container; it orders nothing here.

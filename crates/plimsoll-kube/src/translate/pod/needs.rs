@@ -79,7 +79,8 @@ fn agree(container: &object::Container) -> Result<(), Misuse> {
         let Some(request) = requests.get(name).filter(|request| *request != limit) else {
             continue;
         };
-        let text = |amount: Result<&Quantity, &_>| amount.map_or("?".to_owned(), |q| q.text().to_owned());
+        let text =
+            |amount: Result<&Quantity, &_>| amount.map_or("?".to_owned(), |q| q.text().to_owned());
         let fields = [listed(container, "limits", name), listed(container, "requests", name)];
         let problem = format!(
             "{} is {} and the request is {}; a device resource must be the same in both",
@@ -120,7 +121,10 @@ fn need(
     let devices = asked.devices.unwrap_or_else(|| asked.cores.unwrap_or(1).div_ceil(NEURON_CORES));
     let slots = asked.slices.unwrap_or(1);
     let too_many = |amount| {
-        misuse_of(&resource(container, vendor.count), format_args!("{amount} is more than any node has"))
+        misuse_of(
+            &resource(container, vendor.count),
+            format_args!("{amount} is more than any node has"),
+        )
     };
     let need = Need {
         kind: vendor.kind().into(),
@@ -143,15 +147,21 @@ fn with_memory(
     let bytes = |mib: u64| {
         Bytes::from_mib(mib).map(Amount::bytes).ok_or_else(|| {
             let name = vendor.memory.map_or(vendor.count, |memory| memory.name);
-            misuse_of(&resource(container, name), format_args!("{mib} MiB is more than can be counted"))
+            misuse_of(
+                &resource(container, name),
+                format_args!("{mib} MiB is more than can be counted"),
+            )
         })
     };
     Ok(match memory {
-        MemoryAsk::Unset if is_plain(vendor) => Need { amount: Amount::Plain(reading.plain), ..need },
+        MemoryAsk::Unset if is_plain(vendor) => {
+            Need { amount: Amount::Plain(reading.plain), ..need }
+        }
         MemoryAsk::Unset => need,
         MemoryAsk::Percent(percent) => {
             let portion = Portion::new(u64::from(percent), 100);
-            let amount = portion.map_or(Amount::Unknown("a percentage above 0".into()), Amount::Portion);
+            let amount =
+                portion.map_or(Amount::Unknown("a percentage above 0".into()), Amount::Portion);
             // HAMi's webhook gives all cores to who takes all memory and says nothing of cores.
             let all = percent == 100 && need.compute == Compute::Any;
             Need { amount, compute: if all { Compute::All } else { need.compute }, ..need }
@@ -175,7 +185,8 @@ fn is_plain(vendor: &Vendor) -> bool {
 }
 
 fn compute(vendor: &Vendor, asked: Ask) -> Compute {
-    let (Some(cores), Some(resource)) = (asked.cores.filter(|cores| *cores > 0), vendor.cores) else {
+    let (Some(cores), Some(resource)) = (asked.cores.filter(|cores| *cores > 0), vendor.cores)
+    else {
         return Compute::Any;
     };
     match resource.unit {
@@ -195,13 +206,18 @@ fn whole_slices(
 ) -> Result<Option<Need>, Misuse> {
     let resources = &container.resources;
     let amount = resources.limits.get(name).or_else(|| resources.requests.get(name));
-    let number = amount.map_or(Ok(0), |amount| amount.map_err(Clone::clone).and_then(Quantity::whole));
+    let number =
+        amount.map_or(Ok(0), |amount| amount.map_err(Clone::clone).and_then(Quantity::whole));
     let field = || resource(container, name);
     let number = number.map_err(|error| misuse_of(&field(), error))?;
     if number == 0 {
         return Ok(None);
     }
-    let kind = if name == SHARED_GPU { "NVIDIA" } else { name.strip_suffix(SHARED_SUFFIX).unwrap_or(name) };
+    let kind = if name == SHARED_GPU {
+        "NVIDIA"
+    } else {
+        name.strip_suffix(SHARED_SUFFIX).unwrap_or(name)
+    };
     let shared = name.ends_with(SHARED_SUFFIX);
     let amount = if shared { Amount::Plain(reading.plain) } else { Amount::Whole };
     let count = count(number)

@@ -24,8 +24,10 @@ fn total(
     read: fn(&Quantity) -> Result<u64, QuantityError>,
     fault: &mut Option<Misuse>,
 ) -> u64 {
-    let mut amount = |quantity: Option<Result<&Quantity, &QuantityError>>, field: &dyn Fn() -> String| {
-        let amount = quantity.map_or(Ok(0), |quantity| quantity.map_err(Clone::clone).and_then(read));
+    let mut amount = |quantity: Option<Result<&Quantity, &QuantityError>>,
+                      field: &dyn Fn() -> String| {
+        let amount =
+            quantity.map_or(Ok(0), |quantity| quantity.map_err(Clone::clone).and_then(read));
         amount.unwrap_or_else(|error| {
             fault.get_or_insert_with(|| misuse_of(&field(), error));
             0
@@ -53,7 +55,8 @@ fn total(
     let limit = limits.get(name).filter(|_| containers.is_zero()).map(|limit| ("limits", limit));
     let said = requests.get(name).map(|request| ("requests", request)).or(limit);
     let list = said.map_or("requests", |(list, _)| list);
-    let whole = amount(said.map(|(_, said)| said), &|| format!("spec.resources.{list}[\"{name}\"]"));
+    let whole =
+        amount(said.map(|(_, said)| said), &|| format!("spec.resources.{list}[\"{name}\"]"));
     let overhead = amount(spec.overhead.get(name), &|| format!("spec.overhead[\"{name}\"]"));
     containers.max(Bytes::new(whole)).plus(Bytes::new(overhead)).get()
 }

@@ -15,7 +15,8 @@ use super::needs::{MIG_PREFIX, asks_devices};
 
 /// Adds the share that a pod asks for to what its containers need. A share takes no slot of the device plugin.
 pub(super) fn add(pod: &Pod, containers: &mut [Container]) -> Result<(), Misuse> {
-    let Some(ask) = Ask::read(&pod.metadata.annotations).map_err(|error| unreadable(&error))? else {
+    let Some(ask) = Ask::read(&pod.metadata.annotations).map_err(|error| unreadable(&error))?
+    else {
         return Ok(());
     };
     not_both(pod, containers)?;
@@ -38,14 +39,16 @@ fn unreadable(error: &KaiError) -> Misuse {
 /// The annotation that asks, with its value.
 fn asking(pod: &Pod) -> (&'static str, String) {
     let annotations = &pod.metadata.annotations;
-    let key = if annotations.contains_key(kai::GPU_MEMORY) { kai::GPU_MEMORY } else { kai::GPU_FRACTION };
+    let key =
+        if annotations.contains_key(kai::GPU_MEMORY) { kai::GPU_MEMORY } else { kai::GPU_FRACTION };
     (key, quoted(annotations.get(key).unwrap_or_default()))
 }
 
 /// Nobody can have a share of a card and cards of the device plugin at once: which card the share is of would be open.
 fn not_both(pod: &Pod, containers: &[Container]) -> Result<(), Misuse> {
     let whole = |need: &Need| &*need.kind == "NVIDIA" || need.kind.starts_with(MIG_PREFIX);
-    let Some(position) = containers.iter().position(|container| container.needs.iter().any(whole)) else {
+    let Some(position) = containers.iter().position(|container| container.needs.iter().any(whole))
+    else {
         return Ok(());
     };
     let Some((_, container)) = in_start_order(&pod.spec).nth(position) else {
@@ -53,7 +56,8 @@ fn not_both(pod: &Pod, containers: &[Container]) -> Result<(), Misuse> {
     };
     let resources = [&container.resources.limits, &container.resources.requests];
     let listed = resources.into_iter().flat_map(|list| list.iter().map(|(name, _)| name));
-    let name = listed.filter(|name| name.starts_with("nvidia.com/")).find(|name| asks_devices(name));
+    let name =
+        listed.filter(|name| name.starts_with("nvidia.com/")).find(|name| asks_devices(name));
     let field = resource(container, name.unwrap_or("nvidia.com/gpu"));
     let (key, value) = asking(pod);
     let problem = format!(
@@ -72,7 +76,9 @@ fn need(pod: &Pod, ask: &Ask) -> Result<Need, Misuse> {
     })?;
     let amount = match ask.share {
         Share::Mib(mib) => Bytes::from_mib(mib).map(Amount::bytes),
-        Share::Fraction(part) => Portion::new(part.numerator, part.denominator).map(Amount::Portion),
+        Share::Fraction(part) => {
+            Portion::new(part.numerator, part.denominator).map(Amount::Portion)
+        }
     };
     let amount = amount.ok_or_else(|| {
         let (key, value) = asking(pod);
@@ -94,7 +100,11 @@ fn chosen<'a>(ask: &Ask, containers: &'a mut [Container]) -> Result<&'a mut Cont
     Err(match &ask.container {
         Some(name) => misuse_of(
             &annotation(kai::CONTAINER_NAME),
-            format_args!("the pod has no container \"{}\"; it has {}", quoted(name), names.join(", ")),
+            format_args!(
+                "the pod has no container \"{}\"; it has {}",
+                quoted(name),
+                names.join(", ")
+            ),
         ),
         None => misuse_of("spec.containers", "the pod has no container that could use a GPU"),
     })

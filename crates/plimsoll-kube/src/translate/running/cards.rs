@@ -57,11 +57,14 @@ impl<'a> Cards<'a> {
             if claim.place != Place::Own {
                 continue;
             }
-            for (_, kind, ordinal) in ended.extract_if(.., |(container, ..)| *container != claim.container) {
+            for (_, kind, ordinal) in
+                ended.extract_if(.., |(container, ..)| *container != claim.container)
+            {
                 handed_on.entry(kind).or_default().push(ordinal);
             }
-            let reused =
-                handed_on.get_mut(&claim.kind).and_then(|cards| (!cards.is_empty()).then(|| cards.remove(0)));
+            let reused = handed_on
+                .get_mut(&claim.kind)
+                .and_then(|cards| (!cards.is_empty()).then(|| cards.remove(0)));
             let card = reused.or_else(|| self.open(&claim.kind, false));
             if let Some(ordinal) = card {
                 self.occupy(ordinal);
@@ -80,7 +83,8 @@ impl<'a> Cards<'a> {
 
     /// The ordinal of a device of this kind, by its UUID.
     pub(super) fn called(&self, kind: &str, uuid: &str) -> Option<u16> {
-        let is = |identity: &Identity| matches!(identity, Identity::Uuid(known) if **known == *uuid);
+        let is =
+            |identity: &Identity| matches!(identity, Identity::Uuid(known) if **known == *uuid);
         self.each(kind).find(|(_, device)| is(&device.identity)).map(|(ordinal, _)| ordinal)
     }
 
@@ -98,7 +102,8 @@ impl<'a> Cards<'a> {
     /// A card that nobody is on: a healthy one if there is one, in the order of ordinals.
     fn open(&self, kind: &str, unnamed_only: bool) -> Option<u16> {
         let open = self.each(kind).filter(|(ordinal, device)| {
-            !self.tenants[usize::from(*ordinal)] && (!unnamed_only || device.identity == Identity::Ordinal)
+            !self.tenants[usize::from(*ordinal)]
+                && (!unnamed_only || device.identity == Identity::Ordinal)
         });
         open.min_by_key(|(ordinal, device)| (device.health != Health::Healthy, *ordinal))
             .map(|(ordinal, _)| ordinal)

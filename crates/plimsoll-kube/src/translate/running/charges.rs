@@ -76,7 +76,8 @@ struct Stake {
 }
 
 fn charge(on: Vec<u16>, claims: &[&Claim], names: &Names, devices: &[Device]) -> Charge {
-    let cards: Vec<&Device> = on.iter().filter_map(|ordinal| devices.get(usize::from(*ordinal))).collect();
+    let cards: Vec<&Device> =
+        on.iter().filter_map(|ordinal| devices.get(usize::from(*ordinal))).collect();
     let stakes = stakes(claims, &cards);
     let usable = cards.iter().filter_map(|device| device.memory.usable()).max();
     let bytes_of = |stake: &Stake| match stake.held {
@@ -96,8 +97,9 @@ fn charge(on: Vec<u16>, claims: &[&Claim], names: &Names, devices: &[Device]) ->
     } else {
         Booked::share(Bytes::new(peak(&|stake| bytes_of(stake).unwrap_or_default().get())))
     };
-    let count =
-        |of: &dyn Fn(&Stake) -> u32| u32::try_from(peak(&|stake| u64::from(of(stake)))).unwrap_or(u32::MAX);
+    let count = |of: &dyn Fn(&Stake) -> u32| {
+        u32::try_from(peak(&|stake| u64::from(of(stake)))).unwrap_or(u32::MAX)
+    };
     let part = |stake: &Stake| Part {
         container: names.get(stake.container),
         role: stake.role,

@@ -114,8 +114,9 @@ impl Claim {
 /// What a need means on this very device.
 pub(super) fn asked_of(need: &Need, device: &Device) -> Held {
     let usable = device.memory.usable();
-    let share =
-        |bytes: Option<Bytes>| bytes.filter(|bytes| !bytes.is_zero()).map_or(Held::Undeclared, Held::Share);
+    let share = |bytes: Option<Bytes>| {
+        bytes.filter(|bytes| !bytes.is_zero()).map_or(Held::Undeclared, Held::Share)
+    };
     match &need.amount {
         Amount::Bytes(bytes) => Held::Share(Bytes::new(bytes.get())),
         Amount::Portion(portion) => share(usable.and_then(|usable| portion.of(usable))),

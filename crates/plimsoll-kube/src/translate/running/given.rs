@@ -10,7 +10,9 @@ use plimsoll_core::device::{Device, Span};
 use plimsoll_core::request::{Amount, Compute, Need, Role};
 use plimsoll_core::units::Bytes;
 
-use crate::hami::allocated::{self, AllocatedDevice, MIG_ALLOCATIONS, MigAllocation, NODE, Written};
+use crate::hami::allocated::{
+    self, AllocatedDevice, MIG_ALLOCATIONS, MigAllocation, NODE, Written,
+};
 use crate::hami::vendor::{VENDORS, Vendor};
 use crate::object::Pod;
 use crate::quantity::quoted;
@@ -22,7 +24,8 @@ use super::notes::Notes;
 
 /// The annotations that only HAMi should write on a pod, with which it has been given devices.
 pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = &'static str> {
-    let keys = VENDORS.iter().flat_map(|vendor| [Some(vendor.allocated), vendor.to_allocate]).flatten();
+    let keys =
+        VENDORS.iter().flat_map(|vendor| [Some(vendor.allocated), vendor.to_allocate]).flatten();
     keys.filter(|key| pod.metadata.annotations.contains_key(key))
 }
 
@@ -50,7 +53,8 @@ pub(super) fn add(pod: &Pod, cards: &Cards<'_>, claims: &mut Vec<Claim>, notes: 
         };
         match read {
             Ok(containers) => {
-                let places = Places::of(pod, containers.len(), containers.last().is_none_or(Vec::is_empty));
+                let places =
+                    Places::of(pod, containers.len(), containers.last().is_none_or(Vec::is_empty));
                 for (position, devices) in
                     containers.iter().enumerate().filter(|(_, devices)| !devices.is_empty())
                 {
@@ -73,7 +77,9 @@ fn slices(pod: &Pod, notes: &mut Notes<'_>) -> Slices {
         return Slices::new();
     };
     match allocated::decode_mig(text) {
-        Ok(slices) => slices.into_iter().map(|one| ((one.container_index, one.device_index), one)).collect(),
+        Ok(slices) => {
+            slices.into_iter().map(|one| ((one.container_index, one.device_index), one)).collect()
+        }
         Err(error) => {
             notes.unreadable(MIG_ALLOCATIONS, error);
             Slices::new()
@@ -92,7 +98,8 @@ struct Places {
 impl Places {
     /// Init containers come first. Up to version 2.8 they were left out, which shows where only the apps are listed.
     fn of(pod: &Pod, listed: usize, ends_empty: bool) -> Places {
-        let roles: Vec<Role> = super::super::pod::in_start_order(&pod.spec).map(|(role, _)| role).collect();
+        let roles: Vec<Role> =
+            super::super::pod::in_start_order(&pod.spec).map(|(role, _)| role).collect();
         let listed = listed - usize::from(ends_empty);
         let (init, apps) = (pod.spec.init_containers.len(), pod.spec.containers.len());
         Places { roles, skipped: if init > 0 && listed == apps { init } else { 0 } }
@@ -167,13 +174,16 @@ impl Book<'_> {
     fn slice(&self, container: usize, device: usize) -> Option<Slice> {
         let position = (u32::try_from(container).ok()?, u32::try_from(device).ok()?);
         let one = self.slices.get(&position)?;
-        let (start, size) = (u8::try_from(one.placement.start).ok()?, u8::try_from(one.placement.size).ok()?);
+        let (start, size) =
+            (u8::try_from(one.placement.start).ok()?, u8::try_from(one.placement.size).ok()?);
         Some(Slice { profile: one.profile.as_str().into(), span: Span { start, size } })
     }
 
     /// Says where an annotation gives less than the spec asks, or more than that can have been rounded up to.
     fn compare(&self, claim: &Claim, notes: &mut Notes<'_>) {
-        let (Some(need), Some(given), Place::On(ordinal)) = (&claim.asked, &claim.given, &claim.place) else {
+        let (Some(need), Some(given), Place::On(ordinal)) =
+            (&claim.asked, &claim.given, &claim.place)
+        else {
             return;
         };
         let Some(device) = self.cards.node.devices.get(usize::from(*ordinal)) else {
@@ -184,7 +194,8 @@ impl Book<'_> {
             Held::Whole => device.memory.usable(),
             Held::Undeclared => None,
         };
-        let differs = |asked: &Bytes| *asked > given.bytes || is_too_much(need, device, given.bytes);
+        let differs =
+            |asked: &Bytes| *asked > given.bytes || is_too_much(need, device, given.bytes);
         if let Some(asked) = asked.filter(differs) {
             let (key, counted) = (self.key, asked.max(given.bytes));
             notes.contradicts(&format!(
@@ -208,7 +219,8 @@ fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
         _ => None,
     };
     let profiles = device.geometry.iter().flat_map(|geometry| &geometry.profiles);
-    most.is_some_and(|most| given > most) && !profiles.map(|profile| profile.memory).any(|size| size == given)
+    most.is_some_and(|most| given > most)
+        && !profiles.map(|profile| profile.memory).any(|size| size == given)
 }
 
 /// Says where a container asks for more devices than the annotation lists.

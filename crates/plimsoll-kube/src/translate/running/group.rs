@@ -26,7 +26,13 @@ impl Reserved {
     }
 
     /// Puts the shares of a pod on the cards of its groups, one each.
-    pub(super) fn add(&self, pod: &Pod, cards: &Cards<'_>, claims: &mut [Claim], notes: &mut Notes<'_>) {
+    pub(super) fn add(
+        &self,
+        pod: &Pod,
+        cards: &Cards<'_>,
+        claims: &mut [Claim],
+        notes: &mut Notes<'_>,
+    ) {
         let groups = kai::gpu_groups(&pod.metadata.labels);
         let shares = claims.iter_mut().filter(|claim| claim.slots == 0);
         for (claim, group) in shares.zip(groups.iter().map(Some).chain(std::iter::repeat(None))) {
@@ -49,8 +55,10 @@ impl Reserved {
             }
             (Some(uuid), None) => {
                 let device = cards.node.devices.iter().find(|device| device.kind == claim.kind);
-                let held = device.zip(claim.asked.as_ref()).map(|(device, need)| asked_of(need, device));
-                let bytes = if let Some(Held::Share(bytes)) = held { bytes } else { Default::default() };
+                let held =
+                    device.zip(claim.asked.as_ref()).map(|(device, need)| asked_of(need, device));
+                let bytes =
+                    if let Some(Held::Share(bytes)) = held { bytes } else { Default::default() };
                 notes.unknown_device("the reservation pod of its group", uuid, bytes);
                 Place::Somewhere
             }

@@ -72,10 +72,13 @@ pub(super) fn observe(pods: &[&Pod], context: &Context<'_>) -> Seen {
         }
     }
     seat(&mut tenants, &mut cards);
-    seen.holdings =
-        tenants.iter().map(|tenant| tenant.holding(&cards[&tenant.node], context.classes)).collect();
-    seen.findings
-        .extend(astray.into_iter().map(|(node, (pods, first))| notes::node_unknown(node, pods, &first)));
+    seen.holdings = tenants
+        .iter()
+        .map(|tenant| tenant.holding(&cards[&tenant.node], context.classes))
+        .collect();
+    seen.findings.extend(
+        astray.into_iter().map(|(node, (pods, first))| notes::node_unknown(node, pods, &first)),
+    );
     seen
 }
 
@@ -111,7 +114,8 @@ impl<'a> Tenant<'a> {
     ) -> (Tenant<'a>, Vec<Finding>) {
         let node = cards.node.name.clone();
         let mut notes = Notes::on(pod, &node);
-        let shape = pod::shape(pod, reading).unwrap_or_else(|misuse| undeclared(pod, &misuse, &mut notes));
+        let shape =
+            pod::shape(pod, reading).unwrap_or_else(|misuse| undeclared(pod, &misuse, &mut notes));
         let mut claims = by_spec(&shape, cards);
         reserved.add(pod, cards, &mut claims, &mut notes);
         given::add(pod, cards, &mut claims, &mut notes);
@@ -151,7 +155,8 @@ fn undeclared(pod: &Pod, misuse: &Misuse, notes: &mut Notes<'_>) -> Shape {
         Container { name: container.name.as_str().into(), role, needs }
     });
     let mut containers: Vec<Container> = containers.collect();
-    let shares = [GPU_MEMORY, GPU_FRACTION].iter().any(|key| pod.metadata.annotations.contains_key(key));
+    let shares =
+        [GPU_MEMORY, GPU_FRACTION].iter().any(|key| pod.metadata.annotations.contains_key(key));
     let first = containers.iter_mut().find(|container| container.role == Role::App);
     if let Some(first) = first.filter(|first| shares && first.needs.is_empty()) {
         first.needs.push(Need { slots: 0, ..unknown("NVIDIA") });

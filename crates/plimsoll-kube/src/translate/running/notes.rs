@@ -26,7 +26,8 @@ impl<'a> Notes<'a> {
              that it may be on",
             self.name()
         );
-        let remedy = "let the device plugin register its devices again, or remove the pod".to_owned();
+        let remedy =
+            "let the device plugin register its devices again, or remove the pod".to_owned();
         self.add("allocation-unknown-device", Severity::Error, message, remedy);
         if let Some(finding) = self.findings.last_mut() {
             finding.uuid = Some(uuid.into());
@@ -46,7 +47,8 @@ impl<'a> Notes<'a> {
 
     /// The spec of a pod that runs contradicts itself.
     pub(super) fn misunderstood(&mut self, problem: &str) {
-        let message = format!("{} runs, and it cannot be said what it asks: {problem}", self.name());
+        let message =
+            format!("{} runs, and it cannot be said what it asks: {problem}", self.name());
         let remedy = "correct the pod; until then its devices are closed to new work".to_owned();
         self.add("pod-unreadable", Severity::Error, message, remedy);
     }
@@ -88,8 +90,11 @@ pub(super) fn by_user(pod: &Pod, key: &str, why: &str) -> Finding {
 
 /// That pods are on a node that was not read.
 pub(super) fn node_unknown(node: &str, pods: u64, first: &str) -> Finding {
-    let who =
-        if pods == 1 { format!("{first} is") } else { format!("{first} and {} more pods are", pods - 1) };
+    let who = if pods == 1 {
+        format!("{first} is")
+    } else {
+        format!("{first} and {} more pods are", pods - 1)
+    };
     Finding {
         code: "node-unknown",
         severity: Severity::Warning,

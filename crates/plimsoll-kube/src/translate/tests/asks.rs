@@ -23,7 +23,12 @@ fn hami_resources_ask_as_tables_a3_and_a4_say() {
         // A4: who takes all memory and says nothing of cores has all of them.
         ("nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 100", 1, percent(100), Compute::All),
         ("nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 150", 1, percent(100), Compute::All),
-        ("nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 4294967346", 1, percent(100), Compute::All),
+        (
+            "nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 4294967346",
+            1,
+            percent(100),
+            Compute::All,
+        ),
         ("nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 0", 1, plain.clone(), Compute::Any),
         (
             "nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 0, nvidia.com/gpumem: 2000",
@@ -31,11 +36,20 @@ fn hami_resources_ask_as_tables_a3_and_a4_say() {
             bytes(2000),
             Compute::Any,
         ),
-        ("nvidia.com/gpumem: 4096, nvidia.com/gpucores: 30", 1, bytes(4096), Compute::Units(Cores(30))),
+        (
+            "nvidia.com/gpumem: 4096, nvidia.com/gpucores: 30",
+            1,
+            bytes(4096),
+            Compute::Units(Cores(30)),
+        ),
         ("nvidia.com/gpucores: 30", 1, plain, Compute::Units(Cores(30))),
     ] {
         let need = need(limits);
-        assert_eq!((need.count.get(), &need.amount, need.compute), (count, &amount, compute), "{limits}");
+        assert_eq!(
+            (need.count.get(), &need.amount, need.compute),
+            (count, &amount, compute),
+            "{limits}"
+        );
         assert_eq!((&*need.kind, need.slots), ("NVIDIA", 1), "{limits}");
     }
 }
@@ -62,7 +76,8 @@ fn requests_count_where_no_limit_is_and_must_agree_where_one_is() {
 fn a_bad_amount_is_refused_with_its_field_and_its_value() {
     // HAMi's A3 makes an empty request of some of these and takes -1 for "not said"; acceptance B10 refuses them all.
     for value in ["1500m", "-1", "1e9999", "NaN", "8000MB", "3Gi", "16.0Gi"] {
-        let cluster = means(&pod_with(&format!("nvidia.com/gpu: 1, nvidia.com/gpumem: \"{value}\"")));
+        let cluster =
+            means(&pod_with(&format!("nvidia.com/gpu: 1, nvidia.com/gpumem: \"{value}\"")));
         let field = "container \"main\": resources.limits[\"nvidia.com/gpumem\"]";
         assert_eq!(*misuse(&cluster).fields, [field], "{value}");
         let problem = &misuse(&cluster).problem;
@@ -71,7 +86,11 @@ fn a_bad_amount_is_refused_with_its_field_and_its_value() {
     let empty = means(&pod_with("nvidia.com/gpu: 1, nvidia.com/gpumem: \"\""));
     assert!(misuse(&empty).problem.contains("the quantity is empty"), "{}", misuse(&empty).problem);
     let hint = means(&pod_with("nvidia.com/gpu: 1, nvidia.com/gpumem: 3Gi"));
-    assert!(misuse(&hint).problem.contains("3,221,225,472 MiB; write 3072"), "{}", misuse(&hint).problem);
+    assert!(
+        misuse(&hint).problem.contains("3,221,225,472 MiB; write 3072"),
+        "{}",
+        misuse(&hint).problem
+    );
     let percentage = means(&pod_with("nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: -1"));
     assert!(misuse(&percentage).problem.contains("-1"), "{}", misuse(&percentage).problem);
 }
@@ -79,7 +98,10 @@ fn a_bad_amount_is_refused_with_its_field_and_its_value() {
 #[test]
 fn the_same_amount_in_three_spellings_is_the_same_request() {
     for value in ["8000", "8k", "8e3"] {
-        assert_eq!(need(&format!("nvidia.com/gpu: 1, nvidia.com/gpumem: \"{value}\"")).amount, bytes(8000));
+        assert_eq!(
+            need(&format!("nvidia.com/gpu: 1, nvidia.com/gpumem: \"{value}\"")).amount,
+            bytes(8000)
+        );
     }
 }
 
@@ -93,22 +115,41 @@ fn contradictions_name_both_fields() {
         ("gpu-memory: \"8000\", gpu-fraction: \"0.5\"", "", "gpu-memory", "gpu-fraction"),
         ("gpu-memory: \"8000\"", "nvidia.com/gpu: 1", "gpu-memory", "nvidia.com/gpu"),
         ("gpu-fraction: \"0.5\"", "nvidia.com/gpumem: 1000", "gpu-fraction", "nvidia.com/gpumem"),
-        ("gpu-fraction: \"0.5\"", "nvidia.com/mig-1g.5gb: 1", "gpu-fraction", "nvidia.com/mig-1g.5gb"),
+        (
+            "gpu-fraction: \"0.5\"",
+            "nvidia.com/mig-1g.5gb: 1",
+            "gpu-fraction",
+            "nvidia.com/mig-1g.5gb",
+        ),
         (
             "a: b",
             "nvidia.com/gpu: 1, nvidia.com/gpumem: 8000, nvidia.com/gpumem-percentage: 50",
             "nvidia.com/gpumem\"",
             "nvidia.com/gpumem-percentage",
         ),
-        ("a: b", "nvidia.com/gpu: 0, nvidia.com/gpumem: 8000", "nvidia.com/gpu\"", "nvidia.com/gpumem\""),
-        ("a: b", "nvidia.com/gpu: 0, nvidia.com/gpucores: 30", "nvidia.com/gpu\"", "nvidia.com/gpucores\""),
+        (
+            "a: b",
+            "nvidia.com/gpu: 0, nvidia.com/gpumem: 8000",
+            "nvidia.com/gpu\"",
+            "nvidia.com/gpumem\"",
+        ),
+        (
+            "a: b",
+            "nvidia.com/gpu: 0, nvidia.com/gpucores: 30",
+            "nvidia.com/gpu\"",
+            "nvidia.com/gpucores\"",
+        ),
     ] {
         let cluster = share(annotations, limits);
         let fields = &misuse(&cluster).fields;
         assert!(fields[0].contains(one) && fields[1].contains(other), "{fields:?}");
     }
     let gpu_of_none = share("gpu-memory: \"8000\"", "nvidia.com/gpu: 0");
-    assert_eq!(containers(&gpu_of_none)[0].needs[0].amount, bytes(8000), "a limit of 0 asks for nothing");
+    assert_eq!(
+        containers(&gpu_of_none)[0].needs[0].amount,
+        bytes(8000),
+        "a limit of 0 asks for nothing"
+    );
 }
 
 #[test]
@@ -121,7 +162,10 @@ fn containers_stand_in_the_order_in_which_they_start() {
     let cluster = means(&pod("p", "", &spec));
     let roles: Vec<(&str, Role, usize)> =
         containers(&cluster).iter().map(|one| (&*one.name, one.role, one.needs.len())).collect();
-    assert_eq!(roles, [("first", Role::Init, 1), ("side", Role::Sidecar, 0), ("main", Role::App, 1)]);
+    assert_eq!(
+        roles,
+        [("first", Role::Init, 1), ("side", Role::Sidecar, 0), ("main", Role::App, 1)]
+    );
 }
 
 #[test]
@@ -135,7 +179,10 @@ fn a_pod_without_devices_asks_for_none() {
 #[test]
 fn mig_instances_and_renamed_gpus_are_plain_requests() {
     let mig = need("nvidia.com/mig-1g.5gb: 2");
-    assert_eq!((&*mig.kind, mig.count.get(), mig.amount), ("nvidia.com/mig-1g.5gb", 2, Amount::Whole));
+    assert_eq!(
+        (&*mig.kind, mig.count.get(), mig.amount),
+        ("nvidia.com/mig-1g.5gb", 2, Amount::Whole)
+    );
     let shared = need("nvidia.com/gpu.shared: 1");
     assert_eq!((&*shared.kind, shared.amount), ("NVIDIA", Amount::Plain(PlainRule::Whole)));
     let bad = means(&pod_with("nvidia.com/mig-1g.5gb: 1500m"));
@@ -155,14 +202,17 @@ fn more_devices_than_can_be_counted_are_refused() {
 #[test]
 fn two_devices_of_one_container_are_two_cards() {
     // Acceptance B16: one card of a hundred tokens is one card.
-    let (placed, _) = placed(&means(&(labelled("gpu", 1, 32_607, 100) + &pod_with("nvidia.com/gpu: 2"))));
+    let (placed, _) =
+        placed(&means(&(labelled("gpu", 1, 32_607, 100) + &pod_with("nvidia.com/gpu: 2"))));
     assert_eq!(placed, 0);
 }
 
 #[test]
 fn cpu_and_memory_are_the_peak_over_the_containers_lives() {
     let asks = |name: &str, rest: &str, cpu: &str, memory: &str| {
-        format!("{{name: {name}, {rest} resources: {{requests: {{cpu: {cpu}, memory: {memory}}}}}}}")
+        format!(
+            "{{name: {name}, {rest} resources: {{requests: {{cpu: {cpu}, memory: {memory}}}}}}}"
+        )
     };
     let spec = format!(
         "initContainers: [{}, {}, {}], containers: [{}, {{name: limited, resources: {{limits: {{cpu: 500m, memory: 1Gi}}}}}}], \
@@ -173,9 +223,18 @@ fn cpu_and_memory_are_the_peak_over_the_containers_lives() {
         asks("main", "", "1", "2Gi")
     );
     let need = only(&means(&pod("p", "", &spec))).request.spec.resources;
-    assert_eq!((need.cpu, need.pods), (MilliCpu(3100), 1), "max(3, 1 + 1.5, 1 + 1 + 0.5) and the overhead");
-    assert_eq!(need.memory, Bytes::mib(10 * 1024 + 64), "max(1, 1 + 9, 1 + 2 + 1) and the overhead");
-    let bad = means(&pod("p", "", "containers: [{name: main, resources: {requests: {memory: lots}}}]"));
+    assert_eq!(
+        (need.cpu, need.pods),
+        (MilliCpu(3100), 1),
+        "max(3, 1 + 1.5, 1 + 1 + 0.5) and the overhead"
+    );
+    assert_eq!(
+        need.memory,
+        Bytes::mib(10 * 1024 + 64),
+        "max(1, 1 + 9, 1 + 2 + 1) and the overhead"
+    );
+    let bad =
+        means(&pod("p", "", "containers: [{name: main, resources: {requests: {memory: lots}}}]"));
     assert_eq!(&*misuse(&bad).fields[0], "container \"main\": resources.requests[\"memory\"]");
 }
 
@@ -194,9 +253,11 @@ fn what_a_pod_asks_as_a_whole_counts_where_it_is_more() {
         let need = only(&means(&pod("p", "", &spec))).request.spec.resources;
         assert_eq!((need.cpu, need.memory), (MilliCpu(cpu), Bytes::mib(mib)), "{resources}");
     }
-    let only_limits = means(&pod("p", "", "resources: {limits: {cpu: 8}}, containers: [{name: main}]"));
+    let only_limits =
+        means(&pod("p", "", "resources: {limits: {cpu: 8}}, containers: [{name: main}]"));
     assert_eq!(only(&only_limits).request.spec.resources.cpu, MilliCpu(8000));
-    let bad = means(&pod("p", "", "resources: {requests: {cpu: lots}}, containers: [{name: main}]"));
+    let bad =
+        means(&pod("p", "", "resources: {requests: {cpu: lots}}, containers: [{name: main}]"));
     assert_eq!(&*misuse(&bad).fields[0], "spec.resources.requests[\"cpu\"]");
 }
 
@@ -217,11 +278,21 @@ fn priority_is_a_number_or_a_class_and_orders_the_turns() {
         one("lost", "priorityClassName: nobody,"),
     ];
     let cluster = means(&(text.concat() + classes));
-    let turns: Vec<(&str, i32)> =
-        cluster.pending.iter().map(|one| (&*one.request.id.name, one.request.terms.priority)).collect();
+    let turns: Vec<(&str, i32)> = cluster
+        .pending
+        .iter()
+        .map(|one| (&*one.request.id.name, one.request.terms.priority))
+        .collect();
     assert_eq!(
         turns,
-        [("system", 2_000_001_000), ("first", 100), ("second", 100), ("usual", 5), ("lost", 5), ("low", -3)]
+        [
+            ("system", 2_000_001_000),
+            ("first", 100),
+            ("second", 100),
+            ("usual", 5),
+            ("lost", 5),
+            ("low", -3)
+        ]
     );
     assert_eq!(*cluster.pending[4].not_considered, ["the unknown priority class nobody"]);
     assert!(cluster.pending[3].not_considered.is_empty(), "nvidia.com/priority orders nothing");
@@ -275,7 +346,11 @@ fn a_pod_that_has_a_node_is_not_forgotten_for_its_manifest() {
     ] {
         let cluster = means(&(node.clone() + &first + &second));
         let charges = cluster.running.iter().flat_map(|one| &one.charges);
-        assert_eq!(charges.map(super::mib).collect::<Vec<_>>(), Vec::from_iter(held), "{first}{second}");
+        assert_eq!(
+            charges.map(super::mib).collect::<Vec<_>>(),
+            Vec::from_iter(held),
+            "{first}{second}"
+        );
         assert_eq!(cluster.running.len() + cluster.pending.len(), 1, "{first}{second}");
         assert_eq!(codes(&cluster), expected, "{first}{second}");
     }

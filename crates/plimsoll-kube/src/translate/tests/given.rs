@@ -64,13 +64,24 @@ fn what_hami_itself_makes_of_a_request_contradicts_nothing() {
             "Ascend910B3-devices-allocated: \"npu-0,Ascend910B3,16384,5:;\"",
             false,
         ),
-        (npu.clone(), ascend(10_000), "Ascend910B3-devices-allocated: \"npu-0,Ascend910B3,32768,5:;\"", true),
+        (
+            npu.clone(),
+            ascend(10_000),
+            "Ascend910B3-devices-allocated: \"npu-0,Ascend910B3,32768,5:;\"",
+            true,
+        ),
         // Larger than every template: the device goes whole.
-        (npu, ascend(40_000), "Ascend910B3-devices-allocated: \"npu-0,Ascend910B3,65536,20:;\"", false),
+        (
+            npu,
+            ascend(40_000),
+            "Ascend910B3-devices-allocated: \"npu-0,Ascend910B3,65536,20:;\"",
+            false,
+        ),
     ] {
         let spec = format!("containers: [{{name: main, resources: {{limits: {{{limits}}}}}}}]");
-        let cluster =
-            means(&(node + &bound("p", "gpu", &format!("annotations: {{hami.io/{written}}}"), &spec)));
+        let cluster = means(
+            &(node + &bound("p", "gpu", &format!("annotations: {{hami.io/{written}}}"), &spec)),
+        );
         let expected = found.then_some("ledger-annotation-contradicts");
         assert_eq!(codes(&cluster), Vec::from_iter(expected), "{limits}: {written}");
     }
@@ -78,7 +89,8 @@ fn what_hami_itself_makes_of_a_request_contradicts_nothing() {
 
 #[test]
 fn an_annotation_about_another_node_is_not_believed() {
-    let metadata = format!("annotations: {{{KEY}: \"GPU-b,NVIDIA,40000,0:;\", hami.io/vgpu-node: other}}");
+    let metadata =
+        format!("annotations: {{{KEY}: \"GPU-b,NVIDIA,40000,0:;\", hami.io/vgpu-node: other}}");
     let cluster = means(&(node() + &bound("p", "gpu", &metadata, &one(8000))));
     assert_eq!(charged(&cluster, "p"), (vec![0, 1], 8000));
     assert!(message(&cluster, "ledger-annotation-contradicts").contains("\"other\""));
@@ -95,7 +107,10 @@ fn annotations_of_a_pod_that_was_given_nothing_are_ignored() {
     assert_eq!(codes(&no_device), ["ledger-annotation-by-user"]);
     // HAMi's resource names can be configured: under a name of its own, the annotation is all there is.
     let own_name = "containers: [{name: main, resources: {limits: {example.com/gpu: 1}}}]";
-    assert_eq!(charged(&means(&(node() + &bound("p", "gpu", &written, own_name))), "p"), (vec![1], 40_000));
+    assert_eq!(
+        charged(&means(&(node() + &bound("p", "gpu", &written, own_name))), "p"),
+        (vec![1], 40_000)
+    );
 }
 
 #[test]
@@ -113,7 +128,8 @@ fn a_whole_card_is_whole_whatever_the_annotation_says() {
 #[test]
 fn containers_add_up_to_their_peak_as_table_a11_says() {
     let init = |name: &str, mib| gpumem(name, mib);
-    let side = |mib| gpumem("side", mib).replacen("name: side", "name: side, restartPolicy: Always", 1);
+    let side =
+        |mib| gpumem("side", mib).replacen("name: side", "name: side, restartPolicy: Always", 1);
     for (inits, apps, peak, slots) in [
         (vec![init("i", 500)], vec![gpumem("m", 100)], 500, 1),
         (vec![], vec![gpumem("m", 100), gpumem("n", 200)], 300, 2),
@@ -127,9 +143,11 @@ fn containers_add_up_to_their_peak_as_table_a11_says() {
             let text = container.rsplit("gpumem: ").next().unwrap_or_default();
             text.trim_end_matches('}').parse::<u64>().ok()
         };
-        let device = |one: &String| mib(one).map_or(";".to_owned(), |mib| format!("GPU-a,NVIDIA,{mib},0:;"));
+        let device =
+            |one: &String| mib(one).map_or(";".to_owned(), |mib| format!("GPU-a,NVIDIA,{mib},0:;"));
         let written: String = inits.iter().chain(&apps).map(device).collect();
-        let spec = format!("initContainers: [{}], containers: [{}]", inits.join(", "), apps.join(", "));
+        let spec =
+            format!("initContainers: [{}], containers: [{}]", inits.join(", "), apps.join(", "));
         let cluster = means(&(node() + &given("p", &written, &spec)));
         assert_eq!(charged(&cluster, "p"), (vec![0], peak), "{spec}");
         assert_eq!(holding(&cluster, "p").charges[0].slots, slots, "{spec}");
@@ -147,18 +165,25 @@ fn each_container_has_its_part_by_its_name() {
     let parts = |written: &str| {
         let cluster = means(&(node() + &given("p", written, &spec)));
         let part = |part: &Part| (part.container.to_string(), part.role, part.bytes.map(mib_of));
-        (charged(&cluster, "p"), holding(&cluster, "p").charges[0].parts.iter().map(part).collect::<Vec<_>>())
+        (
+            charged(&cluster, "p"),
+            holding(&cluster, "p").charges[0].parts.iter().map(part).collect::<Vec<_>>(),
+        )
     };
-    let both =
-        vec![("load".to_owned(), Role::Init, Some(30_000)), ("main".to_owned(), Role::App, Some(20_000))];
+    let both = vec![
+        ("load".to_owned(), Role::Init, Some(30_000)),
+        ("main".to_owned(), Role::App, Some(20_000)),
+    ];
     let padded = parts(";GPU-a,NVIDIA,30000,0:;GPU-a,NVIDIA,20000,0:;");
     assert_eq!(padded, ((vec![0], 30_000), both));
 }
 
 #[test]
 fn a_list_of_the_apps_alone_is_read_as_version_2_8_wrote_it() {
-    let spec =
-        format!("initContainers: [{{name: wait}}, {{name: more}}], containers: [{}]", gpumem("main", 30_000));
+    let spec = format!(
+        "initContainers: [{{name: wait}}, {{name: more}}], containers: [{}]",
+        gpumem("main", 30_000)
+    );
     for written in ["GPU-b,NVIDIA,30000,0:;", ";;GPU-b,NVIDIA,30000,0:;"] {
         let cluster = means(&(node() + &given("p", written, &spec)));
         assert_eq!(charged(&cluster, "p"), (vec![1], 30_000), "{written}");
@@ -169,9 +194,9 @@ fn a_list_of_the_apps_alone_is_read_as_version_2_8_wrote_it() {
 
 #[test]
 fn two_devices_of_one_container_are_two_charges() {
-    let spec =
-        "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 2, nvidia.com/gpumem: 1000}}}]";
-    let cluster = means(&(node() + &given("p", "GPU-a,NVIDIA,1000,30:GPU-b,NVIDIA,1000,30:;", spec)));
+    let spec = "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 2, nvidia.com/gpumem: 1000}}}]";
+    let cluster =
+        means(&(node() + &given("p", "GPU-a,NVIDIA,1000,30:GPU-b,NVIDIA,1000,30:;", spec)));
     let on: Vec<(&[u16], u64)> =
         holding(&cluster, "p").charges.iter().map(|one| (&*one.on, mib(one))).collect();
     assert_eq!(on, [(&[0][..], 1000), (&[1][..], 1000)]);
@@ -180,7 +205,8 @@ fn two_devices_of_one_container_are_two_charges() {
 #[test]
 fn a_second_pod_is_refused_after_the_init_container_ended() {
     // Acceptance B9, with the numbers of 40,960.
-    let spec = format!("initContainers: [{{name: wait}}], containers: [{}]", gpumem("main", 30_000));
+    let spec =
+        format!("initContainers: [{{name: wait}}], containers: [{}]", gpumem("main", 30_000));
     let first = given("first", ";GPU-a,NVIDIA,30000,0:;", &spec);
     let second = pod("second", "", &one(30_000));
     let text = registered("gpu", &[("GPU-a", 40_960)]) + &first + &second;

@@ -5,14 +5,26 @@ use super::*;
 const MAIN: &str = "containers: [{name: main}]";
 
 fn group(api: &str, name: &str, spec: &str) -> String {
-    format!("---\napiVersion: {api}\nkind: PodGroup\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n")
+    format!(
+        "---\napiVersion: {api}\nkind: PodGroup\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n"
+    )
 }
 
 #[test]
 fn pods_name_their_group_in_eight_ways() {
     for (api, spec, metadata, of_pod) in [
-        ("scheduling.x-k8s.io/v1alpha1", "minMember: 2", "labels: {scheduling.x-k8s.io/pod-group: g}", ""),
-        ("scheduling.x-k8s.io/v1alpha1", "minMember: 2", "labels: {pod-group.scheduling.sigs.k8s.io: g}", ""),
+        (
+            "scheduling.x-k8s.io/v1alpha1",
+            "minMember: 2",
+            "labels: {scheduling.x-k8s.io/pod-group: g}",
+            "",
+        ),
+        (
+            "scheduling.x-k8s.io/v1alpha1",
+            "minMember: 2",
+            "labels: {pod-group.scheduling.sigs.k8s.io: g}",
+            "",
+        ),
         ("scheduling.run.ai/v2alpha2", "minMember: 2", "annotations: {pod-group-name: g}", ""),
         ("scheduling.run.ai/v2alpha2", "minMember: 2", "labels: {pod-group-name: g}", ""),
         (
@@ -41,8 +53,9 @@ fn pods_name_their_group_in_eight_ways() {
         ),
     ] {
         let spec_of_pod = format!("{of_pod}{MAIN}");
-        let text =
-            group(api, "g", spec) + &pod("a", metadata, &spec_of_pod) + &pod("b", metadata, &spec_of_pod);
+        let text = group(api, "g", spec)
+            + &pod("a", metadata, &spec_of_pod)
+            + &pod("b", metadata, &spec_of_pod);
         let cluster = means(&text);
         assert_eq!(cluster.gangs.len(), 1, "{api}");
         assert_eq!((&*cluster.gangs[0].name, cluster.gangs[0].minimum), ("default/g", 2), "{api}");

@@ -23,7 +23,11 @@ fn four_of_five_and_of_four_hundred_fit_on_one_card() {
     for count in [5, 400] {
         let (placed, refused) = placed(&means(&(labelled("gpu", 1, 32_607, 100) + &shares(count))));
         assert_eq!((placed, refused.len()), (4, count - 4));
-        assert!(refused[0].contains("8000 MiB") && refused[0].contains("607 MiB"), "{}", refused[0]);
+        assert!(
+            refused[0].contains("8000 MiB") && refused[0].contains("607 MiB"),
+            "{}",
+            refused[0]
+        );
     }
 }
 
@@ -31,19 +35,22 @@ fn four_of_five_and_of_four_hundred_fit_on_one_card() {
 fn two_cards_take_eight_where_the_choice_is_owned_and_four_where_the_plugin_chooses() {
     let node = labelled("gpu", 2, 32_607, 100);
     assert_eq!(placed(&means(&(node.clone() + &shares(12)))).0, 4);
-    let owned = node.replace("  labels:", "  annotations: {plimsoll.dev/device-choice: owned}\n  labels:");
+    let owned =
+        node.replace("  labels:", "  annotations: {plimsoll.dev/device-choice: owned}\n  labels:");
     assert_eq!(placed(&means(&(owned + &shares(12)))).0, 8);
 }
 
 #[test]
 fn a_plain_pod_is_refused_beside_a_share() {
-    let (placed, refused) = placed(&means(&(labelled("gpu", 1, 32_607, 100) + &shares(1) + &plain(1))));
+    let (placed, refused) =
+        placed(&means(&(labelled("gpu", 1, 32_607, 100) + &shares(1) + &plain(1))));
     assert_eq!((placed, refused.len()), (1, 1));
 }
 
 #[test]
 fn plain_pods_that_run_close_the_card() {
-    let running: String = (0..3).map(|at| bound(&format!("plain-{at}"), "gpu", "", PLAIN)).collect();
+    let running: String =
+        (0..3).map(|at| bound(&format!("plain-{at}"), "gpu", "", PLAIN)).collect();
     let cluster = means(&(labelled("gpu", 1, 32_607, 100) + &running + &shares(5)));
     assert_eq!(holding(&cluster, "plain-0").charges[0].amount, Booked::Undeclared);
     assert_eq!(holding(&cluster, "plain-0").charges[0].on, [0]);
@@ -72,18 +79,25 @@ fn plain_pods_that_run_count_as_an_equal_share_where_that_is_the_rule() {
 #[test]
 fn the_multi_process_service_keeps_each_client_to_its_part() {
     let node = labelled("gpu", 1, 32_607, 10).replace("time-slicing", "mps");
-    assert_eq!(charged(&means(&(node + &bound("plain", "gpu", "", PLAIN))), "plain"), (vec![0], 3260));
+    assert_eq!(
+        charged(&means(&(node + &bound("plain", "gpu", "", PLAIN))), "plain"),
+        (vec![0], 3260)
+    );
 }
 
 #[test]
 fn five_shares_that_run_are_over_the_line_by_7393() {
-    let run = |at| bound(&format!("share-{at}"), "gpu", "annotations: {gpu-memory: \"8000\"}", MAIN);
+    let run =
+        |at| bound(&format!("share-{at}"), "gpu", "annotations: {gpu-memory: \"8000\"}", MAIN);
     let cluster = means(&(labelled("gpu", 1, 32_607, 100) + &(0..5).map(run).collect::<String>()));
     let breaches = audit(&ledger(&cluster));
     let [Breach::OverLine { held, usable, over_by, holders, .. }] = &breaches[..] else {
         panic!("{breaches:?}")
     };
-    assert_eq!((mib_of(*held), mib_of(*usable), mib_of(*over_by), holders.len()), (40_000, 32_607, 7393, 5));
+    assert_eq!(
+        (mib_of(*held), mib_of(*usable), mib_of(*over_by), holders.len()),
+        (40_000, 32_607, 7393, 5)
+    );
 }
 
 #[test]

@@ -30,7 +30,8 @@ fn means(yaml: &str) -> Cluster {
 
 fn means_under(yaml: &str, reading: &Reading) -> Cluster {
     let mut objects = Vec::new();
-    let summary = read::read("test.yaml", yaml, &mut objects).expect("the test's own text is sound");
+    let summary =
+        read::read("test.yaml", yaml, &mut objects).expect("the test's own text is sound");
     cluster(objects, summary.ignored, reading)
 }
 
@@ -41,7 +42,9 @@ fn pod_with(limits: &str) -> String {
 
 /// A pod with this name, these lines of metadata in flow style, and this spec.
 fn pod(name: &str, metadata: &str, spec: &str) -> String {
-    format!("---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, {metadata}}}\nspec: {{{spec}}}\n")
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, {metadata}}}\nspec: {{{spec}}}\n"
+    )
 }
 
 /// A pod that runs on a node.
@@ -79,11 +82,15 @@ fn labelled(name: &str, count: u64, mib: u64, replicas: u64) -> String {
 
 /// The limits of a container that asks HAMi for memory.
 fn gpumem(name: &str, mib: u64) -> String {
-    format!("{{name: {name}, resources: {{limits: {{nvidia.com/gpu: 1, nvidia.com/gpumem: {mib}}}}}}}")
+    format!(
+        "{{name: {name}, resources: {{limits: {{nvidia.com/gpu: 1, nvidia.com/gpumem: {mib}}}}}}}"
+    )
 }
 
 fn only(cluster: &Cluster) -> &Pending {
-    let [pending] = &cluster.pending[..] else { panic!("one pod waits, not {}", cluster.pending.len()) };
+    let [pending] = &cluster.pending[..] else {
+        panic!("one pod waits, not {}", cluster.pending.len())
+    };
     pending
 }
 
@@ -136,7 +143,10 @@ fn codes(cluster: &Cluster) -> Vec<&'static str> {
 
 fn message(cluster: &Cluster, code: &str) -> String {
     let found = cluster.findings.iter().find(|finding| finding.code == code);
-    found.map_or_else(|| panic!("no {code} among {:?}", codes(cluster)), |finding| finding.message.clone())
+    found.map_or_else(
+        || panic!("no {code} among {:?}", codes(cluster)),
+        |finding| finding.message.clone(),
+    )
 }
 
 fn ledger(cluster: &Cluster) -> Ledger {

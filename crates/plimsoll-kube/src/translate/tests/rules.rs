@@ -21,7 +21,10 @@ fn selectors_and_pools_must_all_hold() {
     let rules = of("labels: {kai.scheduler/node-pool: blue}", "nodeSelector: {zone: a}");
     assert_eq!(
         rules.all,
-        [Requirement::label_is("zone", "a"), Requirement::label_is("kai.scheduler/node-pool", "blue")]
+        [
+            Requirement::label_is("zone", "a"),
+            Requirement::label_is("kai.scheduler/node-pool", "blue")
+        ]
     );
     let reading = Reading { node_pool_key: "pool".into(), ..Reading::default() };
     let text = pod("p", "labels: {pool: red}", "containers: [{name: main}]");
@@ -80,8 +83,14 @@ fn a_toleration_by_another_operator_tolerates_nothing_and_is_named() {
             "tolerations: [{{key: gen, operator: {operator}, value: '6'}}, {{key: gpu, operator: Exists}}]"
         );
         let cluster = means(&pod("p", "", &format!("{tolerations}, containers: [{{name: main}}]")));
-        let keys: Vec<Option<&str>> =
-            only(&cluster).request.spec.rules.tolerations.iter().map(|one| one.key.as_deref()).collect();
+        let keys: Vec<Option<&str>> = only(&cluster)
+            .request
+            .spec
+            .rules
+            .tolerations
+            .iter()
+            .map(|one| one.key.as_deref())
+            .collect();
         assert_eq!(keys, [Some("gpu")], "{operator}");
         let said = format!("the toleration of \"gen\" by operator \"{operator}\"");
         assert_eq!(*only(&cluster).not_considered, [said]);
@@ -96,22 +105,38 @@ fn a_rule_that_cannot_be_read_is_refused_with_its_place() {
         )
     };
     for (spec, field, said) in [
-        (term("{matchExpressions: [{key: a, operator: Is}]}"), "matchExpressions[0].operator", "\"Is\""),
+        (
+            term("{matchExpressions: [{key: a, operator: Is}]}"),
+            "matchExpressions[0].operator",
+            "\"Is\"",
+        ),
         (
             term("{matchExpressions: [{key: a, operator: Gt, values: [x]}]}"),
             "matchExpressions[0].values",
             "\"x\"",
         ),
-        (term("{matchExpressions: [{key: a, operator: In}]}"), "matchExpressions[0].values", "needs a value"),
+        (
+            term("{matchExpressions: [{key: a, operator: In}]}"),
+            "matchExpressions[0].values",
+            "needs a value",
+        ),
         (
             term("{matchExpressions: [{key: a, operator: Exists, values: [b]}]}"),
             "matchExpressions[0].values",
             "no values",
         ),
-        (term("{matchFields: [{key: spec.x, operator: In, values: [b]}]}"), "matchFields[0].key", "spec.x"),
+        (
+            term("{matchFields: [{key: spec.x, operator: In, values: [b]}]}"),
+            "matchFields[0].key",
+            "spec.x",
+        ),
         (term(""), "nodeSelectorTerms", "empty"),
         ("tolerations: [{value: a}]".to_owned(), "spec.tolerations[0].operator", "Exists"),
-        ("tolerations: [{key: a, effect: Never}]".to_owned(), "spec.tolerations[0].effect", "\"Never\""),
+        (
+            "tolerations: [{key: a, effect: Never}]".to_owned(),
+            "spec.tolerations[0].effect",
+            "\"Never\"",
+        ),
         (
             "tolerations: [{key: a, operator: Exists, value: b}]".to_owned(),
             "spec.tolerations[0].value",
@@ -138,7 +163,10 @@ fn wishes_are_read_from_hamis_annotations() {
     assert_eq!((&*texts(&wishes.uuids), &*texts(&wishes.not_uuids)), ("GPU-a", "GPU-b"));
     assert_eq!(&*texts(&wishes.modes), "hami-core|mig");
     assert!(wishes.one_numa && wishes.alone && wishes.linked);
-    assert_eq!((spec.leaning.nodes, spec.leaning.devices), (Some(Order::Pack), Some(Order::Spread)));
+    assert_eq!(
+        (spec.leaning.nodes, spec.leaning.devices),
+        (Some(Order::Pack), Some(Order::Spread))
+    );
     let weights = spec.leaning.weights.expect("weights");
     assert_eq!((weights.slots, weights.cores, weights.memory), (1, 2, 3));
 }
@@ -152,10 +180,14 @@ fn a_wish_that_cannot_be_read_is_refused_with_its_annotation() {
         ("nvidia.com/numa-bind", "maybe"),
     ] {
         let metadata = format!("annotations: {{{annotation}: \"{value}\"}}");
-        let cluster = means(&pod("p", &metadata, &format!("containers: [{}]", gpumem("main", 1000))));
+        let cluster =
+            means(&pod("p", &metadata, &format!("containers: [{}]", gpumem("main", 1000))));
         assert_eq!(*misuse(&cluster).fields, [format!("metadata.annotations[\"{annotation}\"]")]);
         let without_devices = means(&pod("p", &metadata, "containers: [{name: main}]"));
-        assert!(containers(&without_devices)[0].needs.is_empty(), "it is about devices, and none are asked");
+        assert!(
+            containers(&without_devices)[0].needs.is_empty(),
+            "it is about devices, and none are asked"
+        );
     }
 }
 

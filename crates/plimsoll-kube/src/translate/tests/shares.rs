@@ -13,8 +13,9 @@ fn asking(annotations: &str, spec: &str) -> Cluster {
 }
 
 fn share(name: &str, node: &str, group: &str, fraction: &str) -> String {
-    let metadata =
-        format!("labels: {{runai-gpu-group: {group}}}, annotations: {{gpu-fraction: \"{fraction}\"}}");
+    let metadata = format!(
+        "labels: {{runai-gpu-group: {group}}}, annotations: {{gpu-fraction: \"{fraction}\"}}"
+    );
     bound(name, node, &metadata, MAIN)
 }
 
@@ -62,8 +63,16 @@ fn a_share_that_cannot_be_read_is_refused_with_its_annotation() {
         ("gpu-memory: 3Gi", "gpu-memory", "write 3072"),
         ("gpu-fraction: \"1.5\"", "gpu-fraction", "1.5"),
         ("gpu-fraction-num-devices: \"2\"", "gpu-fraction-num-devices", "without gpu-memory"),
-        ("gpu-memory: \"1\", gpu-fraction-num-devices: \"70000\"", "gpu-fraction-num-devices", "70000"),
-        ("gpu-memory: \"1\", gpu-fraction-container-name: nobody", "gpu-fraction-container-name", "nobody"),
+        (
+            "gpu-memory: \"1\", gpu-fraction-num-devices: \"70000\"",
+            "gpu-fraction-num-devices",
+            "70000",
+        ),
+        (
+            "gpu-memory: \"1\", gpu-fraction-container-name: nobody",
+            "gpu-fraction-container-name",
+            "nobody",
+        ),
     ] {
         let cluster = asking(annotations, MAIN);
         let misuse = misuse(&cluster);
@@ -97,10 +106,16 @@ fn groups_on_cards_known_by_their_place_have_a_card_each() {
         share("a", "gpu", "g1", "0.5"),
         share("b", "gpu", "g2", "0.25"),
         share("c", "gpu", "g1", "0.5"),
-        bound("whole", "gpu", "", "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]"),
+        bound(
+            "whole",
+            "gpu",
+            "",
+            "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]",
+        ),
     ];
-    let cluster =
-        means(&(labelled("gpu", 4, 32_000, 1) + &reservation("gpu", "g2", "GPU-x") + &pods.concat()));
+    let cluster = means(
+        &(labelled("gpu", 4, 32_000, 1) + &reservation("gpu", "g2", "GPU-x") + &pods.concat()),
+    );
     assert_eq!(charged(&cluster, "a"), (vec![0], 16_000));
     assert_eq!(charged(&cluster, "b"), (vec![1], 8000));
     assert_eq!(charged(&cluster, "c"), (vec![0], 16_000));
@@ -137,7 +152,8 @@ fn a_share_of_no_group_is_on_the_only_card_or_on_any() {
 #[test]
 fn a_reserved_card_that_the_node_does_not_have_is_a_finding() {
     let node = registered("gpu", &[("GPU-a", 40_960), ("GPU-b", 40_960)]);
-    let cluster = means(&(node + &reservation("gpu", "g1", "GPU-z") + &share("p", "gpu", "g1", "0.5")));
+    let cluster =
+        means(&(node + &reservation("gpu", "g1", "GPU-z") + &share("p", "gpu", "g1", "0.5")));
     assert_eq!(charged(&cluster, "p"), (vec![0, 1], 20_480));
     assert_eq!(codes(&cluster), ["allocation-unknown-device"]);
 }

@@ -25,7 +25,13 @@ fn every_vendor_is_asked_in_its_own_unit() {
             bytes(40_000),
             Compute::All,
         ),
-        ("cambricon.com/vmlu: 1, cambricon.com/mlu.smlu.vmemory: 4", "MLU", 1, bytes(1024), Compute::Any),
+        (
+            "cambricon.com/vmlu: 1, cambricon.com/mlu.smlu.vmemory: 4",
+            "MLU",
+            1,
+            bytes(1024),
+            Compute::Any,
+        ),
         (
             "hygon.com/dcunum: 1, hygon.com/dcumem: 2048, hygon.com/dcucores: 60",
             "DCU",
@@ -40,7 +46,13 @@ fn every_vendor_is_asked_in_its_own_unit() {
             bytes(2048),
             Compute::Percent(25),
         ),
-        ("iluvatar.ai/MR-V100-vgpu: 1, iluvatar.ai/MR-V100.vMem: 4", "MR-V100", 1, bytes(1024), Compute::Any),
+        (
+            "iluvatar.ai/MR-V100-vgpu: 1, iluvatar.ai/MR-V100.vMem: 4",
+            "MR-V100",
+            1,
+            bytes(1024),
+            Compute::Any,
+        ),
         (
             "mthreads.com/vgpu: 2, mthreads.com/sgpu-memory: 64, mthreads.com/sgpu-core: 16",
             "Mthreads",
@@ -49,7 +61,13 @@ fn every_vendor_is_asked_in_its_own_unit() {
             Compute::Units(Cores(8)),
         ),
         ("metax-tech.com/gpu: 2", "Metax-GPU", 2, Amount::Whole, Compute::Any),
-        ("kunlunxin.com/vxpu: 1, kunlunxin.com/vxpu-memory: 20000", "XPU", 1, bytes(24_576), Compute::Any),
+        (
+            "kunlunxin.com/vxpu: 1, kunlunxin.com/vxpu-memory: 20000",
+            "XPU",
+            1,
+            bytes(24_576),
+            Compute::Any,
+        ),
         ("aws.amazon.com/neuron: 2", "AWSNeuron", 2, Amount::Whole, Compute::Any),
         // Cores alone: two of them are a device, which is taken whole because its memory is not known.
         ("aws.amazon.com/neuroncore: 3", "AWSNeuron", 2, Amount::Whole, Compute::Units(Cores(3))),

@@ -29,8 +29,11 @@ fn resource() -> impl Strategy<Value = String> {
 }
 
 fn annotation() -> impl Strategy<Value = (String, String)> {
-    let allocated: Vec<&'static str> =
-        VENDORS.iter().flat_map(|vendor| [Some(vendor.allocated), vendor.to_allocate]).flatten().collect();
+    let allocated: Vec<&'static str> = VENDORS
+        .iter()
+        .flat_map(|vendor| [Some(vendor.allocated), vendor.to_allocate])
+        .flatten()
+        .collect();
     prop_oneof![
         (prop::sample::select(allocated), "(GPU-[a-c],NVIDIA,-?[0-9]{1,9},[0-9]{1,3}:){0,3};{0,3}(GPU-a,T,9,9:)?;?")
             .prop_map(|(key, value)| (key.to_owned(), value)),

@@ -24,7 +24,8 @@ fn names(cluster: &Cluster) -> Vec<&str> {
 
 #[test]
 fn what_is_missing_is_made_from_the_template() {
-    let cluster = means(&workload("Deployment", "apps", "name: web, namespace: prod", "replicas: 3,"));
+    let cluster =
+        means(&workload("Deployment", "apps", "name: web, namespace: prod", "replicas: 3,"));
     assert_eq!(names(&cluster), ["web-0", "web-1", "web-2"]);
     assert_eq!((cluster.understood.expanded, cluster.understood.pending), (3, 3));
     let request = &cluster.pending[2].request;
@@ -74,18 +75,28 @@ fn a_deployment_owns_through_its_replica_sets() {
         1,
         "a set that was not read is known by its name"
     );
-    assert_eq!(means(&(set + &two)).understood.expanded, 1, "a set without its Deployment speaks for itself");
+    assert_eq!(
+        means(&(set + &two)).understood.expanded,
+        1,
+        "a set without its Deployment speaks for itself"
+    );
 }
 
 #[test]
 fn finished_and_leaving_pods_are_replaced() {
     let deployment = workload("ReplicaSet", "apps", "name: web, uid: u1", "replicas: 2,");
     let failed = owned("a", "ReplicaSet", "web", "u1", "") + "status: {phase: Failed}\n";
-    let leaving = owned("b", "ReplicaSet", "web", "u1", "deletionTimestamp: \"2026-01-01T00:00:00Z\"");
+    let leaving =
+        owned("b", "ReplicaSet", "web", "u1", "deletionTimestamp: \"2026-01-01T00:00:00Z\"");
     assert_eq!(means(&(deployment + &failed + &leaving)).understood.expanded, 2);
     let stateful = workload("StatefulSet", "apps", "name: web, uid: u1", "replicas: 1,");
-    let leaving = owned("web-0", "StatefulSet", "web", "u1", "deletionTimestamp: \"2026-01-01T00:00:00Z\"");
-    assert_eq!(means(&(stateful + &leaving)).understood.expanded, 0, "its next pod has the same name");
+    let leaving =
+        owned("web-0", "StatefulSet", "web", "u1", "deletionTimestamp: \"2026-01-01T00:00:00Z\"");
+    assert_eq!(
+        means(&(stateful + &leaving)).understood.expanded,
+        0,
+        "its next pod has the same name"
+    );
 }
 
 #[test]

@@ -89,7 +89,8 @@ impl GpuRow {
 
     /// What is odd about it: `, faulty, cordoned`.
     pub(crate) fn remarks(&self) -> String {
-        let health = self.health.as_deref().filter(|health| *health != "healthy").map(str::to_string);
+        let health =
+            self.health.as_deref().filter(|health| *health != "healthy").map(str::to_string);
         let cordoned = self.cordoned.then(|| "cordoned".to_string());
         let closed = self.closed.then(|| "closed".to_string());
         let stale = self.telemetry.as_deref().filter(|telemetry| *telemetry == "stale");

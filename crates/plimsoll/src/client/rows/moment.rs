@@ -27,7 +27,8 @@ impl Moment {
 
     /// Day and time in UTC.
     pub(crate) fn full(self) -> String {
-        let time = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let time =
+            i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         time.map_or("?".to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
     }
 }

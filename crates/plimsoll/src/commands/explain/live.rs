@@ -17,7 +17,8 @@ const LOOKED_AT: usize = 200;
 
 /// Whether a server is meant: it is named, here or in the environment.
 pub(super) fn is_meant(args: &ExplainArgs) -> bool {
-    args.server.server.is_some() || std::env::var_os(SERVER_VARIABLE).is_some_and(|server| !server.is_empty())
+    args.server.server.is_some()
+        || std::env::var_os(SERVER_VARIABLE).is_some_and(|server| !server.is_empty())
 }
 
 /// What may be asked about.
@@ -30,7 +31,8 @@ enum What<'a> {
 
 impl What<'_> {
     fn of(text: &str) -> What<'_> {
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if let Some((namespace, name)) = text.split_once('/') {
             return What::Who(namespace, name);
         }
@@ -75,7 +77,8 @@ fn tell(client: &Client, what: &What, format: Format) -> Result<Told> {
         What::Decision(id) => {
             let answer = client.get(&format!("/api/v1/scheduler/decisions/{}", segment(id)))?;
             let row: DecisionRow = answer.read()?;
-            let now = if for_people && !row.placed { decided_now(client, &row.model)? } else { None };
+            let now =
+                if for_people && !row.placed { decided_now(client, &row.model)? } else { None };
             Ok(told(&answer, row.placed, |page| {
                 decision::decision(page, &row, Moment::now());
                 now.iter().for_each(|now| decision::now(page, now));
@@ -116,7 +119,8 @@ fn tell(client: &Client, what: &What, format: Format) -> Result<Told> {
             let decided = log.decision_id.as_ref().filter(|_| for_people);
             let decided = decided.map_or(Ok(None), |id| known_decision(client, id))?;
             let waits = log.filter.status == "failed";
-            let now = if decided.is_some() && waits { decided_now(client, &log.model)? } else { None };
+            let now =
+                if decided.is_some() && waits { decided_now(client, &log.model)? } else { None };
             Ok(told(&answer, log.status == "succeeded", |page| {
                 schedulerlog::steps(page, &who, &log);
                 match &decided {

@@ -23,8 +23,10 @@ impl Driver {
     /// Opens the driver; where there is none, says why.
     pub(crate) fn open() -> Result<Driver> {
         // The name with the version is the one that machines have which run programs and build none.
-        let library =
-            Library::builder().lib_path(OsStr::new("libnvidia-ml.so.1")).init().or_else(|_| Library::init());
+        let library = Library::builder()
+            .lib_path(OsStr::new("libnvidia-ml.so.1"))
+            .init()
+            .or_else(|_| Library::init());
         Ok(Driver { library: Arc::new(library.context("the NVIDIA driver cannot be asked")?) })
     }
 
@@ -36,7 +38,8 @@ impl Driver {
 
     /// A meter for devices with these UUIDs. What the driver does not know is not measured.
     pub(crate) fn meter(&self, uuids: &[Option<String>]) -> Nvml {
-        let indices = (0..u16::MAX).zip(uuids).filter_map(|(index, uuid)| Some((index, uuid.clone()?)));
+        let indices =
+            (0..u16::MAX).zip(uuids).filter_map(|(index, uuid)| Some((index, uuid.clone()?)));
         Nvml { library: Arc::clone(&self.library), uuids: indices.collect() }
     }
 
@@ -104,8 +107,13 @@ impl Meter for Nvml {
 }
 
 fn read(library: &Library, index: u16, uuid: &str) -> Result<DeviceReading> {
-    let unhealthy =
-        DeviceReading { index, used: None, utilisation: None, processes: None, healthy: Some(false) };
+    let unhealthy = DeviceReading {
+        index,
+        used: None,
+        utilisation: None,
+        processes: None,
+        healthy: Some(false),
+    };
     let device = match library.device_by_uuid(uuid) {
         Err(NvmlError::GpuLost) => return Ok(unhealthy),
         found => found.with_context(|| format!("could not find device {index}, {uuid}"))?,
@@ -114,9 +122,16 @@ fn read(library: &Library, index: u16, uuid: &str) -> Result<DeviceReading> {
         Err(NvmlError::GpuLost) => return Ok(unhealthy),
         memory => memory.with_context(|| format!("could not measure device {index}"))?,
     };
-    let utilisation = device.utilization_rates().ok().and_then(|rates| u8::try_from(rates.gpu).ok());
+    let utilisation =
+        device.utilization_rates().ok().and_then(|rates| u8::try_from(rates.gpu).ok());
     let processes = processes(&device);
-    Ok(DeviceReading { index, used: Some(memory.used), utilisation, processes, healthy: Some(true) })
+    Ok(DeviceReading {
+        index,
+        used: Some(memory.used),
+        utilisation,
+        processes,
+        healthy: Some(true),
+    })
 }
 
 /// Compute and graphics processes; one that does both is listed in both, with the same memory.

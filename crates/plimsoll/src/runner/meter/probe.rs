@@ -55,7 +55,9 @@ impl Probe {
             None => bail!("the probe did not end within {} ms", self.timeout.as_millis()),
             Some(status) if !status.success() => bail!("the probe ended with {status}"),
             // Something that left the probe's group may hold the pipe open for ever; the agent does not wait for it.
-            Some(_) => printed.recv_timeout(self.timeout).context("the probe's output does not end")?,
+            Some(_) => {
+                printed.recv_timeout(self.timeout).context("the probe's output does not end")?
+            }
         }
         .context("could not read what the probe prints")
     }
@@ -69,7 +71,11 @@ impl Meter for Probe {
         let mut seen = std::collections::BTreeSet::new();
         for device in &printed.devices {
             if usize::from(device.index) >= self.devices {
-                bail!("the probe prints device {}, and this runner has {}", device.index, self.devices);
+                bail!(
+                    "the probe prints device {}, and this runner has {}",
+                    device.index,
+                    self.devices
+                );
             }
             if !seen.insert(device.index) {
                 bail!("the probe prints device {} twice", device.index);
@@ -117,9 +123,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("probe");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("it can be written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be made a program");
-        let probe =
-            Probe::new(path.to_str().expect("it is text"), Duration::from_millis(300), 2).expect("a command");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .expect("it can be made a program");
+        let probe = Probe::new(path.to_str().expect("it is text"), Duration::from_millis(300), 2)
+            .expect("a command");
         (folder, probe)
     }
 
@@ -153,8 +160,11 @@ mod tests {
         ] {
             assert!(error(script).contains(part), "{script}: {}", error(script));
         }
-        let mut missing = Probe::new("/no/such/program -x", Duration::from_secs(1), 1).expect("a command");
-        assert!(missing.read().expect_err("it is not there").to_string().contains("/no/such/program"));
+        let mut missing =
+            Probe::new("/no/such/program -x", Duration::from_secs(1), 1).expect("a command");
+        assert!(
+            missing.read().expect_err("it is not there").to_string().contains("/no/such/program")
+        );
         assert!(Probe::new("  ", Duration::from_secs(1), 1).is_err());
     }
 

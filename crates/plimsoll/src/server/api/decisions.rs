@@ -55,15 +55,19 @@ pub(crate) async fn list(
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
     let after = wanted.after.as_deref().map(|after| read_id(after, "after")).transpose()?;
     let recent = parts.kept(|decisions, _| decisions.newest_first()).await?;
-    let page = Page { wanted, before: after, rows: Vec::new(), limit, candidates: 0, is_full: false };
+    let page =
+        Page { wanted, before: after, rows: Vec::new(), limit, candidates: 0, is_full: false };
     // Thousands of verdicts become text beside the threads that serve, and before the journal is asked.
     let filled = tokio::task::spawn_blocking(move || page.filled_from(&recent)).await;
     let failed = |error: tokio::task::JoinError| {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())
     };
     let page = filled.map_err(failed)?;
-    let page =
-        if page.is_full { page } else { parts.history(move |history| page.filled_up(history)).await? };
+    let page = if page.is_full {
+        page
+    } else {
+        parts.history(move |history| page.filled_up(history)).await?
+    };
     let (rows, more) = (page.rows, page.is_full);
     let next = rows.last().filter(|_| more).and_then(|row| row.id.as_deref());
     Ok(input::list(&uri, &rows, next))
@@ -75,13 +79,18 @@ params(("id" = String, Path, description = "`SEQ.INDEX`: the journal record, and
     (status = 200, description = "The decision", body = DecisionRow),
     (status = 404, description = "There is none of this id, or the journal does not go back so far", body = ProblemRow),
 ))]
-pub(crate) async fn show(State(parts): State<Parts>, Path(id): Path<String>) -> Answer<Json<DecisionRow>> {
+pub(crate) async fn show(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+) -> Answer<Json<DecisionRow>> {
     let wanted = read_id(&id, "id")?;
     if let Some(kept) = parts.kept(move |decisions, _| decisions.get(wanted)).await? {
         return Ok(Json(row(&kept)));
     }
     let before = DecisionId { seq: wanted.seq, index: wanted.index.saturating_add(1) };
-    let listed = parts.history(move |history| history.decisions(&Filter::default(), Some(before), 1)).await?;
+    let listed = parts
+        .history(move |history| history.decisions(&Filter::default(), Some(before), 1))
+        .await?;
     let found = listed.into_iter().find(|listed| listed.id == wanted);
     let missing = || {
         let detail = format!("there is no decision {id}, or the journal does not go back so far");
@@ -193,8 +202,9 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
         let on = charges.iter().filter(|charge| charge.on.contains(&index));
         on.filter_map(plimsoll_core::charge::Charge::bytes).fold(Bytes::ZERO, Bytes::plus)
     };
-    let loads =
-        |more: &dyn Fn(u16) -> Bytes| verdict.map(|verdict| loads(verdict.view, more)).unwrap_or_default();
+    let loads = |more: &dyn Fn(u16) -> Bytes| {
+        verdict.map(|verdict| loads(verdict.view, more)).unwrap_or_default()
+    };
     DecisionRow {
         id: None,
         created: time(at),
@@ -293,8 +303,10 @@ pub(crate) fn told_by(sentence: &str) -> (bool, Option<String>) {
     if let Some(runner) = sentence.strip_prefix("placed on ") {
         return (true, Some(runner.to_string()));
     }
-    let nearest = sentence.split_once("(nearest: ").and_then(|(_, rest)| rest.split_once(", needs "));
-    let runner =
-        nearest.and_then(|(device, _)| device.rsplit_once(" on ")).map(|(_, runner)| runner.to_string());
+    let nearest =
+        sentence.split_once("(nearest: ").and_then(|(_, rest)| rest.split_once(", needs "));
+    let runner = nearest
+        .and_then(|(device, _)| device.rsplit_once(" on "))
+        .map(|(_, runner)| runner.to_string());
     (false, runner)
 }

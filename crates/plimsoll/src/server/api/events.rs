@@ -65,7 +65,9 @@ fn from(headers: &HeaderMap, after: Option<&str>) -> Answer<From> {
     if text == "beginning" {
         return Ok(From::Beginning);
     }
-    let wrong = |_| Problem::bad(field, format!("{text:?} is no event's id; send a number, or `beginning`"));
+    let wrong = |_| {
+        Problem::bad(field, format!("{text:?} is no event's id; send a number, or `beginning`"))
+    };
     text.parse().map(From::After).map_err(wrong)
 }
 
@@ -76,6 +78,8 @@ fn event(told: &Told) -> Event {
             let event = Event::default().id(row.seq.to_string()).event(row.kind());
             event.data(data(serde_json::to_string(row)))
         }
-        Told::Lagged(row) => Event::default().event("lagged").data(data(serde_json::to_string(row))),
+        Told::Lagged(row) => {
+            Event::default().event("lagged").data(data(serde_json::to_string(row)))
+        }
     }
 }

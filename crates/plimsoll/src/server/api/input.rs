@@ -72,7 +72,8 @@ fn not_json(error: &serde_json::Error) -> Problem {
 /// The field that an error is about: where it was met, and for one that is missing or there twice its own name.
 fn field(path: &str, message: &str) -> String {
     let path = if path == "." { "" } else { path };
-    let named = ["missing field `", "duplicate field `"].iter().find_map(|words| message.split_once(words));
+    let named =
+        ["missing field `", "duplicate field `"].iter().find_map(|words| message.split_once(words));
     match named.and_then(|(_, rest)| rest.split_once('`')) {
         Some((named, _)) if path.is_empty() || path == named => named.to_string(),
         Some((named, _)) => format!("{path}.{named}"),
@@ -90,7 +91,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
         let read = Query::<T>::try_from_uri(&parts.uri);
         let wrong = |error: axum::extract::rejection::QueryRejection| {
             let text = error.body_text();
-            let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text).to_string();
+            let text = text
+                .strip_prefix("Failed to deserialize query string: ")
+                .unwrap_or(&text)
+                .to_string();
             let (named, _) = text.split_once(": ").unwrap_or(("", ""));
             let quoted = text.split('`').nth(1).filter(|_| text.contains("unknown field"));
             Problem::bad(quoted.unwrap_or(named), format!("a parameter does not do: {text}"))
@@ -118,7 +122,9 @@ pub(crate) struct Page {
 pub(crate) fn rows_wanted(limit: Option<&str>) -> Answer<usize> {
     let Some(text) = limit else { return Ok(ROWS) };
     let number = text.parse().ok().filter(|number| (1..=ROWS_MOST).contains(number));
-    number.ok_or_else(|| Problem::bad("limit", format!("limit is {text:?}, and must be 1 to {ROWS_MOST}")))
+    number.ok_or_else(|| {
+        Problem::bad("limit", format!("limit is {text:?}, and must be 1 to {ROWS_MOST}"))
+    })
 }
 
 /// A list, with the address of what stands after it where there is more.
@@ -135,8 +141,10 @@ pub(crate) fn list<T: Serialize>(uri: &Uri, rows: &[T], next: Option<&str>) -> R
 /// The same address with another `after`.
 fn link(uri: &Uri, after: &str) -> Option<HeaderValue> {
     let kept = uri.query().into_iter().flat_map(|query| query.split('&'));
-    let mut query: Vec<String> =
-        kept.filter(|pair| !pair.is_empty() && !pair.starts_with("after=")).map(String::from).collect();
+    let mut query: Vec<String> = kept
+        .filter(|pair| !pair.is_empty() && !pair.starts_with("after="))
+        .map(String::from)
+        .collect();
     query.push(format!("after={}", encoded(after)));
     let link = format!("<{}?{}>; rel=\"next\"", uri.path(), query.join("&"));
     HeaderValue::from_str(&link).ok()
@@ -145,7 +153,8 @@ fn link(uri: &Uri, after: &str) -> Option<HeaderValue> {
 /// A text as it stands in an address.
 pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let part = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let part =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(part).collect()
 }
 
@@ -168,7 +177,9 @@ pub(crate) fn header_text<'a>(
     name: &HeaderName,
 ) -> Answer<Option<&'a str>> {
     let Some(value) = headers.get(name) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| Problem::bad(name.as_str(), format!("{name} is not plain text")));
+    let text = value
+        .to_str()
+        .map_err(|_| Problem::bad(name.as_str(), format!("{name} is not plain text")));
     text.map(Some)
 }
 
@@ -190,7 +201,11 @@ mod tests {
             (r#"{"model":"m"} x"#, 400, None),
         ] {
             let problem = read_json::<AskBody>(body.as_bytes()).expect_err(body);
-            assert_eq!((problem.row().status, problem.row().field.as_deref()), (status, field), "{body}");
+            assert_eq!(
+                (problem.row().status, problem.row().field.as_deref()),
+                (status, field),
+                "{body}"
+            );
         }
     }
 

@@ -44,7 +44,10 @@ params(("name" = String, Path, description = "The model; it may contain `/` and 
     (status = 200, description = "As it was declared", body = ModelRow),
     (status = 404, description = "It is not declared", body = ProblemRow),
 ))]
-pub(crate) async fn show(State(parts): State<Parts>, Path(name): Path<String>) -> Answer<Json<ModelRow>> {
+pub(crate) async fn show(
+    State(parts): State<Parts>,
+    Path(name): Path<String>,
+) -> Answer<Json<ModelRow>> {
     let wanted = name.clone();
     let look = move |desk: &mut Desk, _| desk.model(&wanted).map(|model| row(desk, model));
     parts.engine()?.read(look).await?.map(Json).ok_or_else(|| not_declared(&name))
@@ -119,7 +122,10 @@ params(("name" = String, Path, description = "The model")), responses(
     (status = 204, description = "Nobody waits for it any more, and its slots go"),
     (status = 404, description = "It is not declared", body = ProblemRow),
 ))]
-pub(crate) async fn forget(State(parts): State<Parts>, Path(name): Path<String>) -> Answer<StatusCode> {
+pub(crate) async fn forget(
+    State(parts): State<Parts>,
+    Path(name): Path<String>,
+) -> Answer<StatusCode> {
     let wanted = name.clone();
     match parts.engine()?.write(move |desk, now| desk.drop_model(now, &wanted)).await? {
         true => Ok(StatusCode::NO_CONTENT),
@@ -155,7 +161,10 @@ mod tests {
     #[test]
     fn a_field_that_is_there_twice_is_refused_by_name() {
         let problem = input::read_json::<Fields>(br#"{"memory":"1GiB","memory":"2GiB"}"#).err();
-        assert_eq!(problem.and_then(|problem| problem.row().field.clone()).as_deref(), Some("memory"));
+        assert_eq!(
+            problem.and_then(|problem| problem.row().field.clone()).as_deref(),
+            Some("memory")
+        );
         assert!(input::read_json::<Fields>(br#"{"memory":"1GiB","context":2}"#).is_ok());
     }
 }

@@ -38,7 +38,8 @@ pub(crate) fn about() -> OpenApi {
 /// The document as it is served. Where the router takes the rest of the address, the document has an ordinary parameter.
 pub(crate) fn document(mut api: OpenApi) -> String {
     let paths = std::mem::take(&mut api.paths.paths);
-    api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    api.paths.paths =
+        paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     api.paths.paths.values_mut().for_each(name_problems);
     api.to_pretty_json().expect("the document is plain data")
 }
@@ -61,7 +62,9 @@ fn name_problems(item: &mut PathItem) {
 pub(crate) fn openapi(document: String) -> MethodRouter<Parts> {
     let document: Arc<str> = document.into();
     let kind = HeaderValue::from_static("application/json");
-    get(move || async move { ([(header::CONTENT_TYPE, kind)], document.to_string()).into_response() })
+    get(
+        move || async move { ([(header::CONTENT_TYPE, kind)], document.to_string()).into_response() },
+    )
 }
 
 /// Serves the page.

@@ -85,13 +85,20 @@ impl Parts {
             // A question that panicked left the connection as it was: it only reads.
             ask(&history.lock().unwrap_or_else(PoisonError::into_inner))
         });
-        let failed =
-            |detail: String| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "journal_unreadable", detail);
-        asked.await.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+        let failed = |detail: String| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "journal_unreadable", detail)
+        };
+        asked
+            .await
+            .map_err(|error| failed(error.to_string()))?
+            .map_err(|error| failed(error.to_string()))
     }
 
     fn opened(&self) -> Answer<&Opened> {
         let detail = "the ledger is being rebuilt from the journal; try again";
-        self.0.opened.get().ok_or_else(|| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", detail))
+        self.0
+            .opened
+            .get()
+            .ok_or_else(|| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", detail))
     }
 }

@@ -73,15 +73,17 @@ fn key(headers: &HeaderMap, in_body: Option<String>) -> Answer<Option<String>> {
     let in_header = input::header_text(headers, &NAME)?.map(String::from);
     let key = match (in_header, in_body) {
         (Some(header), Some(body)) if header != body => {
-            let detail = format!("Idempotency-Key is {header:?}, and key is {body:?}; send one of the two");
+            let detail =
+                format!("Idempotency-Key is {header:?}, and key is {body:?}; send one of the two");
             return Err(Problem::bad("key", detail));
         }
         (header, body) => header.or(body),
     };
     match key {
-        Some(key) if key.is_empty() || key.len() > 255 => {
-            Err(Problem::bad("key", format!("the key has {} characters, and must have 1 to 255", key.len())))
-        }
+        Some(key) if key.is_empty() || key.len() > 255 => Err(Problem::bad(
+            "key",
+            format!("the key has {} characters, and must have 1 to 255", key.len()),
+        )),
         key => Ok(key),
     }
 }
@@ -89,8 +91,12 @@ fn key(headers: &HeaderMap, in_body: Option<String>) -> Answer<Option<String>> {
 fn who(namespace: Option<String>, name: Option<String>) -> Answer<Option<Who>> {
     let (namespace, name) = match (namespace, name) {
         (None, None) => return Ok(None),
-        (Some(_), None) => return Err(Problem::bad("name", "a namespace was given without a name")),
-        (None, Some(_)) => return Err(Problem::bad("namespace", "a name was given without a namespace")),
+        (Some(_), None) => {
+            return Err(Problem::bad("name", "a namespace was given without a name"));
+        }
+        (None, Some(_)) => {
+            return Err(Problem::bad("namespace", "a name was given without a namespace"));
+        }
         (Some(namespace), Some(name)) => (namespace, name),
     };
     for (field, text) in [("namespace", &namespace), ("name", &name)] {
@@ -108,12 +114,15 @@ fn who(namespace: Option<String>, name: Option<String>) -> Answer<Option<Who>> {
 fn not_asked(model: &str, error: &AskError) -> Problem {
     match error {
         AskError::NoSuchModel => {
-            let detail = format!("model {model} is not declared; PUT /api/v1/models/{model} declares it");
+            let detail =
+                format!("model {model} is not declared; PUT /api/v1/models/{model} declares it");
             Problem::not_found("no_such_model", detail)
         }
-        AskError::KeyUsed { place, .. } => Problem::new(StatusCode::CONFLICT, "key_used", error.to_string())
-            .about("key")
-            .of_place(&format!("place-{place}"), &error.to_string()),
+        AskError::KeyUsed { place, .. } => {
+            Problem::new(StatusCode::CONFLICT, "key_used", error.to_string())
+                .about("key")
+                .of_place(&format!("place-{place}"), &error.to_string())
+        }
     }
 }
 
@@ -185,7 +194,10 @@ params(("id" = String, Path, description = "A place (`place-12`) or a slot (`slo
     (status = 204, description = "The place is given back, now or earlier; or the slot had nothing to stop"),
     (status = 404, description = "There is none of this id", body = ProblemRow),
 ))]
-pub(crate) async fn give_back(State(parts): State<Parts>, Path(id): Path<String>) -> Answer<Response> {
+pub(crate) async fn give_back(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+) -> Answer<Response> {
     let engine = parts.engine()?;
     if let Some(place) = place_number(&id)
         && engine.write(move |desk, now| desk.give_back(now, place)).await?
@@ -247,7 +259,8 @@ const GLANCE: Duration = Duration::from_millis(250);
 async fn slot_settled(engine: &Engine, id: &str, until: Instant) -> Answer<Option<SlotRow>> {
     loop {
         let name = id.to_string();
-        let look = move |desk: &mut Desk, now| desk.slot(&name).map(|slot| slots::row(desk, slot, now));
+        let look =
+            move |desk: &mut Desk, now| desk.slot(&name).map(|slot| slots::row(desk, slot, now));
         let row = engine.read(look).await?;
         if row.as_ref().is_none_or(|row| row.stage == "running")
             || Instant::now() >= until

@@ -27,7 +27,8 @@ pub(crate) async fn list(
     let after = page.after.clone();
     let rows = parts.engine()?.read(move |desk, _| some(desk, after.as_deref(), limit + 1)).await?;
     let gone = || {
-        let detail = format!("{} waits no more; start from the beginning", page.after.unwrap_or_default());
+        let detail =
+            format!("{} waits no more; start from the beginning", page.after.unwrap_or_default());
         Problem::new(StatusCode::GONE, "cursor_gone", detail).about("after")
     };
     let mut rows = rows.ok_or_else(gone)?;

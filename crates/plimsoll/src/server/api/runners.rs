@@ -48,7 +48,10 @@ responses(
     (status = 200, description = "What is booked and what is measured on each GPU", body = RunnerStatus),
     (status = 404, description = "There is no such runner", body = ProblemRow),
 ))]
-pub(crate) async fn status(State(parts): State<Parts>, Path(id): Path<String>) -> Answer<Json<RunnerStatus>> {
+pub(crate) async fn status(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+) -> Answer<Json<RunnerStatus>> {
     let name = id.clone();
     let found = parts.engine()?.read(move |desk, _| look(desk, &name)).await?;
     found.map(|looked| Json(looked.status())).ok_or_else(|| no_such_runner(&id))
@@ -61,7 +64,10 @@ responses(
     (status = 404, description = "There is no such runner", body = ProblemRow),
     (status = 409, description = "It is alive", body = ProblemRow),
 ))]
-pub(crate) async fn remove(State(parts): State<Parts>, Path(id): Path<String>) -> Answer<StatusCode> {
+pub(crate) async fn remove(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
     let name = id.clone();
     let removed = parts.engine()?.write(move |desk, now| desk.remove_runner(now, &name)).await?;
     let refused = |error| match error {
@@ -82,9 +88,14 @@ fn row(desk: &Desk, runner: &Runner) -> RunnerRow {
     let view = node.and_then(|node| ledger.view(node));
     let rooms = view.map_or(&[][..], |view| view.room.devices());
     // A card that is gone may still be held, and has nothing to give.
-    let is_there = |index: usize| view.is_some_and(|view| view.node.devices[index].health != Health::Gone);
-    let there: Vec<&DeviceRoom> =
-        rooms.iter().enumerate().filter(|(index, _)| is_there(*index)).map(|(_, room)| &**room).collect();
+    let is_there =
+        |index: usize| view.is_some_and(|view| view.node.devices[index].health != Health::Gone);
+    let there: Vec<&DeviceRoom> = rooms
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| is_there(*index))
+        .map(|(_, room)| &**room)
+        .collect();
     let sum = |of: fn(&DeviceRoom) -> Option<Bytes>| {
         there.iter().try_fold(Bytes::ZERO, |sum, room| Some(sum.plus(of(room)?)))
     };
@@ -144,7 +155,11 @@ impl Looked {
     }
 }
 
-fn gpus(view: &NodeView, holdings: &[(HoldingId, Holding)], measured: &[DeviceStatus]) -> Vec<GpuRow> {
+fn gpus(
+    view: &NodeView,
+    holdings: &[(HoldingId, Holding)],
+    measured: &[DeviceStatus],
+) -> Vec<GpuRow> {
     let rows = json::devices_of(view, holdings.iter().map(|(id, holding)| (*id, holding)));
     let gpu = |(index, (device, room)): (u16, (DeviceRow, &Arc<DeviceRoom>))| {
         let status = measured.iter().find(|status| status.index == index);

@@ -78,7 +78,8 @@ pub(crate) async fn show(
         Found::Entry(entry) => return Ok(Json(row(&entry))),
         Found::Off => (
             "schedulerlog_off",
-            "scheduler logs are switched off; schedulerlog.enabled in the settings turns them on".to_string(),
+            "scheduler logs are switched off; schedulerlog.enabled in the settings turns them on"
+                .to_string(),
         ),
         Found::Evicted => {
             let most = parts.log_settings().max_pods;
@@ -126,8 +127,11 @@ const PASSED: &str = "passed";
 const FAILED: &str = "failed";
 
 fn filter(entry: &Entry) -> FilterRow {
-    let failed =
-        |summary: &str, nodes| FilterRow { status: FAILED.to_string(), summary: summary.to_string(), nodes };
+    let failed = |summary: &str, nodes| FilterRow {
+        status: FAILED.to_string(),
+        summary: summary.to_string(),
+        nodes,
+    };
     let passed = |nodes| FilterRow { status: PASSED.to_string(), summary: String::new(), nodes };
     match &entry.filter {
         Filter::Decided(kept) if kept.decision.place().is_some() => passed(nodes(kept)),

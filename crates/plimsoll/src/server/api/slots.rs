@@ -39,7 +39,8 @@ pub(crate) async fn list(
     Params(wanted): Params<Wanted>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
-    let mut rows = parts.engine()?.read(move |desk, now| some(desk, now, &wanted, limit + 1)).await?;
+    let mut rows =
+        parts.engine()?.read(move |desk, now| some(desk, now, &wanted, limit + 1)).await?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.id.as_str())))
@@ -52,7 +53,8 @@ fn some(desk: &Desk, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> 
     };
     let ledger = desk.scheduler().ledger();
     let there = ledger.node_id(runner).into_iter().flat_map(|node| ledger.holdings_on(node));
-    let mut slots: Vec<&Slot> = there.filter_map(|(_, holding)| desk.slot(&holding.request.name)).collect();
+    let mut slots: Vec<&Slot> =
+        there.filter_map(|(_, holding)| desk.slot(&holding.request.name)).collect();
     slots.sort_by(|one, other| one.id.cmp(&other.id));
     let slots = slots.into_iter().filter(|slot| after.is_none_or(|after| &*slot.id > after));
     slots.take(most).map(|slot| row(desk, slot, now)).collect()
@@ -79,7 +81,9 @@ pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
         endpoint: slot.life.endpoint.clone(),
         reason: desk.why_slot_waits(slot),
         generation: held.map(|(id, _)| id.0),
-        prewarmed: speculative.or(waiting.map(|waiting| waiting.request.terms.speculative)).unwrap_or(false),
+        prewarmed: speculative
+            .or(waiting.map(|waiting| waiting.request.terms.speculative))
+            .unwrap_or(false),
         adopted: slot.made_from.is_none(),
         used: desk.report(slot).map(|report| report.used.clone()).unwrap_or_default(),
         outgrown: holding.is_some_and(|holding| outgrown(slot, holding)),
@@ -96,7 +100,8 @@ fn source(slot: &Slot, holding: &Holding) -> Option<String> {
 fn outgrown(slot: &Slot, holding: &Holding) -> bool {
     let gpus = u16::try_from(holding.charges.len()).unwrap_or(u16::MAX);
     let declared = slot.made_from.as_ref().and_then(|model| model.memory_on(gpus));
-    let declared = declared.map(|sizes| sizes.iter().fold(Bytes::ZERO, |sum, size| sum.plus(size.0)));
+    let declared =
+        declared.map(|sizes| sizes.iter().fold(Bytes::ZERO, |sum, size| sum.plus(size.0)));
     declared.zip(holding.bytes()).is_some_and(|(declared, held)| held > declared)
 }
 
@@ -149,7 +154,9 @@ fn evictable(evictable: Evictable) -> EvictableRow {
     };
     // The core counts milliseconds; people read clocks.
     let reason = match (&stays, from) {
-        (Stays::Fresh { .. }, Some(until)) => format!("it came only lately and stays until {}", time(until)),
+        (Stays::Fresh { .. }, Some(until)) => {
+            format!("it came only lately and stays until {}", time(until))
+        }
         (Stays::NotIdleYet { .. }, Some(from)) => {
             format!("it is idle, but may go only from {} on", time(from))
         }

@@ -20,8 +20,8 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_slots::desk::Manners;
 use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, Launch, OnDevice, Orders, Registration,
-    SlotReport, SlotState, Welcome,
+    Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, Launch, OnDevice, Orders,
+    Registration, SlotReport, SlotState, Welcome,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -66,10 +66,17 @@ impl World {
         World::on(dir, settings, manners, log)
     }
 
-    fn on(dir: TempDir, settings: &Settings, manners: Manners, log: schedulerlog::Settings) -> World {
+    fn on(
+        dir: TempDir,
+        settings: &Settings,
+        manners: Manners,
+        log: schedulerlog::Settings,
+    ) -> World {
         let parts = Parts::new(log);
-        let (desk, clock, store) = recovery::open(dir.path(), manners, settings).expect("a data directory");
-        let (engine, _thread) = Engine::start(desk, clock, store, parts.observers()).expect("a thread");
+        let (desk, clock, store) =
+            recovery::open(dir.path(), manners, settings).expect("a data directory");
+        let (engine, _thread) =
+            Engine::start(desk, clock, store, parts.observers()).expect("a thread");
         parts.open(engine.clone(), History::open(dir.path()).expect("a journal"));
         World { router: router(parts.clone()), parts, engine, dir }
     }
@@ -78,7 +85,11 @@ impl World {
         let response = self.router.clone().oneshot(request).await.expect("a router answers");
         let (head, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.expect("a body");
-        let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).expect("JSON") };
+        let body = if bytes.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(&bytes).expect("JSON")
+        };
         if head.status.is_client_error() || head.status.is_server_error() {
             assert_eq!(head.headers[header::CONTENT_TYPE], "application/problem+json", "{body}");
             assert_eq!(body["status"], head.status.as_u16(), "{body}");
@@ -92,9 +103,9 @@ impl World {
     async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Answered {
         let request = Request::builder().method(method).uri(path);
         let request = match body {
-            Some(body) => {
-                request.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_string()))
-            }
+            Some(body) => request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Body::from(body.to_string())),
             None => request.body(Body::empty()),
         };
         self.send(request.expect("a request")).await
@@ -118,7 +129,9 @@ impl World {
     /// Declares a model with these fields besides its name and a command.
     async fn declare(&self, name: &str, fields: Value) {
         let mut body = json!({"runtime": {"command": {"argv": ["serve", "--port={port}"]}}});
-        body.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+        body.as_object_mut()
+            .expect("an object")
+            .extend(fields.as_object().expect("an object").clone());
         let answered = self.call("PUT", &format!("/api/v1/models/{name}"), Some(body)).await;
         assert!(answered.status.is_success(), "{}", answered.body);
     }
@@ -241,7 +254,8 @@ impl Runner {
             let known = self.slots.get(&order.slot).map(|report| (report.state, report.generation));
             let state = match order.action {
                 Action::Start
-                    if known.is_some_and(|(state, of)| state.is_over() && of == order.generation) =>
+                    if known
+                        .is_some_and(|(state, of)| state.is_over() && of == order.generation) =>
                 {
                     continue;
                 }

@@ -31,7 +31,10 @@ use crate::simulation::Promised;
     (status = 404, description = "The model is not declared", body = ProblemRow),
     (status = 422, description = "The declaration makes no sense", body = ProblemRow),
 ))]
-pub(crate) async fn what_if(State(parts): State<Parts>, Body(body): Body<WhatIf>) -> Answer<Json<WhatIfRow>> {
+pub(crate) async fn what_if(
+    State(parts): State<Parts>,
+    Body(body): Body<WhatIf>,
+) -> Answer<Json<WhatIfRow>> {
     let wanted = match (body.model, body.declaration) {
         (Some(name), None) => Wanted::Declared(name),
         (None, Some(declaration)) => Wanted::Made(Box::new(models::model(declaration)?)),
@@ -99,9 +102,15 @@ impl Looked {
             let named = Promised::of(ledger, Promise::from(plan));
             row.promised = Some(json::promised_row(&named.promise, &named.devices));
         }
-        let mut remedies = remedy::remedies(ledger, &settings.policy, &self.request, &self.decision);
+        let mut remedies =
+            remedy::remedies(ledger, &settings.policy, &self.request, &self.decision);
         remedies.retain(|remedy| !proposals::is_of_file(&self.model, remedy));
-        remedies.extend(proposals::proposals(ledger, &settings.policy, &self.model, self.known.known()));
+        remedies.extend(proposals::proposals(
+            ledger,
+            &settings.policy,
+            &self.model,
+            self.known.known(),
+        ));
         remedies.sort_by_key(|remedy| remedy.kind);
         WhatIfRow { decision: row, would_fit_if: remedies.iter().map(json::remedy_row).collect() }
     }
@@ -112,7 +121,8 @@ fn plan(ledger: &Ledger, settings: &Settings, request: &Request, now: Millis) ->
     if request.terms.eviction == Eviction::Never && !ledger.has_releasing() {
         return None;
     }
-    let may_go = |holding: &Holding| evict::may_go(holding, request, now, settings.residency).is_ok();
+    let may_go =
+        |holding: &Holding| evict::may_go(holding, request, now, settings.residency).is_ok();
     match evict::plan(ledger, &settings.policy, request, may_go) {
         Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
         _ => None,

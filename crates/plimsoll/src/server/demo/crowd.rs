@@ -63,7 +63,11 @@ struct Guest {
 
 impl Crowd {
     /// Some come, some leave.
-    pub(super) async fn act(&mut self, engine: &Engine, chance: &mut Chance) -> Result<(), NoAnswer> {
+    pub(super) async fn act(
+        &mut self,
+        engine: &Engine,
+        chance: &mut Chance,
+    ) -> Result<(), NoAnswer> {
         let now = Instant::now();
         let age = now.duration_since(*self.since.get_or_insert(now));
         while let Some((at, model)) = OPENING.get(self.opened)
@@ -90,7 +94,8 @@ impl Crowd {
         chance: &mut Chance,
     ) -> Result<(), NoAnswer> {
         self.came += 1;
-        let namespace = ["research", "support", "search"][usize::try_from(chance.between(0, 3)).unwrap_or(0)];
+        let namespace =
+            ["research", "support", "search"][usize::try_from(chance.between(0, 3)).unwrap_or(0)];
         let who = Who { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
         let asked = engine.write(move |desk, now| {
             let deadline = Some(Millis(now.0 + 20_000));
@@ -111,7 +116,9 @@ impl Crowd {
         });
         let mut leaving = Vec::new();
         for (place, status) in statuses.await? {
-            let Some(at) = self.here.iter().position(|guest| guest.place == place) else { continue };
+            let Some(at) = self.here.iter().position(|guest| guest.place == place) else {
+                continue;
+            };
             match status {
                 Some(PlaceStatus::Ready { .. }) => {
                     let guest = &mut self.here[at];

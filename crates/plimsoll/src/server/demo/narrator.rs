@@ -41,7 +41,11 @@ impl Observer for Narrator {
             }
             for effect in &output.outcome.effects {
                 if let Effect::Stop { request, node, .. } = effect {
-                    line(AnsiColor::Magenta, "evicted", &format!("{request} is asked to leave {node}"));
+                    line(
+                        AnsiColor::Magenta,
+                        "evicted",
+                        &format!("{request} is asked to leave {node}"),
+                    );
                 }
             }
             match &record.event {

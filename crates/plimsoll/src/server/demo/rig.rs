@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, Heartbeat, Launch, OnDevice, Order, Orders, Process, Registration,
-    SlotReport, SlotState,
+    Action, DeviceFacts, DeviceStatus, Heartbeat, Launch, OnDevice, Order, Orders, Process,
+    Registration, SlotReport, SlotState,
 };
 
 use super::Chance;
@@ -42,7 +42,8 @@ struct Server {
 impl Rig {
     /// The runners of the demo.
     pub(super) fn fleet() -> Vec<Rig> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let since =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let session = u64::try_from(since).unwrap_or(0);
         let rig = |name, label, gpu, gpus, gib: u64| Rig {
             name,
@@ -81,7 +82,11 @@ impl Rig {
     }
 
     /// Does what it was told, lets time do the rest, and says what is so.
-    pub(super) async fn beat(&mut self, engine: &Engine, chance: &mut Chance) -> Result<(), NoAnswer> {
+    pub(super) async fn beat(
+        &mut self,
+        engine: &Engine,
+        chance: &mut Chance,
+    ) -> Result<(), NoAnswer> {
         let now = Instant::now();
         for order in std::mem::take(&mut self.orders.orders) {
             self.obey(&order, now, chance);
@@ -124,7 +129,8 @@ impl Rig {
                 if server.state != SlotState::Stopping && !server.state.is_over() =>
             {
                 let back = Duration::from_millis(chance.between(600, 2500));
-                (server.state, server.next) = (SlotState::Stopping, Some((now + back, SlotState::Gone)));
+                (server.state, server.next) =
+                    (SlotState::Stopping, Some((now + back, SlotState::Gone)));
             }
             (Action::Stop, None) => {
                 self.servers.insert(order.slot.clone(), Server::of(order, SlotState::Gone, None));
@@ -139,8 +145,9 @@ impl Rig {
             generation: server.generation,
             model: server.model.clone(),
             state: server.state,
-            reason: (server.state == SlotState::Failed)
-                .then(|| "the simulated server ended with exit code 1: simulated failure".to_string()),
+            reason: (server.state == SlotState::Failed).then(|| {
+                "the simulated server ended with exit code 1: simulated failure".to_string()
+            }),
             endpoint: Some(format!("http://{}.invalid:8000", self.name)),
             booked: server.booked.clone(),
             used: if server.state.is_over() { Vec::new() } else { server.booked.clone() },
@@ -152,11 +159,15 @@ impl Rig {
 
     fn status(&self, index: u16) -> DeviceStatus {
         let servers = self.servers.values().filter(|server| !server.state.is_over());
-        let busy = servers.clone().filter(|server| server.booked.iter().any(|on| on.index == index)).count();
+        let busy = servers
+            .clone()
+            .filter(|server| server.booked.iter().any(|on| on.index == index))
+            .count();
         let own = servers.flat_map(|server| &server.booked).filter(|on| on.index == index);
         let own: u64 = own.map(|on| on.bytes).sum();
         let foreign = if index == 0 { self.foreign } else { 0 };
-        let process = Process { pid: 4242, name: Some("notebook".to_string()), bytes: Some(foreign) };
+        let process =
+            Process { pid: 4242, name: Some("notebook".to_string()), bytes: Some(foreign) };
         DeviceStatus {
             index,
             used: Some(own + foreign),

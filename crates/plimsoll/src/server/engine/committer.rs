@@ -52,7 +52,10 @@ impl Committer {
         };
         // One batch is on its way at a time.
         let worker = Worker::start("committer", 1, work);
-        Ok(Committer { worker: worker.context("while starting the thread that makes things durable")?, done })
+        Ok(Committer {
+            worker: worker.context("while starting the thread that makes things durable")?,
+            done,
+        })
     }
 
     /// Hands a batch over, with the whole state after it where that is to be kept, and the answers to those who wait for it.

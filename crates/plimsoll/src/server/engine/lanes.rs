@@ -38,7 +38,11 @@ impl<T> Lanes<T> {
         let is_ripe = |(since, _): &(Instant, T)| now.saturating_duration_since(*since) >= PATIENCE;
         let is_ripe = self.reports.front().is_some_and(is_ripe);
         self.had_turn = self.asks.is_empty() || (is_ripe && !self.had_turn);
-        if self.had_turn { self.reports.pop_front().map(|(_, report)| report) } else { self.asks.pop_front() }
+        if self.had_turn {
+            self.reports.pop_front().map(|(_, report)| report)
+        } else {
+            self.asks.pop_front()
+        }
     }
 
     /// How many wait.

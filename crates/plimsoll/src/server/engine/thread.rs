@@ -201,7 +201,8 @@ impl Thread {
             self.let_out(&flight, Duration::ZERO);
             return replies.into_iter().for_each(|reply| reply());
         }
-        let base = std::mem::take(&mut self.wants_base).then(|| recovery::base(&self.desk, self.clock.now()));
+        let base = std::mem::take(&mut self.wants_base)
+            .then(|| recovery::base(&self.desk, self.clock.now()));
         self.committer.commit(batch.clone(), base, replies);
         self.left = Some(Instant::now());
         let (outputs, places) = self.desk.in_flight();
@@ -245,14 +246,16 @@ impl Thread {
     fn let_out(&mut self, flight: &Flight, committing: Duration) {
         let told = self.desk.committed();
         let (records, notes) = (&flight.batch.records[..], flight.batch.notes.len());
-        let durable = Durable { records, notes, told: &told, deciding: flight.deciding, committing };
+        let durable =
+            Durable { records, notes, told: &told, deciding: flight.deciding, committing };
         self.observers.iter_mut().for_each(|observer| observer.durable(&durable));
         self.wake(&told);
     }
 
     fn wake(&mut self, told: &Told) {
         let topics = told.places.iter().map(|place| Topic::Place(*place));
-        let topics = topics.chain(told.runners.iter().map(|runner: &Name| Topic::Runner(runner.clone())));
+        let topics =
+            topics.chain(told.runners.iter().map(|runner: &Name| Topic::Runner(runner.clone())));
         for sender in topics.filter_map(|topic| self.watchers.remove(&topic)).flatten() {
             // Whoever watched may have gone.
             let _ = sender.send(());

@@ -10,8 +10,10 @@ use axum::http::{HeaderMap, Uri, header};
 /// A page of any site can make its browser send requests to 127.0.0.1: plainly, where an `Origin` tells it, or under a name of its
 /// own that it lets point there, where the `Host` tells it.
 pub(crate) fn refusal(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
-    let host =
-        headers.get(header::HOST).and_then(|host| host.to_str().ok()).and_then(|host| host.parse().ok());
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok())
+        .and_then(|host| host.parse().ok());
     let host: Option<Authority> = host.or_else(|| uri.authority().cloned());
     let Some(host) = host.filter(|host| is_local(host.host())) else {
         return Some(
@@ -57,7 +59,8 @@ mod tests {
         }
         assert!(is_refused(Some("localhost:8080"), Some("http://localhost:9090")));
         assert!(is_refused(Some("localhost:8080"), Some("null")));
-        for host in ["evil.example", "localhost.evil.example", "10.0.0.1:8080", "0.0.0.0:8080", ""] {
+        for host in ["evil.example", "localhost.evil.example", "10.0.0.1:8080", "0.0.0.0:8080", ""]
+        {
             assert!(is_refused(Some(host), None), "{host}");
         }
         assert!(is_refused(None, None));

@@ -53,8 +53,12 @@ impl Rate {
     /// so many addresses must not be able to lock out the next newcomer, nor to fill the memory.
     fn forget(&mut self, now: Instant) {
         let full = |bucket: &Bucket| self.left(*bucket, now) >= self.burst;
-        let kept: HashMap<IpAddr, Bucket> =
-            self.buckets.iter().filter(|(_, bucket)| !full(bucket)).map(|(a, b)| (*a, *b)).collect();
+        let kept: HashMap<IpAddr, Bucket> = self
+            .buckets
+            .iter()
+            .filter(|(_, bucket)| !full(bucket))
+            .map(|(a, b)| (*a, *b))
+            .collect();
         self.buckets = if kept.len() < ADDRESSES { kept } else { HashMap::new() };
     }
 }

@@ -48,7 +48,9 @@ pub(crate) fn wanted<'a>(method: &Method, path: &'a str) -> Wanted<'a> {
     let segments: Vec<&str> = path.split('/').collect();
     match segments[..] {
         ["", "api", "v1", "runners", runner] if method == Method::PUT => speaker(runner),
-        ["", "api", "v1", "runners", runner, "heartbeat"] if method == Method::POST => speaker(runner),
+        ["", "api", "v1", "runners", runner, "heartbeat"] if method == Method::POST => {
+            speaker(runner)
+        }
         ["", "api", "v1", "runners", runner, "work"] if looks => speaker(runner),
         // It is a POST for its body, and changes nothing.
         ["", "api", "v1", "scheduler", "whatif"] if method == Method::POST => Wanted::Read,
@@ -67,7 +69,9 @@ impl Rights {
         match (self, wanted) {
             (_, Wanted::Nothing) | (Rights::All, _) => true,
             (Rights::Runner(names), Wanted::Runner(name)) => names.matches(name),
-            (Rights::Read | Rights::Operate, Wanted::Read) | (Rights::Operate, Wanted::Operate) => true,
+            (Rights::Read | Rights::Operate, Wanted::Read) | (Rights::Operate, Wanted::Operate) => {
+                true
+            }
             _ => false,
         }
     }
@@ -120,8 +124,10 @@ mod tests {
 
     #[test]
     fn a_right_is_enough_for_what_it_names_and_no_more() {
-        let rights = [Rights::Read, Rights::Operate, Rights::Runner(Pattern::new("gpu-1")), Rights::All];
-        let enough = |wanted: &Wanted<'_>| rights.iter().map(|r| r.suffice(wanted)).collect::<Vec<_>>();
+        let rights =
+            [Rights::Read, Rights::Operate, Rights::Runner(Pattern::new("gpu-1")), Rights::All];
+        let enough =
+            |wanted: &Wanted<'_>| rights.iter().map(|r| r.suffice(wanted)).collect::<Vec<_>>();
         assert_eq!(enough(&Wanted::Nothing), [true, true, true, true]);
         assert_eq!(enough(&Wanted::Read), [true, true, false, true]);
         assert_eq!(enough(&Wanted::Operate), [false, true, false, true]);

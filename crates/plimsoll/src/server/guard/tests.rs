@@ -50,7 +50,8 @@ async fn ask(app: &Router, line: &str, token: Option<&str>, body: Body) -> (u16,
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
     }
-    let response = app.clone().oneshot(request.body(body).expect("a request")).await.expect("an answer");
+    let response =
+        app.clone().oneshot(request.body(body).expect("a request")).await.expect("an answer");
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let text = to_bytes(response.into_body(), 1 << 20).await.expect("a body");
     if status >= 400 {
@@ -66,16 +67,22 @@ async fn status(app: &Router, line: &str, token: Option<&str>) -> u16 {
 #[tokio::test]
 async fn nobody_gets_in_without_a_token_whether_or_not_the_thing_exists() {
     let (app, _) = app(tokens(), Limits::default());
-    for line in
-        ["GET /metrics", "GET /no/such/thing", "PUT /api/v1/models/m", "POST /api/v1/runners/r/heartbeat"]
-    {
+    for line in [
+        "GET /metrics",
+        "GET /no/such/thing",
+        "PUT /api/v1/models/m",
+        "POST /api/v1/runners/r/heartbeat",
+    ] {
         for token in [None, Some("a-token-that-nobody-knows"), Some("")] {
             let (status, problem, headers) = ask(&app, line, token, Body::empty()).await;
             assert_eq!(
                 (status, &headers[header::WWW_AUTHENTICATE]),
                 (401, &"Bearer".parse().expect("a header"))
             );
-            assert_eq!((&problem["status"], &problem["code"]), (&401.into(), &"unauthorised".into()));
+            assert_eq!(
+                (&problem["status"], &problem["code"]),
+                (&401.into(), &"unauthorised".into())
+            );
         }
     }
     for line in ["GET /livez", "GET /readyz", "HEAD /readyz"] {
@@ -110,7 +117,9 @@ async fn a_token_does_what_its_role_says_and_a_runner_speaks_for_itself_alone() 
 async fn other_tokens_can_be_put_in_their_place() {
     let counted = Arc::new(Counted::default());
     let guard = Arc::new(Guard::new(tokens(), Limits::default(), counted));
-    let app = Router::new().fallback(|| async { "" }).layer(from_fn_with_state(guard.clone(), super::guard));
+    let app = Router::new()
+        .fallback(|| async { "" })
+        .layer(from_fn_with_state(guard.clone(), super::guard));
     assert_eq!(status(&app, "GET /", Some(READER)).await, 200);
     guard.replace_tokens(Tokens::default());
     assert_eq!(status(&app, "GET /", None).await, 200);
@@ -124,7 +133,8 @@ async fn without_tokens_all_of_this_machine_is_let_in_and_no_page_of_another_sit
     assert_eq!(status(&app, "PUT /api/v1/models/m", None).await, 200);
     assert_eq!(status(&app, "PUT /api/v1/runners/r", None).await, 200);
     for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
-        let request = Request::builder().method("POST").uri("/api/v1/scheduler/slots").header(name, value);
+        let request =
+            Request::builder().method("POST").uri("/api/v1/scheduler/slots").header(name, value);
         let response = app.clone().oneshot(request.body(Body::empty()).expect("a request")).await;
         assert_eq!(response.expect("an answer").status(), 403, "{name}");
     }
@@ -132,8 +142,11 @@ async fn without_tokens_all_of_this_machine_is_let_in_and_no_page_of_another_sit
 
 #[tokio::test]
 async fn a_body_is_bounded_whether_or_not_its_length_is_said() {
-    let limits =
-        Limits { body: Size(Bytes::new(100)), runner_body: Size(Bytes::new(1000)), ..Limits::default() };
+    let limits = Limits {
+        body: Size(Bytes::new(100)),
+        runner_body: Size(Bytes::new(1000)),
+        ..Limits::default()
+    };
     let (app, counted) = app(Tokens::default(), limits);
     for (line, length, expected) in [
         ("PUT /api/v1/models/m", 100, 200),
@@ -143,7 +156,8 @@ async fn a_body_is_bounded_whether_or_not_its_length_is_said() {
     ] {
         let (method, path) = line.split_once(' ').expect("a method and a path");
         for said in [None, Some(length.to_string())] {
-            let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+            let mut request =
+                Request::builder().method(method).uri(path).header("host", "localhost");
             if let Some(length) = &said {
                 request = request.header("content-length", length);
             }

@@ -34,7 +34,8 @@ pub(crate) fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let shown = file.display();
-    let found = CertificateDer::pem_file_iter(file).with_context(|| format!("could not read {shown}"))?;
+    let found =
+        CertificateDer::pem_file_iter(file).with_context(|| format!("could not read {shown}"))?;
     let found: Result<Vec<_>, _> = found.collect();
     let found = found.with_context(|| format!("{shown} holds something that is no certificate"))?;
     if found.is_empty() {

@@ -62,7 +62,9 @@ impl Tokens {
         for entry in entries {
             let named = |problem: &str| format!("tokens: {:?} {problem}", entry.name);
             let digest = match (&entry.sha256, &entry.file) {
-                (Some(hex), None) => digest_of_hex(hex).with_context(|| named("has no SHA-256 in sha256"))?,
+                (Some(hex), None) => {
+                    digest_of_hex(hex).with_context(|| named("has no SHA-256 in sha256"))?
+                }
                 (None, Some(file)) => digest_of_file(&at.join(file), warnings)?,
                 _ => bail!(named("needs sha256 or file, and not both")),
             };
@@ -103,7 +105,9 @@ impl fmt::Debug for Tokens {
 fn rights(entry: &Entry) -> Result<Rights> {
     let name = &entry.name;
     match (entry.role, &entry.runner) {
-        (Role::Runner, Some(runner)) if !runner.is_empty() => Ok(Rights::Runner(Pattern::new(runner))),
+        (Role::Runner, Some(runner)) if !runner.is_empty() => {
+            Ok(Rights::Runner(Pattern::new(runner)))
+        }
         (Role::Runner, _) => bail!(
             "tokens: {name:?} must say which runner it is for: runner: NAME, or runner: \"gpu-*\" for all whose name begins so"
         ),
@@ -133,7 +137,8 @@ fn digest_of_file(file: &Path, warnings: &mut Vec<String>) -> Result<[u8; 32]> {
     let text = fs::read(file).with_context(|| format!("could not read the token in {shown}"))?;
     let mode = fs::metadata(file).map(|facts| facts.permissions().mode() & 0o777).unwrap_or(0o600);
     if mode & 0o077 != 0 {
-        warnings.push(format!("{shown} can be read by others (its mode is {mode:o}); chmod 600 it"));
+        warnings
+            .push(format!("{shown} can be read by others (its mode is {mode:o}); chmod 600 it"));
     }
     let token = text.trim_ascii();
     if token.is_empty() || !token.iter().all(u8::is_ascii_graphic) {
@@ -155,7 +160,8 @@ fn digest_of_hex(hex: &str) -> Result<[u8; 32]> {
     if digits.len() != 64 {
         bail!("it has {} characters, and should have 64", digits.len());
     }
-    let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digit =
+        |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut bytes = [0; 32];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         let (high, low) = digit(pair[0]).zip(digit(pair[1])).context("it is not hexadecimal")?;
@@ -188,7 +194,9 @@ mod tests {
         ));
         let tokens = tokens.expect("it can be used");
         assert_eq!(tokens.find(b"an-example-of-a-token"), Some(("b", &Rights::Operate)));
-        for wrong in [&b"an-example-of-a-toke"[..], b"an-example-of-a-token ", b"", EXAMPLE.as_bytes()] {
+        for wrong in
+            [&b"an-example-of-a-toke"[..], b"an-example-of-a-token ", b"", EXAMPLE.as_bytes()]
+        {
             assert_eq!(tokens.find(wrong), None);
         }
         assert_eq!(Tokens::default().find(b""), None);
@@ -232,14 +240,18 @@ mod tests {
             ("[{name: a, role: read, sha256: abcd}]", "should have 64"),
             ("[{name: a, role: read, file: no/such/file}]", "no/such/file"),
             (&format!("[{{name: a, role: runner, sha256: {EXAMPLE}}}]"), "which runner"),
-            (&format!("[{{name: a, role: read, runner: r, sha256: {EXAMPLE}}}]"), "role is not runner"),
+            (
+                &format!("[{{name: a, role: read, runner: r, sha256: {EXAMPLE}}}]"),
+                "role is not runner",
+            ),
             (&same, "are the same token"),
             (&same.replace("name: b", "name: a"), "two with the name"),
         ] {
             let error = load(yaml).map(|_| ()).expect_err(yaml);
             assert!(error.contains(part) && !error.contains(EXAMPLE), "{yaml}: {error}");
         }
-        let tokens = load(&format!("[{{name: a, role: read, sha256: {EXAMPLE}}}]")).expect("it can be used");
+        let tokens =
+            load(&format!("[{{name: a, role: read, sha256: {EXAMPLE}}}]")).expect("it can be used");
         assert_eq!(format!("{tokens:?}"), r#"["a"]"#);
     }
 }

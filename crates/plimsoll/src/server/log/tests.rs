@@ -12,7 +12,8 @@ use crate::server::rehearsal::Rehearsal;
 fn incident(format: LogFormat) -> String {
     let mut log = DecisionLog::new(format, Vec::new());
     let mut world = Rehearsal::new(Policy::pack(), &[80, 80]);
-    let models = [("large", 79_982_566_400_u64), ("small", 15_767_897_088), ("medium", 41_875_931_136)];
+    let models =
+        [("large", 79_982_566_400_u64), ("small", 15_767_897_088), ("medium", 41_875_931_136)];
     for (model, memory) in models {
         world.model(model, &format!("memory: {memory}"));
         world.ask(model);
@@ -41,15 +42,23 @@ fn e5_the_log_of_the_incident_says_what_it_said() {
 #[test]
 fn e5_what_a_decision_finds_is_what_the_one_before_left() {
     let log = incident(LogFormat::Json);
-    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of = |code: &str| -> Vec<&Value> {
-        lines.iter().filter(|line| line["code"] == code).map(|line| &line["allocated_per_gpu"]).collect()
+        lines
+            .iter()
+            .filter(|line| line["code"] == code)
+            .map(|line| &line["allocated_per_gpu"])
+            .collect()
     };
     let (before, after) = (of("memory_before_slot_creation"), of("memory_after_slot_creation"));
     assert_eq!((before.len(), after.len()), (3, 3));
     assert_eq!(before[1..], after[..2]);
     // 74.490 and 53.685 GiB: never 89.175 or 128.175 on one.
-    assert_eq!(*after[2], serde_json::json!({"GPU-0": 79_982_566_400_u64, "GPU-1": 57_643_828_224_u64}));
+    assert_eq!(
+        *after[2],
+        serde_json::json!({"GPU-0": 79_982_566_400_u64, "GPU-1": 57_643_828_224_u64})
+    );
     for line in &lines {
         for name in [
             "decision",

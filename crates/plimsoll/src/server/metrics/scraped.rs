@@ -65,7 +65,8 @@ struct Memory {
 
 impl Memory {
     fn of(need: &Need) -> Memory {
-        let sum = |bytes: &mut dyn Iterator<Item = Bytes>| bytes.fold(Bytes::ZERO, Bytes::plus).get();
+        let sum =
+            |bytes: &mut dyn Iterator<Item = Bytes>| bytes.fold(Bytes::ZERO, Bytes::plus).get();
         let charged = need.charge.as_ref().ok().map(|(_, sizes)| sizes.iter().map(|size| size.0));
         let measured = need.measured.as_ref().map(|measured| measured.bytes.iter().copied());
         let estimated = need.estimated.as_ref().and_then(|estimate| estimate.all.total);
@@ -110,7 +111,15 @@ impl Sheet {
         });
         let (queue, oldest) = queue(desk, now);
         let (records, notes) = desk.next_numbers();
-        Sheet { nodes, runners: runners.collect(), models: models(desk), queue, oldest, records, notes }
+        Sheet {
+            nodes,
+            runners: runners.collect(),
+            models: models(desk),
+            queue,
+            oldest,
+            records,
+            notes,
+        }
     }
 }
 
@@ -150,7 +159,8 @@ fn models(desk: &Desk) -> BTreeMap<String, Model> {
     let row = |(index, (name, census)): (usize, (&str, Census))| {
         // Only so many have rows of their own.
         let model = desk.model(name).filter(|_| index < MODELS);
-        let memory = model.map_or(Vec::new(), |model| desk.needs(model).iter().map(Memory::of).collect());
+        let memory =
+            model.map_or(Vec::new(), |model| desk.needs(model).iter().map(Memory::of).collect());
         (name.to_string(), Model { census, memory })
     };
     desk.census().into_iter().enumerate().map(row).collect()
@@ -196,7 +206,10 @@ impl Files {
                 Some("journal.db-wal") => files.wal = facts.len(),
                 Some(name) if name.starts_with("base-") && name.ends_with(".json") => {
                     files.bases += facts.len();
-                    let age = facts.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+                    let age = facts
+                        .modified()
+                        .ok()
+                        .and_then(|at| SystemTime::now().duration_since(at).ok());
                     let age = age.map(|age| age.as_secs_f64());
                     files.base_age = match (files.base_age, age) {
                         (Some(known), Some(age)) => Some(known.min(age)),
@@ -237,7 +250,8 @@ fn name_devices(registry: &mut Registry, nodes: &[Node]) {
         let room = &view.room.devices()[gpu];
         let labels = [("runner", view.node.name.to_string()), ("gpu", gpu.to_string())];
         // What is not known has no row: 0 would be a lie.
-        for (stage, bytes) in by_use(view, gpu).into_iter().filter_map(|(stage, bytes)| Some((stage, bytes?)))
+        for (stage, bytes) in
+            by_use(view, gpu).into_iter().filter_map(|(stage, bytes)| Some((stage, bytes?)))
         {
             let [runner, gpu] = labels.clone();
             memory.get_or_create(&[runner, gpu, ("stage", stage.to_string())]).set(bytes.get());
@@ -253,9 +267,21 @@ fn name_devices(registry: &mut Registry, nodes: &[Node]) {
         closed.get_or_create(&labels).set(room.takes_nothing().into());
     }
     registry.register("device_memory_bytes", "Memory of a device, by what it is used for", memory);
-    registry.register("device_usable_bytes", "The line of a device: what may be used of it", usable);
-    registry.register("device_load_bytes", "Everything that counts against the line of a device", load);
-    registry.register("device_promised_bytes", "What is promised to those who wait for a release", promised);
+    registry.register(
+        "device_usable_bytes",
+        "The line of a device: what may be used of it",
+        usable,
+    );
+    registry.register(
+        "device_load_bytes",
+        "Everything that counts against the line of a device",
+        load,
+    );
+    registry.register(
+        "device_promised_bytes",
+        "What is promised to those who wait for a release",
+        promised,
+    );
     registry.register("device_closed", "Whether a device is closed because of a breach", closed);
     registry.register("device_telemetry_age_seconds", "How old the last measurement is", measured);
 }
@@ -280,8 +306,12 @@ fn name_models(registry: &mut Registry, models: &BTreeMap<String, Model>) {
     let [slots_of, places_of] = [(); 2].map(|()| Family::<Labels<2>, Number>::default());
     let [slots, places] = [(); 2].map(|()| Family::<Word, Number>::default());
     let (no_slots, no_places) = counts(&Census::default());
-    no_slots.iter().for_each(|(stage, none)| _ = slots.get_or_create(&[("stage", *stage)]).set(*none));
-    no_places.iter().for_each(|(status, none)| _ = places.get_or_create(&[("status", *status)]).set(*none));
+    no_slots
+        .iter()
+        .for_each(|(stage, none)| _ = slots.get_or_create(&[("stage", *stage)]).set(*none));
+    no_places
+        .iter()
+        .for_each(|(status, none)| _ = places.get_or_create(&[("status", *status)]).set(*none));
     for (index, (model, row)) in models.iter().enumerate() {
         let model = if index < MODELS { model } else { OTHERS };
         let labels = |key, word: &str| [("model", model.to_string()), (key, word.to_string())];

@@ -31,7 +31,8 @@ fn rows(text: &str) -> BTreeMap<String, f64> {
 
 /// One of everything: placed, refused, evicted, failed, foreign memory, a breach.
 fn eventful() -> (Rehearsal, Arc<Counted>) {
-    let (mut world, counted) = (Rehearsal::new(Policy::spread(), &[80, 40]), Arc::new(Counted::default()));
+    let (mut world, counted) =
+        (Rehearsal::new(Policy::spread(), &[80, 40]), Arc::new(Counted::default()));
     let mut watcher = counted.observer();
     world.model("a", "memory: 60GiB\nidle_limit: 0s");
     world.model("b", "memory: 70GiB");
@@ -50,8 +51,11 @@ fn eventful() -> (Rehearsal, Arc<Counted>) {
     world.beat(&[0, 41 * GIB]);
     world.show(&mut [&mut watcher]);
     counted.refused(Refused::Rate);
-    let asked =
-        [("method", "GET".to_string()), ("route", "other".to_string()), ("status", "2xx".to_string())];
+    let asked = [
+        ("method", "GET".to_string()),
+        ("route", "other".to_string()),
+        ("status", "2xx".to_string()),
+    ];
     counted.http.get_or_create(&asked).observe(0.1);
     counted.start_failures.inc();
     (world, counted)
@@ -94,12 +98,15 @@ fn what_a_device_holds_by_stage_adds_up_to_its_load_and_is_the_ledgers() {
     let view = ledger.view(ledger.node_id("runner-1").expect("it is there")).expect("it is there");
     for (gpu, room) in view.room.devices().iter().enumerate() {
         let of = |stage: &str| {
-            let name =
-                format!(r#"plimsoll_device_memory_bytes{{runner="runner-1",gpu="{gpu}",stage="{stage}"}}"#);
+            let name = format!(
+                r#"plimsoll_device_memory_bytes{{runner="runner-1",gpu="{gpu}",stage="{stage}"}}"#
+            );
             rows.get(&name).copied().unwrap_or_else(|| panic!("{name} is not in {text}"))
         };
-        let load: f64 = ["offered", "sent", "running", "releasing", "foreign"].into_iter().map(of).sum();
-        let shown = rows[&format!(r#"plimsoll_device_load_bytes{{runner="runner-1",gpu="{gpu}"}}"#)];
+        let load: f64 =
+            ["offered", "sent", "running", "releasing", "foreign"].into_iter().map(of).sum();
+        let shown =
+            rows[&format!(r#"plimsoll_device_load_bytes{{runner="runner-1",gpu="{gpu}"}}"#)];
         assert_eq!((load, shown), (shown, room.load().get() as f64), "GPU {gpu}");
         assert_eq!(of("free"), room.free().expect("it is known").get() as f64);
         assert_eq!(of("total"), ((if gpu == 0 { 80 } else { 40 }) * GIB) as f64);
@@ -115,7 +122,8 @@ fn the_first_who_waits_is_told_by_its_age_and_prewarming_is_not() {
     world.beat(&[0]);
     world.model("warm", "memory: 10GiB\nprewarm: true");
     world.pass(7000);
-    let age = |world: &Rehearsal| rows(&shown(world, &counted))["plimsoll_queue_oldest_age_seconds"];
+    let age =
+        |world: &Rehearsal| rows(&shown(world, &counted))["plimsoll_queue_oldest_age_seconds"];
     assert_eq!(age(&world), 0.0);
     world.ask("a");
     world.pass(3000);
@@ -185,9 +193,11 @@ fn dashboard_and_alerts_use_only_metrics_that_there_are() {
         let mut used = 0;
         for (at, _) in text.match_indices("plimsoll_") {
             let rest = &text[at..];
-            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let end =
+                rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
             let name = &rest[..end];
-            let plain = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            let plain =
+                ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
             let known = |name: &str| documented.contains_key(name);
             assert!(known(name) || plain.is_some_and(known), "{file} uses {name}");
             used += 1;

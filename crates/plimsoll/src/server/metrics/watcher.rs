@@ -99,7 +99,11 @@ impl Observer for Watcher {
         }
         for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
             output.outcome.decisions.iter().for_each(|decision| self.count_decision(decision));
-            output.outcome.effects.iter().for_each(|effect| self.count_effect(&record.event, effect));
+            output
+                .outcome
+                .effects
+                .iter()
+                .for_each(|effect| self.count_effect(&record.event, effect));
             if matches!(record.event, Event::Failed { .. }) {
                 self.counted.start_failures.inc();
             }

@@ -42,7 +42,9 @@ fn a_damaged_base_falls_back_to_the_one_before_with_a_warning() {
     drop(store);
     damage(&base::file(root.path(), 20));
     let (store, found) = open(root.path());
-    assert!(found.warnings[0].contains("base-20.json is damaged: it has changed since it was written"));
+    assert!(
+        found.warnings[0].contains("base-20.json is damaged: it has changed since it was written")
+    );
     assert_eq!(found.base, Some(Machine::new().base()));
     assert_eq!(after_base(found), together(&[batches[0].clone(), more]));
     drop(store);
@@ -95,7 +97,11 @@ fn old_rows_go_a_few_at_a_time_and_everything_after_the_base_before_stays() {
     drop(store);
     damage(&base::file(root.path(), 3100));
     let (_store, found) = open(root.path());
-    assert_eq!(Machine::resume(found).base(), machine.base(), "the base before can still be started from");
+    assert_eq!(
+        Machine::resume(found).base(),
+        machine.base(),
+        "the base before can still be started from"
+    );
 }
 
 #[test]

@@ -42,7 +42,9 @@ fn spawn(dir: &Path, by: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let exe = std::env::current_exe().expect("a running program");
     let mut line: Vec<OsString> = by.iter().map(OsString::from).collect();
     line.push(exe.into_os_string());
-    line.extend(["--exact", "store::tests::crash::child", "--ignored", "--nocapture"].map(OsString::from));
+    line.extend(
+        ["--exact", "store::tests::crash::child", "--ignored", "--nocapture"].map(OsString::from),
+    );
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]).env(DIRECTORY, dir).stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
@@ -75,7 +77,10 @@ fn kill_9_at_any_moment_loses_and_doubles_nothing() {
         // A child that gets on for longer each time dies in ever other places.
         for _ in 0..3 + round * 9 {
             let mut line = String::new();
-            assert!(out.read_line(&mut line).expect("text") > 0, "the child lives until it is killed");
+            assert!(
+                out.read_line(&mut line).expect("text") > 0,
+                "the child lives until it is killed"
+            );
             acked = acknowledged(&line).unwrap_or(acked);
         }
         child.kill().expect("it can be killed");
@@ -103,8 +108,13 @@ fn a_second_process_is_kept_out_while_the_first_lives() {
     }
     let refused = Store::open(root.path()).expect_err("it is taken");
     let pid = child.id();
-    assert!(matches!(refused, StoreError::InUse { pid: Some(holder), .. } if holder == pid), "{refused}");
-    History::open(root.path()).and_then(|history| history.records(None, 5)).expect("readers are let in");
+    assert!(
+        matches!(refused, StoreError::InUse { pid: Some(holder), .. } if holder == pid),
+        "{refused}"
+    );
+    History::open(root.path())
+        .and_then(|history| history.records(None, 5))
+        .expect("readers are let in");
     child.kill().expect("it can be killed");
     child.wait().expect("it is dead");
     open(root.path());

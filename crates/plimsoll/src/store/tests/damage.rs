@@ -19,7 +19,8 @@ fn closed() -> TempDir {
 /// Everything that lasts in a directory. The lock's holder and the index of the log are not part of it.
 fn lasting(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry"));
-    let named = entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));
+    let named =
+        entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));
     let of_note = |name: &str| name != "lock" && !name.ends_with("-shm") && !name.ends_with("-wal");
     let kept = named.filter(|(name, path)| of_note(name) && path.is_file());
     kept.map(|(name, path)| (name, fs::read(path).expect("a file"))).collect()
@@ -118,7 +119,10 @@ fn a_journal_that_is_lost_or_put_back_is_not_gone_on_with() {
     fs::write(schema::file(root.path()), whole).expect("a file");
     change(root.path(), "DELETE FROM journal WHERE seq >= 35");
     let error = refused(root.path());
-    assert!(matches!(error, StoreError::Behind { table: "journal", ends: 35, reaches: 40, .. }), "{error}");
+    assert!(
+        matches!(error, StoreError::Behind { table: "journal", ends: 35, reaches: 40, .. }),
+        "{error}"
+    );
     change(root.path(), "DELETE FROM journal");
     assert!(matches!(refused(root.path()), StoreError::Behind { ends: 0, .. }));
 }
@@ -148,9 +152,13 @@ fn a_page_that_was_overwritten_is_found_or_was_not_needed() {
             bytes[page * 4096..(page + 1) * 4096].fill(with);
             fs::write(schema::file(root.path()), &bytes).expect("a file");
             match Store::open(root.path()) {
-                Ok((_, found)) => assert_eq!(after_base(found), good, "page {page} filled with {with}"),
+                Ok((_, found)) => {
+                    assert_eq!(after_base(found), good, "page {page} filled with {with}")
+                }
                 Err(
-                    StoreError::NotADatabase { .. } | StoreError::Damaged { .. } | StoreError::Row { .. },
+                    StoreError::NotADatabase { .. }
+                    | StoreError::Damaged { .. }
+                    | StoreError::Row { .. },
                 ) => {
                     found_out += 1;
                 }

@@ -59,12 +59,19 @@ fn whole_batches(dir: &Path, hundredths: usize, batches: &[Batch]) -> Result<(),
             let ends = |upto: &[Batch]| {
                 let all = together(upto);
                 let after = Batch {
-                    records: all.records.into_iter().filter(|record| record.seq >= start.0).collect(),
+                    records: all
+                        .records
+                        .into_iter()
+                        .filter(|record| record.seq >= start.0)
+                        .collect(),
                     notes: all.notes.into_iter().filter(|note| note.seq >= start.1).collect(),
                 };
                 after == found
             };
-            prop_assert!((0..=batches.len()).any(|upto| ends(&batches[..upto])), "half a batch was found");
+            prop_assert!(
+                (0..=batches.len()).any(|upto| ends(&batches[..upto])),
+                "half a batch was found"
+            );
         }
         Err(error) => prop_assert!(matches!(error, StoreError::Behind { .. }), "{error}"),
     }

@@ -4,7 +4,9 @@ use anstyle::Style;
 use plimsoll_core::units::Bytes;
 
 use super::{gpus, memory, or_unknown};
-use crate::client::rows::{CandidateRow, ContainerRow, DecisionRow, DeviceRow, LoadRow, Moment, ScorePart};
+use crate::client::rows::{
+    CandidateRow, ContainerRow, DecisionRow, DeviceRow, LoadRow, Moment, ScorePart,
+};
 use crate::text::page::{BAD, FAINT, GOOD, ODD, PLAIN, Page, STRONG};
 use crate::text::table::{Align, Table};
 
@@ -13,7 +15,8 @@ pub(crate) fn decision(page: &mut Page, row: &DecisionRow, now: Moment) {
     let id = row.id.as_deref().map_or("what if".to_string(), |id| format!("decision {id}"));
     page.heading(&id);
     let slot = row.slot_id.as_deref().map_or(String::new(), |slot| format!(", {slot}"));
-    let when = row.created.map_or(String::new(), |at| format!(", {} ago ({})", at.ago(now), at.full()));
+    let when =
+        row.created.map_or(String::new(), |at| format!(", {} ago ({})", at.ago(now), at.full()));
     page.line(2, &format!("model {}{slot}{when}", row.model));
     answer(page, row);
     if let Some(memory) = &row.memory
@@ -35,12 +38,16 @@ fn answer(page: &mut Page, row: &DecisionRow) {
     if !row.placed {
         return page.styled(2, BAD, &format!("refused: {}", row.why()));
     }
-    let score =
-        row.score.map_or(String::new(), |score| format!(", score {}", score_words(score, &row.score_parts)));
+    let score = row
+        .score
+        .map_or(String::new(), |score| format!(", score {}", score_words(score, &row.score_parts)));
     let runner = row.runner_id.as_deref().unwrap_or("?");
     page.styled(2, GOOD, &format!("placed on {runner}{score}"));
     if let Some(allocation) = row.gpu_allocation.as_ref() {
-        page.line(2, &format!("holds {} on GPU {}", memory(Some(allocation)), gpus(Some(allocation))));
+        page.line(
+            2,
+            &format!("holds {} on GPU {}", memory(Some(allocation)), gpus(Some(allocation))),
+        );
     }
     // That it is placed there has been said.
     if !row.summary.is_empty() && row.summary != format!("placed on {runner}") {
@@ -70,7 +77,8 @@ fn before_and_after(page: &mut Page, row: &DecisionRow) {
     ]);
     for old in before {
         let new = after.iter().find(|new| new.index == old.index && new.uuid == old.uuid);
-        let over = |row: &LoadRow| row.load.zip(row.usable).is_some_and(|(load, usable)| load > usable);
+        let over =
+            |row: &LoadRow| row.load.zip(row.usable).is_some_and(|(load, usable)| load > usable);
         let style = |row: Option<&LoadRow>| if row.is_some_and(over) { BAD } else { PLAIN };
         table.styled_row([
             (PLAIN, or_unknown(old.index)),
@@ -89,7 +97,8 @@ fn lost(page: &mut Page, row: &DecisionRow) {
     }
     page.heading("What lost, and by which term");
     for lost in &row.lost_by {
-        let name = lost.device.as_ref().map_or(lost.node.clone(), |gpu| format!("{gpu} on {}", lost.node));
+        let name =
+            lost.device.as_ref().map_or(lost.node.clone(), |gpu| format!("{gpu} on {}", lost.node));
         page.line(2, &format!("{name}: {}", lost.text));
     }
 }
@@ -103,8 +112,9 @@ fn candidates(page: &mut Page, row: &DecisionRow) {
         return;
     }
     page.heading("Runners");
-    let several =
-        candidates.iter().any(|other| other.tensor_parallel_size != candidates[0].tensor_parallel_size);
+    let several = candidates
+        .iter()
+        .any(|other| other.tensor_parallel_size != candidates[0].tensor_parallel_size);
     for candidate in candidates {
         let shape = candidate.tensor_parallel_size.filter(|_| several);
         judged(page, row, candidate, shape);
@@ -119,9 +129,10 @@ fn judged(page: &mut Page, row: &DecisionRow, candidate: &CandidateRow, shape: O
     };
     let name = format!("{}{over}", candidate.name);
     let (style, words) = match (&*candidate.status, &candidate.reason) {
-        ("passed", _) => {
-            (GOOD, format!(" passed, score {}", score_words(candidate.score, &candidate.score_parts)))
-        }
+        ("passed", _) => (
+            GOOD,
+            format!(" passed, score {}", score_words(candidate.score, &candidate.score_parts)),
+        ),
         (status, Some(reason)) => (BAD, format!(" {status}: {} ({})", reason.code, reason.text)),
         (status, None) => (BAD, format!(" {status}")),
     };
@@ -139,7 +150,9 @@ fn judged(page: &mut Page, row: &DecisionRow, candidate: &CandidateRow, shape: O
 fn container_on(page: &mut Page, container: &ContainerRow, chosen: impl Fn(&DeviceRow) -> bool) {
     let passed = container.status == "passed";
     match &container.reason {
-        Some(reason) => page.pieces(4, &[(PLAIN, &container.name), (BAD, " failed: "), (PLAIN, reason)]),
+        Some(reason) => {
+            page.pieces(4, &[(PLAIN, &container.name), (BAD, " failed: "), (PLAIN, reason)])
+        }
         None if container.devices.is_empty() && passed => {
             page.pieces(4, &[(PLAIN, &container.name), (FAINT, " passed: wants no device")]);
         }

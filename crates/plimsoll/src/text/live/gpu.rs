@@ -11,14 +11,19 @@ use crate::text::table::{Align, Table};
 /// All that is known of a GPU.
 pub(crate) fn gpu(page: &mut Page, runner: &RunnerRow, gpu: Option<&GpuRow>, now: Moment) {
     if let Some(since) = runner.silent_since {
-        let text = format!("the runner has been silent for {}; what it holds still counts", since.ago(now));
+        let text = format!(
+            "the runner has been silent for {}; what it holds still counts",
+            since.ago(now)
+        );
         page.styled(1, BAD, &text);
     }
     let Some(gpu) = gpu else { return page.styled(1, FAINT, "nothing is known of it yet") };
     let model = gpu.model.as_deref().map_or(String::new(), |model| format!(", {model}"));
     page.pieces(1, &[(PLAIN, &gpu.name()), (PLAIN, &model), (ODD, &gpu.remarks())]);
     let odd = |name: &str, bytes: Option<Bytes>| {
-        bytes.filter(|bytes| !bytes.is_zero()).map_or(String::new(), |bytes| format!(", {name} {bytes}"))
+        bytes
+            .filter(|bytes| !bytes.is_zero())
+            .map_or(String::new(), |bytes| format!(", {name} {bytes}"))
     };
     let line = format!(
         "line at {}, free {}{}{}{}{}",

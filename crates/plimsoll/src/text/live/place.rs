@@ -20,11 +20,15 @@ pub(crate) fn place(page: &mut Page, row: &PlaceRow, now: Moment) {
         page.line(2, reason);
     }
     if let Some(slot) = &row.slot_id {
-        let runner = row.runner_id.as_deref().map_or(String::new(), |runner| format!(" on {runner}"));
+        let runner =
+            row.runner_id.as_deref().map_or(String::new(), |runner| format!(" on {runner}"));
         page.line(2, &format!("in {slot}{runner}"));
     }
     if let Some(allocation) = &row.gpu_allocation {
-        page.line(2, &format!("holds {} on GPU {}", memory(Some(allocation)), gpus(Some(allocation))));
+        page.line(
+            2,
+            &format!("holds {} on GPU {}", memory(Some(allocation)), gpus(Some(allocation))),
+        );
     }
     if let Some(endpoint) = &row.endpoint {
         page.line(2, &format!("answers at {endpoint}"));
@@ -41,7 +45,11 @@ pub(crate) fn place(page: &mut Page, row: &PlaceRow, now: Moment) {
 pub(crate) fn what_next(page: &mut Page, row: &PlaceRow, server: &str) {
     let id = &row.id;
     if row.is_open() && !row.is_ready() {
-        page.styled(2, FAINT, &format!("how it stands later: plimsoll explain --server {server} {id}"));
+        page.styled(
+            2,
+            FAINT,
+            &format!("how it stands later: plimsoll explain --server {server} {id}"),
+        );
     }
     if row.is_open() {
         page.styled(2, FAINT, &format!("to give it back: plimsoll release --server {server} {id}"));
@@ -55,13 +63,20 @@ pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Moment) {
     let runner = row.runner_id.as_deref().map_or(String::new(), |runner| format!(" on {runner}"));
     page.pieces(
         2,
-        &[(PLAIN, &format!("model {}: ", row.model)), (stage_style(stage), stage), (PLAIN, &runner)],
+        &[
+            (PLAIN, &format!("model {}: ", row.model)),
+            (stage_style(stage), stage),
+            (PLAIN, &runner),
+        ],
     );
     if let Some(reason) = row.reason.as_deref().filter(|reason| !reason.is_empty()) {
         page.line(2, reason);
     }
     if let Some(allocation) = &row.gpu_allocation {
-        page.line(2, &format!("holds {} on GPU {}", memory(Some(allocation)), gpus(Some(allocation))));
+        page.line(
+            2,
+            &format!("holds {} on GPU {}", memory(Some(allocation)), gpus(Some(allocation))),
+        );
     }
     let active = row.active_requests.map_or("?".to_string(), |active| active.to_string());
     let most = row.concurrency.map_or("?".to_string(), |most| most.to_string());

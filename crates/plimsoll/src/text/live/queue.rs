@@ -47,10 +47,14 @@ pub(crate) fn waiting(page: &mut Page, row: &QueueRow, now: Moment) {
         Some("place") => "a place that waits for a slot",
         _ => "somebody who waits",
     };
-    let deadline = row.deadline.map_or(String::new(), |at| format!(", gives up in {}", at.ahead(now)));
+    let deadline =
+        row.deadline.map_or(String::new(), |at| format!(", gives up in {}", at.ahead(now)));
     page.line(1, &format!("{kind}: model {}, for {}{deadline}", row.model, ago(row.created, now)));
     let (places, priority) = (or_unknown(row.places), or_unknown(row.priority));
-    page.line(1, &format!("turn {}, places {places}, priority {priority}", or_unknown(row.position)));
+    page.line(
+        1,
+        &format!("turn {}, places {places}, priority {priority}", or_unknown(row.position)),
+    );
     page.styled(1, BAD, &why(row));
     for line in besides(row, now) {
         page.line(1, &line);
@@ -71,8 +75,9 @@ pub(crate) fn besides(row: &QueueRow, now: Moment) -> Vec<String> {
     let prewarmed = row.prewarmed.then(|| "nobody asked for it yet, so it goes last".to_string());
     let failed = row.failures.filter(|failures| *failures > 0).map(|failures| {
         let times = if failures == 1 { "once".to_string() } else { format!("{failures} times") };
-        let again =
-            row.retry_at.map_or(String::new(), |at| format!(", and is tried again in {}", at.ahead(now)));
+        let again = row
+            .retry_at
+            .map_or(String::new(), |at| format!(", and is tried again in {}", at.ahead(now)));
         format!("its start failed {times}{again}")
     });
     promised.into_iter().chain(failed).chain(prewarmed).collect()

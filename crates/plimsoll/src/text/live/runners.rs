@@ -29,7 +29,8 @@ fn table(page: &mut Page, rows: &[RunnerRow], now: Moment) {
         ("LABELS", Align::Left),
     ]);
     for row in rows {
-        let labels: Vec<String> = row.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let labels: Vec<String> =
+            row.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let status = match (row.status.as_deref(), row.silent_since) {
             (Some("online"), _) => (GOOD, "online".to_string()),
             (Some("silent"), Some(since)) => (BAD, format!("silent for {}", since.ago(now))),
@@ -62,7 +63,8 @@ fn bars(page: &mut Page, rows: &[RunnerRow]) {
         let index = gpu.index.map_or("?".to_string(), |index| index.to_string());
         if several { format!("{} {index}", row.runner_id) } else { index }
     };
-    let longest = |names: &mut dyn Iterator<Item = String>| names.map(|name| name.chars().count()).max();
+    let longest =
+        |names: &mut dyn Iterator<Item = String>| names.map(|name| name.chars().count()).max();
     let wide = longest(&mut all().map(|(row, gpu)| place(row, gpu))).unwrap_or(0);
     let long = longest(&mut all().map(|(_, gpu)| short(&gpu.name()).to_string())).unwrap_or(0);
     let mut shown = Vec::new();

@@ -13,9 +13,10 @@ fn status(status: &str) -> Style {
 pub(crate) fn steps(page: &mut Page, who: &str, log: &SchedulerLog) {
     page.heading(who);
     page.styled(2, status(&log.status), &log.status);
-    for (name, step, summary) in
-        [("filter", &log.filter.status, &log.filter.summary), ("bind", &log.bind.status, &log.bind.summary)]
-    {
+    for (name, step, summary) in [
+        ("filter", &log.filter.status, &log.filter.summary),
+        ("bind", &log.bind.status, &log.bind.summary),
+    ] {
         let step = if step.is_empty() { "not reached" } else { &**step };
         let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };
         page.pieces(2, &[(PLAIN, name), (PLAIN, " "), (status(step), step), (PLAIN, &summary)]);
@@ -33,10 +34,16 @@ pub(crate) fn nodes(page: &mut Page, log: &SchedulerLog) {
         let score = score.map_or(String::new(), |score| format!(", score {score}"));
         page.pieces(
             2,
-            &[(STRONG, &node.name), (PLAIN, " "), (status(&node.status), &node.status), (PLAIN, &score)],
+            &[
+                (STRONG, &node.name),
+                (PLAIN, " "),
+                (status(&node.status), &node.status),
+                (PLAIN, &score),
+            ],
         );
         for container in &node.containers {
-            let reason = container.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+            let reason =
+                container.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
             page.pieces(
                 4,
                 &[

@@ -36,7 +36,10 @@ pub(crate) fn slots(page: &mut Page, rows: &[SlotRow], now: Moment) {
             (PLAIN, active(row)),
             (PLAIN, idle(row, now)),
             (PLAIN, ago(row.created, now)),
-            (PLAIN, row.evictable.as_ref().map_or("-".to_string(), |evictable| may_go(evictable, now))),
+            (
+                PLAIN,
+                row.evictable.as_ref().map_or("-".to_string(), |evictable| may_go(evictable, now)),
+            ),
         ]);
     }
     table.print(page, 0);
@@ -52,7 +55,10 @@ pub(crate) fn slots(page: &mut Page, rows: &[SlotRow], now: Moment) {
     for row in rows.iter().filter(|row| row.outgrown) {
         page.pieces(
             0,
-            &[(BAD, &row.id), (PLAIN, " uses more than its model declares, and is charged what it uses")],
+            &[
+                (BAD, &row.id),
+                (PLAIN, " uses more than its model declares, and is charged what it uses"),
+            ],
         );
     }
 }

@@ -16,7 +16,9 @@ pub(super) fn title(state: &State) -> String {
     let name = match state.view {
         View::Gpus => fleet.spots().get(at).and_then(|spot| {
             let (runner, gpu) = fleet.at_spot(*spot)?;
-            let index = gpu.and_then(|gpu| gpu.index).map_or(spot.gpu.to_string(), |index| index.to_string());
+            let index = gpu
+                .and_then(|gpu| gpu.index)
+                .map_or(spot.gpu.to_string(), |index| index.to_string());
             Some(format!("{} GPU {index}", runner.runner_id))
         }),
         View::Waiting => fleet.queue.get(at).map(|row| row.id.clone()),

@@ -97,7 +97,10 @@ fn line(
     let sums = paint(state, if gpu.is_over() { ALARM } else { Style::new() });
     spans.push(Span::styled(format!(" {}", fitted(&load.sums(), SUMS)), sums));
     let remarks = remarks(runner, gpu, columns, now);
-    spans.push(Span::styled(format!(" {}", fitted(&remarks, columns.remarks)), paint(state, WARNING)));
+    spans.push(Span::styled(
+        format!(" {}", fitted(&remarks, columns.remarks)),
+        paint(state, WARNING),
+    ));
     Line::from(spans)
 }
 

@@ -45,7 +45,11 @@ fn wide(width: u16, narrow: usize, roomy: usize) -> usize {
     if width >= 110 { roomy } else { narrow }
 }
 
-pub(super) fn waiting(state: &State, width: u16, now: Moment) -> (Line<'static>, Vec<Line<'static>>) {
+pub(super) fn waiting(
+    state: &State,
+    width: u16,
+    now: Moment,
+) -> (Line<'static>, Vec<Line<'static>>) {
     let columns = [
         ("TURN", 4),
         ("WAITS", wide(width, 10, 16)),
@@ -64,22 +68,38 @@ pub(super) fn waiting(state: &State, width: u16, now: Moment) -> (Line<'static>,
     })
 }
 
-pub(super) fn decisions(state: &State, width: u16, now: Moment) -> (Line<'static>, Vec<Line<'static>>) {
-    let columns = [("DECISION", 10), ("AGO", 6), ("MODEL", wide(width, 16, 28)), ("ANSWER", 8), ("HOW", 10)];
-    table(state, width, &columns, &state.fleet.decisions, "no decisions yet", |row: &DecisionRow| {
-        let allocation = row.gpu_allocation.as_ref();
-        let placed = || {
-            let runner = row.runner_id.as_deref().unwrap_or("?");
-            format!("{} on {runner}, GPU {}", memory(allocation), gpus(allocation))
-        };
-        vec![
-            (Style::new(), row.id.clone().unwrap_or_default()),
-            (Style::new(), row.created.map_or("?".to_string(), |at| at.ago(now))),
-            (Style::new(), row.model.clone()),
-            if row.placed { (FINE, "placed".to_string()) } else { (ALARM, "refused".to_string()) },
-            (Style::new(), if row.placed { placed() } else { row.summary.clone() }),
-        ]
-    })
+pub(super) fn decisions(
+    state: &State,
+    width: u16,
+    now: Moment,
+) -> (Line<'static>, Vec<Line<'static>>) {
+    let columns =
+        [("DECISION", 10), ("AGO", 6), ("MODEL", wide(width, 16, 28)), ("ANSWER", 8), ("HOW", 10)];
+    table(
+        state,
+        width,
+        &columns,
+        &state.fleet.decisions,
+        "no decisions yet",
+        |row: &DecisionRow| {
+            let allocation = row.gpu_allocation.as_ref();
+            let placed = || {
+                let runner = row.runner_id.as_deref().unwrap_or("?");
+                format!("{} on {runner}, GPU {}", memory(allocation), gpus(allocation))
+            };
+            vec![
+                (Style::new(), row.id.clone().unwrap_or_default()),
+                (Style::new(), row.created.map_or("?".to_string(), |at| at.ago(now))),
+                (Style::new(), row.model.clone()),
+                if row.placed {
+                    (FINE, "placed".to_string())
+                } else {
+                    (ALARM, "refused".to_string())
+                },
+                (Style::new(), if row.placed { placed() } else { row.summary.clone() }),
+            ]
+        },
+    )
 }
 
 pub(super) fn slots(state: &State, width: u16, now: Moment) -> (Line<'static>, Vec<Line<'static>>) {
@@ -94,8 +114,10 @@ pub(super) fn slots(state: &State, width: u16, now: Moment) -> (Line<'static>, V
     let none = if state.fleet.asked_slots.is_some() { "no slots" } else { "asking for the slots" };
     table(state, width, &columns, state.fleet.slots(), none, |row: &SlotRow| {
         let stage = row.stage.clone().unwrap_or("?".to_string());
-        let may_go =
-            row.evictable.as_ref().map_or("-".to_string(), |evictable| slot_words::may_go(evictable, now));
+        let may_go = row
+            .evictable
+            .as_ref()
+            .map_or("-".to_string(), |evictable| slot_words::may_go(evictable, now));
         vec![
             (Style::new(), row.id.clone()),
             (Style::new(), row.model.clone()),

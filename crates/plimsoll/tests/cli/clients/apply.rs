@@ -26,7 +26,11 @@ fn row(name: &str, memory: &str) -> String {
 }
 
 fn lines(fake: &Fake, method: &str) -> Vec<String> {
-    fake.asked().into_iter().map(|asked| asked.line).filter(|line| line.starts_with(method)).collect()
+    fake.asked()
+        .into_iter()
+        .map(|asked| asked.line)
+        .filter(|line| line.starts_with(method))
+        .collect()
 }
 
 #[test]
@@ -43,7 +47,8 @@ fn each_model_is_created_changed_or_left_as_it_is() {
     assert_eq!(run.out, "model a unchanged\nmodel org/b changed\nmodel c created\n", "{}", run.err);
     assert_eq!(run.code, Some(0));
     assert_eq!(lines(&fake, "PUT"), ["PUT /api/v1/models/org%2Fb", "PUT /api/v1/models/c"]);
-    let sent: Value = serde_json::from_str(&fake.asked().last().expect("the last").body).expect("JSON");
+    let sent: Value =
+        serde_json::from_str(&fake.asked().last().expect("the last").body).expect("JSON");
     assert_eq!((&sent["name"], &sent["memory"]), (&json!("c"), &json!(3_u64 << 30)));
     let told = apply(&fake, THREE, "-o json").json(0);
     assert_eq!(told[2], json!({"model": "c", "result": "created", "dry_run": false}));
@@ -53,7 +58,10 @@ fn each_model_is_created_changed_or_left_as_it_is() {
 fn one_that_makes_no_sense_lets_none_be_sent() {
     for (broken, parts) in [
         (THREE.replace("memory: 2GiB", "memory: 2GB"), vec!["model 2", "org/b", "2GB"]),
-        (THREE.replace("name: c,", "name: c, concurrency: 0,"), vec!["model 3", "concurrency: it is 0"]),
+        (
+            THREE.replace("name: c,", "name: c, concurrency: 0,"),
+            vec!["model 3", "concurrency: it is 0"],
+        ),
         (THREE.replace("name: c", "name: a"), vec!["\"a\" stands twice"]),
         (THREE.replace("name: a", "nmae: a"), vec!["model 1", "nmae"]),
     ] {
@@ -76,7 +84,12 @@ fn a_server_that_says_no_on_the_way_is_told_with_what_was_done_before() {
     let fake = Fake::new();
     fake.says("PUT", "models/a", 201, &row("a", "1GiB"));
     fake.says("PUT", "models/org%2Fb", 422, r#"{"detail":"memory is too much"}"#);
-    apply(&fake, THREE, "").fails_with(&["\"org/b\"", "done before: a", "422", "memory is too much"]);
+    apply(&fake, THREE, "").fails_with(&[
+        "\"org/b\"",
+        "done before: a",
+        "422",
+        "memory is too much",
+    ]);
     assert_eq!(lines(&fake, "PUT").len(), 2);
 }
 

@@ -36,8 +36,10 @@ fn a_refusal_is_an_answer_and_everything_else_an_error() {
     ] {
         fake.says("POST", "scheduler/slots", status, &problem(status, code, title));
         let run = fake.run("ask m");
-        let said =
-            format!("place-3: {}, model m: needs 90 GiB, the largest GPU has 80 GiB\n", title.to_lowercase());
+        let said = format!(
+            "place-3: {}, model m: needs 90 GiB, the largest GPU has 80 GiB\n",
+            title.to_lowercase()
+        );
         assert_eq!((run.code, &run.out), (Some(1), &said), "{}", run.err);
         assert_eq!(fake.run("ask m -o json").json(1)["code"], code);
     }

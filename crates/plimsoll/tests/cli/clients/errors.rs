@@ -7,7 +7,9 @@ use crate::tool::{command, finish, plimsoll, scratch};
 
 #[test]
 fn a_server_that_is_not_there_is_named_with_what_to_do() {
-    for line in ["slots", "runners", "decisions", "queue", "explain 1.0", "ask m", "release place-1", "top"] {
+    for line in
+        ["slots", "runners", "decisions", "queue", "explain 1.0", "ask m", "release place-1", "top"]
+    {
         let run = plimsoll(&format!("{line} --server http://127.0.0.1:1"));
         run.fails_with(&["http://127.0.0.1:1/api/v1/", "plimsoll serve", "--server", "refused"]);
     }
@@ -36,7 +38,9 @@ fn a_place_may_have_been_made_by_a_server_that_went_away_and_that_is_said() {
 #[test]
 fn refusals_say_what_the_server_said_and_what_to_do() {
     let problem = |status: u16, detail: &str| {
-        format!(r#"{{"type":"urn:x","title":"T","status":{status},"detail":"{detail}","code":"c"}}"#)
+        format!(
+            r#"{{"type":"urn:x","title":"T","status":{status},"detail":"{detail}","code":"c"}}"#
+        )
     };
     for (status, body, parts) in [
         (401, problem(401, "no token"), vec!["401", "no token", "--token-file", "PLIMSOLL_TOKEN"]),
@@ -85,7 +89,8 @@ fn a_token_is_sent_and_never_shown() {
     run.fails_with(&["who are you?"]);
     assert!(!run.err.contains("s3cret"), "{}", run.err);
     assert_eq!(fake.asked()[0].authorization.as_deref(), Some("Bearer s3cret"));
-    let far = plimsoll(&format!("queue --server http://gpu.example --token-file {}", file.display()));
+    let far =
+        plimsoll(&format!("queue --server http://gpu.example --token-file {}", file.display()));
     far.fails_with(&["unencrypted to gpu.example", "--insecure"]);
     assert!(!far.err.contains("s3cret"), "{}", far.err);
     plimsoll("queue --token-file no/such/file").fails_with(&["no/such/file"]);
@@ -97,7 +102,8 @@ fn explain_reads_files_or_asks_a_server_and_never_both() {
     let both = plimsoll("explain -f examples/gang.yaml --server http://127.0.0.1:1 default/busy");
     both.fails_with(&["-f", "--server"]);
     plimsoll("explain 1234.0").fails_with(&["there is nothing to read", "--server"]);
-    plimsoll("explain --server http://127.0.0.1:1").fails_with(&["what is to be explained?", "slot-7"]);
+    plimsoll("explain --server http://127.0.0.1:1")
+        .fails_with(&["what is to be explained?", "slot-7"]);
     let mut command = command("explain -f examples/gang.yaml default/busy");
     command.env("PLIMSOLL_SERVER", "http://127.0.0.1:1");
     let run = finish(command, "");

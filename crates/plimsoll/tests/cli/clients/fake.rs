@@ -86,7 +86,14 @@ impl Fake {
     }
 
     /// The same with headers, each ended by a line break.
-    pub(super) fn says_with(&self, method: &str, path: &str, status: u16, headers: &str, body: &str) {
+    pub(super) fn says_with(
+        &self,
+        method: &str,
+        path: &str,
+        status: u16,
+        headers: &str,
+        body: &str,
+    ) {
         let said = Said { status, headers: headers.to_string(), body: body.to_string() };
         self.said.lock().expect("no panic").insert(format!("{method} /api/v1/{path}"), said);
     }
@@ -117,9 +124,11 @@ impl Fake {
 
 /// A text that was stored. `AGO 90` in it becomes the time of 90 seconds ago.
 pub(super) fn read(file: &str) -> String {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/clients/said").join(format!("{file}.json"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cli/clients/said")
+        .join(format!("{file}.json"));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let mut parts = text.split("\"AGO ");
     let mut out = parts.next().expect("one part").to_string();
@@ -163,7 +172,8 @@ fn serve(stream: &TcpStream, said: &Mutex<BTreeMap<String, Said>>, asked: &Mutex
             body: r#"{"title":"Not found","status":404,"detail":"there is no such thing here","code":"not_found"}"#.to_string(),
         });
         let Said { status, headers, body } = answer;
-        let text = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len());
+        let text =
+            format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len());
         if writer.write_all(text.as_bytes()).is_err() {
             return;
         }

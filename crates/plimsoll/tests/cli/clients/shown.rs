@@ -50,7 +50,13 @@ fn an_empty_server_is_said_to_be_empty() {
         ("top", "there are no runners"),
     ] {
         let run = fake.run(line);
-        assert_eq!((run.code, run.out.contains(words)), (Some(0), true), "{line}: {}{}", run.out, run.err);
+        assert_eq!(
+            (run.code, run.out.contains(words)),
+            (Some(0), true),
+            "{line}: {}{}",
+            run.out,
+            run.err
+        );
     }
 }
 
@@ -62,7 +68,9 @@ fn json_is_the_servers_own() {
     {
         let text = fake.run(line).out;
         let shapes = |text: &str| {
-            text.lines().map(|line| line.trim().split(':').next().map(str::to_string)).collect::<Vec<_>>()
+            text.lines()
+                .map(|line| line.trim().split(':').next().map(str::to_string))
+                .collect::<Vec<_>>()
         };
         assert_eq!(
             shapes(&text),
@@ -109,7 +117,10 @@ fn no_more_decisions_are_asked_for_than_wanted() {
         link,
         r#"[{"id":"2.0"},{"id":"1.0"}]"#,
     );
-    assert_eq!(fake.run("decisions --model a/b --limit 2 -o json").json(0).as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        fake.run("decisions --model a/b --limit 2 -o json").json(0).as_array().map(Vec::len),
+        Some(2)
+    );
     assert_eq!(fake.asked().len(), 1);
 }
 

@@ -13,7 +13,8 @@ use crate::tool::{command, finish, scratch};
 fn server() -> (String, std::path::PathBuf) {
     // Another test may have been first.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).expect("a certificate");
+    let made =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).expect("a certificate");
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let file = scratch("tls").join("ca.pem");
     std::fs::write(&file, &certificate).expect("a file");
@@ -21,15 +22,18 @@ fn server() -> (String, std::path::PathBuf) {
     listener.set_nonblocking(true).expect("a socket");
     let port = listener.local_addr().expect("an address").port();
     let answer = |headers: HeaderMap| async move {
-        let token = headers.get("authorization").and_then(|token| token.to_str().ok()).unwrap_or("none");
+        let token =
+            headers.get("authorization").and_then(|token| token.to_str().ok()).unwrap_or("none");
         format!(r#"[{{"id":"place-1","model":"m","reason":"it was asked with {token}"}}]"#)
     };
     let router = Router::new().route("/api/v1/scheduler/queue", get(answer));
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let config =
-                RustlsConfig::from_pem(certificate.into_bytes(), key.into_bytes()).await.expect("TLS");
+            let config = RustlsConfig::from_pem(certificate.into_bytes(), key.into_bytes())
+                .await
+                .expect("TLS");
             let server = axum_server::from_tcp_rustls(listener, config).expect("a server");
             server.serve(router.into_make_service()).await.expect("it serves");
         });
@@ -47,5 +51,10 @@ fn a_server_is_trusted_by_its_authority_alone() {
     };
     run("").fails_with(&["cannot be trusted", "--ca-file", &url]);
     let trusted = run(&format!("--ca-file {}", file.display()));
-    assert!(trusted.out.contains("it was asked with Bearer secret"), "{}{}", trusted.out, trusted.err);
+    assert!(
+        trusted.out.contains("it was asked with Bearer secret"),
+        "{}{}",
+        trusted.out,
+        trusted.err
+    );
 }

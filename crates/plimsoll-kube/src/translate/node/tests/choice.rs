@@ -10,16 +10,30 @@ fn declared_devices_win_over_register_and_labels() {
         {"uuid":"GPU-0","index":0,"memory":"80GiB","reserve":"450MiB","cap":"60GiB","cores":100,"slots":7,"numa":1,"mode":"hami-core","foreign":"21GiB"}]"#;
     let register = r#"[{"id":"GPU-x","count":10,"devmem":99999,"health":true}]"#;
     let given = Given::default().annotation("plimsoll.dev/devices", declared);
-    let given =
-        given.annotation("hami.io/node-nvidia-register", register).discovered("2", "1", "40960").gpus("2");
+    let given = given
+        .annotation("hami.io/node-nvidia-register", register)
+        .discovered("2", "1", "40960")
+        .gpus("2");
     let (facts, findings) = given.facts();
     assert_eq!(codes(&findings), [""; 0]);
     let (first, second) = (&facts.node.devices[0], &facts.node.devices[1]);
-    assert_eq!((facts.node.device_label(0), facts.node.device_label(1)), ("GPU-0".into(), "GPU-1".into()));
-    assert_eq!((first.memory.usable(), first.memory.reserve), (Some(Bytes::gib(60)), Bytes::mib(450)));
-    assert_eq!((first.slots, first.numa, first.mode.as_deref()), (Some(7), Some(1), Some("hami-core")));
+    assert_eq!(
+        (facts.node.device_label(0), facts.node.device_label(1)),
+        ("GPU-0".into(), "GPU-1".into())
+    );
+    assert_eq!(
+        (first.memory.usable(), first.memory.reserve),
+        (Some(Bytes::gib(60)), Bytes::mib(450))
+    );
+    assert_eq!(
+        (first.slots, first.numa, first.mode.as_deref()),
+        (Some(7), Some(1), Some("hami-core"))
+    );
     assert_eq!((first.cores.map(|cores| cores.0), &second.health), (Some(100), &Health::Faulty));
-    assert_eq!((facts.foreign.as_slice(), facts.capacity_source), (&[(0, Bytes::gib(21))][..], "declared"));
+    assert_eq!(
+        (facts.foreign.as_slice(), facts.capacity_source),
+        (&[(0, Bytes::gib(21))][..], "declared")
+    );
     assert_eq!(facts.choice, DeviceChoice::Owned);
 }
 
@@ -41,10 +55,11 @@ fn a_reserve_and_a_cap_bind_to_the_byte() {
 #[test]
 fn a_declaration_wins_only_for_the_vendors_that_it_names() {
     let register = r#"[{"id":"GPU-x","count":10,"devmem":8192,"health":true}]"#;
-    let given =
-        Given::default().annotation("plimsoll.dev/devices", r#"[{"vendor":"Metax-GPU","memory":"64GiB"}]"#);
-    let given =
-        given.annotation("hami.io/node-nvidia-register", register).capacity("metax-tech.com/gpu", "1");
+    let given = Given::default()
+        .annotation("plimsoll.dev/devices", r#"[{"vendor":"Metax-GPU","memory":"64GiB"}]"#);
+    let given = given
+        .annotation("hami.io/node-nvidia-register", register)
+        .capacity("metax-tech.com/gpu", "1");
     let (facts, findings) = given.facts();
     let kinds: Vec<&str> = facts.node.devices.iter().map(|device| &*device.kind).collect();
     assert_eq!((kinds, codes(&findings)), (vec!["Metax-GPU", "NVIDIA"], vec![]));
@@ -66,8 +81,10 @@ fn a_declaration_that_cannot_be_read_is_unknown_and_nothing_takes_its_place() {
         assert!(facts.node.devices.is_empty() && unknown.contains(part), "{unknown}");
         assert_eq!(codes(&findings), ["declaration-unreadable"]);
     }
-    let given =
-        Given::default().annotation("plimsoll.dev/devices", "[]").discovered("1", "1", "40960").gpus("1");
+    let given = Given::default()
+        .annotation("plimsoll.dev/devices", "[]")
+        .discovered("1", "1", "40960")
+        .gpus("1");
     let (facts, findings) = given.facts();
     assert_eq!((facts.node.devices.len(), codes(&findings)), (1, vec!["declaration-empty"]));
 }
@@ -121,7 +138,10 @@ fn a_choice_that_cannot_be_read_promises_the_least() {
     let register = r#"[{"id":"GPU-x","count":10,"devmem":8192,"health":true}]"#;
     let given = Given::default().annotation("hami.io/node-nvidia-register", register);
     let (facts, findings) = given.annotation("plimsoll.dev/device-choice", "Owned").facts();
-    assert_eq!((facts.choice, codes(&findings)), (DeviceChoice::Plugin, vec!["device-choice-unreadable"]));
+    assert_eq!(
+        (facts.choice, codes(&findings)),
+        (DeviceChoice::Plugin, vec!["device-choice-unreadable"])
+    );
     assert!(findings[0].message.contains("\"Owned\""), "{}", findings[0].message);
 }
 

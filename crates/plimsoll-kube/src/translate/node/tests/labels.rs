@@ -27,8 +27,11 @@ fn one_card_advertised_as_a_hundred_holds_what_one_card_holds() {
 
 #[test]
 fn the_number_of_tokens_of_one_card_changes_no_capacity_and_is_told() {
-    for (replicas, words) in [("99", "gpu.replicas is 99"), ("", "gpu.replicas is missing"), ("x", "\"x\"")] {
-        let (facts, findings) = Given::default().discovered("1", replicas, "32600").gpus("100").facts();
+    for (replicas, words) in
+        [("99", "gpu.replicas is 99"), ("", "gpu.replicas is missing"), ("x", "\"x\"")]
+    {
+        let (facts, findings) =
+            Given::default().discovered("1", replicas, "32600").gpus("100").facts();
         assert_eq!(
             rows(&facts),
             [("n/gpu-0".into(), Some(32600), Some(100), "time-slicing".into())],
@@ -60,7 +63,8 @@ fn two_such_cards_take_eight_where_the_choice_is_owned_and_four_where_the_plugin
 #[test]
 fn plain_pods_on_a_shared_card_follow_the_rule() {
     let (facts, _) = Given::default().discovered("1", "100", "32607").gpus("100").facts();
-    for (rule, count) in [(PlainRule::Whole, 1), (PlainRule::EqualShare, 5), (PlainRule::Refuse, 0)] {
+    for (rule, count) in [(PlainRule::Whole, 1), (PlainRule::EqualShare, 5), (PlainRule::Refuse, 0)]
+    {
         assert_eq!(placed(&facts, 5, "NVIDIA", &Amount::Plain(rule)).0, count, "{rule:?}");
     }
 }
@@ -89,9 +93,14 @@ fn a_card_is_shared_if_its_tokens_or_its_name_say_so() {
 #[test]
 fn shared_cards_under_another_name_count_as_well() {
     let given = Given::default().discovered("4", "4", "15360").gpus("0");
-    let (facts, findings) =
-        given.capacity("nvidia.com/gpu.shared", "16").allocatable("nvidia.com/gpu.shared", "16").facts();
-    assert_eq!((facts.node.devices.len(), facts.advertised, facts.replicas), (4, Some(16), Some(4)));
+    let (facts, findings) = given
+        .capacity("nvidia.com/gpu.shared", "16")
+        .allocatable("nvidia.com/gpu.shared", "16")
+        .facts();
+    assert_eq!(
+        (facts.node.devices.len(), facts.advertised, facts.replicas),
+        (4, Some(16), Some(4))
+    );
     assert_eq!(codes(&findings), [""; 0]);
 }
 
@@ -140,7 +149,10 @@ fn cards_whose_counts_disagree_are_the_plugins_to_choose() {
 #[test]
 fn one_card_of_which_nothing_is_advertised_is_unknown() {
     let (facts, findings) = Given::default().discovered("1", "1", "40960").gpus("0").facts();
-    assert_eq!((facts.node.unknown.is_some(), codes(&findings)), (true, vec!["capacity-contradiction"]));
+    assert_eq!(
+        (facts.node.unknown.is_some(), codes(&findings)),
+        (true, vec!["capacity-contradiction"])
+    );
 }
 
 #[test]
@@ -184,14 +196,18 @@ fn whole_cards_missing_from_allocatable_are_so_many_fewer() {
         ("1", "100", "100", "0", 1),
         ("2", "1", "2", "2", 0),
     ] {
-        let given =
-            Given::default().discovered(count, replicas, "16384").capacity("nvidia.com/gpu", capacity);
+        let given = Given::default()
+            .discovered(count, replicas, "16384")
+            .capacity("nvidia.com/gpu", capacity);
         let (facts, findings) = given.allocatable("nvidia.com/gpu", allocatable).facts();
         assert_eq!((facts.node.missing_cards, facts.node.unknown.clone()), (missing, None));
         assert_eq!(codes(&findings).contains(&"cards-unhealthy"), missing > 0);
         let cards = facts.node.devices.len();
         if replicas == "1" {
-            assert_eq!(placed(&facts, cards, "NVIDIA", &Amount::Whole).0, cards - usize::from(missing));
+            assert_eq!(
+                placed(&facts, cards, "NVIDIA", &Amount::Whole).0,
+                cards - usize::from(missing)
+            );
         }
     }
 }
@@ -201,8 +217,9 @@ fn any_other_difference_from_allocatable_is_unknown() {
     for (count, replicas, capacity, allocatable) in
         [("4", "10", "40", "35"), ("1", "100", "100", "99"), ("8", "1", "8", "9")]
     {
-        let given =
-            Given::default().discovered(count, replicas, "16384").capacity("nvidia.com/gpu", capacity);
+        let given = Given::default()
+            .discovered(count, replicas, "16384")
+            .capacity("nvidia.com/gpu", capacity);
         let (facts, findings) = given.allocatable("nvidia.com/gpu", allocatable).facts();
         let unknown = facts.node.unknown.as_deref().unwrap_or_default();
         assert!(unknown.contains(&format!("{allocatable} of {capacity}")), "{unknown}");
@@ -217,9 +234,13 @@ fn any_other_difference_from_allocatable_is_unknown() {
 
 #[test]
 fn allocatable_alone_counts_as_what_is_advertised() {
-    let given = Given::default().discovered("1", "100", "32607").allocatable("nvidia.com/gpu", "100");
+    let given =
+        Given::default().discovered("1", "100", "32607").allocatable("nvidia.com/gpu", "100");
     let (facts, findings) = given.facts();
-    assert_eq!((facts.advertised, facts.node.devices.len(), codes(&findings)), (Some(100), 1, vec![]));
+    assert_eq!(
+        (facts.advertised, facts.node.devices.len(), codes(&findings)),
+        (Some(100), 1, vec![])
+    );
 }
 
 #[test]
@@ -230,7 +251,8 @@ fn numbers_that_cannot_be_read_are_unknown() {
         ("2", "-2", "quantity-unreadable"),
         ("99999", "99999", "too-many-devices"),
     ] {
-        let (facts, findings) = Given::default().discovered(count, "1", "16384").gpus(advertised).facts();
+        let (facts, findings) =
+            Given::default().discovered(count, "1", "16384").gpus(advertised).facts();
         assert_eq!(
             (facts.node.unknown.is_some(), codes(&findings)),
             (true, vec![code]),

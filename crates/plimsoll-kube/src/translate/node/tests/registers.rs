@@ -26,7 +26,10 @@ fn a_register_gives_devices_by_uuid_whose_choice_is_owned() {
         (&*first.kind, first.model.as_deref(), first.slots),
         ("NVIDIA", Some("NVIDIA A100"), Some(10))
     );
-    assert_eq!((first.numa, second.numa, first.mode.as_deref()), (Some(0), Some(1), Some("hami-core")));
+    assert_eq!(
+        (first.numa, second.numa, first.mode.as_deref()),
+        (Some(0), Some(1), Some("hami-core"))
+    );
     assert_eq!((&first.health, &second.health), (&Health::Healthy, &Health::Faulty));
     assert_eq!(
         (facts.choice, facts.capacity_source, codes(&findings)),
@@ -41,7 +44,10 @@ fn a_register_scaled_up_counts_as_the_label_says() {
     let given = Given::default().annotation(NVIDIA_REGISTER, text).discovered("1", "10", "40960");
     let (facts, findings) = given.label("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB").facts();
     assert_eq!(total(&facts, 0), (40960, Source::Label));
-    assert_eq!((codes(&findings), findings[0].uuid.as_deref()), (vec!["register-scaled"], Some("GPU-0")));
+    assert_eq!(
+        (codes(&findings), findings[0].uuid.as_deref()),
+        (vec!["register-scaled"], Some("GPU-0"))
+    );
     assert_eq!(findings[0].numbers["registered"], 81920 << 20);
     assert_eq!(findings[0].numbers["label"], 40960 << 20);
     assert!(
@@ -71,7 +77,10 @@ fn the_label_of_one_model_says_nothing_about_another() {
 
 #[test]
 fn an_unreadable_register_is_unknown_and_no_label_takes_its_place() {
-    let given = Given::default().annotation(NVIDIA_REGISTER, "junk").discovered("1", "1", "40960").gpus("1");
+    let given = Given::default()
+        .annotation(NVIDIA_REGISTER, "junk")
+        .discovered("1", "1", "40960")
+        .gpus("1");
     let (facts, findings) = given.facts();
     let unknown = facts.node.unknown.as_deref().unwrap_or_default();
     assert!(facts.node.devices.is_empty() && unknown.contains(NVIDIA_REGISTER), "{unknown}");
@@ -90,10 +99,15 @@ fn an_empty_register_beside_advertised_devices_is_unknown() {
         (NVIDIA_REGISTER, "[]", "nvidia.com/gpu", "0", vec![]),
         (NVIDIA_REGISTER, "[]", "cpu", "8", vec![]),
     ] {
-        let (facts, findings) = Given::default().annotation(key, text).capacity(resource, number).facts();
+        let (facts, findings) =
+            Given::default().annotation(key, text).capacity(resource, number).facts();
         assert_eq!(codes(&findings), expected, "{key} {text} {resource}");
         let unknown = facts.node.unknown.as_deref();
-        assert_eq!(unknown.is_some_and(|why| why.contains(key)), !expected.is_empty(), "{unknown:?}");
+        assert_eq!(
+            unknown.is_some_and(|why| why.contains(key)),
+            !expected.is_empty(),
+            "{unknown:?}"
+        );
         assert_eq!((facts.node.devices.len(), facts.capacity_source), (0, "none"));
     }
 }
@@ -105,7 +119,10 @@ fn the_profiles_of_a_card_in_mig_mode_are_its_geometry() {
         {"name":"3g.20gb","memoryMB":19968,"core":42,"placements":[{"size":4},{"start":4,"size":4}]}]}]"#;
     let (facts, findings) = Given::default().annotation(NVIDIA_REGISTER, text).facts();
     let geometry = facts.node.devices[0].geometry.as_ref().expect("it can be cut");
-    assert_eq!(geometry.profiles[0].placements, [Span { start: 6, size: 1 }, Span { start: 0, size: 1 }]);
+    assert_eq!(
+        geometry.profiles[0].placements,
+        [Span { start: 6, size: 1 }, Span { start: 0, size: 1 }]
+    );
     assert_eq!((geometry.profiles[1].cores.0, codes(&findings)), (42, vec![]));
     assert_eq!(placed(&facts, 3, "NVIDIA", &Amount::Profile("3g.20gb".into())).0, 2);
     assert_eq!(placed(&facts, 3, "NVIDIA", &mib(4000)).0, 2);
@@ -143,7 +160,9 @@ fn scores_become_links_between_ordinals() {
 #[test]
 fn every_vendor_gives_devices_of_its_kind() {
     let register = |memory| {
-        format!(r#"[{{"id":"x-0","count":4,"devmem":{memory},"devcore":100,"type":"T","health":true}}]"#)
+        format!(
+            r#"[{{"id":"x-0","count":4,"devmem":{memory},"devcore":100,"type":"T","health":true}}]"#
+        )
     };
     let drs = r#"{"devices":[{"index":"0","capacity":6}],"profiles":{"6g.40gb":"2"}}"#;
     let metax = r#"[{"uuid":"GPU-x","model":"MXC500","totalDevCount":16,"totalCompute":100,"totalVRam":65536,"healthy":true}]"#;
@@ -154,15 +173,25 @@ fn every_vendor_gives_devices_of_its_kind() {
         ("AMD", listed("hami.io/node-amd-register", 196608), "x-0", Some(196608), "register"),
         (
             "DCU",
-            plain.clone().annotation("hami.io/node-dcu-register", "x-0,1,1024,100,DCU,0,true,0,test:"),
+            plain
+                .clone()
+                .annotation("hami.io/node-dcu-register", "x-0,1,1024,100,DCU,0,true,0,test:"),
             "x-0",
             Some(1024),
             "register",
         ),
-        ("Ascend910B3", listed("hami.io/node-register-Ascend910B3", 65536), "x-0", Some(65536), "register"),
+        (
+            "Ascend910B3",
+            listed("hami.io/node-register-Ascend910B3", 65536),
+            "x-0",
+            Some(65536),
+            "register",
+        ),
         (
             "MR-V100",
-            plain.clone().annotation("hami.io/node-MR-V100-register", "x-0,10,32768,100,MR-V100,0,true:"),
+            plain
+                .clone()
+                .annotation("hami.io/node-MR-V100-register", "x-0,10,32768,100,MR-V100,0,true:"),
             "x-0",
             Some(32768),
             "register",
@@ -177,7 +206,13 @@ fn every_vendor_gives_devices_of_its_kind() {
             Some(24576),
             "capacity",
         ),
-        ("Metax-GPU", plain.clone().capacity("metax-tech.com/gpu", "1"), "n-metax-0", None, "capacity"),
+        (
+            "Metax-GPU",
+            plain.clone().capacity("metax-tech.com/gpu", "1"),
+            "n-metax-0",
+            None,
+            "capacity",
+        ),
         (
             "Metax-SGPU",
             plain.clone().annotation("metax-tech.com/node-gpu-devices", metax),
@@ -187,7 +222,10 @@ fn every_vendor_gives_devices_of_its_kind() {
         ),
         (
             "Mthreads",
-            plain.clone().capacity("mthreads.com/sgpu-core", "16").capacity("mthreads.com/sgpu-memory", "96"),
+            plain
+                .clone()
+                .capacity("mthreads.com/sgpu-core", "16")
+                .capacity("mthreads.com/sgpu-memory", "96"),
             "n-mthreads-0",
             Some(49152),
             "capacity",
@@ -200,7 +238,13 @@ fn every_vendor_gives_devices_of_its_kind() {
             "register",
         ),
         ("GCU", plain.clone().capacity("enflame.com/gcu", "1"), "n-enflame-0", None, "capacity"),
-        ("kunlun", plain.clone().capacity("kunlunxin.com/xpu", "1"), "n-kunlun-0", None, "capacity"),
+        (
+            "kunlun",
+            plain.clone().capacity("kunlunxin.com/xpu", "1"),
+            "n-kunlun-0",
+            None,
+            "capacity",
+        ),
         ("XPU", listed("hami.io/node-register-xpu", 98304), "x-0", Some(98304), "register"),
         (
             "AWSNeuron",
@@ -213,7 +257,8 @@ fn every_vendor_gives_devices_of_its_kind() {
         ("Biren", listed("hami.io/node-biren-register", 32768), "x-0", Some(32768), "register"),
     ] {
         let (facts, findings) = given.facts();
-        let shown: Vec<(String, Option<u64>)> = rows(&facts).into_iter().map(|row| (row.0, row.1)).collect();
+        let shown: Vec<(String, Option<u64>)> =
+            rows(&facts).into_iter().map(|row| (row.0, row.1)).collect();
         assert_eq!(shown, [(id.to_owned(), size)], "{kind}");
         assert_eq!(
             (&*facts.node.devices[0].kind, facts.capacity_source, codes(&findings)),
@@ -229,10 +274,14 @@ fn a_vendor_in_two_forms_on_one_node_is_unknown() {
     let given = Given::default().capacity("kunlunxin.com/xpu", "1");
     let xpu = r#"[{"id":"xpu-0","count":1,"devmem":98304,"type":"XPU","health":true}]"#;
     let (facts, findings) = given.annotation("hami.io/node-register-xpu", xpu).facts();
-    assert_eq!((facts.node.unknown.is_some(), codes(&findings)), (true, vec!["device-listed-twice"]));
+    assert_eq!(
+        (facts.node.unknown.is_some(), codes(&findings)),
+        (true, vec!["device-listed-twice"])
+    );
     let same = r#"[{"id":"x","count":1,"devmem":8192,"health":true}]"#;
-    let given =
-        Given::default().annotation("hami.io/node-amd-register", same).annotation(NVIDIA_REGISTER, same);
+    let given = Given::default()
+        .annotation("hami.io/node-amd-register", same)
+        .annotation(NVIDIA_REGISTER, same);
     assert_eq!(codes(&given.facts().1), ["device-listed-twice"]);
 }
 
@@ -241,8 +290,11 @@ fn devices_that_are_advertised_and_listed_nowhere_are_told() {
     let (facts, findings) = Given::default().capacity("amd.com/gpu", "8").facts();
     assert!(facts.node.unknown.as_deref().is_some_and(|why| why.contains("8 of amd.com/gpu")));
     assert_eq!(codes(&findings), ["register-missing"]);
-    let (facts, findings) =
-        Given::default().discovered("1", "1", "40960").gpus("1").capacity("amd.com/gpu", "8").facts();
+    let (facts, findings) = Given::default()
+        .discovered("1", "1", "40960")
+        .gpus("1")
+        .capacity("amd.com/gpu", "8")
+        .facts();
     assert_eq!(
         (facts.node.unknown, codes(&findings)),
         (None, vec!["register-missing"]),

@@ -26,8 +26,14 @@ async fn a_runner_is_welcomed_and_told_what_is_wrong_with_it() {
     let mut runner = Runner::new("r1", &[80]);
     let beat = json!({"session": 1, "sequence": 1});
     let early = world.post("/api/v1/runners/r1/heartbeat", beat).await;
-    assert_eq!((early.status, &early.body["code"]), (StatusCode::NOT_FOUND, &json!("not_registered")));
-    assert_eq!(world.call("GET", "/api/v1/runners/r1/work", None).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        (early.status, &early.body["code"]),
+        (StatusCode::NOT_FOUND, &json!("not_registered"))
+    );
+    assert_eq!(
+        world.call("GET", "/api/v1/runners/r1/work", None).await.status,
+        StatusCode::NOT_FOUND
+    );
     let welcome = runner.register(&world).await;
     assert_eq!((welcome.heartbeat_ms, welcome.lease_ms), (2_000, 15_000));
     runner.session = 5;
@@ -51,8 +57,9 @@ async fn a_runner_is_welcomed_and_told_what_is_wrong_with_it() {
     let none = json!({"session": 1, "devices": []});
     let named = world.call("PUT", "/api/v1/runners/a%20b", Some(none.clone())).await;
     assert_eq!((named.status, &named.body["code"]), (StatusCode::BAD_REQUEST, &json!("bad_name")));
-    let strange =
-        world.call("PUT", "/api/v1/runners/r3", Some(json!({"session": 1, "devices": [{"totl": 1}]}))).await;
+    let strange = world
+        .call("PUT", "/api/v1/runners/r3", Some(json!({"session": 1, "devices": [{"totl": 1}]})))
+        .await;
     assert_eq!(
         (strange.status, &strange.body["field"]),
         (StatusCode::BAD_REQUEST, &json!("devices[0].totl"))
@@ -60,7 +67,10 @@ async fn a_runner_is_welcomed_and_told_what_is_wrong_with_it() {
     let alive = world.delete("/api/v1/runners/r1").await;
     assert_eq!((alive.status, &alive.body["code"]), (StatusCode::CONFLICT, &json!("runner_alive")));
     assert_eq!(world.delete("/api/v1/runners/r9").await.status, StatusCode::NOT_FOUND);
-    assert_eq!(world.call("GET", "/api/v1/runners/r9/status", None).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        world.call("GET", "/api/v1/runners/r9/status", None).await.status,
+        StatusCode::NOT_FOUND
+    );
     let rows = world.get("/api/v1/runners").await;
     assert_eq!(column(&rows, "runner_id"), ["r1"]);
     assert_eq!(
@@ -75,7 +85,8 @@ async fn work_is_answered_when_there_is_some() {
     let world = World::new();
     let runner = Runner::registered(&world, "r1", &[80]).await;
     world.declare("m", json!({"memory": "10GiB"})).await;
-    let at_once: Orders = serde_json::from_value(world.get("/api/v1/runners/r1/work").await).expect("orders");
+    let at_once: Orders =
+        serde_json::from_value(world.get("/api/v1/runners/r1/work").await).expect("orders");
     assert_eq!(at_once.orders, []);
     let path = format!("/api/v1/runners/r1/work?after={}&wait=30s", at_once.revision);
     let (work, _) = tokio::join!(world.get(&path), async {
@@ -110,7 +121,10 @@ async fn an_agent_that_another_one_took_over_from_is_told_of_no_work() {
         later.session += 1;
         later.register(&world).await
     });
-    assert_eq!((refused.status, &refused.body["code"]), (StatusCode::CONFLICT, &json!("superseded")));
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (StatusCode::CONFLICT, &json!("superseded"))
+    );
     assert!(begun.elapsed() < Duration::from_secs(20), "it is told at once");
     let path = |session: u64| format!("/api/v1/runners/r1/work?session={session}");
     let unknown = world.call("GET", &path(later.session + 1), None).await;
@@ -160,8 +174,15 @@ async fn a_slot_that_nobody_here_made_is_charged_and_kept() {
     }
     assert_eq!(slot["gpu_allocation"]["total_memory_required"], 30 * GIB);
     let stopped = world.delete("/api/v1/scheduler/slots/x").await;
-    assert_eq!((stopped.status, &stopped.body["stage"]), (StatusCode::ACCEPTED, &json!("releasing")));
-    assert_eq!(world.get("/api/v1/runners/r1/status").await["gpus"][0]["free"], 50 * GIB, "not back yet");
+    assert_eq!(
+        (stopped.status, &stopped.body["stage"]),
+        (StatusCode::ACCEPTED, &json!("releasing"))
+    );
+    assert_eq!(
+        world.get("/api/v1/runners/r1/status").await["gpus"][0]["free"],
+        50 * GIB,
+        "not back yet"
+    );
     runner.settle(&world).await;
     assert_eq!(world.get("/api/v1/runners/r1/status").await["gpus"][0]["free"], 80 * GIB);
 }

@@ -15,7 +15,10 @@ async fn a_place_is_coming_then_ready_then_given_back() {
     runner.settle(&world).await;
     let ready = world.place(&asked.body["id"]).await;
     assert_eq!((&ready["status"], &ready["runner_id"]), (&json!("ready"), &json!("r1")));
-    assert_eq!((&ready["endpoint"], &ready["slot_id"]), (&json!("http://r1:8000"), &json!("slot-1")));
+    assert_eq!(
+        (&ready["endpoint"], &ready["slot_id"]),
+        (&json!("http://r1:8000"), &json!("slot-1"))
+    );
     assert_eq!(ready["gpu_allocation"]["gpus"][0]["uuid"], "GPU-r1-0");
     assert_eq!(
         world.post(SLOTS, json!({"model": "m", "key": "k"})).await.status,
@@ -23,7 +26,10 @@ async fn a_place_is_coming_then_ready_then_given_back() {
         "it is full"
     );
     for _ in 0..2 {
-        assert_eq!(world.delete("/api/v1/scheduler/slots/place-1").await.status, StatusCode::NO_CONTENT);
+        assert_eq!(
+            world.delete("/api/v1/scheduler/slots/place-1").await.status,
+            StatusCode::NO_CONTENT
+        );
     }
     assert_eq!(world.place(&json!("place-1")).await["status"], "released");
     let again = world.post(SLOTS, json!({"model": "m", "key": "k"})).await;
@@ -32,8 +38,14 @@ async fn a_place_is_coming_then_ready_then_given_back() {
         (StatusCode::CREATED, &json!("place-2")),
         "it took the seat"
     );
-    assert_eq!(world.delete("/api/v1/scheduler/slots/place-77").await.status, StatusCode::NOT_FOUND);
-    assert_eq!(world.delete("/api/v1/scheduler/slots/place-2").await.status, StatusCode::NO_CONTENT);
+    assert_eq!(
+        world.delete("/api/v1/scheduler/slots/place-77").await.status,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(
+        world.delete("/api/v1/scheduler/slots/place-2").await.status,
+        StatusCode::NO_CONTENT
+    );
     let over = world.post(SLOTS, json!({"model": "m", "key": "k"})).await;
     assert_eq!((over.status, &over.body["code"]), (StatusCode::CONFLICT, &json!("place_released")));
 }
@@ -51,15 +63,25 @@ async fn bad_requests_are_refused_with_the_name_of_what_is_wrong() {
         (json!({"model": "m", "wait": "2h"}), 400, "bad_request", Some("wait")),
         (json!({"model": "m", "namespace": "a"}), 400, "bad_request", Some("name")),
         (json!({"model": "m", "name": "a"}), 400, "bad_request", Some("namespace")),
-        (json!({"model": "m", "namespace": "a/b", "name": "c"}), 400, "bad_request", Some("namespace")),
+        (
+            json!({"model": "m", "namespace": "a/b", "name": "c"}),
+            400,
+            "bad_request",
+            Some("namespace"),
+        ),
         (json!({"model": "m", "key": ""}), 400, "bad_request", Some("key")),
     ] {
         let answered = world.post(SLOTS, body.clone()).await;
-        assert_eq!((answered.status.as_u16(), &answered.body["code"]), (status, &json!(code)), "{body}");
+        assert_eq!(
+            (answered.status.as_u16(), &answered.body["code"]),
+            (status, &json!(code)),
+            "{body}"
+        );
         assert_eq!(answered.body["field"].as_str(), field, "{body}: {}", answered.body);
     }
-    let request =
-        Request::post(SLOTS).header("Idempotency-Key", "a").header(header::CONTENT_TYPE, "application/json");
+    let request = Request::post(SLOTS)
+        .header("Idempotency-Key", "a")
+        .header(header::CONTENT_TYPE, "application/json");
     let request = request.body(Body::from(r#"{"model": "m", "key": "b"}"#)).expect("a request");
     assert_eq!(world.send(request).await.body["field"], "key", "two different keys");
     let request = Request::post(SLOTS).body(Body::from(r#"{"model": "m"}"#)).expect("a request");
@@ -81,7 +103,9 @@ async fn bad_requests_are_refused_with_the_name_of_what_is_wrong() {
     }
     assert_eq!(world.call("GET", "/api/v1/nothing", None).await.body["code"], "no_such_route");
     assert_eq!(world.call("PATCH", SLOTS, None).await.status, StatusCode::METHOD_NOT_ALLOWED);
-    for path in ["/api/v1/scheduler/slots/slot-9", "/api/v1/scheduler/decisions/9.9", "/api/v1/models/x/y"] {
+    for path in
+        ["/api/v1/scheduler/slots/slot-9", "/api/v1/scheduler/decisions/9.9", "/api/v1/models/x/y"]
+    {
         assert_eq!(world.call("GET", path, None).await.status, StatusCode::NOT_FOUND, "{path}");
     }
 }
@@ -113,7 +137,10 @@ async fn a_deadline_turns_waiting_into_409_with_the_reason() {
     world.declare("b", json!({"memory": "50GiB"})).await;
     world.ask("a").await;
     let expired = world.post(SLOTS, json!({"model": "b", "deadline": "100ms"})).await;
-    assert_eq!((expired.status, &expired.body["code"]), (StatusCode::CONFLICT, &json!("deadline_passed")));
+    assert_eq!(
+        (expired.status, &expired.body["code"]),
+        (StatusCode::CONFLICT, &json!("deadline_passed"))
+    );
     let reason = expired.body["reason"].as_str().expect("a reason");
     assert!(reason.contains("short by 20 GiB") && reason.contains("a/slot-1"), "{reason}");
     assert_eq!(world.place(&expired.body["place"]).await["status"], "expired");
@@ -156,7 +183,10 @@ async fn eight_find_a_place_and_the_ninth_waits() {
     world.delete("/api/v1/scheduler/slots/place-3").await;
     assert_eq!(world.place(&ninth["id"]).await["status"], "ready");
     let slots = world.get(SLOTS).await;
-    assert_eq!((slots.as_array().map(Vec::len), &slots[0]["active_requests"]), (Some(1), &json!(8)));
+    assert_eq!(
+        (slots.as_array().map(Vec::len), &slots[0]["active_requests"]),
+        (Some(1), &json!(8))
+    );
 }
 
 #[tokio::test]
@@ -173,14 +203,18 @@ async fn the_queue_has_four_requirements_in_the_order_of_their_coming() {
     }
     let queue = world.get("/api/v1/scheduler/queue").await;
     assert_eq!(column(&queue, "model"), ["a", "b", "c", "d"]);
-    let places: Vec<&Value> = queue.as_array().expect("a list").iter().map(|row| &row["places"]).collect();
+    let places: Vec<&Value> =
+        queue.as_array().expect("a list").iter().map(|row| &row["places"]).collect();
     assert_eq!(places, [&json!(2), &json!(1), &json!(1), &json!(1)]);
     assert!(queue[0]["reason"].as_str().expect("a reason").contains("40 GiB"), "{queue}");
     for deadline in ["2h", "1h"] {
         let asked = json!({"model": "b", "deadline": deadline, "wait": "0s"});
         let place = world.post(SLOTS, asked).await.body;
         let queue = world.get("/api/v1/scheduler/queue").await;
-        assert_eq!((&queue[0]["deadline"], &queue[1]["deadline"]), (&Value::Null, &place["deadline"]));
+        assert_eq!(
+            (&queue[0]["deadline"], &queue[1]["deadline"]),
+            (&Value::Null, &place["deadline"])
+        );
     }
     let first = world.call("GET", "/api/v1/scheduler/queue?limit=3", None).await;
     assert_eq!(column(&first.body, "model"), ["a", "b", "c"]);
@@ -209,7 +243,8 @@ async fn one_request_and_three_runners_make_one_slot() {
     let with_header = Request::post(SLOTS)
         .header("Idempotency-Key", "once")
         .header(header::CONTENT_TYPE, "application/json");
-    let again = world.send(with_header.body(Body::from(r#"{"model": "m"}"#)).expect("a request")).await;
+    let again =
+        world.send(with_header.body(Body::from(r#"{"model": "m"}"#)).expect("a request")).await;
     assert_eq!((again.status, &again.body["id"]), (StatusCode::CREATED, &ids[0]));
     let slots = world.get(SLOTS).await;
     assert_eq!(slots.as_array().map(Vec::len), Some(1));
@@ -245,7 +280,11 @@ async fn models_are_declared_shown_and_forgotten_by_names_with_slashes() {
         (&json!("org/qwen2.5:7b"), &json!(15_569_256_448_u64))
     );
     let back = world.call("PUT", path, Some(model["declaration"].clone())).await;
-    assert_eq!((back.status, &back.body), (StatusCode::OK, &model), "what was shown can be sent back");
+    assert_eq!(
+        (back.status, &back.body),
+        (StatusCode::OK, &model),
+        "what was shown can be sent back"
+    );
     world.declare("b", json!({"memory": 1})).await;
     let first = world.call("GET", "/api/v1/models?limit=1", None).await;
     assert_eq!(column(&first.body, "name"), ["b"]);
@@ -253,11 +292,19 @@ async fn models_are_declared_shown_and_forgotten_by_names_with_slashes() {
     assert_eq!(column(&world.get("/api/v1/models?after=b").await, "name"), ["org/qwen2.5:7b"]);
     for (body, status, field) in [
         (json!({"runtime": {"command": {"argv": ["serve"]}}, "memroy": 1}), 400, "memroy"),
-        (json!({"runtime": {"command": {"argv": ["serve"], "port": 1}}}), 400, "runtime.command.port"),
+        (
+            json!({"runtime": {"command": {"argv": ["serve"], "port": 1}}}),
+            400,
+            "runtime.command.port",
+        ),
         (json!({"memory": 1}), 400, "runtime"),
         (json!({"runtime": {"command": {"argv": []}}}), 422, "runtime.command"),
         (json!({"runtime": {"command": {"argv": ["serve"]}}, "name": "other"}), 422, "name"),
-        (json!({"runtime": {"command": {"argv": ["serve"]}}, "concurrency": 0}), 422, "concurrency"),
+        (
+            json!({"runtime": {"command": {"argv": ["serve"]}}, "concurrency": 0}),
+            422,
+            "concurrency",
+        ),
     ] {
         let answered = world.call("PUT", "/api/v1/models/m", Some(body.clone())).await;
         assert_eq!(answered.status.as_u16(), status, "{body}: {}", answered.body);
@@ -309,5 +356,8 @@ async fn nobody_is_let_in_before_the_ledger_is_rebuilt() {
     }
     let world = World::new();
     world.engine.stop();
-    eventually(async || world.call("GET", "/api/v1/runners", None).await.body["code"] == "stopping").await;
+    eventually(async || {
+        world.call("GET", "/api/v1/runners", None).await.body["code"] == "stopping"
+    })
+    .await;
 }

@@ -30,7 +30,9 @@ async fn a_decision_names_every_candidate_with_the_first_rule_that_failed() {
     assert_eq!(decision["gpu_allocation"]["memory_per_gpu"], 40 * GIB);
     let id = decision["id"].as_str().expect("an id");
     assert_eq!(world.get(&format!("/api/v1/scheduler/decisions/{id}")).await, *decision);
-    for (query, found) in [("runner_id=large", 1), ("runner_id=small", 0), ("model=m", 1), ("model=x", 0)] {
+    for (query, found) in
+        [("runner_id=large", 1), ("runner_id=small", 0), ("model=m", 1), ("model=x", 0)]
+    {
         let rows = world.get(&format!("/api/v1/scheduler/decisions?{query}")).await;
         assert_eq!(rows.as_array().map(Vec::len), Some(found), "{query}");
     }
@@ -64,7 +66,8 @@ async fn after_a_restart_a_decision_is_told_in_few_words_and_how_to_see_the_rest
     }
     let before = world.get("/api/v1/scheduler/decisions").await;
     world.engine.stop();
-    eventually(async || world.call("GET", "/api/v1/runners", None).await.status != StatusCode::OK).await;
+    eventually(async || world.call("GET", "/api/v1/runners", None).await.status != StatusCode::OK)
+        .await;
     let World { dir, router, parts, engine } = world;
     drop((router, parts, engine));
     let world = World::on(dir, &settings(), Manners::default(), schedulerlog::Settings::default());
@@ -74,7 +77,8 @@ async fn after_a_restart_a_decision_is_told_in_few_words_and_how_to_see_the_rest
     assert_eq!(column(&after, "model"), ["c", "b", "a"]);
     assert!(after[0]["candidates"].is_array());
     for (new, old) in [(&after[1], &before[0]), (&after[2], &before[1])] {
-        for key in ["id", "created", "model", "slot_id", "placed", "runner_id", "summary", "digest"] {
+        for key in ["id", "created", "model", "slot_id", "placed", "runner_id", "summary", "digest"]
+        {
             assert_eq!(new[key], old[key], "{key}");
         }
         assert!(new["candidates"].is_null() && new["before"].is_null(), "{new}");
@@ -82,8 +86,14 @@ async fn after_a_restart_a_decision_is_told_in_few_words_and_how_to_see_the_rest
         assert_eq!(new["replay"], format!("plimsoll replay DIR --decision {id}"));
         assert_eq!(world.get(&format!("/api/v1/scheduler/decisions/{id}")).await, *new);
     }
-    assert_eq!(column(&world.get("/api/v1/scheduler/decisions?model=a&runner_id=r1").await, "model"), ["a"]);
-    assert_eq!(column(&world.get("/api/v1/scheduler/decisions?limit=2").await, "model"), ["c", "b"]);
+    assert_eq!(
+        column(&world.get("/api/v1/scheduler/decisions?model=a&runner_id=r1").await, "model"),
+        ["a"]
+    );
+    assert_eq!(
+        column(&world.get("/api/v1/scheduler/decisions?limit=2").await, "model"),
+        ["c", "b"]
+    );
     let last = after[1]["id"].as_str().expect("an id");
     assert_eq!(
         column(&world.get(&format!("/api/v1/scheduler/decisions?after={last}")).await, "model"),
@@ -111,7 +121,11 @@ async fn what_if_says_what_would_help_and_changes_nothing() {
     assert_eq!((&refused.body["id"], &refused.body["slot_id"]), (&Value::Null, &Value::Null));
     let remedies = refused.body["would_fit_if"].as_array().expect("remedies");
     let kinds: Vec<&Value> = remedies.iter().map(|remedy| &remedy["kind"]).collect();
-    assert!(kinds.contains(&&json!("ask_less")) && kinds.contains(&&json!("give_up")), "{}", refused.body);
+    assert!(
+        kinds.contains(&&json!("ask_less")) && kinds.contains(&&json!("give_up")),
+        "{}",
+        refused.body
+    );
     let more = remedies.iter().find(|remedy| remedy["kind"] == "ask_less").expect("it is there");
     assert_eq!(more["amount"], 10 * GIB);
     let fits = json!({"name": "x", "runtime": {"command": {"argv": ["serve"]}}, "memory": "10GiB"});

@@ -16,8 +16,10 @@ type Event = (Option<u64>, String, Value);
 impl Stream {
     async fn open(world: &World, query: &str, last: Option<&str>) -> Stream {
         let request = Request::get(format!("/api/v1/events{query}"));
-        let request = last.into_iter().fold(request, |request, last| request.header("Last-Event-ID", last));
-        let response = world.router.clone().oneshot(request.body(Body::empty()).expect("a request")).await;
+        let request =
+            last.into_iter().fold(request, |request, last| request.header("Last-Event-ID", last));
+        let response =
+            world.router.clone().oneshot(request.body(Body::empty()).expect("a request")).await;
         let response = response.expect("an answer");
         assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
         Stream { body: response.into_body().into_data_stream(), text: String::new() }
@@ -92,7 +94,10 @@ async fn a_reader_sees_decisions_and_changes_as_they_happen() {
     assert_eq!(data["changes"][0], held);
     runner.settle(&world).await;
     let (_, _, data) = stream.next().await;
-    assert_eq!((&data["event"], &data["changes"][0]["stage"]), (&json!("started"), &json!("running")));
+    assert_eq!(
+        (&data["event"], &data["changes"][0]["stage"]),
+        (&json!("started"), &json!("running"))
+    );
 }
 
 #[tokio::test]
@@ -139,11 +144,13 @@ async fn a_reader_that_is_too_slow_is_told_and_gets_the_rest_from_the_journal() 
 }
 
 #[tokio::test]
-async fn a_reader_so_slow_that_the_journal_does_not_go_back_so_far_any_more_is_told_what_is_missing() {
+async fn a_reader_so_slow_that_the_journal_does_not_go_back_so_far_any_more_is_told_what_is_missing()
+ {
     let world = World::new();
     let mut stream = Stream::open(&world, "", None).await;
     change_settings(&world, 5000).await;
-    let journal = rusqlite::Connection::open(world.dir.path().join("journal.db")).expect("the journal");
+    let journal =
+        rusqlite::Connection::open(world.dir.path().join("journal.db")).expect("the journal");
     journal.execute("DELETE FROM journal WHERE seq < 1000", ()).expect("old rows can be removed");
     assert_eq!(stream.next().await.1, "lagged");
     let (_, kind, data) = stream.next().await;
@@ -172,6 +179,7 @@ async fn the_stream_ends_with_the_server() {
     let world = World::new();
     let mut stream = Stream::open(&world, "", None).await;
     world.engine.stop();
-    let end = tokio::time::timeout(Duration::from_secs(10), stream.body.next()).await.expect("in time");
+    let end =
+        tokio::time::timeout(Duration::from_secs(10), stream.body.next()).await.expect("in time");
     assert!(end.is_none(), "{end:?}");
 }

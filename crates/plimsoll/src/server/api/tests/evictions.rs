@@ -10,7 +10,12 @@ async fn crowded(world: &World, in_use: bool) -> Runner {
         let place = world.ask(name).await;
         runner.settle(world).await;
         if !in_use {
-            world.delete(&format!("/api/v1/scheduler/slots/{}", place["id"].as_str().expect("an id"))).await;
+            world
+                .delete(&format!(
+                    "/api/v1/scheduler/slots/{}",
+                    place["id"].as_str().expect("an id")
+                ))
+                .await;
         }
     }
     world.declare("c", json!({"memory": "45GiB"})).await;
@@ -35,8 +40,12 @@ async fn one_idle_slot_goes_and_its_memory_is_promised_until_it_is_back() {
     assert_eq!(waiting["status"], "waiting");
     let decision = &world.get("/api/v1/scheduler/decisions?model=c").await[0];
     assert_eq!(decision["placed"], false);
-    assert_eq!(decision["evictions"], json!([{"slot_id": "slot-1", "model": "a", "runner_id": "r1"}]));
-    let promised = json!({"node": "r1", "devices": ["GPU-r1-0"], "devices_wanted": 1, "after": ["a/slot-1"]});
+    assert_eq!(
+        decision["evictions"],
+        json!([{"slot_id": "slot-1", "model": "a", "runner_id": "r1"}])
+    );
+    let promised =
+        json!({"node": "r1", "devices": ["GPU-r1-0"], "devices_wanted": 1, "after": ["a/slot-1"]});
     assert_eq!(decision["promised"], promised);
     assert_eq!(waiting["promised"], promised);
     let queue = world.get("/api/v1/scheduler/queue").await;
@@ -53,7 +62,11 @@ async fn one_idle_slot_goes_and_its_memory_is_promised_until_it_is_back() {
     world.declare("d", json!({"memory": "35GiB", "eviction": "never"})).await;
     assert_eq!(world.ask("d").await["promised"]["node"], "r1", "45 and 35 fit in what comes back");
     world.declare("e", json!({"memory": "1GiB", "gpus": 1, "eviction": "never", "where": {"required": {"indices": [0]}}})).await;
-    assert_eq!(world.ask("e").await["promised"], Value::Null, "the same bytes are not promised twice");
+    assert_eq!(
+        world.ask("e").await["promised"],
+        Value::Null,
+        "the same bytes are not promised twice"
+    );
 
     runner.lingers = false;
     runner.settle(&world).await;

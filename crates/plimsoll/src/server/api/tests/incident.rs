@@ -2,8 +2,11 @@
 
 use super::*;
 
-const MODELS: [(&str, u64); 3] =
-    [("qwen3:30b", 79_982_566_400), ("qwen3:8b", 15_767_897_088), ("org/qwen2.5-vl:7b", 41_875_931_136)];
+const MODELS: [(&str, u64); 3] = [
+    ("qwen3:30b", 79_982_566_400),
+    ("qwen3:8b", 15_767_897_088),
+    ("org/qwen2.5-vl:7b", 41_875_931_136),
+];
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
 async fn declared(world: &World, sizes: &Value) {
@@ -50,7 +53,11 @@ async fn packing_ends_the_same_in_every_order() {
         for model in order {
             assert!(world.ask(MODELS[model].0).await["gpu_allocation"]["gpu_count"] == 1);
         }
-        assert_eq!(held(&world).await, [15_767_897_088 + 41_875_931_136, 79_982_566_400], "{order:?}");
+        assert_eq!(
+            held(&world).await,
+            [15_767_897_088 + 41_875_931_136, 79_982_566_400],
+            "{order:?}"
+        );
         runner.settle(&world).await;
         books_hang_together(&world).await;
     }
@@ -125,7 +132,10 @@ async fn a_runner_that_reports_too_much_is_a_breach_and_gets_nothing_new() {
     let sum: u64 = MODELS.iter().map(|(_, bytes)| bytes).sum();
     assert_eq!((&status["gpus"][0]["held"], &status["gpus"][0]["free"]), (&json!(sum), &json!(0)));
     let breach = &status["breaches"][0];
-    assert_eq!((&breach["kind"], &breach["over_by"]), (&json!("over_line"), &json!(sum - 80 * GIB)));
+    assert_eq!(
+        (&breach["kind"], &breach["over_by"]),
+        (&json!("over_line"), &json!(sum - 80 * GIB))
+    );
     assert_eq!(breach["holders"].as_array().map(Vec::len), Some(3));
     world.declare("tiny", json!({"memory": "1MiB"})).await;
     assert_eq!(world.ask("tiny").await["status"], "waiting");
@@ -145,16 +155,24 @@ async fn the_questions_of_the_design_review_have_answers() {
     assert_eq!(gpus.as_array().map(Vec::len), Some(2));
     // curl -s .../api/v1/scheduler/decisions | jq '.[] | select(.runner_id == "{runner-id}")'
     let decisions = world.get("/api/v1/scheduler/decisions").await;
-    let of_r1 = decisions.as_array().expect("a bare list").iter().filter(|row| row["runner_id"] == "r1");
+    let of_r1 =
+        decisions.as_array().expect("a bare list").iter().filter(|row| row["runner_id"] == "r1");
     assert_eq!(of_r1.count(), 3);
     // curl -s .../api/v1/scheduler/slots | jq '.[] | select(.runner_id == "{runner-id}") | {id, model, gpu_allocation, created}'
     let slots = world.get("/api/v1/scheduler/slots").await;
-    let of_r1 = slots.as_array().expect("a bare list").iter().filter(|row| row["runner_id"] == "r1");
+    let of_r1 =
+        slots.as_array().expect("a bare list").iter().filter(|row| row["runner_id"] == "r1");
     for slot in of_r1.clone() {
         let allocation = slot["gpu_allocation"].as_object().expect("an allocation");
         let mut keys: Vec<&str> = allocation.keys().map(String::as_str).collect();
         keys.sort_unstable();
-        let all = ["gpu_count", "gpus", "memory_per_gpu", "tensor_parallel_size", "total_memory_required"];
+        let all = [
+            "gpu_count",
+            "gpus",
+            "memory_per_gpu",
+            "tensor_parallel_size",
+            "total_memory_required",
+        ];
         assert_eq!(keys, all);
         assert_eq!(
             allocation["gpus"][0].as_object().map(serde_json::Map::len),
@@ -163,7 +181,10 @@ async fn the_questions_of_the_design_review_have_answers() {
         );
         assert!(slot["id"].is_string() && slot["model"].is_string());
         let created = slot["created"].as_str().expect("a time");
-        assert!(created.ends_with('Z') && created.as_bytes()[created.len() - 5] == b'.', "{created}");
+        assert!(
+            created.ends_with('Z') && created.as_bytes()[created.len() - 5] == b'.',
+            "{created}"
+        );
     }
     assert_eq!(of_r1.count(), 3);
 }

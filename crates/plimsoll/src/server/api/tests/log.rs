@@ -9,7 +9,12 @@ fn path(name: &str) -> String {
 }
 
 async fn ask_as(world: &World, model: &str, name: &str) -> Answered {
-    world.post("/api/v1/scheduler/slots", json!({"model": model, "namespace": "default", "name": name})).await
+    world
+        .post(
+            "/api/v1/scheduler/slots",
+            json!({"model": model, "namespace": "default", "name": name}),
+        )
+        .await
 }
 
 /// The words of the proposal, and nothing in their place.
@@ -31,7 +36,11 @@ fn check_shape(log: &Value) {
         assert_eq!(containers.len(), 1, "one container, named after the model");
         for container in containers {
             word(&container["status"], &["passed", "failed"]);
-            assert_eq!(container["reason"].is_string(), container["status"] == "failed", "{container}");
+            assert_eq!(
+                container["reason"].is_string(),
+                container["status"] == "failed",
+                "{container}"
+            );
         }
     }
 }
@@ -69,7 +78,10 @@ async fn work_that_runs_succeeded_and_every_runner_is_told_of() {
     runner.settle(&world).await;
     ask_as(&world, "joined", "later").await;
     let log = world.get(&path("later")).await;
-    assert_eq!((&log["status"], column(&log["filter"]["nodes"], "name").len()), (&json!("succeeded"), 2));
+    assert_eq!(
+        (&log["status"], column(&log["filter"]["nodes"], "name").len()),
+        (&json!("succeeded"), 2)
+    );
 }
 
 #[tokio::test]
@@ -85,9 +97,15 @@ async fn work_that_waits_or_is_hopeless_failed_with_one_sentence() {
     for (name, part) in [("waits", "2 of 2 devices"), ("hopeless", "90 GiB")] {
         let log = world.get(&path(name)).await;
         check_shape(&log);
-        assert_eq!((&log["status"], &log["filter"]["status"]), (&json!("failed"), &json!("failed")));
+        assert_eq!(
+            (&log["status"], &log["filter"]["status"]),
+            (&json!("failed"), &json!("failed"))
+        );
         assert!(log["filter"]["summary"].as_str().expect("a sentence").contains(part), "{log}");
-        assert_eq!(log["filter"]["nodes"][0]["containers"][0]["reason"], "2/2 CardInsufficientMemory");
+        assert_eq!(
+            log["filter"]["nodes"][0]["containers"][0]["reason"],
+            "2/2 CardInsufficientMemory"
+        );
         assert_eq!(log["bind"], json!({"status": "", "summary": ""}));
     }
 }
@@ -103,7 +121,10 @@ async fn work_whose_slots_are_full_names_the_runners_that_hold_them() {
     runner.settle(&world).await;
     let log = world.get(&path("second")).await;
     check_shape(&log);
-    assert_eq!(log["filter"]["summary"], "model m has 1 of at most 1 slot, and its one place is taken");
+    assert_eq!(
+        log["filter"]["summary"],
+        "model m has 1 of at most 1 slot, and its one place is taken"
+    );
     assert_eq!(column(&log["filter"]["nodes"], "name"), ["r1"]);
     let first = world.get(&path("first")).await["place_id"].clone();
     world.delete(&format!("/api/v1/scheduler/slots/{}", first.as_str().expect("an id"))).await;
@@ -145,7 +166,8 @@ async fn a_runner_that_is_kept_out_fails_with_its_own_reason() {
 
 #[tokio::test]
 async fn the_newest_of_a_name_wins_and_the_least_recently_used_goes_first() {
-    let log = schedulerlog::Settings { enabled: true, max_pods: NonZeroUsize::new(2).expect("two") };
+    let log =
+        schedulerlog::Settings { enabled: true, max_pods: NonZeroUsize::new(2).expect("two") };
     let world = World::with(&settings(), Manners::default(), log);
     Runner::registered(&world, "r1", &[80]).await;
     world.declare("a", json!({"memory": "1GiB"})).await;
@@ -154,7 +176,11 @@ async fn the_newest_of_a_name_wins_and_the_least_recently_used_goes_first() {
     ask_as(&world, "b", "one").await;
     assert_eq!(world.get(&path("one")).await["model"], "b", "the newest wins");
     world.delete("/api/v1/scheduler/slots/place-1").await;
-    assert_eq!(world.get(&path("one")).await["model"], "b", "what becomes of an older one is no news");
+    assert_eq!(
+        world.get(&path("one")).await["model"],
+        "b",
+        "what becomes of an older one is no news"
+    );
     ask_as(&world, "a", "two").await;
     world.get(&path("one")).await;
     ask_as(&world, "a", "three").await;
@@ -172,7 +198,10 @@ async fn the_newest_of_a_name_wins_and_the_least_recently_used_goes_first() {
     let off = schedulerlog::Settings { enabled: false, ..schedulerlog::Settings::default() };
     let world = World::with(&settings(), Manners::default(), off);
     let off = world.call("GET", &path("one"), None).await;
-    assert_eq!((off.status, &off.body["code"]), (StatusCode::NOT_FOUND, &json!("schedulerlog_off")));
+    assert_eq!(
+        (off.status, &off.body["code"]),
+        (StatusCode::NOT_FOUND, &json!("schedulerlog_off"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,17 +20,26 @@ async fn the_document_is_openapi_3_1_and_has_every_route() {
             );
             for (status, response) in operation["responses"].as_object().expect("responses") {
                 let refused = status.starts_with(['4', '5']);
-                let kinds =
-                    response["content"].as_object().into_iter().flatten().map(|(kind, _)| kind.as_str());
+                let kinds = response["content"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(kind, _)| kind.as_str());
                 assert!(
                     kinds.clone().all(|kind| refused == (kind == "application/problem+json")),
                     "{method} {path}"
                 );
             }
-            assert!(operation["responses"].as_object().is_some_and(|all| !all.is_empty()), "{method} {path}");
+            assert!(
+                operation["responses"].as_object().is_some_and(|all| !all.is_empty()),
+                "{method} {path}"
+            );
             for name in path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
-                let named =
-                    operation["parameters"].as_array().into_iter().flatten().filter(|p| p["name"] == name);
+                let named = operation["parameters"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|p| p["name"] == name);
                 assert_eq!(named.count(), 1, "{name} of {method} {path}");
             }
         }
@@ -100,7 +109,10 @@ async fn every_field_of_a_declaration_is_written_about() {
         let fields = schemas[schema]["properties"].as_object().expect("fields");
         for field in fields.keys() {
             let told = [format!("`{field}`"), format!("`where.{field}`")];
-            assert!(told.iter().any(|name| PAGE.contains(name)) || field == "where", "{schema}.{field}");
+            assert!(
+                told.iter().any(|name| PAGE.contains(name)) || field == "where",
+                "{schema}.{field}"
+            );
         }
     }
 }

@@ -20,7 +20,9 @@ impl Served {
 
     async fn run(&self, script: &str) -> Output {
         let (url, script) = (self.url.clone(), script.to_string());
-        let run = move || Command::new("sh").arg("-c").arg(script).env("URL", url).output().expect("a shell");
+        let run = move || {
+            Command::new("sh").arg("-c").arg(script).env("URL", url).output().expect("a shell")
+        };
         tokio::task::spawn_blocking(run).await.expect("it ends")
     }
 
@@ -42,7 +44,10 @@ fn on_path(program: &str) -> bool {
 
 async fn ask_as(world: &World, model: &str, name: &str) {
     world
-        .post("/api/v1/scheduler/slots", json!({"model": model, "namespace": "default", "name": name}))
+        .post(
+            "/api/v1/scheduler/slots",
+            json!({"model": model, "namespace": "default", "name": name}),
+        )
         .await;
 }
 
@@ -54,20 +59,27 @@ async fn the_example_turns_a_failed_log_into_a_line_and_an_exit_code() {
     let world = World::new();
     let served = Served::start(&world).await;
     let mut runner = Runner::registered(&world, "r1", &[80]).await;
-    runner.failing.insert("bad".to_string(), "exit code 1: no \"weights\" in C:\\tmp\nbye".to_string());
+    runner
+        .failing
+        .insert("bad".to_string(), "exit code 1: no \"weights\" in C:\\tmp\nbye".to_string());
     for (model, gib) in [("good", 10), ("bad", 10), ("big", 75)] {
         world.declare(model, json!({"memory": format!("{gib}GiB")})).await;
     }
     ask_as(&world, "good", "chat").await;
     let starting = served.alert("chat").await;
-    assert_eq!(starting, (Some(3), "STARTING default/chat: placed, and not seen running yet".to_string()));
+    assert_eq!(
+        starting,
+        (Some(3), "STARTING default/chat: placed, and not seen running yet".to_string())
+    );
     ask_as(&world, "bad", "broken").await;
     runner.settle(&world).await;
     ask_as(&world, "big", "waits").await;
-    assert_eq!(served.alert("chat").await, (Some(0), "OK default/chat: placed and running".to_string()));
+    assert_eq!(
+        served.alert("chat").await,
+        (Some(0), "OK default/chat: placed and running".to_string())
+    );
     let (code, line) = served.alert("broken").await;
-    let expected =
-        "ALERT default/broken: placed, but its start failed: exit code 1: no \"weights\" in C:\\tmp bye";
+    let expected = "ALERT default/broken: placed, but its start failed: exit code 1: no \"weights\" in C:\\tmp bye";
     assert_eq!((code, line.as_str()), (Some(1), expected));
     let (code, line) = served.alert("waits").await;
     assert_eq!(code, Some(1));
