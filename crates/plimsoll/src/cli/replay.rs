@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::Format;
-use crate::store::DecisionId;
+use plimsoll_engine::store::DecisionId;
 
 #[derive(Args)]
 #[command(

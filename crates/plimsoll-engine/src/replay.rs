@@ -1,0 +1,237 @@
+//! Deciding a journal again: from the oldest base on, beside what its operations say, and compared at every step.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use anyhow::{Context, Result, bail};
+use plimsoll_core::decide::Decision;
+use plimsoll_core::drive::{self, DecisionRecord, Divergence, Record, Replay};
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::units::Millis;
+
+use crate::store::{Base, DecisionId, History};
+
+/// So many differences are kept to be shown; those beyond are counted.
+const SHOWN: usize = 1000;
+
+/// What came of deciding a journal again.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The numbers of the first and the last record; none where there was none.
+    pub span: Option<(u64, u64)>,
+    /// How many records were decided again.
+    pub records: u64,
+    /// How many decisions they hold.
+    pub decisions: u64,
+    /// The versions of the core that wrote them.
+    pub written_by: BTreeSet<String>,
+    /// How many records came out differently.
+    pub differ: u64,
+    /// The first of those.
+    pub divergences: Vec<Divergence>,
+    /// Where two ways to the same state did not meet.
+    pub states: Vec<StatesDiffer>,
+}
+
+impl Report {
+    /// Whether everything came out the same.
+    pub fn holds(&self) -> bool {
+        self.differ == 0 && self.states.is_empty()
+    }
+
+    /// Whether another version of the core wrote some of it.
+    pub fn crosses_versions(&self) -> bool {
+        self.written_by.iter().any(|version| version != drive::VERSION)
+    }
+}
+
+/// The state before a record is not the same by two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatesDiffer {
+    /// The record's number.
+    pub before: u64,
+    /// The way that led elsewhere than the journal's operations.
+    pub way: Way,
+}
+
+/// A way to a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The whole state that the server kept there.
+    Base,
+    /// Deciding the events again.
+    Deciding,
+}
+
+/// Decides all of a journal again. `each` is told the number of every record before its turn.
+pub fn replay(history: &History, mut each: impl FnMut(u64)) -> Result<Report> {
+    history.hold()?;
+    let mut bases = history.bases()?.into_iter();
+    let first = bases.next().context(NO_BASE)?;
+    let from = first.next_seq;
+    let mut course = Course::from(first)?;
+    let mut bases = bases.peekable();
+    let mut failed = None;
+    history.each_record(from, |record| {
+        each(record.seq);
+        let passed = bases.next_if(|base| base.next_seq == record.seq);
+        if let Some(error) = passed.and_then(|base| course.pass(base).err()) {
+            failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        course.take(&record);
+        ControlFlow::Continue(())
+    })?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(course.end()),
+    }
+}
+
+const NO_BASE: &str =
+    "there is no base that the journal goes on from; a server keeps one at its first start";
+
+/// Two machines on their way through a journal.
+struct Course {
+    /// The one to which the recorded operations are applied, as at a restart.
+    recorded: Scheduler,
+    /// The one that decides again.
+    again: Replay,
+    next: u64,
+    report: Report,
+}
+
+impl Course {
+    fn from(base: Base) -> Result<Course> {
+        let next = base.next_seq;
+        let recorded = restore(base)?;
+        Ok(Course {
+            again: Replay::from(recorded.clone()),
+            recorded,
+            next,
+            report: Report::default(),
+        })
+    }
+
+    fn take(&mut self, record: &Record) {
+        let (again, _) = self.again.again(record);
+        for operation in &record.operations {
+            self.recorded.recover_next(operation);
+        }
+        let report = &mut self.report;
+        report.span = Some((report.span.map_or(record.seq, |(first, _)| first), record.seq));
+        report.records += 1;
+        report.decisions += record.decisions.len() as u64;
+        if !report.written_by.contains(&record.core) {
+            report.written_by.insert(record.core.clone());
+        }
+        self.next = record.seq + 1;
+        if let Some(divergence) = Divergence::between(record, &again) {
+            report.differ += 1;
+            if report.divergences.len() < SHOWN {
+                report.divergences.push(divergence);
+            }
+            // From where history really went on: otherwise one difference would show as many.
+            self.again = Replay::from(self.recorded.clone());
+        }
+    }
+
+    /// Compares with a base on the way, and goes on from it: the settings may be others from here on.
+    fn pass(&mut self, base: Base) -> Result<()> {
+        self.compare();
+        let mut arrived = self.recorded.snapshot();
+        arrived.settings = base.core.settings.clone();
+        if arrived != base.core {
+            self.report.states.push(StatesDiffer { before: self.next, way: Way::Base });
+        }
+        self.recorded = restore(base)?;
+        self.again = Replay::from(self.recorded.clone());
+        Ok(())
+    }
+
+    fn end(mut self) -> Report {
+        self.compare();
+        self.report
+    }
+
+    fn compare(&mut self) {
+        if self.again.scheduler().snapshot() != self.recorded.snapshot() {
+            self.report.states.push(StatesDiffer { before: self.next, way: Way::Deciding });
+        }
+    }
+}
+
+/// One decision, made again.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Which one.
+    pub id: DecisionId,
+    /// When it was made.
+    pub now: Millis,
+    /// The version of the core that made it.
+    pub core: String,
+    /// What the journal says of it.
+    pub recorded: DecisionRecord,
+    /// The decision, made again.
+    pub decision: Decision,
+    /// The digest of that.
+    pub digest: u64,
+}
+
+impl Replayed {
+    /// Whether it is the decision that was made then. If not, its explanation is not that one's, and is not shown.
+    pub fn is_same(&self) -> bool {
+        self.recorded.digest == self.digest
+    }
+}
+
+/// Makes one decision of a journal again, from the state that it was made from.
+pub fn one(history: &History, id: DecisionId) -> Result<Replayed> {
+    history.hold()?;
+    let Some((oldest, newest)) = history.span()? else { bail!("the journal is empty") };
+    let base = history.bases()?.into_iter().rfind(|base| base.next_seq <= id.seq);
+    let Some(base) = base.filter(|_| id.seq <= newest) else {
+        bail!("decision {id} is not in the journal, which holds the records {oldest} to {newest}");
+    };
+    let from = base.next_seq;
+    let mut state = restore(base)?;
+    let mut wanted = None;
+    history.each_record(from, |record| {
+        if record.seq == id.seq {
+            wanted = Some(record);
+            return ControlFlow::Break(());
+        }
+        for operation in &record.operations {
+            state.recover_next(operation);
+        }
+        ControlFlow::Continue(())
+    })?;
+    let record = wanted.context("the journal ends before that record")?;
+    let (again, outcome) = Replay::from(state).again(&record);
+    let index = usize::try_from(id.index)?;
+    let Some(recorded) = record.decisions.get(index) else {
+        bail!("record {} holds {} decisions, counted from 0", id.seq, record.decisions.len());
+    };
+    let decided = outcome.decisions.into_iter().nth(index).zip(again.decisions.get(index));
+    let Some((decision, decided)) = decided else {
+        bail!(
+            "core {} made {} decisions for record {}, and this one ({}) makes {}: decision {id} cannot be shown",
+            record.core,
+            record.decisions.len(),
+            id.seq,
+            drive::VERSION,
+            again.decisions.len()
+        );
+    };
+    let (recorded, digest) = (recorded.clone(), decided.digest);
+    Ok(Replayed { id, now: record.now, core: record.core, recorded, decision, digest })
+}
+
+fn restore(base: Base) -> Result<Scheduler> {
+    let next_seq = base.next_seq;
+    Scheduler::restore(base.core)
+        .with_context(|| format!("base-{next_seq}.json cannot be started from"))
+}
+
+#[cfg(test)]
+mod tests;
