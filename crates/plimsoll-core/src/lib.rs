@@ -61,4 +61,6 @@ pub mod snapshot;
 
 pub mod drive;
 
+pub mod front;
+
 pub mod steps;
