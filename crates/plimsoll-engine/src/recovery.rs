@@ -1,79 +1,90 @@
-//! The state as the last run left it: a base, and the journal's operations since. Nothing is decided again.
+//! Rebuilds a host from its journal: the newest snapshot, then the operations and changes since.
+//! Nothing is decided again.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use plimsoll_core::event::Settings;
-use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::front::{ChangeSet, Checkpoint, Front, Host, NextNumbers, Recovery};
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Desk, Manners, Operation, Rows};
 use serde_json::value::to_raw_value;
 
 use crate::clock::Clock;
-use crate::store::{Base, Draft, Found, Store};
+use crate::journal::{Journal, Recovered};
+use crate::store::{HostSnapshot, SnapshotDraft, Store};
 
-/// A clock that is so far behind is worth a word.
-const NOTEWORTHY: Duration = Duration::from_secs(10);
+/// A clock that is further behind the journal than this is worth a warning.
+const CLOCK_WARNING: Duration = Duration::from_secs(10);
 
-/// Takes a data directory, and goes on from what it holds.
-pub fn open(dir: &Path, manners: Manners, settings: &Settings) -> Result<(Desk, Clock, Store)> {
-    let (mut store, found) = Store::open(dir)?;
-    let is_new = found.base.is_none();
-    let (desk, mut clock) = recover(found, manners, settings)?;
+/// Opens a data directory and rebuilds the host that it holds, or starts an empty one. `front`
+/// brings its configuration and gets its state from the journal.
+pub fn open<F: Front>(
+    dir: &Path,
+    front: F,
+    settings: &Settings,
+) -> Result<(Host<F>, Clock, Store)> {
+    let (mut store, recovered) = Store::open(dir)?;
+    let is_new = recovered.snapshot.is_none();
+    let (host, mut clock) = rebuild(recovered, front, settings)?;
     let ahead = clock.ahead();
-    if ahead >= NOTEWORTHY {
+    if ahead >= CLOCK_WARNING {
         tracing::warn!(
-            "the clock of this machine is {} s behind the last record; time goes on from that record, not from the clock",
-            ahead.as_secs()
+            behind_seconds = ahead.as_secs(),
+            "the system clock is behind the last record; server time continues from that record"
         );
     }
     if is_new {
-        store.keep_base(base(&desk, clock.now()));
-        store.settle()?;
+        store.save_snapshot(snapshot(&host, clock.now()));
+        store.wait_for_snapshots()?;
     }
-    Ok((desk, clock, store))
+    Ok((host, clock, store))
 }
 
-/// The desk that a data directory holds, and the clock that goes on from there; new ones where it holds nothing.
-fn recover(found: Found, manners: Manners, settings: &Settings) -> Result<(Desk, Clock)> {
-    let Found { base, records, notes, warnings } = found;
-    for warning in warnings {
+/// Rebuilds a host from what a journal holds, and the clock that continues from its last record.
+pub fn rebuild<F: Front>(
+    recovered: Recovered,
+    front: F,
+    settings: &Settings,
+) -> Result<(Host<F>, Clock)> {
+    for warning in recovered.warnings {
         tracing::warn!("{warning}");
     }
-    let (mut scheduler, rows, mut next_seq, mut next_note, mut now) = match base {
-        Some(Base { next_seq, next_note, now, core, front }) => {
-            let scheduler =
-                Scheduler::restore(core).context("while starting from the last whole state")?;
-            let rows: Rows = serde_json::from_str(front.get())
-                .context("while reading models, slots and places from the last whole state")?;
-            (scheduler, rows, next_seq, next_note, now)
-        }
-        None => (Scheduler::new(settings.clone()), Rows::default(), 0, 0, Millis(0)),
+    let mut now = recovered.snapshot.as_ref().map_or(Millis(0), |snapshot| snapshot.now);
+    let mut recovery = match recovered.snapshot {
+        Some(snapshot) => Recovery::from_checkpoint(front, checkpoint::<F>(snapshot)?)
+            .context("cannot restore the snapshot")?,
+        None => Recovery::new(front, settings.clone()),
     };
-    for record in &records {
-        record.operations.iter().for_each(|operation| scheduler.recover_next(operation));
-        (next_seq, now) = (record.seq + 1, now.max(record.now));
+    for record in &recovered.records {
+        recovery.apply_record(record);
+        now = now.max(record.now);
     }
-    let mut operations = Vec::new();
-    for note in &notes {
-        let more: Vec<Operation> = serde_json::from_str(&note.body)
-            .with_context(|| format!("while reading note {}", note.seq))?;
-        operations.extend(more);
-        next_note = note.seq + 1;
+    for changes in recovered.changes {
+        let seq = changes.seq;
+        let read = serde_json::from_str(&changes.body);
+        let changes = read.with_context(|| format!("cannot read change set {seq}"))?;
+        recovery.apply_changes(ChangeSet { seq, changes });
     }
-    let mut desk = Desk::resume(manners, scheduler, rows, next_seq, next_note);
-    operations.into_iter().for_each(|operation| desk.recover_next(operation));
-    Ok((desk, Clock::after(now)))
+    Ok((recovery.finish(), Clock::after(now)))
 }
 
-/// The whole state, to start from later. Here its rows are only shared: to bring so many into the form of the file takes a hundred
-/// times as long, and would hold up every decision.
-pub fn base(desk: &Desk, now: Millis) -> Draft {
-    let (next_seq, next_note) = desk.next_numbers();
-    let (core, rows) = (desk.scheduler().snapshot(), desk.rows());
-    Draft::new(next_seq, next_note, move || {
-        let front = to_raw_value(&rows).expect("rows are plain data");
-        Base { next_seq, next_note, now, core, front }
+fn checkpoint<F: Front>(snapshot: HostSnapshot) -> Result<Checkpoint<F::State>> {
+    let front = serde_json::from_str(snapshot.front.get())
+        .context("cannot read the front end's part of the snapshot")?;
+    let next = NextNumbers { record: snapshot.next_seq, changes: snapshot.next_changes };
+    Ok(Checkpoint { next, core: snapshot.core, front })
+}
+
+/// Returns a draft of the whole state. Only references are copied here; the writer serialises them
+/// on its own thread, because that takes a hundred times as long and would delay every decision.
+pub fn snapshot<F: Front>(host: &Host<F>, now: Millis) -> SnapshotDraft {
+    let Checkpoint { next, core, front } = host.checkpoint();
+    SnapshotDraft::new(next.record, next.changes, move || HostSnapshot {
+        next_seq: next.record,
+        next_changes: next.changes,
+        now,
+        core,
+        front: to_raw_value(&front).expect("a front end's state is plain data"),
     })
 }

@@ -1,4 +1,4 @@
-//! Deciding a journal again: from the oldest base on, beside what its operations say, and compared at every step.
+//! Deciding a journal again: from the oldest snapshot on, beside what its operations say, and compared at every step.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use plimsoll_core::drive::{self, DecisionRecord, Divergence, Record, Replay};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::Millis;
 
-use crate::store::{Base, DecisionId, History};
+use crate::store::{DecisionId, History, HostSnapshot};
 
 /// So many differences are kept to be shown; those beyond are counted.
 const SHOWN: usize = 1000;
@@ -58,7 +58,7 @@ pub struct StatesDiffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The whole state that the server kept there.
-    Base,
+    Snapshot,
     /// Deciding the events again.
     Deciding,
 }
@@ -66,16 +66,16 @@ pub enum Way {
 /// Decides all of a journal again. `each` is told the number of every record before its turn.
 pub fn replay(history: &History, mut each: impl FnMut(u64)) -> Result<Report> {
     history.hold()?;
-    let mut bases = history.bases()?.into_iter();
-    let first = bases.next().context(NO_BASE)?;
+    let mut snapshots = history.snapshots()?.into_iter();
+    let first = snapshots.next().context(NO_SNAPSHOT)?;
     let from = first.next_seq;
     let mut course = Course::from(first)?;
-    let mut bases = bases.peekable();
+    let mut snapshots = snapshots.peekable();
     let mut failed = None;
     history.each_record(from, |record| {
         each(record.seq);
-        let passed = bases.next_if(|base| base.next_seq == record.seq);
-        if let Some(error) = passed.and_then(|base| course.pass(base).err()) {
+        let passed = snapshots.next_if(|snapshot| snapshot.next_seq == record.seq);
+        if let Some(error) = passed.and_then(|snapshot| course.pass(snapshot).err()) {
             failed = Some(error);
             return ControlFlow::Break(());
         }
@@ -88,8 +88,8 @@ pub fn replay(history: &History, mut each: impl FnMut(u64)) -> Result<Report> {
     }
 }
 
-const NO_BASE: &str =
-    "there is no base that the journal goes on from; a server keeps one at its first start";
+const NO_SNAPSHOT: &str =
+    "there is no snapshot that the journal goes on from; a server keeps one at its first start";
 
 /// Two machines on their way through a journal.
 struct Course {
@@ -102,9 +102,9 @@ struct Course {
 }
 
 impl Course {
-    fn from(base: Base) -> Result<Course> {
-        let next = base.next_seq;
-        let recorded = restore(base)?;
+    fn from(snapshot: HostSnapshot) -> Result<Course> {
+        let next = snapshot.next_seq;
+        let recorded = restore(snapshot)?;
         Ok(Course {
             again: Replay::from(recorded.clone()),
             recorded,
@@ -136,15 +136,15 @@ impl Course {
         }
     }
 
-    /// Compares with a base on the way, and goes on from it: the settings may be others from here on.
-    fn pass(&mut self, base: Base) -> Result<()> {
+    /// Compares with a snapshot on the way, and goes on from it: the settings may be others from here on.
+    fn pass(&mut self, snapshot: HostSnapshot) -> Result<()> {
         self.compare();
         let mut arrived = self.recorded.snapshot();
-        arrived.settings = base.core.settings.clone();
-        if arrived != base.core {
-            self.report.states.push(StatesDiffer { before: self.next, way: Way::Base });
+        arrived.settings = snapshot.core.settings.clone();
+        if arrived != snapshot.core {
+            self.report.states.push(StatesDiffer { before: self.next, way: Way::Snapshot });
         }
-        self.recorded = restore(base)?;
+        self.recorded = restore(snapshot)?;
         self.again = Replay::from(self.recorded.clone());
         Ok(())
     }
@@ -189,12 +189,12 @@ impl Replayed {
 pub fn one(history: &History, id: DecisionId) -> Result<Replayed> {
     history.hold()?;
     let Some((oldest, newest)) = history.span()? else { bail!("the journal is empty") };
-    let base = history.bases()?.into_iter().rfind(|base| base.next_seq <= id.seq);
-    let Some(base) = base.filter(|_| id.seq <= newest) else {
+    let snapshot = history.snapshots()?.into_iter().rfind(|snapshot| snapshot.next_seq <= id.seq);
+    let Some(snapshot) = snapshot.filter(|_| id.seq <= newest) else {
         bail!("decision {id} is not in the journal, which holds the records {oldest} to {newest}");
     };
-    let from = base.next_seq;
-    let mut state = restore(base)?;
+    let from = snapshot.next_seq;
+    let mut state = restore(snapshot)?;
     let mut wanted = None;
     history.each_record(from, |record| {
         if record.seq == id.seq {
@@ -227,10 +227,10 @@ pub fn one(history: &History, id: DecisionId) -> Result<Replayed> {
     Ok(Replayed { id, now: record.now, core: record.core, recorded, decision, digest })
 }
 
-fn restore(base: Base) -> Result<Scheduler> {
-    let next_seq = base.next_seq;
-    Scheduler::restore(base.core)
-        .with_context(|| format!("base-{next_seq}.json cannot be started from"))
+fn restore(snapshot: HostSnapshot) -> Result<Scheduler> {
+    let next_seq = snapshot.next_seq;
+    Scheduler::restore(snapshot.core)
+        .with_context(|| format!("snapshot-{next_seq}.json cannot be started from"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The thread that makes batches durable, one after the other, while the next one is being decided.
+//! The thread that makes batches durable, one after the other, while the next one is decided.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,39 +8,43 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 
 use super::Reply;
-use crate::store::{Batch, Draft, Store, StoreError};
+use crate::journal::{Journal, JournalBatch};
+use crate::store::{SnapshotDraft, StoreError};
 use crate::worker::Worker;
 
-/// A batch, the whole state after it where that is to be kept, and the answers that wait for it.
 struct Order {
-    batch: Arc<Batch>,
-    base: Option<Draft>,
+    batch: Arc<JournalBatch>,
+    snapshot: Option<SnapshotDraft>,
+    /// Answers to send once the batch is durable.
     replies: Vec<Reply>,
 }
 
-/// A batch has become durable.
+/// A batch that became durable.
 #[derive(Clone, Copy)]
 pub(super) struct Done {
-    /// How long that took.
     pub(super) took: Duration,
-    /// Whether the next batch should bring the whole state.
-    pub(super) wants_base: bool,
+    /// The next batch should bring a snapshot.
+    pub(super) is_snapshot_due: bool,
 }
 
-/// The way to the thread.
+/// A handle to the committing thread.
 pub(super) struct Committer {
     worker: Worker<Order>,
     done: Receiver<Result<Done, StoreError>>,
 }
 
 impl Committer {
-    /// Starts the thread. When a batch is done it lets the answers out, and nudges whoever sends batches.
-    pub(super) fn start(mut store: Store, nudge: impl Fn() + Send + 'static) -> Result<Committer> {
+    /// Starts the thread. When a batch is durable it sends the answers and calls `nudge`.
+    pub(super) fn start(
+        mut journal: impl Journal,
+        nudge: impl Fn() + Send + 'static,
+    ) -> Result<Committer> {
         let (report, done) = mpsc::channel();
-        let work = move |Order { batch, base, replies }| {
-            let done = commit(&mut store, &batch, base);
+        let work = move |Order { batch, snapshot, replies }| {
+            let done = commit(&mut journal, &batch, snapshot);
             let is_durable = done.is_ok();
-            // Said before anybody is answered: whoever asks next because of an answer finds all of the batch told.
+            // Reported before the answers leave: a client that asks again because of its answer
+            // must find the whole batch published.
             if report.send(done).is_err() {
                 return ControlFlow::Break(());
             }
@@ -50,51 +54,55 @@ impl Committer {
             nudge();
             ControlFlow::Continue(())
         };
-        // One batch is on its way at a time.
+        // At most one batch is in flight.
         let worker = Worker::start("committer", 1, work);
-        Ok(Committer {
-            worker: worker.context("while starting the thread that makes things durable")?,
-            done,
-        })
+        Ok(Committer { worker: worker.context("cannot start the committer thread")?, done })
     }
 
-    /// Hands a batch over, with the whole state after it where that is to be kept, and the answers to those who wait for it.
-    pub(super) fn commit(&self, batch: Arc<Batch>, base: Option<Draft>, replies: Vec<Reply>) {
-        // A thread that has ended says so where somebody waits for it.
-        let _ = self.worker.hand(Order { batch, base, replies });
+    /// Hands a batch over, with the snapshot of the state after it where one is due.
+    pub(super) fn commit(
+        &self,
+        batch: Arc<JournalBatch>,
+        snapshot: Option<SnapshotDraft>,
+        replies: Vec<Reply>,
+    ) {
+        // If the thread has ended, `done` and `wait` report it.
+        let _ = self.worker.hand(Order { batch, snapshot, replies });
     }
 
-    /// What came of the batch that was handed over, if that is known by now.
+    /// Returns the result of the batch in flight, if it is known by now.
     pub(super) fn done(&self) -> Result<Option<Done>> {
         match self.done.try_recv() {
             Ok(done) => durable(done).map(Some),
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(fault()),
+            Err(TryRecvError::Disconnected) => Err(panicked()),
         }
     }
 
-    /// What came of the batch that was handed over.
+    /// Waits for the result of the batch in flight.
     pub(super) fn wait(&self) -> Result<Done> {
-        durable(self.done.recv().map_err(|_| fault())?)
+        durable(self.done.recv().map_err(|_| panicked())?)
     }
 }
 
-fn commit(store: &mut Store, batch: &Batch, base: Option<Draft>) -> Result<Done, StoreError> {
+fn commit(
+    journal: &mut impl Journal,
+    batch: &JournalBatch,
+    snapshot: Option<SnapshotDraft>,
+) -> Result<Done, StoreError> {
     let started = Instant::now();
-    store.commit(batch)?;
+    journal.commit(batch)?;
     let took = started.elapsed();
-    if let Some(base) = base {
-        store.keep_base(base);
+    if let Some(snapshot) = snapshot {
+        journal.save_snapshot(snapshot);
     }
-    Ok(Done { took, wants_base: store.wants_base() })
+    Ok(Done { took, is_snapshot_due: journal.is_snapshot_due() })
 }
 
 fn durable(done: Result<Done, StoreError>) -> Result<Done> {
-    done.context("a decision could not be made durable, so the server stops")
+    done.context("cannot make a decision durable; the server stops")
 }
 
-fn fault() -> anyhow::Error {
-    anyhow!(
-        "the thread that makes things durable ended by a fault of the program; please report what it said before"
-    )
+fn panicked() -> anyhow::Error {
+    anyhow!("internal error: the committer thread panicked; please report the log above")
 }

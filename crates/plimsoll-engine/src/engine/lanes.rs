@@ -1,53 +1,68 @@
-//! Who is served next: those who wait for an answer go before runners that report; a report that has waited for long takes turns with them.
+//! Two queues in front of the decision thread: calls that a client waits for, and reports.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// A report that has waited so long takes turns with those who wait for an answer: it may bring what they wait for, and a runner that
-/// cannot make itself heard is taken for silent.
-const PATIENCE: Duration = Duration::from_millis(25);
+/// After this wait a report takes turns with calls: it may free the memory that they wait for, and
+/// a runner whose reports are not served would be taken for silent.
+const REPORT_PATIENCE: Duration = Duration::from_millis(25);
 
-/// What waits to be served, each lane in the order in which it came.
+/// Pending work, each lane in order of arrival.
 #[derive(Debug)]
 pub(super) struct Lanes<T> {
-    asks: VecDeque<T>,
+    calls: VecDeque<T>,
     reports: VecDeque<(Instant, T)>,
-    /// Whether a report went before those who wait the last time.
-    had_turn: bool,
+    last: Lane,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    Calls,
+    Reports,
 }
 
 impl<T> Default for Lanes<T> {
     fn default() -> Self {
-        Lanes { asks: VecDeque::new(), reports: VecDeque::new(), had_turn: false }
+        Lanes { calls: VecDeque::new(), reports: VecDeque::new(), last: Lane::Calls }
     }
 }
 
 impl<T> Lanes<T> {
-    /// Somebody waits for an answer.
-    pub(super) fn ask(&mut self, ask: T) {
-        self.asks.push_back(ask);
+    /// Adds work that a client waits for.
+    pub(super) fn push_call(&mut self, call: T) {
+        self.calls.push_back(call);
     }
 
-    /// A runner reports.
-    pub(super) fn report(&mut self, now: Instant, report: T) {
+    /// Adds a report.
+    pub(super) fn push_report(&mut self, now: Instant, report: T) {
         self.reports.push_back((now, report));
     }
 
-    /// The next one to serve.
+    /// Takes the next work: calls first. A report older than [`REPORT_PATIENCE`] takes turns with
+    /// them, so that neither lane starves the other.
     pub(super) fn next(&mut self, now: Instant) -> Option<T> {
-        let is_ripe = |(since, _): &(Instant, T)| now.saturating_duration_since(*since) >= PATIENCE;
-        let is_ripe = self.reports.front().is_some_and(is_ripe);
-        self.had_turn = self.asks.is_empty() || (is_ripe && !self.had_turn);
-        if self.had_turn {
-            self.reports.pop_front().map(|(_, report)| report)
-        } else {
-            self.asks.pop_front()
+        self.last = self.next_lane(now);
+        match self.last {
+            Lane::Reports => self.reports.pop_front().map(|(_, report)| report),
+            Lane::Calls => self.calls.pop_front(),
         }
     }
 
-    /// How many wait.
+    fn next_lane(&self, now: Instant) -> Lane {
+        let is_overdue = self
+            .reports
+            .front()
+            .is_some_and(|(since, _)| now.saturating_duration_since(*since) >= REPORT_PATIENCE);
+        if self.calls.is_empty() || (is_overdue && self.last == Lane::Calls) {
+            Lane::Reports
+        } else {
+            Lane::Calls
+        }
+    }
+
+    /// Returns the amount of pending work.
     pub(super) fn len(&self) -> usize {
-        self.asks.len() + self.reports.len()
+        self.calls.len() + self.reports.len()
     }
 }
 
@@ -56,19 +71,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_wait_for_an_answer_go_first_and_reports_do_not_wait_for_long() {
+    fn calls_go_first_and_an_overdue_report_takes_turns_with_them() {
         let start = Instant::now();
         let mut lanes = Lanes::default();
-        lanes.report(start, "report 1");
-        lanes.ask("ask 1");
-        lanes.ask("ask 2");
-        lanes.report(start, "report 2");
-        lanes.report(start + PATIENCE, "report 3");
-        assert_eq!(lanes.next(start), Some("ask 1"));
-        assert_eq!(lanes.next(start + PATIENCE), Some("report 1"), "it has waited long enough");
-        assert_eq!(lanes.next(start + PATIENCE), Some("ask 2"), "they take turns");
-        assert_eq!(lanes.next(start + PATIENCE), Some("report 2"));
-        assert_eq!(lanes.next(start + PATIENCE), Some("report 3"), "nobody else waits");
+        lanes.push_report(start, "report 1");
+        lanes.push_call("call 1");
+        lanes.push_call("call 2");
+        lanes.push_report(start, "report 2");
+        lanes.push_report(start + REPORT_PATIENCE, "report 3");
+        assert_eq!(lanes.next(start), Some("call 1"));
+        assert_eq!(lanes.next(start + REPORT_PATIENCE), Some("report 1"), "it is overdue");
+        assert_eq!(lanes.next(start + REPORT_PATIENCE), Some("call 2"), "they take turns");
+        assert_eq!(lanes.next(start + REPORT_PATIENCE), Some("report 2"));
+        assert_eq!(lanes.next(start + REPORT_PATIENCE), Some("report 3"), "no call is left");
         assert_eq!((lanes.len(), lanes.next(start)), (0, None));
     }
 }

@@ -1,55 +1,51 @@
-//! The one thread that decides. What it decided leaves for the disk in batches, and gets out once it is durable.
+//! The decision thread. Batches leave it for the journal, and are published once they are durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use plimsoll_core::units::{Millis, Name};
-use plimsoll_slots::desk::{self, Desk, Told};
+use plimsoll_core::front::{Batch, Committed, Front, Host};
+use plimsoll_core::units::Millis;
 use tokio::sync::oneshot;
 
 use super::committer::{Committer, Done};
 use super::lanes::Lanes;
-use super::{Decided, Durable, Message, Observer, Reply, Topic, Watch, Work};
+use super::{Decided, Durable, Message, Observer, Reply, Watcher, Watching, Work};
 use crate::clock::Clock;
+use crate::journal::{Journal, JournalBatch, JournalledChanges};
 use crate::recovery;
-use crate::store::{Batch, Note, Store};
 
-/// So many answers wait for the disk at most; then the thread waits for it too.
-const WAITING_MOST: usize = 1024;
-/// A batch leaves so long after the one before it at the earliest: each costs the disk and the processors something, and one in a
-/// thousand takes many times as long as the others, while everybody waits for it. Nobody waits for this where little is asked.
-const GATHERING: Duration = Duration::from_millis(2);
-/// How often time is noticed.
+/// The most answers that wait for a commit; then the thread waits for the commit too.
+const WAITING_LIMIT: usize = 1024;
+/// The minimum interval between commits. Batching amortises the cost of fsync, of which about one
+/// in a thousand takes many times as long as the rest; an idle server commits at once.
+const COMMIT_INTERVAL: Duration = Duration::from_millis(2);
+/// The interval of ticks.
 const TICK: Duration = Duration::from_millis(500);
-/// How often every device is checked, whether it changed or not.
+/// The interval of full audits. Devices that changed are audited after each step anyway.
 const AUDIT: Duration = Duration::from_secs(60);
 
-/// What somebody wants done, and what they want to hear of afterwards.
-type Served = (Work, Option<Watch>);
+type Pending<F> = (Work<F>, Option<Watcher<<F as Front>::Topic>>);
 
-/// The state, and what of it is not durable yet.
-pub(super) struct Thread {
-    desk: Desk,
-    observers: Vec<Box<dyn Observer>>,
-    watchers: BTreeMap<Topic, Vec<oneshot::Sender<()>>>,
+/// The state, and the part of it that is not durable yet.
+pub(super) struct Thread<F: Front> {
+    host: Host<F>,
+    observers: Vec<Box<dyn Observer<F>>>,
+    watchers: BTreeMap<F::Topic, Vec<oneshot::Sender<()>>>,
     clock: Clock,
     committer: Committer,
-    /// Whether the next batch should bring the whole state.
-    wants_base: bool,
-    /// What came and was not served yet.
-    waiting: Lanes<Served>,
-    /// When the last batch left.
-    left: Option<Instant>,
-    /// What was decided since then.
+    /// The next batch should bring a snapshot.
+    is_snapshot_due: bool,
+    pending: Lanes<Pending<F>>,
+    /// The time of the last commit.
+    committed_at: Option<Instant>,
     staged: Staged,
-    /// The batch that is on its way.
-    flight: Option<Flight>,
+    in_flight: Option<Flight>,
 }
 
-/// When time is to be noticed next.
+/// The times of the next tick and the next audit.
 struct Due {
     tick: Instant,
     audit: Instant,
@@ -60,160 +56,167 @@ struct Due {
 struct Staged {
     replies: Vec<Reply>,
     deciding: Duration,
-    /// Whether anything may have come of it.
+    /// Work was done that may have to be committed.
     is_due: bool,
 }
 
-/// A batch on its way to the disk; the answers are with it.
+/// A batch that is being made durable. The committer has its answers.
 struct Flight {
-    batch: Arc<Batch>,
+    batch: Arc<JournalBatch>,
     deciding: Duration,
 }
 
-impl Thread {
+impl<F: Front> Thread<F> {
     pub(super) fn new(
-        desk: Desk,
+        host: Host<F>,
         clock: Clock,
-        store: Store,
-        observers: Vec<Box<dyn Observer>>,
+        journal: impl Journal,
+        observers: Vec<Box<dyn Observer<F>>>,
         nudge: impl Fn() + Send + 'static,
-    ) -> Result<Thread> {
+    ) -> Result<Thread<F>> {
         Ok(Thread {
-            desk,
+            host,
             observers,
             watchers: BTreeMap::new(),
             clock,
-            committer: Committer::start(store, nudge)?,
-            wants_base: false,
-            waiting: Lanes::default(),
-            left: None,
+            committer: Committer::start(journal, nudge)?,
+            is_snapshot_due: false,
+            pending: Lanes::default(),
+            committed_at: None,
             staged: Staged::default(),
-            flight: None,
+            in_flight: None,
         })
     }
 
-    /// Decides until it is told to stop, or nobody can ask any more.
-    pub(super) fn run(mut self, receiver: &Receiver<Message>) -> Result<()> {
+    /// Decides until a stop message comes or no handle is left.
+    pub(super) fn run(mut self, receiver: &Receiver<Message<F>>) -> Result<()> {
         let mut due = Due { tick: Instant::now(), audit: Instant::now() + AUDIT };
         let mut is_ending = false;
         while !is_ending {
-            match receiver.recv_timeout(self.patience(due.tick)) {
+            match receiver.recv_timeout(self.idle_time(due.tick)) {
                 Ok(message) => is_ending = self.enqueue(message),
                 Err(RecvTimeoutError::Disconnected) => is_ending = true,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let now = self.notice_time(&mut due);
+            let now = self.pass_time(&mut due);
             is_ending |= self.serve(receiver, now)?;
         }
-        while let Some(work) = self.waiting.next(Instant::now()) {
+        while let Some(work) = self.pending.next(Instant::now()) {
             let now = self.clock.now();
-            self.take(now, work);
+            self.call(now, work);
         }
-        self.settle()
+        self.commit_all()
     }
 
-    fn notice_time(&mut self, due: &mut Due) -> Millis {
-        let (started, now) = (Instant::now(), self.clock.now());
+    fn pass_time(&mut self, due: &mut Due) -> Millis {
+        let started = Instant::now();
+        let now = self.clock.now();
         if started >= due.tick {
-            self.desk.tick(now);
+            self.host.tick(now);
             self.staged.is_due = true;
             due.tick = started + TICK;
         }
         if started >= due.audit {
-            self.desk.audit(now);
+            self.host.audit(now);
             due.audit = started + AUDIT;
         }
         self.staged.deciding += started.elapsed();
         now
     }
 
-    /// Serves those who wait and those who come meanwhile, until nobody is left or many were served; `true` where nothing more will
-    /// come.
-    fn serve(&mut self, receiver: &Receiver<Message>, now: Millis) -> Result<bool> {
+    /// Serves pending work and what arrives meanwhile, until nothing is left or a bounded amount
+    /// was done, so that time passes under constant load too. Returns whether the thread ends.
+    fn serve(&mut self, receiver: &Receiver<Message<F>>, now: Millis) -> Result<bool> {
         let mut is_ending = false;
-        for _ in 0..WAITING_MOST {
+        for _ in 0..WAITING_LIMIT {
             while !is_ending
-                && self.waiting.len() < WAITING_MOST
+                && self.pending.len() < WAITING_LIMIT
                 && let Ok(message) = receiver.try_recv()
             {
                 is_ending = self.enqueue(message);
             }
-            // What somebody was answered is told before they are served again.
-            self.land()?;
-            self.leave();
-            let Some(work) = self.waiting.next(Instant::now()) else { break };
-            self.take(now, work);
+            // A batch is published before the clients that it answered are served again.
+            self.publish_if_durable()?;
+            self.commit_if_due();
+            let Some(work) = self.pending.next(Instant::now()) else { break };
+            self.call(now, work);
         }
-        if self.staged.replies.len() >= WAITING_MOST {
-            self.settle()?;
+        if self.staged.replies.len() >= WAITING_LIMIT {
+            self.commit_all()?;
         }
         Ok(is_ending)
     }
 
-    /// Lets somebody wait for their turn; `true` where nothing more will come.
-    fn enqueue(&mut self, message: Message) -> bool {
+    /// Adds a message to the pending work. Returns whether it asks the thread to end.
+    fn enqueue(&mut self, message: Message<F>) -> bool {
         match message {
-            Message::Work(work, watch) => self.waiting.ask((work, watch)),
-            Message::Report(work) => self.waiting.report(Instant::now(), (work, None)),
+            Message::Call(work, watcher) => self.pending.push_call((work, watcher)),
+            Message::Report(work) => self.pending.push_report(Instant::now(), (work, None)),
             Message::Landed => {}
             Message::Stop => return true,
         }
         false
     }
 
-    /// How long to wait for somebody to ask: until time is to be noticed, or the next batch may leave.
-    fn patience(&self, next_tick: Instant) -> Duration {
-        if self.waiting.len() > 0 {
+    /// Returns how long to wait for a message: until the next tick, or until the next commit is
+    /// allowed.
+    fn idle_time(&self, next_tick: Instant) -> Duration {
+        if self.pending.len() > 0 {
             return Duration::ZERO;
         }
-        let now = Instant::now();
-        let leaves = self.left.filter(|_| self.flight.is_none() && self.staged.is_due);
-        let due = leaves.map_or(next_tick, |left| next_tick.min(left + GATHERING));
-        due.saturating_duration_since(now)
+        let committed_at =
+            self.committed_at.filter(|_| self.in_flight.is_none() && self.staged.is_due);
+        let due = committed_at.map_or(next_tick, |at| next_tick.min(at + COMMIT_INTERVAL));
+        due.saturating_duration_since(Instant::now())
     }
 
-    fn take(&mut self, now: Millis, (work, watch): Served) {
+    fn call(&mut self, now: Millis, (work, watcher): Pending<F>) {
         let started = Instant::now();
         self.staged.is_due = true;
-        let (reply, is_watched) = work(&mut self.desk, now);
+        let (reply, watching) = self.host.with(now, work);
         self.staged.replies.push(reply);
-        if let Some((topic, sender)) = watch.filter(|_| is_watched) {
-            let watchers = self.watchers.entry(topic).or_default();
-            watchers.retain(|watcher| !watcher.is_closed());
-            watchers.push(sender);
+        if let Some(watcher) = watcher.filter(|_| watching == Watching::Continues) {
+            let watchers = self.watchers.entry(watcher.topic).or_default();
+            watchers.retain(|changed| !changed.is_closed());
+            watchers.push(watcher.changed);
         }
         self.staged.deciding += started.elapsed();
     }
 
-    /// Lets the next batch leave, where none is on its way and the last one did not leave just now.
-    fn leave(&mut self) {
-        let is_early = self.left.is_some_and(|left| left.elapsed() < GATHERING);
-        if self.staged.is_due && self.flight.is_none() && !is_early {
-            self.send();
+    /// Commits the next batch, unless one is in flight or the last one left just now.
+    fn commit_if_due(&mut self) {
+        let is_early = self.committed_at.is_some_and(|at| at.elapsed() < COMMIT_INTERVAL);
+        if self.staged.is_due && self.in_flight.is_none() && !is_early {
+            self.commit();
         }
     }
 
-    fn send(&mut self) {
-        let batch = Arc::new(to_store(self.desk.batch()));
+    fn commit(&mut self) {
+        let batch = Arc::new(to_journal(self.host.batch()));
         let Staged { replies, deciding, .. } = std::mem::take(&mut self.staged);
         let flight = Flight { batch: batch.clone(), deciding };
-        if batch.records.is_empty() && batch.notes.is_empty() {
-            self.let_out(&flight, Duration::ZERO);
+        if batch.is_empty() {
+            self.publish(&flight, Duration::ZERO);
             return replies.into_iter().for_each(|reply| reply());
         }
-        let base = std::mem::take(&mut self.wants_base)
-            .then(|| recovery::base(&self.desk, self.clock.now()));
-        self.committer.commit(batch.clone(), base, replies);
-        self.left = Some(Instant::now());
-        let (outputs, places) = self.desk.in_flight();
-        let decided = Decided { desk: &self.desk, records: &batch.records, outputs, places };
+        let snapshot = std::mem::take(&mut self.is_snapshot_due)
+            .then(|| recovery::snapshot(&self.host, self.clock.now()));
+        self.committer.commit(batch.clone(), snapshot, replies);
+        self.committed_at = Some(Instant::now());
+        let results = self.host.in_flight();
+        let decided = Decided {
+            front: self.host.front(),
+            scheduler: self.host.scheduler(),
+            records: &batch.records,
+            outputs: results.outputs,
+            topics: results.topics,
+        };
         self.observers.iter_mut().for_each(|observer| observer.decided(&decided));
-        self.flight = Some(flight);
+        self.in_flight = Some(flight);
     }
 
-    /// Lets out what came of the batch on its way, if that is durable by now.
-    fn land(&mut self) -> Result<()> {
-        if self.flight.is_some()
+    fn publish_if_durable(&mut self) -> Result<()> {
+        if self.in_flight.is_some()
             && let Some(done) = self.committer.done()?
         {
             self.landed(done);
@@ -221,52 +224,55 @@ impl Thread {
         Ok(())
     }
 
-    /// Waits until everything is durable.
-    fn settle(&mut self) -> Result<()> {
+    /// Waits until everything that was decided is durable.
+    fn commit_all(&mut self) -> Result<()> {
         loop {
-            if self.flight.is_some() {
+            if self.in_flight.is_some() {
                 let done = self.committer.wait()?;
                 self.landed(done);
             }
-            self.send();
-            if self.flight.is_none() {
+            self.commit();
+            if self.in_flight.is_none() {
                 return Ok(());
             }
         }
     }
 
     fn landed(&mut self, done: Done) {
-        self.wants_base = done.wants_base;
-        if let Some(flight) = self.flight.take() {
-            self.let_out(&flight, done.took);
+        self.is_snapshot_due = done.is_snapshot_due;
+        if let Some(flight) = self.in_flight.take() {
+            self.publish(&flight, done.took);
         }
     }
 
-    /// Tells those who watch what came of a batch that is durable.
-    fn let_out(&mut self, flight: &Flight, committing: Duration) {
-        let told = self.desk.committed();
-        let (records, notes) = (&flight.batch.records[..], flight.batch.notes.len());
-        let durable =
-            Durable { records, notes, told: &told, deciding: flight.deciding, committing };
+    /// Shows a durable batch to the observers, and wakes the watchers of what changed.
+    fn publish(&mut self, flight: &Flight, committing: Duration) {
+        let Committed { outputs, topics } = self.host.committed();
+        let durable = Durable {
+            records: &flight.batch.records,
+            outputs: &outputs,
+            topics: &topics,
+            change_sets: flight.batch.changes.len(),
+            deciding: flight.deciding,
+            committing,
+        };
         self.observers.iter_mut().for_each(|observer| observer.durable(&durable));
-        self.wake(&told);
+        self.wake(&topics);
     }
 
-    fn wake(&mut self, told: &Told) {
-        let topics = told.places.iter().map(|place| Topic::Place(*place));
-        let topics =
-            topics.chain(told.runners.iter().map(|runner: &Name| Topic::Runner(runner.clone())));
-        for sender in topics.filter_map(|topic| self.watchers.remove(&topic)).flatten() {
-            // Whoever watched may have gone.
-            let _ = sender.send(());
+    fn wake(&mut self, topics: &BTreeSet<F::Topic>) {
+        let watchers = topics.iter().filter_map(|topic| self.watchers.remove(topic)).flatten();
+        for changed in watchers.collect::<Vec<_>>() {
+            // The watcher may have gone.
+            let _ = changed.send(());
         }
     }
 }
 
-fn to_store(batch: desk::Batch) -> Batch {
-    let note = |(seq, operations)| Note {
-        seq,
-        body: serde_json::to_string(&operations).expect("operations are plain data"),
-    };
-    Batch { records: batch.records, notes: batch.notes.into_iter().map(note).collect() }
+fn to_journal<C: serde::Serialize>(batch: Batch<C>) -> JournalBatch {
+    let changes = batch.changes.map(|set| JournalledChanges {
+        seq: set.seq,
+        body: serde_json::to_string(&set.changes).expect("changes are plain data"),
+    });
+    JournalBatch { records: batch.records, changes: changes.into_iter().collect() }
 }

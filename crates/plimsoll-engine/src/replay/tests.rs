@@ -6,14 +6,15 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
+use crate::journal::Journal;
 use crate::store::tests::filled;
 
-/// A data directory with a history that passes a base, closed.
+/// A data directory with a history that passes a snapshot, closed.
 fn directory() -> TempDir {
     let root = tempfile::tempdir().expect("a directory");
     let (mut store, mut machine, _) = filled(root.path(), &[40]);
-    store.keep_base(machine.base());
-    store.settle().expect("a base is kept");
+    store.save_snapshot(machine.snapshot().into());
+    store.wait_for_snapshots().expect("a snapshot is kept");
     store.commit(&machine.batch(50, 4)).expect("it is committed");
     root
 }
@@ -45,8 +46,8 @@ fn rewrite(dir: &Path, change: impl Fn(&mut Record)) {
 fn a_journal_comes_out_the_same_while_its_writer_lives() {
     let root = tempfile::tempdir().expect("a directory");
     let (mut store, mut machine, _) = filled(root.path(), &[40]);
-    store.keep_base(machine.base());
-    store.settle().expect("a base is kept");
+    store.save_snapshot(machine.snapshot().into());
+    store.wait_for_snapshots().expect("a snapshot is kept");
     store.commit(&machine.batch(50, 4)).expect("it is committed");
     let report = replayed(root.path());
     assert!(report.holds(), "{report:?}");
@@ -78,7 +79,7 @@ fn operations_that_differ_lead_elsewhere_than_the_base() {
     });
     let report = replayed(root.path());
     assert!(report.divergences[0].operations_differ, "{report:?}");
-    assert!(report.states.contains(&StatesDiffer { before: 40, way: Way::Base }), "{report:?}");
+    assert!(report.states.contains(&StatesDiffer { before: 40, way: Way::Snapshot }), "{report:?}");
 }
 
 #[test]
@@ -115,11 +116,11 @@ fn what_is_left_after_pruning_can_still_be_decided_again() {
     let root = tempfile::tempdir().expect("a directory");
     let (mut store, mut machine, _) = filled(root.path(), &[30]);
     for _ in 0..4 {
-        store.keep_base(machine.base());
-        store.settle().expect("a base is kept");
+        store.save_snapshot(machine.snapshot().into());
+        store.wait_for_snapshots().expect("a snapshot is kept");
         store.commit(&machine.batch(20, 2)).expect("it is committed");
     }
     let report = replayed(root.path());
     assert!(report.holds(), "{report:?}");
-    assert_eq!(report.span, Some((70, 109)), "one base before the newest");
+    assert_eq!(report.span, Some((70, 109)), "one snapshot before the newest");
 }

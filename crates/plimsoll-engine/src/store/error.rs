@@ -17,9 +17,9 @@ pub enum StoreError {
     /// There is nothing to read.
     #[error("there is no journal at {}; is {} the data directory of a server?", file.display(), within(file))]
     Absent { file: PathBuf },
-    /// A base without its journal: going on from it would forget what the journal said.
-    #[error("{} is missing, but there is a {}; restore both from one backup", file.display(), name(base))]
-    JournalLost { file: PathBuf, base: PathBuf },
+    /// A snapshot without its journal: going on from it would forget what the journal said.
+    #[error("{} is missing, but there is a {}; restore both from one backup", file.display(), name(snapshot))]
+    JournalLost { file: PathBuf, snapshot: PathBuf },
     /// Some other file stands in its place, or the beginning of it was overwritten.
     #[error("{} is not a database; restore it from a backup, or move it away if it is not ours", file.display())]
     NotADatabase { file: PathBuf },
@@ -29,6 +29,9 @@ pub enum StoreError {
     /// A later version of this program wrote it.
     #[error("{} has schema version {found}, and this program knows versions up to {VERSION}; use the program that wrote it, or a newer one", file.display())]
     Newer { file: PathBuf, found: u32 },
+    /// An earlier version of this program wrote it.
+    #[error("{} has schema version {found}, and this program reads version {VERSION} only; keep using the program that wrote it, or move the directory {} away to start with an empty one", file.display(), within(file))]
+    Older { file: PathBuf, found: u32 },
     /// Its pages do not hang together.
     #[error("{} is damaged ({problem}); restore the data directory from a backup", file.display())]
     Damaged { file: PathBuf, problem: String },
@@ -38,15 +41,15 @@ pub enum StoreError {
     /// Rows are missing in the middle.
     #[error("{table} in {} has a gap: {expected} is missing before {found}; restore the data directory from a backup", file.display())]
     Gap { file: PathBuf, table: &'static str, expected: u64, found: u64 },
-    /// The journal was put back to an earlier day than the base.
-    #[error("{table} in {} ends before {ends}, but {} says that it goes up to {reaches}; restore both from one backup", file.display(), name(base))]
-    Behind { file: PathBuf, table: &'static str, base: PathBuf, ends: u64, reaches: u64 },
-    /// No base from which the rest can be read.
-    #[error("no base in {} can be started from, and {} begins at {oldest}{}; restore the data directory from a backup", within(file), file.display(), damage(damaged))]
-    NoBase { file: PathBuf, oldest: u64, damaged: Vec<String> },
-    /// A base cannot be read; an earlier one may do.
+    /// The journal was put back to an earlier day than the snapshot.
+    #[error("{table} in {} ends before {ends}, but {} says that it goes up to {reaches}; restore both from one backup", file.display(), name(snapshot))]
+    Behind { file: PathBuf, table: &'static str, snapshot: PathBuf, ends: u64, reaches: u64 },
+    /// No snapshot from which the rest can be read.
+    #[error("no snapshot in {} can be started from, and {} begins at {oldest}{}; restore the data directory from a backup", within(file), file.display(), damage(damaged))]
+    NoSnapshot { file: PathBuf, oldest: u64, damaged: Vec<String> },
+    /// A snapshot cannot be read; an earlier one may do.
     #[error("{} is damaged: {problem}", file.display())]
-    Base { file: PathBuf, problem: String },
+    Snapshot { file: PathBuf, problem: String },
     /// The next batch does not go on where the last one ended. That is a fault of the program, and would be a gap.
     #[error("{table} goes on at {expected}, but {found} was to be written; please report this")]
     OutOfOrder { table: &'static str, expected: u64, found: u64 },

@@ -11,10 +11,10 @@ use plimsoll_core::units::Millis;
 use rusqlite::{Connection, Row};
 use serde::Serialize;
 
-use super::base::{self, Base};
 use super::error::StoreError;
 use super::rows::{JOURNAL, Rows, integer};
 use super::schema;
+use super::snapshot::{self, HostSnapshot};
 
 /// The journal of a data directory, to read only. It needs no lock, and sees what was committed before each question.
 #[derive(Debug)]
@@ -134,13 +134,13 @@ impl History {
     }
 
     /// The whole states that the journal goes on from, oldest first. Those that cannot be read are left out.
-    pub fn bases(&self) -> Result<Vec<Base>, StoreError> {
+    pub fn snapshots(&self) -> Result<Vec<HostSnapshot>, StoreError> {
         let oldest = self.span()?.map_or(0, |(oldest, _)| oldest);
-        let numbers = base::list(&self.dir)?.into_iter().filter(|next_seq| *next_seq >= oldest);
-        let mut bases: Vec<Base> =
-            numbers.filter_map(|next_seq| base::read(&self.dir, next_seq).ok()).collect();
-        bases.reverse();
-        Ok(bases)
+        let numbers = snapshot::list(&self.dir)?.into_iter().filter(|next_seq| *next_seq >= oldest);
+        let mut snapshots: Vec<HostSnapshot> =
+            numbers.filter_map(|next_seq| snapshot::read(&self.dir, next_seq).ok()).collect();
+        snapshots.reverse();
+        Ok(snapshots)
     }
 
     /// Hands out the records from a number on, in order, until that is enough. A gap is an error.

@@ -1,4 +1,4 @@
-//! Records and notes as rows of the journal's tables, and back, each checked against what was written.
+//! Records and changes as rows of the journal's tables, and back, each checked against what was written.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -7,15 +7,15 @@ use plimsoll_core::drive::Record;
 use plimsoll_core::units::Millis;
 use rusqlite::{Connection, Row, Transaction};
 
-use super::Note;
 use super::checksum::checksum;
 use super::error::StoreError;
+use crate::journal::JournalledChanges;
 
 /// The name of the table of records.
 pub(super) const JOURNAL: &str = "journal";
 
-/// The name of the table of notes.
-pub(super) const NOTES: &str = "notes";
+/// The name of the table of changes.
+pub(super) const CHANGES: &str = "changes";
 
 /// Writes a record and its decisions; says how many bytes of text that took.
 pub(crate) fn insert_record(
@@ -51,13 +51,16 @@ pub(crate) fn insert_record(
     Ok(text.bytes())
 }
 
-/// Writes a note; says how many bytes of text that took.
-pub(super) fn insert_note(transaction: &Transaction<'_>, note: &Note) -> rusqlite::Result<u64> {
-    let seq = integer(note.seq)?;
-    let mut notes = transaction
-        .prepare_cached("INSERT INTO notes (seq, body, checksum) VALUES (?1, ?2, ?3)")?;
-    notes.execute((seq, &note.body, note_checksum(seq, &note.body)))?;
-    Ok(note.body.len() as u64)
+/// Writes a changes; says how many bytes of text that took.
+pub(super) fn insert_changes(
+    transaction: &Transaction<'_>,
+    changes: &JournalledChanges,
+) -> rusqlite::Result<u64> {
+    let seq = integer(changes.seq)?;
+    let mut statement = transaction
+        .prepare_cached("INSERT INTO changes (seq, body, checksum) VALUES (?1, ?2, ?3)")?;
+    statement.execute((seq, &changes.body, changes_checksum(seq, &changes.body)))?;
+    Ok(changes.body.len() as u64)
 }
 
 /// Removes the oldest rows below a number, at most so many; says whether some are left.
@@ -73,7 +76,7 @@ pub(super) fn prune(
     let Some(oldest) = oldest else { return Ok(false) };
     let below = integer(below)?;
     let end = below.min(oldest.saturating_add(integer(most)?));
-    let tables: &[&str] = if table == JOURNAL { &[JOURNAL, "decisions"] } else { &[NOTES] };
+    let tables: &[&str] = if table == JOURNAL { &[JOURNAL, "decisions"] } else { &[CHANGES] };
     for table in tables {
         transaction
             .prepare_cached(&format!("DELETE FROM {table} WHERE seq < ?1"))?
@@ -137,19 +140,19 @@ impl Rows<'_> {
         })
     }
 
-    /// Hands out the notes from a number on, in order, until that is enough. A gap is an error.
-    pub(super) fn each_note(
+    /// Hands out the changes from a number on, in order, until that is enough. A gap is an error.
+    pub(super) fn each_change_set(
         &self,
         from: u64,
-        mut take: impl FnMut(Note) -> ControlFlow<()>,
+        mut take: impl FnMut(JournalledChanges) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let query = "SELECT seq, body, checksum FROM notes WHERE seq >= ?1 ORDER BY seq";
-        self.each(NOTES, query, from, |seq, row| {
+        let query = "SELECT seq, body, checksum FROM changes WHERE seq >= ?1 ORDER BY seq";
+        self.each(CHANGES, query, from, |seq, row| {
             let (body, sum): (String, String) = (row.get(1)?, row.get(2)?);
-            if sum != note_checksum(seq, &body) {
+            if sum != changes_checksum(seq, &body) {
                 return Ok(Err(CHANGED.to_string()));
             }
-            Ok(Ok(take(Note { seq: seq.unsigned_abs(), body })))
+            Ok(Ok(take(JournalledChanges { seq: seq.unsigned_abs(), body })))
         })
     }
 
@@ -253,6 +256,6 @@ impl Text {
     }
 }
 
-fn note_checksum(seq: i64, body: &str) -> String {
+fn changes_checksum(seq: i64, body: &str) -> String {
     checksum([&seq.to_le_bytes()[..], body.as_bytes()])
 }

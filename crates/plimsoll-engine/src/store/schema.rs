@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use super::error::StoreError;
 
 /// The version of the tables below.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// `Plim`: what says in the file's header that it is ours.
 const APPLICATION_ID: i64 = 0x506c_696d;
@@ -42,7 +42,7 @@ CREATE TABLE decisions (
     PRIMARY KEY (seq, idx)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX decisions_of_account ON decisions (account, seq, idx);
-CREATE TABLE notes (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, checksum TEXT NOT NULL) STRICT;
+CREATE TABLE changes (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, checksum TEXT NOT NULL) STRICT;
 ";
 
 /// How long to wait for SQLite's own short locks, such as the one while a first reader looks through the log.
@@ -156,7 +156,10 @@ fn check_version(connection: &Connection, file: &Path) -> Result<(), StoreError>
         Some(Ok(found)) if found > VERSION => {
             Err(StoreError::Newer { file: file.to_path_buf(), found })
         }
-        Some(Ok(VERSION)) => Ok(()),
+        Some(Ok(found)) if found < VERSION => {
+            Err(StoreError::Older { file: file.to_path_buf(), found })
+        }
+        Some(Ok(_)) => Ok(()),
         _ => {
             let problem =
                 format!("its schema version is {}", version.as_deref().unwrap_or("missing"));

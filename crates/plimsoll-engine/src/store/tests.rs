@@ -1,9 +1,9 @@
 //! The store, on real files.
 
-mod bases;
 mod crash;
 mod damage;
 mod model;
+mod snapshots;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use plimsoll_core::units::{Bytes, Millis};
 use tempfile::TempDir;
 
 use super::*;
+use crate::journal::JournalledChanges;
 
 /// A directory that is removed when the test is over.
 fn directory() -> TempDir {
@@ -27,7 +28,7 @@ fn directory() -> TempDir {
 /// A machine with its journal's numbers, as the server drives it.
 pub(crate) struct Machine {
     pub drive: Drive,
-    next_note: u64,
+    next_changes: u64,
     steps: u64,
 }
 
@@ -35,23 +36,23 @@ impl Machine {
     /// An empty one.
     pub(crate) fn new() -> Machine {
         let drive = Drive::resume(Scheduler::new(Settings::default()), 0);
-        Machine { drive, next_note: 0, steps: 0 }
+        Machine { drive, next_changes: 0, steps: 0 }
     }
 
     /// One that goes on from what was found.
-    pub(crate) fn resume(found: Found) -> Machine {
-        let base = found.base.expect("a base was kept first");
-        let mut scheduler = Scheduler::restore(base.core).expect("it can be started from");
-        let next_seq = base.next_seq + found.records.len() as u64;
+    pub(crate) fn resume(found: Recovered) -> Machine {
+        let snapshot = found.snapshot.expect("a snapshot was kept first");
+        let mut scheduler = Scheduler::restore(snapshot.core).expect("it can be started from");
+        let next_seq = snapshot.next_seq + found.records.len() as u64;
         for operation in found.records.iter().flat_map(|record| &record.operations) {
             scheduler.recover_next(operation);
         }
-        let next_note = base.next_note + found.notes.len() as u64;
-        Machine { drive: Drive::resume(scheduler, next_seq), next_note, steps: next_seq }
+        let next_changes = snapshot.next_changes + found.changes.len() as u64;
+        Machine { drive: Drive::resume(scheduler, next_seq), next_changes, steps: next_seq }
     }
 
-    /// What so many events and so many notes come to: a node, and then requests that come, run and go.
-    pub(crate) fn batch(&mut self, events: usize, notes: usize) -> Batch {
+    /// What so many events and so many changes come to: a node, and then requests that come, run and go.
+    pub(crate) fn batch(&mut self, events: usize, changes: usize) -> JournalBatch {
         for _ in 0..events {
             let step = self.steps;
             self.steps += 1;
@@ -64,32 +65,34 @@ impl Machine {
             };
             self.drive.handle(Millis(1000 + step), event);
         }
-        let first = self.next_note;
-        self.next_note += notes as u64;
-        let note = |seq| Note { seq, body: format!("{{\"model\":\"m-{seq}\"}}") };
-        let batch = Batch {
+        let first = self.next_changes;
+        self.next_changes += changes as u64;
+        let changes = |seq| JournalledChanges { seq, body: format!("{{\"model\":\"m-{seq}\"}}") };
+        let batch = JournalBatch {
             records: self.drive.batch(),
-            notes: (first..self.next_note).map(note).collect(),
+            changes: (first..self.next_changes).map(changes).collect(),
         };
         self.drive.committed();
         batch
     }
 
     /// The state after the last batch.
-    pub(crate) fn base(&self) -> Base {
-        Base {
+    pub(crate) fn snapshot(&self) -> HostSnapshot {
+        HostSnapshot {
             next_seq: self.steps,
-            next_note: self.next_note,
+            next_changes: self.next_changes,
             now: Millis(1000 + self.steps),
             core: self.drive.scheduler().snapshot(),
-            front: serde_json::value::to_raw_value(&serde_json::json!({ "notes": self.next_note }))
-                .expect("JSON"),
+            front: serde_json::value::to_raw_value(
+                &serde_json::json!({ "changes": self.next_changes }),
+            )
+            .expect("JSON"),
         }
     }
 }
 
-impl PartialEq for Base {
-    fn eq(&self, other: &Base) -> bool {
+impl PartialEq for HostSnapshot {
+    fn eq(&self, other: &HostSnapshot) -> bool {
         let front = self.front.get() == other.front.get();
         front && self.mark() == other.mark() && self.now == other.now && self.core == other.core
     }
@@ -113,17 +116,18 @@ fn asked(step: u64) -> Request {
 }
 
 /// Opens a directory that has nothing wrong with it.
-pub(crate) fn open(dir: &Path) -> (Store, Found) {
+pub(crate) fn open(dir: &Path) -> (Store, Recovered) {
     Store::open(dir).expect("it can be opened")
 }
 
-/// A directory with a first base and batches of these sizes.
-pub(crate) fn filled(dir: &Path, sizes: &[usize]) -> (Store, Machine, Vec<Batch>) {
+/// A directory with a first snapshot and batches of these sizes.
+pub(crate) fn filled(dir: &Path, sizes: &[usize]) -> (Store, Machine, Vec<JournalBatch>) {
     let (mut store, _) = open(dir);
     let mut machine = Machine::new();
-    store.keep_base(machine.base());
-    store.settle().expect("a base is kept");
-    let batches: Vec<Batch> = sizes.iter().map(|size| machine.batch(*size, size / 2)).collect();
+    store.save_snapshot(machine.snapshot().into());
+    store.wait_for_snapshots().expect("a snapshot is kept");
+    let batches: Vec<JournalBatch> =
+        sizes.iter().map(|size| machine.batch(*size, size / 2)).collect();
     for batch in &batches {
         store.commit(batch).expect("it is committed");
     }
@@ -131,14 +135,14 @@ pub(crate) fn filled(dir: &Path, sizes: &[usize]) -> (Store, Machine, Vec<Batch>
 }
 
 /// All batches in one.
-fn together(batches: &[Batch]) -> Batch {
+fn together(batches: &[JournalBatch]) -> JournalBatch {
     let records = batches.iter().flat_map(|batch| batch.records.clone()).collect();
-    let notes = batches.iter().flat_map(|batch| batch.notes.clone()).collect();
-    Batch { records, notes }
+    let changes = batches.iter().flat_map(|batch| batch.changes.clone()).collect();
+    JournalBatch { records, changes }
 }
 
-fn after_base(found: Found) -> Batch {
-    Batch { records: found.records, notes: found.notes }
+fn after_base(found: Recovered) -> JournalBatch {
+    JournalBatch { records: found.records, changes: found.changes }
 }
 
 #[test]
@@ -147,7 +151,7 @@ fn an_empty_directory_is_made_for_its_owner_alone() {
     let root = directory();
     let dir = root.path().join("deep/data");
     let (store, found) = open(&dir);
-    assert!(found.base.is_none() && found.records.is_empty() && found.notes.is_empty());
+    assert!(found.snapshot.is_none() && found.records.is_empty() && found.changes.is_empty());
     let mode =
         |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(
@@ -164,8 +168,8 @@ fn what_was_committed_is_found_again() {
     let (store, machine, batches) = filled(root.path(), &[1, 5, 0, 30]);
     drop(store);
     let (mut store, found) = open(root.path());
-    assert_eq!(found.base, Some(Machine::new().base()));
-    assert_eq!(Machine::resume(found).base(), machine.base());
+    assert_eq!(found.snapshot, Some(Machine::new().snapshot()));
+    assert_eq!(Machine::resume(found).snapshot(), machine.snapshot());
     let mut machine = machine;
     let more = machine.batch(3, 2);
     store.commit(&more).expect("it goes on");
@@ -181,7 +185,10 @@ fn the_log_is_emptied_while_commits_go_on() {
     let size = || std::fs::metadata(schema::file(root.path())).expect("a journal").len();
     let (before, body) = (size(), "x".repeat(1 << 16));
     for seq in 0..64 {
-        let batch = Batch { records: Vec::new(), notes: vec![Note { seq, body: body.clone() }] };
+        let batch = JournalBatch {
+            records: Vec::new(),
+            changes: vec![JournalledChanges { seq, body: body.clone() }],
+        };
         store.commit(&batch).expect("there is room");
     }
     let until = Instant::now() + Duration::from_secs(30);
@@ -213,7 +220,7 @@ fn a_batch_that_does_not_go_on_where_the_last_one_ended_is_not_written() {
     let root = directory();
     let (mut store, mut machine, batches) = filled(root.path(), &[4]);
     let mut doubled = batches[0].clone();
-    doubled.notes.clear();
+    doubled.changes.clear();
     let refused = store.commit(&doubled).expect_err("it is there already");
     assert!(
         matches!(refused, StoreError::OutOfOrder { table: "journal", expected: 4, found: 0 }),

@@ -20,19 +20,20 @@ fn child() {
     let Some(dir) = std::env::var_os(DIRECTORY) else { return };
     let dir = Path::new(&dir);
     let (mut store, found) = open(dir);
-    let mut machine = if found.base.is_some() { Machine::resume(found) } else { Machine::new() };
-    store.keep_base(machine.base());
-    store.settle().expect("a base is kept");
+    let mut machine =
+        if found.snapshot.is_some() { Machine::resume(found) } else { Machine::new() };
+    store.save_snapshot(machine.snapshot().into());
+    store.wait_for_snapshots().expect("a snapshot is kept");
     // Far more than anybody waits for: a child whose parent is gone ends as well.
     for round in 1_usize..50_000 {
         if let Err(error) = store.commit(&machine.batch(round % 7 + 1, round % 3)) {
             println!("failed {error}");
             return;
         }
-        println!("{ACKNOWLEDGED}{} {}", machine.steps, machine.next_note);
+        println!("{ACKNOWLEDGED}{} {}", machine.steps, machine.next_changes);
         std::io::stdout().flush().expect("somebody listens");
         if round % 10 == 0 {
-            store.keep_base(machine.base());
+            store.save_snapshot(machine.snapshot().into());
         }
     }
 }
@@ -56,15 +57,15 @@ fn spawn(dir: &Path, by: &[&str]) -> (Child, BufReader<ChildStdout>) {
 fn acknowledged(line: &str) -> Option<(u64, u64)> {
     // The test harness may have begun the line already.
     let (_, numbers) = line.split_once(ACKNOWLEDGED)?;
-    let (steps, notes) = numbers.trim_end().split_once(' ')?;
-    Some((steps.parse().ok()?, notes.parse().ok()?))
+    let (steps, changes) = numbers.trim_end().split_once(' ')?;
+    Some((steps.parse().ok()?, changes.parse().ok()?))
 }
 
 /// The machine that was driven so far without ever being stopped, in the same batches or in others.
-fn undisturbed(steps: u64, notes: u64) -> Machine {
+fn undisturbed(steps: u64, changes: u64) -> Machine {
     let mut machine = Machine::new();
     let small = |number: u64| usize::try_from(number).expect("a small number");
-    machine.batch(small(steps), small(notes));
+    machine.batch(small(steps), small(changes));
     machine
 }
 
@@ -91,8 +92,11 @@ fn kill_9_at_any_moment_loses_and_doubles_nothing() {
         let (_store, found) = open(root.path());
         assert_eq!(found.warnings, Vec::<String>::new());
         let resumed = Machine::resume(found);
-        assert!(resumed.steps >= acked.0 && resumed.next_note >= acked.1, "acknowledged and lost");
-        assert_eq!(resumed.base(), undisturbed(resumed.steps, resumed.next_note).base());
+        assert!(
+            resumed.steps >= acked.0 && resumed.next_changes >= acked.1,
+            "acknowledged and lost"
+        );
+        assert_eq!(resumed.snapshot(), undisturbed(resumed.steps, resumed.next_changes).snapshot());
     }
     assert!(acked.0 > 100, "it got somewhere: {acked:?}");
 }
@@ -140,5 +144,5 @@ fn a_process_without_room_stops_and_what_it_acknowledged_is_there() {
     let (_store, found) = open(root.path());
     let resumed = Machine::resume(found);
     assert!(acked.0 > 0 && resumed.steps >= acked.0, "{acked:?}");
-    assert_eq!(resumed.base(), undisturbed(resumed.steps, resumed.next_note).base());
+    assert_eq!(resumed.snapshot(), undisturbed(resumed.steps, resumed.next_changes).snapshot());
 }

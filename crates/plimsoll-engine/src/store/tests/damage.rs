@@ -5,12 +5,12 @@ use std::fs;
 
 use super::*;
 
-/// A directory with two bases and rows around them, closed.
+/// A directory with two snapshots and rows around them, closed.
 fn closed() -> TempDir {
     let root = directory();
     let (mut store, mut machine, _) = filled(root.path(), &[40]);
-    store.keep_base(machine.base());
-    store.settle().expect("a base is kept");
+    store.save_snapshot(machine.snapshot().into());
+    store.wait_for_snapshots().expect("a snapshot is kept");
     store.commit(&machine.batch(20, 10)).expect("it is committed");
     drop(store);
     root
@@ -67,11 +67,20 @@ fn a_database_of_another_program_is_left_alone() {
 #[test]
 fn a_newer_schema_is_left_to_the_newer_program() {
     let root = closed();
-    change(root.path(), "UPDATE meta SET value = '2' WHERE key = 'schema_version'");
+    change(root.path(), "UPDATE meta SET value = '3' WHERE key = 'schema_version'");
     let error = refused(root.path());
-    assert!(matches!(error, StoreError::Newer { found: 2, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 3, .. }), "{error}");
     change(root.path(), "UPDATE meta SET value = 'two' WHERE key = 'schema_version'");
     assert!(matches!(refused(root.path()), StoreError::Damaged { .. }));
+}
+
+#[test]
+fn data_of_an_earlier_version_is_rejected_and_left_unchanged() {
+    let root = closed();
+    change(root.path(), "UPDATE meta SET value = '1' WHERE key = 'schema_version'");
+    let error = refused(root.path());
+    assert!(matches!(error, StoreError::Older { found: 1, .. }), "{error}");
+    assert!(error.to_string().contains("move the directory"), "{error}");
 }
 
 #[test]
@@ -79,7 +88,7 @@ fn rows_that_are_missing_are_a_gap() {
     for (sql, table, expected, found) in [
         ("DELETE FROM journal WHERE seq = 50", "journal", 50, 51),
         ("DELETE FROM journal WHERE seq = 40", "journal", 40, 41),
-        ("DELETE FROM notes WHERE seq = 25", "notes", 25, 26),
+        ("DELETE FROM changes WHERE seq = 25", "changes", 25, 26),
     ] {
         let root = closed();
         change(root.path(), sql);
@@ -97,7 +106,7 @@ fn a_row_that_has_changed_is_named() {
     for (sql, table, number) in [
         ("UPDATE journal SET event = replace(event, 'team', 'tean') WHERE seq = 52", "journal", 52),
         ("UPDATE journal SET now = now + 1 WHERE seq = 41", "journal", 41),
-        ("UPDATE notes SET body = '{}' WHERE seq = 22", "notes", 22),
+        ("UPDATE changes SET body = '{}' WHERE seq = 22", "changes", 22),
     ] {
         let root = closed();
         change(root.path(), sql);
@@ -115,7 +124,7 @@ fn a_journal_that_is_lost_or_put_back_is_not_gone_on_with() {
     fs::remove_file(schema::file(root.path())).expect("it was there");
     let error = refused(root.path());
     assert!(matches!(error, StoreError::JournalLost { .. }), "{error}");
-    assert!(error.to_string().contains("base-40.json"), "{error}");
+    assert!(error.to_string().contains("snapshot-40.json"), "{error}");
     fs::write(schema::file(root.path()), whole).expect("a file");
     change(root.path(), "DELETE FROM journal WHERE seq >= 35");
     let error = refused(root.path());

@@ -11,7 +11,7 @@ use super::*;
 enum Move {
     Commit {
         events: usize,
-        notes: usize,
+        changes: usize,
     },
     Keep,
     /// Close and open again.
@@ -24,7 +24,7 @@ enum Move {
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
     let one = prop_oneof![
-        6 => (0_usize..9, 0_usize..4).prop_map(|(events, notes)| Move::Commit { events, notes }),
+        6 => (0_usize..9, 0_usize..4).prop_map(|(events, changes)| Move::Commit { events, changes }),
         2 => Just(Move::Keep),
         1 => Just(Move::Restart),
         1 => Just(Move::Crash),
@@ -43,8 +43,12 @@ fn copied(dir: &Path) -> TempDir {
     copy
 }
 
-/// After a torn log: whole batches from the first to some last one, or a refusal because a base says that there was more.
-fn whole_batches(dir: &Path, hundredths: usize, batches: &[Batch]) -> Result<(), TestCaseError> {
+/// After a torn log: whole batches from the first to some last one, or a refusal because a snapshot says that there was more.
+fn whole_batches(
+    dir: &Path,
+    hundredths: usize,
+    batches: &[JournalBatch],
+) -> Result<(), TestCaseError> {
     let copy = copied(dir);
     let log = copy.path().join("journal.db-wal");
     if let Ok(bytes) = fs::read(&log) {
@@ -54,17 +58,24 @@ fn whole_batches(dir: &Path, hundredths: usize, batches: &[Batch]) -> Result<(),
     fs::remove_file(copy.path().join("journal.db-shm")).ok();
     match Store::open(copy.path()) {
         Ok((_, found)) => {
-            let start = found.base.as_ref().map_or((0, 0), |base| (base.next_seq, base.next_note));
+            let start = found
+                .snapshot
+                .as_ref()
+                .map_or((0, 0), |snapshot| (snapshot.next_seq, snapshot.next_changes));
             let found = after_base(found);
-            let ends = |upto: &[Batch]| {
+            let ends = |upto: &[JournalBatch]| {
                 let all = together(upto);
-                let after = Batch {
+                let after = JournalBatch {
                     records: all
                         .records
                         .into_iter()
                         .filter(|record| record.seq >= start.0)
                         .collect(),
-                    notes: all.notes.into_iter().filter(|note| note.seq >= start.1).collect(),
+                    changes: all
+                        .changes
+                        .into_iter()
+                        .filter(|changes| changes.seq >= start.1)
+                        .collect(),
                 };
                 after == found
             };
@@ -87,15 +98,15 @@ proptest! {
         let (mut store, mut machine, mut batches) = filled(root.path(), &[]);
         for what in moves {
             match what {
-                Move::Commit { events, notes } => {
-                    let batch = machine.batch(events, notes);
+                Move::Commit { events, changes } => {
+                    let batch = machine.batch(events, changes);
                     store.commit(&batch).expect("it is committed");
                     batches.push(batch);
                     continue;
                 }
                 Move::Keep => {
-                    store.keep_base(machine.base());
-                    store.settle().expect("a base is kept");
+                    store.save_snapshot(machine.snapshot().into());
+                    store.wait_for_snapshots().expect("a snapshot is kept");
                     continue;
                 }
                 Move::Torn(hundredths) => {
@@ -113,7 +124,7 @@ proptest! {
             store = again;
             prop_assert_eq!(&found.warnings, &Vec::<String>::new());
             let resumed = Machine::resume(found);
-            prop_assert_eq!(resumed.base(), machine.base());
+            prop_assert_eq!(resumed.snapshot(), machine.snapshot());
             let history = History::open(root.path()).expect("it is there");
             let kept = history.records(None, usize::MAX).expect("records");
             let all = together(&batches).records;

@@ -22,11 +22,11 @@ use crate::worker::Worker;
 /// A whole state to start from: everything before these numbers is in it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Base {
+pub struct HostSnapshot {
     /// The number of the first record that is not in it.
     pub next_seq: u64,
-    /// The number of the first note that is not in it.
-    pub next_note: u64,
+    /// The number of the first changes that is not in it.
+    pub next_changes: u64,
     /// When it was made: time does not go back before it.
     #[serde(default)]
     pub now: Millis,
@@ -36,52 +36,56 @@ pub struct Base {
     pub front: Box<RawValue>,
 }
 
-impl Base {
+impl HostSnapshot {
     /// Where it ends.
     pub(super) fn mark(&self) -> Mark {
-        Mark { next_seq: self.next_seq, next_note: self.next_note }
+        Mark { next_seq: self.next_seq, next_changes: self.next_changes }
     }
 }
 
-/// A base that is still to be made of what was copied for it. Its writer makes it, so that nobody else waits for it.
-pub struct Draft {
+/// A snapshot that is still to be made of what was copied for it. Its writer makes it, so that nobody else waits for it.
+pub struct SnapshotDraft {
     mark: Mark,
-    make: Box<dyn FnOnce() -> Base + Send>,
+    make: Box<dyn FnOnce() -> HostSnapshot + Send>,
 }
 
-impl Draft {
-    /// A base that ends before this record and this note.
+impl SnapshotDraft {
+    /// A snapshot that ends before this record and this changes.
     pub fn new(
         next_seq: u64,
-        next_note: u64,
-        make: impl FnOnce() -> Base + Send + 'static,
-    ) -> Draft {
-        Draft { mark: Mark { next_seq, next_note }, make: Box::new(make) }
+        next_changes: u64,
+        make: impl FnOnce() -> HostSnapshot + Send + 'static,
+    ) -> SnapshotDraft {
+        SnapshotDraft { mark: Mark { next_seq, next_changes }, make: Box::new(make) }
     }
 
-    /// Where it ends.
+    /// Returns the snapshot, built from what was copied for it.
+    pub fn build(self) -> HostSnapshot {
+        (self.make)()
+    }
+
     pub(super) fn mark(&self) -> Mark {
         self.mark
     }
 }
 
-impl From<Base> for Draft {
-    fn from(base: Base) -> Draft {
-        Draft { mark: base.mark(), make: Box::new(move || base) }
+impl From<HostSnapshot> for SnapshotDraft {
+    fn from(snapshot: HostSnapshot) -> SnapshotDraft {
+        SnapshotDraft { mark: snapshot.mark(), make: Box::new(move || snapshot) }
     }
 }
 
-/// Where a base ends: the first record and the first note that are not in it.
+/// Where a snapshot ends: the first record and the first changes that are not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
     pub(super) next_seq: u64,
-    pub(super) next_note: u64,
+    pub(super) next_changes: u64,
 }
 
-/// The first line of a base's file; the second is the base.
+/// The first line of a snapshot's file; the second is the snapshot.
 #[derive(Serialize, Deserialize)]
 struct Header {
-    plimsoll_base: u32,
+    plimsoll_snapshot: u32,
     #[serde(flatten)]
     mark: Mark,
     bytes: usize,
@@ -91,43 +95,43 @@ struct Header {
 /// The version of the file's form.
 const FORM: u32 = 1;
 
-/// How many bases are kept: the newest, and the one before it in case the newest cannot be read.
+/// How many snapshots are kept: the newest, and the one before it in case the newest cannot be read.
 const KEPT: usize = 2;
 
-/// The file of the base with this number.
+/// The file of the snapshot with this number.
 pub(super) fn file(dir: &Path, next_seq: u64) -> PathBuf {
-    dir.join(format!("base-{next_seq}.json"))
+    dir.join(format!("snapshot-{next_seq}.json"))
 }
 
-/// The numbers of the bases in a directory, readable or not, newest first.
+/// The numbers of the snapshots in a directory, readable or not, newest first.
 pub(super) fn list(dir: &Path) -> Result<Vec<u64>, StoreError> {
     let failed = StoreError::files(dir, "list");
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(&failed)? {
         let name = entry.map_err(&failed)?.file_name();
         let number =
-            name.to_str().and_then(|name| name.strip_prefix("base-")?.strip_suffix(".json"));
+            name.to_str().and_then(|name| name.strip_prefix("snapshot-")?.strip_suffix(".json"));
         found.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
     found.sort_unstable_by(|one, other| other.cmp(one));
     Ok(found)
 }
 
-/// Reads a base, and makes sure that it is what was written.
-pub(super) fn read(dir: &Path, next_seq: u64) -> Result<Base, StoreError> {
+/// Reads a snapshot, and makes sure that it is what was written.
+pub(super) fn read(dir: &Path, next_seq: u64) -> Result<HostSnapshot, StoreError> {
     let file = file(dir, next_seq);
-    let damaged = |problem: String| StoreError::Base { file: file.clone(), problem };
+    let damaged = |problem: String| StoreError::Snapshot { file: file.clone(), problem };
     let text = text(&file)?;
     let (_, body) = body(&text).map_err(damaged)?;
-    let base: Base = serde_json::from_slice(body)
+    let snapshot: HostSnapshot = serde_json::from_slice(body)
         .map_err(|error| damaged(format!("it cannot be read: {error}")))?;
-    if base.next_seq != next_seq {
-        return Err(damaged(format!("it says that it goes up to {}", base.next_seq)));
+    if snapshot.next_seq != next_seq {
+        return Err(damaged(format!("it says that it goes up to {}", snapshot.next_seq)));
     }
-    Ok(base)
+    Ok(snapshot)
 }
 
-/// Where a base ends, if it is what was written. Makes no sense of the rest of it.
+/// Where a snapshot ends, if it is what was written. Makes no sense of the rest of it.
 pub(super) fn mark(dir: &Path, next_seq: u64) -> Option<Mark> {
     let text = text(&file(dir, next_seq)).ok()?;
     body(&text).ok().map(|(mark, _)| mark)
@@ -142,10 +146,10 @@ fn body(text: &[u8]) -> Result<(Mark, &[u8]), String> {
     let (header, body) = (&text[..end], &text[end + 1..]);
     let header: Header = serde_json::from_slice(header)
         .map_err(|error| format!("its first line cannot be read: {error}"))?;
-    if header.plimsoll_base != FORM {
+    if header.plimsoll_snapshot != FORM {
         return Err(format!(
             "it has form {}, and this program reads form {FORM}",
-            header.plimsoll_base
+            header.plimsoll_snapshot
         ));
     }
     if header.bytes != body.len() {
@@ -161,18 +165,18 @@ fn body(text: &[u8]) -> Result<(Mark, &[u8]), String> {
     Ok((header.mark, body))
 }
 
-/// Writes a base, whole or not at all: under another name first, and named once it is on the disk.
-pub(super) fn write(dir: &Path, base: &Base) -> Result<(), StoreError> {
-    let whole = file(dir, base.next_seq);
+/// Writes a snapshot, whole or not at all: under another name first, and named once it is on the disk.
+pub(super) fn write(dir: &Path, snapshot: &HostSnapshot) -> Result<(), StoreError> {
+    let whole = file(dir, snapshot.next_seq);
     let part = whole.with_extension("json.part");
     let failed = StoreError::files(&part, "write");
     let write = || {
         let mut body = Paced::new(Vec::new());
-        serde_json::to_writer(&mut body, base)?;
+        serde_json::to_writer(&mut body, snapshot)?;
         let mut body = body.inner;
         body.push(b'\n');
-        let (mark, checksum) = (base.mark(), checksum([&body[..]]));
-        let header = Header { plimsoll_base: FORM, mark, bytes: body.len(), checksum };
+        let (mark, checksum) = (snapshot.mark(), checksum([&body[..]]));
+        let header = Header { plimsoll_snapshot: FORM, mark, bytes: body.len(), checksum };
         let mut header = serde_json::to_vec(&header)?;
         header.push(b'\n');
         let mut options = OpenOptions::new();
@@ -191,11 +195,11 @@ pub(super) fn write(dir: &Path, base: &Base) -> Result<(), StoreError> {
     sync_directory(dir)
 }
 
-/// So much of a base is brought to the disk at once, before the disk is left to the journal for a moment.
+/// So much of a snapshot is brought to the disk at once, before the disk is left to the journal for a moment.
 const SYNCED_AT_ONCE: usize = 256 << 10;
 /// So much of it is brought into its form at once, before the processor is left to others for a moment.
 const FORMED_AT_ONCE: usize = 64 << 10;
-/// Nobody waits for a base, and many wait for what goes on beside it.
+/// Nobody waits for a snapshot, and many wait for what goes on beside it.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A writer that rests now and then.
@@ -233,7 +237,7 @@ pub(super) fn remove_parts(dir: &Path) -> Result<(), StoreError> {
         let name = entry.map_err(&failed)?.file_name();
         if name
             .to_str()
-            .is_some_and(|name| name.starts_with("base-") && name.ends_with(".json.part"))
+            .is_some_and(|name| name.starts_with("snapshot-") && name.ends_with(".json.part"))
         {
             remove(&dir.join(name))?;
         }
@@ -241,45 +245,45 @@ pub(super) fn remove_parts(dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What came of a base that was handed over: below which mark nothing is needed any more, where there is such a mark.
+/// What came of a snapshot that was handed over: below which mark nothing is needed any more, where there is such a mark.
 pub(super) type Report = Result<Option<Mark>, StoreError>;
 
-/// The thread that writes bases, so that a large state does not hold up the next commit.
+/// The thread that writes snapshots, so that a large state does not hold up the next commit.
 #[derive(Debug)]
-pub(super) struct BaseWriter {
-    worker: Worker<Draft>,
+pub(super) struct SnapshotWriter {
+    worker: Worker<SnapshotDraft>,
     reports: Receiver<Report>,
     on_their_way: usize,
 }
 
-/// So many bases may wait to be written; the next is not due while one is on its way.
+/// So many snapshots may wait to be written; the next is not due while one is on its way.
 const WAITING_MOST: usize = 8;
 
-impl BaseWriter {
-    /// Starts the thread for a directory, given the bases there that can be started from, newest first.
-    pub(super) fn start(dir: &Path, whole: Vec<Mark>) -> Result<BaseWriter, StoreError> {
+impl SnapshotWriter {
+    /// Starts the thread for a directory, given the snapshots there that can be started from, newest first.
+    pub(super) fn start(dir: &Path, whole: Vec<Mark>) -> Result<SnapshotWriter, StoreError> {
         let (report, reports) = mpsc::channel();
         let mut keeper = Keeper { dir: dir.to_path_buf(), whole };
-        let work = move |draft: Draft| match report.send(keeper.keep(&(draft.make)())) {
+        let work = move |draft: SnapshotDraft| match report.send(keeper.keep(&draft.build())) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
-        let worker = Worker::start_behind_others("base", WAITING_MOST, work);
+        let worker = Worker::start_behind_others("snapshot", WAITING_MOST, work);
         let worker =
-            worker.map_err(StoreError::files(dir, "start a thread to write bases into"))?;
-        Ok(BaseWriter { worker, reports, on_their_way: 0 })
+            worker.map_err(StoreError::files(dir, "start a thread to write snapshots into"))?;
+        Ok(SnapshotWriter { worker, reports, on_their_way: 0 })
     }
 
-    /// Hands a base over. It is durable when a report says so.
-    pub(super) fn order(&mut self, base: Draft) {
+    /// Hands a snapshot over. It is durable when a report says so.
+    pub(super) fn order(&mut self, snapshot: SnapshotDraft) {
         self.on_their_way += 1;
         assert!(
-            self.worker.hand(base),
-            "the thread lives as long as bases can be handed over, and few wait"
+            self.worker.hand(snapshot),
+            "the thread lives as long as snapshots can be handed over, and few wait"
         );
     }
 
-    /// Whether a base is still on its way.
+    /// Whether a snapshot is still on its way.
     pub(super) fn is_busy(&self) -> bool {
         self.on_their_way > 0
     }
@@ -298,7 +302,7 @@ impl BaseWriter {
     }
 }
 
-/// The bases of a directory, as its writer knows them.
+/// The snapshots of a directory, as its writer knows them.
 struct Keeper {
     dir: PathBuf,
     /// Those that can be started from, newest first.
@@ -306,10 +310,10 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn keep(&mut self, base: &Base) -> Report {
-        write(&self.dir, base)?;
-        self.whole.retain(|mark| mark.next_seq != base.next_seq);
-        self.whole.insert(0, base.mark());
+    fn keep(&mut self, snapshot: &HostSnapshot) -> Report {
+        write(&self.dir, snapshot)?;
+        self.whole.retain(|mark| mark.next_seq != snapshot.next_seq);
+        self.whole.insert(0, snapshot.mark());
         self.whole.truncate(KEPT);
         // With a single good one, those that cannot be read stay: somebody may want to rescue them.
         let Some(oldest) = self.whole.get(KEPT - 1).copied() else { return Ok(None) };
