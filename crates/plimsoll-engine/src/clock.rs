@@ -1,41 +1,41 @@
-//! The server's time: the wall's, and never less than was told before, in this run or an earlier one.
+//! The server's clock: wall-clock time that never goes back, within one run or across restarts.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use plimsoll_core::units::Millis;
 
-/// Milliseconds since 1970. Where the wall's clock was put back, it goes on by what has passed: somebody whose time is up must not
-/// wait until the wall has caught up.
+/// A monotonic clock in milliseconds since 1970. If the wall clock was set back, it continues by
+/// elapsed time: a deadline must not wait until the wall clock has caught up.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    told: Millis,
+    last: Millis,
     at: Instant,
 }
 
 impl Clock {
-    /// Goes on after the last time that an earlier run told.
-    pub fn after(told: Millis) -> Clock {
-        Clock { told, at: Instant::now() }
+    /// Creates a clock that continues after the last time of an earlier run.
+    pub fn after(last: Millis) -> Clock {
+        Clock { last, at: Instant::now() }
     }
 
-    /// The time.
+    /// Returns the time.
     pub fn now(&mut self) -> Millis {
         self.read(wall(), Instant::now())
     }
 
-    /// How far the wall is behind what was told.
+    /// Returns how far the wall clock is behind this clock.
     pub fn ahead(&self) -> Duration {
-        Duration::from_millis(self.told.0.saturating_sub(wall().0))
+        Duration::from_millis(self.last.0.saturating_sub(wall().0))
     }
 
     fn read(&mut self, wall: Millis, at: Instant) -> Millis {
         let passed =
             u64::try_from(at.saturating_duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
-        let due = Millis(self.told.0.saturating_add(passed));
-        // What has passed is counted from where it parted from the wall: to count from each reading would lose what is less than a
-        // millisecond, every time.
+        let due = Millis(self.last.0.saturating_add(passed));
+        // Elapsed time is counted from the point where this clock left the wall clock. Counting
+        // from each reading would lose a fraction of a millisecond every time.
         if wall >= due {
-            *self = Clock { told: wall, at };
+            *self = Clock { last: wall, at };
         }
         wall.max(due)
     }
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn it_follows_the_wall_forward() {
         let start = Instant::now();
-        let mut clock = Clock { told: Millis(0), at: start };
+        let mut clock = Clock { last: Millis(0), at: start };
         assert_eq!(read_at(&mut clock, start, 0, 1000), 1000);
         assert_eq!(read_at(&mut clock, start, 5000, 1005), 1005);
         assert_eq!(
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_wall_that_was_put_back_does_not_hold_time_up() {
         let start = Instant::now();
-        let mut clock = Clock { told: Millis(0), at: start };
+        let mut clock = Clock { last: Millis(0), at: start };
         read_at(&mut clock, start, 0, 100_000);
         for microseconds in (0..10_000).step_by(300) {
             read_at(&mut clock, start, microseconds, 40_000);

@@ -106,7 +106,7 @@ type Reply = Box<dyn FnOnce() + Send>;
 /// Calls the front end. Returns the reply, and whether the caller keeps watching the topic.
 type Work<F> = Box<dyn FnOnce(&mut F, &mut Core<'_>) -> (Reply, Watching) + Send>;
 
-/// Whether a caller that looked at a topic waits for its next change.
+/// The answer of a caller that looked at a topic: keep watching it or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watching {
     Continues,
@@ -114,7 +114,7 @@ pub enum Watching {
     Ends,
 }
 
-/// A watcher of a topic, which is told about the first change after its look.
+/// A watcher of a topic. It hears about the first change after its look.
 struct Watcher<T> {
     topic: T,
     changed: oneshot::Sender<()>,

@@ -1,4 +1,5 @@
-//! Deciding a journal again: from the oldest snapshot on, beside what its operations say, and compared at every step.
+//! Replays a journal: decides every event again from the oldest snapshot on, and compares the
+//! results with the recorded ones at every step.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -11,59 +12,56 @@ use plimsoll_core::units::Millis;
 
 use crate::store::{DecisionId, History, HostSnapshot};
 
-/// So many differences are kept to be shown; those beyond are counted.
+/// The most differences to keep; the rest are counted.
 const SHOWN: usize = 1000;
 
-/// What came of deciding a journal again.
+/// The result of a replay.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The numbers of the first and the last record; none where there was none.
+    /// The numbers of the first and the last record; `None` for an empty journal.
     pub span: Option<(u64, u64)>,
-    /// How many records were decided again.
     pub records: u64,
-    /// How many decisions they hold.
     pub decisions: u64,
-    /// The versions of the core that wrote them.
+    /// The versions of the core that wrote the records.
     pub written_by: BTreeSet<String>,
-    /// How many records came out differently.
+    /// The number of records that differ.
     pub differ: u64,
-    /// The first of those.
+    /// The first of the differences.
     pub divergences: Vec<Divergence>,
-    /// Where two ways to the same state did not meet.
+    /// Points where two ways to the same state lead to different ones.
     pub states: Vec<StatesDiffer>,
 }
 
 impl Report {
-    /// Whether everything came out the same.
+    /// Returns whether everything is the same.
     pub fn holds(&self) -> bool {
         self.differ == 0 && self.states.is_empty()
     }
 
-    /// Whether another version of the core wrote some of it.
+    /// Returns whether another version of the core wrote some of the records.
     pub fn crosses_versions(&self) -> bool {
         self.written_by.iter().any(|version| version != drive::VERSION)
     }
 }
 
-/// The state before a record is not the same by two ways.
+/// A state before a record that differs between two ways to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatesDiffer {
-    /// The record's number.
     pub before: u64,
-    /// The way that led elsewhere than the journal's operations.
+    /// The way that disagrees with the recorded operations.
     pub way: Way,
 }
 
 /// A way to a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The whole state that the server kept there.
+    /// Starting from the snapshot that the server saved there.
     Snapshot,
     /// Deciding the events again.
     Deciding,
 }
 
-/// Decides all of a journal again. `each` is told the number of every record before its turn.
+/// Replays a whole journal. `each` is called with the number of every record before it is replayed.
 pub fn replay(history: &History, mut each: impl FnMut(u64)) -> Result<Report> {
     history.hold()?;
     let mut snapshots = history.snapshots()?.into_iter();
@@ -89,13 +87,13 @@ pub fn replay(history: &History, mut each: impl FnMut(u64)) -> Result<Report> {
 }
 
 const NO_SNAPSHOT: &str =
-    "there is no snapshot that the journal goes on from; a server keeps one at its first start";
+    "no snapshot that the journal continues from; a server saves one at its first start";
 
-/// Two machines on their way through a journal.
+/// Two schedulers on their way through a journal.
 struct Course {
-    /// The one to which the recorded operations are applied, as at a restart.
+    /// Applies the recorded operations, as a restart does.
     recorded: Scheduler,
-    /// The one that decides again.
+    /// Decides the recorded events again.
     again: Replay,
     next: u64,
     report: Report,
@@ -131,12 +129,13 @@ impl Course {
             if report.divergences.len() < SHOWN {
                 report.divergences.push(divergence);
             }
-            // From where history really went on: otherwise one difference would show as many.
+            // Continue from the recorded state: otherwise one difference would show up as many.
             self.again = Replay::from(self.recorded.clone());
         }
     }
 
-    /// Compares with a snapshot on the way, and goes on from it: the settings may be others from here on.
+    /// Compares with a snapshot on the way, and continues from it, because the settings may have
+    /// changed with the restart that saved it.
     fn pass(&mut self, snapshot: HostSnapshot) -> Result<()> {
         self.compare();
         let mut arrived = self.recorded.snapshot();
@@ -161,25 +160,21 @@ impl Course {
     }
 }
 
-/// One decision, made again.
+/// A decision that was made again.
 #[derive(Debug)]
 pub struct Replayed {
-    /// Which one.
     pub id: DecisionId,
-    /// When it was made.
     pub now: Millis,
-    /// The version of the core that made it.
+    /// The version of the core that made the recorded decision.
     pub core: String,
-    /// What the journal says of it.
     pub recorded: DecisionRecord,
-    /// The decision, made again.
     pub decision: Decision,
-    /// The digest of that.
     pub digest: u64,
 }
 
 impl Replayed {
-    /// Whether it is the decision that was made then. If not, its explanation is not that one's, and is not shown.
+    /// Returns whether it is the recorded decision. If not, its explanation is not the recorded
+    /// one's and must not be shown as such.
     pub fn is_same(&self) -> bool {
         self.recorded.digest == self.digest
     }

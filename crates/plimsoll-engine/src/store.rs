@@ -1,4 +1,4 @@
-//! The data directory: a journal that every answer waits for, and whole states to start again from.
+//! The data directory: a SQLite journal that every answer waits for, and snapshots to restart from.
 //!
 //! ```text
 //!  commit ──▶ SQLite's log ──▶ a thread of its own ──▶ journal.db (journal, decisions, changes)
@@ -38,48 +38,51 @@ use rows::{CHANGES, JOURNAL};
 pub use snapshot::{HostSnapshot, SnapshotDraft};
 use snapshot::{Mark, Report, SnapshotWriter};
 
-/// So many records and changes after a snapshot, the next one is due. Reading one back takes some 20 µs, so that a start after a
-/// crash takes about two seconds for them. Each snapshot makes whoever asks meanwhile wait, some 10 ms for 10,000 slots.
+/// The number of records and changes after which the next snapshot is due. Reading one back takes
+/// about 20 µs, so that a restart after a crash reads them in about two seconds. Taking a snapshot
+/// delays decisions by about 10 ms for 10,000 slots.
 const ROWS_PER_SNAPSHOT: u64 = 100_000;
 
-/// So many bytes after a snapshot, the next one is due. It bounds the disk: at most three times this is in the journal.
+/// The number of bytes after which the next snapshot is due. It bounds the disk: the journal holds
+/// at most three times this.
 const BYTES_PER_SNAPSHOT: u64 = 128 << 20;
 
-/// So many old rows are removed with a commit at least; twice as many as come in, where that is more, so that the removing
-/// always catches up and no single commit pays for all of it.
+/// The minimum number of old rows to remove with each commit. Twice as many as come in are removed
+/// where that is more, so that pruning always catches up and no single commit pays for all of it.
 const PRUNED_AT_ONCE: u64 = 500;
 
-/// A data directory that is ours. One thread owns it and writes.
+/// A data directory that this process has locked. One thread owns it and writes.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
     checkpoints: Checkpoints,
     snapshots: SnapshotWriter,
     dir: PathBuf,
-    /// What comes next.
+    /// The numbers of the next record and the next change set.
     next: Mark,
-    /// What came since the last snapshot was handed over.
+    /// The rows and bytes committed since the last snapshot was taken.
     since: Since,
-    /// Rows below this are not needed any more; none when all of them are gone.
+    /// Rows below this mark can be removed; `None` when all of them are gone.
     prune_below: Option<Mark>,
-    /// A commit failed, and what of it is on the disk is known only to the next one who opens it.
+    /// A commit failed. Only reopening the directory can tell which part of it is on disk.
     is_stopped: bool,
-    /// Dropped last, when nothing is written any more.
+    /// Dropped last, after the last write.
     lock: Lock,
 }
 
 impl Drop for Store {
-    /// What ended well stands in one file, under the checks of its rows; what is left in SQLite's log after a crash does not.
+    /// Empties SQLite's WAL into the file on a clean shutdown, because rows in the file are covered
+    /// by their checksums and pages in the WAL are not.
     fn drop(&mut self) {
         self.checkpoints.end();
         if !self.is_stopped {
-            // Where it cannot be done now, the next who opens it reads the log.
+            // If this fails, the next open reads the WAL.
             let _ = self.connection.pragma_update(None, "wal_checkpoint", "truncate");
         }
     }
 }
 
-/// How much came since a snapshot.
+/// The amount of data committed since a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Since {
     rows: u64,
@@ -87,15 +90,15 @@ struct Since {
 }
 
 impl Store {
-    /// Takes a data directory, makes it where there is none, and reads what is in it. Where something is wrong with what is in it,
-    /// nothing of it is changed.
+    /// Locks a data directory, creates it if necessary, and reads its contents. If the contents are
+    /// damaged, nothing is changed.
     pub fn open(dir: &Path) -> Result<(Store, Recovered), StoreError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(dir)
             .map_err(StoreError::files(dir, "create the data directory"))?;
-        let lock = Lock::take(dir)?;
+        let lock = Lock::acquire(dir)?;
         let Restart { found, bytes, whole } = found_in(dir)?;
         snapshot::remove_parts(dir)?;
         let connection = schema::writer(dir)?;
@@ -123,8 +126,8 @@ impl Store {
         Ok((store, found))
     }
 
-    /// Waits until the snapshots that were handed over are durable: at the first start, before anything is journalled that
-    /// only they say how to read.
+    /// Waits until all snapshots handed over are durable. The first start needs this: the first
+    /// snapshot holds the settings that records are read with.
     pub fn wait_for_snapshots(&mut self) -> Result<(), StoreError> {
         while let Some(report) = self.snapshots.wait() {
             match report {
@@ -138,7 +141,8 @@ impl Store {
     fn heard(&mut self, report: Report) {
         match report {
             Ok(prune_below) => self.prune_below = prune_below.or(self.prune_below),
-            // The journal has everything. It is tried again when half as much has come again.
+            // The journal still has everything. The next attempt is after half the usual number of
+            // rows.
             Err(error) => {
                 self.since.rows += ROWS_PER_SNAPSHOT / 2;
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -197,7 +201,7 @@ impl Journal for Store {
             .and_then(|()| {
                 self.write(batch).map_err(StoreError::sql(&schema::file(&self.dir), "write"))
             })
-            .and_then(|()| match self.lock.stands() {
+            .and_then(|()| match self.lock.is_current() {
                 true => Ok(()),
                 false => Err(StoreError::Removed { dir: self.dir.clone() }),
             });
@@ -205,14 +209,13 @@ impl Journal for Store {
         committed
     }
 
-    /// Whether so much came since the last snapshot that the next one is due. It is handed over with [`Store::save_snapshot`].
     fn is_snapshot_due(&self) -> bool {
         let due = self.since.rows >= ROWS_PER_SNAPSHOT || self.since.bytes >= BYTES_PER_SNAPSHOT;
         due && !self.snapshots.is_busy()
     }
 
-    /// Hands a whole state over, to be written while commits go on. It must be the state after the last commit: a snapshot that
-    /// is ahead of the journal would survive what was never durable.
+    /// Accepts a snapshot, which must be the state after the last commit: a snapshot ahead of the
+    /// journal would resurrect what was never durable.
     fn save_snapshot(&mut self, snapshot: SnapshotDraft) {
         assert_eq!(snapshot.mark(), self.next, "a snapshot is the state after the last commit");
         self.since = Since::default();
@@ -220,7 +223,7 @@ impl Journal for Store {
     }
 }
 
-/// Reads what is there, or makes an empty journal where nothing is.
+/// Reads an existing journal, or creates an empty one.
 fn found_in(dir: &Path) -> Result<Restart, StoreError> {
     match (recover::recover(dir), snapshot::list(dir)?.first()) {
         (Err(StoreError::Absent { .. }), None) => {

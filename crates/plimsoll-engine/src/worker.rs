@@ -1,4 +1,4 @@
-//! A thread that does what it is handed, one thing after the other, and is waited for when nothing more will come.
+//! A thread that works through a bounded queue, and is joined when the queue is closed.
 
 use std::fmt;
 use std::io;
@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{Builder, JoinHandle};
 
-/// The way to the thread.
+/// A handle to the thread.
 pub struct Worker<T> {
-    /// Taken away to tell the thread that nothing more will come.
+    /// Dropped to close the queue.
     way: Option<SyncSender<T>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -20,7 +20,7 @@ impl<T> fmt::Debug for Worker<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// Starts the thread, for which so many things may wait. It does each, and may end before the last.
+    /// Starts the thread with a queue of `waiting` items. The work can end the thread early.
     pub fn start(
         name: &str,
         waiting: usize,
@@ -29,9 +29,9 @@ impl<T: Send + 'static> Worker<T> {
         Worker::begin(name, waiting, || {}, work)
     }
 
-    /// The same for work that nobody waits for: on a busy machine it leaves the processors to others. Where the system does not allow
-    /// that, it is done all the same.
-    pub fn start_behind_others(
+    /// Starts a low-priority thread (nice 19) for background work. Where the system does not allow
+    /// that, it runs at normal priority.
+    pub fn start_low_priority(
         name: &str,
         waiting: usize,
         work: impl FnMut(T) -> ControlFlow<()> + Send + 'static,
@@ -54,18 +54,18 @@ impl<T: Send + 'static> Worker<T> {
         Ok(Worker { way: Some(way), thread: Some(thread) })
     }
 
-    /// Hands something over; `false` where too much waits already, or the thread has ended.
+    /// Queues an item. Returns `false` if the queue is full or the thread has ended.
     pub fn hand(&self, thing: T) -> bool {
         self.way.as_ref().is_some_and(|way| way.try_send(thing).is_ok())
     }
 }
 
 impl<T> Worker<T> {
-    /// Waits until everything that was handed over is done. Nothing more is taken.
+    /// Closes the queue and waits until the thread has worked through it.
     pub fn end(&mut self) {
         self.way = None;
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so already.
+            // A panic was printed when it happened.
             let _ = thread.join();
         }
     }
@@ -77,7 +77,7 @@ impl<T> Drop for Worker<T> {
     }
 }
 
-/// Lets other threads go first. Only Linux does that for a single thread.
+/// Lowers the priority of this thread. Only Linux can do that for a single thread.
 fn step_back() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(19);

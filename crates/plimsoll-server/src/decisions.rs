@@ -143,7 +143,7 @@ struct Ring {
 impl Decisions {
     /// Somebody who fills it, and the scheduler log with the same rows.
     pub(crate) fn observer(self: &Arc<Self>, log: &Arc<SchedulerLog>) -> Box<dyn Observer> {
-        let sweeper = Worker::start_behind_others("sweeper", SWEPT_MOST, |gone: Vec<Arc<Kept>>| {
+        let sweeper = Worker::start_low_priority("sweeper", SWEPT_MOST, |gone: Vec<Arc<Kept>>| {
             drop(gone);
             ControlFlow::Continue(())
         });

@@ -1,4 +1,5 @@
-//! What is in SQLite's log is brought into its file by a thread of its own, so that commits do not wait for that.
+//! Moves the contents of SQLite's WAL into the database file on a separate thread, so that commits
+//! do not wait for it.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,16 +12,18 @@ use super::error::StoreError;
 use super::schema::{self, PAGE_BYTES};
 use crate::worker::Worker;
 
-/// So many bytes of rows after a checkpoint, the next one is due.
+/// The bytes of rows after which the next checkpoint is due.
 const BYTES_PER_CHECKPOINT: u64 = 1 << 20;
-/// The same while the log is long.
+/// The same while the WAL is long.
 const BYTES_WHILE_LONG: u64 = 64 << 10;
-/// A log of so many pages is long.
+/// A WAL of this many pages is long.
 const LONG: u32 = (16 << 20) / PAGE_BYTES;
 
-/// The thread that empties the log. It never holds a commit up, and so gets all of it only where it is done before the next commit
-/// comes; that one begins the log anew then. While the log is long it tries that often, with little to do each time. When the log has
-/// grown to its largest all the same, a commit does the rest, and whoever waits for that one waits for the file's disk too.
+/// The checkpoint thread. A passive checkpoint never blocks a commit, so it empties the WAL
+/// completely only if it finishes between two commits; the next commit then restarts the WAL from
+/// its beginning. While the WAL is long, checkpoints are frequent and small to hit such a gap. If
+/// the WAL reaches its maximum anyway, a commit checkpoints the rest, and its callers wait for the
+/// disk.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     worker: Worker<()>,
@@ -29,7 +32,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Starts the thread for a directory.
+    /// Starts the thread.
     pub(super) fn start(dir: &Path) -> Result<Checkpoints, StoreError> {
         let connection = schema::writer(dir)?;
         let is_long = Arc::new(AtomicBool::new(false));
@@ -38,37 +41,36 @@ impl Checkpoints {
             match checkpoint(&connection) {
                 Ok(pages) => seen.store(pages >= LONG, Ordering::Relaxed),
                 Err(error) => {
-                    tracing::warn!("the journal's log was not brought into its file: {error}")
+                    tracing::warn!("cannot checkpoint the journal's WAL: {error}")
                 }
             }
             ControlFlow::Continue(())
         };
         let worker = Worker::start("checkpoint", 1, work);
-        let worker =
-            worker.map_err(StoreError::files(dir, "start a thread to empty the log in"))?;
+        let worker = worker.map_err(StoreError::files(dir, "start the checkpoint thread in"))?;
         Ok(Checkpoints { worker, bytes: 0, is_long })
     }
 
-    /// So many bytes of rows were committed.
+    /// Counts committed bytes, and requests a checkpoint when one is due.
     pub(super) fn committed(&mut self, bytes: u64) {
         self.bytes += bytes;
         let is_long = self.is_long.load(Ordering::Relaxed);
         let due = if is_long { BYTES_WHILE_LONG } else { BYTES_PER_CHECKPOINT };
-        // While one is on its way, the next one waits for more.
+        // While a checkpoint is running, the request waits for more bytes.
         if self.bytes >= due && self.worker.hand(()) {
             self.bytes = 0;
         }
     }
 
-    /// Ends the thread, once it has done what it does.
+    /// Ends the thread after the running checkpoint.
     pub(super) fn end(&mut self) {
         self.worker.end();
     }
 }
 
-/// Brings what it can into the file without holding anybody up, and says how many pages the log has.
+/// Runs a passive checkpoint and returns the number of pages in the WAL.
 fn checkpoint(connection: &Connection) -> rusqlite::Result<u32> {
-    // There is no log, of -1 pages, where the file has none.
+    // SQLite reports -1 pages where the file has no WAL.
     let pages =
         |row: &rusqlite::Row<'_>| row.get(1).map(|pages: i64| u32::try_from(pages).unwrap_or(0));
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), pages)
@@ -84,10 +86,10 @@ mod tests {
         schema::create(dir.path()).expect("an empty journal");
         let mut checkpoints = Checkpoints::start(dir.path()).expect("a thread");
         checkpoints.committed(BYTES_WHILE_LONG);
-        assert_eq!(checkpoints.bytes, BYTES_WHILE_LONG, "the next one waits for more");
+        assert_eq!(checkpoints.bytes, BYTES_WHILE_LONG, "not due yet");
         checkpoints.is_long.store(true, Ordering::Relaxed);
         checkpoints.committed(1);
-        assert_eq!(checkpoints.bytes, 0, "it is on its way");
+        assert_eq!(checkpoints.bytes, 0, "requested");
         checkpoints.end();
         assert!(!checkpoints.is_long.load(Ordering::Relaxed), "the log was empty");
     }

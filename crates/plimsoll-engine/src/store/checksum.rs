@@ -1,7 +1,7 @@
-//! A number that tells a text that was written from one that has changed since.
+//! Checksums of stored text.
 
-/// FNV-1a over parts, each with its length, so that nothing can move from one part into the next. It finds accidents, such as
-/// a bit that has turned; it does not stop anybody who wants to deceive.
+/// Returns FNV-1a over the parts, each with its length, so that nothing can move from one part to
+/// the next unnoticed. It detects accidents such as flipped bits, not tampering.
 pub(super) fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut sum = Sum(0xcbf2_9ce4_8422_2325);
     for part in parts {

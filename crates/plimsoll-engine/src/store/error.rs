@@ -1,4 +1,4 @@
-//! What can be wrong with a data directory, each with the file it is in and what to do about it.
+//! Errors of the data directory. Each names the file and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,74 +7,75 @@ use rusqlite::ErrorCode;
 
 use super::schema::VERSION;
 
-/// Why a data directory cannot be used, or could not be written. Where it is about what was found in it, nothing was
-/// changed there.
+/// An error of the data directory. Errors about its contents leave them unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process has it.
+    /// Another process has locked it.
     #[error("data directory {} is in use by {}; stop that one first, or give this one its own directory", dir.display(), holder(*pid))]
     InUse { dir: PathBuf, pid: Option<u32> },
     /// There is nothing to read.
-    #[error("there is no journal at {}; is {} the data directory of a server?", file.display(), within(file))]
+    #[error("no journal at {}; is {} the data directory of a server?", file.display(), within(file))]
     Absent { file: PathBuf },
-    /// A snapshot without its journal: going on from it would forget what the journal said.
+    /// A snapshot without its journal. Starting from it would lose what the journal recorded.
     #[error("{} is missing, but there is a {}; restore both from one backup", file.display(), name(snapshot))]
     JournalLost { file: PathBuf, snapshot: PathBuf },
-    /// Some other file stands in its place, or the beginning of it was overwritten.
-    #[error("{} is not a database; restore it from a backup, or move it away if it is not ours", file.display())]
+    /// The file is something else, or its header was overwritten.
+    #[error("{} is not a database; restore it from a backup, or move it away if it belongs to another program", file.display())]
     NotADatabase { file: PathBuf },
-    /// A database, but not ours.
+    /// A database of another application.
     #[error("{} is a database of another program (application id {found:#010x}); give the server its own directory", file.display())]
     Foreign { file: PathBuf, found: i64 },
     /// A later version of this program wrote it.
-    #[error("{} has schema version {found}, and this program knows versions up to {VERSION}; use the program that wrote it, or a newer one", file.display())]
+    #[error("{} has schema version {found}, but this program reads version {VERSION}; use the program that wrote it, or a newer one", file.display())]
     Newer { file: PathBuf, found: u32 },
     /// An earlier version of this program wrote it.
     #[error("{} has schema version {found}, and this program reads version {VERSION} only; keep using the program that wrote it, or move the directory {} away to start with an empty one", file.display(), within(file))]
     Older { file: PathBuf, found: u32 },
-    /// Its pages do not hang together.
+    /// SQLite's integrity check failed.
     #[error("{} is damaged ({problem}); restore the data directory from a backup", file.display())]
     Damaged { file: PathBuf, problem: String },
-    /// A row is not what was written.
+    /// The checksum of a row does not match.
     #[error("row {seq} of {table} in {} is damaged ({problem}); restore the data directory from a backup", file.display())]
     Row { file: PathBuf, table: &'static str, seq: u64, problem: String },
     /// Rows are missing in the middle.
     #[error("{table} in {} has a gap: {expected} is missing before {found}; restore the data directory from a backup", file.display())]
     Gap { file: PathBuf, table: &'static str, expected: u64, found: u64 },
-    /// The journal was put back to an earlier day than the snapshot.
-    #[error("{table} in {} ends before {ends}, but {} says that it goes up to {reaches}; restore both from one backup", file.display(), name(snapshot))]
+    /// The journal was restored from an older backup than the snapshot.
+    #[error("{table} in {} ends at {ends}, but {} reaches {reaches}; restore both from one backup", file.display(), name(snapshot))]
     Behind { file: PathBuf, table: &'static str, snapshot: PathBuf, ends: u64, reaches: u64 },
-    /// No snapshot from which the rest can be read.
-    #[error("no snapshot in {} can be started from, and {} begins at {oldest}{}; restore the data directory from a backup", within(file), file.display(), damage(damaged))]
+    /// No readable snapshot covers the start of the journal.
+    #[error("no usable snapshot in {}, and {} begins at {oldest}{}; restore the data directory from a backup", within(file), file.display(), damage(damaged))]
     NoSnapshot { file: PathBuf, oldest: u64, damaged: Vec<String> },
-    /// A snapshot cannot be read; an earlier one may do.
+    /// A snapshot cannot be read; an earlier one may be usable.
     #[error("{} is damaged: {problem}", file.display())]
     Snapshot { file: PathBuf, problem: String },
-    /// The next batch does not go on where the last one ended. That is a fault of the program, and would be a gap.
-    #[error("{table} goes on at {expected}, but {found} was to be written; please report this")]
+    /// The next batch does not continue the sequence. This is a bug, and would leave a gap.
+    #[error(
+        "{table} continues at {expected}, but the batch starts at {found}; this is a bug, please report it"
+    )]
     OutOfOrder { table: &'static str, expected: u64, found: u64 },
-    /// What is written goes nowhere.
-    #[error("data directory {} was removed or replaced while the server ran, and with it what was acknowledged; put it back from a backup, or begin anew", dir.display())]
+    /// The directory was removed or replaced, so that commits go to deleted files.
+    #[error("data directory {} was removed or replaced while the server ran, and with it what was acknowledged; restore it from a backup, or start with an empty directory", dir.display())]
     Removed { dir: PathBuf },
     /// The disk is full. The batch is not in the journal.
-    #[error("the disk with {} is full; make room and start again: nothing that was acknowledged is lost", file.display())]
+    #[error("the disk with {} is full; free some space and restart the server: nothing that was acknowledged is lost", file.display())]
     Full { file: PathBuf, source: rusqlite::Error },
-    /// The disk refuses. The batch is not acknowledged.
-    #[error("the disk with {} cannot be read or written; look at it, then start again: nothing that was acknowledged is lost", file.display())]
+    /// An I/O error. The batch is not acknowledged.
+    #[error("the disk with {} cannot be read or written; check it, then restart the server: nothing that was acknowledged is lost", file.display())]
     Disk { file: PathBuf, source: rusqlite::Error },
-    /// The file system refuses.
-    #[error("could not {doing} {}", path.display())]
+    /// Another file system error.
+    #[error("cannot {doing} {}", path.display())]
     Files { doing: &'static str, path: PathBuf, source: io::Error },
-    /// SQLite refuses for another reason.
-    #[error("could not {doing} {}", file.display())]
+    /// Another SQLite error.
+    #[error("cannot {doing} {}", file.display())]
     Sql { doing: &'static str, file: PathBuf, source: rusqlite::Error },
-    /// An earlier commit failed, and nobody knows what of it is on the disk until the directory is opened again.
-    #[error("an earlier commit to {} failed; start again", dir.display())]
+    /// An earlier commit failed. Only reopening the directory can tell what of it is on disk.
+    #[error("an earlier commit to {} failed; restart the server", dir.display())]
     Stopped { dir: PathBuf },
 }
 
 impl StoreError {
-    /// What SQLite says about a file, in our words.
+    /// Returns a function that converts SQLite's errors about a file.
     pub(super) fn sql(file: &Path, doing: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
         let file = file.to_path_buf();
         move |source| {
@@ -91,7 +92,7 @@ impl StoreError {
         }
     }
 
-    /// What the file system says about a path.
+    /// Returns a function that converts file system errors about a path.
     pub(super) fn files(path: &Path, doing: &'static str) -> impl Fn(io::Error) -> StoreError {
         let path = path.to_path_buf();
         move |source| StoreError::Files { doing, path: path.clone(), source }

@@ -1,4 +1,4 @@
-//! A reading connection beside the writer: records and decisions for lists, streams and replay.
+//! A read-only connection beside the writer: records and decisions for lists, streams and replay.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -16,7 +16,8 @@ use super::rows::{JOURNAL, Rows, integer};
 use super::schema;
 use super::snapshot::{self, HostSnapshot};
 
-/// The journal of a data directory, to read only. It needs no lock, and sees what was committed before each question.
+/// The journal of a data directory, read-only. It needs no lock; each query sees everything
+/// committed before it.
 #[derive(Debug)]
 pub struct History {
     connection: Connection,
@@ -24,21 +25,17 @@ pub struct History {
     file: PathBuf,
 }
 
-/// Which decisions to list.
+/// A filter for listing decisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
-    /// Those booked to this account only.
     pub account: Option<&'a str>,
-    /// Those for this name only.
     pub name: Option<&'a str>,
 }
 
-/// Which decision: of which record, and which one of it.
+/// The id of a decision, `SEQ.INDEX`: the record, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct DecisionId {
-    /// The record's number.
     pub seq: u64,
-    /// Which of the record's decisions, from 0.
     pub index: u32,
 }
 
@@ -55,9 +52,7 @@ impl FromStr for DecisionId {
         let parts = text
             .split_once('.')
             .and_then(|(seq, index)| Some((seq.parse().ok()?, index.parse().ok()?)));
-        let (seq, index) = parts.ok_or(
-            "a decision is named by its record and its place in it, from 0, such as 1042.0",
-        )?;
+        let (seq, index) = parts.ok_or("expected RECORD.INDEX, such as 1042.0")?;
         Ok(DecisionId { seq, index })
     }
 }
@@ -65,32 +60,28 @@ impl FromStr for DecisionId {
 /// A decision in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// Which one.
     #[serde(flatten)]
     pub id: DecisionId,
-    /// When it was made.
     pub now: Millis,
-    /// Who asked.
     pub request: RequestId,
-    /// The answer in one sentence.
     pub summary: String,
-    /// The digest of all that was seen, in hexadecimal.
+    /// Hexadecimal.
     pub digest: String,
 }
 
 impl History {
-    /// Opens the journal of a data directory, whether a server runs on it or not.
+    /// Opens the journal of a data directory, whether or not a server is running on it.
     pub fn open(dir: &Path) -> Result<History, StoreError> {
         let connection = schema::reader(dir)?;
         Ok(History { connection, dir: dir.to_path_buf(), file: schema::file(dir) })
     }
 
-    /// The numbers of the oldest and of the newest record that is kept.
+    /// Returns the numbers of the oldest and the newest record.
     pub fn span(&self) -> Result<Option<(u64, u64)>, StoreError> {
         self.rows().span(JOURNAL)
     }
 
-    /// The records after a number, oldest first, at most so many.
+    /// Returns at most `limit` records after a number, oldest first.
     pub fn records(&self, after: Option<u64>, limit: usize) -> Result<Vec<Record>, StoreError> {
         let from = after.map_or(0, |after| after.saturating_add(1));
         let Some((oldest, _)) = self.span()?.filter(|_| limit > 0) else { return Ok(Vec::new()) };
@@ -102,7 +93,7 @@ impl History {
         Ok(records)
     }
 
-    /// Decisions, newest first, at most so many; those before one that was seen already, where one is named.
+    /// Returns at most `limit` decisions before a given one, newest first.
     pub fn decisions(
         &self,
         filter: &Filter<'_>,
@@ -110,13 +101,14 @@ impl History {
         limit: u32,
     ) -> Result<Vec<Listed>, StoreError> {
         let failed = StoreError::sql(&self.file, "read");
-        // With an account the index on it serves both the filter and the order; without, the table's own key does.
+        // With an account, its index serves both the filter and the order; without one, the primary
+        // key does.
         let account = if filter.account.is_some() { "account = ?1" } else { "?1 IS NULL" };
         let query = format!(
             "SELECT seq, idx, now, account, name, uid, summary, digest FROM decisions \
              WHERE {account} AND (?2 IS NULL OR name = ?2) AND (seq, idx) < (?3, ?4) ORDER BY seq DESC, idx DESC LIMIT ?5"
         );
-        // A number that no record can have is after all that there are.
+        // Sorts after every existing record.
         let last = i64::MAX.unsigned_abs();
         let (seq, index) = before.map_or((last, 0), |before| (before.seq.min(last), before.index));
         let seq = integer(seq).map_err(&failed)?;
@@ -125,15 +117,15 @@ impl History {
         rows.and_then(Iterator::collect).map_err(&failed)
     }
 
-    /// From now on this sees one state of the journal, whatever is committed and removed meanwhile. The writer's log grows until
-    /// this is dropped.
+    /// Starts a read transaction: from here on every query sees the same state of the journal. The
+    /// writer's WAL grows until this connection is dropped.
     pub fn hold(&self) -> Result<(), StoreError> {
         self.connection.execute_batch("BEGIN").map_err(StoreError::sql(&self.file, "read"))?;
-        // The state is the one at the first question.
+        // SQLite fixes the state at the first query.
         self.span().map(|_| ())
     }
 
-    /// The whole states that the journal goes on from, oldest first. Those that cannot be read are left out.
+    /// Returns the readable snapshots that the journal continues from, oldest first.
     pub fn snapshots(&self) -> Result<Vec<HostSnapshot>, StoreError> {
         let oldest = self.span()?.map_or(0, |(oldest, _)| oldest);
         let numbers = snapshot::list(&self.dir)?.into_iter().filter(|next_seq| *next_seq >= oldest);
@@ -143,7 +135,8 @@ impl History {
         Ok(snapshots)
     }
 
-    /// Hands out the records from a number on, in order, until that is enough. A gap is an error.
+    /// Calls `take` with the records from a number on, in order, until it breaks. A gap is an
+    /// error.
     pub fn each_record(
         &self,
         from: u64,

@@ -1,4 +1,4 @@
-//! The lock that keeps a second process out of a data directory, for as long as the first one lives.
+//! The lock that keeps a second process out of a data directory while the first one lives.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -9,8 +9,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::error::StoreError;
 
-/// A data directory that is ours until this is dropped. The kernel gives it back when the process dies, however it dies:
-/// a file that is merely there would have to be removed by hand after a crash.
+/// A lock on a data directory, held until it is dropped. The kernel releases it when the process
+/// dies in any way; the mere existence of a file would have to be cleaned up by hand after a crash.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
@@ -18,8 +18,8 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
-    pub(super) fn take(dir: &Path) -> Result<Lock, StoreError> {
+    /// Acquires the lock, or returns the process that holds it.
+    pub(super) fn acquire(dir: &Path) -> Result<Lock, StoreError> {
         let path = dir.join("lock");
         let failed = StoreError::files(&path, "lock");
         let mut options = OpenOptions::new();
@@ -38,7 +38,7 @@ impl Lock {
             }
             Err(error) => return Err(failed(error.into())),
         }
-        // The number is for people only; what keeps others out is the lock.
+        // The process id is for people only; the lock itself is what excludes others.
         file.set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()))
@@ -46,8 +46,9 @@ impl Lock {
         Ok(Lock { file, path: path.clone() })
     }
 
-    /// Whether the file that keeps others out is still the one in the directory. Where it is not, neither is what was written beside it.
-    pub(super) fn stands(&self) -> bool {
+    /// Returns whether the locked file is still the one in the directory. If not, the journal
+    /// beside it was removed or replaced too.
+    pub(super) fn is_current(&self) -> bool {
         let id = |found: Metadata| (found.dev(), found.ino());
         let (held, there) = (self.file.metadata().map(id), fs::metadata(&self.path).map(id));
         held.is_ok_and(|held| there.is_ok_and(|there| held == there))

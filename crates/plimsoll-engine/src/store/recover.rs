@@ -1,4 +1,4 @@
-//! What a data directory holds, read without changing it: the newest snapshot that can be started from, and what came after.
+//! Reads a data directory without changing it: the newest usable snapshot, and the rows after it.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,13 +9,13 @@ use super::schema;
 use super::snapshot::{self, HostSnapshot, Mark};
 use crate::journal::Recovered;
 
-/// What was found, with what the store must know to go on.
+/// The contents of a data directory, with the bookkeeping that the store continues from.
 #[derive(Default)]
 pub(super) struct Restart {
     pub(super) found: Recovered,
-    /// The bytes of the records and changes that were found.
+    /// The bytes of the records and change sets read.
     pub(super) bytes: u64,
-    /// The snapshots that can be started from, newest first.
+    /// The usable snapshots, newest first.
     pub(super) whole: Vec<Mark>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn recover(dir: &Path) -> Result<Restart, StoreError> {
     Ok(recovered)
 }
 
-/// The newest snapshot that can be read and from which the journal goes on.
+/// Finds the newest readable snapshot that the journal continues from.
 fn newest_snapshot(dir: &Path, rows: Rows<'_>) -> Result<Restart, StoreError> {
     let mut recovered = Restart::default();
     let oldest = rows.span(JOURNAL)?.map_or(0, |(oldest, _)| oldest);
@@ -70,7 +70,7 @@ fn newest_snapshot(dir: &Path, rows: Rows<'_>) -> Result<Restart, StoreError> {
         .into_iter()
         .map(|problem| format!("{problem}; an older snapshot was used instead"))
         .collect();
-    // The snapshot before it is read only as far as to know that it is whole.
+    // The snapshot before it is only checked for integrity.
     let older = all
         .filter(|next_seq| *next_seq >= oldest)
         .find_map(|next_seq| snapshot::mark(dir, next_seq));
@@ -78,13 +78,14 @@ fn newest_snapshot(dir: &Path, rows: Rows<'_>) -> Result<Restart, StoreError> {
     Ok(recovered)
 }
 
-/// A journal that ends before its snapshot does was put back to an earlier day, and numbers would be given twice.
+/// Rejects a journal that ends before its snapshot: it was restored from an older backup, and
+/// sequence numbers would be assigned twice.
 fn goes_on(dir: &Path, rows: Rows<'_>, snapshot: &HostSnapshot) -> Result<(), StoreError> {
     let behind = |table, ends, reaches| {
         let (file, snapshot) = (rows.file.to_path_buf(), snapshot::file(dir, snapshot.next_seq));
         Err(StoreError::Behind { file, table, snapshot, ends, reaches })
     };
-    // A snapshot above zero is kept with the records before it, so that an empty journal is behind it.
+    // A snapshot above zero is kept with the records before it, so an empty journal is behind it.
     let ends = rows.span(JOURNAL)?.map_or(0, |(_, newest)| newest.saturating_add(1));
     if ends < snapshot.next_seq {
         return behind(JOURNAL, ends, snapshot.next_seq);

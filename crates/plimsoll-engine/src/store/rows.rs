@@ -1,4 +1,4 @@
-//! Records and changes as rows of the journal's tables, and back, each checked against what was written.
+//! Converts records and change sets to rows and back, each verified by its checksum.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,13 +11,13 @@ use super::checksum::checksum;
 use super::error::StoreError;
 use crate::journal::JournalledChanges;
 
-/// The name of the table of records.
+/// The table of records.
 pub(super) const JOURNAL: &str = "journal";
 
-/// The name of the table of changes.
+/// The table of the front end's change sets.
 pub(super) const CHANGES: &str = "changes";
 
-/// Writes a record and its decisions; says how many bytes of text that took.
+/// Inserts a record and its decisions. Returns the bytes of text written.
 pub(crate) fn insert_record(
     transaction: &Transaction<'_>,
     record: &Record,
@@ -51,7 +51,7 @@ pub(crate) fn insert_record(
     Ok(text.bytes())
 }
 
-/// Writes a changes; says how many bytes of text that took.
+/// Inserts a change set. Returns the bytes of text written.
 pub(super) fn insert_changes(
     transaction: &Transaction<'_>,
     changes: &JournalledChanges,
@@ -63,7 +63,7 @@ pub(super) fn insert_changes(
     Ok(changes.body.len() as u64)
 }
 
-/// Removes the oldest rows below a number, at most so many; says whether some are left.
+/// Removes at most `most` of the oldest rows below a number. Returns whether some are left.
 pub(super) fn prune(
     transaction: &Transaction<'_>,
     table: &'static str,
@@ -85,17 +85,17 @@ pub(super) fn prune(
     Ok(end < below)
 }
 
-/// A number as SQLite has them; one that is too large is refused, and never another one.
+/// Converts a number to SQLite's signed integer. One that is too large is an error.
 pub(super) fn integer(number: u64) -> rusqlite::Result<i64> {
     i64::try_from(number).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-/// A digest as it is shown.
+/// Formats a digest.
 pub fn hexadecimal(digest: u64) -> String {
     format!("{digest:016x}")
 }
 
-/// The tables of one journal, to read.
+/// The tables of one journal, read-only.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     pub(super) connection: &'a Connection,
@@ -103,7 +103,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// The numbers of the oldest and the newest row of a table.
+    /// Returns the numbers of the oldest and the newest row of a table.
     pub(super) fn span(&self, table: &'static str) -> Result<Option<(u64, u64)>, StoreError> {
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let query = format!("SELECT min(seq), max(seq) FROM {table}");
@@ -120,7 +120,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Hands out the records from a number on, in order, with the bytes of each, until that is enough. A gap is an error.
+    /// Calls `take` with the records from a number on and their size in bytes, in order, until it
+    /// breaks. A gap is an error.
     pub(super) fn each_record(
         &self,
         from: u64,
@@ -140,7 +141,8 @@ impl Rows<'_> {
         })
     }
 
-    /// Hands out the changes from a number on, in order, until that is enough. A gap is an error.
+    /// Calls `take` with the change sets from a number on, in order, until it breaks. A gap is an
+    /// error.
     pub(super) fn each_change_set(
         &self,
         from: u64,
@@ -204,10 +206,10 @@ impl Rows<'_> {
     }
 }
 
-/// What is said of a row whose checksum is not that of its text.
-const CHANGED: &str = "it has changed since it was written";
+/// The problem of a row whose checksum does not match.
+const CHANGED: &str = "its checksum does not match";
 
-/// The texts of a record.
+/// The columns of a record.
 struct Text {
     event: String,
     operations: String,
@@ -229,8 +231,7 @@ impl Text {
         if sum != self.checksum(seq, now) {
             return Err(CHANGED.to_string());
         }
-        let unreadable =
-            |part: &'static str| move |error| format!("its {part} cannot be read: {error}");
+        let unreadable = |part: &'static str| move |error| format!("invalid {part}: {error}");
         Ok(Record {
             seq: seq.unsigned_abs(),
             now: Millis(now.unsigned_abs()),

@@ -1,4 +1,4 @@
-//! The tables of the journal, how a connection to them is made, and what makes a file acceptable.
+//! The journal's tables, its connections, and the checks that a file must pass.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
@@ -11,14 +11,14 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::error::StoreError;
 
-/// The version of the tables below.
+/// The version of the tables, of the records in them and of the snapshots beside them.
 pub(super) const VERSION: u32 = 2;
 
-/// `Plim`: what says in the file's header that it is ours.
+/// `Plim`, the application id in the file header.
 const APPLICATION_ID: i64 = 0x506c_696d;
 
-/// The tables. `seq` and `now` are integers, everything else is text that people can read; sums and digests are hexadecimal,
-/// since 64 bits without a sign are no integer of SQLite.
+/// The tables. `seq` and `now` are integers, everything else is readable text. Checksums and
+/// digests are hexadecimal, because SQLite has no unsigned 64-bit integers.
 const TABLES: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE journal (
@@ -45,15 +45,16 @@ CREATE INDEX decisions_of_account ON decisions (account, seq, idx);
 CREATE TABLE changes (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, checksum TEXT NOT NULL) STRICT;
 ";
 
-/// How long to wait for SQLite's own short locks, such as the one while a first reader looks through the log.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout for SQLite's short internal locks, such as the one while a first reader scans the
+/// WAL.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The journal's file.
+/// Returns the path of the journal.
 pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join("journal.db")
 }
 
-/// Makes an empty journal, whole or not at all: under another name first, and named last.
+/// Creates an empty journal atomically: under a temporary name first, renamed last.
 pub(super) fn create(dir: &Path) -> Result<(), StoreError> {
     let (part, whole) = (dir.join("journal.db.part"), file(dir));
     for rest in
@@ -62,7 +63,7 @@ pub(super) fn create(dir: &Path) -> Result<(), StoreError> {
         remove(&dir.join(rest))?;
     }
     let failed = StoreError::files(&part, "create");
-    // SQLite gives the files beside it the rights of this one.
+    // SQLite creates the files beside it with the permissions of this one.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part).map_err(&failed)?;
     fill(&part).map_err(StoreError::sql(&part, "make the tables of"))?;
     File::open(&part).and_then(|file| file.sync_all()).map_err(&failed)?;
@@ -84,41 +85,43 @@ fn fill(part: &Path) -> rusqlite::Result<()> {
     connection.close().map_err(|(_, error)| error)
 }
 
-/// SQLite's log is as large as this at most. Where it could not be emptied between two commits, the commit that begins it anew takes some
-/// 10 ms, so that it must not come often; and who starts after a crash reads all of it, so that it must not be huge.
-const LOG_BYTES: u32 = 64 << 20;
-/// A page of SQLite's.
+/// The maximum size of the WAL. If it could not be emptied between two commits, the commit that
+/// restarts it takes about 10 ms, so that must be rare; and a restart after a crash reads all of
+/// it, so it must not be huge.
+const WAL_BYTES: u32 = 64 << 20;
+/// SQLite's page size.
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// The connection that writes: every commit is on the disk when it returns.
+/// Opens the writing connection. Every commit is on disk when it returns.
 pub(super) fn writer(dir: &Path) -> Result<Connection, StoreError> {
     let file = file(dir);
     let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&file, flags)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(LOCK_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
-        // After a long reader the log would keep its largest size for ever.
-        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-        // Until it is that large, a thread of its own brings it into the file; then a commit does the rest.
-        connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / PAGE_BYTES)?;
+        // Otherwise the WAL would keep its largest size after a long reader.
+        connection.pragma_update(None, "journal_size_limit", WAL_BYTES)?;
+        // Below this size the checkpoint thread moves it into the file; above, a commit does the
+        // rest.
+        connection.pragma_update(None, "wal_autocheckpoint", WAL_BYTES / PAGE_BYTES)?;
         connection.set_prepared_statement_cache_capacity(32);
         Ok(connection)
     };
     open().map_err(StoreError::sql(&file, "open"))
 }
 
-/// A connection that changes nothing, beside a writer or without one.
+/// Opens a read-only connection, beside a writer or without one.
 pub(super) fn reader(dir: &Path) -> Result<Connection, StoreError> {
     let file = file(dir);
     check_header(&file)?;
     let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&file, flags)?;
-        // What a damaged file holds stays as it is for whoever wants to rescue it.
+        // A damaged file stays as it is, for rescue.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(LOCK_TIMEOUT)?;
         Ok(connection)
     };
     let connection = open().map_err(StoreError::sql(&file, "open"))?;
@@ -126,7 +129,8 @@ pub(super) fn reader(dir: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Looks at the first bytes before SQLite does: it would take an empty file for a new database, and remove the log beside it.
+/// Checks the header before SQLite sees the file: SQLite would treat an empty file as a new
+/// database and remove the WAL beside it.
 fn check_header(file: &Path) -> Result<(), StoreError> {
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
     let mut header = Vec::new();
@@ -168,7 +172,7 @@ fn check_version(connection: &Connection, file: &Path) -> Result<(), StoreError>
     }
 }
 
-/// Whether the pages hang together. Reads the whole file.
+/// Runs SQLite's integrity check, which reads the whole file.
 pub(super) fn check_pages(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     let failed = StoreError::sql(file, "check");
     let said: String =
@@ -180,12 +184,12 @@ pub(super) fn check_pages(connection: &Connection, file: &Path) -> Result<(), St
     Err(StoreError::Damaged { file: file.to_path_buf(), problem })
 }
 
-/// Makes a rename, a creation or a removal in a directory last.
+/// Makes a rename, creation or removal in a directory durable.
 pub(super) fn sync_directory(dir: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::files(dir, "make durable"))
 }
 
-/// Removes a file that need not be there.
+/// Removes a file if it exists.
 pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

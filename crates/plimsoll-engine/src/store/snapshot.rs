@@ -1,4 +1,4 @@
-//! Whole states in files of their own, written beside the journal by a thread of their own.
+//! Snapshots in separate files, written by a separate thread.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,38 +19,37 @@ use super::error::StoreError;
 use super::schema::{remove, sync_directory};
 use crate::worker::Worker;
 
-/// A whole state to start from: everything before these numbers is in it.
+/// The whole state of a host, to restart from. It covers everything before the two numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSnapshot {
-    /// The number of the first record that is not in it.
+    /// The first record that is not covered.
     pub next_seq: u64,
-    /// The number of the first changes that is not in it.
+    /// The first change set that is not covered.
     pub next_changes: u64,
-    /// When it was made: time does not go back before it.
+    /// The time of the snapshot. Server time never goes back before it.
     #[serde(default)]
     pub now: Millis,
-    /// The core's state.
     pub core: Snapshot,
-    /// The front end's state, in its own words, as JSON.
+    /// The front end's state as JSON.
     pub front: Box<RawValue>,
 }
 
 impl HostSnapshot {
-    /// Where it ends.
     pub(super) fn mark(&self) -> Mark {
         Mark { next_seq: self.next_seq, next_changes: self.next_changes }
     }
 }
 
-/// A snapshot that is still to be made of what was copied for it. Its writer makes it, so that nobody else waits for it.
+/// A snapshot that is still to be serialised from copied references. Its writer does that on its
+/// own thread.
 pub struct SnapshotDraft {
     mark: Mark,
     make: Box<dyn FnOnce() -> HostSnapshot + Send>,
 }
 
 impl SnapshotDraft {
-    /// A snapshot that ends before this record and this changes.
+    /// Creates a draft that covers everything before this record and this change set.
     pub fn new(
         next_seq: u64,
         next_changes: u64,
@@ -75,14 +74,14 @@ impl From<HostSnapshot> for SnapshotDraft {
     }
 }
 
-/// Where a snapshot ends: the first record and the first changes that are not in it.
+/// The end of a snapshot: the first record and the first change set that it does not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
     pub(super) next_seq: u64,
     pub(super) next_changes: u64,
 }
 
-/// The first line of a snapshot's file; the second is the snapshot.
+/// The first line of a snapshot file; the second line is the snapshot.
 #[derive(Serialize, Deserialize)]
 struct Header {
     plimsoll_snapshot: u32,
@@ -92,18 +91,19 @@ struct Header {
     checksum: String,
 }
 
-/// The version of the file's form.
-const FORM: u32 = 1;
+/// The version of the file format.
+const FORMAT: u32 = 2;
 
-/// How many snapshots are kept: the newest, and the one before it in case the newest cannot be read.
+/// The number of snapshots to keep: the newest, and the one before it in case the newest is
+/// unreadable.
 const KEPT: usize = 2;
 
-/// The file of the snapshot with this number.
+/// Returns the path of a snapshot.
 pub(super) fn file(dir: &Path, next_seq: u64) -> PathBuf {
     dir.join(format!("snapshot-{next_seq}.json"))
 }
 
-/// The numbers of the snapshots in a directory, readable or not, newest first.
+/// Returns the numbers of all snapshot files, readable or not, newest first.
 pub(super) fn list(dir: &Path) -> Result<Vec<u64>, StoreError> {
     let failed = StoreError::files(dir, "list");
     let mut found = Vec::new();
@@ -117,21 +117,21 @@ pub(super) fn list(dir: &Path) -> Result<Vec<u64>, StoreError> {
     Ok(found)
 }
 
-/// Reads a snapshot, and makes sure that it is what was written.
+/// Reads a snapshot and verifies its checksum.
 pub(super) fn read(dir: &Path, next_seq: u64) -> Result<HostSnapshot, StoreError> {
     let file = file(dir, next_seq);
     let damaged = |problem: String| StoreError::Snapshot { file: file.clone(), problem };
     let text = text(&file)?;
     let (_, body) = body(&text).map_err(damaged)?;
     let snapshot: HostSnapshot = serde_json::from_slice(body)
-        .map_err(|error| damaged(format!("it cannot be read: {error}")))?;
+        .map_err(|error| damaged(format!("invalid contents: {error}")))?;
     if snapshot.next_seq != next_seq {
-        return Err(damaged(format!("it says that it goes up to {}", snapshot.next_seq)));
+        return Err(damaged(format!("it covers records up to {}", snapshot.next_seq)));
     }
     Ok(snapshot)
 }
 
-/// Where a snapshot ends, if it is what was written. Makes no sense of the rest of it.
+/// Returns the end of a snapshot whose checksum matches, without parsing its body.
 pub(super) fn mark(dir: &Path, next_seq: u64) -> Option<Mark> {
     let text = text(&file(dir, next_seq)).ok()?;
     body(&text).ok().map(|(mark, _)| mark)
@@ -142,13 +142,13 @@ fn text(file: &Path) -> Result<Vec<u8>, StoreError> {
 }
 
 fn body(text: &[u8]) -> Result<(Mark, &[u8]), String> {
-    let end = text.iter().position(|byte| *byte == b'\n').ok_or("it has no second line")?;
+    let end = text.iter().position(|byte| *byte == b'\n').ok_or("the second line is missing")?;
     let (header, body) = (&text[..end], &text[end + 1..]);
-    let header: Header = serde_json::from_slice(header)
-        .map_err(|error| format!("its first line cannot be read: {error}"))?;
-    if header.plimsoll_snapshot != FORM {
+    let header: Header =
+        serde_json::from_slice(header).map_err(|error| format!("invalid first line: {error}"))?;
+    if header.plimsoll_snapshot != FORMAT {
         return Err(format!(
-            "it has form {}, and this program reads form {FORM}",
+            "it has format {}, but this program reads format {FORMAT}",
             header.plimsoll_snapshot
         ));
     }
@@ -160,12 +160,12 @@ fn body(text: &[u8]) -> Result<(Mark, &[u8]), String> {
         ));
     }
     if header.checksum != checksum([body]) {
-        return Err("it has changed since it was written".to_string());
+        return Err("its checksum does not match".to_string());
     }
     Ok((header.mark, body))
 }
 
-/// Writes a snapshot, whole or not at all: under another name first, and named once it is on the disk.
+/// Writes a snapshot atomically: under a temporary name first, renamed once it is on disk.
 pub(super) fn write(dir: &Path, snapshot: &HostSnapshot) -> Result<(), StoreError> {
     let whole = file(dir, snapshot.next_seq);
     let part = whole.with_extension("json.part");
@@ -176,14 +176,14 @@ pub(super) fn write(dir: &Path, snapshot: &HostSnapshot) -> Result<(), StoreErro
         let mut body = body.inner;
         body.push(b'\n');
         let (mark, checksum) = (snapshot.mark(), checksum([&body[..]]));
-        let header = Header { plimsoll_snapshot: FORM, mark, bytes: body.len(), checksum };
+        let header = Header { plimsoll_snapshot: FORMAT, mark, bytes: body.len(), checksum };
         let mut header = serde_json::to_vec(&header)?;
         header.push(b'\n');
         let mut options = OpenOptions::new();
         let mut file: File =
             options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
         file.write_all(&header)?;
-        for piece in body.chunks(SYNCED_AT_ONCE) {
+        for piece in body.chunks(SYNC_BYTES) {
             file.write_all(piece)?;
             file.sync_data()?;
             thread::sleep(PAUSE);
@@ -195,14 +195,14 @@ pub(super) fn write(dir: &Path, snapshot: &HostSnapshot) -> Result<(), StoreErro
     sync_directory(dir)
 }
 
-/// So much of a snapshot is brought to the disk at once, before the disk is left to the journal for a moment.
-const SYNCED_AT_ONCE: usize = 256 << 10;
-/// So much of it is brought into its form at once, before the processor is left to others for a moment.
-const FORMED_AT_ONCE: usize = 64 << 10;
-/// Nobody waits for a snapshot, and many wait for what goes on beside it.
+/// The bytes to sync at once. Between pieces the disk is free for the journal.
+const SYNC_BYTES: usize = 256 << 10;
+/// The bytes to serialise at once. Between pieces the processor is free for other threads.
+const SERIALISE_BYTES: usize = 64 << 10;
+/// The pause between pieces. No caller waits for a snapshot, and many wait for the work beside it.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A writer that rests now and then.
+/// A writer that pauses regularly.
 struct Paced<W> {
     inner: W,
     since: usize,
@@ -218,7 +218,7 @@ impl<W: Write> Write for Paced<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
         self.since += written;
-        if self.since >= FORMED_AT_ONCE {
+        if self.since >= SERIALISE_BYTES {
             self.since = 0;
             thread::sleep(PAUSE);
         }
@@ -230,7 +230,7 @@ impl<W: Write> Write for Paced<W> {
     }
 }
 
-/// Removes what a write left that did not come to its end.
+/// Removes the temporary files of interrupted writes.
 pub(super) fn remove_parts(dir: &Path) -> Result<(), StoreError> {
     let failed = StoreError::files(dir, "list");
     for entry in fs::read_dir(dir).map_err(&failed)? {
@@ -245,22 +245,22 @@ pub(super) fn remove_parts(dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What came of a snapshot that was handed over: below which mark nothing is needed any more, where there is such a mark.
+/// The result of writing a snapshot: the mark below which rows are no longer needed, if any.
 pub(super) type Report = Result<Option<Mark>, StoreError>;
 
-/// The thread that writes snapshots, so that a large state does not hold up the next commit.
+/// The thread that writes snapshots, so that a large state does not delay the next commit.
 #[derive(Debug)]
 pub(super) struct SnapshotWriter {
     worker: Worker<SnapshotDraft>,
     reports: Receiver<Report>,
-    on_their_way: usize,
+    queued: usize,
 }
 
-/// So many snapshots may wait to be written; the next is not due while one is on its way.
-const WAITING_MOST: usize = 8;
+/// The most snapshots that may be queued. The next one is not due while one is being written.
+const QUEUE_LIMIT: usize = 8;
 
 impl SnapshotWriter {
-    /// Starts the thread for a directory, given the snapshots there that can be started from, newest first.
+    /// Starts the thread, given the usable snapshots of the directory, newest first.
     pub(super) fn start(dir: &Path, whole: Vec<Mark>) -> Result<SnapshotWriter, StoreError> {
         let (report, reports) = mpsc::channel();
         let mut keeper = Keeper { dir: dir.to_path_buf(), whole };
@@ -268,44 +268,43 @@ impl SnapshotWriter {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
-        let worker = Worker::start_behind_others("snapshot", WAITING_MOST, work);
-        let worker =
-            worker.map_err(StoreError::files(dir, "start a thread to write snapshots into"))?;
-        Ok(SnapshotWriter { worker, reports, on_their_way: 0 })
+        let worker = Worker::start_low_priority("snapshot", QUEUE_LIMIT, work);
+        let worker = worker.map_err(StoreError::files(dir, "start the snapshot thread in"))?;
+        Ok(SnapshotWriter { worker, reports, queued: 0 })
     }
 
-    /// Hands a snapshot over. It is durable when a report says so.
+    /// Queues a snapshot. It is durable once a report says so.
     pub(super) fn order(&mut self, snapshot: SnapshotDraft) {
-        self.on_their_way += 1;
+        self.queued += 1;
         assert!(
             self.worker.hand(snapshot),
-            "the thread lives as long as snapshots can be handed over, and few wait"
+            "the thread outlives the writer, and the queue is never full"
         );
     }
 
-    /// Whether a snapshot is still on its way.
+    /// Returns whether a snapshot is being written.
     pub(super) fn is_busy(&self) -> bool {
-        self.on_their_way > 0
+        self.queued > 0
     }
 
-    /// The next report, if there is one by now.
+    /// Returns the next report, if there is one.
     pub(super) fn report(&mut self) -> Option<Report> {
-        self.reports.try_recv().ok().inspect(|_| self.on_their_way -= 1)
+        self.reports.try_recv().ok().inspect(|_| self.queued -= 1)
     }
 
-    /// The next report, for which this waits; none when nothing is on its way.
+    /// Waits for the next report; `None` if nothing is being written.
     pub(super) fn wait(&mut self) -> Option<Report> {
         if !self.is_busy() {
             return None;
         }
-        self.reports.recv().ok().inspect(|_| self.on_their_way -= 1)
+        self.reports.recv().ok().inspect(|_| self.queued -= 1)
     }
 }
 
 /// The snapshots of a directory, as its writer knows them.
 struct Keeper {
     dir: PathBuf,
-    /// Those that can be started from, newest first.
+    /// The usable ones, newest first.
     whole: Vec<Mark>,
 }
 
@@ -315,7 +314,7 @@ impl Keeper {
         self.whole.retain(|mark| mark.next_seq != snapshot.next_seq);
         self.whole.insert(0, snapshot.mark());
         self.whole.truncate(KEPT);
-        // With a single good one, those that cannot be read stay: somebody may want to rescue them.
+        // With a single usable snapshot the unreadable ones are kept for rescue.
         let Some(oldest) = self.whole.get(KEPT - 1).copied() else { return Ok(None) };
         for old in list(&self.dir)?.into_iter().filter(|next_seq| *next_seq < oldest.next_seq) {
             remove(&file(&self.dir, old))?;

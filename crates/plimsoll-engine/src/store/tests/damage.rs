@@ -34,7 +34,9 @@ fn refused(dir: &Path) -> StoreError {
     let text = refused.to_string();
     assert!(text.contains(&dir.display().to_string()), "it names the file: {text}");
     assert!(
-        ["restore", "use the", "give the", "move it"].iter().any(|help| text.contains(help)),
+        ["restore", "use the", "give the", "move it", "move the"]
+            .iter()
+            .any(|help| text.contains(help)),
         "it says what to do: {text}"
     );
     refused

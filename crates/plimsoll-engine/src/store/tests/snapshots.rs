@@ -44,7 +44,7 @@ fn a_damaged_base_falls_back_to_the_one_before_with_a_warning() {
     let (store, found) = open(root.path());
     assert!(
         found.warnings[0]
-            .contains("snapshot-20.json is damaged: it has changed since it was written")
+            .contains("snapshot-20.json is damaged: its checksum does not match")
     );
     assert_eq!(found.snapshot, Some(Machine::new().snapshot()));
     assert_eq!(after_base(found), together(&[batches[0].clone(), more]));
