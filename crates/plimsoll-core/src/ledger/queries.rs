@@ -1,4 +1,4 @@
-//! What there is to see in a ledger. Nothing here changes it.
+//! Read-only queries of the ledger.
 
 use super::{Account, Ledger, NodeId, Promise, Views};
 use crate::charge::{Holding, HoldingId};
@@ -6,67 +6,67 @@ use crate::request::RequestId;
 use crate::room::{Measured, NodeView};
 
 impl Ledger {
-    /// How many operations this ledger has seen.
+    /// Returns the number of operations applied so far.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The nodes, in the order of their names.
+    /// Iterates over the nodes by name.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
         self.by_name.values().map(|&id| (id, self.view_at(id)))
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.by_name.len()
     }
 
-    /// One more than the largest [`NodeId::index`].
+    /// Returns one more than the largest [`NodeId::index`] ever used.
     pub fn node_slots(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The node of this name.
+    /// Finds a node by name.
     pub fn node_id(&self, name: &str) -> Option<NodeId> {
         self.by_name.get(name).copied()
     }
 
-    /// A node with its account; `None` once it is gone.
+    /// Returns the view of a node; `None` after it was removed.
     pub fn view(&self, id: NodeId) -> Option<&NodeView> {
         self.views.get(id)
     }
 
-    /// Every node with its account.
+    /// Returns the views of all nodes.
     pub fn views(&self) -> &Views {
         &self.views
     }
 
-    /// A node with its account, by name.
+    /// Returns the view of a node by name.
     pub fn view_of(&self, name: &str) -> Option<&NodeView> {
         self.view(self.node_id(name)?)
     }
 
-    /// What was last measured on the devices of a node.
+    /// Returns the last measurement of each device of a node.
     pub fn measured(&self, id: NodeId) -> &[Measured] {
         self.nodes.get(id.index()).and_then(Option::as_ref).map_or(&[], |entry| &entry.measured)
     }
 
-    /// The holdings on a node.
+    /// Iterates over the holdings on a node in order of arrival.
     pub fn holdings_on(&self, id: NodeId) -> impl Iterator<Item = (HoldingId, &Holding)> {
         self.held_on(id).map(|id| (id, &*self.holdings[&id]))
     }
 
-    /// All holdings, in the order in which they came.
+    /// Iterates over all holdings in order of arrival.
     pub fn holdings(&self) -> impl Iterator<Item = (HoldingId, &Holding)> {
         self.holdings.iter().map(|(id, holding)| (*id, &**holding))
     }
 
-    /// Those that are no more than offers, in the order in which they came.
+    /// Iterates over the holdings that are offers, in order of arrival.
     pub fn offered(&self) -> impl Iterator<Item = &Holding> {
         self.offered.keys().map(|id| &*self.holdings[id])
     }
 
-    /// Those on a node that are no more than offers.
+    /// Iterates over the offers on a node.
     pub fn offered_on(&self, id: NodeId) -> impl Iterator<Item = &Holding> {
         let offered = self.held_on(id).filter(|id| self.offered.contains_key(id));
         offered.map(|id| &*self.holdings[&id])
@@ -77,19 +77,20 @@ impl Ledger {
         entry.into_iter().flat_map(|entry| &entry.holdings).copied()
     }
 
-    /// A holding.
+    /// Returns a holding by id.
     pub fn holding(&self, id: HoldingId) -> Option<&Holding> {
         self.holdings.get(&id).map(|holding| &**holding)
     }
 
-    /// What a request holds.
+    /// Returns the holding of a request.
     pub fn of_request(&self, request: &RequestId) -> Option<(HoldingId, &Holding)> {
         let id = *self.by_request.get(request)?;
         Some((id, &self.holdings[&id]))
     }
 
-    /// Whether the devices that a holding is charged on can hold all that is on them. They could when it was decided; since then
-    /// its node may have come back with smaller ones, or somebody may have grown. What has not started then must not start.
+    /// Returns true if no device of a holding is overcommitted. None was when the holding was
+    /// placed, but its node may since have been reported with less memory, or another charge may
+    /// have been raised. Work that has not started must then not start.
     pub fn may_start(&self, holding: &Holding) -> bool {
         let Some(view) = self.view_of(&holding.node) else { return false };
         let mut devices = holding.charges.iter().flat_map(|charge| &charge.on);
@@ -99,37 +100,40 @@ impl Ledger {
         })
     }
 
-    /// Whether anybody's memory is on its way back.
+    /// Returns true if any holding is releasing.
     pub fn has_releasing(&self) -> bool {
         self.releasing > 0
     }
 
-    /// The promises that are open, by the one they were made to.
+    /// Iterates over the open promises by request.
     pub fn promises(&self) -> impl ExactSizeIterator<Item = (&RequestId, &Promise)> {
         self.promises.iter()
     }
 
-    /// The promise made to a request.
+    /// Returns the promise to a request.
     pub fn promise_to(&self, request: &RequestId) -> Option<&Promise> {
         self.promises.get(request)
     }
 
-    /// What an account holds.
+    /// Returns the sums of an account; zero if it holds nothing.
     pub fn account(&self, name: &str) -> Account {
         self.accounts.get(name).copied().unwrap_or_default()
     }
 
-    /// The nodes that changed since a point that an earlier call returned, and the point now; `None` when that is too
-    /// long ago to remember, and everything may have changed.
-    pub fn changed_since(&self, point: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
-        let changed = self.changes.since(point);
+    /// Returns the nodes that changed since a position in the change log, and the current position.
+    /// `None` if the log no longer reaches back that far, so that every node may have changed.
+    pub fn changed_since(&self, position: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
+        let changed = self.changes.since(position);
         (changed.map(|changed| changed.map(|changed| changed.node)), self.changes.end())
     }
 
-    /// The same for those only where whoever judges may find something else since then.
-    pub fn reads_anew_since(&self, point: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
-        let changed = self.changes.since(point);
-        let anew = changed.map(|changed| changed.filter(|changed| changed.reads_anew));
-        (anew.map(|anew| anew.map(|changed| changed.node)), self.changes.end())
+    /// Returns the nodes with changes that may change a verdict, like [`Ledger::changed_since`].
+    pub(crate) fn fit_changed_since(
+        &self,
+        position: u64,
+    ) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
+        let changed = self.changes.since(position);
+        let affected = changed.map(|changed| changed.filter(|changed| changed.affects_fit));
+        (affected.map(|affected| affected.map(|changed| changed.node)), self.changes.end())
     }
 }
