@@ -16,7 +16,6 @@ mod output;
 mod plain;
 mod progress;
 mod replay;
-mod runner;
 mod server;
 mod simulation;
 mod store;

@@ -29,7 +29,9 @@ fn counted(fields: &Fields, count: usize) -> Result<Fact<Weights>, ConfigError> 
         "llama" | "mistral" | "qwen2" | "qwen3" => sizes.dense(fields, model_type)?,
         "mixtral" | "qwen3_moe" => sizes.experts(fields, model_type)?,
         other => {
-            return Err(missing(&format!("the headers of the tensors, for the model type {other}")));
+            return Err(missing(&format!(
+                "the headers of the tensors, for the model type {other}"
+            )));
         }
     };
     let tied = fields.flag("tie_word_embeddings")?.unwrap_or(false);

@@ -9,11 +9,12 @@ use tracing::info;
 
 use super::agent::Agent;
 use super::books::Phase;
+use super::config::OnExit;
 
-/// Listens from now on. The first signal ends the agent; with `stops_slots` it ends the slots first, and the second ends the agent at once.
+/// Listens from now on. The first signal ends the agent; with `StopSlots` it ends the slots first, and the second ends the agent at once.
 ///
 /// Everything that the next agent needs is on disk at every moment, so that nothing has to be finished before.
-pub(crate) fn listen(agent: &Arc<Agent>, stops_slots: bool) -> Result<()> {
+pub(crate) fn listen(agent: &Arc<Agent>, on_exit: OnExit) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.context("could not listen for signals")?;
     let of =
@@ -21,7 +22,7 @@ pub(crate) fn listen(agent: &Arc<Agent>, stops_slots: bool) -> Result<()> {
     let mut signals = [of(SignalKind::interrupt())?, of(SignalKind::terminate())?];
     let agent = Arc::clone(agent);
     thread::spawn(move || {
-        if stops_slots {
+        if on_exit == OnExit::StopSlots {
             runtime.block_on(either(&mut signals));
             info!(
                 "asked to end: every slot is asked to go first; a second signal ends the agent at once"

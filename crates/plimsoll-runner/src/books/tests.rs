@@ -3,8 +3,8 @@
 use plimsoll_slots::wire::{Launch, LaunchDevice};
 
 use super::*;
-use crate::runner::meter::ProcessReading;
-use crate::runner::processes::tests::census;
+use crate::meter::ProcessReading;
+use crate::processes::tests::census;
 
 const GIB: u64 = 1 << 30;
 const START: u64 = 5;
