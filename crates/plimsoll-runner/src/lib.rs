@@ -15,7 +15,7 @@ mod launch;
 mod link;
 mod measure;
 mod meter;
-mod preload;
+mod model_server;
 mod processes;
 mod reconcile;
 mod record;
@@ -26,7 +26,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tracing::info;
 
 use agent::Agent;
@@ -45,13 +45,18 @@ pub fn run(config: &RunnerConfig) -> Result<()> {
     let (devices, mut meter) = setup::devices(config)?;
     let state = StateDir::take(&setup::state_dir(config, &name)?)?;
     let session = state.session(agent::now_ms())?;
-    let owner = Owner { runner: name.clone(), state: state.path().display().to_string() };
-    info!(runner = name, devices = devices.facts.len(), state = owner.state, "the agent begins");
+    let owner = Owner { runner: name.clone(), state_dir: state.path().display().to_string() };
+    info!(
+        runner = name,
+        devices = devices.facts.len(),
+        state = owner.state_dir,
+        "the agent begins"
+    );
     let mut books = Books::new(devices);
-    books.gauge.baselines = state.baselines(&processes::boot());
+    books.gauge.baselines = state.baselines(&processes::boot_id());
     let shared = Shared::new(books);
     let agent = Arc::new(Agent { owner, state, places, session, shared });
-    signals::listen(&agent, config.on_exit)?;
+    signals::handle_signals(&agent, config.on_exit).context("could not listen for signals")?;
     adopt::adopt(&agent)?;
     // The first report already carries numbers.
     measure::once(&agent, meter.as_mut());

@@ -1,41 +1,42 @@
-//! Which processes belong to which slot, as `/proc` tells it.
+//! Processes of this machine, read from `/proc`, and their assignment to slots.
 //!
-//! A process belongs to a slot by its group, by its parent, or by the variables that the agent gave it. None of the three is enough
-//! alone: a process can leave its group, outlive its parent, and write over its variables, as programs do that change their title.
+//! A process belongs to a slot by its process group, by its parent, or by the environment variables that the agent set. None of the
+//! three is sufficient: a process can leave its group, outlive its parent, and overwrite its environment (programs that change their
+//! title do). The agent therefore takes the union, and remembers every process that it ever saw in a slot.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::io::Read;
 
+use procfs::ProcResult;
+use procfs::process::{Process, Stat, all_processes};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// The variables that tell whose a process is.
-pub(crate) const SLOT: &str = "PLIMSOLL_SLOT";
-pub(crate) const GENERATION: &str = "PLIMSOLL_GENERATION";
-pub(crate) const RUNNER: &str = "PLIMSOLL_RUNNER";
-pub(crate) const MODEL: &str = "PLIMSOLL_MODEL";
-pub(crate) const PORT: &str = "PLIMSOLL_PORT";
-pub(crate) const STATE: &str = "PLIMSOLL_STATE";
+// Environment variables that the agent sets on the processes of a slot.
+pub(crate) const ENV_SLOT: &str = "PLIMSOLL_SLOT";
+pub(crate) const ENV_GENERATION: &str = "PLIMSOLL_GENERATION";
+pub(crate) const ENV_RUNNER: &str = "PLIMSOLL_RUNNER";
+pub(crate) const ENV_MODEL: &str = "PLIMSOLL_MODEL";
+pub(crate) const ENV_PORT: &str = "PLIMSOLL_PORT";
+pub(crate) const ENV_STATE: &str = "PLIMSOLL_STATE";
 
-/// A process for ever: numbers are used again, but not with the same start.
+/// Identity of a process. The kernel reuses PIDs, but not with the same start time within one boot.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 pub(crate) struct ProcessId {
     pub(crate) pid: u32,
-    /// When it started, in clock ticks since the machine did.
+    /// Clock ticks since boot.
     pub(crate) start: u64,
 }
 
-/// Whose processes are looked for: two agents on one machine differ at least in where they keep their state.
+/// The agent whose processes are meant. Two agents on one machine have different state directories.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     pub(crate) runner: String,
-    pub(crate) state: String,
+    pub(crate) state_dir: String,
 }
 
-/// What a process's variables say about its slot.
+/// The slot of a process, according to its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) slot: String,
@@ -46,212 +47,237 @@ pub(crate) struct Tag {
 
 /// One process.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ProcessInfo {
     pub(crate) id: ProcessId,
     pub(crate) parent: u32,
     pub(crate) group: u32,
-    /// Whether it has ended and only waits to be collected.
-    pub(crate) is_dead: bool,
+    /// True for a zombie: the process exited, and its parent has not collected it yet.
+    pub(crate) has_exited: bool,
     pub(crate) tag: Option<Tag>,
 }
 
-/// All processes at one moment.
+/// All processes of the machine at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Census {
-    processes: BTreeMap<u32, Seen>,
+pub(crate) struct ProcessTable {
+    processes: BTreeMap<u32, ProcessInfo>,
 }
 
-impl Census {
-    /// Looks at every process.
-    pub(crate) fn take(owner: &Owner) -> io::Result<Census> {
-        let own = std::process::id();
+impl ProcessTable {
+    /// Reads all processes.
+    pub(crate) fn read(owner: &Owner) -> ProcResult<ProcessTable> {
+        let own_pid = std::process::id();
         let mut processes = BTreeMap::new();
-        for entry in fs::read_dir("/proc")? {
-            let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            // Processes come and go while the list is read: one that cannot be read is one that is gone.
-            if let Some(mut seen) = look(pid) {
-                if pid != own {
-                    seen.tag = tag(pid, owner);
-                }
-                processes.insert(pid, seen);
+        for process in all_processes()? {
+            // Processes exit while the list is read, so that one that cannot be read counts as exited.
+            let Some((process, mut info)) = process.ok().and_then(with_info) else { continue };
+            if info.id.pid != own_pid {
+                info.tag = environment(&process).and_then(|text| parse_tag(&text, owner));
             }
+            processes.insert(info.id.pid, info);
         }
-        Ok(Census { processes })
+        Ok(ProcessTable { processes })
     }
 
-    /// The process of that number, dead or alive.
-    pub(crate) fn get(&self, pid: u32) -> Option<&Seen> {
+    /// Returns the process with this PID, running or exited.
+    pub(crate) fn get(&self, pid: u32) -> Option<&ProcessInfo> {
         self.processes.get(&pid)
     }
 
-    /// The tagged processes that live.
-    pub(crate) fn tagged(&self) -> impl Iterator<Item = (&Seen, &Tag)> {
-        self.processes
-            .values()
-            .filter(|seen| !seen.is_dead)
-            .filter_map(|seen| Some((seen, seen.tag.as_ref()?)))
+    /// Returns true if exactly this process is running.
+    pub(crate) fn is_running(&self, id: ProcessId) -> bool {
+        self.get(id.pid).is_some_and(|info| info.id == id && !info.has_exited)
     }
 
-    /// The living processes of a slot: `known` ones, its leader's group, those tagged with it, and all their children.
+    /// Returns the running processes whose environment names a slot of the owner.
+    pub(crate) fn tagged(&self) -> impl Iterator<Item = (&ProcessInfo, &Tag)> {
+        let running = self.processes.values().filter(|info| !info.has_exited);
+        running.filter_map(|info| Some((info, info.tag.as_ref()?)))
+    }
+
+    /// Returns the running processes of a slot.
+    ///
+    /// The roots are the `known` processes, the leader's group and the processes that are tagged with the slot. A depth-first search adds
+    /// all their descendants. Each process enters `found` once, so that the search ends after at most as many steps as there are
+    /// processes, even if PIDs were reused while the table was read and the parent links form a cycle.
     pub(crate) fn members(
         &self,
         slot: &str,
         leader: Option<ProcessId>,
         known: &BTreeSet<ProcessId>,
     ) -> BTreeSet<ProcessId> {
-        let group = leader.filter(|leader| self.is_group_of(*leader));
-        let is_root = |seen: &Seen| {
-            known.contains(&seen.id)
-                || group
-                    .is_some_and(|leader| seen.group == leader.pid && seen.id.start >= leader.start)
-                || seen.tag.as_ref().is_some_and(|tag| tag.slot == slot)
-        };
-        let mut found: BTreeSet<u32> =
-            self.processes.values().filter(|seen| is_root(seen)).map(|seen| seen.id.pid).collect();
+        let group = leader.filter(|leader| self.owns_group(*leader));
+        let roots = self.processes.values().filter(|info| {
+            known.contains(&info.id)
+                || group.is_some_and(|leader| is_in_group(info, leader))
+                || info.tag.as_ref().is_some_and(|tag| tag.slot == slot)
+        });
+        let mut found: BTreeSet<u32> = roots.map(|info| info.id.pid).collect();
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for seen in self.processes.values() {
-            children.entry(seen.parent).or_default().push(seen.id.pid);
+        for info in self.processes.values() {
+            children.entry(info.parent).or_default().push(info.id.pid);
         }
-        let mut next: Vec<u32> = found.iter().copied().collect();
-        while let Some(pid) = next.pop() {
-            let born = children.get(&pid).into_iter().flatten();
-            next.extend(born.filter(|child| found.insert(**child)));
+        let mut pending: Vec<u32> = found.iter().copied().collect();
+        while let Some(pid) = pending.pop() {
+            let children = children.get(&pid).into_iter().flatten();
+            pending.extend(children.filter(|child| found.insert(**child)));
         }
-        let living =
-            found.iter().filter_map(|pid| self.processes.get(pid)).filter(|seen| !seen.is_dead);
-        living.map(|seen| seen.id).collect()
+        let running = found.iter().filter_map(|pid| self.get(*pid)).filter(|info| !info.has_exited);
+        running.map(|info| info.id).collect()
     }
 
-    /// Whether the group with the leader's number is still the leader's: nobody else has the number.
-    fn is_group_of(&self, leader: ProcessId) -> bool {
-        self.get(leader.pid).is_none_or(|seen| seen.id == leader)
+    /// Returns true if the group with the leader's PID is still the leader's. It is not if another process has the PID now.
+    fn owns_group(&self, leader: ProcessId) -> bool {
+        self.get(leader.pid).is_none_or(|info| info.id == leader)
     }
 }
 
-/// A living process of a slot of this runner that an agent with another state started, whatever became of that agent.
-pub(crate) fn of_another_state(owner: &Owner, slot: &str) -> Option<u32> {
-    let numbers = fs::read_dir("/proc")
-        .ok()?
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let is_it = |pid: &u32| {
-        let is_of = |environment: Vec<u8>| {
-            let value = |name: &str| variable(&environment, name);
-            value(RUNNER).is_some_and(|runner| runner == owner.runner)
-                && value(SLOT).is_some_and(|other| other == slot)
-                && value(STATE).is_some_and(|state| state != owner.state)
-        };
-        environment(*pid).is_some_and(is_of) && look(*pid).is_some_and(|seen| !seen.is_dead)
+fn is_in_group(info: &ProcessInfo, leader: ProcessId) -> bool {
+    info.group == leader.pid && info.id.start >= leader.start
+}
+
+/// Finds a running process of a slot of this runner that was started by an agent with another state directory.
+pub(crate) fn find_under_other_state_dir(owner: &Owner, slot: &str) -> Option<u32> {
+    let is_match = |environment: &[u8]| {
+        variable(environment, ENV_RUNNER).is_some_and(|runner| runner == owner.runner)
+            && variable(environment, ENV_SLOT).is_some_and(|other| other == slot)
+            && variable(environment, ENV_STATE).is_some_and(|dir| dir != owner.state_dir)
     };
-    numbers.into_iter().find(is_it)
+    let mut running = all_processes().ok()?.filter_map(|process| with_info(process.ok()?));
+    let (_, info) = running.find(|(process, info)| {
+        !info.has_exited && environment(process).is_some_and(|text| is_match(&text))
+    })?;
+    Some(info.id.pid)
 }
 
-/// The process of that number as it is now, without its tag.
-pub(crate) fn look(pid: u32) -> Option<Seen> {
-    parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+/// Returns the process with this PID, without its tag.
+pub(crate) fn process_info(pid: u32) -> Option<ProcessInfo> {
+    let process = Process::new(i32::try_from(pid).ok()?).ok()?;
+    with_info(process).map(|(_, info)| info)
 }
 
-/// The program's name, where it can be read.
-pub(crate) fn name_of(pid: u32) -> Option<String> {
-    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())
+/// Returns true if exactly this process is running.
+pub(crate) fn is_running(id: ProcessId) -> bool {
+    process_info(id.pid).is_some_and(|info| info.id == id && !info.has_exited)
 }
 
-/// The boot that process numbers and starts belong to.
-pub(crate) fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+/// Returns the name of the program that the process runs.
+pub(crate) fn process_name(pid: u32) -> Option<String> {
+    let process = Process::new(i32::try_from(pid).ok()?).ok()?;
+    Some(process.stat().ok()?.comm)
 }
 
-/// Sends a signal to all of a slot's processes: to the group at once, and to those that left it one by one.
-pub(crate) fn signal(members: &BTreeSet<ProcessId>, leader: Option<ProcessId>, signal: Signal) {
+/// Returns the id of the current boot. PIDs and start times are only comparable within one boot.
+pub(crate) fn boot_id() -> String {
+    // A kernel without the file has one boot id, the empty one: records of an earlier boot are then compared by start time alone.
+    procfs::sys::kernel::random::boot_id().unwrap_or_default()
+}
+
+/// Sends a signal to the processes of a slot: to the group as a whole, and to the members outside of it one by one.
+///
+/// The group signal is atomic, so that a process that forks meanwhile does not escape. It is sent only if a known member is in the
+/// group, because the kernel reuses group ids.
+pub(crate) fn send_signal(
+    members: &BTreeSet<ProcessId>,
+    leader: Option<ProcessId>,
+    signal: Signal,
+) {
     let in_group = |id: &&ProcessId| {
-        look(id.pid).is_some_and(|s| s.id == **id && Some(s.group) == leader.map(|l| l.pid))
+        let info = process_info(id.pid).filter(|info| info.id == **id);
+        info.is_some_and(|info| Some(info.group) == leader.map(|leader| leader.pid))
     };
     let group = leader.and_then(|leader| Pid::from_raw(i32::try_from(leader.pid).ok()?));
     let (inside, outside): (Vec<&ProcessId>, Vec<&ProcessId>) = members.iter().partition(in_group);
     if let Some(group) = group.filter(|_| !inside.is_empty()) {
-        // It may have ended since it was looked at, which is what is wanted.
+        // The error means that the group exited meanwhile, which is the goal.
         let _ = rustix::process::kill_process_group(group, signal);
     }
-    outside.into_iter().for_each(|id| signal_one(*id, signal));
+    outside.into_iter().for_each(|id| signal_process(*id, signal));
 }
 
-/// Sends a signal to this very process: the descriptor is taken first, so that a number used again is noticed.
-fn signal_one(id: ProcessId, signal: Signal) {
+/// Sends a signal to exactly this process. The pidfd is opened before the identity is checked, so that a reused PID is not signalled.
+fn signal_process(id: ProcessId, signal: Signal) {
     let Some(pid) = i32::try_from(id.pid).ok().and_then(Pid::from_raw) else { return };
-    let Ok(descriptor) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
-    if look(id.pid).is_some_and(|seen| seen.id == id) {
-        let _ = rustix::process::pidfd_send_signal(descriptor, signal);
+    let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if process_info(id.pid).is_some_and(|info| info.id == id) {
+        let _ = rustix::process::pidfd_send_signal(pidfd, signal);
     }
 }
 
-fn parse_stat(pid: u32, text: &str) -> Option<Seen> {
-    // The name stands in brackets and may contain anything, brackets too.
-    let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
-    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    let has_ended = matches!(*fields.first()?, "Z" | "X" | "x");
-    // A program whose first thread ended shows as ended, while its other threads run and hold memory.
-    let is_dead = has_ended && number(17)? <= 1;
-    Some(Seen {
-        id: ProcessId { pid, start: number(19)? },
-        parent: u32::try_from(number(1)?).ok()?,
-        group: u32::try_from(number(2)?).ok()?,
-        is_dead,
+/// Reads the stat of a process. The returned handle refers to the same process even if its PID is reused.
+fn with_info(process: Process) -> Option<(Process, ProcessInfo)> {
+    let info = info_from_stat(&process.stat().ok()?)?;
+    Some((process, info))
+}
+
+fn info_from_stat(stat: &Stat) -> Option<ProcessInfo> {
+    let is_zombie = matches!(stat.state, 'Z' | 'X' | 'x');
+    Some(ProcessInfo {
+        id: ProcessId { pid: u32::try_from(stat.pid).ok()?, start: stat.starttime },
+        parent: u32::try_from(stat.ppid).ok()?,
+        group: u32::try_from(stat.pgrp).ok()?,
+        // A program whose first thread ended shows as a zombie while its other threads run and hold memory.
+        has_exited: is_zombie && stat.num_threads <= 1,
         tag: None,
     })
 }
 
-fn tag(pid: u32, owner: &Owner) -> Option<Tag> {
-    parse_tag(&environment(pid)?, owner)
+fn environment(process: &Process) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    process.open_relative("environ").ok()?.read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
-fn environment(pid: u32) -> Option<Vec<u8>> {
-    fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).ok()
-}
-
+/// Returns the value of a variable. `Process::environ` would build a map of all variables of all processes for every table.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
     let mut variables = environment.split(|byte| *byte == 0);
-    let found =
+    let value =
         variables.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
-    Some(String::from_utf8_lossy(found).into_owned())
+    Some(String::from_utf8_lossy(value).into_owned())
 }
 
 fn parse_tag(environment: &[u8], owner: &Owner) -> Option<Tag> {
-    let value = |name: &str| variable(environment, name);
-    let is_ours =
-        value(RUNNER)? == owner.runner && value(STATE).is_none_or(|state| state == owner.state);
-    is_ours.then_some(())?;
+    let is_own_runner = variable(environment, ENV_RUNNER)? == owner.runner;
+    let is_own_state =
+        variable(environment, ENV_STATE).is_none_or(|state_dir| state_dir == owner.state_dir);
+    (is_own_runner && is_own_state).then_some(())?;
     Some(Tag {
-        slot: value(SLOT)?,
-        generation: value(GENERATION)?.parse().ok()?,
-        model: value(MODEL).unwrap_or_default(),
-        port: value(PORT).and_then(|port| port.parse().ok()),
+        slot: variable(environment, ENV_SLOT)?,
+        generation: variable(environment, ENV_GENERATION)?.parse().ok()?,
+        model: variable(environment, ENV_MODEL).unwrap_or_default(),
+        port: variable(environment, ENV_PORT).and_then(|port| port.parse().ok()),
     })
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use procfs::FromRead;
+
     use super::*;
 
-    /// A census of processes without groups, parents and tags.
-    pub(crate) fn census(ids: &[ProcessId]) -> Census {
-        let seen =
-            |id: &ProcessId| Seen { id: *id, parent: 1, group: id.pid, is_dead: false, tag: None };
-        Census { processes: ids.iter().map(|id| (id.pid, seen(id))).collect() }
+    /// A table of processes without groups, parents and tags.
+    pub(crate) fn table_of(ids: &[ProcessId]) -> ProcessTable {
+        let info = |id: &ProcessId| ProcessInfo {
+            id: *id,
+            parent: 1,
+            group: id.pid,
+            has_exited: false,
+            tag: None,
+        };
+        ProcessTable { processes: ids.iter().map(|id| (id.pid, info(id))).collect() }
     }
 
     fn owner() -> Owner {
-        Owner { runner: "r".to_owned(), state: "/s".to_owned() }
+        Owner { runner: "r".to_owned(), state_dir: "/s".to_owned() }
     }
 
-    fn seen(pid: u32, parent: u32, group: u32, slot: Option<&str>) -> (u32, Seen) {
+    fn process(pid: u32, parent: u32, group: u32, slot: Option<&str>) -> (u32, ProcessInfo) {
         let tag = slot.map(|slot| Tag {
             slot: slot.to_owned(),
             generation: 1,
             model: String::new(),
             port: None,
         });
-        (pid, Seen { id: id(pid), parent, group, is_dead: false, tag })
+        (pid, ProcessInfo { id: id(pid), parent, group, has_exited: false, tag })
     }
 
     fn id(pid: u32) -> ProcessId {
@@ -262,72 +288,94 @@ pub(crate) mod tests {
         members.iter().map(|id| id.pid).collect()
     }
 
+    fn parse_stat(text: &[u8]) -> Option<ProcessInfo> {
+        info_from_stat(&Stat::from_read(text).ok()?)
+    }
+
     #[test]
-    fn a_stat_line_is_read_whatever_the_name() {
-        let line = "7 (a) (b c) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4242 0 0";
-        let read = parse_stat(7, line).expect("it is a stat line");
+    fn stat_is_parsed_whatever_the_program_is_called() {
+        let tail = " 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        let line = format!("7 (a) (b c) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4242{tail}");
+        let info = parse_stat(line.as_bytes()).expect("a valid line");
         assert_eq!(
-            (read.id, read.parent, read.group, read.is_dead),
+            (info.id, info.parent, info.group, info.has_exited),
             (ProcessId { pid: 7, start: 4242 }, 1, 7, false)
         );
-        assert!(
-            !parse_stat(7, &line.replace(" S ", " Z ")).expect("still one").is_dead,
-            "its threads live"
-        );
-        let alone = line.replace(" S ", " Z ").replace(" 20 0 3 ", " 20 0 1 ");
-        assert!(parse_stat(7, &alone).expect("still one").is_dead);
-        assert!(["", "7", "7 (a", "7 (a) S 1"].iter().all(|text| parse_stat(7, text).is_none()));
+        let zombie = line.replace(" S ", " Z ");
+        let has_exited = |text: &str| parse_stat(text.as_bytes()).expect("valid").has_exited;
+        assert!(!has_exited(&zombie), "other threads are running");
+        assert!(has_exited(&zombie.replace(" 20 0 3 ", " 20 0 1 ")));
+        let mut not_utf8 = line.clone().into_bytes();
+        not_utf8[3] = 0xff;
+        assert_eq!(parse_stat(&not_utf8).expect("still valid").id.pid, 7);
+        assert!(["", "7", "7 (a"].iter().all(|text| parse_stat(text.as_bytes()).is_none()));
     }
 
     #[test]
-    fn variables_tell_the_slot_to_its_own_agent_only() {
-        let text = "A=1\0PLIMSOLL_RUNNER=r\0PLIMSOLL_SLOT=s\0PLIMSOLL_GENERATION=3\0PLIMSOLL_PORT=81\0PLIMSOLL_STATE=/s\0";
-        let read = |text: &str| parse_tag(text.as_bytes(), &owner());
+    fn tags_are_read_by_their_own_agent_only() {
+        let text = "A=1\0PLIMSOLL_RUNNER=r\0PLIMSOLL_SLOT=s\0PLIMSOLL_GENERATION=3\0PLIMSOLL_PORT=81\0\
+                    PLIMSOLL_STATE=/s\0";
+        let parse = |text: &str| parse_tag(text.as_bytes(), &owner());
         let expected =
             Tag { slot: "s".to_owned(), generation: 3, model: String::new(), port: Some(81) };
-        assert_eq!(read(text), Some(expected));
-        assert_eq!(read(&text.replace("RUNNER=r", "RUNNER=other")), None);
-        assert_eq!(read(&text.replace("=/s", "=/elsewhere")), None);
-        assert_eq!(read(""), None);
+        assert_eq!(parse(text), Some(expected));
+        assert_eq!(parse(&text.replace("RUNNER=r", "RUNNER=other")), None);
+        assert_eq!(parse(&text.replace("=/s", "=/elsewhere")), None);
+        assert_eq!(parse(""), None);
     }
 
     #[test]
-    fn members_are_found_by_group_by_parent_by_variables_and_by_memory() {
+    fn members_are_found_by_group_parent_tag_and_earlier_sighting() {
         let processes = [
-            seen(10, 1, 10, None),
-            seen(11, 10, 10, None),
-            seen(12, 11, 12, None),
-            seen(13, 1, 13, Some("s")),
-            seen(14, 13, 14, None),
-            seen(15, 1, 15, None),
-            seen(16, 1, 16, None),
-            seen(17, 1, 17, Some("other")),
+            process(10, 1, 10, None),
+            process(11, 10, 10, None),
+            process(12, 11, 12, None),
+            process(13, 1, 13, Some("s")),
+            process(14, 13, 14, None),
+            process(15, 1, 15, None),
+            process(16, 1, 16, None),
+            process(17, 1, 17, Some("other")),
         ];
-        let census = Census { processes: processes.into_iter().collect() };
+        let table = ProcessTable { processes: processes.into_iter().collect() };
         let known = BTreeSet::from([id(15)]);
-        assert_eq!(pids(&census.members("s", Some(id(10)), &known)), [10, 11, 12, 13, 14, 15]);
-        assert_eq!(pids(&census.members("s", None, &BTreeSet::new())), [13, 14]);
+        assert_eq!(pids(&table.members("s", Some(id(10)), &known)), [10, 11, 12, 13, 14, 15]);
+        assert_eq!(pids(&table.members("s", None, &BTreeSet::new())), [13, 14]);
     }
 
     #[test]
-    fn a_number_that_is_used_again_is_somebody_else() {
-        let census = Census {
-            processes: [seen(10, 1, 10, None), seen(11, 10, 10, None)].into_iter().collect(),
-        };
+    fn a_process_with_a_reused_pid_is_not_a_member() {
+        let processes = [process(10, 1, 10, None), process(11, 10, 10, None)];
+        let table = ProcessTable { processes: processes.into_iter().collect() };
         let earlier = ProcessId { pid: 10, start: 3 };
-        assert!(census.members("s", Some(earlier), &BTreeSet::from([earlier])).is_empty());
+        assert!(table.members("s", Some(earlier), &BTreeSet::from([earlier])).is_empty());
     }
 
     #[test]
     fn the_group_outlives_its_leader() {
-        let census = Census { processes: [seen(11, 1, 10, None)].into_iter().collect() };
-        assert_eq!(pids(&census.members("s", Some(id(10)), &BTreeSet::new())), [11]);
+        let processes = [process(11, 1, 10, None)];
+        let table = ProcessTable { processes: processes.into_iter().collect() };
+        assert_eq!(pids(&table.members("s", Some(id(10)), &BTreeSet::new())), [11]);
     }
 
     #[test]
-    fn this_process_is_in_the_census() {
-        let census = Census::take(&owner()).expect("/proc can be read");
-        let own = census.get(std::process::id()).expect("it runs");
-        assert!(!own.is_dead && own.tag.is_none());
+    fn the_table_contains_this_process() {
+        let table = ProcessTable::read(&owner()).expect("/proc is readable");
+        let own = table.get(std::process::id()).expect("this process is running");
+        assert!(!own.has_exited && own.tag.is_none());
+        assert!(table.is_running(own.id) && is_running(own.id));
+        assert!(!is_running(ProcessId { start: own.id.start + 1, ..own.id }));
+        assert!(process_name(own.id.pid).is_some());
+    }
+
+    #[test]
+    fn a_zombie_has_exited() {
+        let mut child = std::process::Command::new("true").spawn().expect("`true` exists");
+        let started = process_info(child.id()).expect("it is not collected");
+        while is_running(started.id) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(process_info(child.id()).is_some_and(|info| info.has_exited));
+        child.wait().expect("it exited");
+        assert!(process_info(child.id()).is_none_or(|info| info.id != started.id));
     }
 }
