@@ -15,7 +15,6 @@ mod near;
 mod output;
 mod plain;
 mod progress;
-mod runner;
 mod simulation;
 mod text;
 mod top;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use tracing::{info, warn};
 use super::agent::{Agent, now_ms};
 use super::books::{Books, Phase, Slot};
 use super::launch;
-use super::preload::Loading;
-use super::processes::{self, Census, ProcessId};
+use super::model_server::{self, Preload};
+use super::processes::{self, ProcessId, ProcessTable};
 use super::record::Record;
 use super::slot_log;
 
@@ -25,9 +25,6 @@ const SOON: Duration = Duration::from_millis(50);
 
 /// How often a slot is looked at while it runs.
 const SELDOM: Duration = Duration::from_millis(500);
-
-/// How long a check of readiness may take.
-const CHECK: Duration = Duration::from_secs(2);
 
 /// What a watcher finds when it begins.
 #[derive(Clone, Copy)]
@@ -101,16 +98,16 @@ impl Watcher<'_> {
             launch.argv.iter().map(|arg| launch::fill(arg, places, record.port)).collect();
         let owner = &self.agent.owner;
         let tags = [
-            (processes::SLOT, record.slot.clone()),
-            (processes::GENERATION, record.generation.to_string()),
-            (processes::RUNNER, owner.runner.clone()),
-            (processes::STATE, owner.state.clone()),
-            (processes::MODEL, launch.model.clone()),
+            (processes::ENV_SLOT, record.slot.clone()),
+            (processes::ENV_GENERATION, record.generation.to_string()),
+            (processes::ENV_RUNNER, owner.runner.clone()),
+            (processes::ENV_STATE, owner.state_dir.clone()),
+            (processes::ENV_MODEL, launch.model.clone()),
         ];
         let environment = launch::environment(launch, places, record.port, &tags);
         let log: File = slot_log::create(&self.agent.state.log(self.slot))?;
         let child = launch::spawn(&argv, &environment, &log)?;
-        let leader = processes::look(child.id()).map(|seen| seen.id);
+        let leader = processes::process_info(child.id()).map(|seen| seen.id);
         self.change(|slot| {
             slot.record.leader = leader;
             slot.members.extend(leader);
@@ -131,7 +128,8 @@ impl Watcher<'_> {
     fn live_adopted(&self) -> End {
         let leader = self.with(|slot| slot.record.leader);
         let is_alive = |leader: ProcessId| {
-            processes::look(leader.pid).is_some_and(|seen| seen.id == leader && !seen.is_dead)
+            processes::process_info(leader.pid)
+                .is_some_and(|seen| seen.id == leader && !seen.has_exited)
         };
         self.live_while(|| (!leader.is_some_and(is_alive)).then_some(End::Ended(None)))
     }
@@ -181,9 +179,12 @@ impl Watcher<'_> {
     }
 
     /// How far a slot has come that is not ready yet: it answers first, and then loads its model where it is asked to.
-    fn progress(&self, record: &Record, loading: &mut Option<Loading>, left: Duration) -> Progress {
-        if let Some(over) = loading.take_if(|loading| loading.is_over()) {
-            return over.outcome().map_or_else(Progress::Failed, |()| Progress::Ready);
+    fn progress(&self, record: &Record, loading: &mut Option<Preload>, left: Duration) -> Progress {
+        if let Some(over) = loading.take_if(|loading| loading.is_finished()) {
+            return match over.join() {
+                Ok(()) => Progress::Ready,
+                Err(error) => Progress::Failed(error.to_string()),
+            };
         }
         if loading.is_some() || !self.is_ready(&record.launch, record.port) {
             return Progress::Waits;
@@ -192,20 +193,22 @@ impl Watcher<'_> {
         if loading.is_some() { Progress::Waits } else { Progress::Ready }
     }
 
-    fn load(&self, record: &Record, left: Duration) -> Option<Loading> {
+    fn load(&self, record: &Record, left: Duration) -> Option<Preload> {
         let (preload, port) = (record.launch.told.as_ref()?.preload.as_ref()?, record.port?);
         let places = &self.agent.places;
         let body = launch::fill(&preload.body, places, Some(port));
-        Some(Loading::begin(SocketAddr::new(places.local(), port), &preload.path, body, left))
+        Some(Preload::start(SocketAddr::new(places.local(), port), &preload.path, body, left))
     }
 
     fn is_ready(&self, launch: &Launch, port: Option<u16>) -> bool {
         let Some(port) = port else { return true };
         let address = SocketAddr::new(self.agent.places.local(), port);
         match &launch.ready {
-            Some(path) => answers_200(address, &launch::fill(path, &self.agent.places, Some(port)))
-                .unwrap_or(false),
-            None => TcpStream::connect_timeout(&address, CHECK).is_ok(),
+            Some(path) => {
+                let path = launch::fill(path, &self.agent.places, Some(port));
+                model_server::answers_200(address, &path)
+            }
+            None => TcpStream::connect_timeout(&address, model_server::CHECK_TIMEOUT).is_ok(),
         }
     }
 
@@ -260,7 +263,7 @@ impl Watcher<'_> {
                     processes = members.len(),
                     "the slot's processes are ended"
                 );
-                processes::signal(&members, leader, signal);
+                processes::send_signal(&members, leader, signal);
                 has_asked = true;
             }
             std::thread::sleep(SOON);
@@ -269,7 +272,7 @@ impl Watcher<'_> {
 
     /// The living processes of the slot; nothing where that cannot be read, which is not the same as none.
     fn members(&self) -> Option<BTreeSet<ProcessId>> {
-        let census = Census::take(&self.agent.owner).ok()?;
+        let census = ProcessTable::read(&self.agent.owner).ok()?;
         let (leader, known) = self.with(|slot| (slot.record.leader, slot.members.clone()));
         let members = census.members(self.slot, leader, &known);
         self.change_quietly(|slot| slot.members.extend(&members));
@@ -336,15 +339,4 @@ impl Watcher<'_> {
         change(slot);
         self.agent.keep(&slot.record);
     }
-}
-
-fn answers_200(address: SocketAddr, path: &str) -> io::Result<bool> {
-    let mut stream = TcpStream::connect_timeout(&address, CHECK)?;
-    stream.set_read_timeout(Some(CHECK))?;
-    stream.set_write_timeout(Some(CHECK))?;
-    let path = path.trim_start_matches('/');
-    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut head = [0; 12];
-    stream.read_exact(&mut head)?;
-    Ok(head.starts_with(b"HTTP/1.") && head.ends_with(b" 200"))
 }

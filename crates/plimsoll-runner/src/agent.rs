@@ -113,7 +113,7 @@ impl Agent {
                 "it was started on device {uuid}, which this machine does not have; if it is over, remove this runner from the server"
             ));
         }
-        let pid = processes::of_another_state(&self.owner, &order.slot)?;
+        let pid = processes::find_under_other_state_dir(&self.owner, &order.slot)?;
         Some(format!(
             "its process {pid} was started by an agent with another state directory; end it, or start the agent with that --state"
         ))
@@ -225,7 +225,7 @@ fn blank(order: Order) -> Record {
         launch: order.launch.unwrap_or_else(|| adopt::unknown_launch(&order.model)),
         port: None,
         leader: None,
-        boot: processes::boot(),
+        boot: processes::boot_id(),
         started_ms: now_ms(),
         was_ready: false,
         over: None,

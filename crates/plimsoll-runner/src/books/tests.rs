@@ -3,8 +3,8 @@
 use plimsoll_slots::wire::{Launch, LaunchDevice};
 
 use super::*;
-use crate::runner::meter::ProcessReading;
-use crate::runner::processes::tests::census;
+use crate::meter::ProcessReading;
+use crate::processes::tests::table_of;
 
 const GIB: u64 = 1 << 30;
 const START: u64 = 5;
@@ -64,7 +64,7 @@ fn reading(used: u64, processes: Option<&[(u32, u64)]>) -> [DeviceReading; 1] {
 
 fn measure(books: &mut Books, used: u64, processes: Option<&[(u32, u64)]>, living: &[u32]) {
     let living: Vec<ProcessId> = living.iter().map(|pid| id(*pid)).collect();
-    books.measured(Instant::now(), &reading(used, processes), &census(&living));
+    books.measured(Instant::now(), &reading(used, processes), &table_of(&living));
 }
 
 /// Lets the processes of a slot be gone from now on.
@@ -139,7 +139,7 @@ fn a_measurement_from_before_the_end_is_no_evidence() {
     let mut books = books(&[("a", 7)]);
     let began = Instant::now();
     drain(&mut books, "a");
-    books.measured(began, &reading(0, Some(&[])), &census(&[]));
+    books.measured(began, &reading(0, Some(&[])), &table_of(&[]));
     assert!(!is_back(&books, "a"));
 }
 
@@ -148,7 +148,7 @@ fn a_number_that_somebody_else_has_now_does_not_hold_the_slot() {
     let mut books = books(&[("a", 7)]);
     drain(&mut books, "a");
     let other = ProcessId { pid: 7, start: START + 1 };
-    books.measured(Instant::now(), &reading(GIB, Some(&[(7, GIB)])), &census(&[other]));
+    books.measured(Instant::now(), &reading(GIB, Some(&[(7, GIB)])), &table_of(&[other]));
     assert!(is_back(&books, "a"));
     assert_eq!(books.statuses(Instant::now())[0].foreign[0].pid, 7);
 }
@@ -158,7 +158,7 @@ fn a_device_that_is_not_measured_any_more_shows_nothing() {
     let mut books = books(&[("a", 7)]);
     measure(&mut books, GIB, Some(&[(7, GIB)]), &[7]);
     drain(&mut books, "a");
-    books.measured(Instant::now(), &[], &census(&[]));
+    books.measured(Instant::now(), &[], &table_of(&[]));
     assert!(!is_back(&books, "a"));
     let reason = books.slots["a"].reason.as_deref();
     assert_eq!(reason, Some("its processes are gone, and device 0 is not measured any more"));
@@ -168,7 +168,7 @@ fn a_device_that_is_not_measured_any_more_shows_nothing() {
 fn where_nothing_measures_the_end_of_the_processes_is_the_evidence() {
     let mut books = books(&[("a", 7)]);
     drain(&mut books, "a");
-    books.measured(Instant::now(), &[], &census(&[]));
+    books.measured(Instant::now(), &[], &table_of(&[]));
     assert!(is_back(&books, "a"));
 }
 
@@ -179,7 +179,7 @@ fn a_change_of_health_is_noticed_once() {
     books.devices.facts.push(facts);
     let mut sick = reading(0, None);
     sick[0].healthy = Some(false);
-    assert!(books.measured(Instant::now(), &sick, &census(&[])));
+    assert!(books.measured(Instant::now(), &sick, &table_of(&[])));
     assert!(!books.devices.facts[0].healthy);
-    assert!(!books.measured(Instant::now(), &sick, &census(&[])));
+    assert!(!books.measured(Instant::now(), &sick, &table_of(&[])));
 }

@@ -7,6 +7,7 @@ mod agent;
 mod attribution;
 mod books;
 mod client;
+mod config;
 mod devices;
 mod evidence;
 mod files;
@@ -14,47 +15,53 @@ mod launch;
 mod link;
 mod measure;
 mod meter;
-mod preload;
+mod model_server;
 mod processes;
 mod reconcile;
 mod record;
-mod settings;
+mod setup;
 mod signals;
 mod slot_log;
 mod watch;
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tracing::info;
 
-use crate::cli::RunnerArgs;
 use agent::Agent;
+pub use config::{DeviceSource, OnExit, PlaintextToken, ProbeConfig, RunnerConfig, TokenSource};
+
 use books::{Books, Shared};
 use link::{Identity, Link};
 use processes::Owner;
 use record::StateDir;
 
 /// Runs the agent until it is asked to end.
-pub(crate) fn run(args: &RunnerArgs) -> Result<()> {
-    let name = settings::name(args)?;
-    let client = Arc::new(settings::client(args, &name)?);
-    let places = settings::places(args)?;
-    let (devices, mut meter) = settings::devices(args)?;
-    let state = StateDir::take(&settings::state(args, &name)?)?;
+pub fn run(config: &RunnerConfig) -> Result<()> {
+    let name = setup::name(config)?;
+    let client = Arc::new(setup::client(config, &name)?);
+    let places = setup::places(config)?;
+    let (devices, mut meter) = setup::devices(config)?;
+    let state = StateDir::take(&setup::state_dir(config, &name)?)?;
     let session = state.session(agent::now_ms())?;
-    let owner = Owner { runner: name.clone(), state: state.path().display().to_string() };
-    info!(runner = name, devices = devices.facts.len(), state = owner.state, "the agent begins");
+    let owner = Owner { runner: name.clone(), state_dir: state.path().display().to_string() };
+    info!(
+        runner = name,
+        devices = devices.facts.len(),
+        state = owner.state_dir,
+        "the agent begins"
+    );
     let mut books = Books::new(devices);
-    books.gauge.baselines = state.baselines(&processes::boot());
+    books.gauge.baselines = state.baselines(&processes::boot_id());
     let shared = Shared::new(books);
     let agent = Arc::new(Agent { owner, state, places, session, shared });
-    signals::listen(&agent, args.stop_slots_on_exit)?;
+    signals::handle_signals(&agent, config.on_exit).context("could not listen for signals")?;
     adopt::adopt(&agent)?;
     // The first report already carries numbers.
     measure::once(&agent, meter.as_mut());
     measure::begin(&agent, meter);
     link::fetch_orders(&agent, &client);
-    let identity = Identity { labels: args.labels.iter().cloned().collect() };
+    let identity = Identity { labels: config.labels.clone() };
     Link::new(&agent, &client, identity).run()
 }

@@ -1,6 +1,5 @@
 //! Speaks to the server over HTTP, and says in a few words what went wrong.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,35 +9,27 @@ use ureq::http::{Response, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
+use super::config::{PlaintextToken, TokenSource};
+
 /// How long an ordinary answer may take.
 const ANSWER: Duration = Duration::from_secs(15);
 
 /// How long the server holds the question for new orders back before the agent asks again.
 const WORK: Duration = Duration::from_secs(60);
 
-/// Where the token comes from. A file is read for every call, so that it can be replaced.
-pub(crate) enum Token {
-    None,
-    File(PathBuf),
-    Text(String),
-}
-
-impl Token {
-    fn read(&self) -> Result<Option<String>> {
-        match self {
-            Token::None => Ok(None),
-            Token::Text(text) => Ok(Some(text.clone())),
-            Token::File(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("could not read the token in {}", path.display()))?;
-                let token = text.trim();
-                let is_plain =
-                    !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-                if !is_plain {
-                    bail!("{} holds no token", path.display());
-                }
-                Ok(Some(token.to_owned()))
+fn read_token(source: &TokenSource) -> Result<Option<String>> {
+    match source {
+        TokenSource::None => Ok(None),
+        TokenSource::Text(text) => Ok(Some(text.clone())),
+        TokenSource::File(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("could not read the token in {}", path.display()))?;
+            let token = text.trim();
+            let is_plain = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+            if !is_plain {
+                bail!("{} holds no token", path.display());
             }
+            Ok(Some(token.to_owned()))
         }
     }
 }
@@ -67,7 +58,7 @@ impl std::fmt::Display for Failure {
 pub(crate) struct Client {
     agent: Agent,
     runner: String,
-    token: Token,
+    token: TokenSource,
 }
 
 impl Client {
@@ -75,9 +66,9 @@ impl Client {
     pub(crate) fn new(
         server: &str,
         name: &str,
-        token: Token,
+        token: TokenSource,
         authorities: Option<&[u8]>,
-        is_insecure: bool,
+        plaintext_token: PlaintextToken,
     ) -> Result<Client> {
         let server = server.trim_end_matches('/');
         let uri: Uri =
@@ -88,8 +79,12 @@ impl Client {
             _ => bail!("--server {server} must begin with http:// or https://"),
         };
         let host = uri.host().with_context(|| format!("--server {server} names no host"))?;
-        let has_token = token.read()?.is_some();
-        if has_token && !is_encrypted && !is_loopback(host) && !is_insecure {
+        let has_token = read_token(&token)?.is_some();
+        if has_token
+            && !is_encrypted
+            && !is_loopback(host)
+            && plaintext_token == PlaintextToken::LoopbackOnly
+        {
             bail!(
                 "the token would go unencrypted to {host}; use https, or --insecure if the network is trusted"
             );
@@ -145,7 +140,7 @@ impl Client {
         &self,
         request: ureq::RequestBuilder<B>,
     ) -> Result<ureq::RequestBuilder<B>, Failure> {
-        match self.token.read() {
+        match read_token(&self.token) {
             Ok(Some(token)) => Ok(request.header("Authorization", format!("Bearer {token}"))),
             Ok(None) => Ok(request),
             Err(error) => Err(Failure::Unreachable(format!("{error:#}"))),
@@ -216,14 +211,14 @@ fn certificates(pem: &[u8]) -> Result<RootCerts> {
 mod tests {
     use super::*;
 
-    fn client(server: &str, token: Token, is_insecure: bool) -> Result<(), String> {
-        Client::new(server, "r", token, None, is_insecure)
+    fn client(server: &str, token: TokenSource, plaintext: PlaintextToken) -> Result<(), String> {
+        Client::new(server, "r", token, None, plaintext)
             .map(|_| ())
             .map_err(|error| error.to_string())
     }
 
-    fn secret() -> Token {
-        Token::Text("secret".to_owned())
+    fn secret() -> TokenSource {
+        TokenSource::Text("secret".to_owned())
     }
 
     #[test]
@@ -231,21 +226,28 @@ mod tests {
         for server in
             ["https://far.example", "http://127.0.0.1:1", "http://localhost:1/", "http://[::1]:1"]
         {
-            assert_eq!(client(server, secret(), false), Ok(()), "{server}");
+            assert_eq!(client(server, secret(), PlaintextToken::LoopbackOnly), Ok(()), "{server}");
         }
-        let refused = client("http://far.example:80", secret(), false).expect_err("it is far");
+        let refused = client("http://far.example:80", secret(), PlaintextToken::LoopbackOnly)
+            .expect_err("it is far");
         assert!(
             refused.contains("unencrypted to far.example") && !refused.contains("secret"),
             "{refused}"
         );
-        assert_eq!(client("http://far.example", secret(), true), Ok(()));
-        assert_eq!(client("http://far.example", Token::None, false), Ok(()));
+        assert_eq!(client("http://far.example", secret(), PlaintextToken::Anywhere), Ok(()));
+        assert_eq!(
+            client("http://far.example", TokenSource::None, PlaintextToken::LoopbackOnly),
+            Ok(())
+        );
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
         for server in ["far.example", "ftp://far.example", "http://", "", "/x"] {
-            assert!(client(server, Token::None, false).is_err(), "{server}");
+            assert!(
+                client(server, TokenSource::None, PlaintextToken::LoopbackOnly).is_err(),
+                "{server}"
+            );
         }
     }
 

@@ -12,7 +12,7 @@ use super::agent::Agent;
 use super::books::{Books, Phase};
 use super::evidence::SLACK;
 use super::meter::Meter;
-use super::processes::Census;
+use super::processes::ProcessTable;
 use super::record::Baselines;
 
 /// Measurements are at least so far apart.
@@ -53,13 +53,13 @@ fn has_moved(kept: &Baselines, learnt: &Baselines) -> bool {
 pub(crate) fn once(agent: &Agent, meter: &mut dyn Meter) {
     agent.shared.open().wants_measure = false;
     // Processes are counted before and after: one that ends while the meter reads still belongs to its slot.
-    let before = Census::take(&agent.owner);
+    let before = ProcessTable::read(&agent.owner);
     if let Ok(census) = &before {
         agent.shared.open().counted(census);
     }
     let began = Instant::now();
     let readings = meter.read();
-    let census = Census::take(&agent.owner).context("could not look at the processes");
+    let census = ProcessTable::read(&agent.owner).context("could not look at the processes");
     agent.shared.change(|books| match readings.and_then(|readings| Ok((readings, census?))) {
         Ok((readings, census)) => {
             if books.gauge.failure.is_some() {

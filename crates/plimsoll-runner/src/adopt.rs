@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::agent::{Agent, now_ms};
 use super::books::{Phase, Slot};
-use super::processes::{self, Census, ProcessId, Tag};
+use super::processes::{self, ProcessId, ProcessTable, Tag};
 use super::record::Record;
 use super::watch::Begin;
 
@@ -18,7 +18,7 @@ const GRACE_MS: u64 = 10_000;
 
 /// Adopts everything that the records and the process list tell of.
 pub(crate) fn adopt(agent: &Arc<Agent>) -> Result<()> {
-    let census = Census::take(&agent.owner).context("could not look at the processes")?;
+    let census = ProcessTable::read(&agent.owner).context("could not look at the processes")?;
     let records = agent.state.records().context("could not read the state directory")?;
     let mut found: BTreeMap<String, Record> =
         records.into_iter().map(|record| (record.slot.clone(), record)).collect();
@@ -32,7 +32,7 @@ pub(crate) fn adopt(agent: &Arc<Agent>) -> Result<()> {
     Ok(())
 }
 
-fn take_in(agent: &Arc<Agent>, record: Record, census: &Census) {
+fn take_in(agent: &Arc<Agent>, record: Record, census: &ProcessTable) {
     let name = record.slot.clone();
     if let Some((state, reason)) = record.over.clone() {
         let mut slot = Slot::new(record, Phase::Over(state));
@@ -65,9 +65,9 @@ fn take_in(agent: &Arc<Agent>, record: Record, census: &Census) {
 
 /// The slot's first process: the recorded one, if it is of this boot. Where the agent was killed before it could write it down, the
 /// earliest tagged process that leads a group.
-fn leader(record: &Record, census: &Census) -> Option<ProcessId> {
+fn leader(record: &Record, census: &ProcessTable) -> Option<ProcessId> {
     match record.leader {
-        Some(leader) => Some(leader).filter(|_| record.boot == processes::boot()),
+        Some(leader) => Some(leader).filter(|_| record.boot == processes::boot_id()),
         None => {
             let tagged = census
                 .tagged()
@@ -77,8 +77,8 @@ fn leader(record: &Record, census: &Census) -> Option<ProcessId> {
     }
 }
 
-fn is_alive(leader: ProcessId, census: &Census) -> bool {
-    census.get(leader.pid).is_some_and(|seen| seen.id == leader && !seen.is_dead)
+fn is_alive(leader: ProcessId, census: &ProcessTable) -> bool {
+    census.get(leader.pid).is_some_and(|seen| seen.id == leader && !seen.has_exited)
 }
 
 /// How something was started of which only the model is known.
@@ -106,7 +106,7 @@ fn unrecorded(tag: &Tag) -> Record {
         launch: unknown_launch(&tag.model),
         port: tag.port,
         leader: None,
-        boot: processes::boot(),
+        boot: processes::boot_id(),
         started_ms: now_ms(),
         was_ready: false,
         over: None,

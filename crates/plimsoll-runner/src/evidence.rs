@@ -83,7 +83,7 @@ pub(crate) fn is_back(around: &Around<'_>) -> Result<(), NotBack> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::meter::ProcessReading;
+    use crate::meter::ProcessReading;
 
     const GIB: u64 = 1 << 30;
 

@@ -82,7 +82,7 @@ pub(crate) fn used(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::meter::ProcessReading;
+    use crate::meter::ProcessReading;
 
     fn reading(index: u16, processes: Option<&[(u32, Option<u64>)]>) -> DeviceReading {
         let listed = |list: &[(u32, Option<u64>)]| {

@@ -13,7 +13,7 @@ use super::devices::Devices;
 use super::evidence::{self, Around};
 use super::launch::Places;
 use super::meter::DeviceReading;
-use super::processes::{self, Census, ProcessId};
+use super::processes::{self, ProcessId, ProcessTable};
 use super::reconcile::{Known, Stage};
 use super::record::{Baselines, Record};
 
@@ -258,7 +258,7 @@ impl Books {
     }
 
     /// Notes which processes each slot has.
-    pub(crate) fn counted(&mut self, census: &Census) {
+    pub(crate) fn counted(&mut self, census: &ProcessTable) {
         for (name, slot) in &mut self.slots {
             if !matches!(slot.phase, Phase::Over(_)) {
                 slot.members.extend(census.members(name, slot.record.leader, &slot.members));
@@ -276,7 +276,7 @@ impl Books {
         &mut self,
         began: Instant,
         readings: &[DeviceReading],
-        census: &Census,
+        census: &ProcessTable,
     ) -> bool {
         let pids = self.pids(census);
         self.gauge.failure = None;
@@ -284,7 +284,9 @@ impl Books {
         self.gauge.measured.extend(readings.iter().map(|reading| reading.index));
         let mut statuses: Vec<DeviceStatus> = readings
             .iter()
-            .map(|reading| attribution::status(reading, &pids, &self.devices, processes::name_of))
+            .map(|reading| {
+                attribution::status(reading, &pids, &self.devices, processes::process_name)
+            })
             .collect();
         let measured = readings.iter().map(|reading| reading.index).collect();
         statuses.extend(attribution::declared_only(&self.devices, &measured));
@@ -301,7 +303,7 @@ impl Books {
     }
 
     /// The numbers that each slot's processes have or had, unless somebody else has them now.
-    fn pids(&self, census: &Census) -> Pids {
+    fn pids(&self, census: &ProcessTable) -> Pids {
         let is_still = |id: &&ProcessId| census.get(id.pid).is_none_or(|seen| seen.id == **id);
         let of = |slot: &Slot| slot.members.iter().filter(is_still).map(|id| id.pid).collect();
         self.slots.iter().map(|(name, slot)| (name.clone(), of(slot))).collect()
@@ -358,7 +360,7 @@ impl Books {
 
     /// Learns what is usual for a device beside the slots. It can always turn out to be less. It turns out to be more only while no
     /// slot there goes or shrinks, as the memory of a process that just died would be taken for usual otherwise.
-    fn note_baselines(&mut self, readings: &[DeviceReading], census: &Census, pids: &Pids) {
+    fn note_baselines(&mut self, readings: &[DeviceReading], census: &ProcessTable, pids: &Pids) {
         for reading in readings {
             let index = reading.index;
             let own = listed(reading, pids);
@@ -373,10 +375,10 @@ impl Books {
     }
 
     /// Whether every slot on the device lives.
-    fn is_steady(&self, index: u16, census: &Census) -> bool {
+    fn is_steady(&self, index: u16, census: &ProcessTable) -> bool {
         let lives = |slot: &Slot| {
             let is_there = |leader: ProcessId| {
-                census.get(leader.pid).is_some_and(|s| s.id == leader && !s.is_dead)
+                census.get(leader.pid).is_some_and(|s| s.id == leader && !s.has_exited)
             };
             slot.known().stage == Stage::Alive && slot.record.leader.is_none_or(is_there)
         };

@@ -117,7 +117,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::runner::meter::ProcessReading;
+    use crate::meter::ProcessReading;
 
     fn probe(script: &str) -> (tempfile::TempDir, Probe) {
         let folder = tempfile::tempdir().expect("a folder");

@@ -207,7 +207,7 @@ pub(crate) fn environment(
         .extend(launch.env.iter().map(|(name, value)| (name.clone(), fill(value, places, port))));
     environment.extend(tags.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     if let Some(port) = port {
-        environment.insert(processes::PORT.to_owned(), port.to_string());
+        environment.insert(processes::ENV_PORT.to_owned(), port.to_string());
     }
     environment
 }
