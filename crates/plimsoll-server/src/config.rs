@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::Manners;
+use plimsoll_slots::desk::DeskConfig;
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::{Size, Span};
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub struct Config {
     /// How the core behaves.
     pub settings: Settings,
     /// How the desk behaves.
-    pub manners: Manners,
+    pub manners: DeskConfig,
     /// Models to declare at the start; `None` where the configuration does not speak of models.
     pub models: Option<Vec<Model>>,
     /// How much of the scheduler's log is kept for the API.
@@ -230,8 +230,8 @@ fn settings(policy: Option<&str>, residency: Option<Span>) -> Result<Settings> {
     })
 }
 
-fn manners(heartbeat: Option<Span>, lease: Option<Span>) -> Result<Manners> {
-    let usual = Manners::default();
+fn manners(heartbeat: Option<Span>, lease: Option<Span>) -> Result<DeskConfig> {
+    let usual = DeskConfig::default();
     let heartbeat = heartbeat.map_or(usual.heartbeat, |span| span.0);
     let lease = lease.map_or(usual.lease, |span| span.0);
     if heartbeat < 100 {
@@ -244,7 +244,7 @@ fn manners(heartbeat: Option<Span>, lease: Option<Span>) -> Result<Manners> {
             Span(heartbeat)
         );
     }
-    Ok(Manners { heartbeat, lease, ..usual })
+    Ok(DeskConfig { heartbeat, lease, ..usual })
 }
 
 fn distinct(models: Option<Vec<Model>>) -> Result<Option<Vec<Model>>> {
@@ -312,7 +312,7 @@ tokens: [{name: a, role: read, sha256: 00000000000000000000000000000000000000000
 limits: {body: 2MiB, runner_body: 16MiB, header_timeout: 5s, request_timeout: 20s, requests_per_second: 10, burst: 20, connections: 30, drain: 1s}\n\
 tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
         let Loaded { config, .. } = loaded(text).expect("it can be used");
-        assert_eq!(config.manners, Manners { heartbeat: 1000, lease: 5000, ..Manners::default() });
+        assert_eq!(config.manners, DeskConfig { heartbeat: 1000, lease: 5000, ..DeskConfig::default() });
         assert_eq!(config.limits.body.0.get(), 2 << 20);
         assert!(
             config.tls.is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))

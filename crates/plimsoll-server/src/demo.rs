@@ -15,7 +15,8 @@ use plimsoll_slots::model::{Declaration, Model};
 use plimsoll_slots::size::Span;
 
 use super::config::Config;
-use plimsoll_engine::engine::{Engine, NoAnswer};
+use crate::SlotEngine as Engine;
+use plimsoll_engine::engine::NoAnswer;
 
 pub(crate) use narrator::Narrator;
 

@@ -20,3 +20,8 @@ mod metrics;
 #[cfg(test)]
 mod rehearsal;
 mod schedulerlog;
+
+use plimsoll_slots::desk::Desk;
+
+/// The engine of the standalone server.
+pub(crate) type SlotEngine = plimsoll_engine::engine::Engine<Desk>;

@@ -25,14 +25,14 @@ use super::guard::{Guard, tls};
 use super::log;
 use super::metrics::{self, Counted};
 use plimsoll_engine::clock::Clock;
-use plimsoll_engine::engine::{Engine, Observer};
+use plimsoll_engine::engine::Observer;
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::Store;
 
 /// What is served once the ledger is rebuilt.
 pub struct Application {
     /// Those who watch what becomes durable.
-    pub observers: Vec<Box<dyn Observer>>,
+    pub observers: Vec<Box<dyn Observer<Desk>>>,
     /// The routes, made around the engine.
     pub router: Box<dyn FnOnce(Engine) -> Result<Router> + Send>,
 }
@@ -141,7 +141,7 @@ fn rebuild(config: &Config) -> Result<(Desk, Clock, Store)> {
 
 fn declare(desk: &mut Desk, now: Millis, models: &[plimsoll_slots::model::Model]) {
     for model in models {
-        desk.put_model(now, model.clone());
+        desk.declare_model(core, model.clone());
     }
     let in_config = |name: &str| models.iter().any(|model| model.name() == name);
     let others: Vec<&str> =

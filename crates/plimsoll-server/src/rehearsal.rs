@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ask, Desk, Manners};
+use plimsoll_slots::desk::{Ask, Desk, DeskConfig};
 use plimsoll_slots::wire::{DeviceFacts, DeviceStatus, Heartbeat, Registration};
 
 use plimsoll_engine::engine::{Decided, Durable, Observer};
@@ -32,7 +32,7 @@ impl Rehearsal {
             residency: 0,
             ..Settings::default()
         };
-        let mut desk = Desk::new(Manners::default(), settings);
+        let mut desk = Desk::new(DeskConfig::default(), settings);
         // 2026-01-02T03:04:05Z
         let now = Millis(1_767_323_045_000);
         let device =
@@ -44,7 +44,7 @@ impl Rehearsal {
             labels: Default::default(),
             devices,
         };
-        desk.register(now, RUNNER, registration).expect("it may register");
+        desk.register(core, RUNNER, registration).expect("it may register");
         let mut rehearsal = Rehearsal { desk, now, beats: 0 };
         rehearsal.beat(&[]);
         rehearsal

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 use plimsoll_core::event::Event;
 use plimsoll_core::units::{Millis, Name};
-use plimsoll_slots::desk::{Desk, Ending, Place, PlaceState, SlotStage, Who};
+use plimsoll_slots::desk::{Desk, Ending, Place, ReservationState, SlotStage, Who};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -125,10 +125,10 @@ impl SchedulerLog {
     }
 
     /// Takes what a batch says, with its decisions in order.
-    pub(crate) fn see(&self, batch: &Decided<'_>, decided: &[Arc<Kept>]) {
+    pub(crate) fn see(&self, batch: &Decided<'_, Desk>, decided: &[Arc<Kept>]) {
         if self.settings.enabled {
             let mut cache = self.cache();
-            cache.begin(batch.desk);
+            cache.begin(batch.front);
             cache.see(batch, decided);
             cache.make_room(self.settings.max_pods.get());
         }
@@ -192,11 +192,11 @@ impl Default for Cache {
 
 impl Cache {
     /// Takes in those who were there before the server started: how they stand is known, if not what was decided then.
-    fn begin(&mut self, desk: &Desk) {
+    fn begin(&mut self, desk: DeskView<'_>) {
         if std::mem::replace(&mut self.began, true) {
             return;
         }
-        for place in desk.places().filter(|place| !matches!(place.state, PlaceState::Ended { .. }))
+        for place in desk.places().filter(|place| !matches!(place.state, ReservationState::Ended { .. }))
         {
             if let Some(who) = &place.who {
                 self.placed(desk, who, place, &[]);
@@ -204,14 +204,14 @@ impl Cache {
         }
     }
 
-    fn see(&mut self, batch: &Decided<'_>, decided: &[Arc<Kept>]) {
+    fn see(&mut self, batch: &Decided<'_, Desk>, decided: &[Arc<Kept>]) {
         let mut next = decided.iter().peekable();
         for record in batch.records {
             match &record.event {
                 Event::Started { request, .. } => self.bound(&request.name, &Bind::Passed),
                 Event::Failed { request, .. } => {
                     let failure =
-                        batch.desk.slot(&request.name).and_then(|slot| slot.life.failure.clone());
+                        batch.front.slot(&request.name).and_then(|slot| slot.life.failure.clone());
                     let reason = failure.unwrap_or_else(|| "the start failed".to_string());
                     self.bound(&request.name, &Bind::Failed(reason));
                 }
@@ -221,9 +221,9 @@ impl Cache {
                 self.decided(kept);
             }
         }
-        for place in batch.places.iter().filter_map(|id| batch.desk.place(*id)) {
+        for place in batch.places.iter().filter_map(|id| batch.front.place(*id)) {
             if let Some(who) = &place.who {
-                self.placed(batch.desk, who, place, decided);
+                self.placed(batch.front, who, place, decided);
             }
         }
     }
@@ -266,7 +266,7 @@ impl Cache {
     }
 
     /// A place of this name stands differently. The newest one counts.
-    fn placed(&mut self, desk: &Desk, who: &Who, place: &Place, decided: &[Arc<Kept>]) {
+    fn placed(&mut self, desk: DeskView<'_>, who: &Who, place: &Place, decided: &[Arc<Kept>]) {
         let known = self.entries.get(who).filter(|known| known.place == place.id).cloned();
         if self.entries.peek(who).is_some_and(|known| known.place > place.id) {
             return;
@@ -280,7 +280,7 @@ impl Cache {
             bind,
         };
         let entry = match &place.state {
-            PlaceState::Waiting => {
+            ReservationState::Waiting => {
                 let slots = desk.slots_of(&place.model).filter_map(|slot| desk.holding(slot));
                 let runners = slots.map(|(_, holding)| holding.node.clone()).collect();
                 fresh(
@@ -289,20 +289,20 @@ impl Cache {
                     Bind::NotYet,
                 )
             }
-            PlaceState::In { slot, .. } => {
+            ReservationState::In { slot, .. } => {
                 let (filter, bind) = self.of_slot(desk, slot);
                 fresh(Some(slot.clone()), filter, bind)
             }
-            PlaceState::Ended { how, reason, .. } => known.unwrap_or_else(|| {
+            ReservationState::Ended { how, reason, .. } => known.unwrap_or_else(|| {
                 let filter = ended(place, *how, reason, decided);
                 fresh(None, filter, Bind::NotYet)
             }),
         };
-        let is_over = matches!(place.state, PlaceState::Ended { .. });
+        let is_over = matches!(place.state, ReservationState::Ended { .. });
         self.put(who, entry, is_over);
     }
 
-    fn of_slot(&mut self, desk: &Desk, slot: &Name) -> (Filter, Bind) {
+    fn of_slot(&mut self, desk: DeskView<'_>, slot: &Name) -> (Filter, Bind) {
         let known = desk.slot(slot);
         let runs = known.is_some_and(|slot| desk.stage(slot) == SlotStage::Running);
         match self.slots.get(slot) {

@@ -154,7 +154,8 @@ mod tests {
     use plimsoll_core::units::Millis;
 
     use super::*;
-    use crate::translate;
+    use crate::size::Span;
+    use crate::translate::{self, Purpose};
     use crate::wire::{DeviceFacts, Registration};
 
     fn model(text: &str) -> Arc<Model> {
@@ -175,8 +176,13 @@ mod tests {
         let mut scheduler = Scheduler::new(Settings::default());
         let node = Box::new(translate::node("r", &registration));
         let _ = scheduler.step(Millis(0), Event::Node { node });
-        let request =
-            translate::slot_request(model, crate::memory::Known::default(), "slot-1", false, 0);
+        let request = translate::slot_request(
+            model,
+            crate::memory::Known::default(),
+            "slot-1",
+            Purpose::Reservation,
+            Span::default(),
+        );
         let _ =
             scheduler.step(Millis(0), Event::Submit { request: request.clone(), deadline: None });
         let (_, holding) = scheduler.ledger().of_request(&request.id).expect("it is placed");

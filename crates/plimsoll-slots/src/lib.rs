@@ -23,3 +23,7 @@ pub mod proposals;
 pub mod launch;
 
 pub mod desk;
+
+pub mod reconcile;
+
+pub mod simulated_runner;

@@ -14,7 +14,8 @@ use plimsoll_models::settings::{KvType, KvTypes};
 use crate::memory::{self, Known, Source};
 use crate::model::{Declaration, Model};
 use crate::runtime::Kv;
-use crate::translate;
+use crate::size::Span;
+use crate::translate::{self, Purpose};
 
 /// Contexts are proposed in whole blocks of so many tokens, which is what runtimes round them to.
 const TOKENS: u64 = 256;
@@ -54,7 +55,13 @@ impl Bench<'_> {
         let mut declared = self.model.declared().clone();
         change(&mut declared);
         let Ok(model) = Model::try_from(declared) else { return false };
-        let request = translate::slot_request(&model, self.known, "what-if", false, 0);
+        let request = translate::slot_request(
+            &model,
+            self.known,
+            "what-if",
+            Purpose::Reservation,
+            Span::default(),
+        );
         decide(&Draft::of(self.ledger), self.policy, &request).place().is_some()
     }
 

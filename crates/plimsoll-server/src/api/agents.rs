@@ -15,7 +15,7 @@ use super::input::{self, Body, Params};
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use plimsoll_api::rows::ProblemRow;
-use plimsoll_engine::engine::Topic;
+use plimsoll_slots::desk::Topic;
 
 /// A runner says what it is
 #[utoipa::path(put, path = "/api/v1/runners/{id}", operation_id = "register_runner", tag = "agents", params(("id" = String, Path, description = "The runner")),
@@ -30,8 +30,8 @@ pub(crate) async fn register(
     Body(registration): Body<Registration>,
 ) -> Answer<Json<Welcome>> {
     let name = id.clone();
-    let registered = parts.engine()?.write(move |desk, now| {
-        let orders = desk.register(now, &name, registration)?;
+    let registered = parts.engine()?.write(move |desk, core| {
+        let orders = desk.register(core, &name, registration)?;
         let manners = desk.manners();
         Ok(Welcome { heartbeat_ms: manners.heartbeat, lease_ms: manners.lease, orders })
     });
@@ -51,7 +51,7 @@ pub(crate) async fn beat(
     Body(beat): Body<Heartbeat>,
 ) -> Answer<Json<Orders>> {
     let name = id.clone();
-    let heard = parts.engine()?.report(move |desk, now| desk.beat(now, &name, beat)).await?;
+    let heard = parts.engine()?.report(move |desk, core| desk.heartbeat(core, &name, beat)).await?;
     heard.map(Json).map_err(|error| refused(&id, &error))
 }
 

@@ -106,9 +106,9 @@ pub(crate) async fn declare(
         _ => {}
     }
     let model = model(input::read_value(Value::Object(fields))?)?;
-    let declared = parts.engine()?.write(move |desk, now| {
+    let declared = parts.engine()?.write(move |desk, core| {
         let known = desk.model(&name).is_some();
-        desk.put_model(now, model);
+        desk.declare_model(core, model);
         (known, desk.model(&name).map(|model| row(desk, model)))
     });
     let (known, row) = declared.await?;
@@ -127,7 +127,7 @@ pub(crate) async fn forget(
     Path(name): Path<String>,
 ) -> Answer<StatusCode> {
     let wanted = name.clone();
-    match parts.engine()?.write(move |desk, now| desk.drop_model(now, &wanted)).await? {
+    match parts.engine()?.write(move |desk, core| desk.remove_model(core, &wanted)).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(not_declared(&name)),
     }
@@ -143,7 +143,7 @@ pub(crate) fn not_declared(name: &str) -> Problem {
     Problem::not_found("no_such_model", format!("model {name} is not declared"))
 }
 
-fn row(desk: &Desk, model: &Model) -> ModelRow {
+fn row(desk: DeskView<'_>, model: &Model) -> ModelRow {
     ModelRow {
         name: model.name().to_string(),
         declaration: model.declared().clone(),

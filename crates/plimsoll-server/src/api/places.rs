@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{
-    Ask, AskError, Desk, Ending, NoSuchSlot, Place, PlaceState, PlaceStatus, Slot, Who,
+    Ask, AskError, Desk, Ending, NoSuchSlot, Place, ReservationState, ReservationStatus, Slot, Who,
 };
 use plimsoll_slots::size::Span;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,8 @@ use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::{queue, slots};
 use plimsoll_api::rows::{AskBody, PlaceRow, ProblemRow, SlotRow, time};
-use plimsoll_engine::engine::{Engine, Topic};
+use crate::SlotEngine as Engine;
+use plimsoll_slots::desk::Topic;
 
 /// Asks for one place in a model
 ///
@@ -43,9 +44,9 @@ pub(crate) async fn ask(
     let (deadline, wait) = (body.deadline, input::waiting(body.wait)?);
     let model = body.model.clone();
     let engine = parts.engine()?;
-    let asked = engine.write(move |desk, now| {
+    let asked = engine.write(move |desk, core| {
         let deadline = deadline.map(|span| now.after(span.0));
-        let id = desk.ask(now, Ask { model: body.model, key, who, deadline })?;
+        let id = desk.reserve(core, Ask { model: body.model, key, who, deadline })?;
         Ok((id, look(desk, id)))
     });
     // What was seen is told once it is durable; to look again would cost another turn of the thread that decides.
@@ -200,12 +201,12 @@ pub(crate) async fn give_back(
 ) -> Answer<Response> {
     let engine = parts.engine()?;
     if let Some(place) = place_number(&id)
-        && engine.write(move |desk, now| desk.give_back(now, place)).await?
+        && engine.write(move |desk, core| desk.release(core, place)).await?
     {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let name = id.clone();
-    let stopped = engine.write(move |desk, now| {
+    let stopped = engine.write(move |desk, core| {
         desk.stop_slot(now, &name)?;
         Ok(desk.slot(&name).map(|slot| slots::row(desk, slot, now)))
     });
@@ -248,7 +249,7 @@ async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<Plac
 }
 
 /// A place as it stands, and whether nothing more will come of it.
-fn look(desk: &Desk, id: u64) -> (Option<PlaceRow>, bool) {
+fn look(desk: DeskView<'_>, id: u64) -> (Option<PlaceRow>, bool) {
     let settled = desk.place_status(id).is_none_or(|status| status.is_settled());
     (desk.place(id).map(|place| row(desk, place)), settled)
 }
@@ -273,17 +274,17 @@ async fn slot_settled(engine: &Engine, id: &str, until: Instant) -> Answer<Optio
 }
 
 /// A place as a row.
-pub(crate) fn row(desk: &Desk, place: &Place) -> PlaceRow {
+pub(crate) fn row(desk: DeskView<'_>, place: &Place) -> PlaceRow {
     let status = match desk.place_status(place.id) {
-        Some(PlaceStatus::Coming { .. }) => "coming",
-        Some(PlaceStatus::Ready { .. }) => "ready",
-        Some(PlaceStatus::Ended { how, .. }) => ending(how),
-        Some(PlaceStatus::Waiting) | None => "waiting",
+        Some(ReservationStatus::Coming { .. }) => "coming",
+        Some(ReservationStatus::Ready { .. }) => "ready",
+        Some(ReservationStatus::Ended { how, .. }) => ending(how),
+        Some(ReservationStatus::Waiting) | None => "waiting",
     };
     let (slot, since, ended): (Option<&Slot>, Option<Millis>, Option<Millis>) = match &place.state {
-        PlaceState::Waiting => (None, None, None),
-        PlaceState::In { slot, since } => (desk.slot(slot), Some(*since), None),
-        PlaceState::Ended { at, .. } => (None, None, Some(*at)),
+        ReservationState::Waiting => (None, None, None),
+        ReservationState::In { slot, since } => (desk.slot(slot), Some(*since), None),
+        ReservationState::Ended { at, .. } => (None, None, Some(*at)),
     };
     let holding = slot.and_then(|slot| desk.holding(slot)).map(|(_, holding)| holding);
     PlaceRow {

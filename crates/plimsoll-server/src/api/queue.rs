@@ -24,7 +24,7 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let limit = input::rows_wanted(page.limit.as_deref())?;
     let after = page.after.clone();
-    let rows = parts.engine()?.read(move |desk, _| some(desk, after.as_deref(), limit + 1)).await?;
+    let rows = parts.engine()?.read(move |desk, core| some(desk, after.as_deref(), limit + 1)).await?;
     let gone = || {
         let detail =
             format!("{} waits no more; start from the beginning", page.after.unwrap_or_default());
@@ -37,7 +37,7 @@ pub(crate) async fn list(
 }
 
 /// Those who wait after one; `None` where that one waits no more.
-fn some(desk: &Desk, after: Option<&str>, most: usize) -> Option<Vec<QueueRow>> {
+fn some(desk: DeskView<'_>, after: Option<&str>, most: usize) -> Option<Vec<QueueRow>> {
     let mut all = (1_usize..).zip(desk.unplaced());
     if let Some(after) = after {
         all.find(|(_, unplaced)| id(unplaced) == after)?;
@@ -52,7 +52,7 @@ fn id(unplaced: &Unplaced<'_>) -> String {
     }
 }
 
-fn row(desk: &Desk, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
+fn row(desk: DeskView<'_>, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
     match unplaced {
         Unplaced::Slot { slot, waiting, places } => {
             let terms = &waiting.request.terms;
@@ -94,7 +94,7 @@ fn row(desk: &Desk, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
 }
 
 /// What somebody who waits was promised, where it was.
-pub(crate) fn promised(desk: &Desk, request: &RequestId) -> Option<PromisedRow> {
+pub(crate) fn promised(desk: DeskView<'_>, request: &RequestId) -> Option<PromisedRow> {
     let ledger = desk.scheduler().ledger();
     Some(verdict::promise_on(ledger, ledger.promise_to(request)?))
 }

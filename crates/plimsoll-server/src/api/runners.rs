@@ -54,7 +54,7 @@ pub(crate) async fn status(
     Path(id): Path<String>,
 ) -> Answer<Json<RunnerStatus>> {
     let name = id.clone();
-    let found = parts.engine()?.read(move |desk, _| look(desk, &name)).await?;
+    let found = parts.engine()?.read(move |desk, core| look(desk, &name)).await?;
     found.map(|looked| Json(looked.status())).ok_or_else(|| no_such_runner(&id))
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn remove(
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
     let name = id.clone();
-    let removed = parts.engine()?.write(move |desk, now| desk.remove_runner(now, &name)).await?;
+    let removed = parts.engine()?.write(move |desk, core| desk.remove_runner(now, &name)).await?;
     let refused = |error| match error {
         RunnerError::NotRegistered => no_such_runner(&id),
         error => agents::refused(&id, &error),
@@ -83,7 +83,7 @@ pub(crate) fn no_such_runner(id: &str) -> Problem {
     Problem::not_found("no_such_runner", format!("there is no runner {id}"))
 }
 
-fn row(desk: &Desk, runner: &Runner) -> RunnerRow {
+fn row(desk: DeskView<'_>, runner: &Runner) -> RunnerRow {
     let ledger = desk.scheduler().ledger();
     let node = ledger.node_id(&runner.id);
     let view = node.and_then(|node| ledger.view(node));
@@ -133,7 +133,7 @@ struct Looked {
     breaches: Vec<BreachRow>,
 }
 
-fn look(desk: &Desk, id: &str) -> Option<Looked> {
+fn look(desk: DeskView<'_>, id: &str) -> Option<Looked> {
     let runner = desk.runner(id)?;
     let ledger = desk.scheduler().ledger();
     let node = ledger.node_id(id);

@@ -40,13 +40,13 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
     let mut rows =
-        parts.engine()?.read(move |desk, now| some(desk, now, &wanted, limit + 1)).await?;
+        parts.engine()?.read(move |desk, core| some(desk.view(core.scheduler()), core.now(), &wanted, limit + 1)).await?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.id.as_str())))
 }
 
-fn some(desk: &Desk, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {
+fn some(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {
     let after = wanted.after.as_deref();
     let Some(runner) = &wanted.runner_id else {
         return desk.slots_after(after).take(most).map(|slot| row(desk, slot, now)).collect();
@@ -61,7 +61,7 @@ fn some(desk: &Desk, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> 
 }
 
 /// A slot as a row.
-pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
+pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
     let held = desk.holding(slot);
     let holding = held.map(|(_, holding)| holding);
     let waiting = desk.scheduler().queue().get(&slot.request());
@@ -106,7 +106,7 @@ fn outgrown(slot: &Slot, holding: &Holding) -> bool {
 }
 
 /// What a holding has of GPUs, by the names of its runner.
-pub(crate) fn allocation_of(desk: &Desk, holding: &Holding) -> Option<GpuAllocation> {
+pub(crate) fn allocation_of(desk: DeskView<'_>, holding: &Holding) -> Option<GpuAllocation> {
     let ledger = desk.scheduler().ledger();
     let view = ledger.view_of(&holding.node)?;
     allocation(&view.node, &holding.charges)

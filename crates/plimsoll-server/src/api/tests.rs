@@ -18,7 +18,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::Manners;
+use plimsoll_slots::desk::DeskConfig;
 use plimsoll_slots::wire::{
     Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, Launch, OnDevice, Orders,
     Registration, SlotReport, SlotState, Welcome,
@@ -29,7 +29,7 @@ use tower::ServiceExt;
 
 use super::{Parts, router};
 use crate::schedulerlog;
-use plimsoll_engine::engine::Engine;
+use crate::SlotEngine as Engine;
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::History;
 
@@ -52,16 +52,16 @@ struct Answered {
 
 impl World {
     fn new() -> World {
-        World::with(&settings(), Manners::default(), schedulerlog::Settings::default())
+        World::with(&settings(), DeskConfig::default(), schedulerlog::Settings::default())
     }
 
     /// Spreading instead of packing.
     fn spreading() -> World {
         let settings = Settings { policy: Policy::spread(), ..settings() };
-        World::with(&settings, Manners::default(), schedulerlog::Settings::default())
+        World::with(&settings, DeskConfig::default(), schedulerlog::Settings::default())
     }
 
-    fn with(settings: &Settings, manners: Manners, log: schedulerlog::Settings) -> World {
+    fn with(settings: &Settings, manners: DeskConfig, log: schedulerlog::Settings) -> World {
         let dir = tempfile::tempdir().expect("a directory");
         World::on(dir, settings, manners, log)
     }
@@ -69,7 +69,7 @@ impl World {
     fn on(
         dir: TempDir,
         settings: &Settings,
-        manners: Manners,
+        manners: DeskConfig,
         log: schedulerlog::Settings,
     ) -> World {
         let parts = Parts::new(log);

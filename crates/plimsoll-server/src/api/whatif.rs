@@ -40,7 +40,7 @@ pub(crate) async fn what_if(
         _ => return Err(Problem::bad("model", "send either a model or a declaration")),
     };
     let name = wanted.name().to_string();
-    let looked = parts.engine()?.read(move |desk, now| look(desk, now, &wanted)).await?;
+    let looked = parts.engine()?.read(move |desk, core| look(desk.view(core.scheduler()), core.now(), &wanted)).await?;
     let looked = looked.ok_or_else(|| models::not_declared(&name))?;
     // Looking for what would help takes its time, and the thread that decides has none.
     let found = tokio::task::spawn_blocking(move || looked.row()).await;

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ask, PlaceStatus, Who};
+use plimsoll_slots::desk::{Ask, ReservationStatus, Who};
 
 use super::Chance;
-use plimsoll_engine::engine::{Engine, NoAnswer};
+use crate::SlotEngine as Engine;
+use plimsoll_engine::engine::NoAnswer;
 
 /// Who likes what: the model, and how often it is asked for at the height of its wave, in a thousand.
 const TASTES: [(&str, u64); 9] = [
@@ -97,9 +98,9 @@ impl Crowd {
         let namespace =
             ["research", "support", "search"][usize::try_from(chance.between(0, 3)).unwrap_or(0)];
         let who = Who { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
-        let asked = engine.write(move |desk, now| {
+        let asked = engine.write(move |desk, core| {
             let deadline = Some(Millis(now.0 + 20_000));
-            desk.ask(now, Ask { model: model.to_string(), key: None, who: Some(who), deadline })
+            desk.reserve(core, Ask { model: model.to_string(), key: None, who: Some(who), deadline })
         });
         if let Ok(place) = asked.await? {
             let stay = Duration::from_millis(chance.between(least, most));
@@ -110,8 +111,8 @@ impl Crowd {
 
     async fn depart(&mut self, engine: &Engine, now: Instant) -> Result<(), NoAnswer> {
         let places: Vec<u64> = self.here.iter().map(|guest| guest.place).collect();
-        let look = move |place: &u64, status: Option<PlaceStatus>| (*place, status);
-        let statuses = engine.read(move |desk, _| {
+        let look = move |place: &u64, status: Option<ReservationStatus>| (*place, status);
+        let statuses = engine.read(move |desk, core| {
             places.iter().map(|place| look(place, desk.place_status(*place))).collect::<Vec<_>>()
         });
         let mut leaving = Vec::new();
@@ -120,7 +121,7 @@ impl Crowd {
                 continue;
             };
             match status {
-                Some(PlaceStatus::Ready { .. }) => {
+                Some(ReservationStatus::Ready { .. }) => {
                     let guest = &mut self.here[at];
                     let leaves = *guest.leaves.get_or_insert(now + guest.stay);
                     if leaves <= now {
@@ -128,14 +129,14 @@ impl Crowd {
                         self.here.swap_remove(at);
                     }
                 }
-                Some(PlaceStatus::Waiting | PlaceStatus::Coming { .. }) => {}
-                Some(PlaceStatus::Ended { .. }) | None => drop(self.here.swap_remove(at)),
+                Some(ReservationStatus::Waiting | ReservationStatus::Coming { .. }) => {}
+                Some(ReservationStatus::Ended { .. }) | None => drop(self.here.swap_remove(at)),
             }
         }
         engine
-            .write(move |desk, now| {
+            .write(move |desk, core| {
                 leaving.iter().for_each(|place| {
-                    desk.give_back(now, *place);
+                    desk.release(core, *place);
                 });
             })
             .await

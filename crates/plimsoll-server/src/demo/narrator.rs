@@ -34,8 +34,8 @@ impl Narrator {
 }
 
 impl Observer for Narrator {
-    fn durable(&mut self, durable: &Durable<'_>) {
-        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
+    fn durable(&mut self, durable: &Durable<'_, Desk>) {
+        for (record, output) in durable.records.iter().zip(&durable.outputs) {
             for decision in &output.outcome.decisions {
                 self.tell(decision);
             }

@@ -101,7 +101,7 @@ fn counts(census: &Census) -> (Counts<5>, Counts<3>) {
 
 impl Sheet {
     /// Copies what is to be shown.
-    pub(super) fn of(desk: &Desk, now: Millis) -> Sheet {
+    pub(super) fn of(desk: DeskView<'_>, now: Millis) -> Sheet {
         let ledger = desk.scheduler().ledger();
         let nodes = ledger.nodes().map(|(_, view)| node(desk, view, now)).collect();
         let runners = desk.runners().map(|runner| Runner {
@@ -123,7 +123,7 @@ impl Sheet {
     }
 }
 
-fn node(desk: &Desk, view: &NodeView, now: Millis) -> Node {
+fn node(desk: DeskView<'_>, view: &NodeView, now: Millis) -> Node {
     let live = desk.live(&view.node.name);
     let measured = |gpu: usize| {
         let live = live?;
@@ -155,7 +155,7 @@ fn held(room: &DeviceRoom, stage: &str) -> Option<Bytes> {
     tenants.map(|tenant| tenant.bytes).try_fold(Bytes::ZERO, |sum, bytes| Some(sum.plus(bytes?)))
 }
 
-fn models(desk: &Desk) -> BTreeMap<String, Model> {
+fn models(desk: DeskView<'_>) -> BTreeMap<String, Model> {
     let row = |(index, (name, census)): (usize, (&str, Census))| {
         // Only so many have rows of their own.
         let model = desk.model(name).filter(|_| index < MODELS);
@@ -166,7 +166,7 @@ fn models(desk: &Desk) -> BTreeMap<String, Model> {
     desk.census().into_iter().enumerate().map(row).collect()
 }
 
-fn queue(desk: &Desk, now: Millis) -> ([u64; 3], f64) {
+fn queue(desk: DeskView<'_>, now: Millis) -> ([u64; 3], f64) {
     let (mut lengths, mut oldest) = ([0; 3], now);
     for unplaced in desk.unplaced() {
         let (kind, since) = match unplaced {

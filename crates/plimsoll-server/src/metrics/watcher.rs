@@ -7,7 +7,7 @@ use plimsoll_core::decide::{self, Decision};
 use plimsoll_core::event::{Effect, Event};
 use plimsoll_core::reason::{NodeReason, Reason, RequestReason};
 use plimsoll_core::verdict::{NodeVerdict, Table};
-use plimsoll_slots::desk::{Ending, PlaceState};
+use plimsoll_slots::desk::{Ending, ReservationState};
 
 use super::Counted;
 use crate::breaches::{self, Changed, KINDS, Watch};
@@ -80,24 +80,24 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn decided(&mut self, decided: &Decided<'_>) {
+    fn decided(&mut self, decided: &Decided<'_, Desk>) {
         let places = decided.places.iter().filter_map(|id| decided.desk.place(*id));
         let ended = places.filter_map(|place| match place.state {
-            PlaceState::Ended { how, .. } => Some(how),
+            ReservationState::Ended { how, .. } => Some(how),
             _ => None,
         });
         self.ended = ended.collect();
         self.changed = self.watch.look(decided);
     }
 
-    fn durable(&mut self, durable: &Durable<'_>) {
+    fn durable(&mut self, durable: &Durable<'_, Desk>) {
         let rows = durable.records.len() + durable.notes;
         if rows > 0 {
             self.counted.deciding.observe(durable.deciding.as_secs_f64());
             self.counted.committing.observe(durable.committing.as_secs_f64());
             self.counted.batch.observe(u32::try_from(rows).unwrap_or(u32::MAX).into());
         }
-        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
+        for (record, output) in durable.records.iter().zip(&durable.outputs) {
             output.outcome.decisions.iter().for_each(|decision| self.count_decision(decision));
             output
                 .outcome

@@ -3,7 +3,7 @@
 use super::*;
 
 fn with_lease(lease: u64) -> World {
-    let manners = Manners { heartbeat: 50, lease, ..Manners::default() };
+    let manners = DeskConfig { heartbeat: 50, lease, ..DeskConfig::default() };
     World::with(&settings(), manners, schedulerlog::Settings::default())
 }
 
