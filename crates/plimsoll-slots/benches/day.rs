@@ -1,24 +1,25 @@
-//! A day of traffic on a simulated clock, and what the desk remembers of it: 50 runners of 8 GPUs, more models than fit at
-//! once, a quiet night and a busy noon. Memory must not grow with the day. `cargo bench -p plimsoll-slots --bench day`
-//! runs it.
+//! A day of traffic on a simulated clock, and the memory that the desk uses for it: 50 runners of 8
+//! GPUs, more models than fit at once, a quiet night and a busy noon. Memory must not grow with the
+//! day. Run it with `cargo bench -p plimsoll-slots --bench day`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
 use plimsoll_core::event::Settings;
+use plimsoll_core::front::Host;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{Action, DeviceFacts, Heartbeat, Registration};
+use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation, ReservationId};
+use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
 
 const RUNNERS: u64 = 50;
-const GPUS: u64 = 8;
+const GPUS: usize = 8;
 const MODELS: u64 = 200;
 const HOUR: u64 = 3600;
-/// Every runner speaks once in so many seconds.
-const BEAT: u64 = 5;
-/// Asks a second at night, and how many more there are at noon.
+/// The seconds between two heartbeats of a runner.
+const HEARTBEAT: u64 = 5;
+/// Reservations a second at night, and how many more there are at noon.
 const NIGHT: u64 = 4;
 const NOON: u64 = 26;
 
@@ -29,13 +30,13 @@ fn main() {
     let mut day = Day::new();
     let started = Instant::now();
     println!("{RUNNERS} runners x {GPUS} GPUs, {MODELS} models, 24 hours");
-    println!("| hour | asks | places | slots | made so far | rows | RSS MiB |");
+    println!("| hour | reserved | kept | slots | starts so far | rows | RSS MiB |");
     println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    day.tell(0);
+    day.print(0);
     for second in 1..=24 * HOUR {
         day.second(second);
         if second % (4 * HOUR) == 0 {
-            day.tell(second / HOUR);
+            day.print(second / HOUR);
         }
     }
     println!("simulated in {:.1} s", started.elapsed().as_secs_f64());
@@ -43,14 +44,13 @@ fn main() {
 
 /// A desk, and what goes on around it.
 struct Day {
-    desk: Desk,
+    host: Host<Desk>,
+    runners: Vec<SimulatedRunner>,
     chance: Chance,
-    beats: Vec<u64>,
-    /// Places by the second in which they are given back.
-    ends: BTreeMap<u64, Vec<u64>>,
-    asks: u64,
-    slots_made: u64,
-    /// Records and notes that would be on the disk.
+    /// Reservations by the second in which they are released.
+    ends: BTreeMap<u64, Vec<ReservationId>>,
+    reserved: u64,
+    /// Rows that would be in the journal.
     rows: usize,
 }
 
@@ -63,88 +63,84 @@ impl Day {
             telemetry_for: u64::MAX,
             ..Settings::default()
         };
-        let mut desk = Desk::new(Manners::default(), settings);
-        for runner in 0..RUNNERS {
-            desk.register(at(0), &name(runner), registration(runner)).expect("it registers");
+        let mut host = Host::new(Desk::new(DeskConfig::default()), settings);
+        let mut runners = Vec::new();
+        for number in 0..RUNNERS {
+            let name = format!("runner-{number:02}");
+            let mut runner = SimulatedRunner::with_gpus(&name, "NVIDIA A100", &[80; GPUS]);
+            runner.conduct.memory = MemoryUse::Unmeasured;
+            let registration = runner.registration();
+            host.with(at(0), |desk, core| desk.register(core, &name, registration))
+                .expect("a valid registration");
+            runners.push(runner);
         }
         for model in 0..MODELS {
             let memory = 20 + model % 40;
             let text = format!(
-                "name: model-{model}\nmemory: {memory}GiB\nconcurrency: 2\nmax_slots: 40\nidle_limit: 1m\nruntime: {{command: {{argv: [serve]}}}}"
+                "name: model-{model}\nmemory: {memory}GiB\nconcurrency: 2\nmax_slots: 40\n\
+                 idle_limit: 1m\nruntime: {{command: {{argv: [serve]}}}}"
             );
-            desk.put_model(at(0), serde_saphyr::from_str(&text).expect("a model"));
+            let model = serde_saphyr::from_str(&text).expect("a model");
+            host.with(at(0), |desk, core| desk.declare_model(core, model));
         }
-        let beats = vec![0; usize::try_from(RUNNERS).expect("few")];
-        Day {
-            desk,
-            chance: Chance(1),
-            beats,
-            ends: BTreeMap::new(),
-            asks: 0,
-            slots_made: 0,
-            rows: 0,
-        }
+        let (chance, ends) = (Chance(1), BTreeMap::new());
+        Day { host, runners, chance, ends, reserved: 0, rows: 0 }
     }
 
-    /// One second: those who are done leave, others come, some runners speak, and time is noticed.
+    /// One second: reservations are released and made, some runners report, and time passes.
     fn second(&mut self, second: u64) {
         let now = at(second);
-        for place in self.ends.remove(&second).unwrap_or_default() {
-            self.desk.give_back(now, place);
+        for id in self.ends.remove(&second).unwrap_or_default() {
+            self.host.with(now, |desk, core| desk.release(core, id));
         }
         for _ in 0..wave(second) {
-            self.ask(second);
+            self.reserve(second);
         }
-        for runner in (second % BEAT..RUNNERS).step_by(usize::try_from(BEAT).expect("few")) {
-            self.beat(now, runner);
+        for runner in (second % HEARTBEAT..RUNNERS).step_by(HEARTBEAT as usize) {
+            self.beat(now, usize::try_from(runner).expect("few"));
         }
-        self.desk.tick(now);
-        let batch = self.desk.batch();
-        self.rows += batch.records.len() + batch.notes.len();
-        self.desk.committed();
+        self.host.tick(now);
+        let batch = self.host.batch();
+        self.rows += batch.records.len() + usize::from(batch.changes.is_some());
+        self.host.committed();
     }
 
-    fn ask(&mut self, second: u64) {
+    fn reserve(&mut self, second: u64) {
         // A few models have most of the traffic, and which ones they are changes from hour to hour.
         let (one, other) = (self.chance.below(MODELS), self.chance.below(MODELS));
         let model = (one * other / MODELS + second / HOUR * 7) % MODELS;
-        self.asks += 1;
-        let ask = Ask {
-            model: format!("model-{model}"),
-            key: Some(format!("key-{}", self.asks)),
-            who: None,
+        self.reserved += 1;
+        let new = NewReservation {
+            key: Some(format!("key-{}", self.reserved)),
             deadline: Some(at(second + 60)),
+            ..NewReservation::of_model(format!("model-{model}"))
         };
-        let place = self.desk.ask(at(second), ask).expect("it is declared");
+        let id = self.host.with(at(second), |desk, core| desk.reserve(core, new));
         let until = second + 1 + self.chance.below(40);
-        self.ends.entry(until).or_default().push(place);
+        self.ends.entry(until).or_default().push(id.expect("the model is declared"));
     }
 
-    /// A runner has done what it was told, and asks again.
-    fn beat(&mut self, now: Millis, runner: u64) {
-        let sequence = &mut self.beats[usize::try_from(runner).expect("few")];
-        *sequence += 1;
-        let orders = self.desk.orders(&name(runner)).orders;
-        let known =
-            self.desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
-        self.slots_made +=
-            orders.iter().filter(|order| order.action == Action::Start).count() as u64;
-        let slots = orders.into_iter().map(|order| order.done(&known)).collect();
-        let beat = Heartbeat::of(1, *sequence, slots);
-        self.desk.beat(now, &name(runner), beat).expect("it is registered");
+    /// A runner carries out its newest orders, and reports.
+    fn beat(&mut self, now: Millis, runner: usize) {
+        let runner = &mut self.runners[runner];
+        let view = self.host.front().view(self.host.scheduler());
+        runner.take_orders(view.orders(runner.name()));
+        let beat = runner.heartbeat(now);
+        self.host
+            .with(now, |desk, core| desk.heartbeat(core, runner.name(), beat))
+            .expect("the runner is registered");
     }
 
-    fn tell(&self, hour: u64) {
-        let (places, slots) = (self.desk.places().count(), self.desk.slots().count());
-        let Day { asks, slots_made, rows, .. } = self;
-        println!(
-            "| {hour} | {asks} | {places} | {slots} | {slots_made} | {rows} | {} |",
-            resident()
-        );
+    fn print(&self, hour: u64) {
+        let view = self.host.front().view(self.host.scheduler());
+        let (kept, slots) = (view.reservations().count(), view.slots().count());
+        let starts: u64 = self.runners.iter().map(SimulatedRunner::starts).sum();
+        let (reserved, rows, memory) = (self.reserved, self.rows, resident());
+        println!("| {hour} | {reserved} | {kept} | {slots} | {starts} | {rows} | {memory} |");
     }
 }
 
-/// How many ask in a second: the fewest at midnight, the most at noon.
+/// Returns the reservations of a second: the fewest at midnight, the most at noon.
 fn wave(second: u64) -> u64 {
     let half = 12 * HOUR;
     let from_midnight =
@@ -153,21 +149,11 @@ fn wave(second: u64) -> u64 {
     NIGHT + NOON * from_midnight * (2 * half - from_midnight) / (half * half)
 }
 
-fn registration(runner: u64) -> Registration {
-    let facts = |gpu: u64| DeviceFacts::new(format!("GPU-{runner}-{gpu}"), 80 << 30);
-    let devices = (0..GPUS).map(facts).collect();
-    Registration { session: 1, version: String::new(), labels: BTreeMap::new(), devices }
-}
-
-fn name(runner: u64) -> String {
-    format!("runner-{runner:02}")
-}
-
 fn at(second: u64) -> Millis {
     Millis(1_000_000 + second * 1000)
 }
 
-/// The same chances in every run.
+/// A generator of the same numbers in every run.
 struct Chance(u64);
 
 impl Chance {
@@ -180,7 +166,7 @@ impl Chance {
     }
 }
 
-/// The memory of this process, in MiB.
+/// Returns the memory of this process, in MiB.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");

@@ -1,171 +1,188 @@
-//! What the desk does in a second without disk and network: 1000 runners of 8 GPUs, 10,000 slots, and then one ask after
-//! the other, each with a decision over the whole fleet; and how dear asks and runners are while many wait, as after a start of
-//! the server. Run it with `cargo bench -p plimsoll-slots --bench desk`.
+//! The desk's speed without disk and network: 1000 runners of 8 GPUs, 10,000 slots, then one
+//! reservation after the other, each with a decision over the whole fleet; and the cost of
+//! reservations and heartbeats while many reservations are pending, as after a restart of the
+//! server. Run it with `cargo bench -p plimsoll-slots --bench desk`.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use plimsoll_core::event::Settings;
+use plimsoll_core::front::Host;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{DeviceFacts, Heartbeat, Registration};
+use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation};
+use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
+use plimsoll_slots::size::Span;
 
 const RUNNERS: usize = 1000;
 const GPUS: usize = 8;
 const SLOTS: usize = 10_000;
-const ASKS: usize = 2_000;
-/// So many wait before the first runner has spoken.
-const WAITING: usize = 2_000;
+const RESERVATIONS: usize = 2_000;
+/// Reservations made before the first heartbeat.
+const PENDING: usize = 2_000;
 
 fn main() {
     for models in [10, 100, 1000] {
-        let (asking, opening) = wait(models);
+        let (reserving, opening) = before_first_heartbeat(models);
         println!(
-            "{WAITING} asks, {models} models, and no runner has spoken yet: an ask takes {asking:.2} ms, and a runner that speaks {opening:.2} ms"
+            "{PENDING} reservations, {models} models, before the first heartbeat: \
+             {reserving:.2} ms a reservation, {opening:.2} ms a first heartbeat"
         );
-        let Ran { filling, asking, turnover, idle_tick } = run(models);
+        let Ran { filling, reserving, turnover, idle_tick } = run(models);
         println!(
-            "{RUNNERS} runners x {GPUS} GPUs, {SLOTS} slots, {models} models: filled in {filling:.1} s, {asking:.0} asks with a decision a second, {turnover:.0} with a slot stopped for each and half a heartbeat, a tick takes {idle_tick:.2} ms"
+            "{RUNNERS} runners x {GPUS} GPUs, {SLOTS} slots, {models} models: filled in \
+             {filling:.1} s, {reserving:.0} reservations with a decision a second, {turnover:.0} \
+             with a slot stopped for each and half a heartbeat, {idle_tick:.2} ms a tick"
         );
     }
 }
 
-/// Milliseconds of an ask while nobody can be served, and of a runner that comes then.
-fn wait(models: usize) -> (f64, f64) {
-    let (mut desk, mut beats) = registered(models);
+/// Returns the milliseconds of a reservation while no runner has reported, and of a runner's first
+/// heartbeat then.
+fn before_first_heartbeat(models: usize) -> (f64, f64) {
+    let mut fleet = Fleet::new(models);
     let started = Instant::now();
-    for asked in 0..WAITING {
-        ask(&mut desk, 2, asked % models);
+    for number in 0..PENDING {
+        fleet.reserve(2, number % models);
     }
-    let asking = started.elapsed().as_secs_f64() * 1000.0 / count(WAITING);
+    let reserving = started.elapsed().as_secs_f64() * 1000.0 / count(PENDING);
     let started = Instant::now();
-    confirm(&mut desk, 3, &mut beats);
-    (asking, started.elapsed().as_secs_f64() * 1000.0 / count(RUNNERS))
+    fleet.beat_all(3);
+    (reserving, started.elapsed().as_secs_f64() * 1000.0 / count(RUNNERS))
 }
 
 fn count(things: usize) -> f64 {
     f64::from(u32::try_from(things).expect("few"))
 }
 
-/// Runners that have not said yet what they have, and models.
-fn registered(models: usize) -> (Desk, Vec<u64>) {
-    let settings = Settings {
-        policy: Policy::spread(),
-        serial_starts: true,
-        telemetry_for: u64::MAX,
-        ..Settings::default()
-    };
-    let mut desk = Desk::new(Manners { lease: u64::MAX / 2, ..Manners::default() }, settings);
-    for runner in 0..RUNNERS {
-        desk.register(Millis(1), &name(runner), registration(runner)).expect("it registers");
-    }
-    for model in 0..models {
-        let memory = 2 + model % 29;
-        let text = format!(
-            "name: model-{model}\nmemory: {memory}GiB\nmax_slots: 100000\nruntime: {{command: {{argv: [serve]}}}}"
-        );
-        desk.put_model(Millis(1), serde_saphyr::from_str(&text).expect("a model"));
-    }
-    (desk, vec![0; RUNNERS])
-}
-
 struct Ran {
     /// Seconds.
     filling: f64,
     /// A second.
-    asking: f64,
+    reserving: f64,
     turnover: f64,
     /// Milliseconds.
     idle_tick: f64,
 }
 
 fn run(models: usize) -> Ran {
-    let (mut desk, mut beats) = registered(models);
-    // A runner gets work once it has said what it has.
-    confirm(&mut desk, 1, &mut beats);
+    let mut fleet = Fleet::new(models);
+    // A runner gets work after its first heartbeat.
+    fleet.beat_all(1);
     let started = Instant::now();
     let mut now = 2;
-    for asked in 0..SLOTS {
-        ask(&mut desk, now, asked % models);
-        if asked % 1000 == 999 {
-            confirm(&mut desk, now, &mut beats);
+    for number in 0..SLOTS {
+        fleet.reserve(now, number % models);
+        if number % 1000 == 999 {
+            fleet.beat_all(now);
             now += 1000;
         }
     }
-    confirm(&mut desk, now, &mut beats);
-    confirm(&mut desk, now, &mut beats);
+    fleet.beat_all(now);
+    fleet.beat_all(now);
     let filling = started.elapsed().as_secs_f64();
     let started = Instant::now();
-    for asked in 0..ASKS {
-        ask(&mut desk, now, asked % models);
+    for number in 0..RESERVATIONS {
+        fleet.reserve(now, number % models);
     }
-    let asking = count(ASKS) / started.elapsed().as_secs_f64();
-    let turnover = count(ASKS) / turn_over(&mut desk, now, models, &mut beats);
+    let reserving = count(RESERVATIONS) / started.elapsed().as_secs_f64();
+    let turnover = count(RESERVATIONS) / fleet.turn_over(now, models);
     let started = Instant::now();
     for tick in 0..20 {
-        desk.tick(Millis(now + tick));
-        settle(&mut desk);
+        fleet.host.tick(Millis(now + tick));
+        fleet.commit();
     }
-    Ran { filling, asking, turnover, idle_tick: started.elapsed().as_secs_f64() * 1000.0 / 20.0 }
+    let idle_tick = started.elapsed().as_secs_f64() * 1000.0 / 20.0;
+    Ran { filling, reserving, turnover, idle_tick }
 }
 
-/// Seconds in which as many slots are stopped as are asked for, while runners speak in turn.
-fn turn_over(desk: &mut Desk, now: u64, models: usize, beats: &mut [u64]) -> f64 {
-    let mut by_age: Vec<_> = desk.slots().map(|slot| (slot.created, slot.id.to_string())).collect();
-    by_age.sort();
-    let started = Instant::now();
-    for (asked, (_, oldest)) in by_age.iter().take(ASKS).enumerate() {
-        ask(desk, now, asked % models);
-        desk.stop_slot(Millis(now), oldest).expect("it is there");
-        settle(desk);
-        if asked % 2 == 0 {
-            let runner = asked / 2 % RUNNERS;
-            beat(desk, now, runner, &mut beats[runner]);
+/// A desk with its runners.
+struct Fleet {
+    host: Host<Desk>,
+    runners: Vec<SimulatedRunner>,
+}
+
+impl Fleet {
+    /// Runners that have registered and not reported yet, and models.
+    fn new(models: usize) -> Fleet {
+        let settings = Settings {
+            policy: Policy::spread(),
+            serial_starts: true,
+            telemetry_for: u64::MAX,
+            ..Settings::default()
+        };
+        let config = DeskConfig { lease: Span(u64::MAX / 2), ..DeskConfig::default() };
+        let mut host = Host::new(Desk::new(config), settings);
+        let mut runners = Vec::new();
+        for number in 0..RUNNERS {
+            let name = format!("runner-{number:04}");
+            let mut runner = SimulatedRunner::with_gpus(&name, "NVIDIA A100", &[80; GPUS]);
+            runner.conduct.memory = MemoryUse::Unmeasured;
+            let registration = runner.registration();
+            host.with(Millis(1), |desk, core| desk.register(core, &name, registration))
+                .expect("a valid registration");
+            runners.push(runner);
+        }
+        for model in 0..models {
+            let memory = 2 + model % 29;
+            let text = format!(
+                "name: model-{model}\nmemory: {memory}GiB\nmax_slots: 100000\n\
+                 runtime: {{command: {{argv: [serve]}}}}"
+            );
+            let model = serde_saphyr::from_str(&text).expect("a model");
+            host.with(Millis(1), |desk, core| desk.declare_model(core, model));
+        }
+        Fleet { host, runners }
+    }
+
+    /// Stops as many slots as it reserves, while runners report one after the other; returns the
+    /// seconds that it took.
+    fn turn_over(&mut self, now: u64, models: usize) -> f64 {
+        let view = self.host.front().view(self.host.scheduler());
+        let mut by_age: Vec<_> =
+            view.slots().map(|slot| (slot.created, slot.id.to_string())).collect();
+        by_age.sort();
+        let started = Instant::now();
+        for (number, (_, oldest)) in by_age.iter().take(RESERVATIONS).enumerate() {
+            self.reserve(now, number % models);
+            self.host
+                .with(Millis(now), |desk, core| desk.stop_slot(core, oldest))
+                .expect("the slot exists");
+            self.commit();
+            if number % 2 == 0 {
+                self.beat(now, number / 2 % RUNNERS);
+            }
+        }
+        started.elapsed().as_secs_f64()
+    }
+
+    fn reserve(&mut self, now: u64, model: usize) {
+        let new = NewReservation::of_model(format!("model-{model}"));
+        self.host
+            .with(Millis(now), |desk, core| desk.reserve(core, new))
+            .expect("the model is declared");
+        self.commit();
+    }
+
+    fn beat_all(&mut self, now: u64) {
+        for runner in 0..self.runners.len() {
+            self.beat(now, runner);
         }
     }
-    started.elapsed().as_secs_f64()
-}
 
-fn ask(desk: &mut Desk, now: u64, model: usize) {
-    let ask = Ask { model: format!("model-{model}"), key: None, who: None, deadline: None };
-    desk.ask(Millis(now), ask).expect("it is declared");
-    settle(desk);
-}
-
-fn settle(desk: &mut Desk) {
-    desk.batch();
-    desk.committed();
-}
-
-/// Every runner does what it was told.
-fn confirm(desk: &mut Desk, now: u64, beats: &mut [u64]) {
-    for (runner, sequence) in beats.iter_mut().enumerate() {
-        beat(desk, now, runner, sequence);
+    /// A runner carries out its newest orders, and reports.
+    fn beat(&mut self, now: u64, runner: usize) {
+        let runner = &mut self.runners[runner];
+        let view = self.host.front().view(self.host.scheduler());
+        runner.take_orders(view.orders(runner.name()));
+        let beat = runner.heartbeat(Millis(now));
+        self.host
+            .with(Millis(now), |desk, core| desk.heartbeat(core, runner.name(), beat))
+            .expect("the runner is registered");
+        self.commit();
     }
-}
 
-/// A runner does what it was told.
-fn beat(desk: &mut Desk, now: u64, runner: usize, sequence: &mut u64) {
-    let orders = desk.orders(&name(runner)).orders;
-    let known = desk.live(&name(runner)).map(|live| live.slots.clone()).unwrap_or_default();
-    *sequence += 1;
-    let slots = orders.into_iter().map(|order| order.done(&known)).collect();
-    let beat = Heartbeat::of(1, *sequence, slots);
-    desk.beat(Millis(now), &name(runner), beat).expect("it is registered");
-    settle(desk);
-}
-
-fn name(runner: usize) -> String {
-    format!("runner-{runner:04}")
-}
-
-fn registration(runner: usize) -> Registration {
-    let facts = |gpu: usize| DeviceFacts::new(format!("GPU-{runner}-{gpu}"), 80 << 30);
-    Registration {
-        session: 1,
-        version: String::new(),
-        labels: BTreeMap::new(),
-        devices: (0..GPUS).map(facts).collect(),
+    fn commit(&mut self) {
+        self.host.batch();
+        self.host.committed();
     }
 }

@@ -1,318 +1,257 @@
-//! The desk: who asks for a place in a model, which slots there are, and what runners say. Around the core's own loop, without I/O.
+//! The desk: the front end for model serving. It turns reservations and runner reports into core
+//! events, and core outcomes into orders and seats.
 //!
 //! ```text
-//!  ask, give back, beat, tick ──▶ desk ──▶ events ──▶ core's drive ──▶ records ┐
-//!                                  └─────────────▶ operations ──────────▶ notes ┴──(durable)──▶ committed ──▶ told
+//!  reserve, release, heartbeat, tick ──▶ Desk ──▶ events ──▶ core
+//!                                         ▲                   │
+//!                                         └──── outcomes ─────┘
 //! ```
 //!
-//! A *slot* is a process that serves a model and holds memory in the core's ledger. A *place* is one request's share of a slot;
-//! a slot has as many as the model's concurrency. The desk holds no sum of memory: that is the ledger's.
+//! A *slot* is a model server process; it holds memory in the core's ledger. A *reservation* is a
+//! client's claim to one concurrency unit of a model; a slot seats as many as the model's
+//! `concurrency`. The desk holds no sum of memory: that is the ledger's.
+//!
+//! Each kind of state has a module with private fields: [`models`], [`slots`], [`reservations`],
+//! [`runners`]. The desk puts their verbs in order: [`serving`] for clients, [`sessions`] and
+//! [`reports`] for runners, [`following`] for what the core does.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use plimsoll_core::decide::Decision;
-use plimsoll_core::drive::{Drive, Output, Record};
-use plimsoll_core::event::{Answer, Effect, Event, Settings};
-use plimsoll_core::request::{Request, RequestId};
+use plimsoll_core::event::Event;
+use plimsoll_core::front::{Core, Front};
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::{Millis, Name};
+use plimsoll_core::units::Name;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Model;
-use crate::translate;
+use crate::size::Span;
 
 mod census;
-mod check;
-mod files;
+mod following;
+mod limits;
+mod measurements;
+mod models;
 mod orders;
-mod places;
-mod ranks;
+mod reasons;
 mod reports;
+mod reservations;
 mod runners;
+mod seating;
+mod serving;
+mod sessions;
 mod slots;
-mod state;
-mod views;
+mod view;
 
 pub use census::Census;
-pub use places::{Ask, AskError};
-pub use runners::{Live, RunnerError};
-pub use slots::NoSuchSlot;
-pub use state::{Ending, Life, Operation, Place, PlaceState, Rows, Runner, Slot, Who};
-pub use views::{Evictable, PlaceStatus, SlotStage, Unplaced};
+pub use limits::ReportProblem;
+pub use models::{FileGap, ModelChange, ModelsState};
+pub use reasons::{Loss, StatusReason};
+pub use reservations::{
+    ClientName, Ending, InvalidReservationId, NewReservation, Reservation, ReservationChange,
+    ReservationId, ReservationState, ReservationsState, ReserveError,
+};
+pub use runners::{LiveRunner, Pace, Runner, RunnerChange, RunnerError, RunnersState};
+pub use serving::UnknownSlot;
+pub use slots::{Life, Slot, SlotChange, SlotStage, SlotsState};
+pub use view::{DeskView, Evictable, PendingEntry, ReservationStatus};
 
-use ranks::Ranks;
-use state::State;
+use models::Models;
+use reservations::Reservations;
+use runners::Runners;
+use slots::Slots;
 
-/// How the desk behaves; plain data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manners {
-    /// How often runners report, in milliseconds.
-    pub heartbeat: u64,
-    /// After so long a silence a runner's slots are unknown and it gets no new work, in milliseconds.
-    pub lease: u64,
-    /// How many places that are over are remembered, so that a repeated request finds its answer.
+/// The configuration of the desk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeskConfig {
+    /// The interval at which runners report.
+    pub heartbeat: Span,
+    /// The silence after which a runner gets no new work and the state of its slots is unknown.
+    pub lease: Span,
+    /// The number of ended reservations to remember, so that a repeated request finds its answer.
     pub ended_kept: usize,
 }
 
-impl Default for Manners {
+impl Default for DeskConfig {
     fn default() -> Self {
-        Manners { heartbeat: 2_000, lease: 15_000, ended_kept: 10_000 }
+        DeskConfig { heartbeat: Span::seconds(2), lease: Span::seconds(15), ended_kept: 10_000 }
     }
 }
 
-/// What is made durable in one go: the core's records, and the desk's own operations, in order.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    /// The core's records.
-    pub records: Vec<Record>,
-    /// The desk's operations, numbered.
-    pub notes: Vec<(u64, Vec<Operation>)>,
+/// A journalled change of the desk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Model(ModelChange),
+    Slot(SlotChange),
+    Reservation(ReservationChange),
+    Runner(RunnerChange),
 }
 
-/// What may be told once a batch is durable.
+impl From<ModelChange> for Change {
+    fn from(change: ModelChange) -> Change {
+        Change::Model(change)
+    }
+}
+
+impl From<SlotChange> for Change {
+    fn from(change: SlotChange) -> Change {
+        Change::Slot(change)
+    }
+}
+
+impl From<ReservationChange> for Change {
+    fn from(change: ReservationChange) -> Change {
+        Change::Reservation(change)
+    }
+}
+
+impl From<RunnerChange> for Change {
+    fn from(change: RunnerChange) -> Change {
+        Change::Runner(change)
+    }
+}
+
+/// The changes that have not been batched yet.
 #[derive(Debug, Default)]
-pub struct Told {
-    /// What came of each record.
-    pub outputs: Vec<Output>,
-    /// Places that stand differently.
-    pub places: BTreeSet<u64>,
-    /// Runners that have other orders.
-    pub runners: BTreeSet<Name>,
+struct ChangeLog(Vec<Change>);
+
+impl ChangeLog {
+    fn push(&mut self, change: impl Into<Change>) {
+        self.0.push(change.into());
+    }
 }
 
-/// Models, slots, places and runners around one scheduler.
-#[derive(Debug)]
+/// The whole state of the desk, for a snapshot. Its version is that of the core's snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeskState {
+    models: ModelsState,
+    slots: SlotsState,
+    reservations: ReservationsState,
+    runners: RunnersState,
+}
+
+/// Something that a client can wait for a change of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// The status of a reservation.
+    Reservation(ReservationId),
+    /// The orders of a runner.
+    Runner(Name),
+}
+
+/// The front end for model serving.
+#[derive(Debug, Default)]
 pub struct Desk {
-    drive: Drive,
-    manners: Manners,
-    state: State,
-    live: BTreeMap<Name, Live>,
-    ranks: Ranks,
-    is_ranked: bool,
-    /// Prewarmed models that no fleet so far could hold; tried again when the fleet changes.
-    hopeless: BTreeSet<String>,
-    /// Models where somebody may find a seat now who did not before.
-    unserved: BTreeSet<String>,
-    noted: Vec<Operation>,
-    notes: Vec<(u64, Vec<Operation>)>,
-    next_note: u64,
-    telling: Told,
-    in_flight: Told,
+    config: DeskConfig,
+    models: Models,
+    slots: Slots,
+    reservations: Reservations,
+    runners: Runners,
+    /// Models where a pending reservation may find a seat now that it did not find before.
+    to_serve: BTreeSet<String>,
+    log: ChangeLog,
 }
 
 impl Desk {
-    /// Goes on from a saved state: the scheduler and the desk's rows, and the numbers of the next record and note.
-    pub fn resume(
-        manners: Manners,
-        scheduler: Scheduler,
-        rows: Rows,
-        next_seq: u64,
-        next_note: u64,
-    ) -> Self {
-        let state = State::from_rows(rows);
-        Desk {
-            drive: Drive::resume(scheduler, next_seq),
-            manners,
-            live: BTreeMap::new(),
-            ranks: Ranks::default(),
-            is_ranked: false,
-            hopeless: BTreeSet::new(),
-            state,
-            unserved: BTreeSet::new(),
-            noted: Vec::new(),
-            notes: Vec::new(),
-            next_note,
-            telling: Told::default(),
-            in_flight: Told::default(),
-        }
+    /// Creates a desk without models and runners.
+    pub fn new(config: DeskConfig) -> Self {
+        Desk { config, ..Desk::default() }
     }
 
-    /// An empty one.
-    pub fn new(manners: Manners, settings: Settings) -> Self {
-        Desk::resume(manners, Scheduler::new(settings), Rows::default(), 0, 0)
+    /// Returns a view of the desk and its scheduler, to read.
+    pub fn view<'a>(&'a self, core: &'a Scheduler) -> DeskView<'a> {
+        DeskView { desk: self, core }
     }
 
-    /// Applies the next operation of a journal to a desk that is being recovered.
-    pub fn recover_next(&mut self, operation: Operation) {
-        self.state.apply(operation);
-    }
-
-    /// The desk's own state, to save beside the scheduler's snapshot.
-    pub fn rows(&self) -> Rows {
-        self.state.rows()
-    }
-
-    /// The machine, to look at.
-    pub fn scheduler(&self) -> &Scheduler {
-        self.drive.scheduler()
-    }
-
-    /// How the desk behaves.
-    pub fn manners(&self) -> &Manners {
-        &self.manners
-    }
-
-    /// The numbers of the next record and of the next note.
-    pub fn next_numbers(&self) -> (u64, u64) {
-        (self.drive.next_seq(), self.next_note)
-    }
-
-    /// What to make durable next, in one go; nothing while an earlier batch is on its way.
-    pub fn batch(&mut self) -> Batch {
-        self.close_note();
-        let records = self.drive.batch();
-        self.in_flight = std::mem::take(&mut self.telling);
-        Batch { records, notes: std::mem::take(&mut self.notes) }
-    }
-
-    /// What came of the batch that is on its way, record by record, and the places that stand differently with it: to get ready with.
-    /// Nothing of it is told before it is durable.
-    pub fn in_flight(&self) -> (&[Output], &BTreeSet<u64>) {
-        (self.drive.in_flight(), &self.in_flight.places)
-    }
-
-    /// The last batch is durable: what came of it may be told.
-    pub fn committed(&mut self) -> Told {
-        let outputs = self.drive.committed();
-        Told { outputs, ..std::mem::take(&mut self.in_flight) }
-    }
-
-    /// Lets the machine behave differently from here on.
-    pub fn configure(&mut self, now: Millis, settings: Settings) {
-        if *self.scheduler().settings() != settings {
-            self.step(now, Event::Configured { settings: Box::new(settings) });
-        }
-    }
-
-    /// Declares a model, or declares it anew: slots that are there stay as they were made.
-    pub fn put_model(&mut self, now: Millis, model: Model) {
+    /// Declares a model, or replaces its declaration. Slots that exist stay as they were created.
+    pub fn declare_model(&mut self, core: &mut Core<'_>, model: Model) {
         let name = model.name().to_string();
-        if self.state.models.get(&name).is_some_and(|known| **known == model) {
+        if !self.models.declare(&mut self.log, model) {
             return;
         }
-        self.note(Operation::PutModel(Arc::new(model)));
-        self.hopeless.remove(&name);
-        self.agree_on_terms(now, &name);
-        // How many a slot serves that nobody here made is known only from its model.
-        let slots: Vec<Name> = self.state.slots_of(&name).map(|slot| slot.id.clone()).collect();
-        slots.iter().for_each(|slot| self.rank(slot));
-        self.unserved.insert(name);
-        self.seat_waiting(now);
-        self.prewarm(now);
+        self.update_terms_of_adopted(core, &name);
+        // The concurrency of an adopted slot is known only from its model.
+        let slots: Vec<Name> = self.slots.of_model(&name).map(|slot| slot.id.clone()).collect();
+        slots.iter().for_each(|slot| self.rank(core, slot));
+        self.to_serve.insert(name);
+        self.serve_pending(core);
+        self.prewarm(core);
     }
 
-    /// A model is no longer declared: nobody waits for it any more, and its slots go.
-    pub fn drop_model(&mut self, now: Millis, name: &str) -> bool {
-        if !self.state.models.contains_key(name) {
+    /// Removes a model, its pending reservations and its slots; `false` if it is not declared.
+    pub fn remove_model(&mut self, core: &mut Core<'_>, name: &str) -> bool {
+        if !self.models.remove(&mut self.log, name) {
             return false;
         }
-        self.note(Operation::DropModel(name.to_string()));
-        let reason = format!("model {name} is no longer declared");
-        for place in self.state.waiting_for.get(name).cloned().unwrap_or_default() {
-            self.end(now, place, Ending::Refused, &reason);
+        for reservation in self.reservations.pending_of_model(name) {
+            self.end_reservation(core, reservation, Ending::ModelRemoved);
         }
-        let slots: Vec<Name> = self.state.slots_of(name).map(|slot| slot.id.clone()).collect();
+        let slots: Vec<Name> = self.slots.of_model(name).map(|slot| slot.id.clone()).collect();
         for slot in slots {
-            self.let_go(now, &slot, &reason);
+            self.withdraw_slot(core, &slot, &Loss::ModelRemoved);
         }
-        self.seat_waiting(now);
+        self.serve_pending(core);
         true
     }
 
-    /// Time passed: deadlines, silent runners, and whatever else only time brings.
-    pub fn tick(&mut self, now: Millis) {
-        self.expire(now);
-        self.notice_silence(now);
-        self.step(now, Event::Tick);
-        self.seat_waiting(now);
-        self.prewarm(now);
-        self.forget_ended();
-    }
-
-    /// Checks every device, whether it changed or not.
-    pub fn audit(&mut self, now: Millis) {
-        self.step(now, Event::Audit);
-    }
-
-    /// Decides for a slot of a model without changing anything.
-    pub fn what_if(&mut self, model: &Model) -> Decision {
-        let request = self.what_if_request(model);
-        self.drive.what_if(&request)
-    }
-
-    /// What is asked for one more slot of a model.
-    pub fn what_if_request(&self, model: &Model) -> Request {
-        translate::slot_request(model, self.state.known(model), "what-if", false, 0)
-    }
-
-    /// Hands an event to the core, and follows what came of it.
-    fn step(&mut self, now: Millis, event: Event) {
-        let subject = subject(&event).cloned();
-        let seq = self.drive.next_seq();
-        let Some(outcome) = self.drive.handle(now, event) else { return };
-        let mut touched: BTreeSet<RequestId> = subject.into_iter().collect();
-        let mut refused = BTreeMap::new();
-        for answer in &outcome.answers {
-            let (Answer::Offered { request, .. }
-            | Answer::Placed { request, .. }
-            | Answer::Waiting { request, .. }
-            | Answer::Refused { request, .. }) = answer;
-            touched.insert(request.clone());
-            if let Answer::Refused { reason, .. } = answer {
-                refused.insert(request.clone(), reason.clone());
-            }
-        }
-        let (mut nodes, mut sent, mut unnameable) = (BTreeSet::new(), Vec::new(), Vec::new());
-        for effect in &outcome.effects {
-            let (Effect::Start { request, node, .. } | Effect::Stop { request, node, .. }) = effect;
-            touched.insert(request.clone());
-            nodes.insert(node.clone());
-            if matches!(effect, Effect::Start { .. }) {
-                sent.push(request.name.clone());
-                let other = reports::name_of_its_own(&request.name, node);
-                unnameable
-                    .extend(self.state.slots.contains_key(&other).then(|| request.name.clone()));
-            }
-        }
-        for node in nodes {
-            self.new_orders(&node, seq);
-        }
-        for slot in sent {
-            self.change_life(&slot, |life| life.sent = Some(now));
-        }
-        for request in touched {
-            self.settle(now, &request, refused.get(&request));
-        }
-        for slot in unnameable {
-            self.rename(now, &slot);
-        }
-    }
-
-    fn note(&mut self, operation: Operation) {
-        self.noted.push(operation.clone());
-        self.state.apply(operation);
-    }
-
-    fn close_note(&mut self) {
-        if !self.noted.is_empty() {
-            self.notes.push((self.next_note, std::mem::take(&mut self.noted)));
-            self.next_note += 1;
-        }
+    /// Decides for one more slot of a model without changing anything.
+    pub fn what_if(&self, core: &mut Core<'_>, model: &Model) -> Decision {
+        let request = self.view(core.scheduler()).what_if_request(model);
+        core.what_if(&request)
     }
 }
 
-/// Whose state an event is about.
-fn subject(event: &Event) -> Option<&RequestId> {
-    match event {
-        Event::Submit { request, .. } => Some(&request.id),
-        Event::Withdraw { request }
-        | Event::Started { request, .. }
-        | Event::Failed { request, .. }
-        | Event::Freed { request, .. }
-        | Event::Grew { request, .. }
-        | Event::Claimed { request } => Some(request),
-        Event::Observed { holding } => Some(&holding.request),
-        _ => None,
+impl Front for Desk {
+    type Change = Change;
+    type State = DeskState;
+    type Topic = Topic;
+
+    fn restore(&mut self, state: DeskState) {
+        self.models = Models::restore(state.models);
+        self.slots = Slots::restore(state.slots);
+        self.reservations = Reservations::restore(state.reservations);
+        self.runners = Runners::restore(state.runners);
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Model(change) => self.models.apply(change),
+            Change::Slot(change) => self.slots.apply(change),
+            Change::Reservation(change) => self.reservations.apply(change),
+            Change::Runner(change) => self.runners.apply(change),
+        }
+    }
+
+    fn state(&self) -> DeskState {
+        DeskState {
+            models: self.models.state(),
+            slots: self.slots.state(),
+            reservations: self.reservations.state(),
+            runners: self.runners.state(),
+        }
+    }
+
+    fn tick(&mut self, core: &mut Core<'_>) {
+        self.expire(core);
+        self.close_silent_runners(core);
+        self.step(core, Event::Tick);
+        self.serve_pending(core);
+        self.prewarm(core);
+        self.reservations.forget_oldest(&mut self.log, self.config.ended_kept);
+    }
+
+    fn handle(&mut self, core: &mut Core<'_>, event: Event) {
+        self.step(core, event);
+    }
+
+    fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.log.0)
+    }
+
+    fn take_topics(&mut self) -> BTreeSet<Topic> {
+        let reservations = self.reservations.take_changed().into_iter().map(Topic::Reservation);
+        reservations.chain(self.runners.take_changed().into_iter().map(Topic::Runner)).collect()
     }
 }

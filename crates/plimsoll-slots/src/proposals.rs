@@ -1,5 +1,5 @@
-//! What would make a model fit whose memory its file says: a shorter context, a smaller cache, more GPUs. Each is proposed only
-//! where the planner itself finds a place for the model declared so.
+//! What would make a model fit whose memory its file says: a shorter context, a smaller cache, more
+//! GPUs. Each is proposed only where the planner itself finds a place for the model declared so.
 
 use std::convert::Infallible;
 
@@ -14,12 +14,14 @@ use plimsoll_models::settings::{KvType, KvTypes};
 use crate::memory::{self, Known, Source};
 use crate::model::{Declaration, Model};
 use crate::runtime::Kv;
-use crate::translate;
+use crate::size::Span;
+use crate::translate::{self, Purpose};
 
 /// Contexts are proposed in whole blocks of so many tokens, which is what runtimes round them to.
 const TOKENS: u64 = 256;
 
-/// The smallest changes of a declaration with which the planner finds a place, for a model that it refused.
+/// The smallest changes of a declaration with which the planner finds a place, for a model that it
+/// refused.
 pub fn proposals(ledger: &Ledger, policy: &Policy, model: &Model, known: Known<'_>) -> Vec<Remedy> {
     let bench = Bench { ledger, policy, model, known };
     // Where the operator says what it needs, nothing else changes that.
@@ -54,7 +56,13 @@ impl Bench<'_> {
         let mut declared = self.model.declared().clone();
         change(&mut declared);
         let Ok(model) = Model::try_from(declared) else { return false };
-        let request = translate::slot_request(&model, self.known, "what-if", false, 0);
+        let request = translate::slot_request(
+            &model,
+            self.known,
+            "what-if",
+            Purpose::Reservation,
+            Span::default(),
+        );
         decide(&Draft::of(self.ledger), self.policy, &request).place().is_some()
     }
 

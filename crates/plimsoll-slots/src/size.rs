@@ -88,7 +88,7 @@ impl<'de> Visitor<'de> for MemoryVisitor {
 }
 
 /// A length of time, in milliseconds; written `500ms`, `20s`, `5m` or `1h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
 #[schema(value_type = String, example = "20s")]
 pub struct Span(pub u64);
 

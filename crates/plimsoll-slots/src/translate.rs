@@ -1,5 +1,6 @@
 //! What a model and a runner are to the core: a request with shapes, a node with devices.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -13,28 +14,38 @@ use plimsoll_core::units::{Bytes, Name};
 
 use crate::memory::{self, Known};
 use crate::model::{Eviction, Model, Selector};
-use crate::size::Size;
+use crate::size::{Size, Span};
 use crate::wire::{DeviceFacts, FactsSource, Registration};
 
-/// Who asks for a slot: the model is the account, so that everything a model holds is summed in one place.
+/// Who asks for a slot: the model is the account, so that everything a model holds is summed in one
+/// place.
 pub fn slot_request_id(model: &str, slot: &str) -> RequestId {
     RequestId::new(model, slot)
 }
 
-/// What a slot of a model asks of the core.
+/// The purpose of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A client has reserved it.
+    Reservation,
+    /// It is started before a client asks: speculative to the core.
+    Prewarm,
+}
+
+/// Returns the core request for a slot of a model.
 pub fn slot_request(
     model: &Model,
     known: Known<'_>,
     slot: &str,
-    speculative: bool,
-    reload_cost: u64,
+    purpose: Purpose,
+    reload_cost: Span,
 ) -> Request {
-    let terms = terms(model, speculative, reload_cost);
+    let terms = terms(model, purpose, reload_cost);
     Request { id: slot_request_id(model.name(), slot), spec: Arc::new(spec(model, known)), terms }
 }
 
-/// The terms on which slots of a model hold their devices.
-pub fn terms(model: &Model, speculative: bool, reload_cost: u64) -> Terms {
+/// Returns the terms on which slots of a model hold their devices.
+pub fn terms(model: &Model, purpose: Purpose, reload_cost: Span) -> Terms {
     let declared = model.declared();
     let eviction = match declared.eviction {
         Eviction::Never => request::Eviction::Never,
@@ -46,15 +57,16 @@ pub fn terms(model: &Model, speculative: bool, reload_cost: u64) -> Terms {
         waits: true,
         deadline: None,
         pinned: declared.pinned,
-        speculative,
+        speculative: purpose == Purpose::Prewarm,
         eviction,
         model: Some(declared.name.as_str().into()),
         idle_limit: Some(declared.idle_limit.0),
-        reload_cost: declared.reload_cost.map_or(reload_cost, |span| span.0),
+        reload_cost: declared.reload_cost.unwrap_or(reload_cost).0,
     }
 }
 
-/// What is asked: every size that is allowed, best first, and of each the devices that are preferred before the rest.
+/// What is asked: every size that is allowed, best first, and of each the devices that are
+/// preferred before the rest.
 pub fn spec(model: &Model, known: Known<'_>) -> Spec {
     let place = &model.declared().place;
     let mut shapes = Vec::new();
@@ -87,7 +99,8 @@ pub fn spec(model: &Model, known: Known<'_>) -> Spec {
     Spec { asks: Asks::Shapes(shapes), resources, rules, leaning: request::Leaning::default() }
 }
 
-/// The file that a runner must have for a model: it says what the model needs, and nobody else does.
+/// The file that a runner must have for a model: it says what the model needs, and nobody else
+/// does.
 pub fn needs_file(model: &Model) -> Option<&str> {
     let declared = model.declared();
     declared
@@ -103,6 +116,12 @@ pub fn file_label(file: &str) -> String {
 
 /// The value of that label.
 pub const FILE_IS_THERE: &str = "there";
+
+/// Labels a node with the files that its runner has.
+pub fn set_files(node: &mut Node, files: &BTreeSet<Name>) {
+    let labels = files.iter().map(|file| (file_label(file).into(), FILE_IS_THERE.into()));
+    node.labels.extend(labels);
+}
 
 fn shape(model: &Model, memory: &memory::Need, wishes: &Wishes) -> Shape {
     let need = |amount: Amount, count: u16| Need {
@@ -165,7 +184,8 @@ pub fn node(runner: &str, registration: &Registration) -> Node {
     }
 }
 
-/// What stands on a node once for every start that failed there in a row: it is chosen after those without it.
+/// What stands on a node once for every start that failed there in a row: it is chosen after those
+/// without it.
 const START_FAILED: &str = "plimsoll.dev/start-failed";
 
 /// How many starts failed on a node in a row.

@@ -1,4 +1,4 @@
-//! What runners have to do.
+//! Orders: the desired state of a runner, derived from the ledger.
 
 use std::collections::BTreeMap;
 
@@ -6,75 +6,96 @@ use plimsoll_core::charge::{Holding, HoldingId, Stage};
 use plimsoll_core::device::Node;
 use plimsoll_core::units::Name;
 
-use super::Desk;
+use super::DeskView;
 use super::reports::name_on_runner;
-use super::runners::{RunnerError, is_of};
+use super::runners::RunnerError;
 use crate::launch;
 use crate::wire::{Action, Launch, Order, Orders, SlotReport};
 
-impl Desk {
-    /// What a runner has to do: derived from the ledger, so that it can be said again at any time, without what its last heartbeat
-    /// shows that it knows.
-    pub fn orders<'a>(&'a self, runner: &str) -> Orders {
-        let live = self.live.get(runner);
+impl<'a> DeskView<'a> {
+    /// Returns the orders of a runner.
+    ///
+    /// They are derived at every call, so that they can be repeated at any time and there is
+    /// no list of orders to keep consistent with the ledger. The launch record, which is large, is
+    /// left out for a slot that the last heartbeat of this session reported: its runner has it.
+    pub fn orders(self, runner: &str) -> Orders {
+        let live = self.desk.runners.live(runner);
         let revision = live.map_or(0, |live| live.work_revision);
-        let ledger = self.scheduler().ledger();
-        let files = self.files_wanted(runner);
-        let none = |files| Orders { revision, orders: Vec::new(), files };
-        let Some(node) = ledger.node_id(runner) else { return none(files) };
-        let Some(view) = ledger.view(node) else { return none(files) };
-        let said = |report: &'a SlotReport| (report.slot.as_str(), report);
-        let said: BTreeMap<&str, &SlotReport> =
-            live.into_iter().flat_map(|live| &live.slots).map(said).collect();
-        // Before its first heartbeat an agent may have lost what it was told in an earlier session.
+        let files = self.desk.models.files_to_read(live.map(|live| &live.files));
+        let ledger = self.core.ledger();
+        let node = ledger.node_id(runner);
+        let Some((node, view)) = node.and_then(|node| Some((node, ledger.view(node)?))) else {
+            return Orders { revision, orders: Vec::new(), files };
+        };
+        // Before its first heartbeat an agent may have lost what an earlier session was sent.
         let is_new = live.is_none_or(|live| live.sequence == 0);
+        let reports = live.into_iter().flat_map(|live| &live.slots);
+        let reports: BTreeMap<&str, &SlotReport> =
+            reports.map(|report| (report.slot.as_str(), report)).collect();
         let order = |(id, holding): (HoldingId, &Holding)| {
-            let action = match holding.stage {
-                Stage::Offered { .. } => return None,
-                // What its devices cannot hold any more is called off: the answer says that nothing is there.
-                Stage::Sent if !ledger.may_start(holding) => Action::Stop,
-                Stage::Sent => Action::Start,
-                Stage::Running { .. } => Action::Keep,
-                Stage::Releasing { .. } => Action::Stop,
-            };
+            let action = self.action(holding)?;
             let name = &holding.request.name;
             let slot = name_on_runner(name, runner);
-            let said = said.get(slot).copied();
-            let generation = generation(id, holding, said);
-            let has_it = !is_new && said.is_some_and(|said| said.generation == generation);
-            let launch = (!has_it).then(|| self.launch(name, holding, &view.node));
-            let model = holding.request.account.to_string();
-            Some(Order { slot: slot.to_string(), generation, model, action, launch })
+            let last = reports.get(slot).copied();
+            let generation = generation(id, holding, last);
+            let has_launch = !is_new && last.is_some_and(|last| last.generation == generation);
+            Some(Order {
+                slot: slot.to_string(),
+                generation,
+                model: holding.request.account.to_string(),
+                action,
+                launch: (!has_launch).then(|| self.launch(name, holding, &view.node)),
+            })
         };
         Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect(), files }
     }
 
-    /// What an agent has to do, if it is the one that registered last.
-    pub fn work(&self, runner: &str, session: Option<u64>) -> Result<Orders, RunnerError> {
-        let known = self.state.runners.get(runner).ok_or(RunnerError::NotRegistered)?;
-        session.map_or(Ok(()), |session| is_of(known, session))?;
+    /// Returns the action that a charge calls for; `None` for one that its runner must not know of
+    /// yet.
+    fn action(self, holding: &Holding) -> Option<Action> {
+        match holding.stage {
+            Stage::Offered { .. } => None,
+            // Its devices have shrunk and cannot hold it any more. The runner answers that nothing
+            // is there, which is the evidence that the charge needs.
+            Stage::Sent if !self.core.ledger().may_start(holding) => Some(Action::Stop),
+            Stage::Sent => Some(Action::Start),
+            Stage::Running { .. } => Some(Action::Keep),
+            Stage::Releasing { .. } => Some(Action::Stop),
+        }
+    }
+
+    /// Returns the orders of an agent, if it is the one that registered last.
+    pub fn work(self, runner: &str, session: Option<u64>) -> Result<Orders, RunnerError> {
+        match session {
+            Some(session) => drop(self.desk.runners.in_session(runner, session)?),
+            None => drop(self.desk.runners.get(runner).ok_or(RunnerError::NotRegistered)?),
+        }
         Ok(self.orders(runner))
     }
 
-    /// How a slot is started on the node where it is charged.
-    fn launch(&self, slot: &Name, holding: &Holding, node: &Node) -> Launch {
-        match self.state.slots.get(slot).and_then(|slot| slot.made_from.as_ref()) {
+    fn launch(self, slot: &Name, holding: &Holding, node: &Node) -> Launch {
+        match self.slot(slot).and_then(|slot| slot.made_from.as_ref()) {
             Some(model) => launch::launch(model, slot, holding, node),
             None => launch::unknown(&holding.request.account, holding, node),
         }
     }
 }
 
-/// The number under which a runner is told of a slot, after what it said of it last.
-pub(super) fn generation(id: HoldingId, holding: &Holding, said: Option<&SlotReport>) -> u64 {
-    match said {
-        // What was only observed has the number that its runner knows it by.
-        Some(said) if holding.spec.is_none() => said.generation,
-        // A runner that knows later numbers than were ever given here knows them from before the server went back, to an earlier copy
-        // of its data: there is no other way that it takes orders.
-        Some(said) if said.generation > id.0 => {
-            let is_anew = holding.stage == Stage::Sent && said.state.is_over();
-            said.generation.saturating_add(u64::from(is_anew))
+/// Returns the generation under which a runner gets orders for a slot; `last` is what it reported
+/// of the slot last.
+///
+/// Normally that is the number of the holding, which grows with every start. A runner that knows a
+/// larger number for a slot that this server has placed got it before the server was restored from
+/// an older copy of its data. It would ignore orders with smaller numbers, so the server continues
+/// from the runner's number: with the same one while that process lives, with the next one for a
+/// new start.
+pub(super) fn generation(id: HoldingId, holding: &Holding, last: Option<&SlotReport>) -> u64 {
+    match last {
+        // An adopted slot keeps the number that its runner knows it by.
+        Some(last) if holding.spec.is_none() => last.generation,
+        Some(last) if last.generation > id.0 => {
+            let is_new_start = holding.stage == Stage::Sent && last.state.is_over();
+            last.generation.saturating_add(u64::from(is_new_start))
         }
         _ => id.0,
     }

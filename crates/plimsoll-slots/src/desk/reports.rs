@@ -1,234 +1,294 @@
-//! What runners say of their slots, compared with what the ledger holds of them.
+//! A runner's reports of its slots, compared with the ledger: each difference becomes an event.
+//!
+//! Reports say what is, never what changed, so that a lost, late or repeated heartbeat is repaired
+//! by the next one. Three numbers keep old news apart from new: the session tells two agents of one
+//! runner apart, the sequence orders the heartbeats of a session, and the generation orders the
+//! starts of one slot.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
+use plimsoll_core::charge::{Activity, Booked, Charge, Holding, HoldingId, Stage};
 use plimsoll_core::device::Node;
 use plimsoll_core::event::Event;
+use plimsoll_core::front::Core;
 use plimsoll_core::request::{NodeNeed, RequestId, Terms};
-use plimsoll_core::units::{Bytes, Cores, Millis, Name};
+use plimsoll_core::units::{Bytes, Cores, Name};
 
-use super::state::{Life, Operation, Slot};
-use super::{Desk, orders};
-use crate::model::Model;
-use crate::translate;
+use super::following::Work;
+use super::slots::{Life, Slot};
+use super::{Desk, DeskView, orders};
+use crate::memory::{Measured, Served};
+use crate::translate::{self, Purpose};
 use crate::wire::{OnDevice, SlotReport, SlotState};
 
-/// More failures in a row do not make a runner worse.
-const MOST_FAILURES: u16 = 4; // mutant: failed-starts
+/// Failed starts in a row beyond this do not make a runner worse: otherwise one that failed for a
+/// whole night would never be tried again while any other is left.
+const MAX_FAILED_STARTS: u16 = 4; // mutant: failed-starts
 
 impl Desk {
-    /// What a runner says of one slot, compared with what the ledger holds of it.
-    pub(super) fn take_report(&mut self, now: Millis, runner: &Name, report: &SlotReport) {
-        let id = self.name_here(runner, report);
-        let request = match self.state.slots.get(&id) {
+    /// Compares a report with the ledger, and tells the core of the difference.
+    pub(super) fn take_report(&mut self, core: &mut Core<'_>, runner: &Name, report: &SlotReport) {
+        let view = self.view(core.scheduler());
+        let id = name_here(view, runner, report);
+        let request = match self.slots.get(&id) {
             Some(slot) => slot.request(),
             None => translate::slot_request_id(&report.model, &id),
         };
-        let Some((holding, held)) = self.scheduler().ledger().of_request(&request) else {
+        let Some((holding, held)) = core.ledger().of_request(&request) else {
             if !report.state.is_over() {
-                self.adopt(now, runner, &id, report);
+                self.adopt(core, runner, &id, report);
             }
             return;
         };
-        let is_meant = match report.generation.cmp(&holding.0) {
-            // What was only observed was numbered here and not there.
-            _ if held.spec.is_none() => true,
-            Ordering::Less => false,
-            Ordering::Equal => true,
-            // The server went back. That an earlier start is over says nothing of one that was ordered since.
-            Ordering::Greater if report.state.is_over() && held.stage == Stage::Sent => {
-                let said = self.state.slots.get(&id).and_then(|slot| self.report(slot));
-                report.generation == orders::generation(holding, held, said)
-            }
-            Ordering::Greater => true,
-        };
-        if held.node != *runner || !is_meant {
+        if held.node != *runner || !is_current(view, &id, report, holding, held) {
             return;
         }
         let (stage, generation) = (held.stage, holding.0);
         let grown: Vec<OnDevice> =
             report.used.iter().filter(|used| exceeds(held, used)).copied().collect();
-        if let Some(slot) = self.state.slots.get(&id).filter(|_| !report.used.is_empty()).cloned() {
-            self.note_use(now, &slot, report);
+        self.note_use(core, &id, report);
+        if report.endpoint.is_some() && report.state == SlotState::Running {
+            let endpoint = report.endpoint.clone();
+            self.slots.change_life(&mut self.log, &id, |life| life.endpoint = endpoint);
         }
-        self.say_endpoint(&id, report);
-        let event = match (stage, report.state) {
-            (Stage::Offered { .. } | Stage::Sent, SlotState::Running) => {
-                let requests = self.state.taken(&id);
-                let activity = (requests > 0).then_some(Activity::Active { requests });
-                Event::Started { request: request.clone(), generation, activity }
+        if let Some(event) = self.difference(&id, &request, generation, stage, report) {
+            let start = StartResult::of(&event);
+            self.runners.mark_orders_changed(runner, core.next_seq());
+            self.step(core, event);
+            if let Some(start) = start {
+                self.count_start(core, runner, start);
             }
-            (Stage::Sent, SlotState::Failed | SlotState::Gone) => {
-                let reason = report
-                    .reason
-                    .clone()
-                    .unwrap_or_else(|| "the runner gave no reason".to_string());
-                self.change_life(&id, |life| life.failure = Some(reason));
-                Event::Failed { request: request.clone(), generation }
-            }
-            (
-                Stage::Running { .. } | Stage::Releasing { .. },
-                SlotState::Failed | SlotState::Gone,
-            ) => {
-                if let Some(reason) = report.reason.clone().filter(|_| !stage.is_releasing()) {
-                    self.change_life(&id, |life| life.failure = Some(reason));
-                }
-                Event::Freed {
-                    request: request.clone(),
-                    generation: Some(generation),
-                    ordinal: None,
-                }
-            }
-            // It ends by itself, or its runner ends it: nobody else joins it, and it counts until it is gone.
-            (Stage::Running { .. }, SlotState::Stopping) => {
-                let reason =
-                    report.reason.clone().unwrap_or_else(|| "its runner stops it".to_string());
-                self.change_life(&id, |life| life.failure = Some(reason));
-                Event::Withdraw { request: request.clone() }
-            }
-            _ => return self.grow(now, &request, &grown),
-        };
-        let node = runner.clone();
-        let went_well = matches!(event, Event::Started { .. });
-        let went_badly = matches!(event, Event::Failed { .. });
-        self.new_orders(&node, self.drive.next_seq());
-        self.step(now, event);
-        if went_well || went_badly {
-            self.count_failure(now, runner, went_badly);
         }
-        self.grow(now, &request, &grown);
+        for used in grown {
+            let (ordinal, bytes) = (used.index, Bytes::new(used.bytes));
+            self.step(core, Event::Grew { request: request.clone(), ordinal, bytes });
+        }
     }
 
-    /// A runner where starts fail is chosen after the others: else, being the emptiest, it would be sent all the work. One that goes
-    /// well makes up for all that failed.
-    fn count_failure(&mut self, now: Millis, runner: &Name, failed: bool) {
-        let ledger = self.scheduler().ledger();
-        let Some(view) = ledger.view_of(runner) else { return };
+    /// Returns the event for the difference between the stage of a slot's charge and the state that
+    /// its runner reports; `None` if they agree.
+    ///
+    /// A report of `Failed` or `Gone` is the evidence of release: a runner gives it only once the
+    /// process has ended and the device shows its memory back.
+    fn difference(
+        &mut self,
+        id: &Name,
+        request: &RequestId,
+        generation: u64,
+        stage: Stage,
+        report: &SlotReport,
+    ) -> Option<Event> {
+        let request = request.clone();
+        match (stage, report.state) {
+            (Stage::Offered { .. } | Stage::Sent, SlotState::Running) => {
+                let requests = self.reservations.count_in_slot(id);
+                let activity = (requests > 0).then_some(Activity::Active { requests });
+                Some(Event::Started { request, generation, activity })
+            }
+            (Stage::Sent, state) if state.is_over() => {
+                let reason = report.reason.as_deref().unwrap_or("the runner gives no reason");
+                self.note_failure(id, reason);
+                Some(Event::Failed { request, generation })
+            }
+            (Stage::Running { .. } | Stage::Releasing { .. }, state) if state.is_over() => {
+                if let Some(reason) = report.reason.as_deref().filter(|_| !stage.is_releasing()) {
+                    self.note_failure(id, reason);
+                }
+                Some(Event::Freed { request, generation: Some(generation), ordinal: None })
+            }
+            // The process is ending by itself, or its runner stops it: no reservation joins it any
+            // more, and it stays charged until it is gone.
+            (Stage::Running { .. }, SlotState::Stopping) => {
+                let reason = report.reason.as_deref().unwrap_or("its runner stops it");
+                self.note_failure(id, reason);
+                Some(Event::Withdraw { request })
+            }
+            _ => None,
+        }
+    }
+
+    fn note_failure(&mut self, slot: &Name, reason: &str) {
+        let reason = Some(reason.to_string());
+        self.slots.change_life(&mut self.log, slot, |life| life.failure = reason);
+    }
+
+    /// Counts failed starts of a runner. The core prefers runners with fewer: otherwise a broken
+    /// one, being the emptiest, would attract all work. One good start clears the count.
+    fn count_start(&mut self, core: &mut Core<'_>, runner: &Name, start: StartResult) {
+        let Some(view) = core.ledger().view_of(runner) else { return };
         let before = translate::failed_starts(&view.node);
-        let after = if failed { before.saturating_add(1).min(MOST_FAILURES) } else { 0 };
+        let after = match start {
+            StartResult::Succeeded => 0,
+            StartResult::Failed => before.saturating_add(1).min(MAX_FAILED_STARTS),
+        };
         if before != after {
             let mut node = Node::clone(&view.node);
             translate::set_failed_starts(&mut node, after);
-            self.put_node(now, node);
+            self.put_node(core, node);
         }
     }
 
-    /// A slot that uses more than its charge is charged what it uses.
-    fn grow(&mut self, now: Millis, request: &RequestId, grown: &[OnDevice]) {
-        for used in grown {
-            let (ordinal, bytes) = (used.index, Bytes::new(used.bytes));
-            self.step(now, Event::Grew { request: request.clone(), ordinal, bytes });
+    /// Remembers the memory that a running slot uses, if it is served as its model is declared now
+    /// and every one of its devices was measured.
+    fn note_use(&mut self, core: &Core<'_>, id: &Name, report: &SlotReport) {
+        let Some(slot) = self.slots.get(id) else { return };
+        let Some(made_from) = &slot.made_from else { return };
+        if report.used.is_empty() || report.state != SlotState::Running {
+            return;
         }
+        let served = Served::of(made_from.declared());
+        let current = self.models.get(&slot.model).map(|model| Served::of(model.declared()));
+        let holding = self.view(core.scheduler()).holding(slot);
+        let devices = holding.map_or(0, |(_, held)| held.charges.iter().map(|c| c.on.len()).sum());
+        if report.used.len() != devices || current.as_ref() != Some(&served) {
+            return;
+        }
+        let mut used: Vec<(u16, Bytes)> =
+            report.used.iter().map(|on| (on.index, Bytes::new(on.bytes))).collect();
+        used.sort_unstable();
+        let bytes = used.into_iter().map(|(_, bytes)| bytes).collect();
+        let measured = Measured { bytes, at: core.now(), served };
+        let model = slot.model.clone();
+        self.models.note_use(&mut self.log, &model, measured);
     }
 
-    fn say_endpoint(&mut self, id: &Name, report: &SlotReport) {
-        if report.endpoint.is_some() && report.state == SlotState::Running {
-            self.change_life(id, |life| life.endpoint.clone_from(&report.endpoint));
-        }
-    }
-
-    /// A slot that nobody here knows is charged at what it uses, and kept.
-    fn adopt(&mut self, now: Millis, runner: &Name, id: &Name, report: &SlotReport) {
+    /// Adopts a slot that this server does not know: it is charged at what it uses, and kept.
+    ///
+    /// It comes from a server whose data was lost or restored from an older copy. Stopping it would
+    /// end work that clients still use; ignoring it would book its memory twice.
+    fn adopt(&mut self, core: &mut Core<'_>, runner: &Name, id: &Name, report: &SlotReport) {
         let slot = Slot {
             id: id.clone(),
             model: report.model.clone(),
             made_from: None,
-            created: now,
+            created: core.now(),
             basis: BTreeMap::new(),
             life: Life { endpoint: report.endpoint.clone(), ..Life::default() },
         };
+        let known = self.runners.get(runner);
+        let devices = known.map_or(0, |runner| runner.registration.devices.len());
         let holding = Holding {
             request: slot.request(),
             node: runner.clone(),
-            stage: Stage::Running { since: now },
-            charges: charges(report, self.state.runners[runner].registration.devices.len()),
+            stage: Stage::Running { since: core.now() },
+            charges: observed_charges(report, devices),
             resources: NodeNeed::default(),
-            terms: self.terms_of(&report.model),
+            terms: self.terms_of_adopted(&report.model),
             activity: Activity::Unknown,
             spec: None,
         };
-        self.note(Operation::PutSlot(Arc::new(slot)));
-        self.new_orders(runner, self.drive.next_seq());
-        self.step(now, Event::Observed { holding: Box::new(holding) });
-        self.say_activity(now, id);
-        let namesake = self.state.slots.get(report.slot.as_str()).filter(|slot| slot.id != *id);
-        let is_here =
-            |slot: &&Arc<Slot>| self.holding(slot).is_some_and(|(_, held)| held.node == *runner);
-        if let Some(slot) = namesake.filter(is_here).map(|slot| slot.id.clone()) {
-            self.rename(now, &slot);
+        self.slots.adopt(&mut self.log, slot);
+        self.runners.mark_orders_changed(runner, core.next_seq());
+        self.step(core, Event::Observed { holding: Box::new(holding) });
+        self.update_activity(core, id);
+        let view = self.view(core.scheduler());
+        let namesake = self.slots.get(&report.slot).filter(|slot| {
+            slot.id != *id && view.holding(slot).is_some_and(|(_, held)| held.node == *runner)
+        });
+        if let Some(slot) = namesake.map(|slot| slot.id.clone()) {
+            self.run(core, [Work::Replace(slot)]);
         }
     }
 
-    /// The terms of a slot that nobody here made: those of its model, where that is declared.
-    fn terms_of(&self, model: &str) -> Terms {
-        let of = |declared: &Arc<Model>| translate::terms(declared, false, self.reload_cost(model));
-        let unknown = || Terms { model: Some(model.into()), ..Terms::default() };
-        let terms = self.state.models.get(model).map_or_else(unknown, of);
-        // What was not asked for is not asked for again.
+    /// Returns the terms of an adopted slot: those of its model, if that is declared. It is never
+    /// pending: nobody has asked this server for it.
+    fn terms_of_adopted(&self, model: &str) -> Terms {
+        let terms = match self.models.get(model) {
+            Some(declared) => {
+                let reload_cost = self.models.reload_cost(model);
+                translate::terms(declared, Purpose::Reservation, reload_cost)
+            }
+            None => Terms { model: Some(model.into()), ..Terms::default() },
+        };
         Terms { waits: false, ..terms }
     }
 
-    /// Slots of a model that nobody here made go by its declaration, which came after them.
-    pub(super) fn agree_on_terms(&mut self, now: Millis, model: &str) {
-        let terms = self.terms_of(model);
-        let found = self.state.slots_of(model).filter(|slot| slot.made_from.is_none());
-        let differs = |slot: &Slot| {
-            let (_, held) = self.holding(slot)?;
+    /// Applies a new declaration to the adopted slots of its model. A slot that this server created
+    /// keeps the terms that it was created with.
+    pub(super) fn update_terms_of_adopted(&mut self, core: &mut Core<'_>, model: &str) {
+        let terms = self.terms_of_adopted(model);
+        let view = self.view(core.scheduler());
+        let adopted = self.slots.of_model(model).filter(|slot| slot.made_from.is_none());
+        let holdings = adopted.filter_map(|slot| {
+            let (_, held) = view.holding(slot)?;
             (held.spec.is_none() && held.terms != terms)
                 .then(|| Holding { terms: terms.clone(), ..held.clone() })
-        };
-        let found: Vec<Holding> = found.filter_map(differs).collect();
-        for holding in found {
-            self.step(now, Event::Observed { holding: Box::new(holding) });
+        });
+        let holdings: Vec<Holding> = holdings.collect();
+        for holding in holdings {
+            self.step(core, Event::Observed { holding: Box::new(holding) });
         }
-    }
-
-    /// A runner has something else under the name of a slot that is charged there. So that slot is not there and cannot be started
-    /// there: whoever waits for it gets one with another name.
-    pub(super) fn rename(&mut self, now: Millis, slot: &Name) {
-        let Some(known) = self.state.slots.get(slot) else { return };
-        let request = known.request();
-        let Some((id, held)) = self.scheduler().ledger().of_request(&request) else { return };
-        let event = match held.stage {
-            Stage::Offered { .. } | Stage::Sent => {
-                Event::Failed { request: request.clone(), generation: id.0 }
-            }
-            Stage::Running { .. } | Stage::Releasing { .. } => {
-                Event::Freed { request: request.clone(), generation: Some(id.0), ordinal: None }
-            }
-        };
-        self.step(now, event);
-        self.step(now, Event::Withdraw { request });
-    }
-
-    /// What a runner's slot is called here: its own name, unless that is the name of something else.
-    pub(super) fn name_here(&self, runner: &Name, report: &SlotReport) -> Name {
-        let own = name_of_its_own(&report.slot, runner);
-        if self.state.slots.contains_key(&own) {
-            return own;
-        }
-        let slot = Name::from(report.slot.as_str());
-        let Some(known) = self.state.slots.get(&slot) else { return slot };
-        let is_it = match self.holding(known) {
-            _ if known.model != report.model => false,
-            Some((_, holding)) => holding.node == *runner,
-            // It waits for a device here, so it cannot be what runs there.
-            None => report.state.is_over(),
-        };
-        if is_it { slot } else { own }
     }
 }
 
-/// What a slot is called on its runner.
+/// The result of a start.
+#[derive(Clone, Copy)]
+enum StartResult {
+    Succeeded,
+    Failed,
+}
+
+impl StartResult {
+    fn of(event: &Event) -> Option<StartResult> {
+        match event {
+            Event::Started { .. } => Some(StartResult::Succeeded),
+            Event::Failed { .. } => Some(StartResult::Failed),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether a report is about the current start of its slot, and not about an earlier one.
+fn is_current(
+    view: DeskView<'_>,
+    id: &Name,
+    report: &SlotReport,
+    holding: HoldingId,
+    held: &Holding,
+) -> bool {
+    match report.generation.cmp(&holding.0) {
+        // An adopted slot has its runner's generation, not the ledger's.
+        _ if held.spec.is_none() => true,
+        Ordering::Less => false,
+        Ordering::Equal => true,
+        // The server was restored from an older copy of its data. The end of a start that it has
+        // forgotten says nothing about the start that it has ordered since.
+        Ordering::Greater if report.state.is_over() && held.stage == Stage::Sent => {
+            let last = view.slot(id).and_then(|slot| view.report(slot));
+            report.generation == orders::generation(holding, held, last)
+        }
+        Ordering::Greater => true,
+    }
+}
+
+/// Returns the name that a runner's slot has here: its own, unless another slot has that.
+///
+/// Two runners can report the same name, and a server that lost its data gives out names again that
+/// runners still use. Such a slot is known by a name that includes its runner.
+pub(super) fn name_here(view: DeskView<'_>, runner: &Name, report: &SlotReport) -> Name {
+    let qualified = qualified_name(&report.slot, runner);
+    if view.slot(&qualified).is_some() {
+        return qualified;
+    }
+    let slot = Name::from(report.slot.as_str());
+    let Some(known) = view.slot(&slot) else { return slot };
+    let is_same = match view.holding(known) {
+        _ if known.model != report.model => false,
+        Some((_, holding)) => holding.node == *runner,
+        // Here it is pending, so it cannot be what runs there.
+        None => report.state.is_over(),
+    };
+    if is_same { slot } else { qualified }
+}
+
+/// Returns the name that a slot has on its runner.
 pub(super) fn name_on_runner<'a>(slot: &'a str, runner: &str) -> &'a str {
     slot.strip_suffix(runner).and_then(|rest| rest.strip_suffix('@')).unwrap_or(slot)
 }
 
-/// What a slot of a runner is called that has the name of another one.
-pub(super) fn name_of_its_own(slot: &str, runner: &str) -> Name {
+/// Returns the name of a runner's slot whose own name another slot has.
+pub(super) fn qualified_name(slot: &str, runner: &str) -> Name {
     Name::from(format!("{slot}@{runner}"))
 }
 
@@ -237,28 +297,27 @@ fn exceeds(held: &Holding, used: &OnDevice) -> bool {
     on.filter_map(Charge::bytes).any(|booked| booked < Bytes::new(used.bytes))
 }
 
-/// The charges of a slot that nobody here made: the larger of what it was booked for and what it uses. A device that is not there
-/// closes all that are: it is on one of them.
-fn charges(report: &SlotReport, devices: usize) -> Vec<Charge> {
-    let mut most: BTreeMap<u16, u64> = BTreeMap::new();
+/// Returns the charges of an adopted slot: on each device the larger of its booked and its used
+/// memory. A device that the runner does not have makes it an undeclared charge on all that it has,
+/// because the slot must be on one of them.
+fn observed_charges(report: &SlotReport, devices: usize) -> Vec<Charge> {
+    let mut largest: BTreeMap<u16, u64> = BTreeMap::new();
     for on in report.booked.iter().chain(&report.used) {
-        let bytes = most.entry(on.index).or_default();
+        let bytes = largest.entry(on.index).or_default();
         *bytes = on.bytes.max(*bytes);
     }
-    let charge = |on: Vec<u16>, amount: Booked| Charge {
-        on,
-        amount,
-        cores: Cores::default(),
-        slots: 1,
-        slice: None,
-        parts: Vec::new(),
-    };
-    let (there, elsewhere): (Vec<_>, Vec<_>) =
-        most.into_iter().partition(|(index, _)| usize::from(*index) < devices);
-    let known = there
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        largest.into_iter().partition(|(index, _)| usize::from(*index) < devices);
+    let mut charges: Vec<Charge> = known
         .into_iter()
-        .map(|(index, bytes)| charge(vec![index], Booked::share(Bytes::new(bytes))));
-    let lost =
-        elsewhere.first().filter(|_| devices > 0).map(|_| charge(Vec::new(), Booked::Undeclared));
-    known.chain(lost).collect()
+        .map(|(index, bytes)| observed_charge(vec![index], Booked::share(Bytes::new(bytes))))
+        .collect();
+    if devices > 0 && !unknown.is_empty() {
+        charges.push(observed_charge(Vec::new(), Booked::Undeclared));
+    }
+    charges
+}
+
+fn observed_charge(on: Vec<u16>, amount: Booked) -> Charge {
+    Charge { on, amount, cores: Cores::default(), slots: 1, slice: None, parts: Vec::new() }
 }

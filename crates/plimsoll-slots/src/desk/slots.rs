@@ -1,231 +1,279 @@
-//! Slots: made when somebody asks, warmed before anybody does, followed through their life.
+//! Slots: model server processes, existing or about to be started. What they hold is in the ledger.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_core::charge::{Holding, HoldingId};
-use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Millis, Name};
+use serde::{Deserialize, Serialize};
 
-use super::ranks::Rank;
-use super::state::{Ending, Life, Operation, PlaceState, Slot};
-use super::{Desk, views::SlotStage};
+use super::ChangeLog;
+use super::models::after;
+use super::seating::{Occupancy, Seating};
+use crate::memory::Source;
 use crate::model::Model;
 use crate::translate;
 
-/// There is no slot of this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoSuchSlot;
+/// A model server process on specific GPUs of one runner, or one that is to become that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// Such as `slot-7`; also the name of its request in the ledger.
+    pub id: Name,
+    pub model: String,
+    /// The declaration that it was created from; `None` if a runner reported a slot that this
+    /// server did not create.
+    pub made_from: Option<Arc<Model>>,
+    pub created: Millis,
+    /// The source of its charge, for each number of GPUs that it may be split over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub basis: BTreeMap<u16, Source>,
+    pub life: Life,
+}
 
-/// What a model is taken to need to come back before it was ever seen to load, in milliseconds.
-const UNSEEN_LOAD: u64 = 30_000;
-
-impl Desk {
-    /// Lets a slot go, whoever has a place in it: an operator wants that.
-    pub fn stop_slot(&mut self, now: Millis, slot: &str) -> Result<(), NoSuchSlot> {
-        let id = self.state.slots.get(slot).ok_or(NoSuchSlot)?.id.clone();
-        self.let_go(now, &id, "its slot was stopped by an operator");
-        self.seat_waiting(now);
-        Ok(())
+impl Slot {
+    /// Returns the id of its request in the ledger.
+    pub fn request(&self) -> RequestId {
+        translate::slot_request_id(&self.model, &self.id)
     }
+}
 
-    pub(super) fn let_go(&mut self, now: Millis, slot: &Name, reason: &str) {
-        let Some(known) = self.state.slots.get(slot) else { return };
-        let request = known.request();
-        // It goes as a whole, so that nobody needs to hear how it empties.
-        for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
-            self.close(now, place, Ending::Lost, reason);
+/// The part of a slot that changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Life {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The time when its start was ordered; `None` before, and again once it has run. A slot that
+    /// has this has never served, so its reservations can move to another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Millis>,
+    /// The runner's reason for the last failed start or for the end of the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// The stage of a slot, the nearest to serving first. Derived from the core's stage of its charge
+/// and from whether its runner is silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SlotStage {
+    /// Its model server is ready.
+    Running,
+    /// It has its GPUs, and its model server is not ready yet.
+    Starting,
+    /// It is pending in the core.
+    Pending,
+    /// It has its GPUs, and its runner is silent.
+    Unknown,
+    /// It is being stopped, and its memory is still charged.
+    Releasing,
+}
+
+impl SlotStage {
+    /// Returns its name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            SlotStage::Pending => "pending",
+            SlotStage::Starting => "starting",
+            SlotStage::Running => "running",
+            SlotStage::Unknown => "unknown",
+            SlotStage::Releasing => "releasing",
         }
-        self.step(now, Event::Withdraw { request });
+    }
+}
+
+/// All slots, and the order in which they take reservations.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    slots: BTreeMap<Name, Arc<Slot>>,
+    by_model: BTreeMap<String, BTreeSet<Name>>,
+    next_number: u64,
+    seating: Seating,
+    /// Whether the slots that recovery restored have been ranked. Ranking needs the ledger, which a
+    /// recovery builds separately.
+    is_ranked: bool,
+}
+
+/// A journalled change of [`Slots`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotChange {
+    Put(Arc<Slot>),
+    Life { slot: Name, life: Life },
+    Removed(Name),
+}
+
+/// The saved form of [`Slots`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotsState {
+    slots: Vec<Arc<Slot>>,
+    next_number: u64,
+}
+
+/// Numbers above this are ignored when a runner reports a slot: a made-up name must not use up the
+/// numbers of slots to come.
+const MAX_REPORTED_NUMBER: u64 = 1 << 40;
+
+impl Slots {
+    pub(super) fn restore(state: SlotsState) -> Slots {
+        let mut slots = Slots::default();
+        state.slots.into_iter().for_each(|slot| slots.apply(SlotChange::Put(slot)));
+        slots.next_number = state.next_number;
+        slots
     }
 
-    pub(super) fn new_slot_id(&mut self) -> Name {
-        let ids =
-            (self.state.next_slot.max(1)..).map(|number| Name::from(format!("slot-{number}")));
-        ids.into_iter()
-            .find(|id| !self.state.slots.contains_key(id))
-            .expect("there are more numbers than slots")
+    pub(super) fn state(&self) -> SlotsState {
+        SlotsState { slots: self.slots.values().cloned().collect(), next_number: self.next_number }
     }
 
-    /// Asks the core for a place for a slot that was just made.
-    pub(super) fn submit(&mut self, now: Millis, slot: &Name, speculative: bool) {
-        let Some(model) = self.state.slots.get(slot).and_then(|slot| slot.made_from.clone()) else {
-            return;
-        };
-        let reload = self.reload_cost(model.name());
-        let request =
-            translate::slot_request(&model, self.state.known(&model), slot, speculative, reload);
-        self.step(now, Event::Submit { request, deadline: None });
-    }
-
-    /// How long a model takes to come back, in milliseconds.
-    pub(super) fn reload_cost(&self, model: &str) -> u64 {
-        self.state.loads.get(model).copied().unwrap_or(UNSEEN_LOAD)
-    }
-
-    /// Warms models that want it and have no slot at all. It never evicts, so what does not fit waits behind all real work.
-    pub(super) fn prewarm(&mut self, now: Millis) {
-        if self.scheduler().ledger().node_count() == 0 {
-            return;
-        }
-        let cold = self.state.models.iter().filter(|(name, model)| {
-            model.declared().prewarm
-                && !self.hopeless.contains(*name)
-                && self.state.slots_of(name).next().is_none()
-        });
-        let cold: Vec<_> = cold.map(|(name, model)| (name.clone(), model.clone())).collect();
-        for (_, model) in cold {
-            if self.awaits_file(&model).is_none() {
-                let id = self.make_slot(now, model);
-                self.submit(now, &id, true);
+    /// Makes a change; the same for a new one and for recovery.
+    pub(super) fn apply(&mut self, change: SlotChange) {
+        match change {
+            SlotChange::Put(slot) => {
+                self.forget(&slot.id);
+                if let Some(number) = number(&slot.id) {
+                    self.next_number = self.next_number.max(number + 1);
+                }
+                self.by_model.entry(slot.model.clone()).or_default().insert(slot.id.clone());
+                self.slots.insert(slot.id.clone(), slot);
+            }
+            SlotChange::Life { slot, life } => {
+                if let Some(slot) = self.slots.get_mut(&slot) {
+                    Arc::make_mut(slot).life = life;
+                }
+            }
+            SlotChange::Removed(id) => {
+                self.forget(&id);
+                self.seating.remove(&id);
             }
         }
     }
 
-    /// Makes a slot of a model that asks the core for nothing yet.
-    pub(super) fn make_slot(&mut self, now: Millis, model: Arc<Model>) -> Name {
-        let id = self.new_slot_id();
-        let sources = self
-            .needs(&model)
-            .into_iter()
-            .filter_map(|need| Some((need.gpus, need.charge.ok()?.0)));
+    fn forget(&mut self, id: &Name) {
+        let Some(slot) = self.slots.remove(id) else { return };
+        if let Some(ids) = self.by_model.get_mut(&slot.model) {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.by_model.remove(&slot.model);
+            }
+        }
+    }
+
+    fn change(&mut self, log: &mut ChangeLog, change: SlotChange) {
+        log.push(change.clone());
+        self.apply(change);
+    }
+
+    /// Creates a slot of a model; the core does not know of it yet.
+    pub(super) fn create(
+        &mut self,
+        log: &mut ChangeLog,
+        model: Arc<Model>,
+        basis: BTreeMap<u16, Source>,
+        created: Millis,
+    ) -> Name {
+        let id = self.unused_id();
         let slot = Slot {
             id: id.clone(),
             model: model.name().to_string(),
-            basis: sources.collect(),
             made_from: Some(model),
-            created: now,
+            created,
+            basis,
             life: Life::default(),
         };
-        self.note(Operation::PutSlot(Arc::new(slot)));
+        self.change(log, SlotChange::Put(Arc::new(slot)));
         id
     }
 
-    /// Follows what became of a slot in the core.
-    pub(super) fn settle(&mut self, now: Millis, request: &RequestId, refused: Option<&String>) {
-        let Some(slot) =
-            self.state.slots.get(&request.name).filter(|slot| slot.request() == *request)
-        else {
-            return;
-        };
-        let (id, model) = (slot.id.clone(), slot.model.clone());
-        let stage = self.stage(slot);
-        let has_failed = slot.life.failure.is_some();
-        let went = slot
-            .life
-            .failure
-            .as_ref()
-            .map_or("its slot went".to_string(), |why| format!("its slot went: {why}"));
-        self.rank(&id);
-        match stage {
-            SlotStage::Waiting if self.is_for_nobody(&id) => {
-                self.step(now, Event::Withdraw { request: request.clone() });
-            }
-            SlotStage::Waiting | SlotStage::Starting | SlotStage::Unknown => {}
-            SlotStage::Running => self.serves(now, &id),
-            SlotStage::Releasing if has_failed => self.lose_places(now, &id, &went),
-            SlotStage::Releasing => {
-                self.lose_places(now, &id, "its slot was asked to go to make room")
-            }
-            SlotStage::Gone => {
-                match refused {
-                    Some(reason) => self.refuse_places(now, &id, reason),
-                    None => self.lose_places(now, &id, &went),
-                }
-                if refused.is_some() {
-                    self.hopeless.insert(model.clone());
-                }
-                self.note(Operation::DropSlot(id.clone()));
-                self.rank(&id);
-                self.unserved.insert(model);
-            }
-        }
+    /// Adds a slot that a runner reported and this server did not create.
+    pub(super) fn adopt(&mut self, log: &mut ChangeLog, slot: Slot) {
+        self.change(log, SlotChange::Put(Arc::new(slot)));
     }
 
-    /// Whether a slot waits for a device, and nobody waits for it: those who asked have left, and it is not made to be warm.
-    fn is_for_nobody(&self, slot: &Name) -> bool {
-        let request = self.state.slots[slot].request();
-        let waiting = self.scheduler().queue().get(&request);
-        self.state.taken(slot) == 0
-            && waiting.is_some_and(|waiting| !waiting.request.terms.speculative)
-    }
-
-    /// A slot runs: those who have a place in it can be told, and how long it took is remembered.
-    fn serves(&mut self, now: Millis, id: &Name) {
-        let slot = &self.state.slots[id];
-        if let Some(sent) = slot.life.sent {
-            let (model, took) = (slot.model.clone(), now.0.saturating_sub(sent.0));
-            self.note(Operation::Loaded(model, took));
-            self.change_life(id, |life| (life.sent, life.failure) = (None, None));
-            let places = self.state.places_in.get(id).cloned().unwrap_or_default();
-            for place in places {
-                self.telling.places.insert(place);
-            }
-        }
-        self.say_activity(now, id);
-    }
-
-    /// Those who were being served lose their place; those who were still waiting for it wait again.
-    fn lose_places(&mut self, now: Millis, slot: &Name, reason: &str) {
-        let Some(known) = self.state.slots.get(slot) else { return };
-        let (served, model) = (known.life.sent.is_none(), known.model.clone());
-        for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
-            if served {
-                self.end(now, place, Ending::Lost, reason);
-            } else {
-                self.change_place(place, |place| place.state = PlaceState::Waiting);
-            }
-        }
-        self.rank(slot);
-        self.unserved.insert(model);
-    }
-
-    /// Whether the slots that a silent runner was sent will ever start nobody knows: those who wait for them wait for another. The slots
-    /// stay charged.
-    pub(super) fn unseat(&mut self, now: Millis, runner: &Name) {
-        let ledger = self.scheduler().ledger();
-        let held = ledger.node_id(runner).into_iter().flat_map(|node| ledger.holdings_on(node));
-        let sent = |(_, held): (HoldingId, &Holding)| {
-            let slot = self.state.slots.get(&held.request.name)?;
-            slot.life.sent.map(|_| slot.id.clone())
-        };
-        let sent: Vec<Name> = held.filter_map(sent).collect();
-        sent.iter().for_each(|slot| self.lose_places(now, slot, "its runner is silent"));
-    }
-
-    fn refuse_places(&mut self, now: Millis, slot: &Name, reason: &str) {
-        for place in self.state.places_in.get(slot).cloned().unwrap_or_default() {
-            self.end(now, place, Ending::Refused, reason);
-        }
-    }
-
-    /// Keeps a slot's rank among those that can be joined.
-    pub(super) fn rank(&mut self, id: &Name) {
-        let Some(slot) = self.state.slots.get(id) else {
-            return self.ranks.put(id, "", None, false);
-        };
-        let taken = self.state.taken(id);
-        let (rank, has_room) =
-            (Rank::of(self.stage(slot), taken, slot.created), taken < self.concurrency(slot));
-        let model = slot.model.clone();
-        self.ranks.put(id, &model, rank, has_room);
-    }
-
-    /// Ranks every slot, once after a start: what was recovered has not been ranked yet.
-    pub(super) fn rank_all(&mut self) {
-        if !self.is_ranked {
-            self.is_ranked = true;
-            let ids: Vec<Name> = self.state.slots.keys().cloned().collect();
-            ids.iter().for_each(|id| self.rank(id));
-        }
-    }
-
-    pub(super) fn change_life(&mut self, id: &Name, change: impl FnOnce(&mut Life)) {
-        let Some(slot) = self.state.slots.get(id) else { return };
+    pub(super) fn change_life(
+        &mut self,
+        log: &mut ChangeLog,
+        id: &Name,
+        edit: impl FnOnce(&mut Life),
+    ) {
+        let Some(slot) = self.slots.get(id) else { return };
         let mut life = slot.life.clone();
-        change(&mut life);
+        edit(&mut life);
         if life != slot.life {
-            self.note(Operation::Lives(id.clone(), life));
+            self.change(log, SlotChange::Life { slot: id.clone(), life });
         }
     }
+
+    pub(super) fn remove(&mut self, log: &mut ChangeLog, id: &Name) {
+        self.change(log, SlotChange::Removed(id.clone()));
+    }
+
+    fn unused_id(&self) -> Name {
+        let ids = (self.next_number.max(1)..).map(|number| Name::from(format!("slot-{number}")));
+        ids.into_iter()
+            .find(|id| !self.slots.contains_key(id))
+            .expect("there are more numbers than slots")
+    }
+
+    /// Updates a slot's rank among those that take reservations.
+    pub(super) fn rank(&mut self, id: &Name, occupancy: Occupancy) {
+        if let Some(slot) = self.slots.get(id) {
+            self.seating.update(id, &slot.model, slot.created, occupancy);
+        }
+    }
+
+    /// Returns the slots that recovery restored and that have not been ranked yet: all at the first
+    /// call, none later.
+    pub(super) fn take_unranked(&mut self) -> Vec<Name> {
+        match std::mem::replace(&mut self.is_ranked, true) {
+            true => Vec::new(),
+            false => self.slots.keys().cloned().collect(),
+        }
+    }
+
+    /// Returns the slot of a model that a new reservation should join, with its stage.
+    pub(super) fn best_with_room(&self, model: &str) -> Option<(SlotStage, &Name)> {
+        self.seating.best(model)
+    }
+
+    /// Returns the number of slots of a model that serve or will serve.
+    pub(super) fn usable_count(&self, model: &str) -> u32 {
+        self.seating.count(model)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Arc<Slot>> {
+        self.slots.get(id)
+    }
+
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.slots.contains_key(id)
+    }
+
+    /// Returns the slot of a request in the core; requests of another model under the same name are
+    /// not it.
+    pub(super) fn of_request(&self, request: &RequestId) -> Option<&Arc<Slot>> {
+        self.slots.get(&request.name).filter(|slot| slot.request() == *request)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        self.slots.values()
+    }
+
+    pub(super) fn after<'a>(&'a self, id: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Slot>> {
+        self.slots.range::<str, _>(after(id)).map(|(_, slot)| slot)
+    }
+
+    pub(super) fn of_model(&self, model: &str) -> impl Iterator<Item = &Arc<Slot>> {
+        self.by_model.get(model).into_iter().flatten().filter_map(|id| self.slots.get(id))
+    }
+}
+
+/// Returns the number in a slot's name, where it is one that this server could have given.
+fn number(id: &str) -> Option<u64> {
+    let (name, _) = id.split_once('@').unwrap_or((id, ""));
+    let number = name.strip_prefix("slot-")?.parse::<u64>().ok()?;
+    (number < MAX_REPORTED_NUMBER).then_some(number)
 }

@@ -1,16 +1,16 @@
-//! Models whose memory only their file says, and what their slots are seen to use.
+//! Models whose memory is in their file, and the memory that their slots are measured to use.
 
 use plimsoll_core::policy::Policy;
 use plimsoll_core::remedy::Kind;
 use plimsoll_core::units::Bytes;
 use plimsoll_models::config;
-use plimsoll_slots::desk::PlaceStatus;
+use plimsoll_slots::desk::{FileGap, ReservationId, ReservationStatus, StatusReason};
 use plimsoll_slots::memory::Source;
 use plimsoll_slots::model::{Declaration, Model};
 use plimsoll_slots::proposals;
-use plimsoll_slots::wire::{FileReport, OnDevice};
+use plimsoll_slots::wire::FileReport;
 
-use crate::world::{GIB, World};
+use crate::world::{GIB, World, used};
 
 const FILE: &str = "/models/qwen3-8b";
 
@@ -21,108 +21,99 @@ fn model(rest: &str) -> Model {
 
 fn report() -> FileReport {
     let config = include_bytes!("../../../../examples/models/qwen3-8b/config.json");
-    let shape = config::shape::read(&config[..]).expect("it can be read");
-    FileReport {
-        path: FILE.to_string(),
-        is_there: true,
-        shape: Some(Box::new(shape)),
-        problem: None,
-    }
+    let shape = Some(Box::new(config::shape::read(&config[..]).expect("a config")));
+    FileReport { path: FILE.to_string(), is_there: true, shape, problem: None }
 }
 
-/// A runner says what it has, and what it found.
-fn say(world: &mut World, runner: &str, files: Vec<FileReport>) {
-    let mut beat = world.machines.get_mut(runner).expect("there").heartbeat();
-    beat.files = files;
-    world.desk.beat(world.now(), runner, beat).expect("it is registered");
+/// A runner reports what it has, and that it found this.
+fn found(world: &mut World, runner: &str, report: FileReport) {
+    world.machine(runner).put_file(report);
+    world.report(runner);
 }
 
-fn asked() -> (World, u64) {
+/// Two runners, and a reservation of a model whose memory is in a file.
+fn reserved() -> (World, ReservationId) {
     let mut world = World::new(Policy::spread());
-    world.desk.put_model(world.now(), model(""));
+    world.call(|desk, core| desk.declare_model(core, model("")));
     world.runner("r1", &[80]);
     world.runner("r2", &[80]);
-    let place = world.ask("m");
-    (world, place)
+    let id = world.reserve("m");
+    (world, id)
+}
+
+fn fits(world: &mut World, model: &Model) -> bool {
+    world.call(|desk, core| desk.what_if(core, model)).place().is_some()
 }
 
 #[test]
-fn one_who_asks_waits_until_a_runner_has_looked_at_the_file_and_is_placed_there() {
-    let (mut world, place) = asked();
-    assert_eq!(world.desk.why_waiting(place), format!("no runner has said yet what is in {FILE}"));
-    assert_eq!(world.desk.orders("r2").files, [FILE]);
-    say(&mut world, "r2", vec![report()]);
-    assert_eq!(world.desk.orders("r2").files, [""; 0], "it is asked once");
-    assert_eq!(world.desk.orders("r1").files, [FILE]);
-    let need = &world.desk.needs(&model(""))[0];
+fn a_reservation_is_pending_until_a_runner_has_read_the_file_and_is_placed_there() {
+    let (mut world, id) = reserved();
+    let not_read = FileGap::NotRead { file: FILE.to_string() };
+    assert_eq!(world.view().status_reason(id), Some(StatusReason::File(not_read)));
+    assert_eq!(world.orders("r2").files, [FILE]);
+    found(&mut world, "r2", report());
+    assert_eq!(world.orders("r2").files, [""; 0], "a runner is asked once");
+    assert_eq!(world.orders("r1").files, [FILE]);
+    let need = &world.view().needs(&model(""))[0];
     let (source, sizes) = need.charge.clone().expect("the file says it");
     assert_eq!(source, Source::Estimated);
     assert_eq!((world.load("r1", 0), world.load("r2", 0)), (0, sizes[0].0.get()));
-    let slot = world.desk.slots().next().expect("a slot");
+    let slot = world.view().slots().next().expect("a slot");
     assert_eq!(slot.basis[&1], Source::Estimated);
-    let launch = world.desk.orders("r2").orders.remove(0).launch.expect("it was not told before");
-    let told = launch.told.as_ref().expect("the runtime is told");
+    let launch = world.orders("r2").orders.remove(0).launch.expect("it is new to the runner");
+    let flags = launch.told.as_ref().expect("the runtime is known");
     assert_eq!(
-        (launch.devices[0].bytes, launch.context, told.refused.as_ref()),
+        (launch.devices[0].bytes, launch.context, flags.refused.as_ref()),
         (sizes[0].0.get(), Some(4096), None)
     );
     world.restart();
-    assert_eq!(
-        world.desk.needs(&model(""))[0].charge,
-        Ok((source, sizes)),
-        "what was found is durable"
-    );
+    let charge = world.view().needs(&model("")).remove(0).charge;
+    assert_eq!(charge, Ok((source, sizes)), "what was found is durable");
 }
 
 #[test]
 fn where_no_runner_has_the_file_each_says_why() {
-    let (mut world, place) = asked();
-    let none = |why: &str| FileReport {
-        path: FILE.to_string(),
-        is_there: false,
-        shape: None,
-        problem: Some(why.to_string()),
-    };
-    say(&mut world, "r1", vec![none("no such file")]);
-    say(&mut world, "r2", vec![none("permission denied")]);
+    let (mut world, id) = reserved();
+    for (runner, why) in [("r1", "no such file"), ("r2", "permission denied")] {
+        let (path, problem) = (FILE.to_string(), Some(why.to_string()));
+        found(&mut world, runner, FileReport { path, is_there: false, shape: None, problem });
+    }
     let why = format!("no runner has {FILE} (r1: no such file; r2: permission denied)");
-    assert_eq!((world.status(place), world.desk.why_waiting(place)), (PlaceStatus::Waiting, why));
+    assert_eq!((world.status(id), world.reason(id)), (ReservationStatus::Pending, why));
 }
 
 #[test]
-fn the_most_that_slots_were_seen_to_use_is_charged_next_until_the_settings_change() {
-    let (mut world, place) = asked();
-    say(&mut world, "r1", vec![report()]);
+fn the_most_that_slots_were_measured_to_use_is_charged_next_until_the_settings_change() {
+    let (mut world, id) = reserved();
+    found(&mut world, "r1", report());
     world.settle();
-    assert!(world.status(place).is_ready());
-    for (used, most) in [(20, 20), (18, 20), (22, 22)] {
-        let process =
-            world.machines.get_mut("r1").expect("there").processes.values_mut().next().expect("it");
-        process.used = vec![OnDevice { index: 0, bytes: used * GIB }];
-        world.say("r1");
-        let need = world.desk.needs(&model("")).remove(0);
+    assert!(world.is_ready(id));
+    for (now, most) in [(20, 20), (18, 20), (22, 22)] {
+        world.process("r1", "slot-1").used = used(&[(0, now)]);
+        world.report("r1");
+        let need = world.view().needs(&model("")).remove(0);
         let (source, sizes) = need.charge.clone().expect("it was measured");
         assert_eq!((source, sizes[0].0), (Source::Measured, Bytes::new(most * GIB)));
-        assert!(need.disagreement().is_none() == need.remarks.is_empty());
+        assert_eq!(need.disagreement().is_none(), need.remarks.is_empty());
     }
-    let other = world.desk.needs(&model("concurrency: 4")).remove(0);
+    let other = world.view().needs(&model("concurrency: 4")).remove(0);
     assert_eq!(other.charge.expect("the file says it").0, Source::Estimated);
     assert!(other.unfit.is_some_and(|why| why.contains("concurrency 1")));
 }
 
 #[test]
-fn e3_what_is_proposed_for_a_model_with_a_file_fits_when_it_is_declared_so() {
+fn e3_a_proposal_for_a_model_with_a_file_fits_when_it_is_declared_so() {
     let mut world = World::new(Policy::spread());
     let large = model("").declared().clone();
-    let large = Model::try_from(Declaration { context: Some(32_768), concurrency: 8, ..large })
-        .expect("it");
-    world.desk.put_model(world.now(), large.clone());
+    let large = Declaration { context: Some(32_768), concurrency: 8, ..large };
+    let large = Model::try_from(large).expect("a valid declaration");
+    world.call(|desk, core| desk.declare_model(core, large.clone()));
     world.runner("r", &[24, 24, 24, 24]);
-    say(&mut world, "r", vec![report()]);
-    assert!(world.desk.what_if(&large).place().is_none(), "it is too large for one GPU");
-    let scheduler = world.desk.scheduler();
-    let policy = &scheduler.settings().policy;
-    let found = proposals::proposals(scheduler.ledger(), policy, &large, world.desk.known(&large));
+    found(&mut world, "r", report());
+    assert!(!fits(&mut world, &large), "it is too large for one GPU");
+    let view = world.view();
+    let policy = &view.scheduler().settings().policy;
+    let found = proposals::proposals(view.scheduler().ledger(), policy, &large, view.known(&large));
     let kinds: Vec<Kind> = found.iter().map(|remedy| remedy.kind).collect();
     assert_eq!(kinds, [Kind::MoreDevices, Kind::LowerContext, Kind::SmallerCache][..kinds.len()]);
     assert!(kinds.len() >= 2, "{found:?}");
@@ -139,7 +130,7 @@ fn e3_what_is_proposed_for_a_model_with_a_file_fits_when_it_is_declared_so() {
             }
             other => panic!("{other:?} is not about a model"),
         }
-        let changed = Model::try_from(declared).expect("it makes sense");
-        assert!(world.desk.what_if(&changed).place().is_some(), "{}", remedy.text);
+        let changed = Model::try_from(declared).expect("a valid declaration");
+        assert!(fits(&mut world, &changed), "{}", remedy.text);
     }
 }

@@ -4,7 +4,8 @@ mod cases;
 mod files;
 mod histories;
 mod orders;
+mod restored;
 mod runners;
 mod strange;
-mod went_back;
+
 mod world;

@@ -1,60 +1,48 @@
-//! What orders hold, and what they leave out.
+//! The content of orders, and what they leave out.
 
-use plimsoll_core::policy::Policy;
 use plimsoll_slots::wire::{Action, Order};
 
-use crate::world::{World, registration};
+use crate::world::World;
 
 fn order(world: &World) -> Order {
-    let mut orders = world.desk.orders("r").orders;
+    let mut orders = world.orders("r").orders;
     assert_eq!(orders.len(), 1);
     orders.remove(0)
 }
 
 #[test]
-fn how_to_start_a_slot_is_told_until_its_runner_reports_it_and_again_to_an_agent_that_comes_anew() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 10GiB");
-    world.runner("r", &[80]);
-    let _ = world.ask("m");
-    let told = order(&world);
-    assert_eq!((told.action, told.model.as_str()), (Action::Start, "m"));
-    assert!(told.launch.is_some());
-    world.say("r");
-    assert_eq!(order(&world), told, "it is not reported yet");
+fn a_launch_record_is_sent_until_the_runner_reports_the_slot_and_again_to_a_new_agent() {
+    let mut world = World::with(&[("m", "memory: 10GiB")], &[80]);
+    world.reserve("m");
+    let start = order(&world);
+    assert_eq!((start.action, start.model.as_str()), (Action::Start, "m"));
+    assert!(start.launch.is_some());
+    world.report("r");
+    assert_eq!(order(&world), start, "it is not reported yet");
     world.beat("r");
     let kept = order(&world);
-    assert_eq!(kept, Order { action: Action::Keep, launch: None, ..told.clone() });
+    assert_eq!(kept, Order { action: Action::Keep, launch: None, ..start.clone() });
     world.restart();
-    assert_eq!(
-        order(&world).launch,
-        told.launch,
-        "nobody has said anything yet since the server started"
-    );
-    world.say("r");
+    assert_eq!(order(&world).launch, start.launch, "the server has heard nothing since it started");
+    world.report("r");
     assert_eq!(order(&world).launch, None);
-    // Another agent may have lost what the one before it was told.
+    // Another agent may have lost the records of the one before it.
     let later = world.now + 1;
-    world
-        .desk
-        .register(world.now(), "r", registration("r", later, &[80]))
-        .expect("it may register");
-    assert_eq!(order(&world).launch, told.launch);
-    let machine = world.machines.get_mut("r").expect("there");
-    (machine.session, machine.sequence) = (later, 0);
-    world.say("r");
+    world.machine("r").restart_agent(later);
+    let registration = world.machine("r").registration();
+    world.register("r", registration).expect("the registration is valid");
+    assert_eq!(order(&world).launch, start.launch);
+    world.report("r");
     assert_eq!(order(&world), kept);
 }
 
 #[test]
-fn a_slot_that_is_reported_no_more_is_told_again() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 10GiB");
-    world.runner("r", &[80]);
-    let _ = world.ask("m");
+fn the_launch_record_of_a_slot_that_is_reported_no_more_is_sent_again() {
+    let mut world = World::with(&[("m", "memory: 10GiB")], &[80]);
+    world.reserve("m");
     world.beat("r");
     assert_eq!(order(&world).launch, None);
-    world.machines.get_mut("r").expect("there").processes.clear();
-    world.say("r");
+    world.machine("r").reset_machine();
+    world.report("r");
     assert!(order(&world).launch.is_some());
 }

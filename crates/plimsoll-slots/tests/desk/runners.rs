@@ -1,131 +1,99 @@
-//! Runners that come and go, fail, fall silent and end.
+//! Runners that come and go, fail, fall silent and shut down.
 
 use plimsoll_core::policy::Policy;
-use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ending, Manners, PlaceStatus, RunnerError, SlotStage};
-use plimsoll_slots::wire::{Action, DeviceFacts, Heartbeat, OnDevice, Registration, SlotState};
+use plimsoll_slots::desk::{
+    DeskConfig, Ending, ReservationStatus, RunnerError, SlotStage, StatusReason,
+};
+use plimsoll_slots::size::Span;
+use plimsoll_slots::wire::{Action, DeviceFacts, Registration, SlotState};
 
-use crate::world::{GIB, Process, World, registration, slot_of, stages};
+use crate::world::{GIB, World, registration, running};
 
 #[test]
 fn c7_a_silent_runner_keeps_its_slots_gets_no_work_and_is_adopted_on_return() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 10GiB");
-    world.model("n", "memory: 10GiB");
-    world.runner("r", &[80]);
-    let place = world.ask("m");
+    let mut world = World::with(&[("m", "memory: 10GiB"), ("n", "memory: 10GiB")], &[80]);
+    let first = world.reserve("m");
     world.settle();
     world.pass(6_000);
-    assert!(!world.desk.is_silent("r"), "six seconds are no silence");
+    assert!(!world.view().is_silent("r"), "six seconds are less than a lease");
     world.pass(20_000);
-    assert!(world.desk.is_silent("r"));
+    assert!(world.view().is_silent("r"));
     assert_eq!(world.load("r", 0), 10 * GIB, "still charged");
-    let second = world.ask("n");
-    assert_eq!(world.status(second), PlaceStatus::Waiting);
-    assert!(
-        world.desk.why_waiting(second).contains("silent"),
-        "{}",
-        world.desk.why_waiting(second)
-    );
+    let second = world.reserve("n");
+    assert_eq!(world.status(second), ReservationStatus::Pending);
+    assert!(world.reason(second).contains("silent"), "{}", world.reason(second));
     world.restart();
     world.runner("r", &[80]);
     world.settle();
-    assert!(world.status(place).is_ready() && world.status(second).is_ready());
-    assert_eq!(world.machines["r"].started, 2, "what ran was not started again");
+    assert!(world.is_ready(first) && world.is_ready(second));
+    assert_eq!(world.machines["r"].starts(), 2, "a running slot is not started again");
 }
 
 #[test]
-fn c7_nobody_is_sent_to_a_slot_whose_runner_is_silent_while_another_has_room() {
+fn c7_no_reservation_joins_a_slot_on_a_silent_runner_while_another_has_room() {
     let mut world = World::new(Policy::pack());
     world.model("m", "memory: 10GiB\nconcurrency: 4");
     world.runner("r1", &[80]);
-    let before = world.ask("m");
+    let before = world.reserve("m");
     world.settle();
     world.pass(20_000);
     world.runner("r2", &[80]);
-    let slot = slot_of(&world, before);
-    assert_eq!(world.desk.stage(world.desk.slot(&slot).expect("kept")), SlotStage::Unknown);
-    assert!(
-        world.desk.why_waiting(before).contains("silent"),
-        "{}",
-        world.desk.why_waiting(before)
-    );
-    let after = world.ask("m");
+    let slot = world.slot_of(before);
+    let stage = |world: &World| world.view().stage(world.view().slot(&slot).expect("it is kept"));
+    assert_eq!(stage(&world), Some(SlotStage::Unknown));
+    let reason = world.view().status_reason(before);
+    assert!(matches!(reason, Some(StatusReason::RunnerSilent { .. })), "{reason:?}");
+    let after = world.reserve("m");
     world.beat("r2");
-    assert!(world.status(after).is_ready() && slot_of(&world, after) != slot);
-    assert_eq!(
-        (world.load("r1", 0), world.load("r2", 0)),
-        (10 * GIB, 10 * GIB),
-        "both are charged"
-    );
+    assert!(world.is_ready(after) && world.slot_of(after) != slot);
+    assert_eq!((world.load("r1", 0), world.load("r2", 0)), (10 * GIB, 10 * GIB));
     world.runner("r1", &[80]);
     world.settle();
-    assert_eq!(world.desk.stage(world.desk.slot(&slot).expect("kept")), SlotStage::Running);
-    assert_eq!(world.machines["r1"].started, 1, "it is adopted, not killed");
+    assert_eq!(stage(&world), Some(SlotStage::Running));
+    assert_eq!(world.machines["r1"].starts(), 1, "it is adopted, not replaced");
 }
 
 #[test]
-fn c7_a_slot_that_nobody_knows_is_charged_at_what_it_uses_and_not_stopped() {
-    let mut world = World::new(Policy::spread());
-    world.runner("r", &[80]);
-    let used = vec![OnDevice { index: 0, bytes: 30 * GIB }];
-    let process = Process {
-        generation: 77,
-        model: "lost".to_string(),
-        state: SlotState::Running,
-        booked: Vec::new(),
-        used,
-    };
-    world.machines.get_mut("r").expect("there").processes.insert("slot-900".to_string(), process);
+fn c7_an_unknown_slot_is_charged_at_what_it_uses_and_not_stopped() {
+    let mut world = World::with(&[], &[80]);
+    world.machine("r").put_process("slot-900", running("lost", 77, &[(0, 30)]));
     world.settle();
     assert_eq!(world.load("r", 0), 30 * GIB);
-    assert_eq!(stages(&world), [("lost".to_string(), "running")]);
-    world
-        .machines
-        .get_mut("r")
-        .expect("there")
-        .processes
-        .get_mut("slot-900")
-        .expect("there")
-        .state = SlotState::Gone;
+    assert_eq!(world.stages(), [("lost".to_string(), "running")]);
+    world.machine("r").end_process("slot-900", "killed");
     world.settle();
-    assert_eq!((world.load("r", 0), world.desk.slots().count()), (0, 0));
+    assert_eq!((world.load("r", 0), world.view().slots().count()), (0, 0));
     world.model("m", "memory: 1GiB");
-    world.ask("m");
-    assert!(world.desk.slot("slot-901").is_some(), "its number is not given out again");
+    world.reserve("m");
+    assert!(world.view().slot("slot-901").is_some(), "its number is not used again");
 }
 
 #[test]
-fn two_agents_with_one_name_or_one_device_are_not_both_believed() {
-    let mut world = World::new(Policy::spread());
-    world.runner("r", &[80]);
-    let now = world.now();
-    let earlier = world.desk.register(now, "r", registration("r", 5, &[80]));
-    assert_eq!(earlier, Err(RunnerError::Superseded { session: world.now }));
-    let twin = world.desk.register(now, "twin", registration("r", world.now, &[80]));
+fn two_agents_with_one_name_or_one_device_are_not_both_accepted() {
+    let mut world = World::with(&[], &[80]);
+    let session = world.now;
+    let earlier = world.register("r", registration("r", 5, &[80]));
+    assert_eq!(earlier, Err(RunnerError::Superseded { session }));
+    let twin = world.register("twin", registration("r", session, &[80]));
     assert!(matches!(twin, Err(RunnerError::DeviceTaken { .. })), "{twin:?}");
     for name in ["", "a b", "a/b", &"x".repeat(201)] {
-        assert_eq!(
-            world.desk.register(now, name, registration("q", 1, &[])),
-            Err(RunnerError::BadName),
-            "{name}"
-        );
+        let invalid = world.register(name, registration("q", 1, &[]));
+        assert_eq!(invalid, Err(RunnerError::InvalidName), "{name}");
     }
 }
 
 #[test]
-fn a_runner_is_removed_only_when_it_is_silent_and_its_slots_go_with_it() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 10GiB");
-    world.runner("r", &[80]);
-    let place = world.ask("m");
+fn a_runner_is_removed_only_when_it_is_silent_and_its_slots_with_it() {
+    let mut world = World::with(&[("m", "memory: 10GiB")], &[80]);
+    let remove = |world: &mut World| world.call(|desk, core| desk.remove_runner(core, "r"));
+    let id = world.reserve("m");
     world.settle();
-    assert_eq!(world.desk.remove_runner(world.now(), "r"), Err(RunnerError::Alive));
+    assert_eq!(remove(&mut world), Err(RunnerError::Alive));
     world.pass(60_000);
-    assert_eq!(world.desk.remove_runner(world.now(), "r"), Ok(()));
-    assert!(matches!(world.status(place), PlaceStatus::Ended { how: Ending::Lost, .. }));
-    assert_eq!((world.desk.runners().count(), world.desk.slots().count()), (0, 0));
-    assert_eq!(world.desk.remove_runner(world.now(), "r"), Err(RunnerError::NotRegistered));
+    assert_eq!(remove(&mut world), Ok(()));
+    assert!(matches!(world.status(id), ReservationStatus::Ended(Ending::Lost(_))));
+    assert_eq!((world.view().runners().count(), world.view().slots().count()), (0, 0));
+    assert_eq!(remove(&mut world), Err(RunnerError::NotRegistered));
 }
 
 #[test]
@@ -135,179 +103,148 @@ fn c6_a_runner_where_every_start_fails_is_tried_after_those_where_they_do_not() 
     world.model("n", "memory: 50GiB");
     world.runner("bad", &[80]);
     world.runner("good", &[60]);
-    let beat = |world: &mut World| {
-        let orders = world.desk.orders("bad");
-        world.machines.get_mut("bad").expect("there").obey(&orders, false);
-        world.say("bad");
+    let round = |world: &mut World| {
+        world.beat_failing("bad");
         world.beat("good");
         world.pass(5_000);
     };
-    let m = world.ask("m");
-    (0..8).for_each(|_| beat(&mut world));
-    assert!(world.status(m).is_ready(), "{}", world.desk.why_waiting(m));
-    world.desk.give_back(world.now(), m);
-    let slot = world.desk.slots().next().expect("that of m").id.clone();
-    world.desk.stop_slot(world.now(), &slot).expect("it is there");
-    (0..2).for_each(|_| beat(&mut world));
-    let n = world.ask("n");
-    (0..2).for_each(|_| beat(&mut world));
-    assert!(
-        world.status(n).is_ready(),
-        "what failed there for one is not tried with another first"
-    );
+    let m = world.reserve("m");
+    (0..8).for_each(|_| round(&mut world));
+    assert!(world.is_ready(m), "{}", world.reason(m));
+    let slot = world.slot_of(m);
+    world.release(m);
+    world.stop_slot(&slot);
+    (0..2).for_each(|_| round(&mut world));
+    let n = world.reserve("n");
+    (0..2).for_each(|_| round(&mut world));
+    assert!(world.is_ready(n), "the next model is not tried first where the last one failed");
 }
 
 #[test]
 fn a_start_is_called_off_when_its_runner_comes_back_with_smaller_devices() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 50GiB");
-    world.runner("r", &[80]);
-    let place = world.ask("m");
-    assert_eq!(world.desk.orders("r").orders[0].action, Action::Start);
-    let mut smaller = registration("r", world.now + 1, &[24]);
-    smaller.devices[0].uuid = None;
-    world.desk.register(world.now(), "r", smaller).expect("it may register");
-    let order = world.desk.orders("r").orders.remove(0);
-    assert_eq!(order.action, Action::Stop, "nothing of it starts on 24 GiB");
-    let gone = order.done(&[]);
+    let mut world = World::with(&[("m", "memory: 50GiB")], &[80]);
+    let id = world.reserve("m");
+    assert_eq!(world.orders("r").orders[0].action, Action::Start);
     let session = world.now + 1;
-    let beat = Heartbeat::of(session, 1, vec![gone]);
-    world.desk.beat(world.now(), "r", beat).expect("it is registered");
-    assert_eq!((world.load("r", 0), world.status(place)), (0, PlaceStatus::Waiting));
+    let machine = world.machine("r");
+    machine.restart_agent(session);
+    machine.registration_mut().devices =
+        vec![DeviceFacts { uuid: None, ..DeviceFacts::new("", 24 * GIB) }];
+    let smaller = machine.registration();
+    world.register("r", smaller).expect("the registration is valid");
+    assert_eq!(world.orders("r").orders[0].action, Action::Stop, "it must not start on 24 GiB");
+    world.beat("r");
+    assert_eq!((world.load("r", 0), world.status(id)), (0, ReservationStatus::Pending));
 }
 
 #[test]
-fn a_registration_that_makes_no_sense_is_refused_with_its_field() {
+fn an_invalid_registration_is_rejected_with_its_field() {
     let mut world = World::new(Policy::spread());
-    let mut wrong = |change: fn(&mut Registration)| {
+    let mut invalid = |change: fn(&mut Registration)| {
         let mut registration = registration("r", 1, &[80, 80]);
         change(&mut registration);
-        world
-            .desk
-            .register(Millis(1), "r", registration)
-            .expect_err("it makes no sense")
-            .to_string()
+        world.register("r", registration).expect_err("it is invalid").to_string()
     };
-    let doubled = wrong(|r| r.devices[1] = r.devices[0].clone());
+    let doubled = invalid(|r| r.devices[1] = r.devices[0].clone());
     assert!(doubled.contains("devices[1].uuid") && doubled.contains("devices[0]"), "{doubled}");
-    assert!(wrong(|r| r.devices[1].uuid = Some(String::new())).contains("devices[1].uuid"));
-    assert!(wrong(|r| r.devices[0].reserve = 81 * GIB).contains("devices[0].reserve"));
-    let many = wrong(|r| r.devices = vec![r.devices[0].clone(); 257]);
-    assert_eq!(many, "257 devices are reported, and at most 256 may be");
-    assert!(
-        wrong(|r| drop(r.labels.insert("zone".to_string(), "a".repeat(257))))
-            .contains("labels has 257 bytes")
-    );
-    assert!(
-        wrong(|r| r.devices[1].model = Some("A".repeat(257)))
-            .contains("devices[1].model has 257 bytes")
-    );
-    assert!(wrong(|r| r.version = "1".repeat(257)).contains("version has 257 bytes"));
+    assert!(invalid(|r| r.devices[1].uuid = Some(String::new())).contains("devices[1].uuid"));
+    assert!(invalid(|r| r.devices[0].reserve = 81 * GIB).contains("devices[0].reserve"));
+    let many = invalid(|r| r.devices = vec![r.devices[0].clone(); 257]);
+    assert_eq!(many, "257 devices are reported; the limit is 256");
+    let label = invalid(|r| drop(r.labels.insert("zone".to_string(), "a".repeat(257))));
+    assert!(label.contains("labels has 257 bytes"), "{label}");
+    let model = invalid(|r| r.devices[1].model = Some("A".repeat(257)));
+    assert!(model.contains("devices[1].model has 257 bytes"), "{model}");
+    assert!(invalid(|r| r.version = "1".repeat(257)).contains("version has 257 bytes"));
 }
 
 #[test]
-fn a_runner_that_is_ending_gets_nothing_new_and_what_waits_goes_elsewhere() {
+fn a_runner_that_shuts_down_gets_nothing_new_and_pending_work_goes_elsewhere() {
     let mut world = World::new(Policy::spread());
     world.model("a", "memory: 70GiB");
     world.model("b", "memory: 70GiB");
     world.runner("r1", &[80]);
-    let first = world.ask("a");
+    let first = world.reserve("a");
     world.settle();
-    assert!(world.status(first).is_ready());
-    let second = world.ask("b");
-    let machine = world.machines.get_mut("r1").expect("there");
-    machine.processes.values_mut().for_each(|process| process.state = SlotState::Gone);
-    let last = Heartbeat { ending: true, ..machine.heartbeat() };
-    let orders = world.desk.beat(world.now(), "r1", last).expect("it is registered");
+    assert!(world.is_ready(first));
+    let second = world.reserve("b");
+    world.machine("r1").shut_down();
+    let last = world.machine("r1").report(&[]);
+    let orders = world.heartbeat("r1", last).expect("the runner is registered");
     assert!(orders.orders.iter().all(|order| order.action != Action::Start), "{orders:?}");
     world.machines.remove("r1");
     world.runner("r2", &[80]);
     world.settle();
-    assert!(world.status(second).is_ready());
+    assert!(world.is_ready(second));
     // Its next agent gets work again.
     world.runner("r1", &[80]);
-    let third = world.ask("a");
+    let third = world.reserve("a");
     world.settle();
-    assert!(world.status(third).is_ready());
+    assert!(world.is_ready(third));
 }
 
 #[test]
-fn a_device_whose_health_changes_does_not_make_failed_starts_undone() {
+fn a_change_of_a_devices_health_does_not_clear_failed_starts() {
     let mut world = World::new(Policy::spread());
     world.model("m", "memory: 10GiB");
     world.runner("broken", &[80, 80]);
     world.runner("sound", &[40]);
-    let _ = world.ask("m");
-    let orders = world.desk.orders("broken");
-    assert_eq!(orders.orders.len(), 1);
-    world.machines.get_mut("broken").expect("there").obey(&orders, false);
-    world.say("broken");
-    let session = world.machines["broken"].session;
-    let mut sick = registration("broken", session, &[80, 80]);
-    sick.devices[1] = DeviceFacts { healthy: false, ..sick.devices[1].clone() };
-    world.desk.register(world.now(), "broken", sick).expect("it may register");
-    world.hold_back();
-    assert!(world.desk.orders("broken").orders.is_empty());
-    assert_eq!(world.desk.orders("sound").orders.len(), 1);
+    world.reserve("m");
+    assert_eq!(world.orders("broken").orders.len(), 1);
+    world.beat_failing("broken");
+    let machine = world.machine("broken");
+    machine.registration_mut().devices[1].healthy = false;
+    let sick = machine.registration();
+    world.register("broken", sick).expect("the registration is valid");
+    world.wait_for_retry();
+    assert!(world.orders("broken").orders.is_empty());
+    assert_eq!(world.orders("sound").orders.len(), 1);
 }
 
 #[test]
-fn whoever_waits_for_a_start_on_a_runner_that_fell_silent_is_served_elsewhere() {
+fn a_reservation_whose_start_was_sent_to_a_runner_that_fell_silent_is_served_elsewhere() {
     let mut world = World::new(Policy::spread());
     world.model("m", "memory: 70GiB");
     world.runner("dead", &[80]);
-    let first = world.ask("m");
+    let first = world.reserve("m");
     world.runner("other", &[80]);
     world.machines.remove("dead");
-    let second = world.ask("m");
+    let second = world.reserve("m");
     for _ in 0..20 {
         world.settle();
         world.pass(1_000);
     }
-    assert!(world.status(first).is_ready(), "{:?}", world.status(first));
-    assert_eq!(world.load("dead", 0), 70 * GIB, "what was sent there stays charged");
-    assert!(matches!(world.status(second), PlaceStatus::Waiting), "it came later");
+    assert!(world.is_ready(first), "{:?}", world.status(first));
+    assert_eq!(world.load("dead", 0), 70 * GIB, "the start that was sent stays charged");
+    assert_eq!(world.status(second), ReservationStatus::Pending, "it came later");
 }
 
 #[test]
-fn nobody_joins_a_slot_that_its_runner_stops_or_that_ends_by_itself() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 20GiB\nconcurrency: 4");
-    world.runner("r", &[80]);
-    let first = world.ask("m");
+fn no_reservation_joins_a_slot_that_its_runner_stops_or_that_ends_by_itself() {
+    let mut world = World::with(&[("m", "memory: 20GiB\nconcurrency: 4")], &[80]);
+    let first = world.reserve("m");
     world.settle();
-    assert!(world.status(first).is_ready());
-    let process =
-        world.machines.get_mut("r").expect("there").processes.get_mut("slot-1").expect("it runs");
-    process.state = SlotState::Stopping;
-    world.say("r");
-    let ended = world.status(first);
-    assert!(
-        matches!(&ended, PlaceStatus::Ended { reason, .. } if reason == "its slot went: its runner stops it")
-    );
-    let second = world.ask("m");
-    assert_eq!(world.load("r", 0), 40 * GIB, "what stops is charged until it is gone");
+    assert!(world.is_ready(first));
+    world.process("r", "slot-1").state = SlotState::Stopping;
+    world.report("r");
+    assert_eq!(world.reason(first), "its slot ended: its runner stops it");
+    let second = world.reserve("m");
+    assert_eq!(world.load("r", 0), 40 * GIB, "a stopping slot is charged until it is gone");
+    world.machine("r").end_process("slot-1", "stopped");
     world.settle();
-    assert!(matches!(world.status(second), PlaceStatus::Ready { slot } if &*slot == "slot-2"));
+    assert!(world.is_ready(second));
+    assert_eq!(world.slot_of(second), "slot-2");
 }
 
 #[test]
-fn a_runner_registers_again_where_it_is_to_report_at_another_pace() {
-    let mut world = World::new(Policy::spread());
-    world.runner("r", &[80]);
+fn a_runner_registers_again_after_its_pace_was_changed() {
+    let mut world = World::with(&[], &[80]);
     world.commit();
-    world.desk =
-        world.recovered_with(Manners { heartbeat: 500, lease: 1000, ..Manners::default() });
-    let (session, beat) = {
-        let machine = world.machines.get_mut("r").expect("there");
-        (machine.session, machine.heartbeat())
-    };
-    let refused =
-        world.desk.beat(world.now(), "r", beat.clone()).expect_err("it does not know the pace");
-    assert_eq!(refused, RunnerError::NotRegistered);
-    world
-        .desk
-        .register(world.now(), "r", registration("r", session, &[80]))
-        .expect("it may register");
-    world.desk.beat(world.now(), "r", beat).expect("and is heard");
+    let (heartbeat, lease) = (Span(500), Span(1000));
+    world.host = world.recovered_with(DeskConfig { heartbeat, lease, ..DeskConfig::default() });
+    let beat = world.machine("r").report(&[]);
+    assert_eq!(world.heartbeat("r", beat.clone()), Err(RunnerError::NotRegistered));
+    let registration = world.machine("r").registration();
+    world.register("r", registration).expect("the registration is valid");
+    world.heartbeat("r", beat).expect("the runner knows its pace");
 }

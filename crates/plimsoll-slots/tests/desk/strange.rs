@@ -1,198 +1,141 @@
-//! Runners that report what nobody expected: whatever it is, it is counted, and nothing else is harmed.
+//! Runners that report what the server did not expect: it is counted, and no other slot is harmed.
 
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::{PlaceStatus, RunnerError};
-use plimsoll_slots::wire::{DeviceStatus, OnDevice, Process as Seen, SlotState};
+use plimsoll_slots::desk::{ReservationStatus, RunnerError};
+use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner, Telemetry};
+use plimsoll_slots::wire::{DeviceStatus, Process};
 
-use crate::world::{GIB, Machine, Process, World, registration};
-
-fn running(model: &str, generation: u64, used: &[(u16, u64)]) -> Process {
-    let used =
-        used.iter().map(|(index, gib)| OnDevice { index: *index, bytes: gib * GIB }).collect();
-    Process {
-        generation,
-        model: model.to_string(),
-        state: SlotState::Running,
-        booked: Vec::new(),
-        used,
-    }
-}
-
-fn put(world: &mut World, runner: &str, slot: &str, process: Process) {
-    world.machines.get_mut(runner).expect("a runner").processes.insert(slot.to_string(), process);
-}
+use crate::world::{GIB, World, registration, running, used};
 
 #[test]
-fn a_report_does_not_take_the_place_of_a_slot_that_waits_under_the_same_name() {
+fn a_report_does_not_stand_for_a_pending_slot_of_the_same_name() {
     let mut world = World::new(Policy::spread());
     world.model("b", "memory: 60GiB");
-    let place = world.ask("b");
-    world.machines.insert("r".to_string(), Machine::default());
-    put(&mut world, "r", "slot-1", running("a", 57, &[(0, 70)]));
+    let id = world.reserve("b");
+    let mut machine = SimulatedRunner::with_gpus("r", "NVIDIA A100", &[80]);
+    machine.put_process("slot-1", running("a", 57, &[(0, 70)]));
+    world.machines.insert("r".to_string(), machine);
     world.runner("r", &[80]);
     world.settle();
-    assert_eq!(
-        world.status(place),
-        PlaceStatus::Waiting,
-        "it is not served by what serves another model"
-    );
+    assert_eq!(world.status(id), ReservationStatus::Pending, "another model does not serve it");
     assert_eq!(world.load("r", 0), 70 * GIB);
-    assert_eq!(
-        world.desk.orders("r").orders[0].generation,
-        57,
-        "it is ordered under the number that its runner knows"
-    );
-    world.machines.get_mut("r").expect("there").processes.get_mut("slot-1").expect("there").state =
-        SlotState::Gone;
+    let orders = world.orders("r").orders;
+    assert_eq!(orders[0].generation, 57, "the order has the number that the runner knows");
+    world.machine("r").end_process("slot-1", "killed");
     world.settle();
     world.restart();
     world.settle();
-    assert!(world.status(place).is_ready());
+    assert!(world.is_ready(id));
 }
 
 #[test]
-fn nothing_new_goes_to_a_runner_before_it_has_said_what_it_has() {
+fn a_runner_gets_nothing_new_before_its_first_heartbeat() {
     let mut world = World::new(Policy::spread());
     world.model("b", "memory: 70GiB");
-    let place = world.ask("b");
-    let now = world.now();
-    let orders =
-        world.desk.register(now, "r", registration("r", world.now, &[80])).expect("it registers");
-    assert!(orders.orders.is_empty());
-    assert_eq!(world.status(place), PlaceStatus::Waiting);
+    let id = world.reserve("b");
+    let orders = world.register("r", registration("r", world.now, &[80]));
+    assert!(orders.expect("the registration is valid").orders.is_empty());
+    assert_eq!(world.status(id), ReservationStatus::Pending);
 }
 
 #[test]
 fn foreign_memory_stays_counted_beside_a_slot_whose_use_is_not_measured() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 50GiB");
-    world.runner("r", &[80]);
-    world.machines.get_mut("r").expect("there").measured = Some(vec![30 * GIB]);
+    let mut world = World::with(&[("m", "memory: 50GiB")], &[80]);
+    world.machine("r").conduct.telemetry = Telemetry::On;
+    world.machine("r").set_foreign(0, 30 * GIB, None);
     world.settle();
-    world.ask("m");
-    let orders = world.desk.orders("r");
-    world.machines.get_mut("r").expect("there").obey(&orders, true);
-    world
-        .machines
-        .get_mut("r")
-        .expect("there")
-        .processes
-        .get_mut("slot-1")
-        .expect("there")
-        .used
-        .clear();
-    world.say("r");
+    world.machine("r").conduct.memory = MemoryUse::Unmeasured;
+    world.reserve("m");
+    world.beat("r");
     assert_eq!(world.load("r", 0), 80 * GIB, "30 foreign and 50 booked");
 }
 
 #[test]
-fn what_a_slot_uses_on_a_device_that_it_was_not_booked_on_is_counted_there() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 10GiB\nwhere: {required: {indices: [0]}}");
-    world.runner("r", &[80, 80]);
-    world.machines.get_mut("r").expect("there").measured = Some(vec![0, 0]);
-    world.ask("m");
+fn memory_that_a_slot_uses_on_a_device_that_it_was_not_booked_on_is_counted_there() {
+    let mut world =
+        World::with(&[("m", "memory: 10GiB\nwhere: {required: {indices: [0]}}")], &[80, 80]);
+    world.machine("r").conduct.telemetry = Telemetry::On;
+    world.reserve("m");
     world.settle();
-    let used = &mut world
-        .machines
-        .get_mut("r")
-        .expect("there")
-        .processes
-        .get_mut("slot-1")
-        .expect("there")
-        .used;
-    used.push(OnDevice { index: 1, bytes: 40 * GIB });
+    world.process("r", "slot-1").used = used(&[(0, 10), (1, 40)]);
     world.settle();
     assert_eq!((world.load("r", 0), world.load("r", 1)), (10 * GIB, 40 * GIB));
 }
 
 #[test]
 fn declared_foreign_memory_counts_where_nothing_is_measured() {
-    let mut world = World::new(Policy::spread());
-    world.runner("r", &[80]);
-    let mut beat = world.machines.get_mut("r").expect("there").heartbeat();
-    let process = Seen { pid: 0, name: Some("declared".to_string()), bytes: Some(50 * GIB) };
+    let mut world = World::with(&[], &[80]);
+    let mut beat = world.machine("r").report(&[]);
+    let process = Process { pid: 0, name: Some("declared".to_string()), bytes: Some(50 * GIB) };
+    let foreign = vec![process];
     let (used, utilisation, stale_for) = (None, None, None);
-    beat.devices =
-        vec![DeviceStatus { index: 0, used, utilisation, foreign: vec![process], stale_for }];
-    world.desk.beat(world.now(), "r", beat).expect("it is registered");
+    beat.devices = vec![DeviceStatus { index: 0, used, utilisation, foreign, stale_for }];
+    world.heartbeat("r", beat).expect("the runner is registered");
     assert_eq!(world.load("r", 0), 50 * GIB);
 }
 
 #[test]
-fn a_slot_on_a_device_that_is_not_there_is_charged_where_it_is_and_closes_the_rest() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 1GiB");
-    world.runner("r", &[80]);
-    put(&mut world, "r", "odd", running("odd", 1, &[(0, 70), (7, 5)]));
+fn a_slot_on_a_device_that_the_runner_does_not_have_closes_those_that_it_has() {
+    let mut world = World::with(&[("m", "memory: 1GiB")], &[80]);
+    world.machine("r").put_process("odd", running("odd", 1, &[(0, 70), (7, 5)]));
     world.settle();
     assert_eq!(world.load("r", 0), 70 * GIB);
-    let place = world.ask("m");
-    assert_eq!(world.status(place), PlaceStatus::Waiting);
+    let id = world.reserve("m");
+    assert_eq!(world.status(id), ReservationStatus::Pending);
 }
 
 #[test]
 fn two_runners_with_a_slot_of_one_name_each_keep_their_own() {
     let mut world = World::new(Policy::spread());
-    world.runner("r1", &[80]);
-    world.runner("r2", &[80]);
-    put(&mut world, "r1", "y", running("m", 1, &[(0, 30)]));
-    put(&mut world, "r2", "y", running("m", 1, &[(0, 20)]));
+    for (runner, gib) in [("r1", 30), ("r2", 20)] {
+        world.runner(runner, &[80]);
+        world.machine(runner).put_process("y", running("m", 1, &[(0, gib)]));
+    }
     world.settle();
     assert_eq!((world.load("r1", 0), world.load("r2", 0)), (30 * GIB, 20 * GIB));
     for runner in ["r1", "r2"] {
-        world
-            .machines
-            .get_mut(runner)
-            .expect("there")
-            .processes
-            .get_mut("y")
-            .expect("there")
-            .state = SlotState::Gone;
+        world.machine(runner).end_process("y", "killed");
         world.settle();
     }
-    assert_eq!((world.load("r1", 0), world.load("r2", 0), world.desk.slots().count()), (0, 0, 0));
+    assert_eq!((world.load("r1", 0), world.load("r2", 0)), (0, 0));
+    assert_eq!(world.view().slots().count(), 0);
 }
 
 #[test]
-fn a_slot_with_an_absurd_number_or_name_does_not_spoil_those_to_come() {
-    let mut world = World::new(Policy::spread());
-    world.model("d", "memory: 1GiB");
-    world.model("e", "memory: 1GiB");
-    world.runner("r", &[80]);
-    put(&mut world, "r", "slot-18446744073709551615", running("odd", 1, &[(0, 1)]));
+fn a_slot_with_an_absurd_number_or_name_does_not_affect_later_ones() {
+    let mut world = World::with(&[("d", "memory: 1GiB"), ("e", "memory: 1GiB")], &[80]);
+    world.machine("r").put_process("slot-18446744073709551615", running("odd", 1, &[(0, 1)]));
     world.settle();
-    let (d, e) = (world.ask("d"), world.ask("e"));
+    let (d, e) = (world.reserve("d"), world.reserve("e"));
     world.settle();
-    assert!(world.status(d).is_ready() && world.status(e).is_ready());
-    assert!(world.desk.slot("slot-1").is_some() && world.desk.slot("slot-2").is_some());
-    put(&mut world, "r", "", running("odd", 1, &[]));
-    assert!(refused(&mut world).contains("slots[].slot"));
+    assert!(world.is_ready(d) && world.is_ready(e));
+    assert!(world.view().slot("slot-1").is_some() && world.view().slot("slot-2").is_some());
+    world.machine("r").put_process("", running("odd", 1, &[]));
+    assert!(rejected(&mut world).contains("slots[].slot"));
 }
 
-fn refused(world: &mut World) -> String {
-    let beat = world.machines.get_mut("r").expect("there").heartbeat();
-    match world.desk.beat(world.now(), "r", beat) {
-        Err(RunnerError::BadReport { problem }) => problem,
-        other => panic!("it is taken: {other:?}"),
+fn rejected(world: &mut World) -> String {
+    let beat = world.machine("r").report(&[]);
+    match world.heartbeat("r", beat) {
+        Err(RunnerError::InvalidReport(problem)) => problem.to_string(),
+        other => panic!("it is accepted: {other:?}"),
     }
 }
 
 #[test]
-fn a_runner_that_makes_names_up_without_end_is_refused() {
-    let mut world = World::new(Policy::spread());
-    world.runner("r", &[80]);
+fn a_runner_that_makes_up_names_without_end_is_rejected() {
+    let mut world = World::with(&[], &[80]);
     for crowd in 0..4 {
-        world.machines.get_mut("r").expect("there").processes.clear();
+        world.machine("r").reset_machine();
         for number in 0..1024 {
-            put(&mut world, "r", &format!("s-{crowd}-{number}"), running("odd", 1, &[]));
+            let slot = format!("s-{crowd}-{number}");
+            world.machine("r").put_process(slot, running("odd", 1, &[]));
         }
-        world.say("r");
+        world.report("r");
     }
-    put(&mut world, "r", "one-more", running("odd", 1, &[]));
-    world.machines.get_mut("r").expect("there").processes.remove("s-3-0");
-    assert!(
-        refused(&mut world).contains("1 slots are reported that nobody knows, beside 4096 others")
-    );
-    assert_eq!(world.desk.slots().count(), 4096);
+    world.machine("r").reset_machine();
+    world.machine("r").put_process("one-more", running("odd", 1, &[]));
+    let problem = rejected(&mut world);
+    assert!(problem.contains("1 unknown slots are reported beside 4096 known ones"), "{problem}");
+    assert_eq!(world.view().slots().count(), 4096);
 }

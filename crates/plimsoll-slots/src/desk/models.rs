@@ -1,0 +1,308 @@
+//! Declared models, and everything learned about them: load times, measured memory, files on
+//! runners.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use plimsoll_core::units::{Bytes, Name};
+use serde::{Deserialize, Serialize};
+
+use super::ChangeLog;
+use crate::memory::{self, Found, Known, Measured, Need};
+use crate::model::Model;
+use crate::size::Span;
+use crate::translate;
+
+/// The load time assumed for a model that has not been loaded yet. It is the cost of evicting a
+/// slot of it, so a guess that is too low would make unknown models the first victims.
+const UNKNOWN_LOAD_TIME: Span = Span::seconds(30);
+
+/// The most files that one answer asks a runner for, and that one heartbeat may report.
+pub(super) const MAX_FILES: usize = 256;
+
+/// Models and what is known of them.
+#[derive(Debug, Default)]
+pub(super) struct Models {
+    declared: BTreeMap<String, Arc<Model>>,
+    load_times: BTreeMap<String, Span>,
+    /// The most memory that slots of a model were measured to use, by number of GPUs.
+    measured: BTreeMap<String, BTreeMap<u16, Measured>>,
+    /// What each runner found at a path.
+    files: BTreeMap<String, BTreeMap<Name, Found>>,
+    /// The files that a model's memory must be read from; derived from the declarations.
+    wanted_files: BTreeSet<String>,
+    /// Models with `prewarm` that no empty fleet could hold. Not journalled: after a restart each
+    /// is tried once more.
+    impossible: BTreeSet<String>,
+}
+
+/// A journalled change of [`Models`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelChange {
+    Declared(Arc<Model>),
+    Removed(String),
+    Loaded {
+        model: String,
+        time: Span,
+    },
+    Measured {
+        model: String,
+        gpus: u16,
+        measured: Box<Measured>,
+    },
+    FileFound {
+        path: String,
+        runner: Name,
+        found: Box<Found>,
+    },
+    /// The files of a removed runner are forgotten.
+    RunnerForgotten(Name),
+}
+
+/// The saved form of [`Models`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelsState {
+    declared: Vec<Arc<Model>>,
+    load_times: BTreeMap<String, Span>,
+    measured: BTreeMap<String, BTreeMap<u16, Measured>>,
+    files: BTreeMap<String, BTreeMap<Name, Found>>,
+}
+
+/// A model that cannot be decided about yet: its memory is in a file that no runner has read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileGap {
+    /// No runner has reported what is in the file.
+    NotRead { file: String },
+    /// Every runner that looked has reported why it cannot read the file.
+    Missing { file: String, problems: BTreeMap<Name, String> },
+}
+
+impl Models {
+    pub(super) fn restore(state: ModelsState) -> Models {
+        let declared = state.declared.into_iter().map(|m| (m.name().to_string(), m)).collect();
+        let ModelsState { load_times, measured, files, .. } = state;
+        let mut models = Models { declared, load_times, measured, files, ..Models::default() };
+        models.derive_wanted_files();
+        models
+    }
+
+    pub(super) fn state(&self) -> ModelsState {
+        ModelsState {
+            declared: self.declared.values().cloned().collect(),
+            load_times: self.load_times.clone(),
+            measured: self.measured.clone(),
+            files: self.files.clone(),
+        }
+    }
+
+    /// Makes a change; the same for a new one and for recovery.
+    pub(super) fn apply(&mut self, change: ModelChange) {
+        match change {
+            ModelChange::Declared(model) => {
+                self.declared.insert(model.name().to_string(), model);
+                self.derive_wanted_files();
+            }
+            ModelChange::Removed(name) => {
+                self.declared.remove(&name);
+                self.measured.remove(&name);
+                self.derive_wanted_files();
+            }
+            ModelChange::Loaded { model, time } => {
+                self.load_times.insert(model, time);
+            }
+            ModelChange::Measured { model, gpus, measured } => {
+                self.measured.entry(model).or_default().insert(gpus, *measured);
+            }
+            ModelChange::FileFound { path, runner, found } => {
+                self.files.entry(path).or_default().insert(runner, *found);
+            }
+            ModelChange::RunnerForgotten(runner) => {
+                self.files.values_mut().for_each(|found| drop(found.remove(&runner)));
+                self.files.retain(|_, found| !found.is_empty());
+            }
+        }
+    }
+
+    fn change(&mut self, log: &mut ChangeLog, change: ModelChange) {
+        log.push(change.clone());
+        self.apply(change);
+    }
+
+    fn derive_wanted_files(&mut self) {
+        let files = self.declared.values().filter_map(|model| translate::needs_file(model));
+        self.wanted_files = files.map(str::to_string).collect();
+    }
+
+    /// Declares a model or replaces its declaration; `false` if it is declared like this already.
+    pub(super) fn declare(&mut self, log: &mut ChangeLog, model: Model) -> bool {
+        if self.get(model.name()).is_some_and(|known| **known == model) {
+            return false;
+        }
+        self.impossible.remove(model.name());
+        self.change(log, ModelChange::Declared(Arc::new(model)));
+        true
+    }
+
+    /// Removes a declaration; `false` if there is none.
+    pub(super) fn remove(&mut self, log: &mut ChangeLog, name: &str) -> bool {
+        let is_declared = self.declared.contains_key(name);
+        if is_declared {
+            self.change(log, ModelChange::Removed(name.to_string()));
+        }
+        is_declared
+    }
+
+    /// Remembers how long the last load of a model took.
+    pub(super) fn note_load(&mut self, log: &mut ChangeLog, model: &str, time: Span) {
+        self.change(log, ModelChange::Loaded { model: model.to_string(), time });
+    }
+
+    /// Remembers the most memory that slots of a model were measured to use. Growth by less than
+    /// one percent is not worth a row of the journal.
+    pub(super) fn note_use(&mut self, log: &mut ChangeLog, model: &str, mut seen: Measured) {
+        let gpus = u16::try_from(seen.bytes.len()).unwrap_or(u16::MAX);
+        let known = self.measured.get(model).and_then(|sizes| sizes.get(&gpus));
+        if let Some(known) = known.filter(|known| known.served == seen.served) {
+            let both = seen.bytes.iter().zip(&known.bytes);
+            seen.bytes = both.map(|(now, before)| *now.max(before)).collect();
+            let (before, after) = (sum(&known.bytes), sum(&seen.bytes));
+            if after.saturating_sub(before) <= before / 100 {
+                return;
+            }
+        }
+        let (model, measured) = (model.to_string(), Box::new(seen));
+        self.change(log, ModelChange::Measured { model, gpus, measured });
+    }
+
+    /// Remembers what a runner found at a path; returns the models that depend on it, none if it
+    /// was known already.
+    pub(super) fn note_file(
+        &mut self,
+        log: &mut ChangeLog,
+        runner: &Name,
+        path: String,
+        found: Found,
+    ) -> Vec<String> {
+        if self.files.get(&path).and_then(|known| known.get(runner)) == Some(&found) {
+            return Vec::new();
+        }
+        let needs_it = |model: &&Arc<Model>| translate::needs_file(model) == Some(path.as_str());
+        let affected = self.declared.values().filter(needs_it);
+        let affected = affected.map(|model| model.name().to_string()).collect();
+        let (runner, found) = (runner.clone(), Box::new(found));
+        self.change(log, ModelChange::FileFound { path, runner, found });
+        affected
+    }
+
+    /// Forgets the files of a runner that was removed.
+    pub(super) fn forget_runner(&mut self, log: &mut ChangeLog, runner: &Name) {
+        if self.files.values().any(|found| found.contains_key(runner)) {
+            self.change(log, ModelChange::RunnerForgotten(runner.clone()));
+        }
+    }
+
+    /// Stops prewarming a model that no empty fleet could hold, until the fleet or its declaration
+    /// changes.
+    pub(super) fn mark_impossible(&mut self, model: &str) {
+        self.impossible.insert(model.to_string());
+    }
+
+    /// Reconsiders all models for prewarming: the fleet has changed.
+    pub(super) fn on_fleet_changed(&mut self) {
+        self.impossible.clear();
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Arc<Model>> {
+        self.declared.get(name)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.declared.values()
+    }
+
+    pub(super) fn after<'a>(
+        &'a self,
+        name: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Model>> {
+        self.declared.range::<str, _>(after(name)).map(|(_, model)| model)
+    }
+
+    /// Returns the models to start a slot of before a client asks.
+    pub(super) fn to_prewarm(&self) -> impl Iterator<Item = &Arc<Model>> {
+        let wants = |model: &&Arc<Model>| {
+            model.declared().prewarm && !self.impossible.contains(model.name())
+        };
+        self.declared.values().filter(wants)
+    }
+
+    /// Returns the time of the last load; `None` if the model has not been loaded yet.
+    pub(super) fn load_time(&self, model: &str) -> Option<Span> {
+        self.load_times.get(model).copied()
+    }
+
+    /// Returns the cost of evicting a slot of a model: the time to load it again.
+    pub(super) fn reload_cost(&self, model: &str) -> Span {
+        self.load_time(model).unwrap_or(UNKNOWN_LOAD_TIME)
+    }
+
+    /// Returns what is known of a model's memory besides its declaration.
+    pub(super) fn known(&self, model: &Model) -> Known<'_> {
+        let found = model.declared().file.as_ref().and_then(|file| self.files.get(file));
+        Known { measured: self.measured.get(model.name()), found }
+    }
+
+    /// Returns a model's memory for every allowed number of GPUs.
+    pub(super) fn needs(&self, model: &Model) -> Vec<Need> {
+        memory::needs(model, self.known(model))
+    }
+
+    pub(super) fn is_wanted_file(&self, path: &str) -> bool {
+        self.wanted_files.contains(path)
+    }
+
+    /// Returns the wanted files that are not in `reported`.
+    pub(super) fn files_to_read(&self, reported: Option<&BTreeSet<String>>) -> Vec<String> {
+        let is_unread = |file: &&String| reported.is_none_or(|files| !files.contains(*file));
+        self.wanted_files.iter().filter(is_unread).take(MAX_FILES).cloned().collect()
+    }
+
+    /// Returns the files that exist on a runner, whether or not they could be understood.
+    pub(super) fn files_on(&self, runner: &str) -> BTreeSet<Name> {
+        let exists = |found: &Found| matches!(found, Found::Shape(_) | Found::Odd(_));
+        let has_it = |on: &BTreeMap<Name, Found>| on.get(runner).is_some_and(exists);
+        let files = self.files.iter().filter(|(_, on)| has_it(on));
+        files.map(|(path, _)| path.as_str().into()).collect()
+    }
+
+    /// Returns why nothing can be decided for a model yet; `None` once its memory is known, or
+    /// known to be unknowable.
+    pub(super) fn file_gap(&self, model: &Model) -> Option<FileGap> {
+        let file = translate::needs_file(model)?;
+        if self.needs(model).iter().any(|need| need.charge.is_ok()) {
+            return None;
+        }
+        let (found, file) = (self.files.get(file), file.to_string());
+        let Some(found) = found.filter(|found| !found.is_empty()) else {
+            return Some(FileGap::NotRead { file });
+        };
+        let problem = |(runner, found): (&Name, &Found)| match found {
+            Found::Nothing(why) => Some((runner.clone(), why.clone())),
+            Found::Shape(_) | Found::Odd(_) => None,
+        };
+        let problems: BTreeMap<Name, String> = found.iter().filter_map(problem).collect();
+        (problems.len() == found.len()).then_some(FileGap::Missing { file, problems })
+    }
+}
+
+fn sum(bytes: &[Bytes]) -> u64 {
+    bytes.iter().fold(Bytes::ZERO, |sum, bytes| sum.plus(*bytes)).get()
+}
+
+/// Returns the range of keys after a name; all of them without one.
+pub(super) fn after(name: Option<&str>) -> (Bound<&str>, Bound<&str>) {
+    (name.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+}

@@ -1,0 +1,286 @@
+//! Runners that register, report, fall silent and are removed.
+
+use plimsoll_core::device::Node;
+use plimsoll_core::event::Event;
+use plimsoll_core::front::Core;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::room::Measured;
+use plimsoll_core::units::Name;
+
+use super::limits::{self, MAX_HELD, ReportProblem};
+use super::measurements::{self, OwnUse};
+use super::runners::{Pace, RunnerError};
+use super::{Desk, reports};
+use crate::memory::Found;
+use crate::translate;
+use crate::wire::{FileReport, Heartbeat, OnDevice, Orders, Registration, SlotReport};
+
+impl Desk {
+    /// Registers a runner, or updates its registration.
+    ///
+    /// A new session gets no work before its first heartbeat: what already runs on its devices is
+    /// not charged before that.
+    pub fn register(
+        &mut self,
+        core: &mut Core<'_>,
+        runner: &str,
+        registration: Registration,
+    ) -> Result<Orders, RunnerError> {
+        self.runners.check_registration(runner, &registration)?;
+        let (id, now, pace) = (Name::from(runner), core.now(), self.pace());
+        let next = core.next_seq();
+        let registered = self.runners.register(&mut self.log, &id, registration, pace, now, next);
+        let is_known = core.ledger().node_id(&id).is_some();
+        let is_open =
+            registered.is_same_session && is_known && !self.view(core.scheduler()).is_silent(&id);
+        if !registered.has_same_facts || !is_open {
+            let mut node = self.node(core, &id);
+            if !registered.is_same_session {
+                translate::set_failed_starts(&mut node, 0);
+            }
+            node.silent_since = (!is_open).then_some(now);
+            self.put_node(core, node);
+            self.models.on_fleet_changed();
+        }
+        if is_open {
+            self.prewarm(core);
+        }
+        self.serve_pending(core);
+        Ok(self.view(core.scheduler()).orders(runner))
+    }
+
+    /// Takes a heartbeat. One that comes after a later one says nothing new.
+    pub fn heartbeat(
+        &mut self,
+        core: &mut Core<'_>,
+        runner: &str,
+        beat: Heartbeat,
+    ) -> Result<Orders, RunnerError> {
+        let known = self.runners.in_session(runner, beat.session)?;
+        // A runner learns its pace when it registers, so that it has to register again after the
+        // pace was changed.
+        if known.pace != self.pace() {
+            return Err(RunnerError::NotRegistered);
+        }
+        let id = known.id.clone();
+        limits::check_heartbeat(&beat)?;
+        self.check_held(core, &id, &beat)?;
+        let (now, next) = (core.now(), core.next_seq());
+        if self.runners.hear(&id, beat.sequence, now, next) {
+            self.take_heartbeat(core, &id, beat);
+        }
+        Ok(self.view(core.scheduler()).orders(runner))
+    }
+
+    fn take_heartbeat(&mut self, core: &mut Core<'_>, id: &Name, beat: Heartbeat) {
+        // Before memory that the runner reports as released is given to others on it.
+        self.set_ending(core, id, &beat);
+        for report in &beat.slots {
+            self.take_report(core, id, report);
+        }
+        self.take_measurements(core, id, &beat);
+        let Heartbeat { devices, slots, files, .. } = beat;
+        self.runners.edit_live(id, |live| {
+            live.devices = devices;
+            live.slots = slots;
+        });
+        let has_other_files = self.take_files(id, files);
+        // Only now, with everything that the runner has charged, may something new go there.
+        if self.view(core.scheduler()).is_silent(id) || has_other_files {
+            let node = self.node(core, id);
+            self.put_node(core, node);
+            self.prewarm(core);
+        }
+        self.serve_pending(core);
+    }
+
+    /// Closes a runner to new work when its agent shuts down.
+    fn set_ending(&mut self, core: &mut Core<'_>, id: &Name, beat: &Heartbeat) {
+        let is_known = self.runners.live(id).is_some_and(|live| live.ending == beat.ending);
+        if !is_known {
+            self.runners.edit_live(id, |live| live.ending = beat.ending);
+            let silent_since = self.view(core.scheduler()).silent_since(id);
+            let node = Node { silent_since, ..self.node(core, id) };
+            self.put_node(core, node);
+        }
+    }
+
+    /// Removes a runner that is gone for good, on the word of its operator: what it held is
+    /// released without evidence.
+    pub fn remove_runner(&mut self, core: &mut Core<'_>, runner: &str) -> Result<(), RunnerError> {
+        let now = core.now();
+        let id = self.runners.get(runner).ok_or(RunnerError::NotRegistered)?.id.clone();
+        let last_seen = self.runners.live(&id).map_or(now, |live| live.last_seen);
+        if last_seen.after(self.config.lease.0) > now {
+            return Err(RunnerError::Alive);
+        }
+        let held = requests_on(core, &id);
+        self.step(core, Event::NodeGone { name: id.clone() });
+        for request in held {
+            self.step(core, Event::Freed { request, generation: None, ordinal: None });
+        }
+        self.runners.remove(&mut self.log, &id);
+        self.models.forget_runner(&mut self.log, &id);
+        self.serve_pending(core);
+        Ok(())
+    }
+
+    /// Closes runners that have been silent for a lease. Their slots stay charged: silence is no
+    /// evidence that a process has ended.
+    pub(super) fn close_silent_runners(&mut self, core: &mut Core<'_>) {
+        let (lease, now, next) = (self.config.lease, core.now(), core.next_seq());
+        for (id, last_seen) in self.runners.overdue(lease, now, next) {
+            if !self.view(core.scheduler()).is_silent(&id) {
+                let silent_since = Some(last_seen);
+                let node = Node { silent_since, ..self.node(core, &id) };
+                self.put_node(core, node);
+                self.unseat_unstarted(core, &id);
+            }
+        }
+    }
+
+    /// Makes the reservations pending again whose slots were ordered on a silent runner and have
+    /// not been seen running: another slot may serve them sooner. The slots stay charged.
+    fn unseat_unstarted(&mut self, core: &Core<'_>, runner: &Name) {
+        let sent: Vec<Name> = requests_on(core, runner)
+            .into_iter()
+            .filter_map(|request| self.slots.get(&request.name))
+            .filter(|slot| slot.life.sent.is_some())
+            .map(|slot| slot.id.clone())
+            .collect();
+        for slot in sent {
+            self.lose_reservations(core, &slot, &super::Loss::Ended { reason: None });
+        }
+    }
+
+    pub(super) fn pace(&self) -> Pace {
+        Pace { heartbeat: self.config.heartbeat, lease: self.config.lease }
+    }
+
+    /// Rejects a heartbeat that would charge more than [`MAX_HELD`] slots on one runner, however
+    /// many names it makes up.
+    fn check_held(
+        &self,
+        core: &Core<'_>,
+        id: &Name,
+        beat: &Heartbeat,
+    ) -> Result<(), ReportProblem> {
+        let ledger = core.ledger();
+        let held = ledger.node_id(id).map_or(0, |node| ledger.holdings_on(node).count());
+        if held + beat.slots.len() <= MAX_HELD {
+            return Ok(());
+        }
+        let view = self.view(core.scheduler());
+        let is_new = |report: &&SlotReport| {
+            let slot = self.slots.get(&reports::name_here(view, id, report));
+            !report.state.is_over() && slot.is_none_or(|slot| view.holding(slot).is_none())
+        };
+        let new = beat.slots.iter().filter(is_new).count();
+        match new > 0 && held + new > MAX_HELD {
+            true => Err(ReportProblem::TooManyHeld { new, held }),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the node that a registered runner is to the core, with what the core knows of it
+    /// besides its registration. It is not silent.
+    fn node(&self, core: &Core<'_>, id: &Name) -> Node {
+        let Some(runner) = self.runners.get(id) else { return Node::new(id.clone()) };
+        let mut node = translate::node(id, &runner.registration);
+        translate::set_files(&mut node, &self.models.files_on(id));
+        let known = core.ledger().view_of(id);
+        let failed = known.map_or(0, |view| translate::failed_starts(&view.node));
+        translate::set_failed_starts(&mut node, failed);
+        node.unschedulable = self.runners.live(id).is_some_and(|live| live.ending);
+        node
+    }
+
+    /// Tells the core of a node, and settles the slots on it: whether it is silent decides whether
+    /// their state is known.
+    pub(super) fn put_node(&mut self, core: &mut Core<'_>, node: Node) {
+        let name = node.name.clone();
+        self.step(core, Event::Node { node: Box::new(node) });
+        let there = requests_on(core, &name);
+        self.to_serve.extend(there.iter().map(|request| request.account.to_string()));
+        self.settle_all(core, there);
+    }
+
+    /// Takes what a runner found; returns whether the runner has other files now.
+    fn take_files(&mut self, runner: &Name, reports: Vec<FileReport>) -> bool {
+        if reports.is_empty() {
+            return false;
+        }
+        let before = self.models.files_on(runner);
+        for report in reports.into_iter() {
+            let FileReport { path, is_there, shape, problem } = report;
+            if !self.models.is_wanted_file(&path) {
+                continue;
+            }
+            let problem = problem.unwrap_or_else(|| "the runner gives no reason".to_string());
+            let found = match shape {
+                Some(shape) => Found::Shape((*shape).into()),
+                None if is_there => Found::Odd(problem),
+                None => Found::Nothing(problem),
+            };
+            self.runners.edit_live(runner, |live| {
+                live.files.insert(path.clone());
+            });
+            let affected = self.models.note_file(&mut self.log, runner, path, found);
+            self.to_serve.extend(affected);
+        }
+        before != self.models.files_on(runner)
+    }
+
+    fn take_measurements(&mut self, core: &mut Core<'_>, id: &Name, beat: &Heartbeat) {
+        let ledger = core.ledger();
+        let Some(node) = ledger.node_id(id) else { return };
+        let known: Vec<Measured> = ledger.measured(node).to_vec();
+        for (ordinal, known) in (0_u16..).zip(known) {
+            let measured = match measurements::status_of(beat, ordinal) {
+                Some(status) => {
+                    let own = self.own_use(core, id, ordinal, &beat.slots);
+                    measurements::with_status(core.now(), status, &own, known)
+                }
+                None => measurements::without_status(core.now(), known),
+            };
+            if measurements::is_news(known, measured) {
+                self.step(core, Event::Measured { node: id.clone(), ordinal, measured });
+            }
+        }
+    }
+
+    /// Returns the use of a device by slots that are charged on it. Use of a device by a slot that
+    /// is charged elsewhere counts as foreign, because no charge covers it.
+    fn own_use(
+        &self,
+        core: &Core<'_>,
+        runner: &Name,
+        index: u16,
+        reports: &[SlotReport],
+    ) -> OwnUse {
+        let view = self.view(core.scheduler());
+        let mut own = OwnUse::default();
+        for report in reports.iter().filter(|report| !report.state.is_over()) {
+            let slot = self.slots.get(&reports::name_here(view, runner, report));
+            let holding = slot.and_then(|slot| view.holding(slot));
+            let charges = holding.map(|(_, holding)| &holding.charges);
+            if charges.into_iter().flatten().any(|charge| charge.on.contains(&index)) {
+                let used = bytes_on(&report.used, index);
+                own.is_estimated |= used.is_none();
+                let bytes = used.or_else(|| bytes_on(&report.booked, index)).unwrap_or(0);
+                own.bytes = own.bytes.saturating_add(bytes);
+            }
+        }
+        own
+    }
+}
+
+fn bytes_on(list: &[OnDevice], index: u16) -> Option<u64> {
+    list.iter().find(|on| on.index == index).map(|on| on.bytes)
+}
+
+fn requests_on(core: &Core<'_>, node: &str) -> Vec<RequestId> {
+    let ledger = core.ledger();
+    let holdings = ledger.node_id(node).into_iter().flat_map(|id| ledger.holdings_on(id));
+    holdings.map(|(_, holding)| holding.request.clone()).collect()
+}
