@@ -18,9 +18,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-kube", &["plimsoll-core"]),
     ("plimsoll-models", &["plimsoll-core"]),
     ("plimsoll-slots", &["plimsoll-core", "plimsoll-models"]),
+    ("plimsoll-runner", &["plimsoll-core", "plimsoll-kube", "plimsoll-models", "plimsoll-slots"]),
     (
         "plimsoll",
-        &["plimsoll-core", "plimsoll-sim", "plimsoll-kube", "plimsoll-models", "plimsoll-slots"],
+        &[
+            "plimsoll-core",
+            "plimsoll-sim",
+            "plimsoll-kube",
+            "plimsoll-models",
+            "plimsoll-slots",
+            "plimsoll-runner",
+        ],
     ),
 ];
 

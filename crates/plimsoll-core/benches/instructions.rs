@@ -1,7 +1,8 @@
-//! How many instructions a decision takes: repeatable on any machine, however busy it is.
+//! Counts the instructions of a decision: repeatable on any machine, however busy.
 //!
-//! `cargo bench -p plimsoll-core --bench instructions`. The bench runs itself under valgrind's callgrind, once for each
-//! case and size of fleet, and counts only what happens inside `measured`. Without valgrind it says so and does nothing.
+//! `cargo bench -p plimsoll-core --bench instructions`. The bench runs itself under valgrind's
+//! callgrind, once for each case and size of fleet, and counts only what happens inside `measured`.
+//! Without valgrind it prints a notice and exits.
 
 #![allow(
     clippy::disallowed_methods,
@@ -37,14 +38,15 @@ fn main() {
     }
 }
 
-/// What is counted.
+/// Runs the code whose instructions are counted; callgrind collects only inside this function.
 #[inline(never)]
 fn measured<T>(work: impl FnOnce() -> T) -> T {
     std::hint::black_box(work())
 }
 
 fn run(case: &str, nodes: usize) {
-    let (mut ledger, policy) = (fleet::fleet(nodes), Policy::pack());
+    let mut ledger = fleet::fleet(nodes);
+    let policy = Policy::pack();
     let mut memo = Memo::default();
     let request = fleet::request("new", if case == "refuse-and-explain-all" { 40 } else { 8 });
     match case {
@@ -66,15 +68,15 @@ fn run(case: &str, nodes: usize) {
             let _ = memo.decide(&ledger, &policy, &request);
             measured(|| charge_and_free(&mut ledger, &policy, &mut memo, &request));
         }
-        other => panic!("there is no case {other}"),
+        other => panic!("unknown case: {other}"),
     }
 }
 
 fn charge_and_free(ledger: &mut Ledger, policy: &Policy, memo: &mut Memo, request: &Request) {
     let decision = memo.decide(ledger, policy, request);
-    let place = &decision.place().expect("8 GiB fit somewhere").place;
-    let _ = ledger.send(request, place).expect("what decide proposes the commit admits");
-    let _ = ledger.freed(&request.id).expect("it was just charged");
+    let place = &decision.place().expect("8 GiB fit on some device").place;
+    let _ = ledger.send(request, place).expect("the commit admits what decide proposes");
+    let _ = ledger.freed(&request.id).expect("the request was just charged");
 }
 
 fn report() {

@@ -1,13 +1,30 @@
-//! Which devices of one node would serve a request, in a fixed order of preference: exact within a number of steps.
+//! The search for devices of one node that serve a request: exact within a stated number of steps.
+//!
+//! A request with one need of one device, which is most of them, needs no search: the fitting
+//! device with the highest preference is the answer. A request with several needs is served
+//! greedily first, each need in order with its preferred devices. Only if that fails although the
+//! node itself fits, a depth-first search tries every combination of devices for every need, so
+//! that a rejection is a proof and not bad luck: a greedy planner rejects requests that fit, for
+//! example when the first container takes the only card that the second one accepts.
+//!
+//! Bound: the depth is the number of needs, and each pick costs one of `Policy::search_steps`. When
+//! the steps run out, the verdict is `NodeReason::NotFound { steps }`, which is not a rejection.
+//! Devices in equal state are interchangeable, so that only one of each set of equal combinations
+//! is tried (`combinations`); without that, two needs of 8 cards on a node of 16 idle cards would
+//! exhaust the steps. Hardware slices are the exception to exactness: within a card they are placed
+//! greedily (`fit::slice`).
+//!
+//! An integer-programming solver was rejected: it would be a second place that decides whether
+//! something fits, and its answers could not be explained device by device.
 
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use crate::fit::{self, Placement, Taken, Trial};
+use crate::fit::{self, Allotment, ContainerNeed, Placement, Trial};
 use crate::policy::Policy;
 use crate::reason::{NodeReason, Reason};
-use crate::request::{Container, Need, Order, Shape, Spec};
-use crate::room::NodeView;
+use crate::request::{Need, Order, Shape, Spec};
+use crate::room::{FitInput, NodeView};
 use crate::score::{self, Added, FULL, Score};
 use crate::units::Bytes;
 use crate::verdict::{Candidate, DeviceVerdict, Finding, NeedVerdict};
@@ -15,43 +32,44 @@ use crate::verdict::{Candidate, DeviceVerdict, Finding, NeedVerdict};
 mod combinations;
 mod pick;
 
-use pick::rank;
+use pick::sort_by_preference;
 
-/// One shape of a request with its policy: what nodes are judged by.
+/// Judges nodes for one shape of a request under one policy.
 pub struct Judge<'a> {
     policy: &'a Policy,
     spec: &'a Spec,
     shape: &'a Shape,
     shape_index: u16,
-    needs: Vec<(usize, &'a Container, &'a Need)>,
-    /// Whether devices of the same state may stand for each other: not where a need names them.
-    alike: bool,
+    needs: Vec<ContainerNeed<'a>>,
+    /// Devices in equal state may stand for each other in the search. False if a need names
+    /// devices: the device that it names must not be skipped for one that looks the same.
+    interchangeable: bool,
 }
 
-/// The search was cut off; what it did not find may still be there.
+/// The search ran out of steps. A placement that it did not find may still exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfSteps;
 
 impl<'a> Judge<'a> {
-    /// The judge of one shape of a request.
+    /// Creates the judge of one shape of a request.
     pub fn new(policy: &'a Policy, spec: &'a Spec, shape_index: u16) -> Self {
         let shape = &spec.shapes()[usize::from(shape_index)];
-        let needs: Vec<_> = fit::needs(shape).collect();
-        let named = |(_, _, need): &(usize, &Container, &Need)| need.wishes.names_devices();
-        let alike = !needs.iter().any(named);
-        Judge { policy, spec, shape, shape_index, needs, alike }
+        let needs: Vec<ContainerNeed> = fit::needs(shape).collect();
+        let interchangeable = !needs.iter().any(|target| target.need.wishes.names_devices());
+        Judge { policy, spec, shape, shape_index, needs, interchangeable }
     }
 
-    /// The same judge for one of several requests that may name devices: no device stands for another.
+    /// Treats all devices as different, for a request whose gang has other members that name
+    /// devices.
     #[must_use]
     pub fn telling_devices_apart(self) -> Self {
-        Judge { alike: false, ..self }
+        Judge { interchangeable: false, ..self }
     }
 
-    /// Judges one node: every need on every device, and the best place if there is one.
+    /// Judges one node: every need on every device, and the best placement if there is one.
     pub fn judge(&self, view: &NodeView) -> Finding {
         let search = Search { judge: self, view };
-        let (needs, found) = search.first_choice();
+        let (needs, found) = search.greedy_choice();
         let reason = fit::fit_node(view, self.spec, self.shape);
         let node = view.node.name.clone();
         let mut finding = Finding { node, reason, needs, best: None, digest: OnceLock::new() };
@@ -61,30 +79,31 @@ impl<'a> Judge<'a> {
         let (picks, score) = match found {
             Some(found) => found,
             None if self.needs.len() < 2 => return finding,
-            None => match search.any_choice() {
+            None => match search.exhaustive_choice() {
                 Ok(Some(picks)) => {
-                    finding.needs = search.along(&picks);
+                    finding.needs = search.verdicts_for(&picks);
                     let score = search.score(&picks);
                     (picks, score)
                 }
                 Ok(None) => return finding,
-                Err(steps) => {
+                Err(OutOfSteps) => {
+                    let steps = self.policy.search_steps;
                     finding.reason = Some(NodeReason::NotFound { steps });
                     return finding;
                 }
             },
         };
-        finding.best = Some(Candidate { place: self.place(view, picks), score });
+        finding.best = Some(Candidate { place: self.placement(view, picks), score });
         finding
     }
 
-    /// How good a given place is.
+    /// Returns the score of a given placement.
     pub fn score(&self, view: &NodeView, place: &Placement) -> Score {
         Search { judge: self, view }.score(&place.picks)
     }
 
-    /// Every place on a node, best first, until the visitor has seen enough or the steps run out.
-    /// Devices that are alike in everything that matters stand for each other.
+    /// Visits the placements on a node in order of preference, until the visitor breaks or the
+    /// steps run out. Of placements that differ only in interchangeable devices, it visits one.
     pub fn each_place(
         &self,
         view: &NodeView,
@@ -97,57 +116,63 @@ impl<'a> Judge<'a> {
         let search = Search { judge: self, view };
         let mut trial = Trial::new(&view.node, &view.room);
         search.descend(&mut trial, &mut Vec::new(), steps, &mut |picks| {
-            visit(self.place(view, picks.clone()))
+            visit(self.placement(view, picks.clone()))
         })
     }
 
-    fn place(&self, view: &NodeView, picks: Picks) -> Placement {
+    fn placement(&self, view: &NodeView, picks: Picks) -> Placement {
         Placement { node: view.node.name.clone(), shape: self.shape_index, picks }
     }
 }
 
-/// One judge on one node.
+/// The search of one judge on one node.
 struct Search<'a> {
     judge: &'a Judge<'a>,
     view: &'a NodeView,
 }
 
-/// A device that fits a need, and what it would give.
-struct Fitting {
+/// A device that fits a need.
+struct FittingDevice {
     ordinal: u16,
-    taken: Taken,
-    /// How much it is liked; higher is better.
-    liking: i64,
+    allotment: Allotment,
+    /// Higher is better.
+    preference: i64,
+    /// The request would be the device's first tenant.
     opens: bool,
 }
 
-impl Fitting {
+impl FittingDevice {
     fn added(&self) -> Added {
-        Added { bytes: self.taken.peak.get(), cores: self.taken.cores, slots: self.taken.slots }
+        Added {
+            bytes: self.allotment.peak.get(),
+            cores: self.allotment.cores,
+            slots: self.allotment.slots,
+        }
     }
 }
 
 type Picks = Vec<Vec<u16>>;
 
 impl<'a> Search<'a> {
-    /// Serves the needs in order, each with the devices it likes best. Every need is judged, also after one failed.
-    fn first_choice(&self) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
+    /// Serves the needs in order, each with its preferred devices. Judges every need, even after
+    /// one has failed, because the explanation shows them all.
+    fn greedy_choice(&self) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
         let mut trial = Trial::new(&self.view.node, &self.view.room);
-        if let [(index, container, need)] = self.judge.needs[..] {
-            return self.single_choice(&trial, index, container, need);
+        if let [target] = &self.judge.needs[..] {
+            return self.single_need_choice(&trial, target);
         }
         let mut verdicts = Vec::with_capacity(self.judge.needs.len());
         let mut picks = Vec::with_capacity(self.judge.needs.len());
-        for &(index, container, need) in &self.judge.needs {
-            let (mut verdict, mut fitting) = self.judge_need(&trial, index, container, need);
-            rank(&mut fitting);
-            match self.best_pick(&trial, need, &fitting) {
+        for target in &self.judge.needs {
+            let (mut verdict, mut fitting) = self.judge_need(&trial, target);
+            sort_by_preference(&mut fitting);
+            match self.best_pick(&trial, target.need, &fitting) {
                 Some(pick) => {
-                    self.take(&mut trial, index, container, &pick, &fitting, need);
+                    self.book(&mut trial, target, &pick, &fitting);
                     verdict.passed = true;
                     picks.push(pick);
                 }
-                None => self.say_why_too_few(&trial, need, &mut verdict),
+                None => self.say_why_too_few(&trial, target.need, &mut verdict),
             }
             verdicts.push(verdict);
         }
@@ -158,19 +183,18 @@ impl<'a> Search<'a> {
         (verdicts, found)
     }
 
-    /// The same for a request with a single need, which is most of them: nothing has to be tried out.
-    fn single_choice(
+    /// Serves a single need. Nothing is booked, since no later need has to fit beside it.
+    fn single_need_choice(
         &self,
         trial: &Trial,
-        index: usize,
-        container: &Container,
-        need: &Need,
+        target: &ContainerNeed,
     ) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
+        let need = target.need;
         if need.count.get() == 1 && !need.wishes.linked && !self.view.node.floats(&need.kind) {
-            return self.single_device(trial, index, container, need);
+            return self.single_device_choice(trial, target);
         }
-        let (mut verdict, mut fitting) = self.judge_need(trial, index, container, need);
-        rank(&mut fitting);
+        let (mut verdict, mut fitting) = self.judge_need(trial, target);
+        sort_by_preference(&mut fitting);
         let Some(pick) = self.best_pick(trial, need, &fitting) else {
             self.say_why_too_few(trial, need, &mut verdict);
             return (vec![verdict], None);
@@ -182,18 +206,16 @@ impl<'a> Search<'a> {
         (vec![verdict], Some((vec![pick], score)))
     }
 
-    /// The same for a single device: the best liked one.
-    fn single_device(
+    /// Serves a single need of a single device with the preferred one, without sorting.
+    fn single_device_choice(
         &self,
         trial: &Trial,
-        index: usize,
-        container: &Container,
-        need: &Need,
+        target: &ContainerNeed,
     ) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
         let mut best: Option<(i64, u16, Added)> = None;
-        let mut verdict = self.judge_each(trial, index, container, need, |fit| {
-            if best.is_none_or(|(liking, ..)| fit.liking > liking) {
-                best = Some((fit.liking, fit.ordinal, fit.added()));
+        let mut verdict = self.judge_each(trial, target, |fit| {
+            if best.is_none_or(|(preference, ..)| fit.preference > preference) {
+                best = Some((fit.preference, fit.ordinal, fit.added()));
             }
         });
         let Some((_, ordinal, added)) = best else { return (vec![verdict], None) };
@@ -203,34 +225,35 @@ impl<'a> Search<'a> {
         (vec![verdict], Some((vec![vec![ordinal]], score)))
     }
 
-    /// The verdicts along a choice that was found later.
-    fn along(&self, picks: &Picks) -> Vec<NeedVerdict> {
+    /// Returns the verdicts of the needs when each is served as `picks` says.
+    fn verdicts_for(&self, picks: &Picks) -> Vec<NeedVerdict> {
         let mut trial = Trial::new(&self.view.node, &self.view.room);
         let mut verdicts = Vec::with_capacity(self.judge.needs.len());
-        for (&(index, container, need), pick) in self.judge.needs.iter().zip(picks) {
-            let (mut verdict, fitting) = self.judge_need(&trial, index, container, need);
-            self.take(&mut trial, index, container, pick, &fitting, need);
+        for (target, pick) in self.judge.needs.iter().zip(picks) {
+            let (mut verdict, fitting) = self.judge_need(&trial, target);
+            self.book(&mut trial, target, pick, &fitting);
             verdict.passed = true;
             verdicts.push(verdict);
         }
         verdicts
     }
 
-    /// The first choice that serves all needs, by trying all; an error holds the steps when they ran out.
-    fn any_choice(&self) -> Result<Option<Picks>, u32> {
+    /// Returns the first choice that serves all needs, trying all combinations; `None` proves that
+    /// there is none.
+    fn exhaustive_choice(&self) -> Result<Option<Picks>, OutOfSteps> {
         let mut steps = self.judge.policy.search_steps;
         let mut trial = Trial::new(&self.view.node, &self.view.room);
         let mut found = None;
-        let mut keep = |picks: &Picks| {
+        let _ = self.descend(&mut trial, &mut Vec::new(), &mut steps, &mut |picks| {
             found = Some(picks.clone());
             ControlFlow::Break(())
-        };
-        match self.descend(&mut trial, &mut Vec::new(), &mut steps, &mut keep) {
-            Ok(_) => Ok(found),
-            Err(OutOfSteps) => Err(self.judge.policy.search_steps),
-        }
+        })?;
+        Ok(found)
     }
 
+    /// Tries every pick for the next need and descends to the needs after it: depth-first, one
+    /// level per need. Terminates because each level has finitely many picks and each pick costs a
+    /// step.
     fn descend(
         &self,
         trial: &mut Trial<'a>,
@@ -238,16 +261,16 @@ impl<'a> Search<'a> {
         steps: &mut u32,
         visit: &mut dyn FnMut(&Picks) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, OutOfSteps> {
-        let Some(&(index, container, need)) = self.judge.needs.get(picks.len()) else {
+        let Some(target) = self.judge.needs.get(picks.len()) else {
             return Ok(visit(picks));
         };
-        let (_, mut fitting) = self.judge_need(trial, index, container, need);
-        rank(&mut fitting);
-        for pick in self.all_picks(trial, need, &fitting) {
+        let (_, mut fitting) = self.judge_need(trial, target);
+        sort_by_preference(&mut fitting);
+        for pick in self.all_picks(trial, target.need, &fitting) {
             *steps = steps.checked_sub(1).ok_or(OutOfSteps)?;
             let Some(pick) = pick else { continue };
             let mut next = trial.clone();
-            self.take(&mut next, index, container, &pick, &fitting, need);
+            self.book(&mut next, target, &pick, &fitting);
             picks.push(pick);
             let flow = self.descend(&mut next, picks, steps, visit)?;
             picks.pop();
@@ -258,54 +281,40 @@ impl<'a> Search<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// What every device of the need's kind says, and those that fit, by ordinal.
+    /// Judges a need on every device of its kind; returns the verdict and the devices that fit, by
+    /// ordinal.
     fn judge_need(
         &self,
         trial: &Trial,
-        index: usize,
-        container: &Container,
-        need: &Need,
-    ) -> (NeedVerdict, Vec<Fitting>) {
+        target: &ContainerNeed,
+    ) -> (NeedVerdict, Vec<FittingDevice>) {
         let mut fitting = Vec::with_capacity(self.view.node.devices.len());
-        let verdict = self.judge_each(trial, index, container, need, |fit| fitting.push(fit));
+        let verdict = self.judge_each(trial, target, |fit| fitting.push(fit));
         (verdict, fitting)
     }
 
-    /// What every device of the need's kind says; those that fit are handed out, by ordinal.
+    /// Judges a need on every device of its kind; passes the devices that fit to `fits`, by
+    /// ordinal.
     #[inline]
     fn judge_each(
         &self,
         trial: &Trial,
-        index: usize,
-        container: &Container,
-        need: &Need,
-        mut fits: impl FnMut(Fitting),
+        target: &ContainerNeed,
+        mut fits: impl FnMut(FittingDevice),
     ) -> NeedVerdict {
-        let (node, gauges) = (&self.view.node, self.view.room.gauges());
-        let kind = self.view.room.kind(&need.kind);
-        let mut devices = Vec::with_capacity(gauges.len());
-        for (ordinal, gauge) in (0_u16..).zip(gauges).filter(|(_, gauge)| Some(gauge.kind) == kind)
+        let ContainerNeed { index, container, need } = *target;
+        let inputs = self.view.room.fit_inputs();
+        let kind = self.view.room.kind_index(&need.kind);
+        let mut devices = Vec::with_capacity(inputs.len());
+        for (ordinal, input) in (0_u16..).zip(inputs).filter(|(_, input)| Some(input.kind) == kind)
         {
             let at = usize::from(ordinal);
-            let (amount, reason) = match trial.fit_kindred(index, container.role, need, at) {
-                Ok(taken) => {
-                    let peak = taken.bytes.map(|_| taken.peak);
-                    let mut fit = Fitting {
-                        ordinal,
-                        taken,
-                        liking: 0,
-                        opens: trial.opens(usize::from(ordinal)),
-                    };
-                    let fill = score::device_fill(
-                        &node.devices[at],
-                        gauge,
-                        fit.added(),
-                        self.judge.policy.fullness,
-                    );
-                    fit.liking = match self.judge.policy.devices {
-                        Order::Pack => fill,
-                        Order::Spread => FULL - fill,
-                    };
+            let (amount, reason) = match trial.fit_same_kind(index, container.role, need, at) {
+                Ok(allotment) => {
+                    let peak = allotment.bytes.map(|_| allotment.peak);
+                    let opens = trial.opens(at);
+                    let mut fit = FittingDevice { ordinal, allotment, preference: 0, opens };
+                    fit.preference = self.preference(at, input, fit.added());
                     fits(fit);
                     (peak, None)
                 }
@@ -316,30 +325,47 @@ impl<'a> Search<'a> {
             };
             devices.push(DeviceVerdict { ordinal, need: amount, reason });
         }
-        let (container, wanted) = (u16::try_from(index).unwrap_or(u16::MAX), need.count.get());
-        NeedVerdict { container, wanted, devices: devices.into_boxed_slice(), passed: false }
+        NeedVerdict {
+            container: u16::try_from(index).unwrap_or(u16::MAX),
+            wanted: need.count.get(),
+            devices: devices.into_boxed_slice(),
+            passed: false,
+        }
     }
 
-    fn take(
+    /// Ranks a device by its fullness after the placement, as the policy orders it.
+    #[inline]
+    fn preference(&self, ordinal: usize, input: &FitInput, added: Added) -> i64 {
+        let policy = self.judge.policy;
+        let device = &self.view.node.devices[ordinal];
+        let fill = score::device_fill(device, input, added, policy.fullness);
+        match policy.devices {
+            Order::Pack => fill,
+            Order::Spread => FULL - fill,
+        }
+    }
+
+    /// Books a pick in the trial, so that later needs are judged beside it.
+    fn book(
         &self,
         trial: &mut Trial,
-        index: usize,
-        container: &Container,
+        target: &ContainerNeed,
         pick: &[u16],
-        fitting: &[Fitting],
-        need: &Need,
+        fitting: &[FittingDevice],
     ) {
-        let floating = self.view.node.floats(&need.kind);
+        let choice = self.view.node.choice_for(&target.need.kind);
         for ordinal in pick {
             let fit = fitting
                 .iter()
                 .find(|fit| fit.ordinal == *ordinal)
-                .expect("a pick is made of fitting devices");
-            trial.take(index, container.role, usize::from(*ordinal), fit.taken.clone(), floating);
+                .expect("a pick consists of fitting devices");
+            let at = usize::from(*ordinal);
+            trial.book(target.index, target.container.role, at, fit.allotment.clone(), choice);
         }
     }
 
-    /// Gives the devices that would fit, but do not help, their reason.
+    /// Gives devices that fit, but not in the number or combination that the need wants, their
+    /// reason.
     fn say_why_too_few(&self, trial: &Trial, need: &Need, verdict: &mut NeedVerdict) {
         let node = &self.view.node;
         let fits = |device: &&DeviceVerdict| device.reason.is_none();
@@ -377,26 +403,24 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn score(&self, picks: &Picks) -> score::Score {
+    fn score(&self, picks: &Picks) -> Score {
         let mut trial = Trial::new(&self.view.node, &self.view.room);
-        for (&(index, container, need), pick) in self.judge.needs.iter().zip(picks) {
-            let floating = self.view.node.floats(&need.kind);
+        for (target, pick) in self.judge.needs.iter().zip(picks) {
+            let ContainerNeed { index, container, need } = *target;
+            let choice = self.view.node.choice_for(&need.kind);
             for ordinal in pick {
                 let at = usize::from(*ordinal);
-                if let Ok(taken) = trial.fit(index, container.role, need, at) {
-                    trial.take(index, container.role, at, taken, floating);
+                if let Ok(allotment) = trial.fit(index, container.role, need, at) {
+                    trial.book(index, container.role, at, allotment, choice);
                 }
             }
         }
-        let chosen: Vec<(u16, Added)> = trial
-            .charges(self.judge.shape)
-            .iter()
-            .flat_map(|charge| {
-                let bytes = charge.bytes().unwrap_or(Bytes::ZERO).get();
-                let added = Added { bytes, cores: charge.cores.0, slots: charge.slots };
-                charge.on.iter().map(move |ordinal| (*ordinal, added))
-            })
-            .collect();
+        let mut chosen: Vec<(u16, Added)> = Vec::new();
+        for charge in trial.charges(self.judge.shape) {
+            let bytes = charge.bytes().unwrap_or(Bytes::ZERO).get();
+            let added = Added { bytes, cores: charge.cores.0, slots: charge.slots };
+            chosen.extend(charge.on.iter().map(|ordinal| (*ordinal, added)));
+        }
         score::score(self.view, self.judge.policy, self.judge.spec, &chosen)
     }
 }

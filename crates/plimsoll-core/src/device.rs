@@ -1,6 +1,6 @@
-//! Devices and nodes as facts: what they are, never who holds them.
+//! Facts about nodes and devices. Usage is kept in `room`, never here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,37 +9,37 @@ use serde::{Deserialize, Serialize};
 use crate::rules::Taint;
 use crate::units::{Bytes, Cores, MilliCpu, Millis, Name};
 
-/// The kind of a device that somebody was seen on before its node was reported.
+/// The kind of a placeholder device: a holding was observed on it before its node was reported.
 pub(crate) const UNREPORTED: &str = "(not reported yet)";
+
+/// The most devices a node may report. A larger number is a faulty report, and ordinals are `u16`.
+pub(crate) const DEVICES_MAX: usize = 4096;
 
 /// A machine with its devices, as the front end reported it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// The name that people know it by; ties between nodes break by it.
+    /// Unique. Ties between equally good nodes break by name.
     pub name: Name,
-    /// Labels that rules select by.
     pub labels: BTreeMap<Name, Name>,
-    /// Marks that keep work away unless it tolerates them.
     pub taints: Vec<Taint>,
-    /// Closed to new work by its operator.
+    /// Cordoned by the operator.
     pub unschedulable: bool,
-    /// When something was heard from it last, where that is too long ago; it then takes nothing new.
+    /// The time of the last heartbeat, if that is too long ago. A silent node takes no new work.
     #[serde(default)]
     pub silent_since: Option<Millis>,
-    /// What the node offers besides devices.
     pub allocatable: Allocatable,
-    /// The physical devices, by ordinal: `devices[i]` is the i-th card.
+    /// The physical devices; the index is the ordinal.
     pub devices: Vec<Device>,
-    /// Who decides which card a new tenant gets.
     pub choice: DeviceChoice,
-    /// Whole cards that are unhealthy without anybody saying which: so many fewer can be in use.
+    /// Number of unhealthy cards where the node reports only the number, not the cards. That many
+    /// cards fewer can be in use at a time.
     pub missing_cards: u16,
-    /// Why what this node has cannot be known, where that is so; it then takes no device work.
+    /// The reason why the node's devices are not known. Such a node takes no device work.
     pub unknown: Option<Name>,
 }
 
 impl Node {
-    /// A node with nothing but a name, to be filled in.
+    /// Creates a schedulable node without devices.
     pub fn new(name: impl Into<Name>) -> Self {
         Node {
             name: name.into(),
@@ -55,7 +55,8 @@ impl Node {
         }
     }
 
-    /// A node that nobody has reported yet, with so many devices that somebody was seen on.
+    /// Creates the placeholder of a node on which holdings were observed before it was reported.
+    /// Its devices have unknown memory; the node's own report takes their charges over.
     pub(crate) fn unreported(name: Name, devices: usize) -> Self {
         let mut device = Device::new(UNREPORTED, Bytes::ZERO, Source::Declared);
         let missing = Name::from("the node has not been reported yet");
@@ -63,27 +64,26 @@ impl Node {
         Node { devices: vec![device; devices], unknown: Some(missing), ..Node::new(name) }
     }
 
-    /// Why these facts cannot be true, where that is so.
+    /// Returns the problem if these facts cannot all be true.
     pub(crate) fn contradiction(&self) -> Option<Name> {
-        const MOST: usize = 4096;
-        if self.devices.len() > MOST {
+        if self.devices.len() > DEVICES_MAX {
+            let count = self.devices.len();
             return Some(
-                format!("{} devices are reported, more than {MOST}", self.devices.len()).into(),
+                format!("the node reports {count} devices, more than {DEVICES_MAX}").into(),
             );
         }
-        let mut seen = std::collections::BTreeSet::new();
-        let uuids = self.devices.iter().filter(|device| device.health != Health::Gone);
-        let twice = uuids.filter_map(|device| match &device.identity {
+        let mut seen = BTreeSet::new();
+        let present = self.devices.iter().filter(|device| device.health != Health::Gone);
+        let mut uuids = present.filter_map(|device| match &device.identity {
             Identity::Uuid(uuid) => Some(uuid),
             Identity::Ordinal => None,
         });
-        twice
-            .into_iter()
+        uuids
             .find(|uuid| !seen.insert(*uuid))
             .map(|uuid| format!("two devices have the UUID {uuid}").into())
     }
 
-    /// How device `ordinal` is called in front of people: its UUID, or `node/gpu-0` where only its place is known.
+    /// Returns the printed name of a device: its UUID, or `node/gpu-0` if no UUID is known.
     pub fn device_label(&self, ordinal: usize) -> String {
         match self.devices.get(ordinal).map(|device| &device.identity) {
             Some(Identity::Uuid(uuid)) => uuid.to_string(),
@@ -91,12 +91,18 @@ impl Node {
         }
     }
 
-    /// The ordinal of the device that has this UUID, or that is called so.
+    /// Finds a device by its printed name ([`Node::device_label`]).
     pub fn device_called(&self, label: &str) -> Option<usize> {
         (0..self.devices.len()).find(|&ordinal| self.device_label(ordinal) == label)
     }
 
-    /// Whether the device plugin, and not the scheduler, picks among several shared cards of this kind.
+    /// Returns true if charges on this kind of device float: the device plugin, not the scheduler,
+    /// picks the card, and there are several shared cards to pick from.
+    ///
+    /// A floating charge counts in full against each card that the plugin may pick. Guessing one
+    /// card instead would overcommit another whenever the guess is wrong; dividing the charge would
+    /// overcommit the card that gets it. The cost is that a node of `n` such cards takes no more
+    /// than one card's worth of floating work.
     pub fn floats(&self, kind: &str) -> bool {
         self.choice == DeviceChoice::Plugin
             && self.devices.iter().filter(|d| &*d.kind == kind).count() > 1
@@ -105,26 +111,28 @@ impl Node {
                 .iter()
                 .any(|d| &*d.kind == kind && matches!(d.sharing, Sharing::Tokens { .. }))
     }
+
+    /// Returns the component that picks the card for a need of this kind.
+    pub fn choice_for(&self, kind: &str) -> DeviceChoice {
+        if self.floats(kind) { DeviceChoice::Plugin } else { DeviceChoice::Owned }
+    }
 }
 
-/// What a node offers besides devices; `None` is not limited.
+/// Resources of a node other than devices; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocatable {
-    /// Processor time.
     pub cpu: Option<MilliCpu>,
-    /// Main memory.
     pub memory: Option<Bytes>,
-    /// Pods.
     pub pods: Option<u32>,
 }
 
-/// Who decides which of a node's cards a new tenant gets.
+/// The component that picks the card of a new tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceChoice {
-    /// The scheduler names the card and the node obeys.
+    /// The scheduler names the card, and the node obeys.
     Owned,
-    /// The device plugin picks when the container starts; nobody is asked.
+    /// The device plugin picks a card when the container starts, without asking the scheduler.
     Plugin,
 }
 
@@ -137,39 +145,34 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// One physical device (or one fixed hardware slice of one).
+/// One physical device, or one fixed hardware slice of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// What it is known by.
     pub identity: Identity,
-    /// What kind of need it can serve: `NVIDIA`, `Ascend910B3`, `nvidia.com/mig-1g.5gb`.
+    /// Matched against a need's kind: `NVIDIA`, `Ascend910B3`, `nvidia.com/mig-1g.5gb`.
     pub kind: Name,
-    /// The model's name, for wishes by type and for people.
     pub model: Option<Name>,
-    /// How much memory it has, and who says so.
     pub memory: Memory,
-    /// Its compute in its own unit; `None` is not accounted.
+    /// Compute in the device's own unit; `None` if it is not accounted.
     pub cores: Option<Cores>,
-    /// How many tenants it admits at once; `None` is not limited.
+    /// The most tenants at a time; `None` means unlimited.
     pub slots: Option<u32>,
-    /// How its plugin hands it out.
     pub sharing: Sharing,
-    /// The NUMA node it hangs on.
     pub numa: Option<u16>,
-    /// The isolation mode it runs in: `hami-core`, `mig`, `mps`.
+    /// The isolation mode: `hami-core`, `mig`, `mps`.
     pub mode: Option<Name>,
-    /// Whether it works.
     pub health: Health,
-    /// Closed to new tenants by its operator.
+    /// Closed to new tenants by the operator.
     pub cordoned: bool,
-    /// How it can be cut into hardware slices, where it can.
+    /// The hardware slices that the device can be partitioned into; `None` if it is not
+    /// partitioned.
     pub geometry: Option<Arc<Geometry>>,
-    /// How well it is linked to other devices of its node, by their ordinal; higher is better.
+    /// Link quality to other devices of the node by ordinal; higher is better.
     pub links: BTreeMap<u16, u32>,
 }
 
 impl Device {
-    /// A healthy, exclusive device of `kind` with so much memory, known only by its place.
+    /// Creates a healthy, exclusive device without a UUID.
     pub fn new(kind: impl Into<Name>, total: Bytes, source: Source) -> Self {
         Device {
             identity: Identity::Ordinal,
@@ -193,55 +196,44 @@ impl Device {
     }
 }
 
-/// What a device is known by.
+/// The identity of a device across reports of its node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Identity {
-    /// Its UUID: it stays the same device wherever it is listed.
+    /// The same device wherever it is listed.
     Uuid(Name),
-    /// Only its place on the node: assumed, until a UUID is learnt.
+    /// Only the position on the node is known. Assumed to stay the same until a UUID is reported.
     Ordinal,
 }
 
-/// How much memory a device has and how much of it may be used.
+/// The memory of a device and the limits on its use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// What the device has.
     pub total: Capacity,
-    /// What the driver keeps for itself.
+    /// Memory that the driver keeps for itself.
     pub reserve: Bytes,
-    /// The most that the operator lets anybody use, where that is less.
+    /// The operator's limit on the usable memory.
     pub cap: Option<Bytes>,
 }
 
 impl Memory {
-    /// What may be used: total less reserve, at most the cap. `None` when the total is not known.
+    /// Returns `total - reserve`, at most `cap`; `None` if the total is unknown.
     pub fn usable(&self) -> Option<Bytes> {
         let open = self.total.bytes()?.less(self.reserve);
         Some(self.cap.map_or(open, |cap| cap.min(open)).min(Bytes::DEVICE_MAX))
     }
 }
 
-/// The memory of a device, or why nobody knows it.
+/// The total memory of a device. Unknown is not zero: it is a value that names the missing fact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capacity {
-    /// So much, by this source.
-    Known {
-        /// How much.
-        bytes: Bytes,
-        /// Who says so.
-        source: Source,
-    },
-    /// Not known, and what is missing.
-    Unknown {
-        /// What to provide.
-        missing: Name,
-    },
+    Known { bytes: Bytes, source: Source },
+    Unknown { missing: Name },
 }
 
 impl Capacity {
-    /// The amount, where it is known.
+    /// Returns the amount if it is known.
     pub fn bytes(&self) -> Option<Bytes> {
         match self {
             Capacity::Known { bytes, .. } => Some(*bytes),
@@ -250,19 +242,19 @@ impl Capacity {
     }
 }
 
-/// Who says how much memory a device has.
+/// The source of a device's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// An operator declared it.
+    /// Declared by the operator.
     Declared,
-    /// The driver reported it.
+    /// Reported by the driver.
     Nvml,
-    /// Feature-discovery labels say so.
+    /// Labels of GPU feature discovery.
     Label,
-    /// HAMi's register says so.
+    /// HAMi's register annotation.
     Register,
-    /// The vendor's resource counts say so.
+    /// Derived from the vendor's resource counts.
     Capacity,
 }
 
@@ -278,28 +270,29 @@ impl fmt::Display for Source {
     }
 }
 
-/// How a device is handed out. Replicas are access tokens, never capacity.
+/// The sharing mode of a device.
+///
+/// Replicas are access tokens, never capacity. A node with 2 cards and 10 replicas each advertises
+/// 20 GPUs to Kubernetes, but has the memory of 2. Counting replicas as devices would place 10
+/// tenants on a card without looking at its memory, which is how cards get overcommitted under
+/// time-slicing; so a token limits only the number of tenants, and memory is always counted per
+/// physical card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// One token a card.
+    /// One tenant per card.
     Exclusive,
-    /// Several tokens to the same card, with nothing that bounds their memory.
-    Tokens {
-        /// Tokens a card.
-        replicas: u32,
-        /// What makes them.
-        strategy: Strategy,
-    },
-    /// Shares whose memory a runtime limits.
+    /// Several access tokens per card. A token grants access to the whole card; time-slicing does
+    /// not limit the memory of its holder, MPS limits it to an equal part.
+    Tokens { replicas: u32, strategy: Strategy },
+    /// Shares with a memory limit that a runtime enforces (HAMi-core).
     Shares,
 }
 
-/// What makes several tokens of one card.
+/// The mechanism behind several tokens of one card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Tenants take turns.
     TimeSlicing,
     /// NVIDIA's multi-process service.
     Mps,
@@ -316,68 +309,58 @@ impl fmt::Display for Sharing {
     }
 }
 
-/// Whether a device works.
+/// The health of a device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// It does.
     Healthy,
-    /// It was reported faulty.
     Faulty,
-    /// It was there and is not reported any more; its charges stay.
+    /// No longer reported. The device stays in the ledger while charges are on it.
     Gone,
 }
 
-/// What is known of a device's real memory use.
+/// The age of a device's memory measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Telemetry {
-    /// Nobody measures: bookings are all there is.
+    /// The device is not measured; only charges count.
     #[default]
     None,
-    /// Measured at this time.
     Fresh {
-        /// When it was measured.
         at: Millis,
     },
-    /// The last measurement is too old to place by.
+    /// The last measurement, taken at `since`, is too old to place new work by.
     Stale {
-        /// When it was measured.
         since: Millis,
     },
 }
 
-/// The ways in which a device can be cut into hardware slices.
+/// The hardware slices that a device can be partitioned into.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Geometry {
-    /// The profiles it offers.
     pub profiles: Vec<Profile>,
 }
 
-/// One size of hardware slice.
+/// One size of hardware slice (a MIG profile).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    /// Its name, such as `1g.5gb`.
+    /// For example `1g.5gb`.
     pub name: Name,
-    /// The memory a slice has.
     pub memory: Bytes,
-    /// The compute a slice has, in the device's unit.
     pub cores: Cores,
-    /// Where it may start, and how many memory slices it covers.
+    /// The positions that the hardware allows.
     pub placements: Vec<Span>,
 }
 
-/// A run of memory slices on a card.
+/// A range of memory slices on a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Span {
-    /// The first slice.
     pub start: u8,
-    /// How many.
     pub size: u8,
 }
 
 impl Span {
-    /// The slices as bits.
+    /// Returns the slices as a bit mask; slices beyond the 64th are cut off.
     pub fn mask(self) -> u64 {
         let ones = 1_u64.checked_shl(u32::from(self.size)).map_or(u64::MAX, |bit| bit - 1);
         ones.checked_shl(u32::from(self.start)).unwrap_or(0)
@@ -389,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usable_is_total_less_reserve_and_at_most_the_cap() {
+    fn usable_is_total_minus_reserve_and_at_most_the_cap() {
         let known = |bytes| Capacity::Known { bytes, source: Source::Declared };
         let memory = |reserve, cap| Memory { total: known(Bytes::gib(80)), reserve, cap };
         assert_eq!(memory(Bytes::ZERO, None).usable(), Some(Bytes::gib(80)));
@@ -405,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_its_bits() {
+    fn a_span_masks_its_slices() {
         assert_eq!(Span { start: 0, size: 4 }.mask(), 0b1111);
         assert_eq!(Span { start: 6, size: 1 }.mask(), 0b100_0000);
         assert_eq!(Span { start: 0, size: 64 }.mask(), u64::MAX);
@@ -413,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn only_several_shared_cards_of_a_plugin_float() {
+    fn charges_float_only_where_a_plugin_picks_among_several_shared_cards() {
         let mut node = Node::new("n");
         node.choice = DeviceChoice::Plugin;
         let mut card = Device::new("NVIDIA", Bytes::gib(32), Source::Label);

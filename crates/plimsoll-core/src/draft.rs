@@ -1,6 +1,11 @@
-//! A ledger with changes that are not made yet: gangs, evictions, promises and what-if try here.
+//! Uncommitted overlays of the ledger, in which gangs, evictions, promises and what-if are tried.
 //!
-//! A draft copies only the rows it changes, and is thrown away by dropping it.
+//! A draft keeps copies of the views that it changes and reads the others from the ledger. `fit`
+//! sees both through [`View`], so that what fits in a draft fits in the ledger after the same
+//! changes. Creating a draft costs nothing; the first change of a node copies the node's compact
+//! rows, and each change the devices that it is about. Dropping the draft undoes everything: there
+//! is no rollback that could leave a remainder. Changing the ledger and changing it back was
+//! rejected, because every failed plan would then appear in the journal and in the change log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +16,18 @@ use crate::reason::NodeReason;
 use crate::request::{Request, RequestId};
 use crate::room::NodeView;
 
-/// Nodes with their accounts, real or drafted: all that a decision looks at.
+/// The views of all nodes, from the ledger or from a draft: everything that a decision reads.
 pub trait View {
-    /// The nodes, in the order of their names.
+    /// Iterates over the nodes by name.
     fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)>;
 
-    /// A node with its account.
+    /// Returns the view of a node.
     fn node(&self, id: NodeId) -> Option<&NodeView>;
 
-    /// All these rows, to keep.
+    /// Returns all views, for a decision to keep.
     fn views(&self) -> Views;
 
-    /// How many operations the ledger had seen when this was looked at.
+    /// Returns the revision of the ledger.
     fn revision(&self) -> u64;
 }
 
@@ -44,7 +49,7 @@ impl View for Ledger {
     }
 }
 
-/// One node of a ledger: where somebody else chose the node already.
+/// One node of a ledger, for requests whose node is already chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct OneNode<'a>(pub &'a Ledger, pub NodeId);
 
@@ -66,13 +71,16 @@ impl View for OneNode<'_> {
     }
 }
 
-/// A ledger with changes that are not made yet.
+/// An overlay of a ledger.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
     ledger: &'a Ledger,
     changed: BTreeMap<NodeId, NodeView>,
-    gone: BTreeSet<HoldingId>,
-    drafted: u64,
+    /// Holdings that the draft removes; removing one twice would free its memory twice.
+    removed: BTreeSet<HoldingId>,
+    /// The id of the next drafted holding. Counts down from the top, while the ledger counts up
+    /// from 0, so that a drafted holding never has the id of a real one.
+    next_holding: u64,
 }
 
 impl View for Draft<'_> {
@@ -98,69 +106,71 @@ impl View for Draft<'_> {
 }
 
 impl<'a> Draft<'a> {
-    /// A draft without changes.
+    /// Creates a draft without changes.
     pub fn of(ledger: &'a Ledger) -> Self {
-        Draft { ledger, changed: BTreeMap::new(), gone: BTreeSet::new(), drafted: u64::MAX }
+        Draft { ledger, changed: BTreeMap::new(), removed: BTreeSet::new(), next_holding: u64::MAX }
     }
 
-    /// The ledger behind the draft.
+    /// Returns the underlying ledger.
     pub fn ledger(&self) -> &'a Ledger {
         self.ledger
     }
 
-    /// The nodes that differ from the ledger's.
+    /// Iterates over the nodes that the draft changes.
     pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.changed.keys().copied()
     }
 
-    /// Whether a node differs from the ledger's.
+    /// Returns true if the draft changes a node.
     pub fn has_changed(&self, node: NodeId) -> bool {
         self.changed.contains_key(&node)
     }
 
-    /// Lets a holding go.
+    /// Removes a holding.
     pub fn without(&mut self, id: HoldingId) {
-        if let Some(holding) = self.ledger.holding(id).filter(|_| !self.gone.contains(&id))
+        if let Some(holding) = self.ledger.holding(id).filter(|_| !self.removed.contains(&id))
             && let Some(node) = self.ledger.node_id(&holding.node)
-            && let Some(view) = self.touch(node)
+            && let Some(view) = self.view_mut(node)
         {
             view.remove(id, holding);
-            self.gone.insert(id);
+            self.removed.insert(id);
         }
     }
 
-    /// Lets everything go that is on its way back from a node already.
+    /// Removes all holdings of a node that are releasing.
     pub fn without_releasing_on(&mut self, node: NodeId) {
-        let going =
-            self.ledger.holdings_on(node).filter(|(_, holding)| holding.stage.is_releasing());
-        for id in going.map(|(id, _)| id).collect::<Vec<_>>() {
-            self.without(id);
+        let ledger = self.ledger;
+        for (id, holding) in ledger.holdings_on(node) {
+            if holding.stage.is_releasing() {
+                self.without(id);
+            }
         }
     }
 
-    /// Takes back what was promised to this request, so that it can be judged anew.
+    /// Removes the promise to a request, so that the request can be judged without it.
     pub fn without_promise_to(&mut self, request: &RequestId) {
         if let Some(promise) = self.ledger.promise_to(request)
             && let Some(node) = self.ledger.node_id(&promise.placement.node)
-            && let Some(view) = self.touch(node)
+            && let Some(view) = self.view_mut(node)
         {
-            view.promise(&promise.charges, false);
+            view.remove_promise(&promise.charges);
         }
     }
 
-    /// Takes a place in the draft, by the same `fit` that the commit asks.
+    /// Places a request in the draft, checked by the same `fit` as the commit.
     pub fn place(&mut self, request: &Request, place: &Placement) -> Result<Vec<Charge>, Refusal> {
         let missing = || Refusal::Node { node: place.node.clone(), reason: NodeReason::NoSuchNode };
         let node = self.ledger.node_id(&place.node).ok_or_else(missing)?;
         let charges = fit::admit(self.node(node).ok_or_else(missing)?, &request.spec, place)?;
         let holding = Holding::placed(request, &place.node, Stage::Sent, charges.clone());
-        let id = HoldingId(self.drafted);
-        self.drafted -= 1;
-        self.touch(node).ok_or_else(missing)?.add(id, &holding);
+        let id = HoldingId(self.next_holding);
+        self.next_holding -= 1;
+        self.view_mut(node).ok_or_else(missing)?.add(id, &holding);
         Ok(charges)
     }
 
-    fn touch(&mut self, node: NodeId) -> Option<&mut NodeView> {
+    /// Returns the draft's own copy of a view; copies it from the ledger at the first call.
+    fn view_mut(&mut self, node: NodeId) -> Option<&mut NodeView> {
         let view = self.ledger.view(node)?;
         Some(self.changed.entry(node).or_insert_with(|| view.clone()))
     }

@@ -1,82 +1,80 @@
-//! The one place that says whether a need fits a device, and a request a node. Asked by the planner and again by
-//! the commit, without flags.
+//! The only module that decides whether a need fits a device and a request fits a node.
+//!
+//! The planner calls [`Trial::fit`] for each device, the commit calls [`admit`], and `admit` calls
+//! `Trial::fit`. There is no flag that makes one of them stricter: what the planner proposes, the
+//! commit accepts on an unchanged ledger, and the reason that the planner reports is the reason
+//! that the commit would report.
+//!
+//! Checks run from the most lasting reason to the most transient, and the first failure is
+//! reported: a node that is never accepted, a broken device, a device of the wrong model, a device
+//! that is too small even when empty, and only then memory that is merely in use now. The reported
+//! reason is thus the one that must change first. Collecting all failures was rejected: it makes
+//! every rejection more expensive, and the later failures often follow from the first.
 
 use serde::{Deserialize, Serialize};
 
-use crate::charge::{Booked, Charge, Part, Slice};
-use crate::device::{Device, Health, Node};
+use crate::charge::{Charge, Slice};
+use crate::device::{Device, DeviceChoice, Health, Node};
 use crate::reason::{NodeReason, Reason};
 use crate::request::{Amount, Container, Need, Role, Shape, Spec};
-use crate::room::{Gauge, NodeRoom, NodeView};
-use crate::rules::Taint;
-use crate::units::{Bytes, Cores, Name};
+use crate::room::{FitInput, NodeRoom, NodeView};
+use crate::units::{Bytes, Name};
 
+mod charges;
+mod node;
 mod peak;
+mod selector;
 mod slice;
-mod spot;
-mod wishes;
+mod target;
 
+pub use node::fit_node;
 pub use peak::peak_bytes;
 
 use peak::{Load, Peak};
-use spot::{Spot, Wanted, wanted};
-use wishes::fit_wishes;
+use selector::fit_selector;
+use target::{ResolvedAmount, Target, resolve_amount};
 
-/// A place for a request: a node, the shape taken, and the devices that serve each need.
+/// The devices that a request gets on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// The node's name.
     pub node: Name,
-    /// Which of the request's shapes.
+    /// The index of the request's shape.
     pub shape: u16,
-    /// For each need of each container in order, the ordinals of its devices; where the plugin picks the card, all it may pick.
+    /// The device ordinals for each need of each container, in the order of [`needs`]. Where the
+    /// device plugin picks the card, all cards that it may pick.
     pub picks: Vec<Vec<u16>>,
 }
 
-/// Why a placement is not admitted.
+/// The reason why a placement is not admitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// The node cannot take the request.
     #[error("node {node} {reason}")]
-    Node {
-        /// The node.
-        node: Name,
-        /// Why.
-        reason: NodeReason,
-    },
-    /// A device cannot take a need.
+    Node { node: Name, reason: NodeReason },
+    /// The device is given by its printed name ([`Node::device_label`]).
     #[error("container {container}: {device} {reason}")]
-    Device {
-        /// The container whose need it is.
-        container: Name,
-        /// The device, as people know it.
-        device: String,
-        /// Why.
-        reason: Reason,
-    },
-    /// The placement does not answer the request: it names another number of devices or needs.
+    Device { container: Name, device: String, reason: Reason },
+    /// The placement has another shape, or another number of needs or devices, than the request.
     #[error("the placement does not match the request: {problem}")]
-    Mismatch {
-        /// What does not match.
-        problem: String,
-    },
+    Mismatch { problem: String },
 }
 
-/// Whether this placement of this request fits this node, and what it would be charged.
+/// Checks a placement on a node and returns the charges that it would make.
+///
+/// Books the picks one after the other in a [`Trial`], so that each container is checked beside the
+/// earlier containers of its own request. Costs one `Trial::fit` per picked device.
 pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<Charge>, Refusal> {
     let node = &view.node;
-    let at_node = |reason| Refusal::Node { node: node.name.clone(), reason };
     let shape = spec.shapes().get(usize::from(placement.shape)).ok_or_else(|| {
         Refusal::Mismatch { problem: format!("there is no shape {}", placement.shape) }
     })?;
     if let Some(reason) = fit_node(view, spec, shape) {
-        return Err(at_node(reason));
+        return Err(Refusal::Node { node: node.name.clone(), reason });
     }
     let mut trial = Trial::new(node, &view.room);
     let mut picks = placement.picks.iter();
-    for (index, container, need) in needs(shape) {
-        let pick = picks.next().ok_or_else(|| mismatch("a need has no devices"))?;
-        trial.take_pick(index, container, need, pick).map_err(|fault| match fault {
+    for ContainerNeed { index, container, need } in needs(shape) {
+        let pick = picks.next().ok_or_else(|| mismatch("it names no devices for a need"))?;
+        trial.book_pick(index, container, need, pick).map_err(|fault| match fault {
             Fault::Device(ordinal, reason) => Refusal::Device {
                 container: container.name.clone(),
                 device: node.device_label(usize::from(ordinal)),
@@ -86,7 +84,7 @@ pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<
         })?;
     }
     if picks.next().is_some() {
-        return Err(mismatch("there are devices for more needs than were asked"));
+        return Err(mismatch("it names devices for more needs than the request has"));
     }
     Ok(trial.charges(shape))
 }
@@ -95,129 +93,99 @@ fn mismatch(problem: &str) -> Refusal {
     Refusal::Mismatch { problem: problem.to_string() }
 }
 
-/// The needs of a shape in the order in which they are served, each with its container and that container's index.
-pub fn needs(shape: &Shape) -> impl Iterator<Item = (usize, &Container, &Need)> {
-    shape
-        .containers
-        .iter()
-        .enumerate()
-        .flat_map(|(i, c)| c.needs.iter().map(move |need| (i, c, need)))
+/// One need of a shape with its container.
+#[derive(Clone, Copy, Debug)]
+pub struct ContainerNeed<'a> {
+    /// The index of the container in its shape.
+    pub index: usize,
+    pub container: &'a Container,
+    pub need: &'a Need,
 }
 
-/// Why the node itself cannot take the request, whatever its devices say.
-pub fn fit_node(view: &NodeView, spec: &Spec, shape: &Shape) -> Option<NodeReason> {
-    let (node, rules) = (&*view.node, &spec.rules);
-    if let Some(wanted) = rules.named.as_ref().filter(|wanted| **wanted != node.name) {
-        return Some(NodeReason::NotNamed { wanted: wanted.clone() });
-    }
-    if node.unschedulable && !rules.tolerates(&Taint::unschedulable()) {
-        return Some(NodeReason::Unschedulable);
-    }
-    if let Some(since) = node.silent_since {
-        return Some(NodeReason::Silent { since });
-    }
-    if let Some(failed) =
-        rules.all.iter().find(|requirement| !requirement.holds(&node.name, &node.labels))
-    {
-        return Some(NodeReason::SelectorMismatch { wanted: failed.to_string().into() });
-    }
-    if !rules.any.is_empty() && !rules.any.iter().any(|term| term.holds(&node.name, &node.labels)) {
-        return Some(NodeReason::AffinityMismatch);
-    }
-    if let Some(taint) = rules.barred_by(&node.taints) {
-        return Some(NodeReason::TaintNotTolerated { taint: taint.to_string().into() });
-    }
-    if let Some(missing) = node.unknown.as_ref().filter(|_| shape.device_count() > 0) {
-        return Some(NodeReason::CapacityUnknown { missing: missing.clone() });
-    }
-    fit_resources(view, spec)
+/// Iterates over the needs of a shape in the order in which they are served: by container, in
+/// starting order.
+pub fn needs(shape: &Shape) -> impl Iterator<Item = ContainerNeed<'_>> {
+    let containers = shape.containers.iter().enumerate();
+    containers.flat_map(|(index, container)| {
+        container.needs.iter().map(move |need| ContainerNeed { index, container, need })
+    })
 }
 
-fn fit_resources(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
-    let (node, room, need) = (&*view.node, &*view.room, spec.resources);
-    if let Some(free) = room.free_cpu(node).filter(|free| need.cpu > *free) {
-        return Some(NodeReason::ShortOfCpu { need: need.cpu, free });
-    }
-    if let Some(free) = room.free_memory(node).filter(|free| need.memory > *free) {
-        return Some(NodeReason::ShortOfNodeMemory { need: need.memory, free });
-    }
-    room.free_pods(node)
-        .filter(|free| need.pods > *free)
-        .map(|_| NodeReason::PodsExhausted { pods: node.allocatable.pods.unwrap_or_default() })
-}
-
-/// The request's own bookings on one node while it is judged there: a trial that changes no account.
+/// The tentative bookings of one request on one node. It overlays the node's usage and changes none
+/// of it.
+///
+/// The usage of other holdings is read from the compact rows; only the request's own bookings are
+/// kept here, and most requests have none while they are judged. Adding the bookings to a copy of
+/// the `NodeRoom` instead would copy a node per step of the search.
 #[derive(Clone, Debug)]
 pub struct Trial<'a> {
     node: &'a Node,
-    gauges: &'a [Gauge],
-    mine: Vec<Mine>,
-    /// Idle cards that may still be opened, where some unknown ones are faulty.
+    inputs: &'a [FitInput],
+    /// By ordinal; empty until the first booking.
+    own: Vec<OwnUse>,
+    /// The number of idle cards that may still get a first tenant, on a node that reports a number
+    /// of unhealthy cards without naming them (`Node::missing_cards`).
     spare: Option<u16>,
 }
 
-/// What the request itself has booked on one device so far.
+/// The request's own bookings on one device.
 #[derive(Clone, Debug, Default)]
-struct Mine {
+struct OwnUse {
     peak: Peak,
     whole: bool,
     floating: bool,
     slices: Vec<Slice>,
-    parts: Vec<(usize, Taken)>,
+    /// Each booking with the index of its container.
+    parts: Vec<(usize, Allotment)>,
 }
 
-/// What one need takes of one device.
+/// The part of one device that one need gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Memory; `None` where the device's size is not known and the whole of it is taken.
+pub struct Allotment {
+    /// `None` if the whole of a device of unknown capacity is taken.
     pub bytes: Option<Bytes>,
-    /// Whether nobody else may be there.
+    /// No other tenant is allowed.
     pub whole: bool,
-    /// Compute.
     pub cores: u32,
-    /// Slots.
     pub slots: u32,
-    /// The hardware slice, on a partitioned device.
+    /// Set on a partitioned device.
     pub slice: Option<Box<Slice>>,
-    /// What the request would hold there in all, at its peak.
+    /// The peak of the whole request on this device, this need included.
     pub peak: Bytes,
 }
 
-/// What the whole of a device of unknown memory counts as, so that two containers are told from one.
-const WHOLE_UNKNOWN: Bytes = Bytes::new(1);
-
-/// What keeps a need from a pick of devices.
+/// The reason why a need cannot have the devices of a pick.
 enum Fault {
     Device(u16, Reason),
     Mismatch(&'static str),
 }
 
 impl<'a> Trial<'a> {
-    /// A trial on a node as it stands.
+    /// Creates a trial without bookings.
     pub fn new(node: &'a Node, room: &'a NodeRoom) -> Self {
-        let gauges = room.gauges();
+        let inputs = room.fit_inputs();
         let spare = (node.missing_cards > 0).then(|| {
             let working = node.devices.len().saturating_sub(usize::from(node.missing_cards));
-            let in_use = gauges.iter().filter(|gauge| gauge.tenanted).count();
+            let in_use = inputs.iter().filter(|input| input.tenanted).count();
             u16::try_from(working.saturating_sub(in_use)).unwrap_or(u16::MAX)
         });
-        Trial { node, gauges, mine: Vec::new(), spare }
+        Trial { node, inputs, own: Vec::new(), spare }
     }
 
-    /// Idle cards that may still be opened, where some unknown ones are faulty.
+    /// Returns the number of idle cards that may still get a first tenant; `None` if all may.
     pub fn spare(&self) -> Option<u16> {
         self.spare
     }
 
-    /// Whether the request would be the first on this device.
+    /// Returns true if the request would be the first tenant of this device.
     pub(crate) fn opens(&self, ordinal: usize) -> bool {
-        !self.gauges[ordinal].tenanted
-            && self.mine.get(ordinal).is_none_or(|mine| mine.parts.is_empty())
+        !self.inputs[ordinal].tenanted
+            && self.own.get(ordinal).is_none_or(|own| own.parts.is_empty())
     }
 
-    /// Whether the request has booked the same on both devices so far.
-    pub(crate) fn same_own(&self, one: usize, other: usize) -> bool {
-        match (self.mine.get(one), self.mine.get(other)) {
+    /// Returns true if the request's own bookings on both devices are equal.
+    pub(crate) fn same_own_use(&self, one: usize, other: usize) -> bool {
+        match (self.own.get(one), self.own.get(other)) {
             (Some(a), Some(b)) => {
                 (a.peak, a.whole, &a.slices, &a.parts) == (b.peak, b.whole, &b.slices, &b.parts)
             }
@@ -225,88 +193,99 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether device `ordinal` can take this need of this container, beside what the request has booked there already.
+    /// Checks whether a device can take a need beside the request's own bookings on it.
     pub fn fit(
         &self,
         container: usize,
         role: Role,
         need: &Need,
         ordinal: usize,
-    ) -> Result<Taken, Reason> {
+    ) -> Result<Allotment, Reason> {
         match self.node.devices.get(ordinal) {
             None => {
                 Err(Reason::NoSuchDevice { ordinal: u16::try_from(ordinal).unwrap_or(u16::MAX) })
             }
             Some(device) if device.kind != need.kind => {
-                self.fit_condition(device, ordinal, false)?;
-                Err(wishes::mismatch(&need.kind, &device.kind))
+                self.fit_condition(device, ordinal, None)?;
+                Err(selector::mismatch(&need.kind, &device.kind))
             }
-            Some(_) => self.fit_kindred(container, role, need, ordinal),
+            Some(_) => self.fit_same_kind(container, role, need, ordinal),
         }
     }
 
-    /// The same for a device that is known to be there and of the need's kind.
+    /// Checks a device that exists and is of the need's kind.
+    ///
+    /// The short path skips checks that cannot fail: the device is ready, the request has no
+    /// bookings here and no selector. It serves nearly all devices of a large fleet and is what a
+    /// decision spends its time in.
     #[inline]
-    pub(crate) fn fit_kindred(
+    pub(crate) fn fit_same_kind(
         &self,
         container: usize,
         role: Role,
         need: &Need,
         ordinal: usize,
-    ) -> Result<Taken, Reason> {
-        let (device, gauge) = (&self.node.devices[ordinal], &self.gauges[ordinal]);
-        let spot = Spot { device, gauge, ordinal, mine: None };
-        if gauge.ready && self.mine.is_empty() && self.spare.is_none() && need.wishes.is_empty() {
-            return spot.fit(role, need);
+    ) -> Result<Allotment, Reason> {
+        let device = &self.node.devices[ordinal];
+        let input = &self.inputs[ordinal];
+        let target = Target { device, input, ordinal, own: None };
+        if input.ready
+            && self.own.is_empty()
+            && self.spare.is_none()
+            && !need.wishes.filters_devices()
+        {
+            return target.fit(role, need);
         }
-        self.fit_with_care(container, role, need, spot)
+        self.fit_with_all_checks(container, role, need, target)
     }
 
-    /// The same where the device's state, the request's wishes or its other containers have a say.
-    fn fit_with_care(
+    fn fit_with_all_checks(
         &self,
         container: usize,
         role: Role,
         need: &Need,
-        spot: Spot,
-    ) -> Result<Taken, Reason> {
-        let mine = self.mine.get(spot.ordinal).filter(|mine| !mine.parts.is_empty());
-        self.fit_condition(spot.device, spot.ordinal, mine.is_some())?;
-        fit_wishes(spot.device, spot.ordinal, &need.wishes)?;
-        if let Some(mine) = mine.filter(|mine| mine.parts.iter().any(|(c, _)| *c == container)) {
+        target: Target,
+    ) -> Result<Allotment, Reason> {
+        let own = self.own.get(target.ordinal).filter(|own| !own.parts.is_empty());
+        self.fit_condition(target.device, target.ordinal, own)?;
+        fit_selector(target.device, target.ordinal, &need.wishes)?;
+        if let Some(own) = own.filter(|own| own.parts.iter().any(|(c, _)| *c == container)) {
             let floating = Reason::ChoiceNotDistinct { wanted: 2 };
-            return Err(if mine.floating { floating } else { Reason::SameContainer });
+            return Err(if own.floating { floating } else { Reason::SameContainer });
         }
-        Spot { mine, ..spot }.fit(role, need)
+        Target { own, ..target }.fit(role, need)
     }
 
-    /// What the request would hold at its peak on a device, were the need served there; `None` where that cannot be said.
+    /// Returns the peak memory of the request on a device if the need were served there; `None` if
+    /// the amount is not known.
     pub fn would_hold(&self, role: Role, need: &Need, ordinal: usize) -> Option<Bytes> {
         let device = self.node.devices.get(ordinal)?;
-        let bytes = match (&need.amount, wanted(device, self.gauges.get(ordinal)?, &need.amount)) {
+        let input = self.inputs.get(ordinal)?;
+        let bytes = match (&need.amount, resolve_amount(device, input, &need.amount)) {
             (Amount::Bytes(bytes), _) => Bytes::new(bytes.get()),
-            (_, Ok(Wanted::Share(bytes))) => bytes,
-            (_, Ok(Wanted::Whole)) => device.memory.usable()?,
-            (_, Ok(Wanted::Profile(_)) | Err(_)) => return None,
+            (_, Ok(ResolvedAmount::Share(bytes))) => bytes,
+            (_, Ok(ResolvedAmount::Whole)) => device.memory.usable()?,
+            (_, Ok(ResolvedAmount::Profile(_)) | Err(_)) => return None,
         };
-        let peak = self.mine.get(ordinal).map(|mine| mine.peak).unwrap_or_default();
+        let peak = self.own.get(ordinal).map(|own| own.peak).unwrap_or_default();
         Some(peak.with(role, Load { bytes, ..Load::default() }).total().bytes)
     }
 
+    /// Checks the condition of the device, whatever the need asks for.
     #[cold]
     fn fit_condition(
         &self,
         device: &Device,
         ordinal: usize,
-        already_mine: bool,
+        own: Option<&OwnUse>,
     ) -> Result<(), Reason> {
-        let gauge = &self.gauges[ordinal];
+        let input = &self.inputs[ordinal];
         match device.health {
             Health::Healthy => {}
             Health::Faulty => return Err(Reason::Faulty),
             Health::Gone => return Err(Reason::Gone),
         }
-        if self.spare == Some(0) && !gauge.tenanted && !already_mine {
+        if self.spare == Some(0) && !input.tenanted && own.is_none() {
             let working =
                 self.node.devices.len().saturating_sub(usize::from(self.node.missing_cards));
             return Err(Reason::SomeCardFaulty {
@@ -316,41 +295,40 @@ impl<'a> Trial<'a> {
         if device.cordoned {
             return Err(Reason::Cordoned);
         }
-        if gauge.closed {
+        if input.closed {
             return Err(Reason::Closed);
         }
-        gauge.stale_since.map_or(Ok(()), |since| Err(Reason::StaleTelemetry { since }))
+        input.stale_since.map_or(Ok(()), |since| Err(Reason::StaleTelemetry { since }))
     }
 
-    /// Books a need on devices that were found to fit.
-    pub fn take(
+    /// Books an allotment that [`Trial::fit`] returned for the same device.
+    pub fn book(
         &mut self,
         container: usize,
         role: Role,
         ordinal: usize,
-        taken: Taken,
-        floating: bool,
+        allotment: Allotment,
+        choice: DeviceChoice,
     ) {
-        if self.mine.is_empty() {
-            self.mine = vec![Mine::default(); self.node.devices.len()];
+        if self.own.is_empty() {
+            self.own = vec![OwnUse::default(); self.node.devices.len()];
         }
-        let opens = self.opens(ordinal);
-        // One that floats is on one card, whichever: it opens no more than that, and the plugin picks a card that works.
-        self.spare = self.spare.map(|spare| spare.saturating_sub(u16::from(opens && !floating)));
-        let mine = &mut self.mine[ordinal];
-        let load = Load {
-            bytes: taken.bytes.unwrap_or(WHOLE_UNKNOWN),
-            cores: taken.cores,
-            slots: taken.slots,
-        };
-        mine.peak = mine.peak.with(role, load);
-        mine.whole |= taken.whole;
-        mine.floating = floating;
-        mine.slices.extend(taken.slice.as_deref().cloned());
-        mine.parts.push((container, taken));
+        let floating = choice == DeviceChoice::Plugin;
+        // A floating charge is booked on every card that the plugin may pick, but ends up on a
+        // single card, and the plugin picks only healthy cards. So it uses up none of the spare
+        // cards.
+        let opened = u16::from(self.opens(ordinal) && !floating);
+        self.spare = self.spare.map(|spare| spare.saturating_sub(opened));
+        let own = &mut self.own[ordinal];
+        own.peak = own.peak.with(role, Load::of(&allotment));
+        own.whole |= allotment.whole;
+        own.floating = floating;
+        own.slices.extend(allotment.slice.as_deref().cloned());
+        own.parts.push((container, allotment));
     }
 
-    fn take_pick(
+    /// Checks and books the devices that a placement names for one need.
+    fn book_pick(
         &mut self,
         index: usize,
         container: &Container,
@@ -368,12 +346,10 @@ impl<'a> Trial<'a> {
             }
             if pick.is_empty() || self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal))
             {
-                return Err(Fault::Mismatch(
-                    "the device plugin may pick a card that the placement does not name",
-                ));
+                return Err(Fault::Mismatch("the device plugin may pick a card that it omits"));
             }
         } else if pick.len() != usize::from(need.count.get()) {
-            return Err(Fault::Mismatch("a need has another number of devices than it asks"));
+            return Err(Fault::Mismatch("it names another number of devices than a need has"));
         }
         let numa = |ordinal: &u16| {
             self.node.devices.get(usize::from(*ordinal)).and_then(|device| device.numa)
@@ -387,90 +363,23 @@ impl<'a> Trial<'a> {
             let reason = Reason::NumaNotFit { fitting: 1, wanted: need.count.get() };
             return Err(Fault::Device(pick[0], reason));
         }
+        let choice = if floating { DeviceChoice::Plugin } else { DeviceChoice::Owned };
         for &ordinal in pick {
             let at = usize::from(ordinal);
-            let taken = self
+            let allotment = self
                 .fit(index, container.role, need, at)
                 .map_err(|reason| Fault::Device(ordinal, reason))?;
-            self.take(index, container.role, at, taken, floating);
+            self.book(index, container.role, at, allotment, choice);
         }
         Ok(())
     }
 
-    /// The cards that the device plugin may pick for a need of this kind: all that work.
+    /// Iterates over the cards that the device plugin may pick for a need of this kind: all healthy
+    /// ones.
     pub fn pickable<'s>(&'s self, kind: &'s str) -> impl Iterator<Item = u16> + 's {
         (0_u16..)
             .zip(&self.node.devices)
             .filter(move |(_, device)| &*device.kind == kind && device.health == Health::Healthy)
             .map(|(ordinal, _)| ordinal)
-    }
-
-    /// What the request would be charged for all that it has taken in this trial.
-    pub fn charges(&self, shape: &Shape) -> Vec<Charge> {
-        let mut charges: Vec<Charge> = Vec::new();
-        let mut floating: Option<Charge> = None;
-        for (ordinal, mine) in (0_u16..).zip(&self.mine).filter(|(_, mine)| !mine.parts.is_empty())
-        {
-            let gauge = &self.gauges[usize::from(ordinal)];
-            let charge = mine.charge(shape, gauge.known.then_some(gauge.usable));
-            if mine.floating {
-                floating = Some(floating.map_or(charge.clone(), |so_far| larger(so_far, charge)));
-                floating.as_mut().expect("just set").on.push(ordinal);
-            } else if mine.slices.is_empty() {
-                charges.push(Charge { on: vec![ordinal], ..charge });
-            } else {
-                charges.extend(mine.slice_charges(ordinal, shape));
-            }
-        }
-        charges.extend(floating);
-        charges
-    }
-}
-
-fn larger(one: Charge, other: Charge) -> Charge {
-    if one.bytes() >= other.bytes() { one } else { Charge { on: one.on, ..other } }
-}
-
-impl Mine {
-    fn slice_bytes(&self) -> Bytes {
-        self.parts.iter().filter_map(|(_, taken)| taken.bytes).fold(Bytes::ZERO, Bytes::plus)
-    }
-
-    fn charge(&self, shape: &Shape, usable: Option<Bytes>) -> Charge {
-        let total = self.peak.total();
-        let amount =
-            if self.whole { Booked::Whole { bytes: usable } } else { Booked::share(total.bytes) };
-        let parts = self.parts.iter().map(|(index, taken)| part(shape, *index, taken)).collect();
-        Charge {
-            on: Vec::new(),
-            amount,
-            cores: Cores(total.cores),
-            slots: total.slots,
-            slice: None,
-            parts,
-        }
-    }
-
-    /// On a partitioned device each container sits in a slice of its own.
-    fn slice_charges(&self, ordinal: u16, shape: &Shape) -> Vec<Charge> {
-        let charge = |(index, taken): &(usize, Taken)| Charge {
-            on: vec![ordinal],
-            amount: Booked::share(taken.bytes.unwrap_or(Bytes::ZERO)),
-            cores: Cores(taken.cores),
-            slots: taken.slots,
-            slice: taken.slice.as_deref().cloned(),
-            parts: vec![part(shape, *index, taken)],
-        };
-        self.parts.iter().map(charge).collect()
-    }
-}
-
-fn part(shape: &Shape, index: usize, taken: &Taken) -> Part {
-    let container = &shape.containers[index];
-    Part {
-        container: container.name.clone(),
-        role: container.role,
-        bytes: taken.bytes,
-        cores: Cores(taken.cores),
     }
 }

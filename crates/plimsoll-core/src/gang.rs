@@ -203,7 +203,7 @@ fn alike(one: &NodeView, other: &NodeView) -> bool {
         && one.node.missing_cards == other.node.missing_cards
         && one.node.unknown == other.node.unknown
         && one.node.devices == other.node.devices
-        && one.room.reads_like(&other.room)
+        && one.room.same_fit_inputs(&other.room)
 }
 
 /// The members' decisions along places that were found together.

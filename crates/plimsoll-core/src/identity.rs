@@ -1,37 +1,57 @@
-//! Which device is which when a node reports its devices again: by UUID where one is known, else by its place among
-//! the devices of its kind. A device that somebody is on is never mistaken for a new, empty one.
+//! Identity of devices across reports of their node: decides which old device is which new one.
+//!
+//! Charges refer to devices by ordinal, and a node's list can change between two reports: cards are
+//! reordered, added, removed, or get the UUIDs that were unknown before. Matching runs in three
+//! passes, the surest evidence first, and each pass matches only what the earlier ones left over:
+//!
+//! 1. equal UUIDs;
+//! 2. equal position among the devices of the kind, unless both have a UUID (then they differ);
+//! 3. for devices with tenants, any unmatched device of the kind.
+//!
+//! The third pass may pick the wrong one of two cards. That is deliberate: the node's free memory
+//! is then still right in sum, while a device with tenants that is taken for a new, empty one would
+//! be overcommitted at once. For the same reason a device with tenants that matches nothing is
+//! kept, as gone, until its last charge is removed; one without tenants is dropped.
+//!
+//! A pass compares each old device with each new one, so that a report costs O(devices²) on one
+//! node. Indexes by UUID and kind were rejected: nodes have a handful of devices.
 
 use crate::device::{Device, Health, Identity, Node, UNREPORTED};
 
-/// A node's new facts with its old devices recognised.
+/// A node's new facts, and the new ordinals of its old devices.
 pub(crate) struct Merged {
-    /// The node as it is now; devices that somebody is on and that are not reported any more stand behind the rest, as gone.
+    /// The node as reported. Devices that have tenants but are no longer reported follow at the
+    /// end, as gone.
     pub node: Node,
-    /// For each old ordinal, where that device is now; `None` when it was dropped.
+    /// The new ordinal of each old device; `None` if it was dropped.
     pub moved: Vec<Option<u16>>,
 }
 
-/// Recognises the devices of `old` in `new`. A UUID learnt for a place takes over what was at that place.
+/// Matches the devices of `old` with those of `new`. `in_use` tells which old devices have tenants.
 pub(crate) fn merge(old: &Node, new: &Node, in_use: impl Fn(usize) -> bool) -> Merged {
     let mut matching = Matching {
         old,
         new,
-        now: vec![None; old.devices.len()],
-        taken: vec![false; new.devices.len()],
+        matched: vec![None; old.devices.len()],
+        claimed: vec![false; new.devices.len()],
     };
     matching.by_uuid();
-    matching.by_place();
+    matching.by_position();
     matching.by_kind(&in_use);
     let mut node = new.clone();
-    let keep = |(ordinal, now): (usize, &Option<usize>)| {
-        now.or_else(|| in_use(ordinal).then(|| keep_as_gone(&mut node, &old.devices[ordinal])))
-            .map(narrow)
-    };
-    let moved = matching.now.iter().enumerate().map(keep).collect();
+    let mut moved = Vec::with_capacity(old.devices.len());
+    for (ordinal, matched) in matching.matched.iter().enumerate() {
+        let now = match matched {
+            Some(at) => Some(*at),
+            None if in_use(ordinal) => Some(keep_as_gone(&mut node, &old.devices[ordinal])),
+            None => None,
+        };
+        moved.push(now.map(to_ordinal));
+    }
     Merged { node, moved }
 }
 
-/// The node with every device gone and closed to new work.
+/// Returns the node closed to new work, with every device gone.
 pub(crate) fn all_gone(old: &Node) -> Node {
     let mut node = old.clone();
     node.unschedulable = true;
@@ -44,82 +64,80 @@ pub(crate) fn all_gone(old: &Node) -> Node {
 struct Matching<'a> {
     old: &'a Node,
     new: &'a Node,
-    /// Where each old device is now.
-    now: Vec<Option<usize>>,
-    /// Which new devices are recognised.
-    taken: Vec<bool>,
+    /// The index of the new device for each old one.
+    matched: Vec<Option<usize>>,
+    /// For each new device, true if an old one was matched with it.
+    claimed: Vec<bool>,
 }
 
 impl Matching<'_> {
     fn by_uuid(&mut self) {
         for (ordinal, device) in self.old.devices.iter().enumerate() {
             if let Identity::Uuid(_) = device.identity {
-                let same = self
-                    .new
-                    .devices
-                    .iter()
-                    .position(|candidate| candidate.identity == device.identity);
-                self.settle(ordinal, same);
+                let same = |candidate: &Device| candidate.identity == device.identity;
+                let found = self.new.devices.iter().position(same);
+                self.match_unless_claimed(ordinal, found);
             }
         }
     }
 
-    /// The same place among the devices of its kind.
-    fn by_place(&mut self) {
+    fn by_position(&mut self) {
         for ordinal in 0..self.old.devices.len() {
-            let place = place_in_kind(self.old, ordinal);
-            let there =
-                |at: &usize| self.could_be(ordinal, *at) && self.same_place(ordinal, place, *at);
-            let found = (0..self.new.devices.len()).find(there);
-            self.settle(ordinal, found);
+            let found = (0..self.new.devices.len())
+                .find(|at| self.could_be(ordinal, *at) && self.same_position(ordinal, *at));
+            self.match_unless_claimed(ordinal, found);
         }
     }
 
-    /// Any device of its kind that nobody else claims: better the wrong one of two than an empty twin.
     fn by_kind(&mut self, in_use: &impl Fn(usize) -> bool) {
         for ordinal in (0..self.old.devices.len()).filter(|ordinal| in_use(*ordinal)) {
             let found = (0..self.new.devices.len()).find(|at| self.could_be(ordinal, *at));
-            self.settle(ordinal, found);
+            self.match_unless_claimed(ordinal, found);
         }
     }
 
-    fn same_place(&self, ordinal: usize, place: usize, at: usize) -> bool {
+    /// Compares positions within the kind. A placeholder has no kind yet; its ordinal was observed.
+    fn same_position(&self, ordinal: usize, at: usize) -> bool {
         if &*self.old.devices[ordinal].kind == UNREPORTED {
             at == ordinal
         } else {
-            place_in_kind(self.new, at) == place
+            position_in_kind(self.new, at) == position_in_kind(self.old, ordinal)
         }
     }
 
-    /// Whether nothing speaks against the two being one device: two different UUIDs do.
+    /// Returns true if nothing contradicts that both are the same device. Two UUIDs do: equal ones
+    /// are already matched.
     fn could_be(&self, ordinal: usize, at: usize) -> bool {
-        let (old, new) = (&self.old.devices[ordinal], &self.new.devices[at]);
-        let nameless = old.identity == Identity::Ordinal || new.identity == Identity::Ordinal;
-        self.now[ordinal].is_none()
-            && !self.taken[at]
-            && nameless
+        let old = &self.old.devices[ordinal];
+        let new = &self.new.devices[at];
+        let without_uuid = old.identity == Identity::Ordinal || new.identity == Identity::Ordinal;
+        self.matched[ordinal].is_none()
+            && !self.claimed[at]
+            && without_uuid
             && (old.kind == new.kind || &*old.kind == UNREPORTED)
     }
 
-    fn settle(&mut self, ordinal: usize, at: Option<usize>) {
-        if let Some(at) = at.filter(|at| self.now[ordinal].is_none() && !self.taken[*at]) {
-            (self.now[ordinal], self.taken[at]) = (Some(at), true);
+    fn match_unless_claimed(&mut self, ordinal: usize, at: Option<usize>) {
+        if let Some(at) = at.filter(|at| self.matched[ordinal].is_none() && !self.claimed[*at]) {
+            self.matched[ordinal] = Some(at);
+            self.claimed[at] = true;
         }
     }
 }
 
-fn place_in_kind(node: &Node, ordinal: usize) -> usize {
+fn position_in_kind(node: &Node, ordinal: usize) -> usize {
     let kind = &node.devices[ordinal].kind;
     node.devices[..ordinal].iter().filter(|device| device.kind == *kind).count()
 }
 
+/// Appends a device as gone and returns its ordinal.
 fn keep_as_gone(node: &mut Node, device: &Device) -> usize {
     node.devices.push(Device { health: Health::Gone, ..device.clone() });
     node.devices.len() - 1
 }
 
-fn narrow(ordinal: usize) -> u16 {
-    u16::try_from(ordinal).unwrap_or(u16::MAX)
+fn to_ordinal(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]
@@ -141,40 +159,40 @@ mod tests {
         node
     }
 
-    /// Where the old devices are now, all of them in use.
+    /// Merges two reports while all old devices are in use.
     fn moved(old: &[&str], new: &[&str]) -> Vec<Option<u16>> {
         merge(&node(old), &node(new), |_| true).moved
     }
 
     #[test]
-    fn charges_follow_a_uuid_to_another_place() {
+    fn charges_follow_a_uuid_to_another_position() {
         assert_eq!(moved(&["a", "b"], &["b", "a"]), [Some(1), Some(0)]);
     }
 
     #[test]
-    fn a_uuid_learnt_later_takes_over_its_place() {
+    fn a_uuid_reported_later_takes_over_the_charges_of_its_position() {
         assert_eq!(moved(&["", ""], &["a", "b"]), [Some(0), Some(1)]);
         assert_eq!(
             moved(&["", "x"], &["x", "y"]),
             [Some(1), Some(0)],
-            "the nameless one is the one that is left"
+            "the device without a UUID is the one that is left over"
         );
     }
 
     #[test]
-    fn a_card_that_is_reported_without_its_uuid_is_not_a_second_card() {
+    fn a_card_reported_without_its_uuid_is_not_a_second_card() {
         assert_eq!(moved(&["a"], &[""]), [Some(0)]);
     }
 
     #[test]
-    fn a_card_that_was_replaced_keeps_its_charges_as_gone() {
+    fn a_replaced_card_keeps_its_charges_as_gone() {
         let merged = merge(&node(&["a"]), &node(&["b"]), |_| true);
         assert_eq!(merged.moved, [Some(1)]);
         assert_eq!(merged.node.devices[1].health, Health::Gone);
     }
 
     #[test]
-    fn a_node_that_flaps_finds_its_cards_again() {
+    fn a_flapping_node_gets_its_cards_back() {
         let gone = all_gone(&node(&["", ""]));
         assert_eq!(merge(&gone, &node(&["", ""]), |_| true).moved, [Some(0), Some(1)]);
         let fewer = merge(&node(&["", ""]), &node(&[""]), |_| true).node;
@@ -182,12 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_counted_within_its_kind() {
+    fn a_position_is_counted_within_its_kind() {
         assert_eq!(moved(&["GPU/"], &["Z/", "GPU/"]), [Some(1)]);
     }
 
     #[test]
-    fn a_device_that_nobody_is_on_and_nobody_reports_is_dropped() {
+    fn a_device_without_tenants_that_is_no_longer_reported_is_dropped() {
         assert_eq!(merge(&node(&["a", "b"]), &node(&["b"]), |_| false).moved, [None, Some(0)]);
     }
 }

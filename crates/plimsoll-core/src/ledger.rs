@@ -1,7 +1,15 @@
-//! The ledger: who holds what, one sum a device, and the one commit that adds to it.
+//! The ledger: all holdings, the usage of every device, and the only commit that adds to it.
 //!
-//! Every verb checks, makes one [`Operation`], applies it and returns it for the journal. Recovery applies operations
-//! and never decides again.
+//! Every verb checks its preconditions on `&self`, makes one [`Operation`], applies it, and returns
+//! it for the journal. `Ledger::hold` is the only verb that places work, and it asks `fit` again on
+//! the current ledger: a proposal made on an older ledger is re-checked, so that concurrent
+//! planners cannot overcommit a device together. Locking devices while a planner works was
+//! rejected: planners would block each other, and a crashed one would leave its locks.
+//!
+//! Operations carry results, not requests: a `Hold` has its charges, a `Restage` its stage.
+//! Recovery applies them without deciding anything, so that a newer version with a better search
+//! still recovers the same state. Applying is total: an operation about an unknown node or request
+//! only counts as a revision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
-use crate::device::{Node, Telemetry};
+use crate::device::{DEVICES_MAX, Node, Telemetry};
 use crate::fit::{self, Placement, Refusal};
 use crate::reason::{NodeReason, Reason};
 use crate::request::{Request, RequestId};
@@ -19,47 +27,52 @@ use crate::units::{Bytes, Millis, Name};
 mod apply;
 mod by_node;
 mod changes;
-mod look;
+mod queries;
 mod rows;
 mod views;
 
-pub use rows::{LedgerRows, NodeRow};
+pub use rows::{LedgerRows, NodeRow, RowsError};
 pub use views::Views;
 
 pub(crate) use by_node::ByNode;
 
 use changes::{Changed, Changes};
 
-/// A node inside one ledger. Never printed, never ordered by in an answer.
+/// The index of a node in one ledger. Reused after a node is removed; never printed, and no answer
+/// depends on its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u32);
 
 impl NodeId {
-    /// Its place in arrays by node.
+    /// Returns the index into arrays by node.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The node with this place in arrays by node.
+    /// Creates the id of an index into arrays by node.
     pub(crate) fn at(index: usize) -> NodeId {
         NodeId(u32::try_from(index).expect("fewer nodes than 2^32"))
     }
 }
 
-/// Who holds what, on which device of which node.
+/// All holdings on all nodes. `holdings`, `promises` and the nodes' facts and measurements are the
+/// state; the other fields are sums and indexes over it, and [`LedgerRows`] leaves them out.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
+    /// By [`NodeId`]; `None` for a free id.
     nodes: Vec<Option<Entry>>,
     views: Views,
+    /// Free ids.
     vacant: Vec<NodeId>,
     by_name: BTreeMap<Name, NodeId>,
-    /// Shared with the rows that are being saved, so that saving many copies none.
+    /// Shared with snapshots that are being written, so that taking a snapshot copies no holding.
     holdings: BTreeMap<HoldingId, Arc<Holding>>,
     by_request: BTreeMap<RequestId, HoldingId>,
     promises: BTreeMap<RequestId, Promise>,
     accounts: BTreeMap<Name, Account>,
+    /// The number of holdings that are releasing.
     releasing: usize,
-    /// Those who hold no more than an offer, and until when, so that time and quiet devices find them without looking at everybody.
+    /// Index of the offers by expiry, so that `expire` and the scheduler do not scan all holdings.
     offered: BTreeMap<HoldingId, Millis>,
     next_holding: u64,
     revision: u64,
@@ -70,31 +83,29 @@ pub struct Ledger {
 struct Entry {
     measured: Vec<Measured>,
     holdings: BTreeSet<HoldingId>,
-    /// Taken away while somebody still held something: it goes with its last holding.
+    /// The node was removed while it had holdings. It is dropped with the last of them.
     leaving: bool,
 }
 
-/// What one account holds over the whole fleet.
+/// The holdings of one account over the whole fleet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Device memory, each charge once.
+    /// Device memory; a floating charge counts once.
     pub bytes: Bytes,
-    /// Holdings.
     pub holdings: u32,
 }
 
-/// Memory that is on its way back and promised to somebody who waits. Never granted before it is free.
+/// Memory being released that is earmarked for a pending request. It is not granted before it is
+/// free, but nothing else may take it (`DeviceRoom::open`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
-    /// Where it will be.
     pub placement: Placement,
-    /// What it will be charged.
     pub charges: Vec<Charge>,
-    /// Whose going it waits for.
+    /// The holders whose release it waits for.
     pub after: Vec<RequestId>,
 }
 
-/// One change of the ledger, as the journal keeps it. Made only by the ledger's verbs.
+/// One change of the ledger, as the journal records it. Only the ledger's verbs create it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation(Change);
 
@@ -115,55 +126,40 @@ enum Change {
     Unpromise { request: RequestId },
 }
 
-/// Why a verb of the ledger does not apply.
+/// The reason why a verb of the ledger was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// Nothing is held under this name.
-    #[error("{request} holds nothing")]
-    NotHeld {
-        /// Who was named.
-        request: RequestId,
-    },
-    /// The holding is at another point of its life.
-    #[error("{request} is {stage}, and cannot be {wanted}")]
-    WrongStage {
-        /// Who was named.
-        request: RequestId,
-        /// Where it is.
-        stage: &'static str,
-        /// What was wanted of it.
-        wanted: &'static str,
-    },
-    /// There is no node of this name.
+    #[error("{request} has no holding")]
+    NotHeld { request: RequestId },
+    /// The verb is not allowed in the holding's stage.
+    #[error("{request} is {stage} and cannot be {wanted}")]
+    WrongStage { request: RequestId, stage: &'static str, wanted: &'static str },
     #[error("there is no node {node}")]
-    NoSuchNode {
-        /// The name.
-        node: Name,
-    },
-    /// It does not fit.
+    NoSuchNode { node: Name },
+    /// The placement does not fit.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// The verbs.
+/// The verbs. Each journalled change of the ledger is made by one of them.
 impl Ledger {
-    /// Adds a node, or replaces its facts. Charges follow their devices by UUID; a device that is not reported any more
-    /// stays as gone while somebody holds it.
+    /// Adds a node, or replaces its facts. Charges follow their devices (`identity`); a device that
+    /// is no longer reported stays, as gone, while it has tenants.
     pub fn put_node(&mut self, mut node: Node) -> Operation {
         if let Some(contradiction) = node.contradiction() {
             node.unknown = Some(contradiction);
-            node.devices.truncate(4096);
+            node.devices.truncate(DEVICES_MAX);
         }
         self.commit(Change::PutNode { node: Box::new(node) })
     }
 
-    /// Takes a node away. While somebody holds something there it stays, with its devices gone.
+    /// Removes a node. While it has holdings it stays, with its devices gone.
     pub fn drop_node(&mut self, name: &Name) -> Result<Operation, LedgerError> {
         self.find(name)?;
         Ok(self.commit(Change::DropNode { name: name.clone() }))
     }
 
-    /// Offers a place until a time. An earlier offer to the same request is given back in the same step.
+    /// Reserves a placement until a time. Replaces an earlier offer to the same request.
     pub fn offer(
         &mut self,
         request: &Request,
@@ -173,12 +169,12 @@ impl Ledger {
         self.hold(request, place, Stage::Offered { until })
     }
 
-    /// Takes a place whose effect leaves at once, or moves an offer to it.
+    /// Charges a placement whose effect is sent at once. Replaces an offer to the same request.
     pub fn send(&mut self, request: &Request, place: &Placement) -> Result<Operation, LedgerError> {
         self.hold(request, place, Stage::Sent)
     }
 
-    /// Takes an offer as it stands: its effect leaves now, and the charge stays until there is evidence.
+    /// Accepts an offer. Its effect is sent now, so that the charge no longer expires.
     pub fn take(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
             Stage::Offered { .. } => Ok(self.restage(request, Stage::Sent)),
@@ -186,7 +182,7 @@ impl Ledger {
         }
     }
 
-    /// Lets an offer stand until another time.
+    /// Changes the expiry of an offer.
     pub fn extend(&mut self, request: &RequestId, until: Millis) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
             Stage::Offered { .. } => Ok(self.restage(request, Stage::Offered { until })),
@@ -194,7 +190,7 @@ impl Ledger {
         }
     }
 
-    /// Records that it was seen running.
+    /// Records that the work was seen running.
     pub fn confirm(&mut self, request: &RequestId, now: Millis) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
             Stage::Offered { .. } | Stage::Sent => {
@@ -204,7 +200,7 @@ impl Ledger {
         }
     }
 
-    /// Records evidence that an effect that had left did not happen; gives an offer back.
+    /// Records evidence that the effect did not happen, or withdraws an offer.
     pub fn fail(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
             Stage::Running { .. } => Err(wrong_stage(request, self.stage_of(request)?, "undone")),
@@ -212,7 +208,8 @@ impl Ledger {
         }
     }
 
-    /// Records that it was asked to go. It counts until its memory is seen to be back.
+    /// Records that the holder was asked to stop. The charge counts until there is evidence of
+    /// release.
     pub fn begin_release(
         &mut self,
         request: &RequestId,
@@ -224,13 +221,13 @@ impl Ledger {
         }
     }
 
-    /// Records evidence that all of it is gone.
+    /// Records evidence that all memory of a holding is released.
     pub fn freed(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
         Ok(self.commit(Change::Drop { request: request.clone() }))
     }
 
-    /// Records evidence that its memory on one device is back; the rest of it stays.
+    /// Records evidence that a holding's memory on one device is released; its other charges stay.
     pub fn freed_on(
         &mut self,
         request: &RequestId,
@@ -244,7 +241,7 @@ impl Ledger {
         }
     }
 
-    /// Gives back the offers that nobody took in time.
+    /// Withdraws the offers that were not accepted in time.
     pub fn expire(&mut self, now: Millis) -> Vec<Operation> {
         let late = self.offered.iter().filter(|(_, until)| **until <= now);
         let expired: Vec<RequestId> =
@@ -252,8 +249,9 @@ impl Ledger {
         expired.into_iter().map(|request| self.commit(Change::Drop { request })).collect()
     }
 
-    /// Records what really runs. Reality is not refused: it may overflow a device, which then shows as a breach.
-    /// Only a device that is not there is refused.
+    /// Records work that already runs. It may overflow the device, which is then reported as a
+    /// breach: rejecting it would only hide memory that is in use. Only an unknown device is
+    /// rejected.
     pub fn observe(&mut self, mut holding: Holding) -> Result<Operation, LedgerError> {
         let id = self.find(&holding.node)?;
         let all: Vec<u16> =
@@ -263,12 +261,13 @@ impl Ledger {
         }
         self.check_ordinals(id, &holding.request, &holding.charges)?;
         if let Some((_, own)) = self.of_request(&holding.request) {
-            keep_what_was_booked(own, &mut holding);
+            keep_booked_amounts(own, &mut holding);
         }
         Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
     }
 
-    /// Raises a charge to what was measured; never lowers it.
+    /// Raises a charge to the measured amount. Never lowers it: the holder may use all of its
+    /// charge again.
     pub fn raise(
         &mut self,
         request: &RequestId,
@@ -280,7 +279,7 @@ impl Ledger {
         Ok(self.commit(Change::Raise { request: request.clone(), ordinal, bytes }))
     }
 
-    /// Records whether a holder is doing anything.
+    /// Records the activity of a holder.
     pub fn act(
         &mut self,
         request: &RequestId,
@@ -290,13 +289,13 @@ impl Ledger {
         Ok(self.commit(Change::Act { request: request.clone(), activity }))
     }
 
-    /// Records that what was speculative is real work from here on.
+    /// Records that a speculative holding now serves real demand.
     pub fn claim(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         self.stage_of(request)?;
         Ok(self.commit(Change::Claim { request: request.clone() }))
     }
 
-    /// Records what was measured on a device.
+    /// Records a measurement of a device.
     pub fn measure(
         &mut self,
         node: &Name,
@@ -308,7 +307,7 @@ impl Ledger {
         Ok(self.commit(Change::Measure { node: node.clone(), ordinal, measured }))
     }
 
-    /// Marks as stale what was measured before a time.
+    /// Marks measurements from before a time as stale.
     pub fn age_telemetry(&mut self, before: Millis) -> Vec<Operation> {
         let mut stale = Vec::new();
         for (name, id) in &self.by_name {
@@ -317,16 +316,15 @@ impl Ledger {
                     && at < before
                 {
                     let telemetry = Telemetry::Stale { since: at };
-                    stale.push((name.clone(), ordinal, Measured { telemetry, ..*measured }));
+                    let measured = Measured { telemetry, ..*measured };
+                    stale.push(Change::Measure { node: name.clone(), ordinal, measured });
                 }
             }
         }
-        let mark =
-            |(node, ordinal, measured)| self.commit(Change::Measure { node, ordinal, measured });
-        stale.into_iter().map(mark).collect()
+        stale.into_iter().map(|change| self.commit(change)).collect()
     }
 
-    /// Promises memory that is on its way back. The promise replaces an earlier one to the same request.
+    /// Promises memory being released. Replaces an earlier promise to the same request.
     pub fn promise(
         &mut self,
         request: &RequestId,
@@ -337,20 +335,20 @@ impl Ledger {
         Ok(self.commit(Change::Promise { request: request.clone(), promise: Box::new(promise) }))
     }
 
-    /// Takes a promise back; `None` when there is none.
+    /// Withdraws a promise; `None` if there is none.
     pub fn unpromise(&mut self, request: &RequestId) -> Option<Operation> {
         self.promises
             .contains_key(request)
             .then(|| self.commit(Change::Unpromise { request: request.clone() }))
     }
 
-    /// Whether the commit would charge a place as the ledger stands.
+    /// Returns true if the commit would accept this placement now.
     pub fn admits(&self, request: &Request, place: &Placement) -> bool {
         self.view_for(&request.id, &place.node)
             .is_ok_and(|view| fit::admit(&view, &request.spec, place).is_ok())
     }
 
-    /// The one commit: asks `fit` again, on the ledger as it stands, and charges what it says.
+    /// The only commit: asks `fit` on the current ledger and charges the amounts that it returns.
     fn hold(
         &mut self,
         request: &Request,
@@ -363,7 +361,8 @@ impl Ledger {
         Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
     }
 
-    /// The node as the request itself sees it: without its own offer and its own promise, which this would replace.
+    /// Returns the node as this request sees it: without its own offer and its own promise, because
+    /// a new holding replaces both.
     fn view_for(&self, request: &RequestId, node: &Name) -> Result<NodeView, LedgerError> {
         let missing = || Refusal::Node { node: node.clone(), reason: NodeReason::NoSuchNode };
         let mut view = self.view_at(*self.by_name.get(node).ok_or_else(missing)?).clone();
@@ -378,7 +377,7 @@ impl Ledger {
         if let Some(promise) =
             self.promises.get(request).filter(|promise| promise.placement.node == *node)
         {
-            view.promise(&promise.charges, false);
+            view.remove_promise(&promise.charges);
         }
         Ok(view)
     }
@@ -437,8 +436,10 @@ impl Ledger {
     }
 }
 
-/// What is seen of a holding that a decision of ours placed lowers nothing that was booked for it.
-fn keep_what_was_booked(own: &Holding, seen: &mut Holding) {
+/// Raises an observation to what the ledger booked for the same request on the same node. A pod
+/// that has just started is observed with less memory than it will use; lowering its charge to that
+/// would give the rest away.
+fn keep_booked_amounts(own: &Holding, seen: &mut Holding) {
     if own.node != seen.node || own.spec.is_none() {
         return;
     }
@@ -451,10 +452,11 @@ fn keep_what_was_booked(own: &Holding, seen: &mut Holding) {
             *charge = booked.clone();
         }
     }
-    let (need, booked) = (&mut seen.resources, &own.resources);
-    (need.cpu, need.memory) = (need.cpu.max(booked.cpu), need.memory.max(booked.memory));
-    need.pods = need.pods.max(booked.pods);
-    (seen.spec, seen.terms) = (own.spec.clone(), own.terms.clone());
+    seen.resources.cpu = seen.resources.cpu.max(own.resources.cpu);
+    seen.resources.memory = seen.resources.memory.max(own.resources.memory);
+    seen.resources.pods = seen.resources.pods.max(own.resources.pods);
+    seen.spec = own.spec.clone();
+    seen.terms = own.terms.clone();
 }
 
 fn wrong_stage(request: &RequestId, stage: Stage, wanted: &'static str) -> LedgerError {

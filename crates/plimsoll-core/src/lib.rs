@@ -1,7 +1,10 @@
-//! The load line for GPU memory: a pure ledger, one `fit`, one commit, and decisions that explain themselves.
+//! The core of Plimsoll: a ledger of device memory, one `fit`, one commit, and decisions that
+//! explain themselves.
 //!
-//! Nothing here reads a clock, a file or a socket, nothing draws at random, and no float decides a fit.
-//! The modules stand in reading order, and each uses only those above it.
+//! The core is pure. It reads no clock, file or socket, draws no random numbers, and no float
+//! decides whether something fits: the same state and the same request give the same answer on
+//! every machine. The modules are in reading order; each uses only modules above it (`cargo test -p
+//! xtask`).
 
 pub mod units;
 

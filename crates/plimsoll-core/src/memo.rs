@@ -1,6 +1,23 @@
-//! What was found before: a memo for each spec, so that a decision judges only the nodes that changed since the last one.
+//! Reuse of earlier findings: a decision judges only the nodes that changed since an equal spec was
+//! last decided.
 //!
-//! The answer is the same as [`crate::decide::decide`] gives, table and all; a property test holds the two together.
+//! Front ends ask the same few specs again and again (replicas of a deployment, slots of a model),
+//! and between two requests only a few nodes change. For each pair of spec and policy the memo
+//! keeps the findings on all nodes and an ordered set of the nodes that fit. A decision reads the
+//! ledger's change log, judges the nodes with changes that affect `fit`, and takes the first of the
+//! ordered set: O(changed nodes × log nodes) instead of O(fleet).
+//!
+//! A kept finding is valid because judging is a function of the shape, the policy and the node's
+//! view, and of the view it reads only the facts and `FitInput`s; a change of either is in the log
+//! (`Changed::affects_fit`). If the log no longer reaches back far enough, everything is judged
+//! again. The answer equals that of `decide::decide`, table included; a property test compares
+//! them.
+//!
+//! Size: at most [`VERDICTS_KEPT`] findings over all specs, about a kilobyte each, but always
+//! [`SPECS_KEPT`] specs, so that a fleet of any size keeps some benefit. Beyond that the specs
+//! whose last use is longest ago are dropped; `shrink_to` ends because each round drops one.
+//! Keeping only the best node per spec was rejected: the explanation needs the verdicts of all
+//! nodes, and the best node is the one that changes when a request is placed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,110 +32,124 @@ use crate::request::{Request, Spec};
 use crate::units::Name;
 use crate::verdict::{Candidate, Finding, Findings};
 
-/// Verdicts that are remembered over all specs, about a kilobyte each; the spec asked longest ago makes room.
+/// The most findings over all specs, about a kilobyte each.
 const VERDICTS_KEPT: usize = 1 << 17;
-/// Specs that are remembered however large the fleet is.
+/// The number of specs that are kept however large the fleet is.
 const SPECS_KEPT: usize = 4;
 
-/// What was found before, for the specs that were asked lately. How containers are called changes no verdict, and so specs that
-/// differ only in that share theirs.
+/// The findings for recently decided specs.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {
-    specs: BTreeMap<Asked, Remembered>,
-    /// The specs by when they were asked last.
-    turns: BTreeMap<u64, Asked>,
-    /// How many shapes all of them have.
+    specs: BTreeMap<Key, CachedSpec>,
+    /// The keys of `specs` by their last use.
+    by_last_use: BTreeMap<u64, Key>,
+    /// The number of shapes over all specs.
     shapes: usize,
-    clock: u64,
+    /// Counts decisions; the clock of `CachedSpec::last_use`.
+    uses: u64,
 }
 
-type Asked = (Arc<Spec>, Policy);
+/// A spec without container names ([`Spec::nameless`]), and the policy with the request's
+/// overrides.
+type Key = (Arc<Spec>, Policy);
 
-/// What was found for one spec.
 #[derive(Clone, Debug)]
-struct Remembered {
-    asked: u64,
-    shapes: Vec<Found>,
+struct CachedSpec {
+    /// 0 before the first use.
+    last_use: u64,
+    shapes: Vec<CachedShape>,
 }
 
-/// What was found for one shape of one spec.
+/// The findings for one shape of one spec.
 #[derive(Clone, Debug, Default)]
-struct Found {
-    point: Option<u64>,
+struct CachedShape {
+    /// The position in the ledger's change log up to which `findings` are valid; `None` before the
+    /// first use.
+    position: Option<u64>,
     findings: Findings,
     /// The nodes that fit, best first.
     ranked: BTreeSet<Rank>,
 }
 
 impl Memo {
-    /// Decides a request on the ledger, as [`crate::decide::decide`] would, judging only what changed.
+    /// Decides a request on the ledger. Gives the same answer as `decide::decide`.
     pub fn decide(&mut self, ledger: &Ledger, policy: &Policy, request: &Request) -> Decision {
         self.decide_on(&Draft::of(ledger), policy, request)
     }
 
-    /// The same on a draft, judging besides what that changes.
+    /// Decides a request on a draft. The nodes that the draft changes are judged for this decision
+    /// only; their findings are not kept.
     pub fn decide_on(&mut self, draft: &Draft, policy: &Policy, request: &Request) -> Decision {
         let ledger = draft.ledger();
         let policy = policy.leaning(&request.spec.leaning);
         let refusal = refusal(&request.spec, ledger.node_count() == 0);
-        let found = self.remember(&request.spec, &policy, ledger.node_count());
+        let cached = self.shapes_for(&request.spec, &policy, ledger.node_count());
         let mut shapes = Vec::new();
         let mut outcome = Outcome::Refused(refusal);
-        for (shape, found) in (0_u16..).zip(found) {
+        for (shape, cached) in (0_u16..).zip(cached) {
             let judge = Judge::new(&policy, &request.spec, shape);
-            found.refresh(ledger, &judge);
-            let (findings, best) = found.on(draft, &judge);
+            cached.refresh(ledger, &judge);
+            let (findings, best) = cached.with_draft(draft, &judge);
             shapes.push(findings);
             if let Some(best) = best {
                 outcome = Outcome::Placed(best);
                 break;
             }
         }
-        let (request, spec) = (request.id.clone(), request.spec.clone());
-        let (revision, views) = (draft.revision(), draft.views());
         Decision {
-            request,
-            spec,
-            revision,
+            request: request.id.clone(),
+            spec: request.spec.clone(),
+            revision: draft.revision(),
             policy,
-            views,
+            views: draft.views(),
             shapes,
             outcome,
             sentence: OnceLock::new(),
         }
     }
 
-    fn remember(&mut self, spec: &Arc<Spec>, policy: &Policy, nodes: usize) -> &mut Vec<Found> {
+    /// Returns the cached shapes of a spec, creates them if necessary, and marks them as used.
+    fn shapes_for(
+        &mut self,
+        spec: &Arc<Spec>,
+        policy: &Policy,
+        nodes: usize,
+    ) -> &mut Vec<CachedShape> {
         let key = (Arc::new(spec.nameless()), policy.clone());
-        self.clock += 1;
-        let unseen =
-            || Remembered { asked: 0, shapes: vec![Found::default(); spec.shapes().len()] };
-        let known = self.specs.entry(key.clone()).or_insert_with(unseen);
-        let (asked, shapes) = (std::mem::replace(&mut known.asked, self.clock), known.shapes.len());
-        if self.turns.remove(&asked).is_none() {
+        self.uses += 1;
+        let cached = self.specs.entry(key.clone()).or_insert_with(|| CachedSpec {
+            last_use: 0,
+            shapes: vec![CachedShape::default(); spec.shapes().len()],
+        });
+        let shapes = cached.shapes.len();
+        let last_use = std::mem::replace(&mut cached.last_use, self.uses);
+        if self.by_last_use.remove(&last_use).is_none() {
             self.shapes += shapes;
         }
-        self.turns.insert(self.clock, key.clone());
-        self.forget(VERDICTS_KEPT / nodes.max(1));
-        &mut self.specs.get_mut(&key).expect("what was asked last is not forgotten").shapes
+        self.by_last_use.insert(self.uses, key.clone());
+        self.shrink_to(VERDICTS_KEPT / nodes.max(1));
+        &mut self.specs.get_mut(&key).expect("the spec used last is never dropped").shapes
     }
 
-    /// Forgets the specs asked longest ago until so many shapes are left; a few specs stay in any case.
-    fn forget(&mut self, shapes_kept: usize) {
-        while self.shapes > shapes_kept
-            && self.turns.len() > SPECS_KEPT
-            && let Some((_, oldest)) = self.turns.pop_first()
+    /// Drops the specs used longest ago until at most `shapes` shapes or [`SPECS_KEPT`] specs are
+    /// left.
+    fn shrink_to(&mut self, shapes: usize) {
+        while self.shapes > shapes
+            && self.by_last_use.len() > SPECS_KEPT
+            && let Some((_, oldest)) = self.by_last_use.pop_first()
         {
-            let gone = self.specs.remove(&oldest);
-            self.shapes -= gone.map_or(0, |gone| gone.shapes.len());
+            let dropped = self.specs.remove(&oldest);
+            self.shapes -= dropped.map_or(0, |dropped| dropped.shapes.len());
         }
     }
 }
 
-impl Found {
+impl CachedShape {
+    /// Judges the nodes that changed since the last call; all nodes at the first call, or if the
+    /// change log no longer reaches back.
     fn refresh(&mut self, ledger: &Ledger, judge: &Judge) {
-        let (changed, point) = ledger.reads_anew_since(self.point.unwrap_or_default());
-        match changed.filter(|_| self.point.is_some()) {
+        let (changed, position) = ledger.fit_changed_since(self.position.unwrap_or_default());
+        match changed.filter(|_| self.position.is_some()) {
             Some(changed) => {
                 let changed: BTreeSet<NodeId> = changed.collect();
                 for id in changed {
@@ -126,20 +157,19 @@ impl Found {
                 }
             }
             None => {
-                *self = Found::default();
+                *self = CachedShape::default();
                 for (id, _) in ledger.nodes() {
                     self.rejudge(ledger, judge, id);
                 }
             }
         }
-        self.point = Some(point);
+        self.position = Some(position);
     }
 
     fn rejudge(&mut self, ledger: &Ledger, judge: &Judge, id: NodeId) {
         let finding = ledger.view(id).map(|view| judge.judge(view));
-        let rank = |finding: &Finding| finding.best.as_ref().map(|best| rank(best, id));
-        let before = self.findings.get(id).and_then(rank);
-        let after = finding.as_ref().and_then(rank);
+        let before = self.findings.get(id).and_then(|finding| rank_of(finding, id));
+        let after = finding.as_ref().and_then(|finding| rank_of(finding, id));
         if before != after {
             if let Some(before) = before {
                 self.ranked.remove(&before);
@@ -149,28 +179,30 @@ impl Found {
         self.findings.set(id, finding);
     }
 
-    /// What is found once a draft's changes are judged too, and the best place.
-    fn on(&self, draft: &Draft, judge: &Judge) -> (Findings, Option<Candidate>) {
+    /// Judges the nodes that a draft changes; returns the findings with them, and the best
+    /// candidate.
+    fn with_draft(&self, draft: &Draft, judge: &Judge) -> (Findings, Option<Candidate>) {
         let mut findings = self.findings.clone();
         let mut drafted: Option<Rank> = None;
         for id in draft.changed() {
             let finding = draft.node(id).map(|view| judge.judge(view));
-            let best = finding.as_ref().and_then(|finding| finding.best.as_ref());
-            drafted = drafted.into_iter().chain(best.map(|best| rank(best, id))).min();
+            let rank = finding.as_ref().and_then(|finding| rank_of(finding, id));
+            drafted = drafted.into_iter().chain(rank).min();
             findings.set(id, finding);
         }
-        let kept = self.ranked.iter().find(|(_, _, id)| !draft.has_changed(*id));
-        let best =
-            drafted.iter().chain(kept).min().and_then(|(_, _, id)| findings.get(*id)?.best.clone());
+        let unchanged = self.ranked.iter().find(|(_, _, id)| !draft.has_changed(*id));
+        let first = drafted.iter().chain(unchanged).min();
+        let best = first.and_then(|(_, _, id)| findings.get(*id)?.best.clone());
         (findings, best)
     }
 }
 
-/// The nodes that fit in the order in which they are taken: the best first, of equals the first by name.
+/// The order of nodes that fit: the highest score first, then by name.
 type Rank = (Reverse<i64>, Name, NodeId);
 
-fn rank(best: &Candidate, id: NodeId) -> Rank {
-    (Reverse(best.score.total()), best.place.node.clone(), id)
+fn rank_of(finding: &Finding, id: NodeId) -> Option<Rank> {
+    let best = finding.best.as_ref()?;
+    Some((Reverse(best.score.total()), best.place.node.clone(), id))
 }
 
 #[cfg(test)]
@@ -195,8 +227,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_however_the_fleet_grows_and_whatever_is_asked() {
-        let (mut ledger, mut memo, policy) = (Ledger::default(), Memo::default(), Policy::pack());
+    fn the_memo_is_bounded_for_any_fleet_and_any_requests() {
+        let mut ledger = Ledger::default();
+        let mut memo = Memo::default();
+        let policy = Policy::pack();
         grow(&mut ledger, 1);
         for gib in 1..=100 {
             let _ = memo.decide(&ledger, &policy, &request(100 + gib, 3));
@@ -205,7 +239,7 @@ mod tests {
         grow(&mut ledger, 1024);
         let _ = memo.decide(&ledger, &policy, &request(150, 3));
         assert_eq!((memo.specs.len(), memo.shapes), (42, 126), "128 shapes on 1024 nodes");
-        assert_eq!(memo.specs.len(), memo.turns.len());
+        assert_eq!(memo.specs.len(), memo.by_last_use.len());
         assert!(memo.specs.keys().any(|(spec, _)| **spec == request(150, 3).spec.nameless()));
         grow(&mut ledger, 1 << 15);
         let _ = memo.decide(&ledger, &policy, &request(150, 3));

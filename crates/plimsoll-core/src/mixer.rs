@@ -1,9 +1,16 @@
-//! A hasher that gives the same number everywhere and is quick: for digests that are compared, never for keeping strangers out.
+//! A deterministic, fast hasher for digests. Not resistant to chosen inputs.
 
 use std::hash::Hasher;
 
-/// Rotate, add, multiply, a word at a time: the same on every machine and in every run, which the standard hasher is not, and quick,
-/// since every node that changed is read again for every request that looks at it.
+/// Mixes one 64-bit word at a time: rotate, xor, multiply by an odd constant.
+///
+/// Digests are compared across runs and machines (journal, replay), which rules out the standard
+/// library's randomly keyed hasher, and integers are hashed as `u64` whatever their width, so that
+/// `usize` hashes the same everywhere. A cryptographic hash was rejected: every changed device is
+/// hashed again for every decision that reads it, and a digest only has to detect an accidental
+/// difference, not an attack. Each step is a bijection of the state for a given word, so that a
+/// difference in one word is never lost by a later equal word; `finish` spreads the high bits,
+/// which the multiplication mixes best, over the low ones.
 #[derive(Default)]
 pub(crate) struct Mixer(u64);
 

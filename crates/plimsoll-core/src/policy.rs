@@ -1,76 +1,66 @@
-//! A policy is plain data: which of the places that fit is the best one.
+//! Policies as plain data: the preference among placements that fit.
 
 use serde::{Deserialize, Serialize};
 
 use crate::request::{Leaning, Order, Weights};
 use crate::units::Name;
 
-/// Which of the places that fit is the best one, and how long to search for it.
+/// The preference among placements that fit, and the bound of the search.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// What people call it.
     pub name: Name,
-    /// Whether the fuller or the emptier node is better.
     pub nodes: Order,
-    /// Whether the fuller or the emptier device is better.
     pub devices: Order,
-    /// What fullness means.
+    /// The weights of memory, compute and slots in a device's fullness.
     pub fullness: Weights,
-    /// Whether several devices should hang on one NUMA node where they can.
+    /// Prefer one NUMA node for several devices.
     pub prefer_one_numa: bool,
-    /// Whether several devices should be well linked where that is known.
+    /// Prefer well linked devices where links are known.
     pub prefer_links: bool,
-    /// How much each term of the score counts.
     pub terms: TermWeights,
-    /// Steps after which a search says "not found" instead of going on.
+    /// The bound of each search. Beyond it the answer is "not found in N steps", not a rejection.
     pub search_steps: u32,
 }
 
-/// How much each term of a score counts.
+/// The weight of each term of a score (`score::Term`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TermWeights {
-    /// The node's fullness.
     pub node: u16,
-    /// The fullness of the devices chosen.
     pub device: u16,
-    /// One NUMA node for all.
     pub numa: u16,
-    /// Links between the devices.
     pub link: u16,
-    /// Terms that the request likes, and taints that it would rather avoid.
     pub preferred: u16,
 }
 
 impl Policy {
-    /// Fill what is begun, so that large gaps stay open.
+    /// Returns the policy that fills used nodes and devices first, so that large gaps stay open.
     pub fn pack() -> Self {
         Policy::named("pack", Order::Pack)
     }
 
-    /// Use the emptiest, so that load stays even.
+    /// Returns the policy that uses the emptiest nodes and devices first, so that load stays even.
     pub fn spread() -> Self {
         Policy::named("spread", Order::Spread)
     }
 
-    /// The policies that have a name of their own.
+    /// Returns the predefined policies.
     pub fn all() -> [Policy; 4] {
-        let mixed = |name, nodes, devices| Policy { nodes, devices, ..Policy::named(name, nodes) };
         [
             Policy::pack(),
             Policy::spread(),
-            mixed("pack-nodes", Order::Pack, Order::Spread),
-            mixed("spread-nodes", Order::Spread, Order::Pack),
+            Policy { devices: Order::Spread, ..Policy::named("pack-nodes", Order::Pack) },
+            Policy { devices: Order::Pack, ..Policy::named("spread-nodes", Order::Spread) },
         ]
     }
 
-    /// The policy that people call so.
+    /// Finds a predefined policy by name.
     pub fn called(name: &str) -> Option<Self> {
         Policy::all().into_iter().find(|policy| &*policy.name == name)
     }
 
-    /// The policy as a request would like it.
+    /// Applies a request's overrides.
     #[must_use]
     pub fn leaning(&self, leaning: &Leaning) -> Policy {
         Policy {

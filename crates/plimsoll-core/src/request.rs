@@ -1,7 +1,7 @@
-//! What is asked: a pod and a model slot become the same thing here.
+//! Requests: what the core is asked to place. A pod and a model slot are both a [`Request`].
 
 use std::fmt;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU64};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,36 +9,34 @@ use serde::{Deserialize, Serialize};
 use crate::rules::NodeRules;
 use crate::units::{Bytes, Cores, MilliCpu, Millis, Name, Portion};
 
-/// Somebody asks for a place.
+/// A request for devices on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Who asks.
     pub id: RequestId,
-    /// What is asked. Requests with an equal spec get the same answer, and share the work of finding it.
+    /// Everything that decides where it fits. Requests with equal specs get equal answers and share
+    /// cached verdicts (`memo`).
     pub spec: Arc<Spec>,
-    /// On which terms it holds its place once it has one, and what it may do to others to get it.
+    /// Priority, eviction and waiting. The search for a placement does not read them.
     pub terms: Terms,
 }
 
-/// Who asks: an account, a name in it, and a uid that tells one bearer of the name from the next.
+/// The identity of a request. The uid distinguishes requests that reuse a name, as pods do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId {
-    /// The namespace, queue or tenant that the charge is booked to.
+    /// The namespace, queue or tenant that the charges are booked to.
     pub account: Name,
-    /// The name within the account.
     pub name: Name,
-    /// What tells this bearer of the name from an earlier one.
     pub uid: Name,
 }
 
 impl RequestId {
-    /// The request of this name in this account; its uid is its name until one is known.
+    /// Creates an id whose uid is its name, for requests without a uid of their own.
     pub fn new(account: impl Into<Name>, name: impl Into<Name>) -> Self {
         let name = name.into();
         RequestId { account: account.into(), uid: name.clone(), name }
     }
 
-    /// The same with this uid.
+    /// Replaces the uid.
     #[must_use]
     pub fn with_uid(self, uid: impl Into<Name>) -> Self {
         RequestId { uid: uid.into(), ..self }
@@ -51,21 +49,20 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Everything about a request that the decision looks at, and nothing that it does not.
+/// Everything about a request that `fit` and the score read, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Spec {
-    /// What is asked of devices.
+    /// Device needs.
     pub asks: Asks,
-    /// What is asked of the node besides.
+    /// CPU, main memory and pods of the node.
     pub resources: NodeNeed,
-    /// Where it may run.
     pub rules: NodeRules,
-    /// How the asker would like candidates ordered, where that differs from the policy.
+    /// Overrides of the policy's ordering.
     pub leaning: Leaning,
 }
 
 impl Spec {
-    /// A spec that asks these shapes in this order, of any node.
+    /// Creates a spec with these shapes, best first, that any node may serve.
     pub fn of(shapes: Vec<Shape>) -> Self {
         Spec {
             asks: Asks::Shapes(shapes),
@@ -75,7 +72,7 @@ impl Spec {
         }
     }
 
-    /// The same with containers that have no names.
+    /// Clears the names of the containers. No verdict depends on them, so that `memo` keys by this.
     pub(crate) fn nameless(&self) -> Spec {
         let mut spec = self.clone();
         if let Asks::Shapes(shapes) = &mut spec.asks {
@@ -87,7 +84,7 @@ impl Spec {
         spec
     }
 
-    /// Every need of every container of every shape.
+    /// Iterates over the needs of all containers of all shapes.
     pub fn needs(&self) -> impl Iterator<Item = &Need> {
         self.shapes()
             .iter()
@@ -95,7 +92,7 @@ impl Spec {
             .flat_map(|container| &container.needs)
     }
 
-    /// Changes every need of every container of every shape.
+    /// Applies `change` to the needs of all containers of all shapes.
     pub fn change_needs(&mut self, change: impl FnMut(&mut Need)) {
         if let Asks::Shapes(shapes) = &mut self.asks {
             let containers = shapes.iter_mut().flat_map(|shape| &mut shape.containers);
@@ -103,7 +100,7 @@ impl Spec {
         }
     }
 
-    /// The shapes, in the order of preference; none when the request cannot be understood.
+    /// Returns the shapes, best first; none if the request is malformed.
     pub fn shapes(&self) -> &[Shape] {
         match &self.asks {
             Asks::Shapes(shapes) => shapes,
@@ -112,44 +109,42 @@ impl Spec {
     }
 }
 
-/// What is asked of devices, or why that cannot be said.
+/// The device needs of a request, or the reason why they could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asks {
     /// Alternatives, best first.
     Shapes(Vec<Shape>),
-    /// The request contradicts itself or cannot be read; it must change before it can be placed.
+    /// The request is invalid or contradictory. It cannot be placed until its author changes it.
     Malformed(Misuse),
 }
 
-/// What is wrong with a request that cannot be understood.
+/// The problem of an invalid request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Misuse {
-    /// The fields at fault, as the user wrote them.
+    /// The invalid fields, as the user wrote them.
     pub fields: Vec<Name>,
-    /// What is wrong with them and what to write instead.
+    /// The problem, and what to write instead.
     pub problem: Name,
 }
 
 impl Misuse {
-    /// A request that offers no way to satisfy it.
+    /// Creates the problem of a request without shapes.
     pub(crate) fn no_shape() -> Self {
-        Misuse {
-            fields: Vec::new(),
-            problem: "the request says no way in which it could be satisfied".into(),
-        }
+        Misuse { fields: Vec::new(), problem: "the request lists no alternative to place".into() }
     }
 }
 
-/// One way to satisfy a request: containers, each with its needs.
+/// One alternative of a request: containers, each with its needs. Tensor-parallel sizes and DRA's
+/// "first available" are shapes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shape {
-    /// The containers in the order in which they start.
+    /// In the order in which they start.
     pub containers: Vec<Container>,
 }
 
 impl Shape {
-    /// A single container with a single need.
+    /// Creates a shape of one container with one need.
     pub fn single(container: impl Into<Name>, need: Need) -> Self {
         Shape {
             containers: vec![Container {
@@ -160,32 +155,30 @@ impl Shape {
         }
     }
 
-    /// How many devices all needs of all containers name.
+    /// Returns the number of devices over all needs of all containers.
     pub fn device_count(&self) -> u32 {
         self.containers.iter().flat_map(|c| &c.needs).map(|need| u32::from(need.count.get())).sum()
     }
 }
 
-/// A container with what it needs.
+/// A container and its needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Container {
-    /// Its name.
     pub name: Name,
-    /// When it runs.
     pub role: Role,
-    /// What it needs of devices. All the devices of one container are different physical devices.
+    /// All devices of one container are different physical devices.
     pub needs: Vec<Need>,
 }
 
-/// When a container runs, and so what its memory adds up with.
+/// The life of a container within its pod. It decides which memory adds up (`fit::peak_bytes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Runs to its end before the next starts.
+    /// Runs to completion before the next container starts.
     Init,
-    /// Starts among the init containers and stays.
+    /// Starts between the init containers and keeps running.
     Sidecar,
-    /// Runs beside the other apps and the sidecars.
+    /// Runs at the same time as the other apps and the sidecars.
     App,
 }
 
@@ -199,25 +192,21 @@ impl fmt::Display for Role {
     }
 }
 
-/// So many different devices of one kind, with so much of each.
+/// A number of different devices of one kind, with the same amounts of each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Need {
-    /// The kind of device.
     pub kind: Name,
-    /// How many different ones.
     pub count: NonZeroU16,
-    /// How much memory of each.
+    /// Memory of each device.
     pub amount: Amount,
-    /// How much compute of each.
     pub compute: Compute,
-    /// How many of a device's slots it takes.
+    /// Slots of each device, usually 1.
     pub slots: u32,
-    /// Which devices will do.
     pub wishes: Wishes,
 }
 
 impl Need {
-    /// One device of `kind` with `amount` of its memory, one slot, any compute and no wishes.
+    /// Creates a need of one device: `amount` of its memory, one slot, any compute, no selector.
     pub fn one(kind: impl Into<Name>, amount: Amount) -> Self {
         Need {
             kind: kind.into(),
@@ -230,46 +219,46 @@ impl Need {
     }
 }
 
-/// How much of a device's memory is needed. A need of nothing cannot be said.
+/// The memory that a need takes of one device. An amount of zero cannot be expressed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// So many bytes.
-    Bytes(std::num::NonZeroU64),
-    /// A share of what is usable on that very device, floored to whole MiB.
+    Bytes(NonZeroU64),
+    /// A share of the usable memory of the chosen device, rounded down to whole MiB.
     Portion(Portion),
-    /// All of it, and nobody beside.
+    /// All of the device, without other tenants.
     Whole,
-    /// One token, with no word about memory. On a card of its own that is the whole card; on a shared one the rule decides.
+    /// One access token without a memory amount. It takes an exclusive card whole; on a shared card
+    /// the rule decides.
     Plain(PlainRule),
     /// A hardware slice of this profile.
     Profile(Name),
-    /// Not known, and what is missing.
+    /// The amount is unknown; the value names the missing fact.
     Unknown(Name),
 }
 
 impl Amount {
-    /// So many bytes; nothing at all is an unknown need, never a free ride.
+    /// Converts bytes. Zero becomes [`Amount::Unknown`], never a need that fits everywhere.
     pub fn bytes(bytes: Bytes) -> Self {
-        match std::num::NonZeroU64::new(bytes.get()) {
+        match NonZeroU64::new(bytes.get()) {
             Some(bytes) => Amount::Bytes(bytes),
             None => Amount::Unknown("an amount of memory above 0".into()),
         }
     }
 }
 
-/// What a token without a declared amount of memory counts as on a shared card.
+/// The memory charged for a token without a declared amount on a shared card.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum PlainRule {
-    /// As the whole card: the only amount that is surely enough.
+    /// The whole card, the only amount that is certainly enough.
     #[default]
     Whole,
-    /// As an equal share of the card for each of its tokens.
+    /// The usable memory divided by the number of tokens.
     EqualShare,
-    /// As unknown: refused.
+    /// None: the request is rejected.
     Refuse,
 }
 
@@ -283,25 +272,24 @@ impl fmt::Display for PlainRule {
     }
 }
 
-/// How much of a device's compute is needed, in the device's own unit.
+/// The compute that a need takes of one device.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Compute {
-    /// Whatever is left over: nothing is booked.
+    /// No reservation.
     #[default]
     Any,
-    /// So many units; more than the device has means all of them.
+    /// In the device's own unit, clamped to what the device has.
     Units(Cores),
-    /// So many percent of what the device has, at least one unit.
+    /// Percent of what the device has, at least one unit.
     Percent(u8),
-    /// All of it.
     All,
 }
 
 impl Compute {
-    /// How many of a device's units that is.
+    /// Converts to units of a device that has `total` of them.
     #[inline]
     pub fn of(self, total: u32) -> u32 {
         match self {
@@ -316,126 +304,116 @@ impl Compute {
     }
 }
 
-/// Which devices will do.
+/// The devices that a need accepts. An empty list accepts every device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Wishes {
-    /// The model's name must contain one of these, in any case.
+    /// The model name must contain one of these, ignoring case.
     pub models: Vec<Name>,
-    /// The model's name must contain none of these.
+    /// The model name must contain none of these, ignoring case.
     pub not_models: Vec<Name>,
-    /// The UUID must be one of these.
     pub uuids: Vec<Name>,
-    /// The UUID must be none of these.
     pub not_uuids: Vec<Name>,
-    /// The ordinal on its node must be one of these.
     #[serde(default)]
     pub ordinals: Vec<u16>,
-    /// The isolation modes that will do, where any were named.
+    /// Accepted isolation modes.
     pub modes: Vec<Name>,
-    /// All devices of this need must hang on one NUMA node.
+    /// All devices of the need must be on one NUMA node.
     pub one_numa: bool,
-    /// Nobody else may be on the device.
+    /// The device must have no tenants when this one arrives (HAMi's mutex policy).
     pub alone: bool,
-    /// The best linked devices are wanted.
+    /// Prefer the best linked devices.
     pub linked: bool,
 }
 
 impl Wishes {
-    /// Whether any device of the kind will do, as far as its own facts go.
-    pub fn is_empty(&self) -> bool {
-        self.models.is_empty()
+    /// Returns true if facts of a single device (model, UUID, ordinal, mode) can rule it out.
+    ///
+    /// False does not mean that the selector is empty: `one_numa` and `linked` relate several
+    /// devices to each other, and `alone` depends on the tenants. Those are checked elsewhere.
+    pub(crate) fn filters_devices(&self) -> bool {
+        !(self.models.is_empty()
             && self.not_models.is_empty()
             && self.uuids.is_empty()
             && self.not_uuids.is_empty()
             && self.ordinals.is_empty()
-            && self.modes.is_empty()
+            && self.modes.is_empty())
     }
 
-    /// Whether devices are named one by one, so that no two are alike.
+    /// Returns true if single devices are named, so that two otherwise equal devices differ.
     pub(crate) fn names_devices(&self) -> bool {
         !(self.uuids.is_empty() && self.not_uuids.is_empty() && self.ordinals.is_empty())
     }
 }
 
-/// What is asked of the node besides devices, already as the peak over the containers' lives.
+/// CPU, main memory and pods that a request takes of its node, as the peak over its containers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct NodeNeed {
-    /// Processor time.
     pub cpu: MilliCpu,
-    /// Main memory.
     pub memory: Bytes,
-    /// Places among the node's pods.
     pub pods: u32,
 }
 
-/// How the asker would like candidates ordered; `None` leaves it to the policy.
+/// A request's overrides of the policy; `None` keeps the policy's value.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Leaning {
-    /// Among nodes.
     pub nodes: Option<Order>,
-    /// Among the devices of a node.
     pub devices: Option<Order>,
-    /// What fullness means.
     pub weights: Option<Weights>,
 }
 
-/// Whether the fuller or the emptier candidate is better.
+/// The preference between fuller and emptier candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Fill what is begun, keep large gaps open.
+    /// Prefers the fullest, so that large gaps stay open.
     Pack,
-    /// Use the emptiest, keep load even.
+    /// Prefers the emptiest, so that load stays even.
     Spread,
 }
 
-/// How much each dimension counts in a device's fullness.
+/// Weights of slots, compute and memory in a device's fullness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Weights {
-    /// Slots in use.
     pub slots: u32,
-    /// Compute in use.
     pub cores: u32,
-    /// Memory in use.
     pub memory: u32,
 }
 
-/// On which terms a place is held, and what may be done to get one.
+/// The terms of a request: its rank among pending requests, and what may be evicted for it or when
+/// it may be evicted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Terms {
-    /// Higher goes first, and may take from lower.
+    /// Higher priorities are placed first, and may evict lower ones (see `eviction`).
     pub priority: i32,
-    /// Whether it waits for a place, and again after a start that failed. One who only asks does not.
+    /// Stays pending if it cannot be placed now, and again after a failed start.
     pub waits: bool,
-    /// When it gives up waiting.
+    /// The time at which a pending request expires.
     pub deadline: Option<Millis>,
-    /// Never to be evicted.
+    /// Never evicted.
     pub pinned: bool,
-    /// Whether this is work that nobody waits for yet: it never evicts, never overtakes, and goes first.
+    /// Started ahead of demand: it never evicts, never overtakes, and is the first victim.
     pub speculative: bool,
-    /// What may be taken from others to make room.
     pub eviction: Eviction,
-    /// Holders of the same model are never victims of each other.
+    /// Holders of the same model are never evicted for each other.
     pub model: Option<Name>,
-    /// Milliseconds without activity after which it may be evicted; `None` is never by idleness.
+    /// Milliseconds of idleness after which it may be evicted; `None` means never for idleness.
     pub idle_limit: Option<u64>,
-    /// What it costs to bring it back, in milliseconds.
+    /// Milliseconds that a restart costs; the eviction plan minimises their sum.
     pub reload_cost: u64,
 }
 
-/// What may be taken from others to make room.
+/// The holders that may be evicted to place a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Eviction {
-    /// Nothing.
     #[default]
     Never,
-    /// Places of holders that have been idle past their limit.
+    /// Holders that have been idle longer than their limit.
     Idle,
-    /// Those, and places of holders with a lower priority even while they are active.
+    /// Also active holders with a lower priority.
     LowerPriority,
 }

@@ -1,4 +1,13 @@
-//! What is held and what is free on a device and on a node, as `fit` sees it. The only sums there are.
+//! Usage of devices and nodes: held, releasing, foreign and free. The only sums in the program.
+//!
+//! A [`DeviceRoom`] is maintained by adding and removing whole charges; a [`NodeRoom`] does so for
+//! all devices of a node. `fit`, the API, metrics and the log read these sums, and none computes
+//! its own, so that an explanation can never show other numbers than the decision used.
+//! `breach::audit` adds up the holdings a second time to check them.
+//!
+//! Updating in place costs O(charges of one holding) per change. Summing a node on demand was
+//! rejected: judging reads every device of the fleet for every request, and that would multiply it
+//! by the number of tenants.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -11,25 +20,27 @@ use crate::mixer::Mixer;
 use crate::request::NodeNeed;
 use crate::units::{Bytes, MilliCpu, Name};
 
-mod gauge;
+mod fit_input;
 
-pub(crate) use gauge::Gauge;
+pub(crate) use fit_input::FitInput;
 
-/// The account of one node: what its tenants hold of it and of each of its devices.
+/// The usage of one node: its own resources and each of its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRoom {
     cpu: u64,
     memory: Bytes,
     pods: u32,
+    /// The distinct kinds of the devices, sorted; `FitInput::kind` is an index into it.
     kinds: Vec<Name>,
-    gauges: Vec<Gauge>,
-    /// The digests of its devices' accounts, by ordinal.
+    fit_inputs: Vec<FitInput>,
+    /// The digest of each device, by ordinal.
     digests: Vec<u64>,
-    /// Each shared by itself: a decision keeps the rows it saw, and a change copies only the device that it is about.
+    /// One `Arc` per device: decisions keep the rows they read, and a change copies only the device
+    /// that it changes.
     devices: Vec<Arc<DeviceRoom>>,
 }
 
-/// The account of one device.
+/// The usage of one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceRoom {
     usable: Option<Bytes>,
@@ -47,31 +58,28 @@ pub struct DeviceRoom {
     tenants: Vec<Tenant>,
 }
 
-/// One tenant of a device.
+/// A charge on a device as seen from the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
-    /// The holding.
     pub holding: HoldingId,
-    /// Who it is, as `account/name`.
+    /// The request, as `account/name`.
     pub name: Name,
-    /// What it holds here; `None` when undeclared.
+    /// `None` if the amount is undeclared.
     pub bytes: Option<Bytes>,
-    /// Where it is in its life.
     pub stage: Stage,
-    /// Whether it may be on another card instead.
+    /// The charge floats: it may be on another card instead.
     pub floating: bool,
-    /// The hardware slices it sits in, as bits.
+    /// The occupied hardware slices as a bit mask.
     slices: u64,
 }
 
-/// What was measured on a device and belongs to no holding.
+/// The latest measurement of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Memory in use that nobody here placed.
+    /// Memory in use that belongs to no holding.
     pub foreign: Bytes,
-    /// How fresh that is.
     pub telemetry: Telemetry,
-    /// Whether the device is closed because its books and its memory disagree.
+    /// The device is closed to new work, because its measured use contradicts its charges.
     pub closed: bool,
 }
 
@@ -94,7 +102,7 @@ impl DeviceRoom {
         }
     }
 
-    /// The digest of all that a decision sees here.
+    /// Hashes everything that an explanation shows of this device.
     fn digest(&self) -> u64 {
         let mut hasher = Mixer::default();
         (self.usable, self.held, self.floating, self.releasing, self.foreign, self.promised)
@@ -106,77 +114,78 @@ impl DeviceRoom {
         hasher.finish()
     }
 
-    /// What may be used when empty; `None` when unknown.
+    /// Returns the usable memory of the empty device; `None` if unknown.
     pub fn usable(&self) -> Option<Bytes> {
         self.usable
     }
 
-    /// What is booked to this very device and not on its way back.
+    /// Returns the memory charged to this device and not being released.
     pub fn held(&self) -> Bytes {
         self.held
     }
 
-    /// What is booked to one of several devices, this among them.
+    /// Returns the memory charged to one of several devices, this one among them.
     pub fn floating(&self) -> Bytes {
         self.floating
     }
 
-    /// What is on its way back, and not free yet.
+    /// Returns the memory being released. It is not free until there is evidence of the release.
     pub fn releasing(&self) -> Bytes {
         self.releasing
     }
 
-    /// What is in use and was placed by nobody here.
+    /// Returns the measured memory that belongs to no holding.
     pub fn foreign(&self) -> Bytes {
         self.foreign
     }
 
-    /// What is promised to somebody who waits for a release.
+    /// Returns the memory promised to pending requests.
     pub fn promised(&self) -> Bytes {
         self.promised
     }
 
-    /// Compute booked, in the device's unit.
+    /// Returns the charged compute in the device's unit.
     pub fn cores(&self) -> u32 {
         self.cores
     }
 
-    /// Slots taken.
+    /// Returns the number of occupied slots.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Slices of a partitioned device that are taken, as bits.
+    /// Returns the occupied hardware slices as a bit mask.
     pub fn occupied(&self) -> u64 {
         self.occupied
     }
 
-    /// Whether somebody is there whose use nothing bounds.
+    /// Returns true if a tenant's memory is undeclared, so that nothing bounds its use.
     pub fn has_undeclared(&self) -> bool {
         self.undeclared > 0
     }
 
-    /// Whether the device is closed because its books and its memory disagree.
+    /// Returns true if the device was closed because its measured use contradicts its charges.
     pub fn closed(&self) -> bool {
         self.closed
     }
 
-    /// How fresh the measurements are.
+    /// Returns the age of the measurements.
     pub fn telemetry(&self) -> Telemetry {
         self.telemetry
     }
 
-    /// Who is there, in the order of arrival.
+    /// Returns the charges on the device in order of arrival.
     pub fn tenants(&self) -> &[Tenant] {
         &self.tenants
     }
 
-    /// Everything that counts against the line: held, floating, releasing and foreign.
+    /// Returns all memory that counts against the device: held, floating, releasing and foreign.
     pub fn load(&self) -> Bytes {
-        self.held.plus(self.floating).plus(self.releasing).plus(self.foreign) // mutant: releasing-counts
+        let charged = self.held.plus(self.floating);
+        charged.plus(self.releasing).plus(self.foreign) // mutant: releasing-counts
     }
 
-    /// What is free now; nothing when the device is over-full, `None` when unknown.
+    /// Returns the free memory: zero if the device is overcommitted, `None` if it is unknown.
     pub fn free(&self) -> Option<Bytes> {
         if self.undeclared > 0 {
             return None;
@@ -184,7 +193,11 @@ impl DeviceRoom {
         Some(self.usable?.less(self.load()))
     }
 
-    /// What a new request may have: free now, and not needed later for what was promised.
+    /// Returns the memory that a new request may take: free now, and not needed for promises later.
+    ///
+    /// Promises are covered first by the memory being released and only then by free memory, so
+    /// that a promise does not block more of the device than it needs: after all releases `usable -
+    /// (load - releasing) - promised` must stay free.
     pub fn open(&self) -> Option<Bytes> {
         let free = self.free()?;
         if self.promised.is_zero() {
@@ -194,20 +207,21 @@ impl DeviceRoom {
         Some(free.min(later))
     }
 
-    /// How far what is surely here exceeds the line.
+    /// Returns the excess of the memory that is certainly on this device over its usable memory.
+    /// Floating charges do not count: they may be on another card.
     pub fn over_by(&self) -> Bytes {
-        let sure =
-            self.tenants.iter().filter(|tenant| !tenant.floating).filter_map(|tenant| tenant.bytes);
-        let surely = sure.fold(self.foreign, Bytes::plus);
-        self.usable.map_or(Bytes::ZERO, |usable| surely.less(usable))
+        let fixed = self.tenants.iter().filter(|tenant| !tenant.floating);
+        let certain = fixed.filter_map(|tenant| tenant.bytes).fold(self.foreign, Bytes::plus);
+        self.usable.map_or(Bytes::ZERO, |usable| certain.less(usable))
     }
 
-    /// Whether a breach keeps new work away: its books and its memory disagree, or what is surely here exceeds the line.
+    /// Returns true if a breach closes the device to new work: its measured use contradicts its
+    /// charges, or its certain load exceeds its usable memory.
     pub fn takes_nothing(&self) -> bool {
         self.closed || !self.over_by().is_zero()
     }
 
-    /// Whether nobody is there and nothing foreign is seen.
+    /// Returns true if the device has no tenants and no foreign memory.
     pub fn is_idle(&self) -> bool {
         self.tenants.is_empty() && self.foreign.is_zero()
     }
@@ -234,7 +248,9 @@ impl DeviceRoom {
             floating: charge.floats(),
             slices,
         };
-        // By arrival, also for one that was taken off to be changed: the order must not tell how a state was reached.
+        // Sorted by arrival even for a holding that `Ledger::amend` removes and adds again.
+        // Otherwise two ledgers with equal holdings but different histories would have different
+        // digests.
         let at = self.tenants.partition_point(|other| other.holding <= id);
         self.tenants.insert(at, tenant);
     }
@@ -262,149 +278,171 @@ impl DeviceRoom {
 }
 
 impl NodeRoom {
-    /// The account of a node without tenants.
+    /// Creates the usage of a node without tenants. Devices without a measurement are unmeasured.
     pub fn empty(node: &Node, measured: &[Measured]) -> Self {
-        let of = |ordinal: usize| measured.get(ordinal).copied().unwrap_or_default();
-        let empty = |(i, device): (usize, &Device)| Arc::new(DeviceRoom::empty(device, of(i)));
-        let devices: Vec<Arc<DeviceRoom>> = node.devices.iter().enumerate().map(empty).collect();
+        let mut devices = Vec::with_capacity(node.devices.len());
+        for (ordinal, device) in node.devices.iter().enumerate() {
+            let measured = measured.get(ordinal).copied().unwrap_or_default();
+            devices.push(Arc::new(DeviceRoom::empty(device, measured)));
+        }
         let mut kinds: Vec<Name> = node.devices.iter().map(|device| device.kind.clone()).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        let gauges =
-            (0..devices.len()).map(|i| Gauge::read(node, &kinds, i, &devices[i])).collect();
+        let fit_inputs =
+            (0..devices.len()).map(|i| FitInput::read(node, &kinds, i, &devices[i])).collect();
         let digests = devices.iter().map(|device| device.digest()).collect();
-        NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, kinds, gauges, digests, devices }
+        NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, kinds, fit_inputs, digests, devices }
     }
 
-    /// The short rows of its devices, by ordinal.
-    pub(crate) fn gauges(&self) -> &[Gauge] {
-        &self.gauges
+    /// Returns the compact rows that judging reads, by ordinal.
+    pub(crate) fn fit_inputs(&self) -> &[FitInput] {
+        &self.fit_inputs
     }
 
-    /// The place of a kind in the node's list of kinds, as the short rows name it.
-    pub(crate) fn kind(&self, kind: &Name) -> Option<u8> {
-        self.kinds.iter().position(|known| known == kind).and_then(|place| u8::try_from(place).ok())
+    /// Returns the value of [`FitInput::kind`] for a kind; `None` if no device is of that kind.
+    pub(crate) fn kind_index(&self, kind: &Name) -> Option<u16> {
+        kind_index(&self.kinds, kind)
     }
 
-    /// The accounts of its devices, by ordinal.
+    /// Returns the usage of each device, by ordinal.
     pub fn devices(&self) -> &[Arc<DeviceRoom>] {
         &self.devices
     }
 
-    /// What is free of the node besides devices; `None` where it is not limited.
+    /// Returns the free CPU; `None` if it is not limited.
     pub fn free_cpu(&self, node: &Node) -> Option<MilliCpu> {
         node.allocatable.cpu.map(|cpu| MilliCpu(cpu.0.saturating_sub(self.cpu)))
     }
 
-    /// Main memory that is free; `None` where it is not limited.
+    /// Returns the free main memory; `None` if it is not limited.
     pub fn free_memory(&self, node: &Node) -> Option<Bytes> {
         node.allocatable.memory.map(|memory| memory.less(self.memory))
     }
 
-    /// Pods that may still come; `None` where they are not limited.
+    /// Returns the number of pods that the node can still take; `None` if it is not limited.
     pub fn free_pods(&self, node: &Node) -> Option<u32> {
         node.allocatable.pods.map(|pods| pods.saturating_sub(self.pods))
     }
 
-    /// Whether whoever judges finds the same on both.
-    pub(crate) fn reads_like(&self, other: &NodeRoom) -> bool {
-        self.sums() == other.sums() && self.gauges == other.gauges
+    /// Returns true if `fit` and the score give equal results on both, given equal node facts.
+    pub(crate) fn same_fit_inputs(&self, other: &NodeRoom) -> bool {
+        self.node_sums() == other.node_sums() && self.fit_inputs == other.fit_inputs
     }
 
-    /// What is held of the node besides its devices.
-    fn sums(&self) -> (u64, Bytes, u32) {
+    fn node_sums(&self) -> (u64, Bytes, u32) {
         (self.cpu, self.memory, self.pods)
     }
 
-    /// Adds all that a holding has here. Only the ledger and its drafts do so.
+    /// Adds the charges and node resources of a holding. Only the ledger and its drafts call this.
     pub(crate) fn add(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
-        self.shift(holding.resources, true);
+        self.add_resources(holding.resources);
         for charge in &holding.charges {
-            self.each(node, charge, |device| device.add(id, holding, charge));
+            self.change_each(node, charge, |device| device.add(id, holding, charge));
         }
     }
 
-    /// Takes off all that a holding has here.
+    /// Removes the charges and node resources of a holding: undoes [`NodeRoom::add`].
     pub(crate) fn remove(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
-        self.shift(holding.resources, false);
+        self.remove_resources(holding.resources);
         for charge in &holding.charges {
-            self.each(node, charge, |device| device.remove(id, holding, charge));
+            self.change_each(node, charge, |device| device.remove(id, holding, charge));
         }
     }
 
-    /// Marks memory as promised to somebody who waits, or takes the mark off again.
-    pub(crate) fn promise(&mut self, node: &Node, charges: &[Charge], made: bool) {
+    /// Earmarks memory for a pending request.
+    pub(crate) fn add_promise(&mut self, node: &Node, charges: &[Charge]) {
         for charge in charges {
             let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
-            self.each(node, charge, |device| {
-                device.promised =
-                    if made { device.promised.plus(bytes) } else { device.promised.less(bytes) };
-            });
+            self.change_each(node, charge, |device| device.promised = device.promised.plus(bytes));
         }
     }
 
-    /// Replaces what was measured on a device.
+    /// Removes an earmark: undoes [`NodeRoom::add_promise`].
+    pub(crate) fn remove_promise(&mut self, node: &Node, charges: &[Charge]) {
+        for charge in charges {
+            let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
+            self.change_each(node, charge, |device| device.promised = device.promised.less(bytes));
+        }
+    }
+
+    /// Replaces the measurement of a device.
     pub(crate) fn measure(&mut self, node: &Node, ordinal: usize, measured: Measured) {
         self.change(node, ordinal, |device| {
-            (device.foreign, device.telemetry, device.closed) =
-                (measured.foreign, measured.telemetry, measured.closed);
+            device.foreign = measured.foreign;
+            device.telemetry = measured.telemetry;
+            device.closed = measured.closed;
         });
     }
 
-    fn each(&mut self, node: &Node, charge: &Charge, mut change: impl FnMut(&mut DeviceRoom)) {
+    /// Changes every device that a charge may be on.
+    fn change_each(
+        &mut self,
+        node: &Node,
+        charge: &Charge,
+        mut change: impl FnMut(&mut DeviceRoom),
+    ) {
         for ordinal in charge.on.iter().map(|ordinal| usize::from(*ordinal)) {
             self.change(node, ordinal, &mut change);
         }
     }
 
-    /// Changes the account of one device, and what is read off it.
+    /// Changes one device and refreshes what is derived from it. Every change goes through here, so
+    /// that `fit_inputs` and `digests` cannot fall behind `devices`.
     fn change(&mut self, node: &Node, ordinal: usize, change: impl FnOnce(&mut DeviceRoom)) {
         if let Some(device) = self.devices.get_mut(ordinal).map(Arc::make_mut) {
             change(device);
-            self.gauges[ordinal] = Gauge::read(node, &self.kinds, ordinal, device);
+            self.fit_inputs[ordinal] = FitInput::read(node, &self.kinds, ordinal, device);
             self.digests[ordinal] = device.digest();
         }
     }
 
-    fn shift(&mut self, need: NodeNeed, more: bool) {
-        if more {
-            self.cpu = self.cpu.saturating_add(need.cpu.0);
-            self.memory = self.memory.plus(need.memory);
-            self.pods = self.pods.saturating_add(need.pods);
-        } else {
-            self.cpu = self.cpu.saturating_sub(need.cpu.0);
-            self.memory = self.memory.less(need.memory);
-            self.pods = self.pods.saturating_sub(need.pods);
-        }
+    fn add_resources(&mut self, need: NodeNeed) {
+        self.cpu = self.cpu.saturating_add(need.cpu.0);
+        self.memory = self.memory.plus(need.memory);
+        self.pods = self.pods.saturating_add(need.pods);
+    }
+
+    fn remove_resources(&mut self, need: NodeNeed) {
+        self.cpu = self.cpu.saturating_sub(need.cpu.0);
+        self.memory = self.memory.less(need.memory);
+        self.pods = self.pods.saturating_sub(need.pods);
     }
 }
 
-/// A node with its account: what `fit` looks at. Shared, so that a decision can keep the very rows it saw.
+fn kind_index(kinds: &[Name], kind: &Name) -> Option<u16> {
+    kinds.iter().position(|known| known == kind).and_then(|index| u16::try_from(index).ok())
+}
+
+/// A node's facts and usage: the input of `fit`. Both are shared, so that a decision keeps the rows
+/// it read at the cost of a reference count.
 #[derive(Clone, Debug)]
 pub struct NodeView {
-    /// What the node is.
     pub node: Arc<Node>,
-    /// What is held there.
     pub room: Arc<NodeRoom>,
 }
 
 impl NodeView {
-    /// The digest of all that a decision sees here, what the node's facts say aside.
+    /// Hashes everything that an explanation shows of the node, except the node's facts.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = Mixer::default();
         (&self.node.name, &self.room.digests).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Makes a change, and says whether whoever judges may find something else from here on.
+    /// Makes a change and returns true if it changed an input of `fit` or the score.
+    ///
+    /// Compares a copy of the compact rows taken before the change. A confirmed start, for example,
+    /// changes stages but no input, and then no cached verdict has to be recomputed.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut NodeView)) -> bool {
-        let (sums, gauges) = (self.room.sums(), self.room.gauges.clone());
+        let sums = self.room.node_sums();
+        let fit_inputs = self.room.fit_inputs.clone();
         change(self);
-        self.room.sums() != sums || self.room.gauges != gauges
+        self.room.node_sums() != sums || self.room.fit_inputs != fit_inputs
     }
 }
 
-/// Changing the account of a node; only the ledger and its drafts do so. Rows that a decision keeps are copied first.
+/// Changes of the usage. Only the ledger and its drafts make them. `Arc::make_mut` copies rows that
+/// a decision still keeps, so that old decisions never change.
 impl NodeView {
     pub(crate) fn add(&mut self, id: HoldingId, holding: &Holding) {
         Arc::make_mut(&mut self.room).add(&self.node, id, holding);
@@ -414,8 +452,12 @@ impl NodeView {
         Arc::make_mut(&mut self.room).remove(&self.node, id, holding);
     }
 
-    pub(crate) fn promise(&mut self, charges: &[Charge], made: bool) {
-        Arc::make_mut(&mut self.room).promise(&self.node, charges, made);
+    pub(crate) fn add_promise(&mut self, charges: &[Charge]) {
+        Arc::make_mut(&mut self.room).add_promise(&self.node, charges);
+    }
+
+    pub(crate) fn remove_promise(&mut self, charges: &[Charge]) {
+        Arc::make_mut(&mut self.room).remove_promise(&self.node, charges);
     }
 
     pub(crate) fn measure(&mut self, ordinal: usize, measured: Measured) {

@@ -1,4 +1,4 @@
-//! Rules by which work selects nodes: label requirements, taints and tolerations.
+//! Node selection: label requirements, taints and tolerations, with the semantics of Kubernetes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,71 +7,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Name;
 
-/// Where a request may run, by the node's own facts.
+/// The nodes that a request accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeRules {
-    /// The only node that will do, by name.
+    /// The name of the only accepted node.
     pub named: Option<Name>,
-    /// Every one of these must hold.
+    /// Requirements that must all hold (`nodeSelector`).
     pub all: Vec<Requirement>,
-    /// At least one of these terms must hold, where there are any.
+    /// Terms of which at least one must hold, unless the list is empty (required node affinity).
     pub any: Vec<Term>,
-    /// Terms that are liked, each with its weight of 1 to 100.
+    /// Preferred terms, each with a weight of 1 to 100. They change the score, never the fit.
     pub preferred: Vec<(u8, Term)>,
-    /// Taints that are put up with.
     pub tolerations: Vec<Toleration>,
 }
 
-/// Requirements that must all hold together.
+/// Requirements that must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term(pub Vec<Requirement>);
 
 impl Term {
-    /// Whether the node meets every requirement; an empty term selects nothing.
+    /// Returns true if the node meets every requirement. An empty term selects no node, as in
+    /// Kubernetes.
     pub fn holds(&self, name: &Name, labels: &BTreeMap<Name, Name>) -> bool {
         !self.0.is_empty() && self.0.iter().all(|requirement| requirement.holds(name, labels))
     }
 }
 
-/// One condition on a label, or on the node's name.
+/// One condition on a label or on the node's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Requirement {
-    /// What is looked at.
     pub subject: Subject,
-    /// How it is compared.
     pub operator: Operator,
 }
 
-/// What a requirement looks at.
+/// The value that a requirement compares.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// The value of this label.
     Label(Name),
-    /// The node's name.
     NodeName,
 }
 
-/// How a value is compared.
+/// The comparison of a requirement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operator {
-    /// It is one of these.
     In(Vec<Name>),
-    /// It is none of these, or absent.
+    /// Also holds if the label is absent.
     NotIn(Vec<Name>),
-    /// It is there.
     Exists,
-    /// It is absent.
     DoesNotExist,
-    /// It is a whole number above this.
+    /// Fails if the value is not an integer.
     Gt(i64),
-    /// It is a whole number below this.
+    /// Fails if the value is not an integer.
     Lt(i64),
 }
 
 impl Requirement {
-    /// That the label has exactly this value.
+    /// Creates the requirement that a label has exactly this value.
     pub fn label_is(key: impl Into<Name>, value: impl Into<Name>) -> Self {
         Requirement {
             subject: Subject::Label(key.into()),
@@ -79,7 +72,7 @@ impl Requirement {
         }
     }
 
-    /// Whether it holds for a node of this name with these labels.
+    /// Returns true if the requirement holds for a node with this name and these labels.
     pub fn holds(&self, name: &Name, labels: &BTreeMap<Name, Name>) -> bool {
         let value = match &self.subject {
             Subject::Label(key) => labels.get(key),
@@ -115,19 +108,18 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// A mark on a node that keeps work away.
+/// A mark on a node that repels requests without a matching toleration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Taint {
-    /// Its key.
     pub key: Name,
-    /// Its value, often empty.
+    /// Empty if the taint has no value.
     pub value: Name,
-    /// What it does to work that does not tolerate it.
     pub effect: Effect,
 }
 
 impl Taint {
-    /// The taint that a node closed by its operator carries, whether it is listed or not.
+    /// Returns the taint of a cordoned node. Kubernetes applies it whether or not the node lists
+    /// it.
     pub(crate) fn unschedulable() -> Self {
         Taint {
             key: "node.kubernetes.io/unschedulable".into(),
@@ -152,31 +144,27 @@ impl fmt::Display for Taint {
     }
 }
 
-/// What a taint does to work that does not tolerate it.
+/// The effect of a taint on requests that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Nothing new is placed.
     NoSchedule,
-    /// Nothing new is placed, and what runs is sent away by somebody else.
+    /// Also evicts running pods. Kubernetes does that; Plimsoll only stops placing.
     NoExecute,
-    /// Placed only where there is nothing better.
+    /// Lowers the score.
     PreferNoSchedule,
 }
 
-/// A taint that is put up with.
+/// The taints that a request accepts. `None` in a field matches every value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Toleration {
-    /// The key; `None` tolerates every key.
     pub key: Option<Name>,
-    /// The value; `None` tolerates every value.
     pub value: Option<Name>,
-    /// The effect; `None` tolerates every effect.
     pub effect: Option<Effect>,
 }
 
 impl Toleration {
-    /// Whether this taint is put up with.
+    /// Returns true if this toleration matches the taint.
     pub fn covers(&self, taint: &Taint) -> bool {
         self.key.as_ref().is_none_or(|key| *key == taint.key)
             && self.value.as_ref().is_none_or(|value| *value == taint.value)
@@ -185,7 +173,7 @@ impl Toleration {
 }
 
 impl NodeRules {
-    /// The first taint that keeps this work away.
+    /// Returns the first taint that excludes the request.
     pub fn barred_by<'a>(&self, taints: &'a [Taint]) -> Option<&'a Taint> {
         taints
             .iter()
@@ -193,7 +181,7 @@ impl NodeRules {
             .find(|taint| !self.tolerates(taint))
     }
 
-    /// Whether a toleration covers the taint.
+    /// Returns true if any toleration matches the taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations.iter().any(|toleration| toleration.covers(taint))
     }
@@ -208,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_compare_as_kubernetes_does() {
+    fn requirements_compare_as_in_kubernetes() {
         let node = Name::from("n1");
         let has = labels(&[("zone", "a"), ("gen", "7")]);
         let on =
@@ -222,13 +210,13 @@ mod tests {
         assert!(!on("gen", Operator::Lt(7)).holds(&node, &has));
         assert!(
             !on("zone", Operator::Gt(1)).holds(&node, &has),
-            "a value that is no number is above nothing"
+            "a value that is not an integer fails Gt"
         );
         assert!(!Term::default().holds(&node, &has), "an empty term selects nothing");
     }
 
     #[test]
-    fn a_taint_bars_what_does_not_tolerate_it() {
+    fn a_taint_excludes_requests_without_a_matching_toleration() {
         let taint = |effect| Taint { key: "gpu".into(), value: "yes".into(), effect };
         let taints = [taint(Effect::PreferNoSchedule), taint(Effect::NoSchedule)];
         let mut rules = NodeRules::default();

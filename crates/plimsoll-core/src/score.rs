@@ -1,37 +1,44 @@
-//! How good a place is: one function a term, all in whole ten-thousandths.
+//! Scores of placements: one function per term, in integer ten-thousandths.
+//!
+//! Every term is normalised to `0..=FULL` before its weight (`preferred` may exceed it in both
+//! directions), so that weights of the policy compare across terms. The total is their sum; the
+//! highest total wins, and ties break by node name. Integers keep the order of candidates equal on
+//! every machine; sums of floats would depend on the order of addition. Terms are kept apart in
+//! [`Score`], because the explanation shows by which term a candidate lost.
 
-use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 
 use crate::device::{Device, Node};
 use crate::policy::Policy;
 use crate::request::{NodeNeed, Order, Spec, Weights};
-use crate::room::{Gauge, NodeView};
+use crate::room::{FitInput, NodeView};
 use crate::rules::Effect;
+use serde::{Deserialize, Serialize};
 
-/// The most a term can be worth before its weight.
+/// The value of a fully satisfied term, before its weight.
 pub const FULL: i64 = 10_000;
 
-/// What a score is made of.
+/// A component of a score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
-    /// How full the node would be.
+    /// Fullness of the node after the placement.
     Node,
-    /// How full the chosen devices would be.
+    /// Mean fullness of the chosen devices after the placement.
     Device,
-    /// Whether the chosen devices hang on one NUMA node.
+    /// All chosen devices are on one NUMA node.
     Numa,
-    /// How well the chosen devices are linked.
+    /// Links between the chosen devices.
     Link,
-    /// How much the request likes the node.
+    /// The request's preferred terms, minus untolerated `PreferNoSchedule` taints.
     Preferred,
 }
 
 impl Term {
-    /// Every term, in the order in which they are shown.
+    /// All terms in the order in which they are shown.
     pub const ALL: [Term; 5] = [Term::Node, Term::Device, Term::Numa, Term::Link, Term::Preferred];
 
-    /// Its name in front of people.
+    /// Returns the name that users see.
     pub fn name(self) -> &'static str {
         match self {
             Term::Node => "node",
@@ -43,34 +50,34 @@ impl Term {
     }
 }
 
-/// How good a place is, term by term. Higher is better.
+/// The score of a placement, term by term. Higher is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Score {
     points: [i64; 5],
 }
 
 impl Score {
-    /// The points of one term, its weight counted.
+    /// Returns the weighted points of one term.
     pub fn points(&self, term: Term) -> i64 {
         self.points[term as usize]
     }
 
-    /// All points.
+    /// Returns the sum over all terms.
     pub fn total(&self) -> i64 {
         self.points.iter().sum()
     }
 
-    /// The term by which this score loses most against a better one.
+    /// Returns the term by which this score falls furthest behind a better one.
     pub fn loses_by(&self, better: &Score) -> Option<Term> {
-        let behind = |term: &Term| better.points(*term) - self.points(*term);
+        let behind = |term: Term| better.points(term) - self.points(term);
         Term::ALL
             .into_iter()
-            .filter(|term| behind(term) > 0)
-            .max_by_key(|term| (behind(term), std::cmp::Reverse(*term)))
+            .filter(|term| behind(*term) > 0)
+            .max_by_key(|term| (behind(*term), Reverse(*term)))
     }
 }
 
-/// What a request would add to a device.
+/// The load that a request adds to a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Added {
     pub bytes: u64,
@@ -78,14 +85,14 @@ pub(crate) struct Added {
     pub slots: u32,
 }
 
-/// The score of a place: the devices chosen, each with what it would get.
+/// Computes the score of a placement: the chosen devices, each with the load it would get. A
+/// request without devices is scored by the node's CPU.
 pub(crate) fn score(
     view: &NodeView,
     policy: &Policy,
     spec: &Spec,
     chosen: &[(u16, Added)],
 ) -> Score {
-    let weighted = |value: i64, weight: u16| value * i64::from(weight);
     let weights = &policy.terms;
     let node = if chosen.is_empty() {
         node_cpu_fill(view, &spec.resources)
@@ -112,6 +119,10 @@ pub(crate) fn score(
     Score { points }
 }
 
+fn weighted(value: i64, weight: u16) -> i64 {
+    value * i64::from(weight)
+}
+
 fn ordered(order: Order, fill: i64) -> i64 {
     match order {
         Order::Pack => fill,
@@ -119,37 +130,56 @@ fn ordered(order: Order, fill: i64) -> i64 {
     }
 }
 
-/// How full a device would be, by the weights of what fullness means.
+/// Returns the fullness of a device with an added load: the weighted mean over memory, compute and
+/// slots. Dimensions that the device does not account for are left out, not counted as empty.
 #[inline]
-pub(crate) fn device_fill(device: &Device, gauge: &Gauge, added: Added, weights: Weights) -> i64 {
-    let memory = || share(gauge.load.get().saturating_add(added.bytes), gauge.usable.get());
+pub(crate) fn device_fill(
+    device: &Device,
+    input: &FitInput,
+    added: Added,
+    weights: Weights,
+) -> i64 {
+    // Judging calls this for every device that fits; by default only memory counts.
     if weights.cores == 0 && weights.slots == 0 {
-        return if gauge.known { memory() } else { 0 };
+        return if input.known { memory_fill(input, added) } else { 0 };
     }
-    let used = |all: u32, free: u32, more: u32| u64::from(all - free.min(all)) + u64::from(more);
-    let cores = || share(used(gauge.cores, gauge.cores_free, added.cores), u64::from(gauge.cores));
-    let slots =
-        device.slots.map(|all| share(used(all, gauge.slots_free, added.slots), u64::from(all)));
-    let parts = [
-        (gauge.known.then(memory), weights.memory),
-        ((gauge.cores > 0).then(cores), weights.cores),
-        (slots, weights.slots),
-    ];
-    let (sum, weight) =
-        parts.into_iter().fold((0, 0), |(sum, weights), (fill, weight)| match fill {
-            Some(fill) => (sum + fill * i64::from(weight), weights + i64::from(weight)),
-            None => (sum, weights),
-        });
+    let mut sum = 0;
+    let mut weight = 0;
+    if input.known {
+        sum += memory_fill(input, added) * i64::from(weights.memory);
+        weight += i64::from(weights.memory);
+    }
+    if input.cores > 0 {
+        let fill = count_fill(input.cores, input.cores_free, added.cores);
+        sum += fill * i64::from(weights.cores);
+        weight += i64::from(weights.cores);
+    }
+    if let Some(slots) = device.slots {
+        let fill = count_fill(slots, input.slots_free, added.slots);
+        sum += fill * i64::from(weights.slots);
+        weight += i64::from(weights.slots);
+    }
     if weight == 0 { 0 } else { sum / weight }
 }
 
+#[inline]
+fn memory_fill(input: &FitInput, added: Added) -> i64 {
+    share(input.load.get().saturating_add(added.bytes), input.usable.get())
+}
+
+fn count_fill(all: u32, free: u32, added: u32) -> i64 {
+    share(u64::from(all - free.min(all)) + u64::from(added), u64::from(all))
+}
+
+/// Returns `part / whole` in ten-thousandths, at most [`FULL`].
 #[inline]
 fn share(part: u64, whole: u64) -> i64 {
     if whole == 0 {
         return FULL;
     }
-    let (part, full) = (part.min(whole), FULL.unsigned_abs());
-    // Sixty-four bits hold any device's size times ten thousand, and divide many times faster.
+    let part = part.min(whole);
+    let full = FULL.unsigned_abs();
+    // 64 bits hold the size of any device times 10,000, and divide several times faster than 128.
     let share = match part.checked_mul(full) {
         Some(product) => product / whole,
         None => {
@@ -162,17 +192,20 @@ fn share(part: u64, whole: u64) -> i64 {
 fn devices_fill(view: &NodeView, policy: &Policy, chosen: &[(u16, Added)]) -> i64 {
     let fill = |(ordinal, added): &(u16, Added)| {
         let at = usize::from(*ordinal);
-        device_fill(&view.node.devices[at], &view.room.gauges()[at], *added, policy.fullness)
+        device_fill(&view.node.devices[at], &view.room.fit_inputs()[at], *added, policy.fullness)
     };
     chosen.iter().map(fill).sum::<i64>() / i64::try_from(chosen.len()).unwrap_or(1).max(1)
 }
 
 fn node_fill(view: &NodeView, chosen: &[(u16, Added)]) -> i64 {
     let added = chosen.iter().fold(0_u64, |sum, (_, added)| sum.saturating_add(added.bytes));
-    let (load, usable) = view.room.gauges().iter().fold((added, 0_u64), |(load, usable), gauge| {
-        let has = gauge.usable.get();
-        (load.saturating_add(gauge.load.get().min(has)), usable.saturating_add(has))
-    });
+    let mut load = added;
+    let mut usable = 0_u64;
+    for input in view.room.fit_inputs() {
+        // An overcommitted device counts as full, not as more, so that it hides no free memory.
+        load = load.saturating_add(input.load.get().min(input.usable.get()));
+        usable = usable.saturating_add(input.usable.get());
+    }
     share(load, usable)
 }
 
@@ -184,22 +217,23 @@ fn node_cpu_fill(view: &NodeView, need: &NodeNeed) -> i64 {
     share(all.0.saturating_sub(free.0).saturating_add(need.cpu.0), all.0)
 }
 
-/// Whether all these devices hang on one known NUMA node.
+/// Returns true if all devices are on one known NUMA node.
 pub(crate) fn on_one_numa(node: &Node, ordinals: &[u16]) -> bool {
     let numa = |ordinal: &u16| node.devices[usize::from(*ordinal)].numa;
     let first = ordinals.first().and_then(numa);
     first.is_some() && ordinals.iter().all(|ordinal| numa(ordinal) == first)
 }
 
-/// The sum of the links between every pair of these devices.
+/// Sums the link quality over all pairs of the devices.
 pub(crate) fn links(node: &Node, ordinals: &[u16]) -> i64 {
-    let link =
-        |from: u16, to: u16| node.devices[usize::from(from)].links.get(&to).copied().unwrap_or(0);
-    let pairs = ordinals
-        .iter()
-        .enumerate()
-        .flat_map(|(i, &a)| ordinals[i + 1..].iter().map(move |&b| (a, b)));
-    pairs.map(|(a, b)| i64::from(link(a, b))).sum()
+    let mut sum = 0;
+    for (i, from) in ordinals.iter().enumerate() {
+        let links = &node.devices[usize::from(*from)].links;
+        for to in &ordinals[i + 1..] {
+            sum += i64::from(links.get(to).copied().unwrap_or(0));
+        }
+    }
+    sum
 }
 
 fn preferred(node: &Node, spec: &Spec) -> i64 {

@@ -61,7 +61,7 @@ impl Scheduler {
         }
         let mut scheduler = Scheduler::new(snapshot.settings);
         scheduler.ledger = Ledger::from_rows(snapshot.ledger)
-            .map_err(|problem| SnapshotError::Contradiction { problem })?;
+            .map_err(|error| SnapshotError::Contradiction { problem: error.to_string() })?;
         scheduler.queue = Queue::from_rows(snapshot.queue);
         Ok(scheduler)
     }

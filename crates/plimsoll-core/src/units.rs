@@ -1,4 +1,4 @@
-//! Sizes and times as integers with their unit in the type, and the one parser and the one printer of sizes.
+//! Integers with their unit in the type, and the only parser and printer of sizes.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A name that many records share: of a node, a tenant, a model, a label.
+/// A short, cheaply cloned string: the name of a node, an account, a model, a label.
 pub type Name = smol_str::SmolStr;
 
 const KIB: u64 = 1 << 10;
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// An amount of memory. Sums are checked, and nothing wraps.
+/// An amount of memory. Arithmetic is checked or saturates; it never wraps.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -22,20 +22,20 @@ const TIB: u64 = 1 << 40;
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// No memory at all.
     pub const ZERO: Bytes = Bytes(0);
-    /// More than any device has; what a sum saturates at.
+    /// The value that sums saturate at.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
-    /// More than any device will have. Amounts above it are cut to it, so that no sum of tenants can overflow.
+    /// An upper bound for one device or one charge. Larger amounts are clamped to it, so that the
+    /// sum of 65535 charges still fits 64 bits.
     pub const DEVICE_MAX: Bytes = Bytes(1 << 48);
 
-    /// So many bytes.
+    /// Creates an amount from a number of bytes.
     pub const fn new(bytes: u64) -> Self {
         Bytes(bytes)
     }
 
-    /// So many mebibytes; `None` when that is more than a `u64` of bytes.
+    /// Converts mebibytes; `None` if the number of bytes does not fit 64 bits.
     pub const fn from_mib(mib: u64) -> Option<Self> {
         match mib.checked_mul(MIB) {
             Some(bytes) => Some(Bytes(bytes)),
@@ -43,27 +43,27 @@ impl Bytes {
         }
     }
 
-    /// So many gibibytes; saturates, for constants and tests.
+    /// Converts gibibytes and saturates; for constants and tests.
     pub const fn gib(gib: u64) -> Self {
         Bytes(gib.saturating_mul(GIB))
     }
 
-    /// So many mebibytes; saturates, for constants and tests.
+    /// Converts mebibytes and saturates; for constants and tests.
     pub const fn mib(mib: u64) -> Self {
         Bytes(mib.saturating_mul(MIB))
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Whether this is nothing.
+    /// Returns true for zero bytes.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The sum, or `None` when it does not fit 64 bits.
+    /// Adds; `None` if the sum does not fit 64 bits.
     pub const fn checked_add(self, other: Bytes) -> Option<Bytes> {
         match self.0.checked_add(other.0) {
             Some(sum) => Some(Bytes(sum)),
@@ -71,7 +71,7 @@ impl Bytes {
         }
     }
 
-    /// The difference, or `None` when `other` is more.
+    /// Subtracts; `None` if `other` is larger.
     pub const fn checked_sub(self, other: Bytes) -> Option<Bytes> {
         match self.0.checked_sub(other.0) {
             Some(rest) => Some(Bytes(rest)),
@@ -79,31 +79,32 @@ impl Bytes {
         }
     }
 
-    /// The sum, at most [`Bytes::MAX`]: more than everything is still too much, never a small number.
+    /// Adds and saturates at [`Bytes::MAX`], so that a sum that is too large never looks small.
     #[must_use]
     pub const fn plus(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_add(other.0))
     }
 
-    /// What is left after `other` is taken away; nothing when `other` is more, never a wrapped number.
+    /// Subtracts and saturates at zero, so that an over-full device never looks empty.
     #[must_use]
     pub const fn less(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
-    /// The same, rounded down to whole mebibytes.
+    /// Rounds down to whole mebibytes.
     #[must_use]
     pub const fn floor_mib(self) -> Bytes {
         Bytes(self.0 / MIB * MIB)
     }
 
-    /// The same, rounded up to whole mebibytes.
+    /// Rounds up to whole mebibytes.
     #[must_use]
     pub const fn ceil_mib(self) -> Bytes {
         Bytes(self.0.saturating_add(MIB - 1)).floor_mib()
     }
 
-    /// An equal part for each of `parts` devices, rounded up so that the parts hold the whole.
+    /// Returns an equal part for each of `parts` devices, rounded up so that the parts add up to at
+    /// least the whole.
     #[must_use]
     pub fn split_up(self, parts: NonZeroU64) -> Bytes {
         Bytes(self.0.div_ceil(parts.get()))
@@ -111,7 +112,8 @@ impl Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Whole units exactly (`32607 MiB`, `80 GiB`), the rest to three places (`74.490 GiB`).
+    /// Prints whole units exactly (`32607 MiB`, `80 GiB`) and the rest with three decimals
+    /// (`74.490 GiB`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.pad("0"),
@@ -131,30 +133,17 @@ fn thousandths(bytes: u64, unit: u64, name: &str) -> String {
     format!("{}.{:03} {name}", rounded / 1000, rounded % 1000)
 }
 
-/// Why a text is not a size.
+/// An error of parsing a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// Nothing was written.
-    #[error("a size is empty; write bytes, or a number with KiB, MiB, GiB or TiB")]
+    #[error("empty size; write bytes, or a number with KiB, MiB, GiB or TiB")]
     Empty,
-    /// The number or its suffix could not be read.
     #[error("`{text}` is not a size; write bytes, or a number with KiB, MiB, GiB or TiB")]
-    Malformed {
-        /// What was written.
-        text: String,
-    },
-    /// More than 64 bits of bytes.
-    #[error("`{text}` is more memory than can be counted")]
-    TooLarge {
-        /// What was written.
-        text: String,
-    },
-    /// A part of a byte.
+    Malformed { text: String },
+    #[error("`{text}` is too large: the number of bytes does not fit 64 bits")]
+    TooLarge { text: String },
     #[error("`{text}` is not a whole number of bytes")]
-    Fractional {
-        /// What was written.
-        text: String,
-    },
+    Fractional { text: String },
 }
 
 impl FromStr for Bytes {
@@ -199,14 +188,14 @@ impl FromStr for Bytes {
     }
 }
 
-/// Compute of a device in the device's own unit: percent, compute units, cores.
+/// Compute in the device's own unit: percent, compute units or cores.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Cores(pub u32);
 
-/// Processor time of a node in thousandths of a core.
+/// CPU of a node in thousandths of a core, as Kubernetes counts it.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -223,7 +212,8 @@ impl fmt::Display for MilliCpu {
     }
 }
 
-/// A point in time in milliseconds since an epoch that the caller chooses. Always an argument, never read here.
+/// A point in time in milliseconds since an epoch that the caller chooses: 1970 in the servers, 0
+/// in scenarios and tests. The core never reads a clock; time is always an argument.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -231,50 +221,65 @@ impl fmt::Display for MilliCpu {
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// The point so many milliseconds later.
+    /// Returns the point `span` milliseconds later.
     #[must_use]
     pub const fn after(self, span: u64) -> Millis {
         Millis(self.0.saturating_add(span))
     }
 
-    /// How many milliseconds have passed since `earlier`; none when that is still to come.
+    /// Returns the milliseconds since `earlier`, or 0 if `earlier` is in the future.
     pub const fn since(self, earlier: Millis) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// A clock that shows less was started for the occasion, and counts from then.
-const A_YEAR: u64 = 365 * DAY;
 const DAY: u64 = 24 * 60 * 60 * 1000;
+/// Times below one year cannot be wall-clock times since 1970: the clock belongs to a scenario or a
+/// test and started at 0.
+const A_YEAR: u64 = 365 * DAY;
 
 impl fmt::Display for Millis {
-    /// As a date in UTC (RFC 3339) on a clock that counts from 1970, as milliseconds on one that was just started.
+    /// Prints a wall-clock time as an RFC 3339 date in UTC, and the time of a test clock (below one
+    /// year) in milliseconds.
+    ///
+    /// The core prints times because reasons carry them: `StaleTelemetry { since }` and
+    /// `Silent { since }` are rendered here and nowhere else. A calendar library was rejected: it
+    /// brings a time-zone database and a clock into a crate that may have neither, for the
+    /// fifteen lines below. Code outside the core formats times with `jiff`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 < A_YEAR {
             return write!(f, "{} ms", self.0);
         }
         let (year, month, day) = date(self.0 / DAY);
-        let (ms, seconds) = (self.0 % 1000, self.0 % DAY / 1000);
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let ms = self.0 % 1000;
+        let seconds = self.0 % DAY / 1000;
+        let hour = seconds / 3600;
+        let minute = seconds / 60 % 60;
+        let second = seconds % 60;
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
     }
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after the first of January 1970. Counted in years that begin
-/// with March, so that the leap day is the last of its year.
+/// Converts days since 1 January 1970 to year, month and day of the Gregorian calendar.
+///
+/// Years are counted from March, so that the leap day is the last day of its year and month lengths
+/// follow one linear formula. All divisions are exact for any `u64` below 2^63 days; there is no
+/// loop.
 fn date(days: u64) -> (u64, u64, u64) {
     const FOUR_CENTURIES: u64 = 146_097;
     let days = days + 719_468;
-    let (era, day) = (days / FOUR_CENTURIES, days % FOUR_CENTURIES);
+    let era = days / FOUR_CENTURIES;
+    let day = days % FOUR_CENTURIES;
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
-    let (is_after_december, day) = (month >= 10, day - (153 * month + 2) / 5 + 1);
+    let day = day - (153 * month + 2) / 5 + 1;
+    let is_after_december = month >= 10;
     let month = if is_after_december { month - 9 } else { month + 3 };
     (era * 400 + year + u64::from(is_after_december), month, day)
 }
 
-/// A share of a device as an exact ratio: a percentage, a decimal fraction.
+/// A share of a device as an exact ratio. A float would make two halves exceed the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Portion {
     parts: u64,
@@ -282,18 +287,19 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// `parts` of `of`; `None` unless it is more than nothing and at most everything.
+    /// Creates the ratio `parts / of`; `None` unless it is above 0 and at most 1.
     pub fn new(parts: u64, of: u64) -> Option<Self> {
         let of = NonZeroU64::new(of)?;
         (parts > 0 && parts <= of.get()).then_some(Portion { parts, of })
     }
 
-    /// The parts, and of how many.
+    /// Returns the numerator and the denominator.
     pub const fn parts(self) -> (u64, u64) {
         (self.parts, self.of.get())
     }
 
-    /// The share of `usable`, floored to whole MiB so that two halves always fit; `None` when that is nothing.
+    /// Returns this share of `usable`, rounded down to whole MiB so that two halves always fit;
+    /// `None` if that leaves nothing.
     pub fn of(self, usable: Bytes) -> Option<Bytes> {
         let exact = u128::from(usable.get()) * u128::from(self.parts) / u128::from(self.of.get());
         let floored = Bytes(u64::try_from(exact).ok()?).floor_mib();
@@ -303,7 +309,8 @@ impl Portion {
 
 impl fmt::Display for Portion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (hundredfold, of) = (u128::from(self.parts) * 100, u128::from(self.of.get()));
+        let of = u128::from(self.of.get());
+        let hundredfold = u128::from(self.parts) * 100;
         if hundredfold.is_multiple_of(of) {
             write!(f, "{}%", hundredfold / of)
         } else {
@@ -317,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_shown_as_a_date_on_a_clock_that_counts_from_1970() {
+    fn wall_clock_times_print_as_dates_and_test_clock_times_as_milliseconds() {
         for (ms, shown) in [
             (5_000, "5000 ms"),
             (951_782_400_000, "2000-02-29T00:00:00.000Z"),
@@ -332,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_printed_in_the_unit_that_says_them_exactly() {
+    fn sizes_print_in_the_largest_unit_that_is_exact() {
         for (bytes, text) in [
             (Bytes::ZERO, "0"),
             (Bytes::gib(80), "80 GiB"),
@@ -348,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_exactly_or_refused_with_the_value() {
+    fn sizes_parse_exactly_or_fail() {
         for (text, bytes) in [
             ("8388608", Bytes::mib(8)),
             ("80GiB", Bytes::gib(80)),
@@ -370,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn two_halves_always_fit_and_a_split_holds_the_whole() {
+    fn two_halves_fit_and_the_parts_of_a_split_cover_the_whole() {
         for mib in 1..2000 {
             let usable = Bytes::new(mib * MIB + mib * 37);
             let half = Portion::new(1, 2).expect("a half").of(usable);
@@ -381,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_portion_is_more_than_nothing_and_at_most_everything() {
+    fn a_portion_is_above_zero_and_at_most_one() {
         assert!(Portion::new(0, 100).is_none());
         assert!(Portion::new(101, 100).is_none());
         assert!(Portion::new(1, 0).is_none());

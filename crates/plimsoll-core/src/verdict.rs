@@ -1,4 +1,5 @@
-//! What a decision saw: for every node, need and device, whether it fits and why not. Shared rows, never copies.
+//! Verdicts: for every node, need and device, whether it fits and why not. The data of
+//! explanations.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -12,12 +13,11 @@ use crate::room::NodeView;
 use crate::score::Score;
 use crate::units::{Bytes, Name};
 
-/// A node as it was looked at, and what was found there for one shape of a request.
+/// The view of a node and the finding made on it, for one shape of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeVerdict<'a> {
-    /// The node and its account as they were: the very rows that were judged, or rows that read alike.
+    /// The view that was judged, or one with equal fit inputs (`memo` reuses findings).
     pub view: &'a NodeView,
-    /// What was found there.
     pub finding: &'a Finding,
 }
 
@@ -29,42 +29,39 @@ impl Deref for NodeVerdict<'_> {
     }
 }
 
-/// What was found on one node, for one shape of a request.
+/// The result of judging one node for one shape of a request.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The node's name.
     pub node: Name,
-    /// Why the node itself will not do.
+    /// The reason why the node itself does not fit.
     pub reason: Option<NodeReason>,
-    /// What was found for each need of each container, in order.
+    /// The needs of all containers in order.
     pub needs: Vec<NeedVerdict>,
-    /// The best place there, where there is one.
     pub best: Option<Candidate>,
-    /// The digest of all this, once somebody asked for it.
+    /// Computed on first use.
     pub(crate) digest: OnceLock<u64>,
 }
 
-/// A place that fits, and how good it is.
+/// A placement that fits, with its score.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The place.
     pub place: Placement,
-    /// How good it is.
     pub score: Score,
 }
 
 impl Finding {
-    /// Whether the request fits there.
+    /// Returns true if the request fits on this node.
     pub fn fits(&self) -> bool {
         self.best.is_some()
     }
 
-    /// A number for all this, made once: a finding that stands in many tables is not read again for each.
+    /// Returns the digest of the finding. Many decisions share a finding; only the first computes
+    /// it.
     fn digest(&self) -> u64 {
-        *self.digest.get_or_init(|| self.read_digest())
+        *self.digest.get_or_init(|| self.compute_digest())
     }
 
-    fn read_digest(&self) -> u64 {
+    fn compute_digest(&self) -> u64 {
         let mut hasher = Mixer::default();
         (&self.node, &self.reason).hash(&mut hasher);
         for need in &self.needs {
@@ -80,58 +77,62 @@ impl Finding {
     }
 }
 
-/// What was found for one need of one container on one node.
+/// The result of judging one need of one container on one node.
 #[derive(Clone, Debug)]
 pub struct NeedVerdict {
-    /// The container, by its place in the shape.
+    /// The index of the container in its shape.
     pub container: u16,
-    /// Different devices wanted.
+    /// The number of different devices that the need wants.
     pub wanted: u16,
-    /// What each device of the need's kind said.
+    /// All devices of the need's kind.
     pub devices: Box<[DeviceVerdict]>,
-    /// Whether enough devices were found, beside what earlier containers got.
+    /// Enough devices fit, beside the devices that earlier containers got.
     pub passed: bool,
 }
 
-/// What one device said.
+/// The result of judging one need on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceVerdict {
-    /// The device.
     pub ordinal: u16,
-    /// What the request would hold there at its peak, this need included; `None` where that cannot be said.
+    /// The peak of the request on this device, this need included; `None` if it is not known.
     pub need: Option<Bytes>,
-    /// Why it will not do; `None` when it fits.
+    /// `None` if it fits.
     pub reason: Option<Reason>,
 }
 
-/// What was found on each node for one shape of a request. A clone costs one count.
+/// The findings on all nodes for one shape of a request. A clone is one reference count.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     rows: ByNode<Arc<Finding>>,
-    /// The sum of the findings' digests, once somebody asked for it; kept up to date from then on. Shared by clones that are the
-    /// same, so that whoever asks first asks for all.
+    /// The wrapping sum of the findings' digests: computed on first use, then updated by `set` with
+    /// the difference of one finding. Clones with equal findings share the cell, so that the first
+    /// reader computes it for all of them; `take_digest` separates a clone that is about to change.
     digest: Arc<OnceLock<u64>>,
 }
 
 impl Findings {
-    /// What was found on a node.
+    /// Returns the finding on a node.
     pub(crate) fn get(&self, id: NodeId) -> Option<&Finding> {
         self.rows.get(id).map(|finding| &**finding)
     }
 
-    /// Replaces what was found on a node.
+    /// Replaces the finding on a node; `None` removes it.
     pub(crate) fn set(&mut self, id: NodeId, finding: Option<Finding>) {
-        let known = self.take_digest();
-        let digest = |finding: Option<&Arc<Finding>>| finding.map_or(0, |finding| finding.digest());
         let finding = finding.map(Arc::new);
-        let new = known.map(|sum| sum.wrapping_add(digest(finding.as_ref())));
-        let old = self.rows.set(id, finding);
-        if let Some(sum) = new {
-            self.digest.get_or_init(|| sum.wrapping_sub(digest(old.as_ref())));
+        match self.take_digest() {
+            Some(sum) => {
+                let new = finding.as_ref().map_or(0, |finding| finding.digest());
+                let old = self.rows.set(id, finding).map_or(0, |finding| finding.digest());
+                self.digest.get_or_init(|| sum.wrapping_add(new).wrapping_sub(old));
+            }
+            None => {
+                self.rows.set(id, finding);
+            }
         }
     }
 
-    /// Parts from the clones that are not going to change, with the digest so far.
+    /// Leaves the cell to the clones that do not change, and returns the digest so far, if
+    /// computed.
     fn take_digest(&mut self) -> Option<u64> {
         if let Some(own) = Arc::get_mut(&mut self.digest) {
             return own.take();
@@ -139,16 +140,15 @@ impl Findings {
         std::mem::take(&mut self.digest).get().copied()
     }
 
-    /// A number for all findings, in no order.
+    /// Returns the digest of all findings. It does not depend on their order.
     pub(crate) fn digest(&self) -> u64 {
-        let sum = || {
+        *self.digest.get_or_init(|| {
             self.rows.iter().fold(0, |sum: u64, (_, finding)| sum.wrapping_add(finding.digest()))
-        };
-        *self.digest.get_or_init(sum)
+        })
     }
 }
 
-/// What was found for one shape of a request, node by node, with the rows that were looked at.
+/// The findings for one shape of a request, with the views that were judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a> {
     pub(crate) views: &'a Views,
@@ -156,16 +156,15 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// All verdicts, in no order that an answer may depend on.
+    /// Iterates over all verdicts. No answer may depend on their order.
     pub fn unordered(self) -> impl Iterator<Item = NodeVerdict<'a>> {
-        let verdict = move |(id, finding): (NodeId, &'a Arc<Finding>)| {
-            let view = self.views.get(id).expect("what was judged was looked at");
+        self.findings.rows.iter().map(move |(id, finding)| {
+            let view = self.views.get(id).expect("a judged node has a view");
             NodeVerdict { view, finding }
-        };
-        self.findings.rows.iter().map(verdict)
+        })
     }
 
-    /// All verdicts, by the nodes' names.
+    /// Returns all verdicts by node name.
     pub fn by_name(self) -> Vec<NodeVerdict<'a>> {
         let mut verdicts: Vec<NodeVerdict<'a>> = self.unordered().collect();
         verdicts.sort_by(|a, b| a.node.cmp(&b.node));

@@ -1,4 +1,5 @@
-//! HAMi's own tables of input and expected answer, expressed against the core. Rows that differ say why.
+//! HAMi's own test tables against the core: inputs and expected answers. Rows that differ explain
+//! why.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use plimsoll_core::request::{
 use plimsoll_core::summary::container_reason;
 use plimsoll_core::units::{Bytes, Cores, Millis, Portion};
 
-/// A card as HAMi registers it.
+/// Creates a card as HAMi registers it.
 fn card(uuid: &str, mib: u64) -> Device {
     let mut device = Device::new("NVIDIA", Bytes::mib(mib), Source::Register);
     device.identity = Identity::Uuid(uuid.into());
@@ -27,7 +28,7 @@ fn card(uuid: &str, mib: u64) -> Device {
     device
 }
 
-/// What somebody uses of a card: memory in MiB, cores, slots.
+/// The use of a card by another tenant: memory in MiB, cores, slots.
 type Used = (u64, u32, u32);
 
 fn ledger(cards: Vec<Device>, used: &[(u16, Used)]) -> Ledger {
@@ -54,7 +55,7 @@ fn ledger(cards: Vec<Device>, used: &[(u16, Used)]) -> Ledger {
             activity: Activity::Unknown,
             spec: None,
         };
-        let _ = ledger.observe(holding).expect("the node is there");
+        let _ = ledger.observe(holding).expect("the node exists");
     }
     ledger
 }
@@ -75,16 +76,17 @@ fn ask(ledger: &Ledger, policy: &Policy, need: Need) -> Decision {
     )
 }
 
-/// The reason as HAMi would print it, or "fits".
+/// Returns the reason as HAMi prints it, or "fits".
 fn answer(decision: &Decision) -> String {
     let table = decision.table().expect("a shape was tried");
     let verdict = table.by_name()[0];
     container_reason(verdict, 0).unwrap_or_else(|| "fits".to_string())
 }
 
-/// Table A5: one device of 100 slots and 100 cores, a request of 512 MiB and 50 cores unless said.
+/// Table A5: one device of 100 slots and 100 cores; the request is 512 MiB and 50 cores unless
+/// noted.
 #[test]
-fn a_device_refuses_for_the_reason_that_hami_gives() {
+fn a_device_rejects_for_the_reason_that_hami_gives() {
     let big = 1280;
     let rows: Vec<(&str, Device, Option<Used>, Need, &str)> = vec![
         ("too little memory", card("A", 128), None, need(1, 512, 50), "1/1 CardInsufficientMemory"),
@@ -104,7 +106,7 @@ fn a_device_refuses_for_the_reason_that_hami_gives() {
         ),
         ("120 cores are clamped to 100", card("A", big), None, need(1, 512, 120), "fits"),
         (
-            "100 cores want a card alone",
+            "100 cores want an exclusive card",
             card("A", big),
             Some((1, 0, 20)),
             need(1, 512, 100),
@@ -142,10 +144,11 @@ fn a_device_refuses_for_the_reason_that_hami_gives() {
     }
 }
 
-/// Table A5, rows on counts. More wanted than the node has is NodeInsufficientDevice here, as HAMi's node check says
-/// before its device check is asked; HAMi's table calls the device check directly (`1/1 AllocatedCardsInsufficientRequest`).
+/// Table A5, rows on counts. More devices than the node has is NodeInsufficientDevice here, as in
+/// HAMi's node check, which runs before its device check; HAMi's table calls the device check
+/// directly (`1/1 AllocatedCardsInsufficientRequest`).
 #[test]
-fn too_few_devices_are_told_from_devices_that_are_short() {
+fn too_few_devices_and_devices_short_of_memory_have_different_reasons() {
     let two = || vec![card("A", 1280), card("B", 1280)];
     assert_eq!(
         answer(&ask(&ledger(vec![card("A", 1280)], &[]), &Policy::spread(), need(2, 512, 0))),
@@ -162,7 +165,7 @@ fn too_few_devices_are_told_from_devices_that_are_short() {
 
 /// Table A5: 10 percent of 1280 MiB is 128 MiB.
 #[test]
-fn a_percentage_is_of_the_card() {
+fn a_percentage_is_relative_to_the_card() {
     let mut need = need(1, 1, 50);
     need.amount = Amount::Portion(Portion::new(10, 100).expect("ten percent"));
     let decision = ask(&ledger(vec![card("A", 1280)], &[]), &Policy::spread(), need);
@@ -171,9 +174,9 @@ fn a_percentage_is_of_the_card() {
     assert!(decision.place().is_some());
 }
 
-/// Tables A5 and A6: use and nouse of UUIDs; and A7's types.
+/// Tables A5 and A6: allowed and excluded UUIDs; table A7: types.
 #[test]
-fn wishes_by_uuid_and_by_type_are_honoured() {
+fn selectors_by_uuid_and_by_type_are_honoured() {
     let with = |change: fn(&mut Wishes)| {
         let mut need = need(1, 512, 50);
         change(&mut need.wishes);
@@ -183,19 +186,25 @@ fn wishes_by_uuid_and_by_type_are_honoured() {
     assert_eq!(with(|w| w.uuids = vec!["GPU-1abc".into()]), "fits");
     assert_eq!(with(|w| w.not_uuids = vec!["GPU-1abc".into()]), "1/1 CardUuidMismatch");
     assert_eq!(
-        with(|w| (w.uuids, w.not_uuids) = (vec!["GPU-1abc".into()], vec!["GPU-1abc".into()])),
+        with(|w| {
+            w.uuids = vec!["GPU-1abc".into()];
+            w.not_uuids = vec!["GPU-1abc".into()];
+        }),
         "1/1 CardUuidMismatch"
     );
     assert_eq!(with(|w| w.models = vec!["a100".into()]), "fits");
     assert_eq!(with(|w| w.models = vec!["V100".into()]), "1/1 CardTypeMismatch");
     assert_eq!(with(|w| w.not_models = vec!["a100".into()]), "1/1 CardTypeMismatch");
     assert_eq!(
-        with(|w| (w.models, w.not_models) = (vec!["A100".into()], vec!["SXM4".into()])),
+        with(|w| {
+            w.models = vec!["A100".into()];
+            w.not_models = vec!["SXM4".into()];
+        }),
         "1/1 CardTypeMismatch"
     );
 }
 
-/// Table A16: an A100 of 40 GB that is cut into slices.
+/// Table A16: an A100 of 40 GB that is partitioned into slices.
 #[test]
 fn a_partitioned_card_gives_the_smallest_slice_that_fits() {
     let span = |start, size| Span { start, size };
@@ -213,7 +222,8 @@ fn a_partitioned_card_gives_the_smallest_slice_that_fits() {
         ],
     };
     let mut device = card("A", 40_960);
-    (device.geometry, device.mode) = (Some(Arc::new(geometry)), Some("mig".into()));
+    device.geometry = Some(Arc::new(geometry));
+    device.mode = Some("mig".into());
     let mut ledger = ledger(vec![device], &[]);
     let mut place = |name: &str, mib: u64| {
         let spec = Arc::new(Spec::of(vec![Shape::single("main", need(1, mib, 0))]));
@@ -221,7 +231,7 @@ fn a_partitioned_card_gives_the_smallest_slice_that_fits() {
         let decision = decide(&ledger, &Policy::pack(), &request);
         let Some(found) = decision.place() else { return answer(&decision) };
         let _ =
-            ledger.send(&request, &found.place).expect("what decide proposes the commit admits");
+            ledger.send(&request, &found.place).expect("the commit admits what decide proposes");
         let charge = &ledger.of_request(&request.id).expect("charged").1.charges[0];
         let slice = charge.slice.as_ref().expect("a slice");
         format!(
@@ -240,7 +250,8 @@ fn a_partitioned_card_gives_the_smallest_slice_that_fits() {
     assert_eq!(place("f", 5000), "1/1 CardMigTopologyInfeasible");
 }
 
-/// Table A17, first row: A and B on NUMA 0, C on NUMA 1; two on one NUMA node are A and B.
+/// Table A17, first row: A and B are on NUMA node 0, C on 1; two devices of one NUMA node are A and
+/// B.
 #[test]
 fn devices_of_one_numa_node_are_found() {
     let on = |uuid: &str, numa| Device { numa: Some(numa), ..card(uuid, 10_000) };
@@ -255,7 +266,7 @@ fn devices_of_one_numa_node_are_found() {
     assert_eq!(answer(&decision), "2/3 NumaNotFit, 1/3 CardInsufficientMemory");
 }
 
-/// Table A17, second row: spreading one device takes the emptiest, whatever its NUMA node.
+/// Table A17, second row: spreading takes the emptiest device, whatever its NUMA node.
 #[test]
 fn spreading_takes_the_emptiest_device() {
     let on = |uuid: &str, numa| Device { numa: Some(numa), ..card(uuid, 10_000) };

@@ -1,4 +1,4 @@
-//! What can be typed. Help, completions and man pages are made from these definitions.
+//! The command line. Help, completions and man pages are generated from these definitions.
 
 mod chaos;
 mod client;
@@ -24,29 +24,29 @@ pub(crate) use estimate::EstimateArgs;
 pub(crate) use runner::{LogFormat, RunnerArgs};
 pub(crate) use serve::ServeArgs;
 
-/// The pipe that needs nothing installed in the cluster.
+/// The pipe that reads a cluster without installing anything in it.
 pub(crate) const PIPE: &str = "kubectl get nodes,pods -A -o json | plimsoll";
 
-/// The load line for GPU memory: places work on accelerators, never lets a physical device hold more than it has, and
-/// can always say why.
+/// A GPU scheduler that places work by memory, never overcommits a physical device, and explains
+/// every decision.
 #[derive(Parser)]
-#[command(name = "plimsoll", version, propagate_version = true, max_term_width = 110)]
+#[command(name = "plimsoll", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 all placed, it fits, or nothing found; 1 something refused or found; 2 error.\n\n\
+    after_help = "Exit codes: 0 all placed, it fits, or nothing found; 1 something is pending, impossible or found; 2 error.\n\n\
 Examples:\n  kubectl get nodes,pods -A -o json | plimsoll audit -f -\n  plimsoll simulate -f examples/kai-time-slicing.yaml"
 )]
 pub(crate) struct Cli {
-    /// When to use colour; NO_COLOR is honoured
+    /// Use colour: auto, always or never; NO_COLOR is honoured
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub(crate) color: Color,
-    /// Leave out what was understood, and show no progress
+    /// Omit the summary of the input, and show no progress
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// When to use colour.
+/// The use of colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal
@@ -59,77 +59,77 @@ pub(crate) enum Color {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Place every pending pod, and show who goes where, the load of every device, and who is refused and why
+    /// Place every pending pod: show placements, the load of each device, and why the rest are not placed
     #[command(after_help = "Examples:\n  plimsoll simulate -f examples/kai-time-slicing.yaml\n  \
 plimsoll simulate -f cluster.json new-deployment.yaml --policy spread\n  \
 kubectl get nodes,pods -A -o json | plimsoll simulate -f - -f new-pods/ -o json\n\n\
-Exit codes: 0 all placed; 1 something was refused; 2 error.")]
+Exit codes: 0 all placed; 1 at least one pod is not placed; 2 error.")]
     Simulate(SimulateArgs),
-    /// Show one decision, from files or of a server: every node and device, what was chosen, what lost, what would help
+    /// Explain one decision, from files or from a server: every node and device, and what would help
     #[command(
         after_help = "Examples:\n  plimsoll explain -f examples/hami-pending.yaml default/sample\n  \
 kubectl get nodes,pods -A -o json | plimsoll explain -f - team-a/trainer-0\n  \
 plimsoll explain --server http://127.0.0.1:8080 1234.0\n  \
 plimsoll explain --server http://127.0.0.1:8080 slot-7\n  \
 plimsoll explain --server http://127.0.0.1:8080 team-a/trainer-0\n\n\
-Exit codes: 0 it fits or runs; 1 it is refused, waits, is gated or finished; 2 error."
+Exit codes: 0 it fits or runs; 1 it is pending, impossible, gated or finished; 2 error."
     )]
     Explain(ExplainArgs),
-    /// Find what is wrong in a cluster that anybody's scheduler filled
+    /// Audit a cluster for overcommitted devices and inconsistent accounting
     #[command(
         after_help = "Examples:\n  kubectl get nodes,pods -A -o json | plimsoll audit -f -\n  \
 plimsoll audit -f cluster.json -o sarif > findings.sarif\n\n\
 Exit codes: 0 nothing found; 1 something found; 2 error."
     )]
     Audit(AuditArgs),
-    /// Run scenario files, or turn a dump into one that is safe to attach to a bug report
+    /// Run scenario files, or convert a dump into one to attach to a bug report
     #[command(after_help = "Examples:\n  plimsoll scenario run scenarios/a1-time-slicing.txt\n  \
 plimsoll scenario run scenarios/*.txt --update\n  \
 plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
-Exit codes: 0 as expected; 1 something came out differently; 2 error.")]
+Exit codes: 0 as expected; 1 the outcome differs; 2 error.")]
     #[command(args_conflicts_with_subcommands = true)]
     Scenario(ScenarioArgs),
-    /// Decide everything in a server's journal again, and compare; or show one decision of it in full
+    /// Replay a server's journal and compare the decisions, or show one decision in full
     Replay(ReplayArgs),
-    /// Report this machine's devices to a server, and start and stop the model servers that it orders
+    /// Run the agent on a GPU machine: report devices, start and stop model servers
     #[command(after_help = runner::EXAMPLES)]
     Runner(RunnerArgs),
     /// Run the server that places models on the GPUs of its runners
     #[command(after_help = serve::EXAMPLES)]
     Serve(ServeArgs),
-    /// List the slots of a server: which model is where, what it holds, and whether it may go
+    /// List slots: which model runs where, its memory, and whether it is evictable
     #[command(after_help = client::SLOTS)]
     Slots(SlotsArgs),
-    /// List the runners of a server, each GPU with its load and its line
+    /// List runners, and each GPU with its load
     #[command(after_help = client::RUNNERS)]
     Runners(RunnersArgs),
-    /// List the last decisions of a server
+    /// List the latest decisions
     #[command(after_help = client::DECISIONS)]
     Decisions(DecisionsArgs),
-    /// List who waits at a server, in turn, and why
+    /// List pending slots and reservations in order, and why they are pending
     #[command(after_help = client::QUEUE)]
     Queue(QueueArgs),
-    /// Declare models to a server, all or none
+    /// Declare models from files; all of them or none
     #[command(after_help = client::APPLY)]
     Apply(ApplyArgs),
-    /// Ask a server for a place in a model, as a program would
+    /// Reserve one request's share of a model, as a client program would
     #[command(after_help = client::ASK)]
     Ask(AskArgs),
-    /// Give back a place, or let a slot go
+    /// Release a reservation or stop a slot
     #[command(after_help = client::RELEASE)]
     Release(ReleaseArgs),
-    /// Watch a server live: every GPU with its line, who holds it, who waits and why
+    /// Watch a server live: GPUs and their holders, slots, pending requests, decisions
     #[command(after_help = client::TOP)]
     Top(TopArgs),
-    /// Live through days of trouble from a seed: effects late, lost and doubled, crashes at every step, and judges who look on
+    /// Run seeded fault-injection simulations (lost, late and duplicated messages, crashes) and check invariants
     #[command(after_help = "Examples:\n  plimsoll chaos\n  plimsoll chaos --seed 42 --days 1\n  \
 plimsoll chaos --events 100000000 --threads 2 -o json\n\n\
-Exit codes: 0 nothing found; 1 a promise was broken, and what to type to see it again; 2 error.")]
+Exit codes: 0 no violation; 1 an invariant was violated, with the command to reproduce it; 2 error.")]
     Chaos(ChaosArgs),
-    /// Say what a model takes on its GPUs, from the headers of its files, and what would fit a device
+    /// Estimate a model's GPU memory from its file headers, and what fits a given device
     #[command(after_help = estimate::EXAMPLES)]
     Estimate(EstimateArgs),
-    /// Print the completions of a shell
+    /// Print shell completions
     #[command(
         after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll"
     )]
@@ -148,59 +148,59 @@ Exit codes: 0 nothing found; 1 a promise was broken, and what to type to see it 
     },
 }
 
-/// What to read, and how.
+/// The input of the offline commands.
 #[derive(Args)]
 pub(crate) struct InputArgs {
     /// Kubernetes objects as YAML or JSON: files, directories (*.yaml, *.yml, *.json below them), or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) files: Vec<PathBuf>,
-    /// What a device request without declared memory counts as on a shared card
+    /// Count a device request without declared memory on a shared card as
     #[arg(long, value_name = "RULE", value_enum, default_value_t = Plain::Whole)]
     pub(crate) plain: Plain,
-    /// The node label that divides the cluster into KAI's node pools
+    /// The node label of KAI's node pools
     #[arg(long, value_name = "KEY", default_value = "kai.scheduler/node-pool")]
     pub(crate) node_pool_key: String,
 }
 
-/// How to choose among places that fit.
+/// The placement policy.
 #[derive(Args)]
 pub(crate) struct PolicyArgs {
-    /// How to choose among places that fit
+    /// Choose among placements that fit by this policy
     #[arg(long, value_name = "NAME", default_value = "pack", value_parser = policy_parser())]
     pub(crate) policy: String,
-    /// Print the steps of every decision to standard error, one a line
+    /// Log the steps of every decision to standard error
     #[arg(long)]
     pub(crate) log_decisions: bool,
 }
 
 fn policy_parser() -> clap::builder::PossibleValuesParser {
-    // The parser wants names that live as long as the program, which these few do.
+    // The parser needs `'static` names; leaking these few is bounded.
     clap::builder::PossibleValuesParser::new(
         Policy::all().map(|policy| &*policy.name.to_string().leak()),
     )
 }
 
 impl PolicyArgs {
-    /// The policy of that name.
+    /// Returns the policy of that name.
     pub(crate) fn policy(&self) -> Policy {
         Policy::called(&self.policy).expect("the parser admits only names of policies")
     }
 }
 
-/// What a device request without declared memory counts as on a shared card.
+/// The rule for device requests without declared memory on a shared card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Plain {
     /// The whole card: the only amount that is surely enough
     Whole,
     /// An equal share of the card for each of its tokens
     EqualShare,
-    /// Nothing: it is refused
+    /// Nothing: the request is rejected
     Refuse,
 }
 
 impl Plain {
-    /// The same in the core's words.
+    /// Converts to the core's rule.
     pub(crate) fn rule(self) -> PlainRule {
         match self {
             Plain::Whole => PlainRule::Whole,
@@ -210,7 +210,7 @@ impl Plain {
     }
 }
 
-/// For people or for programs.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Text for people
@@ -219,7 +219,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// For people, for programs, or for code hosts.
+/// The output format of `audit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AuditFormat {
     /// Text for people
@@ -236,10 +236,10 @@ pub(crate) struct SimulateArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// How to print the answer
+    /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
-    /// Show every node of every refusal instead of the nearest ten, and every refused pod by name
+    /// Show all nodes of a rejection instead of the nearest ten, and name every pod
     #[arg(long)]
     pub(crate) full: bool,
 }
@@ -250,11 +250,11 @@ pub(crate) struct ExplainArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// How to print the answer
+    /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
-    /// From files: a pod, as NAMESPACE/POD or its name where it is the only one. Of a server: a decision (1234.0), a slot
-    /// (slot-7), a place (place-12), or who asked, as NAMESPACE/NAME
+    /// From files: a pod, as NAMESPACE/POD or its unique name. From a server: a decision (1234.0), a
+    /// slot (slot-7), a reservation (reservation-12), or a client as NAMESPACE/NAME
     #[arg(value_name = "WHAT")]
     pub(crate) what: Option<String>,
     #[command(flatten)]
@@ -265,7 +265,7 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct AuditArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// How to print the answer
+    /// The output format
     #[arg(short, long, value_enum, default_value_t = AuditFormat::Table)]
     pub(crate) output: AuditFormat,
 }
@@ -276,17 +276,17 @@ pub(crate) struct ScenarioArgs {
     pub(crate) run: Option<ScenarioCommand>,
     #[command(flatten)]
     pub(crate) files: ScenarioFiles,
-    /// Make a scenario of these Kubernetes objects and print it
+    /// Convert these Kubernetes objects to a scenario and print it
     #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath, conflicts_with_all = ["files", "update"])]
     pub(crate) from: Vec<PathBuf>,
-    /// Replace every name in it
+    /// Replace every name
     #[arg(long, requires = "from")]
     pub(crate) anonymise: bool,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum ScenarioCommand {
-    /// Run scenario files and compare with what they expect
+    /// Run scenario files and compare with their expectations
     Run(ScenarioFiles),
 }
 
@@ -295,7 +295,7 @@ pub(crate) struct ScenarioFiles {
     /// Scenario files
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// Write what came out into the files as what is expected
+    /// Write the actual outcome into the files as the expectation
     #[arg(long)]
     pub(crate) update: bool,
 }
@@ -306,12 +306,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definitions_hold_together() {
+    fn the_command_definitions_are_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn both_spellings_of_scenario_are_understood() {
+    fn scenario_accepts_files_with_and_without_run() {
         let of = |line: &str| match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
             Ok(Command::Scenario(args)) => args,
             Ok(_) => panic!("not a scenario: {line}"),
@@ -325,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn files_can_follow_one_flag_or_several() {
+    fn files_follow_one_flag_or_several() {
         let parsed = Cli::try_parse_from("plimsoll audit -f a b -f - -o json".split(' '))
             .expect("it parses");
         assert!(matches!(parsed.command, Command::Audit(args) if args.input.files.len() == 3));
     }
 
     #[test]
-    fn an_unknown_policy_is_answered_with_those_there_are() {
+    fn an_unknown_policy_is_answered_with_the_known_ones() {
         let error = Cli::try_parse_from("plimsoll simulate -f a --policy best".split(' '))
             .map(|_| ())
             .expect_err("no such");

@@ -15,15 +15,10 @@ mod near;
 mod output;
 mod plain;
 mod progress;
-mod replay;
-mod runner;
-mod server;
 mod simulation;
-mod store;
 mod text;
 mod top;
 mod whole;
-mod worker;
 
 #[cfg(test)]
 mod fixture;

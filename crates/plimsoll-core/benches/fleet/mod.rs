@@ -1,4 +1,5 @@
-//! A fleet to measure on: nodes of eight 80 GiB devices, each with four tenants that leave 16 GiB or less.
+//! The fleet of the benches: nodes of eight 80 GiB devices, each with four tenants that leave at
+//! most 16 GiB free.
 
 use std::sync::Arc;
 
@@ -8,12 +9,12 @@ use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::{Amount, Need, NodeNeed, Request, RequestId, Shape, Spec, Terms};
 use plimsoll_core::units::{Bytes, Cores, Millis};
 
-/// Devices of a node, as in the published measurements of other schedulers.
+/// Devices per node, as in published measurements of other schedulers.
 pub(crate) const DEVICES: u16 = 8;
-/// Tenants of a device.
+/// Tenants per device.
 pub(crate) const TENANTS: u16 = 4;
 
-/// So many nodes, full of tenants.
+/// Creates a fleet with all its tenants.
 pub(crate) fn fleet(nodes: usize) -> Ledger {
     let mut ledger = Ledger::default();
     for n in 0..nodes {
@@ -27,7 +28,7 @@ pub(crate) fn fleet(nodes: usize) -> Ledger {
                         .unwrap_or(0),
                 );
                 let _ =
-                    ledger.observe(holding(n, ordinal, tenant, bytes)).expect("the node is there");
+                    ledger.observe(holding(n, ordinal, tenant, bytes)).expect("the node exists");
             }
         }
     }
@@ -66,7 +67,7 @@ fn holding(node: usize, ordinal: u16, tenant: u16, bytes: Bytes) -> Holding {
     }
 }
 
-/// A request for one device with so much memory.
+/// Creates a request for one device with this much memory.
 pub(crate) fn request(name: &str, gib: u64) -> Request {
     let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
     let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));

@@ -1,19 +1,29 @@
-//! Sets of positions in a fixed order, where positions that are alike stand for each other.
+//! Combinations of positions in lexicographic order, one for each set of equal combinations.
 
-/// Sets of `size` positions in lexicographic order; of positions of one class only the first ones are used, so that
-/// nothing is spent on sets that are alike.
+/// Iterates over the combinations of `size` positions in lexicographic order. Positions of one
+/// class are interchangeable: a combination uses a class only from its front.
+///
+/// Two combinations are equal if they use the same number of positions of each class, and the one
+/// that uses the first positions of each class comes first in lexicographic order. So the iterator
+/// yields exactly one representative of each, and it is the preferred one. With `c_i` positions in
+/// class `i` there are at most `Π (c_i + 1)` instead of `n choose size`: 40 equal cards have one
+/// combination of 20, not 10^11.
+///
+/// It is a depth-first walk: `set` is the current prefix, and `from` the next position to try. Each
+/// call of `next` extends the prefix or pops its last position and moves on, so that `set` only
+/// grows lexicographically and the walk ends. Generating all combinations and removing duplicates
+/// was rejected: it costs the full number before the first result.
 pub(super) struct Combinations {
     size: usize,
-    /// For each position, the one before it in its class.
+    /// For each position, the previous position of its class.
     before: Vec<Option<usize>>,
     set: Vec<usize>,
-    /// The first position to try next.
     from: usize,
     done: bool,
 }
 
 impl Combinations {
-    /// Sets of `size` of these positions; `classes[i]` is the first position that is like position `i`.
+    /// Creates the iterator; `classes[i]` is the first position of the class of position `i`.
     pub(super) fn new(size: usize, classes: &[usize]) -> Self {
         let before = |at: usize| (0..at).rev().find(|&other| classes[other] == classes[at]);
         let done = size > classes.len();
@@ -26,7 +36,8 @@ impl Combinations {
         }
     }
 
-    /// The next position from `from` on whose class is used from its front.
+    /// Returns the next position that can extend the prefix: enough positions follow it to complete
+    /// the combination, and the previous position of its class is already in the prefix.
     fn candidate(&self) -> Option<usize> {
         let last = (self.before.len() + self.set.len()).checked_sub(self.size)?;
         (self.from..=last.min(self.before.len().checked_sub(1)?))
@@ -67,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_sets_come_in_order() {
+    fn combinations_come_in_lexicographic_order() {
         let sets: Vec<_> = Combinations::new(2, &[0, 1, 2]).collect();
         assert_eq!(sets, [[0, 1], [0, 2], [1, 2]]);
         assert_eq!(Combinations::new(0, &[]).count(), 1);
@@ -76,13 +87,13 @@ mod tests {
     }
 
     #[test]
-    fn positions_that_are_alike_stand_for_each_other() {
+    fn equal_combinations_come_once() {
         let sets: Vec<_> = Combinations::new(2, &[0, 0, 0, 3]).collect();
         assert_eq!(sets, [[0, 1], [0, 3]]);
         assert_eq!(
             Combinations::new(20, &[0; 40]).count(),
             1,
-            "forty alike cards are one set of twenty"
+            "forty equal cards have one combination of twenty"
         );
     }
 }

@@ -1,22 +1,27 @@
-//! Which of the devices that fit a need are taken for it, in a fixed order of preference.
+//! The choice among devices that fit one need: by preference, NUMA node and links.
+
+use std::cmp::Reverse;
 
 use super::combinations::Combinations;
-use super::{Fitting, Search};
+use super::{FittingDevice, Search};
+use crate::device::Node;
 use crate::fit::Trial;
 use crate::request::Need;
 use crate::score;
 
-/// The best liked first; of equals the first by ordinal.
-pub(super) fn rank(fitting: &mut [Fitting]) {
-    fitting.sort_unstable_by_key(|fit| (std::cmp::Reverse(fit.liking), fit.ordinal));
+/// Sorts the preferred device first; equal devices keep the order of their ordinals.
+pub(super) fn sort_by_preference(fitting: &mut [FittingDevice]) {
+    fitting.sort_unstable_by_key(|fit| (Reverse(fit.preference), fit.ordinal));
 }
 
 impl Search<'_> {
+    /// Returns the best devices for a need, by the rules in this order: what the need requires
+    /// (one NUMA node), what the policy prefers (one NUMA node, links), each device's preference.
     pub(super) fn best_pick(
         &self,
         trial: &Trial,
         need: &Need,
-        fitting: &[Fitting],
+        fitting: &[FittingDevice],
     ) -> Option<Vec<u16>> {
         let wanted = usize::from(need.count.get());
         if self.view.node.floats(&need.kind) {
@@ -25,54 +30,71 @@ impl Search<'_> {
         if fitting.len() < wanted {
             return None;
         }
-        let anywhere = || first_of(fitting.iter(), wanted, trial.spare());
-        let first = match (wanted > 1, need.wishes.one_numa) {
-            (true, true) => self.best_by_numa(trial, need, fitting),
-            (true, false) if self.judge.policy.prefer_one_numa => {
-                self.best_by_numa(trial, need, fitting).or_else(anywhere)
-            }
-            _ => anywhere(),
+        let anywhere = || take_preferred(fitting.iter(), wanted, trial.spare());
+        let first = if wanted > 1 && need.wishes.one_numa {
+            self.best_on_one_numa(trial, need, fitting)
+        } else if wanted > 1 && self.judge.policy.prefer_one_numa {
+            self.best_on_one_numa(trial, need, fitting).or_else(anywhere)
+        } else {
+            anywhere()
         };
         first.map(|pick| self.best_linked(trial, need, fitting, pick))
     }
 
-    /// Where the device plugin picks the card, the need must fit whichever card that is.
-    fn floating_pick(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
+    /// Returns all cards that the device plugin may pick, if the need fits on each of them.
+    ///
+    /// The need, the charge and the runtime's memory limit are one number, and the plugin picks
+    /// after that number is fixed. So it must be the same on every card: half of a 40 GiB card is
+    /// not half of an 80 GiB card.
+    fn floating_pick(
+        &self,
+        trial: &Trial,
+        need: &Need,
+        fitting: &[FittingDevice],
+    ) -> Option<Vec<u16>> {
         let cards: Vec<u16> = trial.pickable(&need.kind).collect();
         let all_fit = cards.iter().all(|card| fitting.iter().any(|fit| fit.ordinal == *card));
-        // What is needed, booked and limited is one number, and so it must be the same on every card.
-        let all_fit = all_fit && fitting.windows(2).all(|pair| pair[0].taken == pair[1].taken);
-        (need.count.get() == 1 && all_fit && !cards.is_empty()).then_some(cards)
+        let all_equal = fitting.windows(2).all(|pair| pair[0].allotment == pair[1].allotment);
+        (need.count.get() == 1 && all_fit && all_equal && !cards.is_empty()).then_some(cards)
     }
 
-    /// The best liked devices that hang on one NUMA node.
-    fn best_by_numa(&self, trial: &Trial, need: &Need, fitting: &[Fitting]) -> Option<Vec<u16>> {
-        let numa = |fit: &Fitting| self.view.node.devices[usize::from(fit.ordinal)].numa;
+    /// Returns the devices with the highest sum of preferences that are on one NUMA node. Devices
+    /// without a known NUMA node belong to no group.
+    fn best_on_one_numa(
+        &self,
+        trial: &Trial,
+        need: &Need,
+        fitting: &[FittingDevice],
+    ) -> Option<Vec<u16>> {
+        let numa = |fit: &FittingDevice| self.view.node.devices[usize::from(fit.ordinal)].numa;
         let mut groups: Vec<Option<u16>> = fitting.iter().map(numa).collect();
         groups.sort_unstable();
         groups.dedup();
         groups.retain(Option::is_some);
         let wanted = usize::from(need.count.get());
-        let in_group = |group: &Option<u16>| {
-            let members = fitting.iter().filter(|fit| numa(fit) == *group);
-            let pick = first_of(members, wanted, trial.spare())?;
-            let liking = |ordinal: &u16| {
-                fitting.iter().find(|f| f.ordinal == *ordinal).map_or(0, |f| f.liking)
-            };
-            Some((pick.iter().map(liking).sum::<i64>(), pick))
-        };
-        let picks = groups.iter().filter_map(in_group);
-        picks
-            .max_by_key(|(liking, pick)| (*liking, std::cmp::Reverse(pick.first().copied())))
-            .map(|(_, pick)| pick)
+        let mut picks: Vec<(i64, Vec<u16>)> = Vec::with_capacity(groups.len());
+        for group in groups {
+            let members = fitting.iter().filter(|fit| numa(fit) == group);
+            if let Some(pick) = take_preferred(members, wanted, trial.spare()) {
+                picks.push((sum_of_preferences(fitting, &pick), pick));
+            }
+        }
+        let best = picks
+            .into_iter()
+            .max_by_key(|(preference, pick)| (*preference, Reverse(pick.first().copied())));
+        best.map(|(_, pick)| pick)
     }
 
-    /// The best linked devices where links are known and wanted; a single device is the one that others miss least.
+    /// Returns the pick with the best links, or `first` if links are unknown or not wanted.
+    ///
+    /// For several devices it compares all picks, at most `Policy::search_steps` of them, and keeps
+    /// the first of equals, which is the preferred one. For a single device it takes the one with
+    /// the weakest links, so that well linked sets stay available.
     fn best_linked(
         &self,
         trial: &Trial,
         need: &Need,
-        fitting: &[Fitting],
+        fitting: &[FittingDevice],
         first: Vec<u16>,
     ) -> Vec<u16> {
         let node = &self.view.node;
@@ -82,84 +104,104 @@ impl Search<'_> {
             return first;
         }
         if first.len() == 1 {
-            let missed = |fit: &&Fitting| {
-                node.devices[usize::from(fit.ordinal)]
-                    .links
-                    .values()
-                    .map(|l| u64::from(*l))
-                    .sum::<u64>()
-            };
-            return fitting.iter().min_by_key(missed).map_or(first, |fit| vec![fit.ordinal]);
+            let weakest = fitting.iter().min_by_key(|fit| sum_of_links(node, fit.ordinal));
+            return weakest.map_or(first, |fit| vec![fit.ordinal]);
         }
-        let mut best = (score::links(node, &first), first);
+        let mut best_links = score::links(node, &first);
+        let mut best = first;
         let limit = usize::try_from(self.judge.policy.search_steps).unwrap_or(usize::MAX);
         for pick in self.all_picks(trial, need, fitting).take(limit).flatten() {
             let links = score::links(node, &pick);
-            if links > best.0 {
-                best = (links, pick);
+            if links > best_links {
+                best_links = links;
+                best = pick;
             }
         }
-        best.1
+        best
     }
 
-    /// Every set of devices, the best liked first; `None` for one that a rule between its devices forbids, so that the
-    /// search can count it.
+    /// Iterates over all sets of devices for a need, the preferred ones first.
+    ///
+    /// Yields `None` for a set that a rule between its devices forbids, so that the caller counts
+    /// it as a step: otherwise a need whose sets are all forbidden would search without a bound.
     pub(super) fn all_picks<'s>(
         &'s self,
         trial: &'s Trial,
         need: &'s Need,
-        fitting: &'s [Fitting],
+        fitting: &'s [FittingDevice],
     ) -> Box<dyn Iterator<Item = Option<Vec<u16>>> + 's> {
         if self.view.node.floats(&need.kind) {
             return Box::new(std::iter::once(self.floating_pick(trial, need, fitting)));
         }
-        let node = &self.view.node;
-        let class = |at: usize| {
-            if self.judge.alike { self.class_of(trial, fitting, at) } else { at }
+        let classes: Vec<usize> = if self.judge.interchangeable {
+            (0..fitting.len()).map(|at| self.class_of(trial, fitting, at)).collect()
+        } else {
+            (0..fitting.len()).collect()
         };
-        let classes: Vec<usize> = (0..fitting.len()).map(class).collect();
         let sets = Combinations::new(usize::from(need.count.get()), &classes);
-        let one_numa = |pick: &[u16]| {
-            let numa = |ordinal: &u16| node.devices[usize::from(*ordinal)].numa;
-            pick.len() < 2
-                || (numa(&pick[0]).is_some()
-                    && pick.iter().all(|ordinal| numa(ordinal) == numa(&pick[0])))
-        };
         Box::new(sets.map(move |set| {
-            let opens = set.iter().filter(|at| fitting[**at].opens).count();
+            let opened = set.iter().filter(|at| fitting[**at].opens).count();
             let mut pick: Vec<u16> = set.iter().map(|at| fitting[*at].ordinal).collect();
             pick.sort_unstable();
-            let enough_work = trial.spare().is_none_or(|spare| opens <= usize::from(spare));
-            (enough_work && (!need.wishes.one_numa || one_numa(&pick))).then_some(pick)
+            let allowed = trial.spare().is_none_or(|spare| opened <= usize::from(spare))
+                && (!need.wishes.one_numa || shares_numa(&self.view.node, &pick));
+            allowed.then_some(pick)
         }))
     }
 
-    /// The first fitting device that is like this one in everything that a later need could look at.
-    fn class_of(&self, trial: &Trial, fitting: &[Fitting], at: usize) -> usize {
-        let same = |one: &Fitting, other: &Fitting| {
-            let (a, b) = (usize::from(one.ordinal), usize::from(other.ordinal));
-            let (devices, gauges) = (&self.view.node.devices, self.view.room.gauges());
-            one.taken == other.taken
-                && devices[a].numa == devices[b].numa
-                && devices[a].links.is_empty()
-                && devices[b].links.is_empty()
-                && devices[a].model == devices[b].model
-                && devices[a].mode == devices[b].mode
-                && devices[a].memory == devices[b].memory
-                && devices[a].cores == devices[b].cores
-                && devices[a].slots == devices[b].slots
-                && devices[a].sharing == devices[b].sharing
-                && devices[a].geometry == devices[b].geometry
-                && gauges[a] == gauges[b]
-                && trial.same_own(a, b)
-        };
-        (0..at).find(|&earlier| same(&fitting[earlier], &fitting[at])).unwrap_or(at)
+    /// Returns the index of the first fitting device that is interchangeable with this one.
+    fn class_of(&self, trial: &Trial, fitting: &[FittingDevice], at: usize) -> usize {
+        (0..at)
+            .find(|&earlier| self.are_interchangeable(trial, &fitting[earlier], &fitting[at]))
+            .unwrap_or(at)
+    }
+
+    /// Returns true if no rule that reads facts or usage can distinguish the two devices, for this
+    /// need or a later one. UUID and ordinal are not compared: `Judge::interchangeable` is false if
+    /// a need names devices. Links are relations to other devices, so that linked devices never
+    /// are.
+    fn are_interchangeable(
+        &self,
+        trial: &Trial,
+        one: &FittingDevice,
+        other: &FittingDevice,
+    ) -> bool {
+        let (a, b) = (usize::from(one.ordinal), usize::from(other.ordinal));
+        let devices = &self.view.node.devices;
+        let inputs = self.view.room.fit_inputs();
+        one.allotment == other.allotment
+            && devices[a].numa == devices[b].numa
+            && devices[a].links.is_empty()
+            && devices[b].links.is_empty()
+            && devices[a].model == devices[b].model
+            && devices[a].mode == devices[b].mode
+            && devices[a].memory == devices[b].memory
+            && devices[a].cores == devices[b].cores
+            && devices[a].slots == devices[b].slots
+            && devices[a].sharing == devices[b].sharing
+            && devices[a].geometry == devices[b].geometry
+            && inputs[a] == inputs[b]
+            && trial.same_own_use(a, b)
     }
 }
 
-/// The best liked `wanted` devices, with no more newly opened cards than can be.
-fn first_of<'f>(
-    fitting: impl Iterator<Item = &'f Fitting>,
+/// Returns true if a set of several devices is on one known NUMA node.
+fn shares_numa(node: &Node, pick: &[u16]) -> bool {
+    pick.len() < 2 || score::on_one_numa(node, pick)
+}
+
+fn sum_of_preferences(fitting: &[FittingDevice], pick: &[u16]) -> i64 {
+    let picked = fitting.iter().filter(|fit| pick.contains(&fit.ordinal));
+    picked.map(|fit| fit.preference).sum()
+}
+
+fn sum_of_links(node: &Node, ordinal: u16) -> u64 {
+    node.devices[usize::from(ordinal)].links.values().map(|link| u64::from(*link)).sum()
+}
+
+/// Takes the first `wanted` devices, opening at most `spare` idle cards.
+fn take_preferred<'f>(
+    fitting: impl Iterator<Item = &'f FittingDevice>,
     wanted: usize,
     spare: Option<u16>,
 ) -> Option<Vec<u16>> {

@@ -1,56 +1,62 @@
-//! Fitting a need into a hardware slice of a partitioned device.
+//! The checks of one need on a device that is partitioned into hardware slices (MIG).
 
-use super::spot::{Spot, Wanted};
-use super::{Mine, Taken};
+use super::target::{ResolvedAmount, Target};
+use super::{Allotment, OwnUse};
 use crate::charge::Slice;
 use crate::device::{Profile, Span};
 use crate::reason::Reason;
 use crate::request::Need;
 use crate::units::Bytes;
 
-impl Spot<'_> {
-    /// The smallest slice that is large enough and has a free place.
-    pub(super) fn fit_slice(&self, need: &Need, wanted: &Wanted) -> Result<Taken, Reason> {
-        if self.mine.is_some_and(|mine| mine.whole) {
-            return Err(Reason::NoSlice { wanted: wanted.name() });
+impl Target<'_> {
+    /// Finds the smallest slice that is large enough and has a free position.
+    ///
+    /// Greedy: profiles by size, then the first free position in `free_span`'s order. Tries
+    /// O(profiles × positions) spans, at most a few dozen on today's hardware. It does not look
+    /// ahead: slices cannot be moved once a container runs in them, so that an optimal packing of a
+    /// known set of requests would not survive the next request; and HAMi places them the same way,
+    /// which keeps both schedulers' answers equal on one card. The price: the order of a pod's
+    /// containers can decide whether the pod fits.
+    pub(super) fn fit_slice(
+        &self,
+        need: &Need,
+        amount: &ResolvedAmount,
+    ) -> Result<Allotment, Reason> {
+        if self.own.is_some_and(|own| own.whole) {
+            return Err(Reason::NoSlice { wanted: amount.name() });
         }
-        let profiles = self.profiles(wanted);
-        if let (Wanted::Share(bytes), true) = (wanted, profiles.is_empty()) {
+        let profiles = self.profiles(amount);
+        if let ResolvedAmount::Share(bytes) = amount
+            && profiles.is_empty()
+        {
             self.fit_memory(*bytes)?;
         }
-        let own = self
-            .mine
-            .map_or(0, |mine| mine.slices.iter().fold(0, |mask, slice| mask | slice.span.mask()));
-        let taken = self.gauge.occupied | own;
+        let occupied = self.input.occupied | self.own.map_or(0, OwnUse::slice_mask);
         let free =
-            profiles.into_iter().find_map(|profile| Some((profile, free_span(profile, taken)?)));
+            profiles.into_iter().find_map(|profile| Some((profile, free_span(profile, occupied)?)));
         let Some((profile, span)) = free else {
-            return Err(Reason::NoSlice { wanted: wanted.name() });
+            return Err(Reason::NoSlice { wanted: amount.name() });
         };
-        // Every container keeps its slice for the pod's whole life, so these add up whatever their roles.
-        let peak = self.mine.map_or(Bytes::ZERO, Mine::slice_bytes).plus(profile.memory);
+        let peak = self.own.map_or(Bytes::ZERO, OwnUse::slice_bytes).plus(profile.memory);
         self.fit_memory(peak)?;
-        let sum = |amount: fn(&Taken) -> u32| {
-            self.mine.map_or(0, |mine| mine.parts.iter().map(|(_, t)| amount(t)).sum::<u32>())
-        };
-        self.fit_cores(sum(|taken| taken.cores).saturating_add(profile.cores.0))?;
-        if sum(|taken| taken.slots).saturating_add(need.slots) > self.gauge.slots_free {
+        let cores = profile.cores.0;
+        self.fit_cores(self.own_sum(|own| own.cores).saturating_add(cores))?;
+        if self.own_sum(|own| own.slots).saturating_add(need.slots) > self.input.slots_free {
             return Err(Reason::SlotsExhausted { slots: self.device.slots.unwrap_or(u32::MAX) });
         }
         let slice = Some(Box::new(Slice { profile: profile.name.clone(), span }));
-        let (bytes, cores) = (Some(profile.memory), profile.cores.0);
-        Ok(Taken { bytes, whole: false, cores, slots: need.slots, slice, peak })
+        let bytes = Some(profile.memory);
+        Ok(Allotment { bytes, whole: false, cores, slots: need.slots, slice, peak })
     }
 
-    /// The profiles that would do, the smallest first.
-    fn profiles(&self, wanted: &Wanted) -> Vec<&Profile> {
-        let would_do = |profile: &&Profile| match wanted {
-            Wanted::Share(bytes) => profile.memory >= *bytes,
-            Wanted::Profile(name) => profile.name == *name,
-            Wanted::Whole => false,
-        };
+    fn own_sum(&self, amount: impl Fn(&Allotment) -> u32) -> u32 {
+        self.own.map_or(0, |own| own.parts.iter().map(|(_, part)| amount(part)).sum())
+    }
+
+    /// Returns the profiles that are large enough, the smallest first.
+    fn profiles(&self, amount: &ResolvedAmount) -> Vec<&Profile> {
         let all = self.device.geometry.iter().flat_map(|geometry| &geometry.profiles);
-        let mut profiles: Vec<&Profile> = all.filter(would_do).collect();
+        let mut profiles: Vec<&Profile> = all.filter(|profile| serves(profile, amount)).collect();
         profiles.sort_by_key(|profile| {
             (profile.memory, profile.placements.first().map_or(0, |span| span.size))
         });
@@ -58,10 +64,19 @@ impl Spot<'_> {
     }
 }
 
-/// Small odd slices start from the high end, so that the low end stays open for large ones.
-fn free_span(profile: &Profile, taken: u64) -> Option<Span> {
+fn serves(profile: &Profile, amount: &ResolvedAmount) -> bool {
+    match amount {
+        ResolvedAmount::Share(bytes) => profile.memory >= *bytes,
+        ResolvedAmount::Profile(name) => profile.name == *name,
+        ResolvedAmount::Whole => false,
+    }
+}
+
+/// Finds a free position. Profiles of odd size (1g, 3g) start from the high end, so that the
+/// aligned positions at the low end stay free for larger slices.
+fn free_span(profile: &Profile, occupied: u64) -> Option<Span> {
     let from_high_end = profile.name.starts_with("1g.") || profile.name.starts_with("3g.");
-    let free = profile.placements.iter().copied().filter(|span| span.mask() & taken == 0);
+    let free = profile.placements.iter().copied().filter(|span| span.mask() & occupied == 0);
     if from_high_end {
         free.max_by_key(|span| span.start)
     } else {

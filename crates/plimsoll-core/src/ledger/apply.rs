@@ -1,4 +1,4 @@
-//! Applying operations: total, and the same for a fresh decision and for recovery.
+//! Application of operations: total, and the same code for a new decision and for recovery.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::room::{Measured, NodeRoom, NodeView};
 use crate::units::{Bytes, Name};
 
 impl Ledger {
-    /// A ledger from nothing and the operations of a journal.
+    /// Rebuilds a ledger from the operations of a journal.
     pub fn recover<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Self {
         let mut ledger = Ledger::default();
         for operation in operations {
@@ -21,7 +21,7 @@ impl Ledger {
         ledger
     }
 
-    /// Applies the next operation of a journal to a ledger that is being recovered.
+    /// Applies the next operation of a journal during recovery.
     pub fn recover_next(&mut self, operation: &Operation) {
         self.apply(&operation.0);
     }
@@ -33,21 +33,21 @@ impl Ledger {
             Change::DropNode { name } => self.apply_drop_node(name),
             Change::Hold { holding } => self.apply_hold(holding),
             Change::Restage { request, stage } => {
-                self.amend(request, |holding| holding.stage = *stage)
+                self.amend(request, |holding| holding.stage = *stage);
             }
             Change::Act { request, activity } => {
-                self.amend(request, |holding| holding.activity = *activity)
+                self.amend(request, |holding| holding.activity = *activity);
             }
             Change::Claim { request } => {
-                self.amend(request, |holding| holding.terms.speculative = false)
+                self.amend(request, |holding| holding.terms.speculative = false);
             }
             Change::Raise { request, ordinal, bytes } => {
-                self.amend(request, |h| raise(h, *ordinal, *bytes))
+                self.amend(request, |h| raise(h, *ordinal, *bytes));
             }
             Change::Drop { request } => self.apply_drop(request),
             Change::DropCharges { request, ordinal } => self.apply_drop_charges(request, *ordinal),
             Change::Measure { node, ordinal, measured } => {
-                self.apply_measure(node, *ordinal, *measured)
+                self.apply_measure(node, *ordinal, *measured);
             }
             Change::Promise { request, promise } => self.apply_promise(request, Some(promise)),
             Change::Unpromise { request } => self.apply_promise(request, None),
@@ -69,7 +69,8 @@ impl Ledger {
                 measured[usize::from(new)] = *row;
             }
         }
-        (entry.measured, entry.leaving) = (measured, false);
+        entry.measured = measured;
+        entry.leaving = false;
         for holding in &entry.holdings {
             let holding = self.holdings.get_mut(holding).expect("listed holdings exist");
             rekey(&mut Arc::make_mut(holding).charges, moved);
@@ -94,7 +95,9 @@ impl Ledger {
         self.put_view(id, Some(view));
     }
 
-    /// Sums a node's account anew from its holdings: after its facts changed, what is usable did too.
+    /// Recomputes a node's usage from its holdings, after a change of its facts. Costs O(holdings
+    /// on the node); patching the sums was rejected, because ordinals, capacities and with them the
+    /// amounts of whole-device charges may all change at once.
     pub(super) fn rebuild(&mut self, id: NodeId, node: Arc<Node>) {
         self.refresh_wholes(id, &node);
         let entry = self.entry(id);
@@ -104,30 +107,31 @@ impl Ledger {
         }
         for promise in self.promises.values().filter(|promise| promise.placement.node == node.name)
         {
-            room.promise(&node, &promise.charges, true);
+            room.add_promise(&node, &promise.charges);
         }
         self.put_view(id, Some(NodeView { node, room: Arc::new(room) }));
     }
 
-    /// A node is as it says, or gone.
+    /// Replaces a node's view; `None` removes it. New facts may change every verdict.
     fn put_view(&mut self, id: NodeId, view: Option<NodeView>) {
         self.views.set(id, view);
-        self.changes.push(Changed { node: id, reads_anew: true });
+        self.changes.push(Changed { node: id, affects_fit: true });
     }
 
-    /// Changes the account of a node.
+    /// Changes a node's usage.
     fn change_view(&mut self, id: NodeId, change: impl FnOnce(&mut NodeView)) {
-        let reads_anew = self.views.change(id, change);
-        self.changes.push(Changed { node: id, reads_anew });
+        let affects_fit = self.views.change(id, change);
+        self.changes.push(Changed { node: id, affects_fit });
     }
 
-    /// What a whole device comes to has changed, and with it what its holders' accounts hold.
+    /// Updates the amounts of whole-device charges to the new capacities, and the accounts with
+    /// them.
     fn refresh_wholes(&mut self, id: NodeId, node: &Node) {
         for id in self.entry(id).holdings.clone() {
             let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
-            self.book(id, &holding, false);
+            self.unindex(id, &holding);
             refresh_whole(Arc::make_mut(&mut holding), node);
-            self.book(id, &holding, true);
+            self.index(id, &holding);
             self.holdings.insert(id, holding);
         }
     }
@@ -157,7 +161,8 @@ impl Ledger {
             return;
         };
         self.apply_promise(&holding.request, None);
-        // A node that is leaving does not go between a holder's old charge and its new one.
+        // A leaving node is vacated only after the new charge is in, not between a holder's old
+        // charge and its new one on the same node.
         let left = self.take_out(&holding.request);
         let id = HoldingId(self.next_holding);
         self.next_holding += 1;
@@ -165,7 +170,7 @@ impl Ledger {
         refresh_whole(&mut holding, &self.view_at(node).node);
         self.change_view(node, |view| view.add(id, &holding));
         self.entry_mut(node).holdings.insert(id);
-        self.book(id, &holding, true);
+        self.index(id, &holding);
         self.by_request.insert(holding.request.clone(), id);
         self.holdings.insert(id, Arc::new(holding));
         if let Some(left) = left {
@@ -179,11 +184,12 @@ impl Ledger {
         }
     }
 
-    /// Takes off all that a request holds, and says which node it was on: it may have been the last to hold something there.
+    /// Removes a request's holding and returns its node, which may now have none left. The caller
+    /// must call `vacate_if_empty` for it.
     fn take_out(&mut self, request: &RequestId) -> Option<NodeId> {
         let id = self.by_request.remove(request)?;
         let holding = self.holdings.remove(&id).expect("listed holdings exist");
-        self.book(id, &holding, false);
+        self.unindex(id, &holding);
         let node = self.by_name[&holding.node];
         self.change_view(node, |view| view.remove(id, &holding));
         self.entry_mut(node).holdings.remove(&id);
@@ -199,19 +205,20 @@ impl Ledger {
         }
     }
 
+    /// Changes a holding in place: removes its charges, changes it, and adds them again.
     fn amend(&mut self, request: &RequestId, change: impl FnOnce(&mut Holding)) {
         let Some(&id) = self.by_request.get(request) else {
             return;
         };
         let mut holding = self.holdings.remove(&id).expect("listed holdings exist");
         let node = self.by_name[&holding.node];
-        self.book(id, &holding, false);
+        self.unindex(id, &holding);
         self.change_view(node, |view| {
             view.remove(id, &holding);
             change(Arc::make_mut(&mut holding));
             view.add(id, &holding);
         });
-        self.book(id, &holding, true);
+        self.index(id, &holding);
         self.holdings.insert(id, holding);
     }
 
@@ -224,40 +231,38 @@ impl Ledger {
     }
 
     fn apply_promise(&mut self, request: &RequestId, promise: Option<&Promise>) {
-        if let Some(old) = self.promises.remove(request) {
-            self.mark_promise(&old, false);
+        if let Some(old) = self.promises.remove(request)
+            && let Some(&id) = self.by_name.get(&old.placement.node)
+        {
+            self.change_view(id, |view| view.remove_promise(&old.charges));
         }
-        if let Some(new) = promise {
-            self.mark_promise(new, true);
-            self.promises.insert(request.clone(), new.clone());
+        let Some(new) = promise else { return };
+        if let Some(&id) = self.by_name.get(&new.placement.node) {
+            self.change_view(id, |view| view.add_promise(&new.charges));
         }
+        self.promises.insert(request.clone(), new.clone());
     }
 
-    fn mark_promise(&mut self, promise: &Promise, made: bool) {
-        let Some(&id) = self.by_name.get(&promise.placement.node) else {
-            return;
-        };
-        self.change_view(id, |view| view.promise(&promise.charges, made));
-    }
-
-    pub(super) fn book(&mut self, id: HoldingId, holding: &Holding, more: bool) {
-        let account = self.accounts.entry(holding.request.account.clone()).or_default();
-        let bytes = holding.bytes().unwrap_or(Bytes::ZERO);
-        let releasing = usize::from(holding.stage.is_releasing());
+    /// Adds a holding to the sums and indexes over the whole fleet.
+    pub(super) fn index(&mut self, id: HoldingId, holding: &Holding) {
         if let Stage::Offered { until } = holding.stage {
-            if more {
-                self.offered.insert(id, until);
-            } else {
-                self.offered.remove(&id);
-            }
+            self.offered.insert(id, until);
         }
-        if more {
-            (account.bytes, account.holdings) = (account.bytes.plus(bytes), account.holdings + 1);
-            self.releasing += releasing;
-        } else {
-            (account.bytes, account.holdings) = (account.bytes.less(bytes), account.holdings - 1);
-            self.releasing -= releasing;
+        self.releasing += usize::from(holding.stage.is_releasing());
+        let account = self.accounts.entry(holding.request.account.clone()).or_default();
+        account.bytes = account.bytes.plus(holding.bytes().unwrap_or(Bytes::ZERO));
+        account.holdings += 1;
+    }
+
+    /// Removes a holding from the sums and indexes: undoes [`Ledger::index`].
+    fn unindex(&mut self, id: HoldingId, holding: &Holding) {
+        if let Stage::Offered { .. } = holding.stage {
+            self.offered.remove(&id);
         }
+        self.releasing -= usize::from(holding.stage.is_releasing());
+        let account = self.accounts.entry(holding.request.account.clone()).or_default();
+        account.bytes = account.bytes.less(holding.bytes().unwrap_or(Bytes::ZERO));
+        account.holdings -= 1;
         if account.holdings == 0 {
             self.accounts.remove(&holding.request.account);
         }
@@ -267,14 +272,14 @@ impl Ledger {
 fn rekey(charges: &mut [Charge], moved: impl Fn(u16) -> Option<u16>) {
     for charge in charges {
         for ordinal in &mut charge.on {
-            *ordinal =
-                moved(*ordinal).expect("a device that somebody is on stays, as gone if need be");
+            *ordinal = moved(*ordinal).expect("identity::merge keeps every device with tenants");
         }
         charge.on.sort_unstable();
     }
 }
 
-/// Moves a promise with its devices; false when one of them is gone, and the promise with it.
+/// Moves a promise with its devices. Returns false if a device was dropped; the promise is then
+/// void.
 fn rekey_promise(promise: &mut Promise, moved: impl Fn(u16) -> Option<u16>) -> bool {
     let charged = promise.charges.iter_mut().flat_map(|charge| &mut charge.on);
     charged.chain(promise.placement.picks.iter_mut().flatten()).all(|ordinal| {
@@ -288,7 +293,7 @@ fn rekey_promise(promise: &mut Promise, moved: impl Fn(u16) -> Option<u16>) -> b
     })
 }
 
-/// A whole device is what is usable of it now.
+/// Sets the amount of whole-device charges to the device's current usable memory.
 fn refresh_whole(holding: &mut Holding, node: &Node) {
     for charge in &mut holding.charges {
         if let Booked::Whole { bytes } = &mut charge.amount {
@@ -300,7 +305,8 @@ fn refresh_whole(holding: &mut Holding, node: &Node) {
     }
 }
 
-/// Only a share can grow: a whole device is all there is, a hardware slice bounds itself, and what nobody declared stays unknown.
+/// Raises shares to the measured amount. Other charges cannot grow: a whole device is all there is,
+/// the hardware bounds a slice, and an undeclared amount stays unknown.
 fn raise(holding: &mut Holding, ordinal: u16, bytes: Bytes) {
     let shares = holding
         .charges

@@ -1,5 +1,10 @@
-//! Rows by node, in shared chunks: a clone costs one count; the first change after it copies a count for every 8 nodes, and each
-//! change the rows of one chunk.
+//! A copy-on-write array of rows by node, in chunks of 8.
+//!
+//! Decisions keep the rows they read, so that cloning must cost nothing: a clone is one reference
+//! count. The first change after a clone copies one pointer per chunk, and each change the 8 rows
+//! of one chunk. With one `Arc` per row that first change would touch every node of the fleet; with
+//! one `Vec` for all rows it would copy the fleet. A persistent tree was rejected: judging iterates
+//! over all rows, and chunks keep that close to a plain array.
 
 use std::sync::Arc;
 
@@ -9,7 +14,7 @@ const CHUNK: usize = 8;
 
 type Chunk<T> = [Option<T>; CHUNK];
 
-/// At most one row for each node.
+/// At most one row per node.
 #[derive(Clone, Debug)]
 pub(crate) struct ByNode<T> {
     chunks: Arc<Vec<Arc<Chunk<T>>>>,
@@ -22,12 +27,12 @@ impl<T> Default for ByNode<T> {
 }
 
 impl<T> ByNode<T> {
-    /// The row of a node.
+    /// Returns the row of a node.
     pub(crate) fn get(&self, id: NodeId) -> Option<&T> {
         self.chunks.get(id.index() / CHUNK)?[id.index() % CHUNK].as_ref()
     }
 
-    /// All rows, in no order that an answer may depend on.
+    /// Iterates over all rows by id. No answer may depend on this order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &T)> {
         let rows = self.chunks.iter().flat_map(|chunk| chunk.iter());
         (0..).map(NodeId::at).zip(rows).filter_map(|(id, row)| Some((id, row.as_ref()?)))
@@ -35,17 +40,17 @@ impl<T> ByNode<T> {
 }
 
 impl<T: Clone> ByNode<T> {
-    /// The row of a node, to change it.
+    /// Returns the row of a node for changing it; copies its chunk if a clone shares it.
     pub(crate) fn get_mut(&mut self, id: NodeId) -> Option<&mut T> {
-        self.place(id).as_mut()
+        self.row_mut(id).as_mut()
     }
 
-    /// Replaces the row of a node, and gives back the one before it.
+    /// Replaces the row of a node and returns the previous one.
     pub(crate) fn set(&mut self, id: NodeId, row: Option<T>) -> Option<T> {
-        std::mem::replace(self.place(id), row)
+        std::mem::replace(self.row_mut(id), row)
     }
 
-    fn place(&mut self, id: NodeId) -> &mut Option<T> {
+    fn row_mut(&mut self, id: NodeId) -> &mut Option<T> {
         let chunk = id.index() / CHUNK;
         let chunks = Arc::make_mut(&mut self.chunks);
         if chunk >= chunks.len() {
@@ -60,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clone_keeps_its_rows_whatever_becomes_of_the_others() {
+    fn a_clone_keeps_its_rows_when_the_original_changes() {
         let id = NodeId::at;
         let mut rows = ByNode::default();
         assert_eq!(rows.set(id(20), Some("a")), None);
@@ -70,6 +75,7 @@ mod tests {
         assert_eq!(rows.set(id(3), Some("d")), None);
         assert_eq!(kept.iter().collect::<Vec<_>>(), [(id(20), &"a")]);
         assert_eq!(rows.iter().collect::<Vec<_>>(), [(id(3), &"d"), (id(20), &"c")]);
-        assert_eq!((rows.get(id(4)), rows.get(id(99))), (None, None));
+        assert_eq!(rows.get(id(4)), None);
+        assert_eq!(rows.get(id(99)), None);
     }
 }

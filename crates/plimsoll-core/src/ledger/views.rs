@@ -1,41 +1,42 @@
-//! Every node with its account: the very rows that are judged, and that decisions keep.
+//! The views of all nodes: the rows that are judged and that decisions keep.
 
 use super::{ByNode, NodeId};
 use crate::room::NodeView;
 
-/// Every node with its account. A clone costs one count, so that a decision keeps all that it looked at.
+/// The views of all nodes. A clone is one reference count, so that a decision keeps everything it
+/// read, and its explanation shows the numbers that it was made from.
 #[derive(Clone, Debug, Default)]
 pub struct Views {
     rows: ByNode<NodeView>,
-    /// The sum of the rows' digests.
+    /// The wrapping sum of the rows' digests. A sum does not depend on order, so that a changed row
+    /// costs one subtraction and one addition instead of hashing the fleet for every decision.
     digest: u64,
 }
 
 impl Views {
-    /// A node with its account; `None` once it is gone.
+    /// Returns the view of a node; `None` after it was removed.
     pub fn get(&self, id: NodeId) -> Option<&NodeView> {
         self.rows.get(id)
     }
 
-    /// A number for all rows, in no order.
+    /// Returns the digest of all rows.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Replaces a row.
+    /// Replaces the view of a node; `None` removes it.
     pub(crate) fn set(&mut self, id: NodeId, view: Option<NodeView>) {
-        let digest = |view: &Option<NodeView>| view.as_ref().map_or(0, NodeView::digest);
-        let new = digest(&view);
-        let old = digest(&self.rows.set(id, view));
+        let new = view.as_ref().map_or(0, NodeView::digest);
+        let old = self.rows.set(id, view).map_or(0, |old| old.digest());
         self.digest = self.digest.wrapping_sub(old).wrapping_add(new);
     }
 
-    /// Changes the account of a node that is there, and says whether whoever judges may find something else from here on.
+    /// Changes the usage of an existing node and returns true if a verdict may change.
     pub(super) fn change(&mut self, id: NodeId, change: impl FnOnce(&mut NodeView)) -> bool {
         let view = self.rows.get_mut(id).expect("every named node has a row");
         let old = view.digest();
-        let reads_anew = view.change(change);
+        let affects_fit = view.change(change);
         self.digest = self.digest.wrapping_sub(old).wrapping_add(view.digest());
-        reads_anew
+        affects_fit
     }
 }

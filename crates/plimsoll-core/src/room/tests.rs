@@ -1,4 +1,4 @@
-//! What makes two accounts the same for a judge, and what does not.
+//! Tests that a `FitInput` has every field of the usage that `fit` depends on, and no other.
 
 use super::*;
 use crate::device::Source;
@@ -6,13 +6,13 @@ use crate::units::{Cores, Millis};
 
 fn node() -> Node {
     let mut device = Device::new("NVIDIA", Bytes::gib(80), Source::Declared);
-    (device.cores, device.slots) = (Some(Cores(100)), Some(10));
+    device.cores = Some(Cores(100));
+    device.slots = Some(10);
     Node { devices: vec![device], ..Node::new("n") }
 }
 
-/// What a judge reads of this account.
-fn read(room: &DeviceRoom) -> Gauge {
-    Gauge::read(&node(), &["NVIDIA".into()], 0, room)
+fn read(room: &DeviceRoom) -> FitInput {
+    FitInput::read(&node(), &["NVIDIA".into()], 0, room)
 }
 
 fn occupied() -> DeviceRoom {
@@ -32,7 +32,7 @@ fn occupied() -> DeviceRoom {
 }
 
 #[test]
-fn accounts_that_differ_in_anything_a_judge_reads_do_not_read_alike() {
+fn a_change_that_fit_depends_on_changes_the_fit_input() {
     type Change = fn(&mut DeviceRoom);
     let changes: [(&str, Change); 12] = [
         ("usable", |room| room.usable = None),
@@ -55,16 +55,16 @@ fn accounts_that_differ_in_anything_a_judge_reads_do_not_read_alike() {
     }
     let mut deserted = occupied();
     deserted.tenants.clear();
-    let alone = "somebody who is there keeps those away who want to be alone";
-    assert_ne!(read(&occupied()), read(&deserted), "{alone}");
+    let why = "a tenant without memory still excludes requests for a device of their own";
+    assert_ne!(read(&occupied()), read(&deserted), "{why}");
 }
 
 #[test]
-fn where_tenants_are_in_their_lives_changes_nothing_for_a_judge() {
+fn the_stage_of_a_tenant_does_not_change_the_fit_input() {
     let mut going = occupied();
-    (going.held, going.releasing) = (Bytes::ZERO, going.held);
+    going.releasing = std::mem::take(&mut going.held);
     going.tenants[0].stage = Stage::Releasing { since: Millis(7) };
     going.telemetry = Telemetry::Fresh { at: Millis(7) };
     assert_eq!(read(&occupied()), read(&going));
-    assert_ne!(occupied().digest(), going.digest(), "it is seen all the same");
+    assert_ne!(occupied().digest(), going.digest(), "an explanation shows the stage");
 }

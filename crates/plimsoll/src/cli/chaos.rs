@@ -1,4 +1,4 @@
-//! What can be typed after `plimsoll chaos`.
+//! Arguments of `plimsoll chaos`.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -6,33 +6,33 @@ use clap::Args;
 
 use super::Format;
 
-/// Days without an end of events in sight.
+/// The default number of simulated days.
 const DAYS: NonZeroU64 = NonZeroU64::new(100).expect("more than none");
 
 #[derive(Args)]
 pub(crate) struct ChaosArgs {
-    /// The seed of the first day; the next day's is one more
+    /// The seed of the first day; each following day adds one
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How many days to live through; 100 unless --events is given
+    /// The number of days to simulate [default: 100, or unlimited with --events]
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<NonZeroU64>,
-    /// Go on until so many events have happened
+    /// Stop after this many events
     #[arg(long, value_name = "N")]
     pub(crate) events: Option<NonZeroU64>,
-    /// How many days to live through at the same time; as many as there are processors if not said
+    /// The number of days to simulate in parallel [default: one per processor]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
-    /// How many events before a breach to show
+    /// The number of events to show before a violation
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(crate) last: usize,
-    /// How to print the answer
+    /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }
 
 impl ChaosArgs {
-    /// The most days there may be.
+    /// Returns the maximum number of days.
     pub(crate) fn most_days(&self) -> u64 {
         match (self.days, self.events) {
             (Some(days), _) => days.get(),
@@ -41,7 +41,7 @@ impl ChaosArgs {
         }
     }
 
-    /// The events after which it is enough.
+    /// Returns the number of events to stop after.
     pub(crate) fn most_events(&self) -> u64 {
         self.events.map_or(u64::MAX, NonZeroU64::get)
     }

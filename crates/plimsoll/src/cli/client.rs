@@ -1,4 +1,4 @@
-//! What can be typed after the commands that speak to a server.
+//! Arguments of the commands that talk to a server.
 
 use std::path::PathBuf;
 
@@ -7,30 +7,30 @@ use plimsoll_slots::size::Span;
 
 use super::Format;
 
-/// The server, and how to get in.
+/// The server's address and credentials.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ServerArgs {
-    /// The server's address; else the variable PLIMSOLL_SERVER, else http://127.0.0.1:8080
+    /// The server's address [default: $PLIMSOLL_SERVER, or http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, help_heading = "Server")]
     pub(crate) server: Option<String>,
-    /// A file with the token; else the variable PLIMSOLL_TOKEN is looked at
+    /// A file with the token [default: $PLIMSOLL_TOKEN]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Server")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Trust the certificates in this file, and no others
+    /// Trust only the certificates in this file
     #[arg(long, value_name = "PEM", value_hint = ValueHint::FilePath, help_heading = "Server")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Send the token even without encryption to another machine
+    /// Send the token unencrypted to another machine
     #[arg(long, help_heading = "Server")]
     pub(crate) insecure: bool,
 }
 
-/// How to print an answer, and how often.
+/// Output format and refresh interval.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// How to print the answer; json is the server's own
+    /// The output format; json is the server's own
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
-    /// Look again every so often, and print what changed, until Ctrl-C
+    /// Refresh at this interval and print changes, until Ctrl-C
     #[arg(short, long, value_name = "EVERY", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
     pub(crate) watch: Option<Span>,
 }
@@ -41,10 +41,10 @@ Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct SlotsArgs {
-    /// Only those on this runner
+    /// Only slots on this runner
     #[arg(long, value_name = "NAME")]
     pub(crate) runner: Option<String>,
-    /// Only those of this model
+    /// Only slots of this model
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ Exit codes: 0 done; 1 a GPU is over its line; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct RunnersArgs {
-    /// Only this one
+    /// Only this runner
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]
@@ -75,13 +75,13 @@ Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct DecisionsArgs {
-    /// Only those that chose this runner, or came nearest to a place there
+    /// Only decisions that chose this runner, or had their nearest miss there
     #[arg(long, value_name = "NAME")]
     pub(crate) runner: Option<String>,
-    /// Only those about this model
+    /// Only decisions about this model
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// How many, the newest
+    /// The number of decisions, newest first
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) struct DecisionsArgs {
 }
 
 pub(super) const QUEUE: &str = "Examples:\n  plimsoll queue\n  plimsoll queue --watch\n\n\
-Exit codes: 0 nobody waits; 1 somebody waits; 2 error.";
+Exit codes: 0 nothing is pending; 1 something is pending; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct QueueArgs {
@@ -109,14 +109,14 @@ Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArgs {
-    /// Declarations of models as YAML or JSON: files, or - for standard input
+    /// Model declarations as YAML or JSON: files, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., required = true)]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// Check and compare, and change nothing
+    /// Check and compare without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How to print what was done
+    /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
     #[command(flatten)]
@@ -125,39 +125,38 @@ pub(crate) struct ApplyArgs {
 
 pub(super) const ASK: &str = "Examples:\n  plimsoll ask qwen3-8b --wait 30s\n  \
 plimsoll ask qwen3-8b --deadline 60s --key order-17 --as team-a/trainer-0\n\n\
-Exit codes: 0 it is served; 1 it waits, is coming, or was refused, expired or lost; 2 error.";
+Exit codes: 0 ready; 1 pending, starting, impossible, expired or lost; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct AskArgs {
-    /// The model
+    /// The model to use
     #[arg(value_name = "MODEL")]
     pub(crate) model: String,
-    /// How long to wait for the answer
+    /// Wait this long for the reservation to become ready
     #[arg(long, value_name = "SPAN", default_value = "30s")]
     pub(crate) wait: Span,
-    /// When to give up the place if it is not served by then
+    /// Cancel the reservation if it is not ready by then
     #[arg(long, value_name = "SPAN")]
     pub(crate) deadline: Option<Span>,
-    /// What tells a repeated request from a new one
+    /// Idempotency key
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
-    /// Under which name, for explanations
+    /// The client's name, for explanations
     #[arg(long = "as", value_name = "NAMESPACE/NAME", value_parser = who)]
     pub(crate) who: Option<(String, String)>,
-    /// How to print the answer; json is the server's own
+    /// The output format; json is the server's own
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }
 
-pub(super) const RELEASE: &str = "Examples:\n  plimsoll release place-12\n  plimsoll release slot-7\n\n\
-A place is given back, a slot is asked to go.\n\n\
+pub(super) const RELEASE: &str = "Examples:\n  plimsoll release reservation-12\n  plimsoll release slot-7\n\n\
 Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct ReleaseArgs {
-    /// The place or the slot
+    /// The reservation or slot
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
@@ -166,13 +165,13 @@ pub(crate) struct ReleaseArgs {
 
 pub(super) const TOP: &str = "Examples:\n  plimsoll top\n  plimsoll top --server https://plimsoll.example:8443 --token-file token\n  \
 plimsoll top --every 5s\n\n\
-Keys: q quits, ? helps, tab or 1 to 4 change the view, arrows or j and k move, enter shows details, p pauses.\n\
+Keys: q quits, ? shows help, tab or 1 to 4 change the view, arrows or j and k move, enter shows details, p pauses.\n\
 Without a terminal one frame is printed.\n\n\
 Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
-    /// How often to look
+    /// The refresh interval
     #[arg(long, value_name = "SPAN", default_value = "1s")]
     pub(crate) every: Span,
     #[command(flatten)]
@@ -186,7 +185,7 @@ fn who(text: &str) -> Result<(String, String), String> {
         {
             Ok((namespace.to_string(), name.to_string()))
         }
-        _ => Err("a name is written NAMESPACE/NAME".to_string()),
+        _ => Err("expected NAMESPACE/NAME".to_string()),
     }
 }
 
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn watching_has_a_pace_of_its_own_or_another() {
+    fn watch_has_a_default_interval() {
         let every = |line: &str| match parsed(line) {
             Ok(Command::Slots(args)) => args.show.watch.map(|span| span.0),
             _ => panic!("{line}"),
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_has_a_namespace_and_a_name() {
+    fn a_client_has_a_namespace_and_a_name() {
         assert!(
             matches!(parsed("plimsoll ask m --as a/b"), Ok(Command::Ask(args)) if args.who.is_some())
         );

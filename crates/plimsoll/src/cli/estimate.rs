@@ -1,4 +1,4 @@
-//! What can be typed after `plimsoll estimate`.
+//! Arguments of `plimsoll estimate`.
 
 use std::path::PathBuf;
 
@@ -20,34 +20,34 @@ pub(crate) struct EstimateArgs {
     /// A GGUF file (any part of a split one), a directory with safetensors files, or a config.json
     #[arg(value_name = "MODEL", value_hint = ValueHint::AnyPath)]
     pub(crate) model: PathBuf,
-    /// Tokens that each request may use; what the model was trained for if not said
+    /// Context length per request [default: the model's trained length]
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<u64>,
-    /// How the KV cache is stored: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl or fp8; two as keys/values
+    /// KV cache type: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl or fp8; two as keys/values
     #[arg(long, value_name = "TYPE", default_value = "f16")]
     pub(crate) kv: KvTypes,
-    /// How many requests are served at once
+    /// Concurrent requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) parallel: u64,
-    /// Over how many GPUs the model is split
+    /// The number of GPUs that the model is split over
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) gpus: u64,
-    /// What serves it: llama.cpp, vllm or ollama; llama.cpp for GGUF files and vllm for others if not said
+    /// The runtime: llama.cpp, vllm or ollama [default: llama.cpp for GGUF files, vllm for others]
     #[arg(long, value_name = "NAME")]
     pub(crate) runtime: Option<RuntimeKind>,
-    /// Tokens that are taken in at once; the runtime's own number if not said
+    /// Logical batch size in tokens [default: the runtime's]
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<u64>,
-    /// Tokens that are computed at once; the runtime's own number if not said
+    /// Physical batch size in tokens [default: the runtime's]
     #[arg(long, value_name = "N")]
     pub(crate) ubatch: Option<u64>,
-    /// Compute attention with its full matrix
+    /// Disable flash attention
     #[arg(long)]
     pub(crate) no_flash_attention: bool,
-    /// The memory of one GPU: whether the model fits, and with which context, batch and KV type it would
+    /// The memory of one GPU: check whether the model fits, and which context, batch and KV type would
     #[arg(long, value_name = "SIZE")]
     pub(crate) device: Option<Bytes>,
-    /// How to print the answer
+    /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }

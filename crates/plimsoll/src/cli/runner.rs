@@ -73,6 +73,15 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+impl From<LogFormat> for plimsoll_server::log::LogFormat {
+    fn from(format: LogFormat) -> Self {
+        match format {
+            LogFormat::Text => plimsoll_server::log::LogFormat::Text,
+            LogFormat::Json => plimsoll_server::log::LogFormat::Json,
+        }
+    }
+}
+
 fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

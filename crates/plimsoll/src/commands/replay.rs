@@ -7,10 +7,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{Format, ReplayArgs};
 use crate::output::{self, Outcome};
-use crate::replay::{self, Replayed, Report};
-use crate::store::{DecisionId, History};
 use crate::text::Page;
 use crate::{json, text};
+use plimsoll_engine::replay::{self, Replayed, Report};
+use plimsoll_engine::store::{DecisionId, History};
 
 pub(super) fn run(args: &ReplayArgs, quiet: bool) -> Result<Outcome> {
     let history = History::open(&args.dir)?;

@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::cli::ServeArgs;
+use crate::cli::{LogFormat, ServeArgs};
 use crate::output::{self, Outcome};
-use crate::server::config::{self, Config, Loaded};
-use crate::server::guard::tls;
-use crate::server::{application, demo, life, log};
+use plimsoll_server::config::{self, Config, Loaded, Options, TlsFiles};
+use plimsoll_server::guard::tls;
+use plimsoll_server::{application, demo, life, log};
 
 /// What still runs when everything is durable gets so long to end.
 const LEFTOVERS: Duration = Duration::from_millis(200);
 
 /// Serves until it is asked to end, or until something cannot be made durable.
 pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
-    let Loaded { mut config, warnings } = config::load(args)?;
+    let options = options(args);
+    let Loaded { mut config, warnings } = config::load(&options)?;
     if args.check_config {
         config.tls.as_ref().map(tls::load).transpose()?;
         warnings.iter().for_each(|warning| output::note(&format!("warning: {warning}")));
@@ -34,10 +35,23 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     let runtime = runtime.worker_threads(workers()).enable_all().build();
     let runtime = runtime.context("while starting the threads of the server")?;
     let serves = |config: &Config| application::application(config, args.demo);
-    let lived = runtime.block_on(life::live(config, lasts, || config::load(args), serves));
+    let lived = runtime.block_on(life::live(config, lasts, || config::load(&options), serves));
     runtime.shutdown_timeout(LEFTOVERS);
     drop(scratch);
     lived.map(|()| Outcome::Fine)
+}
+
+fn options(args: &ServeArgs) -> Options {
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    Options {
+        listen: args.listen.clone(),
+        data: args.data.clone(),
+        config: args.config.clone(),
+        tls: tls.map(|(cert, key)| TlsFiles { cert, key }),
+        token_file: args.token_file.clone(),
+        log: args.log.map(LogFormat::into),
+        log_decisions: args.log_decisions,
+    }
 }
 
 /// Memory comes in small pages: a huge one is cleared whole when it is first touched, and whoever touches it waits for that. On a machine

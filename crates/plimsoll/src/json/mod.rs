@@ -3,7 +3,6 @@
 mod audit;
 mod chaos;
 mod decision;
-mod device;
 mod estimate;
 mod explain;
 mod replay;
@@ -11,24 +10,19 @@ mod sarif;
 
 pub(crate) use audit::{audit, severity};
 pub(crate) use chaos::chaos;
-pub(crate) use decision::{
-    ContainerVerdictRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart, held_by,
-    node as node_verdict, numbers, ordered, ordered_in, promised_row, remedy as remedy_row,
-    score_parts,
-};
-pub(crate) use device::{DeviceRow, devices_of, sharing};
 pub(crate) use estimate::estimate;
-pub(crate) use explain::{LostBy, explain, lost_by, running, undecided};
+pub(crate) use explain::{explain, running, undecided};
 pub(crate) use replay::{replay, replayed};
 pub(crate) use sarif::sarif;
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::breach::{self, Breach};
-use plimsoll_core::units::{Bytes, Name};
+use plimsoll_api::breach::{BreachRow, breach_row};
+use plimsoll_api::device;
+use plimsoll_core::breach;
+use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Cluster;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::Serialize;
 
 use crate::load;
 use crate::simulation::Simulation;
@@ -107,74 +101,9 @@ pub(crate) fn understood(cluster: &Cluster) -> UnderstoodRow<'_> {
     }
 }
 
-/// One thing that is wrong with what is held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct BreachRow {
-    /// `over_line`, `no_assignment`, `slices_overlap` or `sums_differ`.
-    pub(crate) kind: String,
-    /// The node.
-    #[schema(value_type = String)]
-    pub(crate) node: Name,
-    /// The device.
-    pub(crate) uuid: Option<String>,
-    /// What may be used there.
-    #[schema(value_type = Option<u64>)]
-    pub(crate) usable: Option<Bytes>,
-    /// What is held there for certain, foreign memory included.
-    #[schema(value_type = Option<u64>)]
-    pub(crate) held: Option<Bytes>,
-    /// By how much that is too much.
-    #[schema(value_type = Option<u64>)]
-    pub(crate) over_by: Option<Bytes>,
-    /// What the holdings sum up to, where that is not what the ledger says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
-    pub(crate) holdings: Option<Bytes>,
-    /// Who holds it, as `namespace/pod`.
-    #[schema(value_type = Vec<String>)]
-    pub(crate) holders: Vec<Name>,
-}
-
 fn breaches(simulation: &Simulation) -> Vec<BreachRow> {
     let ledger = &simulation.ledger;
     breach::audit(ledger).into_iter().map(|breach| breach_row(ledger, breach)).collect()
-}
-
-/// A breach, with the devices called as people call them.
-pub(crate) fn breach_row(ledger: &plimsoll_core::ledger::Ledger, breach: Breach) -> BreachRow {
-    let row = |kind: &str, node: Name, ordinal: Option<u16>, holders| BreachRow {
-        kind: kind.to_string(),
-        uuid: ordinal.and_then(|ordinal| {
-            crate::simulation::labels(ledger, &node, [ordinal].into_iter()).pop()
-        }),
-        node,
-        usable: None,
-        held: None,
-        over_by: None,
-        holdings: None,
-        holders,
-    };
-    match breach {
-        Breach::OverLine { node, ordinal, usable, held, over_by, holders } => BreachRow {
-            usable: Some(usable),
-            held: Some(held),
-            over_by: Some(over_by),
-            ..row("over_line", node, Some(ordinal), holders)
-        },
-        Breach::NoAssignment { node, usable, held, holders } => BreachRow {
-            usable: Some(usable),
-            held: Some(held),
-            ..row("no_assignment", node, None, holders)
-        },
-        Breach::SumsDiffer { node, ordinal, sum, holdings } => BreachRow {
-            held: Some(sum),
-            holdings: Some(holdings),
-            ..row("sums_differ", node, Some(ordinal), Vec::new())
-        },
-        Breach::SlicesOverlap { node, ordinal, holders } => {
-            row("slices_overlap", node, Some(ordinal), holders)
-        }
-    }
 }
 
 /// A pod, and what about it did not count.

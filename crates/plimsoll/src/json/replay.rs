@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::SCHEMA_VERSION;
 use super::explain::{ExplainSheet, explained};
-use crate::replay::{Replayed, Report, StatesDiffer, Way};
+use plimsoll_engine::replay::{Replayed, Report, StatesDiffer, Way};
 
 /// The answer of `plimsoll replay -o json`.
 #[derive(Serialize)]

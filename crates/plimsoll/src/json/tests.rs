@@ -4,6 +4,8 @@ use plimsoll_core::charge::Stage;
 use plimsoll_core::units::Millis;
 use serde_json::{Value, json};
 
+use plimsoll_core::units::Bytes;
+
 use super::*;
 use crate::fixture;
 

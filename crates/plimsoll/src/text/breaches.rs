@@ -1,11 +1,10 @@
 //! Devices that hold more than they have, said with the numbers and the names.
 
-use plimsoll_core::breach::{self, Breach};
+use plimsoll_api::breach::sentence;
+use plimsoll_core::breach;
 use plimsoll_core::ledger::Ledger;
-use plimsoll_core::units::Name;
 
 use super::page::{BAD, Page};
-use crate::simulation::labels;
 
 /// What is wrong with what is held; nothing is printed where nothing is.
 pub(crate) fn breaches(page: &mut Page, ledger: &Ledger) {
@@ -15,43 +14,7 @@ pub(crate) fn breaches(page: &mut Page, ledger: &Ledger) {
     }
     page.heading("Over the line");
     for breach in &breaches {
-        page.styled(2, BAD, &words(ledger, breach));
-    }
-}
-
-/// One thing that is wrong, in a sentence.
-pub(crate) fn words(ledger: &Ledger, breach: &Breach) -> String {
-    let device = |ordinal: &u16| {
-        labels(ledger, breach.node(), [*ordinal].into_iter()).pop().unwrap_or_default()
-    };
-    let by = |holders: &[Name]| holders.join(", ");
-    match breach {
-        Breach::OverLine { node, ordinal, usable, held, over_by, holders } => {
-            let device = device(ordinal);
-            format!(
-                "{device} on {node} holds {held} of {usable}, over by {over_by}: {}",
-                by(holders)
-            )
-        }
-        Breach::NoAssignment { node, usable, held, holders } => {
-            format!(
-                "however they are spread over the cards of {node}, {held} do not fit {usable}: {}",
-                by(holders)
-            )
-        }
-        Breach::SumsDiffer { node, ordinal, sum, holdings } => {
-            let device = device(ordinal);
-            format!(
-                "{device} on {node} is booked with {sum}, its holders have {holdings}: a fault in plimsoll, please report it"
-            )
-        }
-        Breach::SlicesOverlap { node, ordinal, holders } => {
-            format!(
-                "two tenants sit in one slice of {} on {node}: {}",
-                device(ordinal),
-                by(holders)
-            )
-        }
+        page.styled(2, BAD, &sentence(ledger, breach));
     }
 }
 

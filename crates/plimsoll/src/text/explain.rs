@@ -14,8 +14,9 @@ use super::page::{BAD, FAINT, GOOD, ODD, PLAIN, Page, STRONG};
 use super::placements;
 use super::refused::help;
 use super::table::{Align, Table};
-use crate::json;
 use crate::simulation::Refused;
+use plimsoll_api::lost_by::lost_by;
+use plimsoll_api::verdict;
 
 /// A pod that had its turn.
 pub(crate) fn explain(
@@ -62,7 +63,7 @@ fn asked(page: &mut Page, decision: &Decision) {
 /// The devices of the chosen place, with what each is charged.
 fn chosen(page: &mut Page, decision: &Decision) {
     let Some(place) = decision.place().map(|found| &found.place) else { return };
-    let verdicts = json::ordered(decision);
+    let verdicts = verdict::ordered(decision);
     let Some(verdict) = verdicts.iter().find(|verdict| verdict.view.node.name == place.node) else {
         return;
     };
@@ -114,7 +115,7 @@ pub(crate) fn undecided(page: &mut Page, request: &RequestId, why: &str) {
 }
 
 fn lost(page: &mut Page, decision: &Decision) {
-    let rows = json::lost_by(decision);
+    let rows = lost_by(decision);
     if rows.is_empty() {
         return;
     }
@@ -127,7 +128,7 @@ fn lost(page: &mut Page, decision: &Decision) {
 }
 
 fn nodes(page: &mut Page, decision: &Decision) {
-    let verdicts = json::ordered(decision);
+    let verdicts = verdict::ordered(decision);
     let shape =
         decision.shapes.len().checked_sub(1).and_then(|last| decision.spec.shapes().get(last));
     let Some(shape) = shape.filter(|_| !verdicts.is_empty()) else { return };
@@ -201,7 +202,7 @@ fn device_row(
     device: &DeviceVerdict,
     chosen: Option<&Placement>,
 ) {
-    let numbers = json::numbers(verdict, device);
+    let numbers = verdict::numbers(verdict, device);
     let size = |bytes: Option<Bytes>| bytes.map_or("?".to_string(), |bytes| bytes.to_string());
     let short_by = match numbers.short_by {
         Some(Bytes::ZERO) => "-".to_string(),
@@ -239,7 +240,8 @@ fn picks(place: &Placement, need: usize, ordinal: u16) -> bool {
 }
 
 fn holders(verdict: NodeVerdict, ordinal: u16) -> String {
-    json::held_by(verdict, ordinal).map_or(String::new(), |holders| format!("; held by {holders}"))
+    verdict::held_by(verdict, ordinal)
+        .map_or(String::new(), |holders| format!("; held by {holders}"))
 }
 
 /// `12345 (node 10000, device 2345)`: the sum and the terms that add something to it.

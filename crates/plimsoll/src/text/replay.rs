@@ -4,7 +4,7 @@ use plimsoll_core::drive::{self, DecisionRecord, Divergence};
 
 use super::explain;
 use super::page::{BAD, FAINT, GOOD, ODD, Page};
-use crate::replay::{Replayed, Report, Way};
+use plimsoll_engine::replay::{Replayed, Report, Way};
 
 /// All of a journal.
 pub(crate) fn report(page: &mut Page, report: &Report) {

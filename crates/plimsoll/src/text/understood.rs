@@ -121,7 +121,7 @@ fn sharing_words(devices: &[Device]) -> String {
         Sharing::Tokens { replicas, .. } => Some(replicas),
         _ => None,
     });
-    let sharing = crate::json::sharing(devices);
+    let sharing = plimsoll_api::device::sharing(devices);
     match replicas {
         Some(replicas) => format!("{sharing} x{replicas}, access and not capacity"),
         None if sharing == "none" => "not shared".to_string(),

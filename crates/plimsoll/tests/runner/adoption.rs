@@ -121,7 +121,7 @@ fn an_end_that_the_server_has_not_heard_of_is_told_by_the_next_agent() {
 fn an_agent_that_is_asked_to_end_leaves_its_model_servers_and_says_so() {
     let (mut world, pid) = running();
     assert_eq!(world.end_agent().code(), Some(0));
-    assert!(world.log().contains("the model servers go on"), "{}", world.log());
+    assert!(world.log().contains("model servers keep running"), "{}", world.log());
     assert!(is_alive(pid));
     is_adopted(&mut world, pid);
 }

@@ -166,7 +166,7 @@ fn a_full_disk_ends_it_with_a_clear_message_and_it_goes_on_once_there_is_room() 
     // Whoever was not answered with success is told so, or not answered at all.
     assert!(matches!(refused, Ok(503) | Err(_)), "{refused:?}");
     let ended = server.end();
-    ended.with_error(&["could not be made durable", "nothing that was acknowledged is lost"]);
+    ended.with_error(&["cannot make a decision durable", "nothing that was acknowledged is lost"]);
     let server = Serve::start(dir.path(), &[]);
     for model in [0, known - 1] {
         assert_eq!(server.get(&format!("/api/v1/models/m{model}"))["name"], format!("m{model}"));

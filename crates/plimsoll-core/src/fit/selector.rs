@@ -1,0 +1,56 @@
+//! The checks of a device against the need's selector: model, mode, UUID and ordinal.
+
+use crate::device::{Device, Identity};
+use crate::reason::Reason;
+use crate::request::Wishes;
+use crate::units::Name;
+
+/// Creates the reason for a device of another type than the need accepts.
+pub(super) fn mismatch(wanted: &str, is: &str) -> Reason {
+    Reason::TypeMismatch { wanted: wanted.into(), is: is.into() }
+}
+
+/// Checks the facts of one device. Rules between several devices (`one_numa`, `linked`) and rules
+/// on tenants (`alone`) are not checked here.
+pub(super) fn fit_selector(device: &Device, ordinal: usize, wishes: &Wishes) -> Result<(), Reason> {
+    let model = device.model.as_deref().unwrap_or(&device.kind);
+    if !wishes.models.is_empty()
+        && !wishes.models.iter().any(|wanted| contains_ignoring_case(model, wanted))
+    {
+        return Err(mismatch(&wishes.models.join(" or "), model));
+    }
+    let mut excluded = wishes.not_models.iter();
+    if let Some(excluded) = excluded.find(|excluded| contains_ignoring_case(model, excluded)) {
+        return Err(mismatch(&format!("something other than {excluded}"), model));
+    }
+    if let Some(mode) = device.mode.as_ref().filter(|_| !wishes.modes.is_empty())
+        && !wishes.modes.contains(mode)
+    {
+        return Err(mismatch(
+            &format!("mode {}", wishes.modes.join(" or ")),
+            &format!("in mode {mode}"),
+        ));
+    }
+    if (!wishes.uuids.is_empty() && !has_uuid(device, &wishes.uuids))
+        || has_uuid(device, &wishes.not_uuids)
+    {
+        return Err(Reason::UuidMismatch);
+    }
+    if !wishes.ordinals.is_empty()
+        && !wishes.ordinals.iter().any(|wanted| usize::from(*wanted) == ordinal)
+    {
+        return Err(Reason::IndexMismatch);
+    }
+    Ok(())
+}
+
+fn has_uuid(device: &Device, uuids: &[Name]) -> bool {
+    match &device.identity {
+        Identity::Uuid(uuid) => uuids.contains(uuid),
+        Identity::Ordinal => false,
+    }
+}
+
+fn contains_ignoring_case(text: &str, part: &str) -> bool {
+    text.to_lowercase().contains(&part.to_lowercase())
+}

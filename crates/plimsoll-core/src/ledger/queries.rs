@@ -1,0 +1,139 @@
+//! Read-only queries of the ledger.
+
+use super::{Account, Ledger, NodeId, Promise, Views};
+use crate::charge::{Holding, HoldingId};
+use crate::request::RequestId;
+use crate::room::{Measured, NodeView};
+
+impl Ledger {
+    /// Returns the number of operations applied so far.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Iterates over the nodes by name.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
+        self.by_name.values().map(|&id| (id, self.view_at(id)))
+    }
+
+    /// Returns the number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Returns one more than the largest [`NodeId::index`] ever used.
+    pub fn node_slots(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Finds a node by name.
+    pub fn node_id(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Returns the view of a node; `None` after it was removed.
+    pub fn view(&self, id: NodeId) -> Option<&NodeView> {
+        self.views.get(id)
+    }
+
+    /// Returns the views of all nodes.
+    pub fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// Returns the view of a node by name.
+    pub fn view_of(&self, name: &str) -> Option<&NodeView> {
+        self.view(self.node_id(name)?)
+    }
+
+    /// Returns the last measurement of each device of a node.
+    pub fn measured(&self, id: NodeId) -> &[Measured] {
+        self.nodes.get(id.index()).and_then(Option::as_ref).map_or(&[], |entry| &entry.measured)
+    }
+
+    /// Iterates over the holdings on a node in order of arrival.
+    pub fn holdings_on(&self, id: NodeId) -> impl Iterator<Item = (HoldingId, &Holding)> {
+        self.held_on(id).map(|id| (id, &*self.holdings[&id]))
+    }
+
+    /// Iterates over all holdings in order of arrival.
+    pub fn holdings(&self) -> impl Iterator<Item = (HoldingId, &Holding)> {
+        self.holdings.iter().map(|(id, holding)| (*id, &**holding))
+    }
+
+    /// Iterates over the holdings that are offers, in order of arrival.
+    pub fn offered(&self) -> impl Iterator<Item = &Holding> {
+        self.offered.keys().map(|id| &*self.holdings[id])
+    }
+
+    /// Iterates over the offers on a node.
+    pub fn offered_on(&self, id: NodeId) -> impl Iterator<Item = &Holding> {
+        let offered = self.held_on(id).filter(|id| self.offered.contains_key(id));
+        offered.map(|id| &*self.holdings[&id])
+    }
+
+    fn held_on(&self, id: NodeId) -> impl Iterator<Item = HoldingId> + '_ {
+        let entry = self.nodes.get(id.index()).and_then(Option::as_ref);
+        entry.into_iter().flat_map(|entry| &entry.holdings).copied()
+    }
+
+    /// Returns a holding by id.
+    pub fn holding(&self, id: HoldingId) -> Option<&Holding> {
+        self.holdings.get(&id).map(|holding| &**holding)
+    }
+
+    /// Returns the holding of a request.
+    pub fn of_request(&self, request: &RequestId) -> Option<(HoldingId, &Holding)> {
+        let id = *self.by_request.get(request)?;
+        Some((id, &self.holdings[&id]))
+    }
+
+    /// Returns true if no device of a holding is overcommitted. None was when the holding was
+    /// placed, but its node may since have been reported with less memory, or another charge may
+    /// have been raised. Work that has not started must then not start.
+    pub fn may_start(&self, holding: &Holding) -> bool {
+        let Some(view) = self.view_of(&holding.node) else { return false };
+        let mut devices = holding.charges.iter().flat_map(|charge| &charge.on);
+        devices.all(|ordinal| {
+            let room = view.room.devices().get(usize::from(*ordinal));
+            room.is_some_and(|room| room.usable().is_none_or(|usable| room.load() <= usable))
+        })
+    }
+
+    /// Returns true if any holding is releasing.
+    pub fn has_releasing(&self) -> bool {
+        self.releasing > 0
+    }
+
+    /// Iterates over the open promises by request.
+    pub fn promises(&self) -> impl ExactSizeIterator<Item = (&RequestId, &Promise)> {
+        self.promises.iter()
+    }
+
+    /// Returns the promise to a request.
+    pub fn promise_to(&self, request: &RequestId) -> Option<&Promise> {
+        self.promises.get(request)
+    }
+
+    /// Returns the sums of an account; zero if it holds nothing.
+    pub fn account(&self, name: &str) -> Account {
+        self.accounts.get(name).copied().unwrap_or_default()
+    }
+
+    /// Returns the nodes that changed since a position in the change log, and the current position.
+    /// `None` if the log no longer reaches back that far, so that every node may have changed.
+    pub fn changed_since(&self, position: u64) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
+        let changed = self.changes.since(position);
+        (changed.map(|changed| changed.map(|changed| changed.node)), self.changes.end())
+    }
+
+    /// Returns the nodes with changes that may change a verdict, like [`Ledger::changed_since`].
+    pub(crate) fn fit_changed_since(
+        &self,
+        position: u64,
+    ) -> (Option<impl Iterator<Item = NodeId> + '_>, u64) {
+        let changed = self.changes.since(position);
+        let affected = changed.map(|changed| changed.filter(|changed| changed.affects_fit));
+        (affected.map(|affected| affected.map(|changed| changed.node)), self.changes.end())
+    }
+}

@@ -1,0 +1,312 @@
+//! Decisions in front of people: those of late in full, older ones as the journal has them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use plimsoll_core::decide::Decision;
+use plimsoll_core::fit;
+use plimsoll_core::request::Shape;
+use plimsoll_core::room::{DeviceRoom, NodeView};
+use plimsoll_core::summary;
+use plimsoll_core::units::{Bytes, Millis};
+use plimsoll_core::verdict::{NodeVerdict, Table};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::input::{self, Params};
+use super::parts::Parts;
+use super::problem::{Answer, Problem};
+use super::{memory, slots};
+use crate::decisions::Kept;
+use plimsoll_api::rows::{CandidateRow, DecisionRow, LoadRow, ProblemRow, time};
+use plimsoll_api::{lost_by, verdict};
+use plimsoll_engine::store::{DecisionId, Filter, History, Listed, StoreError};
+
+/// Which decisions.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Wanted {
+    /// Only those that chose this runner, or on a refusal came nearest on it.
+    runner_id: Option<String>,
+    /// Only those about this model.
+    model: Option<String>,
+    /// How many rows at most: 500 where it is left out, 5000 at most. A page of very large rows ends earlier.
+    limit: Option<String>,
+    /// Only those before this one: the list goes back in time. `Link: rel="next"` has it.
+    after: Option<String>,
+}
+
+/// A page ends once it has so many candidates, however few decisions that is: they may be thousands each.
+const CANDIDATES_MOST: usize = 20_000;
+
+/// Decisions, newest first
+#[utoipa::path(get, path = "/api/v1/scheduler/decisions", operation_id = "list_decisions", tag = "scheduler", params(Wanted), responses(
+    (status = 200, description = "Decisions of late in full, older ones in few words", body = Vec<DecisionRow>),
+))]
+pub(crate) async fn list(
+    State(parts): State<Parts>,
+    uri: Uri,
+    Params(wanted): Params<Wanted>,
+) -> Answer<Response> {
+    let limit = input::rows_wanted(wanted.limit.as_deref())?;
+    let after = wanted.after.as_deref().map(|after| read_id(after, "after")).transpose()?;
+    let recent = parts.kept(|decisions, _| decisions.newest_first()).await?;
+    let page =
+        Page { wanted, before: after, rows: Vec::new(), limit, candidates: 0, is_full: false };
+    // Thousands of verdicts become text beside the threads that serve, and before the journal is asked.
+    let filled = tokio::task::spawn_blocking(move || page.filled_from(&recent)).await;
+    let failed = |error: tokio::task::JoinError| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())
+    };
+    let page = filled.map_err(failed)?;
+    let page = if page.is_full {
+        page
+    } else {
+        parts.history(move |history| page.filled_up(history)).await?
+    };
+    let (rows, more) = (page.rows, page.is_full);
+    let next = rows.last().filter(|_| more).and_then(|row| row.id.as_deref());
+    Ok(input::list(&uri, &rows, next))
+}
+
+/// A decision
+#[utoipa::path(get, path = "/api/v1/scheduler/decisions/{id}", operation_id = "show_decision", tag = "scheduler",
+params(("id" = String, Path, description = "`SEQ.INDEX`: the journal record, and which decision of it")), responses(
+    (status = 200, description = "The decision", body = DecisionRow),
+    (status = 404, description = "There is none of this id, or the journal does not go back so far", body = ProblemRow),
+))]
+pub(crate) async fn show(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+) -> Answer<Json<DecisionRow>> {
+    let wanted = read_id(&id, "id")?;
+    if let Some(kept) = parts.kept(move |decisions, _| decisions.get(wanted)).await? {
+        return Ok(Json(row(&kept)));
+    }
+    let before = DecisionId { seq: wanted.seq, index: wanted.index.saturating_add(1) };
+    let listed = parts
+        .history(move |history| history.decisions(&Filter::default(), Some(before), 1))
+        .await?;
+    let found = listed.into_iter().find(|listed| listed.id == wanted);
+    let missing = || {
+        let detail = format!("there is no decision {id}, or the journal does not go back so far");
+        Problem::not_found("no_such_decision", detail)
+    };
+    found.map(|listed| Json(listed_row(listed))).ok_or_else(missing)
+}
+
+fn read_id(text: &str, field: &str) -> Answer<DecisionId> {
+    text.parse().map_err(|problem| Problem::bad(field, format!("{field} is {text:?}: {problem}")))
+}
+
+struct Page {
+    wanted: Wanted,
+    /// Only what was decided before this is still to come.
+    before: Option<DecisionId>,
+    rows: Vec<DecisionRow>,
+    limit: usize,
+    candidates: usize,
+    /// Whether there was one more than it holds.
+    is_full: bool,
+}
+
+impl Page {
+    /// The page with what is at hand in full, newest first.
+    fn filled_from(mut self, recent: &[Arc<Kept>]) -> Page {
+        for kept in recent {
+            let model = &*kept.decision.request.account;
+            if self.before.is_some_and(|before| kept.id >= before) {
+                continue;
+            }
+            let runner = || runner(&kept.decision).map(|verdict| &*verdict.view.node.name);
+            if self.wants_model(model) && self.wants_runner(runner) && !self.take(|| row(kept)) {
+                return self;
+            }
+        }
+        self.before = recent.last().map(|oldest| oldest.id).into_iter().chain(self.before).min();
+        self
+    }
+
+    /// The page with what only the journal has.
+    fn filled_up(mut self, history: &History) -> Result<Page, StoreError> {
+        let model = self.wanted.model.clone();
+        let filter = Filter { account: model.as_deref(), name: None };
+        let chunk = u32::try_from(self.limit + 1).unwrap_or(u32::MAX);
+        loop {
+            let listed = history.decisions(&filter, self.before, chunk)?;
+            let is_last = listed.len() <= self.limit;
+            self.before = listed.last().map(|listed| listed.id);
+            for listed in listed {
+                let row = listed_row(listed);
+                if self.wants_runner(|| row.runner_id.as_deref()) && !self.take(|| row.clone()) {
+                    return Ok(self);
+                }
+            }
+            if is_last {
+                return Ok(self);
+            }
+        }
+    }
+
+    /// Takes one more row; not when the page is full.
+    fn take(&mut self, row: impl FnOnce() -> DecisionRow) -> bool {
+        self.is_full = self.rows.len() == self.limit || self.candidates > CANDIDATES_MOST;
+        if self.is_full {
+            return false;
+        }
+        let row = row();
+        self.candidates += row.candidates.as_ref().map_or(0, Vec::len);
+        self.rows.push(row);
+        true
+    }
+
+    fn wants_model(&self, model: &str) -> bool {
+        self.wanted.model.as_ref().is_none_or(|wanted| wanted == model)
+    }
+
+    fn wants_runner<'a>(&self, runner: impl FnOnce() -> Option<&'a str>) -> bool {
+        self.wanted.runner_id.as_ref().is_none_or(|wanted| runner() == Some(wanted.as_str()))
+    }
+}
+
+/// A decision of late.
+pub(crate) fn row(kept: &Kept) -> DecisionRow {
+    let described = described(&kept.decision, kept.at);
+    DecisionRow {
+        memory: memory::of_size(&kept.needs, &described),
+        id: Some(kept.id.to_string()),
+        slot_id: Some(kept.decision.request.name.to_string()),
+        summary: kept.summary.clone(),
+        reason: kept.told.clone(),
+        evictions: kept.evictions.clone(),
+        promised: kept.promised.clone(),
+        digest: Some(plimsoll_engine::store::hexadecimal(kept.digest)),
+        ..described
+    }
+}
+
+/// Everything that a decision itself says.
+pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
+    let found = decision.place();
+    let verdict = runner(decision);
+    // The same question that the commit asked, of the same rows: what the place is charged.
+    let admitted = found
+        .zip(verdict)
+        .and_then(|(found, verdict)| fit::admit(verdict.view, &decision.spec, &found.place).ok());
+    let charges = admitted.unwrap_or_default();
+    let taken = |index: u16| {
+        let on = charges.iter().filter(|charge| charge.on.contains(&index));
+        on.filter_map(plimsoll_core::charge::Charge::bytes).fold(Bytes::ZERO, Bytes::plus)
+    };
+    let loads = |more: &dyn Fn(u16) -> Bytes| {
+        verdict.map(|verdict| loads(verdict.view, more)).unwrap_or_default()
+    };
+    DecisionRow {
+        id: None,
+        created: time(at),
+        model: decision.request.account.to_string(),
+        slot_id: None,
+        placed: found.is_some(),
+        runner_id: verdict.map(|verdict| verdict.view.node.name.to_string()),
+        summary: summary::sentence(decision),
+        reason: None,
+        gpu_allocation: verdict.and_then(|verdict| slots::allocation(&verdict.view.node, &charges)),
+        memory: None,
+        policy: Some(decision.policy.name.to_string()),
+        ledger_revision: Some(decision.revision),
+        score: found.map(|found| found.score.total()),
+        score_parts: found.map(|found| verdict::score_parts(&found.score)).unwrap_or_default(),
+        lost_by: lost_by::lost_by(decision),
+        candidates: Some(candidates(decision)),
+        evictions: Vec::new(),
+        promised: None,
+        before: Some(loads(&|_| Bytes::ZERO)),
+        after: Some(loads(&taken)),
+        digest: None,
+        replay: None,
+    }
+}
+
+/// The verdict that a decision is shown by: that on the runner chosen, or that of the nearest miss, or the first.
+pub(crate) fn runner(decision: &Decision) -> Option<NodeVerdict<'_>> {
+    let table = decision.table()?;
+    let chosen = decision.place().map(|found| found.place.node.clone());
+    match chosen.or_else(|| decision.nearest_miss().map(|miss| miss.node)) {
+        Some(name) => table.unordered().find(|verdict| verdict.node == name),
+        None => verdict::ordered_in(table).first().copied(),
+    }
+}
+
+fn loads(view: &NodeView, more: &dyn Fn(u16) -> Bytes) -> Vec<LoadRow> {
+    let row = |(index, room): (u16, &Arc<DeviceRoom>)| {
+        let load = (!room.has_undeclared()).then(|| room.load().plus(more(index)));
+        LoadRow {
+            index,
+            uuid: view.node.device_label(usize::from(index)),
+            usable: room.usable(),
+            load,
+            free: room.usable().zip(load).map(|(usable, load)| usable.less(load)),
+        }
+    };
+    (0_u16..).zip(view.room.devices()).map(row).collect()
+}
+
+fn candidates(decision: &Decision) -> Vec<CandidateRow> {
+    let shapes = decision.tables().enumerate();
+    let of_shape = |(shape, table): (usize, Table)| {
+        let size = decision.spec.shapes().get(shape).map_or(0, Shape::device_count);
+        let row = move |verdict: NodeVerdict| CandidateRow {
+            tensor_parallel_size: size,
+            verdict: verdict::node(decision, shape, verdict),
+        };
+        verdict::ordered_in(table).into_iter().map(row).collect::<Vec<_>>()
+    };
+    shapes.flat_map(of_shape).collect()
+}
+
+/// A decision of which only the journal's few words are at hand.
+fn listed_row(listed: Listed) -> DecisionRow {
+    let id = listed.id.to_string();
+    let (placed, runner_id) = told_by(&listed.summary);
+    DecisionRow {
+        replay: Some(format!("plimsoll replay DIR --decision {id}")),
+        id: Some(id),
+        created: time(listed.now),
+        model: listed.request.account.to_string(),
+        slot_id: Some(listed.request.name.to_string()),
+        placed,
+        runner_id,
+        summary: listed.summary,
+        reason: None,
+        gpu_allocation: None,
+        memory: None,
+        policy: None,
+        ledger_revision: None,
+        score: None,
+        score_parts: Vec::new(),
+        lost_by: Vec::new(),
+        candidates: None,
+        evictions: Vec::new(),
+        promised: None,
+        before: None,
+        after: None,
+        digest: Some(listed.digest),
+    }
+}
+
+/// Whether a decision's sentence tells of a place, and the runner that it names. A runner's name has no blanks.
+pub(crate) fn told_by(sentence: &str) -> (bool, Option<String>) {
+    if let Some(runner) = sentence.strip_prefix("placed on ") {
+        return (true, Some(runner.to_string()));
+    }
+    let nearest =
+        sentence.split_once("(nearest: ").and_then(|(_, rest)| rest.split_once(", needs "));
+    let runner = nearest
+        .and_then(|(device, _)| device.rsplit_once(" on "))
+        .map(|(_, runner)| runner.to_string());
+    (false, runner)
+}

@@ -1,0 +1,218 @@
+//! What a request says: its body, its parameters, the part of a list that it wants. What is not understood is refused with its name.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header, request};
+use axum::response::{IntoResponse, Response};
+use plimsoll_slots::size::Span;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::IntoParams;
+
+use super::problem::{Answer, Problem};
+
+/// A JSON body.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Answer<Self> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+        if kind != "application/json" {
+            let detail = "the body must be JSON; send Content-Type: application/json";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            Problem::new(rejection.status(), "unreadable_body", rejection.body_text())
+        })?;
+        read_json(&bytes).map(Body)
+    }
+}
+
+/// A value from JSON, or a problem with the field that is wrong.
+pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
+    // A list of values in the right order would be taken for an object.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Problem::bad(
+            "",
+            "the body does not do: it is a list, and must be an object".to_string(),
+        ));
+    }
+    // Nearly all bodies are right; only for one that is not is it worth its time to follow which field is read.
+    if let Ok(value) = serde_json::from_slice(bytes) {
+        return Ok(value);
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(unread)?;
+    reader.end().map_err(|error| not_json(&error))?;
+    Ok(value)
+}
+
+/// The same from what was read already.
+pub(crate) fn read_value<T: DeserializeOwned>(value: Value) -> Answer<T> {
+    serde_path_to_error::deserialize(value).map_err(unread)
+}
+
+fn unread(error: serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let path = error.path().to_string();
+    let inner = error.into_inner();
+    if !inner.is_data() {
+        return not_json(&inner);
+    }
+    Problem::bad(&field(&path, &inner.to_string()), format!("the body does not do: {inner}"))
+}
+
+fn not_json(error: &serde_json::Error) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {error}"))
+}
+
+/// The field that an error is about: where it was met, and for one that is missing or there twice its own name.
+fn field(path: &str, message: &str) -> String {
+    let path = if path == "." { "" } else { path };
+    let named =
+        ["missing field `", "duplicate field `"].iter().find_map(|words| message.split_once(words));
+    match named.and_then(|(_, rest)| rest.split_once('`')) {
+        Some((named, _)) if path.is_empty() || path == named => named.to_string(),
+        Some((named, _)) => format!("{path}.{named}"),
+        None => path.trim_end_matches(".?").to_string(),
+    }
+}
+
+/// The parameters of the address.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut request::Parts, _state: &S) -> Answer<Self> {
+        let read = Query::<T>::try_from_uri(&parts.uri);
+        let wrong = |error: axum::extract::rejection::QueryRejection| {
+            let text = error.body_text();
+            let text = text
+                .strip_prefix("Failed to deserialize query string: ")
+                .unwrap_or(&text)
+                .to_string();
+            let (named, _) = text.split_once(": ").unwrap_or(("", ""));
+            let quoted = text.split('`').nth(1).filter(|_| text.contains("unknown field"));
+            Problem::bad(quoted.unwrap_or(named), format!("a parameter does not do: {text}"))
+        };
+        read.map(|Query(params)| Params(params)).map_err(wrong)
+    }
+}
+
+/// How many rows a list has where nobody says, and at most.
+const ROWS: usize = 500;
+const ROWS_MOST: usize = 5000;
+
+/// Which part of a list.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Page {
+    /// How many rows at most: 500 where it is left out, 5000 at most.
+    pub(crate) limit: Option<String>,
+    /// Only what stands after this one; `Link: rel="next"` has it.
+    pub(crate) after: Option<String>,
+}
+
+/// How many rows are wanted.
+pub(crate) fn rows_wanted(limit: Option<&str>) -> Answer<usize> {
+    let Some(text) = limit else { return Ok(ROWS) };
+    let number = text.parse().ok().filter(|number| (1..=ROWS_MOST).contains(number));
+    number.ok_or_else(|| {
+        Problem::bad("limit", format!("limit is {text:?}, and must be 1 to {ROWS_MOST}"))
+    })
+}
+
+/// A list, with the address of what stands after it where there is more.
+pub(crate) fn list<T: Serialize>(uri: &Uri, rows: &[T], next: Option<&str>) -> Response {
+    let body = serde_json::to_string(rows).expect("rows are plain data");
+    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let mut response = ([kind], body).into_response();
+    if let Some(link) = next.and_then(|after| link(uri, after)) {
+        response.headers_mut().insert(header::LINK, link);
+    }
+    response
+}
+
+/// The same address with another `after`.
+fn link(uri: &Uri, after: &str) -> Option<HeaderValue> {
+    let kept = uri.query().into_iter().flat_map(|query| query.split('&'));
+    let mut query: Vec<String> = kept
+        .filter(|pair| !pair.is_empty() && !pair.starts_with("after="))
+        .map(String::from)
+        .collect();
+    query.push(format!("after={}", encoded(after)));
+    let link = format!("<{}?{}>; rel=\"next\"", uri.path(), query.join("&"));
+    HeaderValue::from_str(&link).ok()
+}
+
+/// A text as it stands in an address.
+pub(crate) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let part =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(part).collect()
+}
+
+/// The most that an answer may be waited for.
+const WAIT_MOST: Span = Span::seconds(3600);
+
+/// How long to wait for an answer, from a parameter or a field.
+pub(crate) fn waiting(wait: Option<Span>) -> Answer<Option<Span>> {
+    match wait {
+        Some(wait) if wait > WAIT_MOST => {
+            Err(Problem::bad("wait", format!("wait is {wait}, and must be at most {WAIT_MOST}")))
+        }
+        wait => Ok(wait),
+    }
+}
+
+/// A header as text, where it is there.
+pub(crate) fn header_text<'a>(
+    headers: &'a axum::http::HeaderMap,
+    name: &HeaderName,
+) -> Answer<Option<&'a str>> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let text = value
+        .to_str()
+        .map_err(|_| Problem::bad(name.as_str(), format!("{name} is not plain text")));
+    text.map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_api::rows::AskBody;
+
+    #[test]
+    fn what_is_wrong_in_a_body_is_named() {
+        for (body, status, field) in [
+            (r#"{"model":"m","modle":1}"#, 400, Some("modle")),
+            (r#"{"model":1}"#, 400, Some("model")),
+            (r#"{"model":"m","deadline":"5"}"#, 400, Some("deadline")),
+            ("{}", 400, Some("model")),
+            (r#"{"model":"m","model":"n"}"#, 400, Some("model")),
+            (r#"["m"]"#, 400, None),
+            ("{", 400, None),
+            (r#"{"model":"m"} x"#, 400, None),
+        ] {
+            let problem = read_json::<AskBody>(body.as_bytes()).expect_err(body);
+            assert_eq!(
+                (problem.row().status, problem.row().field.as_deref()),
+                (status, field),
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_next_part_keeps_the_other_parameters() {
+        let uri: Uri = "/api/v1/models?limit=2&after=a".parse().expect("an address");
+        let link = link(&uri, "org/b:c").expect("a header");
+        assert_eq!(link, "</api/v1/models?limit=2&after=org%2Fb%3Ac>; rel=\"next\"");
+    }
+}

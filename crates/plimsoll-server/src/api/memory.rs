@@ -1,0 +1,55 @@
+//! What models need in front of people, and who says so.
+
+use plimsoll_slots::desk::Desk;
+use plimsoll_slots::memory::{Measured, Need, Source};
+use plimsoll_slots::model::Model;
+use plimsoll_slots::size::Size;
+
+use plimsoll_api::rows::{DecisionRow, EstimatedRow, MeasuredRow, MemoryRow, time};
+
+/// What a model needs, for every size that it may have.
+pub(crate) fn rows(desk: &Desk, model: &Model) -> Vec<MemoryRow> {
+    desk.needs(model).into_iter().map(row).collect()
+}
+
+/// What a decision was made by: the need of its size, or the last one that was tried.
+pub(crate) fn of_size(needs: &[Need], decision: &DecisionRow) -> Option<MemoryRow> {
+    let size = decision.gpu_allocation.as_ref().map(|allocation| allocation.tensor_parallel_size);
+    let is_it = |need: &&Need| Some(usize::from(need.gpus)) == size;
+    needs.iter().find(is_it).or(needs.last()).cloned().map(row)
+}
+
+fn row(need: Need) -> MemoryRow {
+    let disagrees = need.disagreement().is_some();
+    let (source, per_gpu, missing) = match need.charge {
+        Ok((source, sizes)) => (Some(source), Some(sizes), None),
+        Err(missing) => (None, None, Some(missing)),
+    };
+    let unfit = need.unfit;
+    MemoryRow {
+        tensor_parallel_size: need.gpus,
+        source: source.map(Source::name).map(String::from),
+        per_gpu: per_gpu.map(|sizes| sizes.into_iter().map(|Size(bytes)| bytes).collect()),
+        missing,
+        measured: need.measured.map(|measured| measured_row(measured, unfit)),
+        estimated: need.estimated.map(|estimate| EstimatedRow {
+            total: estimate.all.total,
+            per_gpu: estimate.gpus.iter().map(|gpu| gpu.total).collect(),
+            parts: serde_json::to_value(&estimate.all).expect("parts are plain data"),
+        }),
+        disagrees,
+        remarks: need.remarks,
+    }
+}
+
+fn measured_row(measured: Measured, unfit: Option<String>) -> MeasuredRow {
+    let Measured { bytes, at, served } = measured;
+    MeasuredRow {
+        per_gpu: bytes,
+        at: time(at),
+        context: served.context,
+        kv: served.kv,
+        concurrency: served.concurrency,
+        unfit,
+    }
+}

@@ -1,0 +1,170 @@
+//! Declared models.
+
+use std::fmt;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use plimsoll_slots::desk::Desk;
+use plimsoll_slots::model::{Declaration, Model};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::input::{self, Body, Page, Params};
+use super::memory;
+use super::parts::Parts;
+use super::problem::{Answer, Problem};
+use plimsoll_api::rows::{ModelRow, ProblemRow};
+
+/// Every declared model
+#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", params(Page), responses(
+    (status = 200, description = "Models by name", body = Vec<ModelRow>),
+))]
+pub(crate) async fn list(
+    State(parts): State<Parts>,
+    uri: Uri,
+    Params(page): Params<Page>,
+) -> Answer<Response> {
+    let limit = input::rows_wanted(page.limit.as_deref())?;
+    let look = move |desk: &mut Desk, _| -> Vec<ModelRow> {
+        let models = desk.models_after(page.after.as_deref());
+        models.take(limit + 1).map(|model| row(desk, model)).collect()
+    };
+    let mut rows = parts.engine()?.read(look).await?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.name.as_str())))
+}
+
+/// A declared model
+#[utoipa::path(get, path = "/api/v1/models/{*name}", operation_id = "show_model", tag = "models",
+params(("name" = String, Path, description = "The model; it may contain `/` and `:`")), responses(
+    (status = 200, description = "As it was declared", body = ModelRow),
+    (status = 404, description = "It is not declared", body = ProblemRow),
+))]
+pub(crate) async fn show(
+    State(parts): State<Parts>,
+    Path(name): Path<String>,
+) -> Answer<Json<ModelRow>> {
+    let wanted = name.clone();
+    let look = move |desk: &mut Desk, _| desk.model(&wanted).map(|model| row(desk, model));
+    parts.engine()?.read(look).await?.map(Json).ok_or_else(|| not_declared(&name))
+}
+
+/// The fields of a declaration, each of which is there once.
+pub(crate) struct Fields(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_map(EachOnce)
+    }
+}
+
+struct EachOnce;
+
+impl<'de> Visitor<'de> for EachOnce {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the fields of a model")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut read: A) -> Result<Fields, A::Error> {
+        let mut fields = Map::new();
+        while let Some((name, value)) = read.next_entry::<String, Value>()? {
+            if fields.contains_key(&name) {
+                return Err(de::Error::custom(format_args!("duplicate field `{name}`")));
+            }
+            fields.insert(name, value);
+        }
+        Ok(Fields(fields))
+    }
+}
+
+/// Declares a model
+///
+/// Slots that are there stay as they were made; new ones are made as it says now.
+#[utoipa::path(put, path = "/api/v1/models/{*name}", operation_id = "declare_model", tag = "models", request_body = Declaration,
+params(("name" = String, Path, description = "The model; the name in the body may be left out")), responses(
+    (status = 200, description = "It is declared anew", body = ModelRow),
+    (status = 201, description = "It is declared", body = ModelRow),
+    (status = 400, description = "The body cannot be read", body = ProblemRow),
+    (status = 422, description = "The declaration makes no sense", body = ProblemRow),
+))]
+pub(crate) async fn declare(
+    State(parts): State<Parts>,
+    Path(name): Path<String>,
+    Body(Fields(mut fields)): Body<Fields>,
+) -> Answer<Response> {
+    match fields.entry("name").or_insert_with(|| Value::from(name.as_str())) {
+        Value::String(inner) if *inner != name => {
+            let detail = format!("the body declares {inner}, and the address {name}");
+            return Err(Problem::senseless("name", detail));
+        }
+        _ => {}
+    }
+    let model = model(input::read_value(Value::Object(fields))?)?;
+    let declared = parts.engine()?.write(move |desk, now| {
+        let known = desk.model(&name).is_some();
+        desk.put_model(now, model);
+        (known, desk.model(&name).map(|model| row(desk, model)))
+    });
+    let (known, row) = declared.await?;
+    let status = if known { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(row)).into_response())
+}
+
+/// A model is no longer declared
+#[utoipa::path(delete, path = "/api/v1/models/{*name}", operation_id = "forget_model", tag = "models",
+params(("name" = String, Path, description = "The model")), responses(
+    (status = 204, description = "Nobody waits for it any more, and its slots go"),
+    (status = 404, description = "It is not declared", body = ProblemRow),
+))]
+pub(crate) async fn forget(
+    State(parts): State<Parts>,
+    Path(name): Path<String>,
+) -> Answer<StatusCode> {
+    let wanted = name.clone();
+    match parts.engine()?.write(move |desk, now| desk.drop_model(now, &wanted)).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(not_declared(&name)),
+    }
+}
+
+/// A declaration that makes sense, or the field that does not.
+pub(crate) fn model(declared: Declaration) -> Answer<Model> {
+    Model::try_from(declared).map_err(|error| Problem::senseless(&error.field, error.to_string()))
+}
+
+/// Nobody declared it.
+pub(crate) fn not_declared(name: &str) -> Problem {
+    Problem::not_found("no_such_model", format!("model {name} is not declared"))
+}
+
+fn row(desk: &Desk, model: &Model) -> ModelRow {
+    ModelRow {
+        name: model.name().to_string(),
+        declaration: model.declared().clone(),
+        slots: desk.slots_of(model.name()).count(),
+        active_requests: desk.slots_of(model.name()).map(|slot| desk.active_requests(slot)).sum(),
+        load_ms: desk.load_time(model.name()),
+        memory: memory::rows(desk, model),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_is_there_twice_is_refused_by_name() {
+        let problem = input::read_json::<Fields>(br#"{"memory":"1GiB","memory":"2GiB"}"#).err();
+        assert_eq!(
+            problem.and_then(|problem| problem.row().field.clone()).as_deref(),
+            Some("memory")
+        );
+        assert!(input::read_json::<Fields>(br#"{"memory":"1GiB","context":2}"#).is_ok());
+    }
+}

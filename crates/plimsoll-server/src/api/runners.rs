@@ -1,0 +1,185 @@
+//! Runners in front of people: who is there, and what is on their GPUs.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use plimsoll_core::breach;
+use plimsoll_core::charge::{Holding, HoldingId};
+use plimsoll_core::device::{Health, Telemetry};
+use plimsoll_core::room::{DeviceRoom, NodeView};
+use plimsoll_core::units::Bytes;
+use plimsoll_slots::desk::{Desk, Runner, RunnerError};
+use plimsoll_slots::wire::DeviceStatus;
+
+use super::agents;
+use super::input::{self, Page, Params};
+use super::parts::Parts;
+use super::problem::{Answer, Problem};
+use plimsoll_api::breach::{BreachRow, breach_row};
+use plimsoll_api::device::{DeviceRow, devices_of};
+use plimsoll_api::rows::{GpuRow, ProblemRow, RunnerRow, RunnerState, RunnerStatus, time};
+
+/// Every runner
+#[utoipa::path(get, path = "/api/v1/runners", operation_id = "list_runners", tag = "runners", params(Page), responses(
+    (status = 200, description = "Runners by name, with sums over their GPUs", body = Vec<RunnerRow>),
+))]
+pub(crate) async fn list(
+    State(parts): State<Parts>,
+    uri: Uri,
+    Params(page): Params<Page>,
+) -> Answer<Response> {
+    let limit = input::rows_wanted(page.limit.as_deref())?;
+    let look = move |desk: &mut Desk, _| -> Vec<RunnerRow> {
+        let runners = desk.runners_after(page.after.as_deref());
+        runners.take(limit + 1).map(|runner| row(desk, runner)).collect()
+    };
+    let mut rows = parts.engine()?.read(look).await?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| more).map(|row| row.runner_id.as_str());
+    Ok(input::list(&uri, &rows, next))
+}
+
+/// One runner with its GPUs
+#[utoipa::path(get, path = "/api/v1/runners/{id}/status", operation_id = "show_runner", tag = "runners", params(("id" = String, Path, description = "The runner")),
+responses(
+    (status = 200, description = "What is booked and what is measured on each GPU", body = RunnerStatus),
+    (status = 404, description = "There is no such runner", body = ProblemRow),
+))]
+pub(crate) async fn status(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+) -> Answer<Json<RunnerStatus>> {
+    let name = id.clone();
+    let found = parts.engine()?.read(move |desk, _| look(desk, &name)).await?;
+    found.map(|looked| Json(looked.status())).ok_or_else(|| no_such_runner(&id))
+}
+
+/// A runner is gone for good
+#[utoipa::path(delete, path = "/api/v1/runners/{id}", operation_id = "remove_runner", tag = "runners", params(("id" = String, Path, description = "The runner")),
+responses(
+    (status = 204, description = "It is removed, and what it held is gone with it"),
+    (status = 404, description = "There is no such runner", body = ProblemRow),
+    (status = 409, description = "It is alive", body = ProblemRow),
+))]
+pub(crate) async fn remove(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
+    let name = id.clone();
+    let removed = parts.engine()?.write(move |desk, now| desk.remove_runner(now, &name)).await?;
+    let refused = |error| match error {
+        RunnerError::NotRegistered => no_such_runner(&id),
+        error => agents::refused(&id, &error),
+    };
+    removed.map(|()| StatusCode::NO_CONTENT).map_err(refused)
+}
+
+/// Nobody of this name has registered.
+pub(crate) fn no_such_runner(id: &str) -> Problem {
+    Problem::not_found("no_such_runner", format!("there is no runner {id}"))
+}
+
+fn row(desk: &Desk, runner: &Runner) -> RunnerRow {
+    let ledger = desk.scheduler().ledger();
+    let node = ledger.node_id(&runner.id);
+    let view = node.and_then(|node| ledger.view(node));
+    let rooms = view.map_or(&[][..], |view| view.room.devices());
+    // A card that is gone may still be held, and has nothing to give.
+    let is_there =
+        |index: usize| view.is_some_and(|view| view.node.devices[index].health != Health::Gone);
+    let there: Vec<&DeviceRoom> = rooms
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| is_there(*index))
+        .map(|(_, room)| &**room)
+        .collect();
+    let sum = |of: fn(&DeviceRoom) -> Option<Bytes>| {
+        there.iter().try_fold(Bytes::ZERO, |sum, room| Some(sum.plus(of(room)?)))
+    };
+    let silent_since = view.and_then(|view| view.node.silent_since);
+    let live = desk.live(&runner.id);
+    RunnerRow {
+        runner_id: runner.id.to_string(),
+        created: time(runner.created),
+        status: match (silent_since, live.is_some_and(|live| live.ending)) {
+            (Some(_), _) => RunnerState::Silent,
+            (None, true) => RunnerState::Ending,
+            (None, false) => RunnerState::Online,
+        },
+        silent_since: silent_since.map(time),
+        last_seen: live.map(|live| time(live.last_seen)),
+        version: runner.registration.version.clone(),
+        labels: runner.registration.labels.clone(),
+        gpu_count: there.len(),
+        usable: sum(DeviceRoom::usable),
+        held: sum(|room| (!room.has_undeclared()).then(|| room.held().plus(room.floating()))),
+        releasing: sum(|room| Some(room.releasing())),
+        foreign: sum(|room| Some(room.foreign())),
+        free: sum(DeviceRoom::free),
+        slots: node.map_or(0, |node| ledger.holdings_on(node).count()),
+    }
+}
+
+/// What is copied out of the thread that decides; rows are made of it elsewhere.
+struct Looked {
+    row: RunnerRow,
+    view: Option<NodeView>,
+    holdings: Vec<(HoldingId, Holding)>,
+    measured: Vec<DeviceStatus>,
+    breaches: Vec<BreachRow>,
+}
+
+fn look(desk: &Desk, id: &str) -> Option<Looked> {
+    let runner = desk.runner(id)?;
+    let ledger = desk.scheduler().ledger();
+    let node = ledger.node_id(id);
+    let holdings = node.into_iter().flat_map(|node| ledger.holdings_on(node));
+    let breaches = node.map(|node| breach::audit_node(ledger, node)).unwrap_or_default();
+    Some(Looked {
+        row: row(desk, runner),
+        view: node.and_then(|node| ledger.view(node)).cloned(),
+        holdings: holdings.map(|(id, holding)| (id, holding.clone())).collect(),
+        measured: desk.live(id).map(|live| live.devices.clone()).unwrap_or_default(),
+        breaches: breaches.into_iter().map(|breach| breach_row(ledger, breach)).collect(),
+    })
+}
+
+impl Looked {
+    fn status(self) -> RunnerStatus {
+        let Looked { row, view, holdings, measured, breaches } = self;
+        let gpus = view.map(|view| gpus(&view, &holdings, &measured)).unwrap_or_default();
+        RunnerStatus { runner: row, gpus, breaches }
+    }
+}
+
+fn gpus(
+    view: &NodeView,
+    holdings: &[(HoldingId, Holding)],
+    measured: &[DeviceStatus],
+) -> Vec<GpuRow> {
+    let rows = devices_of(view, holdings.iter().map(|(id, holding)| (*id, holding)));
+    let gpu = |(index, (device, room)): (u16, (DeviceRow, &Arc<DeviceRoom>))| {
+        let status = measured.iter().find(|status| status.index == index);
+        let (telemetry, stale_since) = match room.telemetry() {
+            Telemetry::None => ("none", None),
+            Telemetry::Fresh { .. } => ("fresh", None),
+            Telemetry::Stale { since } => ("stale", Some(time(since))),
+        };
+        GpuRow {
+            index,
+            device,
+            promised: room.promised(),
+            closed: room.takes_nothing(),
+            used: status.and_then(|status| status.used),
+            utilisation: status.and_then(|status| status.utilisation),
+            telemetry: telemetry.to_string(),
+            telemetry_stale_since: stale_since,
+            foreign_processes: status.map(|status| status.foreign.clone()).unwrap_or_default(),
+        }
+    };
+    (0_u16..).zip(rows.into_iter().zip(view.room.devices())).map(gpu).collect()
+}

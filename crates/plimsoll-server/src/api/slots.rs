@@ -1,0 +1,172 @@
+//! Slots in front of people: what they hold, how they stand, and whether they may go.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use plimsoll_core::charge::{Charge, Holding};
+use plimsoll_core::device::Node;
+use plimsoll_core::evict::Stays;
+use plimsoll_core::units::{Bytes, Millis};
+use plimsoll_slots::desk::{Desk, Evictable, Slot};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::input::{self, Params};
+use super::parts::Parts;
+use super::problem::Answer;
+use plimsoll_api::rows::{EvictableRow, GpuAllocation, GpuShare, SlotRow, time};
+
+/// Which slots.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Wanted {
+    /// Only those on this runner.
+    runner_id: Option<String>,
+    /// How many rows at most: 500 where it is left out, 5000 at most.
+    limit: Option<String>,
+    /// Only what stands after this one; `Link: rel="next"` has it.
+    after: Option<String>,
+}
+
+/// Every slot
+#[utoipa::path(get, path = "/api/v1/scheduler/slots", operation_id = "list_slots", tag = "scheduler", params(Wanted), responses(
+    (status = 200, description = "Slots by id", body = Vec<SlotRow>),
+))]
+pub(crate) async fn list(
+    State(parts): State<Parts>,
+    uri: Uri,
+    Params(wanted): Params<Wanted>,
+) -> Answer<Response> {
+    let limit = input::rows_wanted(wanted.limit.as_deref())?;
+    let mut rows =
+        parts.engine()?.read(move |desk, now| some(desk, now, &wanted, limit + 1)).await?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.id.as_str())))
+}
+
+fn some(desk: &Desk, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {
+    let after = wanted.after.as_deref();
+    let Some(runner) = &wanted.runner_id else {
+        return desk.slots_after(after).take(most).map(|slot| row(desk, slot, now)).collect();
+    };
+    let ledger = desk.scheduler().ledger();
+    let there = ledger.node_id(runner).into_iter().flat_map(|node| ledger.holdings_on(node));
+    let mut slots: Vec<&Slot> =
+        there.filter_map(|(_, holding)| desk.slot(&holding.request.name)).collect();
+    slots.sort_by(|one, other| one.id.cmp(&other.id));
+    let slots = slots.into_iter().filter(|slot| after.is_none_or(|after| &*slot.id > after));
+    slots.take(most).map(|slot| row(desk, slot, now)).collect()
+}
+
+/// A slot as a row.
+pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
+    let held = desk.holding(slot);
+    let holding = held.map(|(_, holding)| holding);
+    let waiting = desk.scheduler().queue().get(&slot.request());
+    let speculative = holding.map(|holding| holding.terms.speculative);
+    SlotRow {
+        id: slot.id.to_string(),
+        model: slot.model.clone(),
+        runner_id: holding.map(|holding| holding.node.to_string()),
+        gpu_allocation: holding.and_then(|holding| allocation_of(desk, holding)),
+        stage: desk.stage(slot).name().to_string(),
+        created: time(slot.created),
+        last_activity: time(desk.last_activity(slot)),
+        active_requests: desk.active_requests(slot),
+        concurrency: desk.concurrency(slot),
+        evictable: desk.evictable(slot, now).map(evictable),
+        memory_source: holding.and_then(|holding| source(slot, holding)),
+        endpoint: slot.life.endpoint.clone(),
+        reason: desk.why_slot_waits(slot),
+        generation: held.map(|(id, _)| id.0),
+        prewarmed: speculative
+            .or(waiting.map(|waiting| waiting.request.terms.speculative))
+            .unwrap_or(false),
+        adopted: slot.made_from.is_none(),
+        used: desk.report(slot).map(|report| report.used.clone()).unwrap_or_default(),
+        outgrown: holding.is_some_and(|holding| outgrown(slot, holding)),
+    }
+}
+
+/// Who says what a slot is charged, split as it is.
+fn source(slot: &Slot, holding: &Holding) -> Option<String> {
+    let gpus = u16::try_from(holding.charges.len()).ok()?;
+    slot.basis.get(&gpus).map(|source| source.name().to_string())
+}
+
+/// Whether a slot is charged more than its model was declared to need.
+fn outgrown(slot: &Slot, holding: &Holding) -> bool {
+    let gpus = u16::try_from(holding.charges.len()).unwrap_or(u16::MAX);
+    let declared = slot.made_from.as_ref().and_then(|model| model.memory_on(gpus));
+    let declared =
+        declared.map(|sizes| sizes.iter().fold(Bytes::ZERO, |sum, size| sum.plus(size.0)));
+    declared.zip(holding.bytes()).is_some_and(|(declared, held)| held > declared)
+}
+
+/// What a holding has of GPUs, by the names of its runner.
+pub(crate) fn allocation_of(desk: &Desk, holding: &Holding) -> Option<GpuAllocation> {
+    let ledger = desk.scheduler().ledger();
+    let view = ledger.view_of(&holding.node)?;
+    allocation(&view.node, &holding.charges)
+}
+
+/// Charges on a runner's GPUs, in the words of the API; `None` where there are none.
+pub(crate) fn allocation(node: &Node, charges: &[Charge]) -> Option<GpuAllocation> {
+    let mut gpus: Vec<GpuShare> = Vec::new();
+    for charge in charges {
+        for index in &charge.on {
+            let uuid = node.device_label(usize::from(*index));
+            gpus.push(GpuShare { index: *index, uuid, bytes: charge.bytes() });
+        }
+    }
+    gpus.sort_by_key(|gpu| gpu.index);
+    let bytes: Option<Vec<Bytes>> = gpus.iter().map(|gpu| gpu.bytes).collect();
+    (!gpus.is_empty()).then(|| GpuAllocation {
+        gpu_count: gpus.len(),
+        memory_per_gpu: bytes.as_ref().and_then(|bytes| bytes.iter().max().copied()),
+        total_memory_required: bytes.map(|bytes| bytes.into_iter().fold(Bytes::ZERO, Bytes::plus)),
+        tensor_parallel_size: gpus.len(),
+        gpus,
+    })
+}
+
+fn evictable(evictable: Evictable) -> EvictableRow {
+    let stays = match evictable {
+        Evictable::Since(since) => {
+            let since = Some(time(since));
+            return EvictableRow { may_go: true, since, from: None, code: None, reason: None };
+        }
+        Evictable::No(stays) => stays,
+    };
+    let (code, from) = match stays {
+        Stays::AskerMayNot => ("asker_may_not", None),
+        Stays::Pinned => ("pinned", None),
+        Stays::SameModel => ("same_model", None),
+        Stays::Starting => ("starting", None),
+        Stays::Going => ("going", None),
+        Stays::Fresh { until } => ("fresh", Some(until)),
+        Stays::Active { .. } => ("active", None),
+        Stays::ActivityUnknown => ("activity_unknown", None),
+        Stays::NoIdleLimit => ("no_idle_limit", None),
+        Stays::NotIdleYet { from } => ("not_idle_yet", Some(from)),
+    };
+    // The core counts milliseconds; people read clocks.
+    let reason = match (&stays, from) {
+        (Stays::Fresh { .. }, Some(until)) => {
+            format!("it came only lately and stays until {}", time(until))
+        }
+        (Stays::NotIdleYet { .. }, Some(from)) => {
+            format!("it is idle, but may go only from {} on", time(from))
+        }
+        (stays, _) => stays.to_string(),
+    };
+    EvictableRow {
+        may_go: false,
+        since: None,
+        from: from.map(time),
+        code: Some(code.to_string()),
+        reason: Some(reason),
+    }
+}

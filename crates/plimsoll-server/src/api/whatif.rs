@@ -1,0 +1,136 @@
+//! What would be decided, without deciding it: the planner's own answer, and what would change it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use plimsoll_core::charge::Holding;
+use plimsoll_core::decide::Decision;
+use plimsoll_core::event::Settings;
+use plimsoll_core::evict::{self, Plan, Planned};
+use plimsoll_core::ledger::{Ledger, Promise};
+use plimsoll_core::remedy;
+use plimsoll_core::request::{Eviction, Request, RequestId};
+use plimsoll_core::units::Millis;
+use plimsoll_slots::desk::Desk;
+use plimsoll_slots::memory::{Kept, Need};
+use plimsoll_slots::model::Model;
+use plimsoll_slots::proposals;
+
+use super::input::Body;
+use super::parts::Parts;
+use super::problem::{Answer, Problem};
+use super::{decisions, memory, models};
+use plimsoll_api::rows::{EvictionRow, ProblemRow, WhatIf, WhatIfRow};
+use plimsoll_api::verdict;
+
+/// Decides for one more slot without doing it
+#[utoipa::path(post, path = "/api/v1/scheduler/whatif", operation_id = "what_if", tag = "scheduler", request_body = WhatIf, responses(
+    (status = 200, description = "What would be decided now, and what would make it fit", body = WhatIfRow),
+    (status = 400, description = "The body does not do", body = ProblemRow),
+    (status = 404, description = "The model is not declared", body = ProblemRow),
+    (status = 422, description = "The declaration makes no sense", body = ProblemRow),
+))]
+pub(crate) async fn what_if(
+    State(parts): State<Parts>,
+    Body(body): Body<WhatIf>,
+) -> Answer<Json<WhatIfRow>> {
+    let wanted = match (body.model, body.declaration) {
+        (Some(name), None) => Wanted::Declared(name),
+        (None, Some(declaration)) => Wanted::Made(Box::new(models::model(declaration)?)),
+        _ => return Err(Problem::bad("model", "send either a model or a declaration")),
+    };
+    let name = wanted.name().to_string();
+    let looked = parts.engine()?.read(move |desk, now| look(desk, now, &wanted)).await?;
+    let looked = looked.ok_or_else(|| models::not_declared(&name))?;
+    // Looking for what would help takes its time, and the thread that decides has none.
+    let found = tokio::task::spawn_blocking(move || looked.row()).await;
+    let failed = |error: tokio::task::JoinError| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())
+    };
+    found.map(Json).map_err(failed)
+}
+
+enum Wanted {
+    Declared(String),
+    Made(Box<Model>),
+}
+
+impl Wanted {
+    fn name(&self) -> &str {
+        match self {
+            Wanted::Declared(name) => name,
+            Wanted::Made(model) => model.name(),
+        }
+    }
+}
+
+struct Looked {
+    now: Millis,
+    decision: Decision,
+    request: Request,
+    model: Model,
+    known: Kept,
+    needs: Vec<Need>,
+    /// The ledger that was looked at, where there is something to look for in it.
+    refused_on: Option<(Ledger, Settings)>,
+}
+
+fn look(desk: &mut Desk, now: Millis, wanted: &Wanted) -> Option<Looked> {
+    let model = match wanted {
+        Wanted::Declared(name) => Model::clone(desk.model(name)?),
+        Wanted::Made(model) => Model::clone(model),
+    };
+    let decision = desk.what_if(&model);
+    let scheduler = desk.scheduler();
+    let state = || (scheduler.ledger().clone(), scheduler.settings().clone());
+    let refused_on = decision.place().is_none().then(state);
+    let (request, known) = (desk.what_if_request(&model), desk.known(&model).into());
+    let needs = desk.needs(&model);
+    Some(Looked { now, decision, request, model, known, needs, refused_on })
+}
+
+impl Looked {
+    fn row(self) -> WhatIfRow {
+        let mut row = decisions::described(&self.decision, self.now);
+        row.memory = memory::of_size(&self.needs, &row);
+        let Some((ledger, settings)) = &self.refused_on else {
+            return WhatIfRow { decision: row, would_fit_if: Vec::new() };
+        };
+        if let Some(plan) = plan(ledger, settings, &self.request, self.now) {
+            row.evictions = plan.victims.iter().map(|victim| eviction(ledger, victim)).collect();
+            row.promised = Some(verdict::promise_on(ledger, &Promise::from(plan)));
+        }
+        let mut remedies =
+            remedy::remedies(ledger, &settings.policy, &self.request, &self.decision);
+        remedies.retain(|remedy| !proposals::is_of_file(&self.model, remedy));
+        remedies.extend(proposals::proposals(
+            ledger,
+            &settings.policy,
+            &self.model,
+            self.known.known(),
+        ));
+        remedies.sort_by_key(|remedy| remedy.kind);
+        WhatIfRow { decision: row, would_fit_if: remedies.iter().map(verdict::remedy).collect() }
+    }
+}
+
+/// Who would be asked to go, and whom it would wait for: as the machine plans when it is asked in earnest.
+fn plan(ledger: &Ledger, settings: &Settings, request: &Request, now: Millis) -> Option<Plan> {
+    if request.terms.eviction == Eviction::Never && !ledger.has_releasing() {
+        return None;
+    }
+    let may_go =
+        |holding: &Holding| evict::may_go(holding, request, now, settings.residency).is_ok();
+    match evict::plan(ledger, &settings.policy, request, may_go) {
+        Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
+        _ => None,
+    }
+}
+
+fn eviction(ledger: &Ledger, request: &RequestId) -> EvictionRow {
+    EvictionRow {
+        slot_id: request.name.to_string(),
+        model: request.account.to_string(),
+        runner_id: ledger.of_request(request).map(|(_, holding)| holding.node.to_string()),
+    }
+}

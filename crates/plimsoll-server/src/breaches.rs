@@ -1,0 +1,77 @@
+//! What is wrong now, followed from batch to batch: what came, and what is over.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::breach::{self, Breach};
+use plimsoll_core::units::Name;
+
+use plimsoll_engine::engine::Decided;
+
+/// Everything that is known to be wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    known: BTreeMap<Name, Vec<Breach>>,
+}
+
+/// What changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// What is wrong, and was not before.
+    pub(crate) found: Vec<Breach>,
+    /// What was wrong, and is not any more.
+    pub(crate) over: Vec<Breach>,
+}
+
+impl Watch {
+    /// Looks again at every node where something was wrong or is reported to be.
+    pub(crate) fn look(&mut self, decided: &Decided<'_>) -> Changed {
+        let reported = decided.outputs.iter().flat_map(|output| &output.outcome.breaches);
+        for breach in reported {
+            self.known.entry(breach.node().clone()).or_default();
+        }
+        let ledger = decided.desk.scheduler().ledger();
+        let mut changed = Changed::default();
+        for (node, known) in &mut self.known {
+            let now =
+                ledger.node_id(node).map(|id| breach::audit_node(ledger, id)).unwrap_or_default();
+            changed.found.extend(now.iter().filter(|breach| !has(known, breach)).cloned());
+            changed.over.extend(known.iter().filter(|breach| !has(&now, breach)).cloned());
+            *known = now;
+        }
+        self.known.retain(|_, breaches| !breaches.is_empty());
+        changed
+    }
+
+    /// Everything that is wrong now.
+    pub(crate) fn now(&self) -> impl Iterator<Item = &Breach> {
+        self.known.values().flatten()
+    }
+}
+
+/// Its kind, in the word that metrics and logs use.
+pub(crate) fn kind(breach: &Breach) -> &'static str {
+    match breach {
+        Breach::OverLine { .. } => "over_line",
+        Breach::NoAssignment { .. } => "no_assignment",
+        Breach::SumsDiffer { .. } => "sums_differ",
+        Breach::SlicesOverlap { .. } => "slices_overlap",
+    }
+}
+
+/// The kinds there are.
+pub(crate) const KINDS: [&str; 4] = ["over_line", "no_assignment", "sums_differ", "slices_overlap"];
+
+/// Whether the same thing is wrong at the same place, by whatever amount.
+fn has(breaches: &[Breach], breach: &Breach) -> bool {
+    breaches.iter().any(|other| place(other) == place(breach))
+}
+
+fn place(breach: &Breach) -> (&'static str, &Name, Option<u16>) {
+    let ordinal = match breach {
+        Breach::OverLine { ordinal, .. }
+        | Breach::SumsDiffer { ordinal, .. }
+        | Breach::SlicesOverlap { ordinal, .. } => Some(*ordinal),
+        Breach::NoAssignment { .. } => None,
+    };
+    (kind(breach), breach.node(), ordinal)
+}

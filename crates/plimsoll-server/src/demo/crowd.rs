@@ -1,0 +1,151 @@
+//! Simulated users: they come in waves, stay a while, and give their places back.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_core::units::Millis;
+use plimsoll_slots::desk::{Ask, PlaceStatus, Who};
+
+use super::Chance;
+use plimsoll_engine::engine::{Engine, NoAnswer};
+
+/// Who likes what: the model, and how often it is asked for at the height of its wave, in a thousand.
+const TASTES: [(&str, u64); 9] = [
+    ("qwen3:30b", 90),
+    ("qwen3:8b", 160),
+    ("qwen2.5-vl-7b", 80),
+    ("llama3.3:70b", 60),
+    ("embeddings", 60),
+    ("whisper", 110),
+    ("flux-dev", 60),
+    ("deepseek-r1:671b", 12),
+    ("tokenizer", 20),
+];
+
+/// How long a wave of interest in one model lasts.
+const WAVE: Duration = Duration::from_secs(24);
+
+/// Who comes before the waves begin, and when, in milliseconds: several small ones that stay only shortly, and then a large one, for
+/// which somebody has to go.
+const OPENING: [(u64, &str); 7] = [
+    (0, "qwen3:8b"),
+    (0, "qwen2.5-vl-7b"),
+    (400, "whisper"),
+    (800, "flux-dev"),
+    (1200, "qwen2.5-vl-7b"),
+    (5000, "llama3.3:70b"),
+    (6000, "deepseek-r1:671b"),
+];
+
+/// When the waves begin.
+const WAVES: Duration = Duration::from_secs(9);
+
+/// How long somebody stays, in milliseconds, of those of the opening and of those who come later.
+const SHORT_STAY: (u64, u64) = (300, 600);
+const STAY: (u64, u64) = (800, 6000);
+
+/// The users who are there.
+#[derive(Default)]
+pub(super) struct Crowd {
+    came: u64,
+    /// How many of the opening have come.
+    opened: usize,
+    here: Vec<Guest>,
+    since: Option<Instant>,
+}
+
+/// Somebody with a place, or waiting for one.
+struct Guest {
+    place: u64,
+    stay: Duration,
+    /// When they leave, once they are served.
+    leaves: Option<Instant>,
+}
+
+impl Crowd {
+    /// Some come, some leave.
+    pub(super) async fn act(
+        &mut self,
+        engine: &Engine,
+        chance: &mut Chance,
+    ) -> Result<(), NoAnswer> {
+        let now = Instant::now();
+        let age = now.duration_since(*self.since.get_or_insert(now));
+        while let Some((at, model)) = OPENING.get(self.opened)
+            && age >= Duration::from_millis(*at)
+        {
+            self.opened += 1;
+            self.arrive(engine, model, SHORT_STAY, chance).await?;
+        }
+        if let Some(age) = age.checked_sub(WAVES) {
+            for (taste, (model, most)) in (0_u32..).zip(TASTES) {
+                if chance.happens(interest(age, taste) * most / 100) {
+                    self.arrive(engine, model, STAY, chance).await?;
+                }
+            }
+        }
+        self.depart(engine, now).await
+    }
+
+    async fn arrive(
+        &mut self,
+        engine: &Engine,
+        model: &'static str,
+        (least, most): (u64, u64),
+        chance: &mut Chance,
+    ) -> Result<(), NoAnswer> {
+        self.came += 1;
+        let namespace =
+            ["research", "support", "search"][usize::try_from(chance.between(0, 3)).unwrap_or(0)];
+        let who = Who { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
+        let asked = engine.write(move |desk, now| {
+            let deadline = Some(Millis(now.0 + 20_000));
+            desk.ask(now, Ask { model: model.to_string(), key: None, who: Some(who), deadline })
+        });
+        if let Ok(place) = asked.await? {
+            let stay = Duration::from_millis(chance.between(least, most));
+            self.here.push(Guest { place, stay, leaves: None });
+        }
+        Ok(())
+    }
+
+    async fn depart(&mut self, engine: &Engine, now: Instant) -> Result<(), NoAnswer> {
+        let places: Vec<u64> = self.here.iter().map(|guest| guest.place).collect();
+        let look = move |place: &u64, status: Option<PlaceStatus>| (*place, status);
+        let statuses = engine.read(move |desk, _| {
+            places.iter().map(|place| look(place, desk.place_status(*place))).collect::<Vec<_>>()
+        });
+        let mut leaving = Vec::new();
+        for (place, status) in statuses.await? {
+            let Some(at) = self.here.iter().position(|guest| guest.place == place) else {
+                continue;
+            };
+            match status {
+                Some(PlaceStatus::Ready { .. }) => {
+                    let guest = &mut self.here[at];
+                    let leaves = *guest.leaves.get_or_insert(now + guest.stay);
+                    if leaves <= now {
+                        leaving.push(place);
+                        self.here.swap_remove(at);
+                    }
+                }
+                Some(PlaceStatus::Waiting | PlaceStatus::Coming { .. }) => {}
+                Some(PlaceStatus::Ended { .. }) | None => drop(self.here.swap_remove(at)),
+            }
+        }
+        engine
+            .write(move |desk, now| {
+                leaving.iter().for_each(|place| {
+                    desk.give_back(now, *place);
+                });
+            })
+            .await
+    }
+}
+
+/// How much interest there is in a model, in percent: it rises and falls, and each has its own time.
+fn interest(age: Duration, taste: u32) -> u64 {
+    let wave = u64::try_from(WAVE.as_millis()).unwrap_or(1);
+    let at = (u64::try_from(age.as_millis()).unwrap_or(0) + u64::from(taste) * wave / 5) % wave;
+    let rising = at * 200 / wave;
+    10 + if rising <= 100 { rising } else { 200 - rising }
+}

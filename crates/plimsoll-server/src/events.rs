@@ -1,0 +1,335 @@
+//! What is made durable, as it happens: the journal's records, live and from where a reader left off.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::drive::Record;
+use plimsoll_core::event::Operation;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self, Receiver, Sender, WeakSender};
+use utoipa::ToSchema;
+
+use super::api::{Parts, told_by};
+use plimsoll_api::rows::time;
+use plimsoll_engine::engine::{Durable, Observer};
+
+/// So many records wait for a slow reader; then it is told, and reads the journal.
+const BUFFERED: usize = 4096;
+/// So many records are read from the journal at once.
+const AT_ONCE: usize = 500;
+
+/// Records as they become durable.
+pub(crate) struct Feed {
+    /// Handed to the observer, so that the feed ends when the thread that decides does.
+    sender: Mutex<Option<Sender<Arc<Record>>>>,
+    readers: WeakSender<Arc<Record>>,
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        let (sender, _) = broadcast::channel(BUFFERED);
+        Feed { readers: sender.downgrade(), sender: Mutex::new(Some(sender)) }
+    }
+}
+
+impl Feed {
+    /// Somebody who fills it. Only the first one does.
+    pub(crate) fn observer(&self) -> Box<dyn Observer> {
+        Box::new(Filler(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take()))
+    }
+
+    /// What comes from here on; `None` when nothing will.
+    fn subscribe(&self) -> Option<Receiver<Arc<Record>>> {
+        self.readers.upgrade().map(|sender| sender.subscribe())
+    }
+}
+
+struct Filler(Option<Sender<Arc<Record>>>);
+
+impl Observer for Filler {
+    fn durable(&mut self, durable: &Durable<'_>) {
+        let Some(sender) = self.0.as_ref().filter(|sender| sender.receiver_count() > 0) else {
+            return;
+        };
+        for record in durable.records {
+            // The last reader may just have gone.
+            let _ = sender.send(Arc::new(record.clone()));
+        }
+    }
+}
+
+/// From where on to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// What comes from here on.
+    Now,
+    /// Everything that the journal has.
+    Beginning,
+    /// What came after this record.
+    After(u64),
+}
+
+/// What a reader is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// A record.
+    Record(Box<EventRow>),
+    /// Something is missing, or was read too slowly.
+    Lagged(LaggedRow),
+}
+
+/// One who reads: first what the journal has, then what comes, without a gap and nothing twice.
+pub(crate) struct Reader {
+    parts: Parts,
+    live: Receiver<Arc<Record>>,
+    /// The number of the record that comes next; none where it begins with the oldest there is.
+    next: Option<u64>,
+    catching_up: bool,
+    waiting: VecDeque<Told>,
+}
+
+impl Reader {
+    /// Begins to read; `None` when nothing will come any more.
+    pub(crate) async fn start(
+        parts: Parts,
+        from: From,
+    ) -> Result<Option<Reader>, super::api::Problem> {
+        // Live first and the journal then: what comes between is in both, and told once.
+        let Some(live) = parts.feed().subscribe() else { return Ok(None) };
+        let span = parts.history(plimsoll_engine::store::History::span).await?;
+        let mut waiting = VecDeque::new();
+        let to_come = span.map_or(0, |(_, newest)| newest.saturating_add(1));
+        let (next, catching_up) = match from {
+            From::Now => (Some(to_come), false),
+            From::Beginning => (None, true),
+            From::After(after) if after >= to_come => {
+                waiting.push_back(Told::Lagged(LaggedRow::ahead(after)));
+                (Some(to_come), false)
+            }
+            From::After(after) => (Some(after.saturating_add(1)), true),
+        };
+        Ok(Some(Reader { parts, live, next, catching_up, waiting }))
+    }
+
+    /// What comes next; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        loop {
+            if let Some(told) = self.waiting.pop_front() {
+                return Some(told);
+            }
+            if self.catching_up {
+                let after = self.next.and_then(|next| next.checked_sub(1));
+                let records = self
+                    .parts
+                    .history(move |history| history.records(after, AT_ONCE))
+                    .await
+                    .ok()?;
+                self.catching_up = !records.is_empty();
+                records.iter().for_each(|record| self.tell(record));
+                continue;
+            }
+            match self.live.recv().await {
+                Ok(record) => self.tell(&record),
+                Err(RecvError::Lagged(missed)) => {
+                    self.waiting.push_back(Told::Lagged(LaggedRow::slow(missed)));
+                    self.catching_up = true;
+                }
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    fn tell(&mut self, record: &Record) {
+        let Some(missed) = record.seq.checked_sub(self.next.unwrap_or(record.seq)) else { return };
+        // What came between is not in the journal any more: it was removed since this reader left, or while it was slow.
+        if missed > 0 {
+            self.waiting.push_back(Told::Lagged(LaggedRow::pruned(missed)));
+        }
+        self.next = Some(record.seq.saturating_add(1));
+        self.waiting.push_back(Told::Record(Box::new(EventRow::of(record))));
+    }
+}
+
+/// A record of the journal: what happened, what was decided, and what changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct EventRow {
+    /// The record's number, which is the event's id.
+    pub(crate) seq: u64,
+    /// When it happened.
+    pub(crate) created: String,
+    /// What happened, in one word such as `submit` or `started`.
+    pub(crate) event: String,
+    /// What was decided.
+    pub(crate) decisions: Vec<DecidedRow>,
+    /// What changed, in order.
+    pub(crate) changes: Vec<ChangeRow>,
+}
+
+/// A decision in few words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct DecidedRow {
+    /// Its id, for `/api/v1/scheduler/decisions/{id}`.
+    pub(crate) id: String,
+    /// The model.
+    pub(crate) model: String,
+    /// The slot.
+    pub(crate) slot_id: String,
+    /// Whether a place was found.
+    pub(crate) placed: bool,
+    /// The runner chosen, or that of the nearest miss.
+    pub(crate) runner_id: Option<String>,
+    /// The answer in one sentence.
+    pub(crate) summary: String,
+}
+
+/// One change of the ledger or of the queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ChangeRow {
+    /// What changed: `hold`, `restage`, `drop`, `drop_charges`, `raise`, `act`, `claim`, `measure`, `promise`, `unpromise`, `put_node`, `drop_node`,
+    /// `wait`, `unwait`, `forgive` or `configure`.
+    pub(crate) op: String,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    /// The slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) slot_id: Option<String>,
+    /// The runner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) runner_id: Option<String>,
+    /// The GPU, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) index: Option<u64>,
+    /// How much, where it is about memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<u64>,
+    /// The stage that was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stage: Option<String>,
+}
+
+/// That a reader does not get everything, or gets it late.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct LaggedRow {
+    /// How many records.
+    pub(crate) missed: u64,
+    /// Why, and what happens now.
+    pub(crate) reason: String,
+}
+
+impl LaggedRow {
+    fn slow(missed: u64) -> Self {
+        let reason = "these were read too slowly; they follow from the journal".to_string();
+        LaggedRow { missed, reason }
+    }
+
+    fn pruned(missed: u64) -> Self {
+        let reason = "the journal does not go back so far; read the lists again".to_string();
+        LaggedRow { missed, reason }
+    }
+
+    fn ahead(after: u64) -> Self {
+        let reason = format!(
+            "record {after} is not here yet, so this is another journal; read the lists again"
+        );
+        LaggedRow { missed: 0, reason }
+    }
+}
+
+impl EventRow {
+    /// A record as a row; the same whether it comes live or from the journal.
+    fn of(record: &Record) -> Self {
+        let decided = |(index, decision): (usize, &plimsoll_core::drive::DecisionRecord)| {
+            let (placed, runner_id) = told_by(&decision.summary);
+            DecidedRow {
+                id: format!("{}.{index}", record.seq),
+                model: decision.request.account.to_string(),
+                slot_id: decision.request.name.to_string(),
+                placed,
+                runner_id,
+                summary: decision.summary.clone(),
+            }
+        };
+        let event = serde_json::to_value(&record.event).unwrap_or_default();
+        EventRow {
+            seq: record.seq,
+            created: time(record.now),
+            event: text(&event, "/event").unwrap_or_default(),
+            decisions: record.decisions.iter().enumerate().map(decided).collect(),
+            changes: record.operations.iter().map(change).collect(),
+        }
+    }
+
+    /// The name that readers select by.
+    pub(crate) fn kind(&self) -> &'static str {
+        if self.decisions.is_empty() { "ledger" } else { "decision" }
+    }
+}
+
+fn change(operation: &Operation) -> ChangeRow {
+    match operation {
+        Operation::Ledger(operation) => {
+            of_ledger(&serde_json::to_value(operation).unwrap_or_default())
+        }
+        Operation::Wait(waiting) => about("wait", &waiting.request.id),
+        Operation::Unwait(request) => about("unwait", request),
+        Operation::Forgive(request) => about("forgive", request),
+        Operation::Configure(_) => {
+            ChangeRow { op: "configure".to_string(), ..ChangeRow::default() }
+        }
+    }
+}
+
+fn about(op: &str, request: &plimsoll_core::request::RequestId) -> ChangeRow {
+    let (model, slot_id) = (Some(request.account.to_string()), Some(request.name.to_string()));
+    ChangeRow { op: op.to_string(), model, slot_id, ..ChangeRow::default() }
+}
+
+/// What a change of the ledger is about, read off the form in which the journal keeps it.
+fn of_ledger(operation: &Value) -> ChangeRow {
+    let first = |paths: &[&str]| paths.iter().find_map(|path| text(operation, path));
+    let number = |path: &str| operation.pointer(path).and_then(Value::as_u64);
+    let stage = operation.pointer("/stage").or_else(|| operation.pointer("/holding/stage"));
+    ChangeRow {
+        op: text(operation, "/op").unwrap_or_default(),
+        model: first(&["/request/account", "/holding/request/account"]),
+        slot_id: first(&["/request/name", "/holding/request/name"]),
+        runner_id: first(&[
+            "/holding/node",
+            "/promise/placement/node",
+            "/node/name",
+            "/node",
+            "/name",
+        ]),
+        index: number("/ordinal"),
+        bytes: number("/bytes").or_else(|| number("/measured/foreign")).or_else(|| held(operation)),
+        stage: stage.and_then(word),
+    }
+}
+
+/// What a holding has on all its devices; `None` where it has none, or nobody declared it.
+fn held(operation: &Value) -> Option<u64> {
+    let charges =
+        operation.pointer("/holding/charges")?.as_array().filter(|charges| !charges.is_empty())?;
+    let bytes = |charge: &Value| {
+        let amount =
+            charge.pointer("/amount/share").or_else(|| charge.pointer("/amount/whole/bytes"))?;
+        amount.as_u64()
+    };
+    charges.iter().try_fold(0_u64, |sum, charge| sum.checked_add(bytes(charge)?))
+}
+
+/// The name of a variant, with or without fields.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(word) => Some(word.clone()),
+        Value::Object(fields) => fields.keys().next().cloned(),
+        _ => None,
+    }
+}
+
+fn text(value: &Value, path: &str) -> Option<String> {
+    value.pointer(path).and_then(Value::as_str).map(String::from)
+}

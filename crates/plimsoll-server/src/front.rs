@@ -1,0 +1,173 @@
+//! The socket, and what answers on it from the first moment: whether the server is there, and whether it is ready.
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
+use axum_server::{Handle, Server};
+use hyper_util::rt::TokioTimer;
+use tower::ServiceExt;
+
+use super::api::Problem;
+use super::config::{Config, Limits};
+use super::guard::{self, Connections, Guard, tls};
+use super::metrics::Counted;
+
+/// The largest head of a request.
+const HEAD: usize = 64 << 10;
+
+/// The way in to what is served. It is shut until the ledger is rebuilt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gate {
+    router: Arc<OnceLock<Router>>,
+}
+
+impl Gate {
+    /// Serves this from here on.
+    pub(crate) fn open(&self, router: Router) {
+        assert!(self.router.set(router).is_ok(), "the ledger is rebuilt once");
+    }
+}
+
+/// What answers from the first moment, with the guard before it.
+pub(crate) fn router(gate: Gate, guard: Arc<Guard>) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .fallback(behind)
+        .with_state(gate)
+        .layer(from_fn_with_state(guard, guard::guard))
+}
+
+async fn readyz(State(gate): State<Gate>) -> Response {
+    match gate.router.get() {
+        Some(_) => "ok\n".into_response(),
+        None => not_yet(),
+    }
+}
+
+async fn behind(State(gate): State<Gate>, request: Request) -> Response {
+    match gate.router.get() {
+        Some(router) => router.clone().oneshot(request).await.into_response(),
+        None => not_yet(),
+    }
+}
+
+fn not_yet() -> Response {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", "the ledger is being rebuilt")
+        .into_response()
+}
+
+/// A socket that is bound and not listened to yet.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    listener: TcpListener,
+    tls: Option<RustlsConfig>,
+    /// Where people find it.
+    pub(crate) url: String,
+}
+
+impl Socket {
+    /// Binds it, and reads the certificate.
+    pub(crate) fn bind(config: &Config) -> Result<Socket> {
+        let tls = config.tls.as_ref().map(tls::load).transpose()?.map(RustlsConfig::from_config);
+        let listener = TcpListener::bind(config.listen)
+            .with_context(|| format!("could not listen on {}", config.listen))?;
+        listener.set_nonblocking(true).context("while preparing the socket")?;
+        let address = listener.local_addr().context("while asking where the socket is")?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        Ok(Socket { listener, tls, url: format!("{scheme}://{address}") })
+    }
+
+    /// What shows the certificate, where one is shown.
+    pub(crate) fn tls(&self) -> Option<RustlsConfig> {
+        self.tls.clone()
+    }
+
+    /// Serves until the handle says to end.
+    pub(crate) fn serve(
+        self,
+        router: Router,
+        limits: &Limits,
+        counted: Arc<Counted>,
+        handle: Handle<SocketAddr>,
+    ) -> Result<impl Future<Output = io::Result<()>> + Send + 'static> {
+        let connections = Connections::at_most(limits.connections, counted);
+        let header_timeout = Duration::from_millis(limits.header_timeout.0);
+        let server = axum_server::from_tcp(self.listener)
+            .context("while listening to the socket")?
+            .handle(handle);
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
+        Ok(async move {
+            match self.tls {
+                None => tuned(server.acceptor(connections), header_timeout).serve(service).await,
+                Some(tls) => {
+                    let acceptor = RustlsAcceptor::new(tls).acceptor(connections);
+                    tuned(server.acceptor(acceptor), header_timeout).serve(service).await
+                }
+            }
+        })
+    }
+}
+
+/// HTTP/1 alone: the only protocol of the two where a slow head of a request is cut off.
+fn tuned<A>(server: Server<SocketAddr, A>, header_timeout: Duration) -> Server<SocketAddr, A> {
+    let mut server = server.http1_only();
+    server
+        .http_builder()
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_buf_size(HEAD);
+    server
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+
+    use super::*;
+    use crate::guard::tokens::Tokens;
+
+    #[tokio::test]
+    async fn until_the_ledger_is_rebuilt_it_lives_and_is_not_ready() {
+        let counted = Arc::new(Counted::default());
+        let guard = Arc::new(Guard::new(Tokens::default(), Limits::default(), counted));
+        let gate = Gate::default();
+        let front = router(gate.clone(), guard);
+        let ask = |path: &'static str| {
+            let request =
+                Request::builder().uri(path).header("host", "localhost").body(Body::empty());
+            let front = front.clone();
+            async move {
+                let response = front.oneshot(request.expect("a request")).await.expect("an answer");
+                let status = response.status().as_u16();
+                let body = to_bytes(response.into_body(), 1 << 10).await.expect("a body");
+                (status, String::from_utf8(body.to_vec()).expect("a text"))
+            }
+        };
+        assert_eq!(ask("/livez").await.0, 200);
+        for path in ["/readyz", "/metrics", "/api/v1/models", "/no/such/thing"] {
+            let (status, body) = ask(path).await;
+            assert_eq!(status, 503, "{path}");
+            assert!(
+                body.contains("the ledger is being rebuilt") && body.contains("starting"),
+                "{body}"
+            );
+        }
+        gate.open(Router::new().route("/there", get(|| async { "it is" })));
+        assert_eq!(ask("/readyz").await.0, 200);
+        assert_eq!(ask("/there").await, (200, "it is".to_string()));
+        assert_eq!(ask("/not/there").await.0, 404);
+    }
+}

@@ -1,0 +1,22 @@
+//! The standalone server: one thread that decides and makes durable, and HTTP around it.
+//!
+//! ```text
+//!  HTTP ──▶ Engine::write ──▶ desk ──▶ batch ──▶ store (durable) ──▶ observers, answers, whoever waits
+//!       ──▶ Engine::read  ───────────────────────────────────────▶ what is durable
+//! ```
+
+mod api;
+pub mod application;
+mod breaches;
+pub mod config;
+mod decisions;
+pub mod demo;
+mod events;
+mod front;
+pub mod guard;
+pub mod life;
+pub mod log;
+mod metrics;
+#[cfg(test)]
+mod rehearsal;
+mod schedulerlog;

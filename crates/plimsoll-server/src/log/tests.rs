@@ -1,0 +1,125 @@
+//! The log of the incident that this project exists for, compared with a stored one. `UPDATE_GOLDEN=1` rewrites it.
+
+use std::fs;
+use std::path::Path;
+
+use plimsoll_core::policy::Policy;
+
+use super::*;
+use crate::rehearsal::Rehearsal;
+
+/// Three models in the order of the incident on two GPUs of 80 GiB, packed.
+fn incident(format: LogFormat) -> String {
+    let mut log = DecisionLog::new(format, Vec::new());
+    let mut world = Rehearsal::new(Policy::pack(), &[80, 80]);
+    let models =
+        [("large", 79_982_566_400_u64), ("small", 15_767_897_088), ("medium", 41_875_931_136)];
+    for (model, memory) in models {
+        world.model(model, &format!("memory: {memory}"));
+        world.ask(model);
+        world.show(&mut [&mut log]);
+        world.pass(1000);
+        world.beat(&[]);
+    }
+    String::from_utf8(log.out).expect("logs are UTF-8")
+}
+
+fn check(name: &str, said: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, said).expect("golden files can be written");
+    }
+    let stored = fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == said, "{} differs; it says now:\n{said}", path.display());
+}
+
+#[test]
+fn e5_the_log_of_the_incident_says_what_it_said() {
+    check("a2.log-decisions.txt", &incident(LogFormat::Text));
+    check("a2.log-decisions.jsonl", &incident(LogFormat::Json));
+}
+
+#[test]
+fn e5_what_a_decision_finds_is_what_the_one_before_left() {
+    let log = incident(LogFormat::Json);
+    let lines: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |code: &str| -> Vec<&Value> {
+        lines
+            .iter()
+            .filter(|line| line["code"] == code)
+            .map(|line| &line["allocated_per_gpu"])
+            .collect()
+    };
+    let (before, after) = (of("memory_before_slot_creation"), of("memory_after_slot_creation"));
+    assert_eq!((before.len(), after.len()), (3, 3));
+    assert_eq!(before[1..], after[..2]);
+    // 74.490 and 53.685 GiB: never 89.175 or 128.175 on one.
+    assert_eq!(
+        *after[2],
+        serde_json::json!({"GPU-0": 79_982_566_400_u64, "GPU-1": 57_643_828_224_u64})
+    );
+    for line in &lines {
+        for name in [
+            "decision",
+            "model",
+            "node",
+            "device",
+            "revision",
+            "total",
+            "held",
+            "releasing",
+            "foreign",
+            "requested",
+            "free",
+            "fits",
+        ] {
+            assert!(line.get(name).is_some(), "{name} is not in {line}");
+        }
+    }
+}
+
+/// What is logged while something is done.
+fn logged(work: impl FnOnce()) -> String {
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let kept = Kept::default();
+    let to = kept.clone();
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
+    tracing::subscriber::with_default(log, work);
+    let bytes = kept.0.lock().expect("nobody panicked").clone();
+    String::from_utf8(bytes).expect("logs are UTF-8")
+}
+
+#[test]
+fn c10_a_breach_is_an_error_once_and_its_end_is_told() {
+    let mut world = Rehearsal::new(Policy::pack(), &[80]);
+    let mut log = BreachLog::default();
+    world.model("m", "memory: 40GiB");
+    world.ask("m");
+    world.beat(&[0]);
+    let gib = crate::rehearsal::GIB;
+    let said = logged(|| {
+        world.show(&mut [&mut log]);
+        world.beat(&[90 * gib]);
+        world.show(&mut [&mut log]);
+        world.beat(&[91 * gib]);
+        world.show(&mut [&mut log]);
+        world.beat(&[40 * gib]);
+        world.show(&mut [&mut log]);
+    });
+    assert_eq!(said.matches("ERROR").count(), 1, "{said}");
+    assert!(said.contains("GPU-0 on runner-1 holds 90 GiB of 80 GiB, over by 10 GiB"), "{said}");
+    assert_eq!(said.matches("a breach is over").count(), 1, "{said}");
+}

@@ -1,0 +1,303 @@
+//! What is measured, for Prometheus. What a device holds is read off the ledger's own account when somebody looks; what happens
+//! is counted as it becomes durable. `docs/metrics.md` has every name.
+
+mod scraped;
+mod watcher;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Metric, Registry};
+
+pub(crate) use watcher::Watcher;
+
+use super::api::Problem;
+use plimsoll_engine::engine::{Engine, NoAnswer};
+
+/// The media type of the text.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What every name begins with.
+const PREFIX: &str = "plimsoll";
+
+/// Why a request or a connection got no further than the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It has no token that is known.
+    Unauthorised,
+    /// Its token has too few rights.
+    Forbidden,
+    /// Its address asked too often.
+    Rate,
+    /// Its body is too large.
+    Body,
+    /// It took too long.
+    Time,
+    /// There are too many connections.
+    Connections,
+}
+
+impl Refused {
+    /// All of them.
+    const ALL: [Refused; 6] = [
+        Refused::Unauthorised,
+        Refused::Forbidden,
+        Refused::Rate,
+        Refused::Body,
+        Refused::Time,
+        Refused::Connections,
+    ];
+
+    /// The status that it is answered with.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Refused::Unauthorised => StatusCode::UNAUTHORIZED,
+            Refused::Forbidden => StatusCode::FORBIDDEN,
+            Refused::Rate => StatusCode::TOO_MANY_REQUESTS,
+            Refused::Body => StatusCode::PAYLOAD_TOO_LARGE,
+            Refused::Time => StatusCode::REQUEST_TIMEOUT,
+            Refused::Connections => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Its name in front of clients, and in the metrics.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Refused::Unauthorised => "unauthorised",
+            Refused::Forbidden => "forbidden",
+            Refused::Rate => "too_many_requests",
+            Refused::Body => "body_too_large",
+            Refused::Time => "too_slow",
+            Refused::Connections => "too_many_connections",
+        }
+    }
+}
+
+/// One label, out of a fixed set of words.
+type Word = [(&'static str, &'static str); 1];
+type Labels = [(&'static str, String); 3];
+
+/// What is counted while the server lives.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    registry: Registry,
+    decisions: Family<Word, Counter>,
+    refusals: Family<Word, Counter>,
+    effects: Family<Word, Counter>,
+    evictions: Counter,
+    start_failures: Counter,
+    places_ended: Family<Word, Counter>,
+    breaches_found: Family<Word, Counter>,
+    breaches: Family<Word, Gauge>,
+    deciding: Histogram,
+    committing: Histogram,
+    batch: Histogram,
+    http: Family<Labels, Histogram, fn() -> Histogram>,
+    http_refused: Family<Word, Counter>,
+}
+
+impl Counted {
+    /// Every label that is known beforehand stands at 0 from the start: an alert on growth would miss the first of a series that
+    /// begins at 1.
+    fn begin(self) -> Self {
+        let words =
+            |family: &Family<Word, Counter>, label: &'static str, words: &[&'static str]| {
+                words.iter().for_each(|word| drop(family.get_or_create(&[(label, *word)])));
+            };
+        words(&self.decisions, "outcome", &["placed", "refused"]);
+        words(&self.effects, "effect", &["start", "stop"]);
+        words(&self.places_ended, "how", &["released", "refused", "expired", "lost"]);
+        words(&self.breaches_found, "kind", &super::breaches::KINDS);
+        words(&self.http_refused, "reason", &Refused::ALL.map(Refused::code));
+        self
+    }
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix(PREFIX);
+        let to = &mut registry;
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        to.register("build", "The version that runs", version);
+        Counted {
+            decisions: named(to, "decisions", "Decisions, by outcome", Family::default()),
+            refusals: named(
+                to,
+                "refusals",
+                "Refused decisions, by the codes of their reasons",
+                Family::default(),
+            ),
+            effects: named(to, "effects", "Orders that left for runners", Family::default()),
+            evictions: named(to, "evictions", "Slots asked to go to make room", Counter::default()),
+            start_failures: named(
+                to,
+                "start_failures",
+                "Starts that failed on a runner",
+                Counter::default(),
+            ),
+            places_ended: named(to, "places_ended", "Places that ended, by how", Family::default()),
+            breaches_found: named(
+                to,
+                "breaches_found",
+                "Breaches that came, by kind",
+                Family::default(),
+            ),
+            breaches: named(to, "breaches", "Breaches there are now, by kind", Family::default()),
+            deciding: named(to, "decide_seconds", "How long a batch took to decide", short()),
+            committing: named(
+                to,
+                "commit_seconds",
+                "How long a batch took to become durable",
+                short(),
+            ),
+            batch: named(
+                to,
+                "commit_rows",
+                "Records and notes that became durable in one go",
+                Histogram::new(BATCHES),
+            ),
+            http: named(
+                to,
+                "http_request_seconds",
+                "How long requests took",
+                Family::new_with_constructor(long),
+            ),
+            http_refused: named(
+                to,
+                "http_refused",
+                "Requests and connections refused at the door",
+                Family::default(),
+            ),
+            registry,
+        }
+        .begin()
+    }
+}
+
+/// A metric under its name.
+fn named<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Buckets for how many there are in a batch.
+const BATCHES: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+
+/// Buckets for what should take milliseconds.
+fn short() -> Histogram {
+    Histogram::new([
+        0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    ])
+}
+
+/// Buckets for what may wait for something.
+fn long() -> Histogram {
+    Histogram::new([
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    ])
+}
+
+impl Counted {
+    /// Something was refused before a handler saw it.
+    pub(crate) fn refused(&self, why: Refused) {
+        self.http_refused.get_or_create(&[("reason", why.code())]).inc();
+    }
+
+    /// How often something was refused so.
+    #[cfg(test)]
+    pub(crate) fn refusals_of(&self, why: Refused) -> u64 {
+        self.http_refused.get_or_create(&[("reason", why.code())]).get()
+    }
+
+    /// Counts what becomes durable.
+    pub(crate) fn observer(self: &Arc<Self>) -> Watcher {
+        Watcher::new(self.clone())
+    }
+}
+
+#[derive(Clone)]
+struct Scrape {
+    engine: Engine,
+    counted: Arc<Counted>,
+    data: PathBuf,
+}
+
+/// The route that shows everything.
+pub(crate) fn router(engine: Engine, counted: Arc<Counted>, data: PathBuf) -> Router {
+    Router::new().route("/metrics", get(show)).with_state(Scrape { engine, counted, data })
+}
+
+async fn show(State(scrape): State<Scrape>) -> Response {
+    match text(&scrape).await {
+        Ok(text) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+        Err(no_answer) => Problem::from(no_answer).into_response(),
+    }
+}
+
+async fn text(scrape: &Scrape) -> Result<String, NoAnswer> {
+    let sheet = scrape.engine.read(|desk, now| scraped::Sheet::of(desk, now)).await?;
+    let Scrape { counted, data, .. } = scrape.clone();
+    // A large fleet has a hundred thousand rows: writing them down must not hold up those who serve others.
+    let written = move || render(&counted, &sheet, &scraped::Files::of(&data));
+    tokio::task::spawn_blocking(written).await.map_err(|_| NoAnswer::Stopped)
+}
+
+fn render(counted: &Counted, sheet: &scraped::Sheet, files: &scraped::Files) -> String {
+    let mut text = String::new();
+    let written = encode_registry(&mut text, &counted.registry)
+        .and_then(|()| encode_registry(&mut text, &scraped::registry(sheet, files)))
+        .and_then(|()| encode_eof(&mut text));
+    written.expect("writing to a text does not fail");
+    text
+}
+
+/// The same routes, with the time that each request takes measured.
+pub(crate) fn timed(router: Router, counted: Arc<Counted>) -> Router {
+    router.layer(from_fn_with_state(counted, time))
+}
+
+async fn time(State(counted): State<Arc<Counted>>, request: Request, next: Next) -> Response {
+    let method = method(request.method());
+    let route =
+        request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_string();
+    let started = Instant::now();
+    let response = next.run(request).await;
+    let status = class(response.status());
+    let asked = [("method", method.to_string()), ("route", route), ("status", status.to_string())];
+    counted.http.get_or_create(&asked).observe(started.elapsed().as_secs_f64());
+    response
+}
+
+/// A client can invent methods; a label must not grow by that.
+fn method(method: &Method) -> &'static str {
+    let known =
+        [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let names = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+    known.iter().position(|known| known == method).map_or("other", |index| names[index])
+}
+
+fn class(status: StatusCode) -> &'static str {
+    match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    }
+}
+
+#[cfg(test)]
+mod tests;

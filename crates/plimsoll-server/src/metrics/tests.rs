@@ -1,0 +1,207 @@
+//! What is shown, after things have happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use plimsoll_core::policy::Policy;
+
+use super::*;
+use crate::rehearsal::{GIB, Rehearsal};
+
+/// What a look shows.
+fn shown(world: &Rehearsal, counted: &Counted) -> String {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (file, text) in
+        [("journal.db", "12345"), ("journal.db-wal", "1"), ("base-0.json", "123"), ("lock", "1")]
+    {
+        fs::write(dir.path().join(file), text).expect("a file");
+    }
+    render(counted, &scraped::Sheet::of(&world.desk, world.now), &scraped::Files::of(dir.path()))
+}
+
+/// The rows of a text, by name with labels in order.
+fn rows(text: &str) -> BTreeMap<String, f64> {
+    let row = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        (name.to_string(), value.parse().expect("a number"))
+    };
+    text.lines().filter(|line| !line.starts_with('#')).map(row).collect()
+}
+
+/// One of everything: placed, refused, evicted, failed, foreign memory, a breach.
+fn eventful() -> (Rehearsal, Arc<Counted>) {
+    let (mut world, counted) =
+        (Rehearsal::new(Policy::spread(), &[80, 40]), Arc::new(Counted::default()));
+    let mut watcher = counted.observer();
+    world.model("a", "memory: 60GiB\nidle_limit: 0s");
+    world.model("b", "memory: 70GiB");
+    world.model("huge", "memory: 1000GiB");
+    world.model("warm", "memory: 80GiB\nprewarm: true");
+    let first = world.ask("a");
+    world.ask("huge");
+    world.show(&mut [&mut watcher]);
+    world.beat(&[60 * GIB, GIB]);
+    world.desk.give_back(world.now, first);
+    world.show(&mut [&mut watcher]);
+    world.pass(1000);
+    world.ask("b");
+    world.show(&mut [&mut watcher]);
+    world.pass(1000);
+    world.beat(&[0, 41 * GIB]);
+    world.show(&mut [&mut watcher]);
+    counted.refused(Refused::Rate);
+    let asked = [
+        ("method", "GET".to_string()),
+        ("route", "other".to_string()),
+        ("status", "2xx".to_string()),
+    ];
+    counted.http.get_or_create(&asked).observe(0.1);
+    counted.start_failures.inc();
+    (world, counted)
+}
+
+#[test]
+fn what_happened_is_counted_by_its_kind() {
+    let (world, counted) = eventful();
+    let rows = rows(&shown(&world, &counted));
+    for (name, expected) in [
+        (r#"plimsoll_build_info{version="0.1.0"}"#, 1.0),
+        (r#"plimsoll_effects_total{effect="stop"}"#, 1.0),
+        ("plimsoll_evictions_total", 1.0),
+        (r#"plimsoll_places_ended_total{how="released"}"#, 1.0),
+        (r#"plimsoll_places_ended_total{how="refused"}"#, 1.0),
+        (r#"plimsoll_breaches_found_total{kind="over_line"}"#, 1.0),
+        (r#"plimsoll_breaches{kind="over_line"}"#, 1.0),
+        (r#"plimsoll_breaches{kind="sums_differ"}"#, 0.0),
+        (r#"plimsoll_http_refused_total{reason="too_many_requests"}"#, 1.0),
+        (r#"plimsoll_runners{state="alive"}"#, 1.0),
+        ("plimsoll_models", 4.0),
+        (r#"plimsoll_store_bytes{file="journal"}"#, 5.0),
+        (r#"plimsoll_store_bytes{file="bases"}"#, 3.0),
+    ] {
+        assert_eq!(rows.get(name), Some(&expected), "{name} in {rows:#?}");
+    }
+    assert!(rows.contains_key(r#"plimsoll_queue_length{kind="prewarm"}"#));
+    // Nobody was refused for anything else; how often each was tried is the core's affair.
+    let refused = rows[r#"plimsoll_decisions_total{outcome="refused"}"#];
+    assert!(refused >= 2.0);
+    assert_eq!(rows[r#"plimsoll_refusals_total{reason="CardInsufficientMemory"}"#], refused);
+}
+
+#[test]
+fn what_a_device_holds_by_stage_adds_up_to_its_load_and_is_the_ledgers() {
+    let (world, counted) = eventful();
+    let text = shown(&world, &counted);
+    let rows = rows(&text);
+    let ledger = world.desk.scheduler().ledger();
+    let view = ledger.view(ledger.node_id("runner-1").expect("it is there")).expect("it is there");
+    for (gpu, room) in view.room.devices().iter().enumerate() {
+        let of = |stage: &str| {
+            let name = format!(
+                r#"plimsoll_device_memory_bytes{{runner="runner-1",gpu="{gpu}",stage="{stage}"}}"#
+            );
+            rows.get(&name).copied().unwrap_or_else(|| panic!("{name} is not in {text}"))
+        };
+        let load: f64 =
+            ["offered", "sent", "running", "releasing", "foreign"].into_iter().map(of).sum();
+        let shown =
+            rows[&format!(r#"plimsoll_device_load_bytes{{runner="runner-1",gpu="{gpu}"}}"#)];
+        assert_eq!((load, shown), (shown, room.load().get() as f64), "GPU {gpu}");
+        assert_eq!(of("free"), room.free().expect("it is known").get() as f64);
+        assert_eq!(of("total"), ((if gpu == 0 { 80 } else { 40 }) * GIB) as f64);
+    }
+}
+
+#[test]
+fn the_first_who_waits_is_told_by_its_age_and_prewarming_is_not() {
+    let mut world = Rehearsal::new(Policy::pack(), &[80]);
+    let counted = Arc::new(Counted::default());
+    world.model("a", "memory: 80GiB");
+    world.ask("a");
+    world.beat(&[0]);
+    world.model("warm", "memory: 10GiB\nprewarm: true");
+    world.pass(7000);
+    let age =
+        |world: &Rehearsal| rows(&shown(world, &counted))["plimsoll_queue_oldest_age_seconds"];
+    assert_eq!(age(&world), 0.0);
+    world.ask("a");
+    world.pass(3000);
+    assert_eq!(age(&world), 3.0);
+}
+
+#[test]
+fn models_beyond_a_number_share_a_label() {
+    let mut world = Rehearsal::new(Policy::pack(), &[80]);
+    for number in 0..250 {
+        world.model(&format!("model-{number:03}"), "memory: 1GiB");
+    }
+    world.ask("model-249");
+    let rows = rows(&shown(&world, &Counted::default()));
+    let names: BTreeSet<&str> = rows
+        .keys()
+        .filter_map(|name| name.strip_prefix("plimsoll_model_places{model=\"")?.split('"').next())
+        .collect();
+    assert_eq!(names.len(), 201);
+    assert_eq!(rows[r#"plimsoll_model_places{model="(others)",status="coming"}"#], 1.0);
+}
+
+#[test]
+fn a_client_cannot_invent_labels() {
+    assert_eq!(method(&Method::GET), "GET");
+    assert_eq!(method(&Method::from_bytes(b"INVENTED").expect("a method")), "other");
+    assert_eq!(class(StatusCode::IM_A_TEAPOT), "4xx");
+}
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Name and type of every metric in the documentation.
+fn documented() -> BTreeMap<String, String> {
+    let page = fs::read_to_string(root().join("docs/metrics.md")).expect("the page");
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| `plimsoll_")?.split('|').map(str::trim);
+        let name = format!("plimsoll_{}", cells.next()?.trim_end_matches('`'));
+        Some((name, cells.next()?.to_string()))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+#[test]
+fn the_page_and_the_program_have_the_same_metrics() {
+    let (world, counted) = eventful();
+    let text = shown(&world, &counted);
+    let typed = |line: &str| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        let suffix = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        Some((format!("{name}{suffix}"), kind.to_string()))
+    };
+    let shown: BTreeMap<String, String> = text.lines().filter_map(typed).collect();
+    assert_eq!(shown, documented());
+}
+
+#[test]
+fn dashboard_and_alerts_use_only_metrics_that_there_are() {
+    let documented = documented();
+    for file in ["deploy/grafana/plimsoll.json", "deploy/prometheus/alerts.yaml"] {
+        let text = fs::read_to_string(root().join(file)).expect("the file");
+        let mut used = 0;
+        for (at, _) in text.match_indices("plimsoll_") {
+            let rest = &text[at..];
+            let end =
+                rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let name = &rest[..end];
+            let plain =
+                ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            let known = |name: &str| documented.contains_key(name);
+            assert!(known(name) || plain.is_some_and(known), "{file} uses {name}");
+            used += 1;
+        }
+        assert!(used > 5, "{file} uses {used} metrics");
+    }
+}

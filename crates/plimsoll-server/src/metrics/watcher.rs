@@ -1,0 +1,131 @@
+//! Counts what became durable.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use plimsoll_core::decide::{self, Decision};
+use plimsoll_core::event::{Effect, Event};
+use plimsoll_core::reason::{NodeReason, Reason, RequestReason};
+use plimsoll_core::verdict::{NodeVerdict, Table};
+use plimsoll_slots::desk::{Ending, PlaceState};
+
+use super::Counted;
+use crate::breaches::{self, Changed, KINDS, Watch};
+use plimsoll_engine::engine::{Decided, Durable, Observer};
+
+/// Counts what became durable.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    counted: Arc<Counted>,
+    watch: Watch,
+    changed: Changed,
+    /// How the places ended that did.
+    ended: Vec<Ending>,
+}
+
+impl Watcher {
+    pub(super) fn new(counted: Arc<Counted>) -> Self {
+        Watcher { counted, watch: Watch::default(), changed: Changed::default(), ended: Vec::new() }
+    }
+
+    fn count_decision(&self, decision: &Decision) {
+        let placed = decision.place().is_some();
+        let outcome = if placed { "placed" } else { "refused" };
+        self.counted.decisions.get_or_create(&[("outcome", outcome)]).inc();
+        if !placed {
+            for reason in codes(decision) {
+                self.counted.refusals.get_or_create(&[("reason", reason)]).inc();
+            }
+        }
+    }
+
+    fn count_effect(&self, event: &Event, effect: &Effect) {
+        let name = match effect {
+            Effect::Start { .. } => "start",
+            Effect::Stop { .. } => "stop",
+        };
+        self.counted.effects.get_or_create(&[("effect", name)]).inc();
+        // Whoever is asked to go without having been withdrawn goes for somebody else.
+        let withdrawn = matches!((event, effect), (Event::Withdraw { request: one }, Effect::Stop { request: other, .. }) if one == other);
+        if name == "stop" && !withdrawn {
+            self.counted.evictions.inc();
+        }
+    }
+
+    fn count_ended(&mut self) {
+        for how in self.ended.drain(..) {
+            let how = match how {
+                Ending::Released => "released",
+                Ending::Refused => "refused",
+                Ending::Expired => "expired",
+                Ending::Lost => "lost",
+            };
+            self.counted.places_ended.get_or_create(&[("how", how)]).inc();
+        }
+    }
+
+    fn count_breaches(&mut self) {
+        let Changed { found, .. } = std::mem::take(&mut self.changed);
+        for breach in &found {
+            self.counted.breaches_found.get_or_create(&[("kind", breaches::kind(breach))]).inc();
+        }
+        for kind in KINDS {
+            let now = self.watch.now().filter(|breach| breaches::kind(breach) == kind).count();
+            self.counted
+                .breaches
+                .get_or_create(&[("kind", kind)])
+                .set(i64::try_from(now).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+impl Observer for Watcher {
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let places = decided.places.iter().filter_map(|id| decided.desk.place(*id));
+        let ended = places.filter_map(|place| match place.state {
+            PlaceState::Ended { how, .. } => Some(how),
+            _ => None,
+        });
+        self.ended = ended.collect();
+        self.changed = self.watch.look(decided);
+    }
+
+    fn durable(&mut self, durable: &Durable<'_>) {
+        let rows = durable.records.len() + durable.notes;
+        if rows > 0 {
+            self.counted.deciding.observe(durable.deciding.as_secs_f64());
+            self.counted.committing.observe(durable.committing.as_secs_f64());
+            self.counted.batch.observe(u32::try_from(rows).unwrap_or(u32::MAX).into());
+        }
+        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
+            output.outcome.decisions.iter().for_each(|decision| self.count_decision(decision));
+            output
+                .outcome
+                .effects
+                .iter()
+                .for_each(|effect| self.count_effect(&record.event, effect));
+            if matches!(record.event, Event::Failed { .. }) {
+                self.counted.start_failures.inc();
+            }
+        }
+        self.count_ended();
+        self.count_breaches();
+    }
+}
+
+/// The codes of all reasons that a refusal has, each once.
+fn codes(decision: &Decision) -> BTreeSet<&'static str> {
+    if let decide::Outcome::Refused(Some(reason)) = &decision.outcome {
+        return BTreeSet::from([match reason {
+            RequestReason::Malformed(_) => "Malformed",
+            RequestReason::NoNodes => "NoNodes",
+            RequestReason::GangIncomplete { .. } => "GangIncomplete",
+        }]);
+    }
+    let of_node = |verdict: NodeVerdict| -> Vec<&'static str> {
+        let devices = verdict.needs.iter().flat_map(|need| need.devices.iter());
+        let of_devices = devices.filter_map(|device| device.reason.as_ref()).map(Reason::code);
+        verdict.reason.iter().map(NodeReason::code).chain(of_devices).collect()
+    };
+    decision.table().into_iter().flat_map(Table::unordered).flat_map(of_node).collect()
+}
