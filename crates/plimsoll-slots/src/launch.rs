@@ -1,4 +1,5 @@
-//! How a slot is started: flags, environment and devices, rendered from the very charge that was booked for it.
+//! How a slot is started: flags, environment and devices, rendered from the very charge that was
+//! booked for it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::template::{self, CONFINING};
 use crate::told;
 use crate::wire::{Launch, LaunchDevice};
 
-/// The record from which a slot's process is started. Where the runtime cannot be told what was booked, it has no program.
+/// The record from which a slot's process is started. Where the runtime cannot be told what was
+/// booked, it has no program.
 pub fn launch(model: &Model, slot: &str, holding: &Holding, node: &Node) -> Launch {
     let declared = model.declared();
     let (ready_within, grace) = declared.runtime.patience();
@@ -32,7 +34,8 @@ pub fn launch(model: &Model, slot: &str, holding: &Holding, node: &Node) -> Laun
     launch
 }
 
-/// What is known of a slot that was not started from here: enough to keep it and to stop it, not to start it.
+/// What is known of a slot that was not started from here: enough to keep it and to stop it, not to
+/// start it.
 pub fn unknown(model: &str, holding: &Holding, node: &Node) -> Launch {
     let devices = devices(holding, node);
     let tensor_parallel = u16::try_from(devices.len()).unwrap_or(u16::MAX);
@@ -103,7 +106,8 @@ fn fill_in(launch: &mut Launch, command: &Command, slot: &str) {
 fn field(launch: &Launch, slot: &str, name: &str) -> String {
     const MIB: u64 = 1 << 20;
     let total: u64 = launch.devices.iter().map(|device| device.bytes).sum();
-    // The same limit holds on every device of an even split; where the list is uneven, the least of them is safe on all.
+    // The same limit holds on every device of an even split; where the list is uneven, the least of
+    // them is safe on all.
     let per_gpu = launch.devices.iter().map(|device| device.bytes).min().unwrap_or(0);
     let listed = |one: &dyn Fn(&LaunchDevice) -> String| {
         launch.devices.iter().map(one).collect::<Vec<_>>().join(",")
@@ -128,7 +132,8 @@ fn called(device: &LaunchDevice) -> String {
     device.uuid.clone().unwrap_or_else(|| device.index.to_string())
 }
 
-/// The variables that let a process see its booked devices and no others. Work without a device sees none.
+/// The variables that let a process see its booked devices and no others. Work without a device
+/// sees none.
 fn confinement(vendor: &str, devices: &[LaunchDevice]) -> BTreeMap<String, String> {
     let names = devices.iter().map(called).collect::<Vec<_>>().join(",");
     let variables: &[&str] = match vendor {

@@ -1,5 +1,5 @@
-//! What would make a model fit whose memory its file says: a shorter context, a smaller cache, more GPUs. Each is proposed only
-//! where the planner itself finds a place for the model declared so.
+//! What would make a model fit whose memory its file says: a shorter context, a smaller cache, more
+//! GPUs. Each is proposed only where the planner itself finds a place for the model declared so.
 
 use std::convert::Infallible;
 
@@ -20,7 +20,8 @@ use crate::translate::{self, Purpose};
 /// Contexts are proposed in whole blocks of so many tokens, which is what runtimes round them to.
 const TOKENS: u64 = 256;
 
-/// The smallest changes of a declaration with which the planner finds a place, for a model that it refused.
+/// The smallest changes of a declaration with which the planner finds a place, for a model that it
+/// refused.
 pub fn proposals(ledger: &Ledger, policy: &Policy, model: &Model, known: Known<'_>) -> Vec<Remedy> {
     let bench = Bench { ledger, policy, model, known };
     // Where the operator says what it needs, nothing else changes that.

@@ -7,8 +7,8 @@
 //!  runner.take_orders(orders);
 //! ```
 //!
-//! It has no clock and no randomness. A caller that wants chance draws a new [`Conduct`] before each
-//! call; a caller that wants a lost message does not deliver it.
+//! It has no clock and no randomness. A caller that wants chance draws a new [`Conduct`] before
+//! each call; a caller that wants a lost message does not deliver it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -217,8 +217,8 @@ impl SimulatedRunner {
         }
     }
 
-    /// Takes orders; the next heartbeat carries them out. Forgets processes that are over, that were
-    /// reported, and that the orders do not mention.
+    /// Takes orders; the next heartbeat carries them out. Forgets processes that are over, that
+    /// were reported, and that the orders do not mention.
     pub fn take_orders(&mut self, orders: Orders) {
         self.forget_finished(&orders);
         self.orders = orders;

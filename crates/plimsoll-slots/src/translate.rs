@@ -17,7 +17,8 @@ use crate::model::{Eviction, Model, Selector};
 use crate::size::{Size, Span};
 use crate::wire::{DeviceFacts, FactsSource, Registration};
 
-/// Who asks for a slot: the model is the account, so that everything a model holds is summed in one place.
+/// Who asks for a slot: the model is the account, so that everything a model holds is summed in one
+/// place.
 pub fn slot_request_id(model: &str, slot: &str) -> RequestId {
     RequestId::new(model, slot)
 }
@@ -64,7 +65,8 @@ pub fn terms(model: &Model, purpose: Purpose, reload_cost: Span) -> Terms {
     }
 }
 
-/// What is asked: every size that is allowed, best first, and of each the devices that are preferred before the rest.
+/// What is asked: every size that is allowed, best first, and of each the devices that are
+/// preferred before the rest.
 pub fn spec(model: &Model, known: Known<'_>) -> Spec {
     let place = &model.declared().place;
     let mut shapes = Vec::new();
@@ -97,7 +99,8 @@ pub fn spec(model: &Model, known: Known<'_>) -> Spec {
     Spec { asks: Asks::Shapes(shapes), resources, rules, leaning: request::Leaning::default() }
 }
 
-/// The file that a runner must have for a model: it says what the model needs, and nobody else does.
+/// The file that a runner must have for a model: it says what the model needs, and nobody else
+/// does.
 pub fn needs_file(model: &Model) -> Option<&str> {
     let declared = model.declared();
     declared
@@ -181,7 +184,8 @@ pub fn node(runner: &str, registration: &Registration) -> Node {
     }
 }
 
-/// What stands on a node once for every start that failed there in a row: it is chosen after those without it.
+/// What stands on a node once for every start that failed there in a row: it is chosen after those
+/// without it.
 const START_FAILED: &str = "plimsoll.dev/start-failed";
 
 /// How many starts failed on a node in a row.

@@ -1,4 +1,5 @@
-//! Declared models, and everything learned about them: load times, measured memory, files on runners.
+//! Declared models, and everything learned about them: load times, measured memory, files on
+//! runners.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -31,8 +32,8 @@ pub(super) struct Models {
     files: BTreeMap<String, BTreeMap<Name, Found>>,
     /// The files that a model's memory must be read from; derived from the declarations.
     wanted_files: BTreeSet<String>,
-    /// Models with `prewarm` that no empty fleet could hold. Not journalled: after a restart each is
-    /// tried once more.
+    /// Models with `prewarm` that no empty fleet could hold. Not journalled: after a restart each
+    /// is tried once more.
     impossible: BTreeSet<String>,
 }
 
@@ -160,8 +161,8 @@ impl Models {
         self.change(log, ModelChange::Loaded { model: model.to_string(), time });
     }
 
-    /// Remembers the most memory that slots of a model were measured to use. Growth by less than one
-    /// percent is not worth a row of the journal.
+    /// Remembers the most memory that slots of a model were measured to use. Growth by less than
+    /// one percent is not worth a row of the journal.
     pub(super) fn note_use(&mut self, log: &mut ChangeLog, model: &str, mut seen: Measured) {
         let gpus = u16::try_from(seen.bytes.len()).unwrap_or(u16::MAX);
         let known = self.measured.get(model).and_then(|sizes| sizes.get(&gpus));
@@ -177,8 +178,8 @@ impl Models {
         self.change(log, ModelChange::Measured { model, gpus, measured });
     }
 
-    /// Remembers what a runner found at a path; returns the models that depend on it, none if it was
-    /// known already.
+    /// Remembers what a runner found at a path; returns the models that depend on it, none if it
+    /// was known already.
     pub(super) fn note_file(
         &mut self,
         log: &mut ChangeLog,
@@ -277,8 +278,8 @@ impl Models {
         files.map(|(path, _)| path.as_str().into()).collect()
     }
 
-    /// Returns why nothing can be decided for a model yet; `None` once its memory is known, or known to
-    /// be unknowable.
+    /// Returns why nothing can be decided for a model yet; `None` once its memory is known, or
+    /// known to be unknowable.
     pub(super) fn file_gap(&self, model: &Model) -> Option<FileGap> {
         let file = translate::needs_file(model)?;
         if self.needs(model).iter().any(|need| need.charge.is_ok()) {

@@ -81,8 +81,8 @@ impl<'a> DeskView<'a> {
     }
 }
 
-/// Returns the generation under which a runner gets orders for a slot; `last` is what it reported of
-/// the slot last.
+/// Returns the generation under which a runner gets orders for a slot; `last` is what it reported
+/// of the slot last.
 ///
 /// Normally that is the number of the holding, which grows with every start. A runner that knows a
 /// larger number for a slot that this server has placed got it before the server was restored from

@@ -20,8 +20,8 @@ pub struct Slot {
     /// Such as `slot-7`; also the name of its request in the ledger.
     pub id: Name,
     pub model: String,
-    /// The declaration that it was created from; `None` if a runner reported a slot that this server
-    /// did not create.
+    /// The declaration that it was created from; `None` if a runner reported a slot that this
+    /// server did not create.
     pub made_from: Option<Arc<Model>>,
     pub created: Millis,
     /// The source of its charge, for each number of GPUs that it may be split over.

@@ -155,7 +155,8 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A reservation is pending only if no slot of its model has room and no further one may be created.
+/// A reservation is pending only if no slot of its model has room and no further one may be
+/// created.
 fn check_order(world: &World) -> Result<(), TestCaseError> {
     let view = world.view();
     let is_pending = |state: &ReservationState| *state == ReservationState::Pending;
