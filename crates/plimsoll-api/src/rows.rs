@@ -2,13 +2,15 @@
 
 mod decision;
 mod memory;
-mod place;
+mod reservation;
 mod runner;
 mod slot;
 
 pub use decision::{CandidateRow, DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
 pub use memory::{EstimatedRow, MeasuredRow, MemoryRow};
-pub use place::{AskBody, PlaceRow, QueueRow, QueuedKind};
+pub use reservation::{
+    QueueRow, QueuedKind, ReservationRow, ReservationStatus, ReserveBody,
+};
 pub use runner::{GpuRow, RunnerRow, RunnerState, RunnerStatus};
 pub use slot::{EvictableRow, GpuAllocation, GpuShare, SlotRow};
 
@@ -26,7 +28,7 @@ pub struct ModelRow {
     pub declaration: Declaration,
     /// Slots of it that there are, whether they serve or not.
     pub slots: usize,
-    /// Places in these slots that are taken.
+    /// Reservations in these slots.
     pub active_requests: u32,
     /// How long it took to load the last time, in milliseconds; null before it was seen to load.
     pub load_ms: Option<u64>,
@@ -48,15 +50,15 @@ pub struct ProblemRow {
     pub detail: String,
     /// The stable code of the kind of problem.
     pub code: String,
-    /// Why a place was refused, or is not there yet, in one sentence with its numbers.
+    /// The reason for the reservation's status, in one sentence with its numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The field or parameter that is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// The place that this is about.
+    /// The reservation that the problem is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<String>,
+    pub reservation: Option<String>,
 }
 
 /// A point in time as the API writes it: RFC 3339 with milliseconds.

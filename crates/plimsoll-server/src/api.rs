@@ -8,9 +8,9 @@ mod memory;
 mod models;
 mod pages;
 mod parts;
-mod places;
 mod problem;
 mod queue;
+mod reservations;
 mod runners;
 mod schedulerlog;
 mod slots;
@@ -49,8 +49,8 @@ fn routes() -> (Router<Parts>, OpenApi) {
         .routes(routes!(agents::work))
         .routes(routes!(models::list))
         .routes(routes!(models::show, models::declare, models::forget))
-        .routes(routes!(slots::list, places::ask))
-        .routes(routes!(places::show, places::give_back))
+        .routes(routes!(slots::list, reservations::reserve))
+        .routes(routes!(reservations::show, reservations::release))
         .routes(routes!(queue::list))
         .routes(routes!(decisions::list))
         .routes(routes!(decisions::show))

@@ -41,7 +41,7 @@ pub struct Config {
     /// How the core behaves.
     pub settings: Settings,
     /// How the desk behaves.
-    pub manners: DeskConfig,
+    pub desk: DeskConfig,
     /// Models to declare at the start; `None` where the configuration does not speak of models.
     pub models: Option<Vec<Model>>,
     /// How much of the scheduler's log is kept for the API.
@@ -148,7 +148,7 @@ pub fn load(options: &Options) -> Result<Loaded> {
         listen,
         data: data(options.data.clone().or(file.data.map(|data| at.join(data))))?,
         settings: settings(file.policy.as_deref(), file.residency)?,
-        manners: manners(file.heartbeat, file.lease)?,
+        desk: desk_config(file.heartbeat, file.lease)?,
         models: distinct(file.models)?,
         schedulerlog: file.schedulerlog,
         tokens,
@@ -230,18 +230,18 @@ fn settings(policy: Option<&str>, residency: Option<Span>) -> Result<Settings> {
     })
 }
 
-fn manners(heartbeat: Option<Span>, lease: Option<Span>) -> Result<DeskConfig> {
+fn desk_config(heartbeat: Option<Span>, lease: Option<Span>) -> Result<DeskConfig> {
     let usual = DeskConfig::default();
-    let heartbeat = heartbeat.map_or(usual.heartbeat, |span| span.0);
-    let lease = lease.map_or(usual.lease, |span| span.0);
-    if heartbeat < 100 {
-        bail!("heartbeat: {} is too often; 100ms is the least", Span(heartbeat));
+    let heartbeat = heartbeat.unwrap_or(usual.heartbeat);
+    let lease = lease.unwrap_or(usual.lease);
+    if heartbeat < Span(100) {
+        bail!("heartbeat must be at least 100ms, not {heartbeat}");
     }
-    if lease < heartbeat.saturating_mul(2) {
+    if lease.0 < heartbeat.0.saturating_mul(2) {
         bail!(
             "lease: {} is less than two heartbeats of {}; one late heartbeat would close a runner",
-            Span(lease),
-            Span(heartbeat)
+            lease,
+            heartbeat
         );
     }
     Ok(DeskConfig { heartbeat, lease, ..usual })
@@ -266,7 +266,7 @@ fn sensible(limits: Limits) -> Result<Limits> {
         ("connections", limits.connections as u64),
     ];
     match numbers.iter().find(|(_, number)| *number == 0) {
-        Some((name, _)) => bail!("limits.{name}: it is 0, and nobody would be served"),
+        Some((name, _)) => bail!("limits.{name} must be at least 1"),
         None => Ok(limits),
     }
 }
@@ -312,7 +312,7 @@ tokens: [{name: a, role: read, sha256: 00000000000000000000000000000000000000000
 limits: {body: 2MiB, runner_body: 16MiB, header_timeout: 5s, request_timeout: 20s, requests_per_second: 10, burst: 20, connections: 30, drain: 1s}\n\
 tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
         let Loaded { config, .. } = loaded(text).expect("it can be used");
-        assert_eq!(config.manners, DeskConfig { heartbeat: 1000, lease: 5000, ..DeskConfig::default() });
+        assert_eq!(config.desk, DeskConfig { heartbeat: Span::seconds(1), lease: Span::seconds(5), ..DeskConfig::default() });
         assert_eq!(config.limits.body.0.get(), 2 << 20);
         assert!(
             config.tls.is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))

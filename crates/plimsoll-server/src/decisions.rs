@@ -9,7 +9,7 @@ use plimsoll_core::drive::{Output, Record};
 use plimsoll_core::event::{Answer, Effect};
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::Desk;
+use plimsoll_slots::desk::{Desk, DeskView};
 use plimsoll_slots::memory::Need;
 
 use super::api::promised;
@@ -63,7 +63,7 @@ pub(crate) fn of_batch<'a>(batch: &'a Decided<'_, Desk>) -> impl Iterator<Item =
             "a record and what came of it stand at the same place"
         );
         let decided = (0_u32..).zip(&output.outcome.decisions);
-        decided.map(move |(index, decision)| kept(batch.front, record, output, index, decision))
+        decided.map(move |(index, decision)| kept(batch.front.view(batch.scheduler), record, output, index, decision))
     })
 }
 
@@ -189,7 +189,7 @@ struct Filler {
     sweeper: Option<Worker<Vec<Arc<Kept>>>>,
 }
 
-impl Observer for Filler {
+impl Observer<Desk> for Filler {
     fn decided(&mut self, batch: &Decided<'_, Desk>) {
         let decided: Vec<Arc<Kept>> = of_batch(batch).map(Arc::new).collect();
         self.log.see(batch, &decided);

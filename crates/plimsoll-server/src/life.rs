@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
-use plimsoll_core::units::Millis;
+use plimsoll_core::front::{Core, Host};
 use plimsoll_slots::desk::Desk;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, spawn_blocking};
@@ -25,6 +25,7 @@ use super::guard::{Guard, tls};
 use super::log;
 use super::metrics::{self, Counted};
 use plimsoll_engine::clock::Clock;
+use crate::SlotEngine as Engine;
 use plimsoll_engine::engine::Observer;
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::Store;
@@ -114,9 +115,9 @@ async fn start(
     if config.log_decisions {
         observers.push(Box::new(log::DecisionLog::to_stderr(config.log)));
     }
-    let (desk, clock, store) =
+    let (host, clock, store) =
         spawn_blocking(move || rebuild(&config)).await.context("while rebuilding the ledger")??;
-    let (engine, thread) = Engine::start(desk, clock, store, observers)?;
+    let (engine, thread) = Engine::start(host, clock, store, observers)?;
     let router = router(engine.clone())?;
     let router = with_metrics(router, engine.clone(), counted, data);
     Ok((engine, thread, router))
@@ -127,23 +128,24 @@ fn with_metrics(router: Router, engine: Engine, counted: Arc<Counted>, data: Pat
 }
 
 /// The desk as the last run left it, with the settings and models of the configuration.
-fn rebuild(config: &Config) -> Result<(Desk, Clock, Store)> {
-    let (mut desk, mut clock, store) =
-        recovery::open(&config.data, config.manners.clone(), &config.settings)?;
+fn rebuild(config: &Config) -> Result<(Host<Desk>, Clock, Store)> {
+    let (mut host, mut clock, store) =
+        recovery::open(&config.data, Desk::new(config.desk.clone()), &config.settings)?;
     let now = clock.now();
-    desk.configure(now, config.settings.clone());
+    host.configure(now, config.settings.clone());
     if let Some(models) = &config.models {
-        declare(&mut desk, now, models);
+        host.with(now, |desk, core| declare(desk, core, models));
     }
-    desk.audit(now);
-    Ok((desk, clock, store))
+    host.audit(now);
+    Ok((host, clock, store))
 }
 
-fn declare(desk: &mut Desk, now: Millis, models: &[plimsoll_slots::model::Model]) {
+fn declare(desk: &mut Desk, core: &mut Core<'_>, models: &[plimsoll_slots::model::Model]) {
     for model in models {
         desk.declare_model(core, model.clone());
     }
     let in_config = |name: &str| models.iter().any(|model| model.name() == name);
+    let desk = desk.view(core.scheduler());
     let others: Vec<&str> =
         desk.models().map(|model| model.name()).filter(|name| !in_config(name)).collect();
     if !others.is_empty() {

@@ -90,7 +90,7 @@ impl<W> DecisionLog<W> {
 impl<F: Front, W: Write + Send> Observer<F> for DecisionLog<W> {
     fn durable(&mut self, durable: &Durable<'_, F>) {
         let mut lines = String::new();
-        for (record, output) in durable.records.iter().zip(&durable.outputs) {
+        for (record, output) in durable.records.iter().zip(durable.outputs) {
             for (index, decision) in (0..).zip(&output.outcome.decisions) {
                 let id = DecisionId { seq: record.seq, index };
                 for step in steps::steps(decision, &id.to_string(), Vocabulary::Slots) {

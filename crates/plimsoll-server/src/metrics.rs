@@ -100,7 +100,7 @@ pub(crate) struct Counted {
     effects: Family<Word, Counter>,
     evictions: Counter,
     start_failures: Counter,
-    places_ended: Family<Word, Counter>,
+    reservations_ended: Family<Word, Counter>,
     breaches_found: Family<Word, Counter>,
     breaches: Family<Word, Gauge>,
     deciding: Histogram,
@@ -120,7 +120,7 @@ impl Counted {
             };
         words(&self.decisions, "outcome", &["placed", "refused"]);
         words(&self.effects, "effect", &["start", "stop"]);
-        words(&self.places_ended, "how", &["released", "refused", "expired", "lost"]);
+        words(&self.reservations_ended, "ending", &["released", "rejected", "expired", "lost"]);
         words(&self.breaches_found, "kind", &super::breaches::KINDS);
         words(&self.http_refused, "reason", &Refused::ALL.map(Refused::code));
         self
@@ -149,7 +149,12 @@ impl Default for Counted {
                 "Starts that failed on a runner",
                 Counter::default(),
             ),
-            places_ended: named(to, "places_ended", "Places that ended, by how", Family::default()),
+            reservations_ended: named(
+                to,
+                "reservations_ended",
+                "Reservations that ended, by ending",
+                Family::default(),
+            ),
             breaches_found: named(
                 to,
                 "breaches_found",
@@ -167,7 +172,7 @@ impl Default for Counted {
             batch: named(
                 to,
                 "commit_rows",
-                "Records and notes that became durable in one go",
+                "Records and change sets made durable in one commit",
                 Histogram::new(BATCHES),
             ),
             http: named(
@@ -249,7 +254,9 @@ async fn show(State(scrape): State<Scrape>) -> Response {
 }
 
 async fn text(scrape: &Scrape) -> Result<String, NoAnswer> {
-    let sheet = scrape.engine.read(|desk, core| scraped::Sheet::of(desk, now)).await?;
+    let sheet = scrape.engine.read(|desk, core| {
+            scraped::Sheet::of(desk.view(core.scheduler()), core.now(), core.next_seq())
+        }).await?;
     let Scrape { counted, data, .. } = scrape.clone();
     // A large fleet has a hundred thousand rows: writing them down must not hold up those who serve others.
     let written = move || render(&counted, &sheet, &scraped::Files::of(&data));

@@ -1,6 +1,6 @@
 //! What models need in front of people, and who says so.
 
-use plimsoll_slots::desk::Desk;
+use plimsoll_slots::desk::DeskView;
 use plimsoll_slots::memory::{Measured, Need, Source};
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::Size;

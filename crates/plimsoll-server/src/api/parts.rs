@@ -8,7 +8,9 @@ use super::problem::{Answer, Problem};
 use crate::decisions::Decisions;
 use crate::events::Feed;
 use crate::schedulerlog::{SchedulerLog, Settings};
+use crate::SlotEngine as Engine;
 use plimsoll_engine::engine::Observer;
+use plimsoll_slots::desk::Desk;
 use plimsoll_engine::store::{History, StoreError};
 
 /// What the handlers share. Made before the ledger is rebuilt, and opened once it is: until then everything is 503.

@@ -49,9 +49,10 @@ impl Problem {
         self
     }
 
-    /// The same, and the place that was refused with its reason.
-    pub(crate) fn of_place(mut self, place: &str, reason: &str) -> Self {
-        (self.0.place, self.0.reason) = (Some(place.to_string()), Some(reason.to_string()));
+    /// Adds the reservation that the problem is about, and the reason for its status.
+    pub(crate) fn of_reservation(mut self, reservation: &str, reason: &str) -> Self {
+        self.0.reservation = Some(reservation.to_string());
+        self.0.reason = Some(reason.to_string());
         self
     }
 

@@ -1,10 +1,10 @@
-//! Who waits, in turn, with the reason of now.
+//! The queue: pending slots and reservations in order, with their current reasons.
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::request::RequestId;
-use plimsoll_slots::desk::{Desk, Unplaced};
+use plimsoll_slots::desk::{DeskView, PendingEntry};
 
 use super::input::{self, Page, Params};
 use super::parts::Parts;
@@ -12,10 +12,10 @@ use super::problem::{Answer, Problem};
 use plimsoll_api::rows::{ProblemRow, QueueRow, QueuedKind, time};
 use plimsoll_api::verdict::{self, PromisedRow};
 
-/// Who waits, in turn
+/// Lists what is pending
 #[utoipa::path(get, path = "/api/v1/scheduler/queue", operation_id = "list_queue", tag = "scheduler", params(Page), responses(
-    (status = 200, description = "Slots that wait for a GPU in their turn, then places that wait for a slot in theirs", body = Vec<QueueRow>),
-    (status = 410, description = "The one to go on after waits no more; start from the beginning", body = ProblemRow),
+    (status = 200, description = "Pending slots in order, then pending reservations in order", body = Vec<QueueRow>),
+    (status = 410, description = "The cursor is no longer pending; start from the beginning", body = ProblemRow),
 ))]
 pub(crate) async fn list(
     State(parts): State<Parts>,
@@ -24,10 +24,10 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let limit = input::rows_wanted(page.limit.as_deref())?;
     let after = page.after.clone();
-    let rows = parts.engine()?.read(move |desk, core| some(desk, after.as_deref(), limit + 1)).await?;
+    let rows = parts.engine()?.read(move |desk, core| some(desk.view(core.scheduler()), after.as_deref(), limit + 1)).await?;
     let gone = || {
         let detail =
-            format!("{} waits no more; start from the beginning", page.after.unwrap_or_default());
+            format!("{} is no longer pending; start from the beginning", page.after.unwrap_or_default());
         Problem::new(StatusCode::GONE, "cursor_gone", detail).about("after")
     };
     let mut rows = rows.ok_or_else(gone)?;
@@ -36,25 +36,25 @@ pub(crate) async fn list(
     Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.id.as_str())))
 }
 
-/// Those who wait after one; `None` where that one waits no more.
+/// Returns the entries after a cursor; `None` if the cursor is no longer pending.
 fn some(desk: DeskView<'_>, after: Option<&str>, most: usize) -> Option<Vec<QueueRow>> {
-    let mut all = (1_usize..).zip(desk.unplaced());
+    let mut all = (1_usize..).zip(desk.pending());
     if let Some(after) = after {
-        all.find(|(_, unplaced)| id(unplaced) == after)?;
+        all.find(|(_, entry)| id(entry) == after)?;
     }
-    Some(all.take(most).map(|(position, unplaced)| row(desk, position, &unplaced)).collect())
+    Some(all.take(most).map(|(position, entry)| row(desk, position, &entry)).collect())
 }
 
-fn id(unplaced: &Unplaced<'_>) -> String {
-    match unplaced {
-        Unplaced::Slot { slot, .. } => slot.id.to_string(),
-        Unplaced::Place(place) => format!("place-{}", place.id),
+fn id(entry: &PendingEntry<'_>) -> String {
+    match entry {
+        PendingEntry::Slot { slot, .. } => slot.id.to_string(),
+        PendingEntry::Reservation(reservation) => reservation.id.to_string(),
     }
 }
 
-fn row(desk: DeskView<'_>, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
-    match unplaced {
-        Unplaced::Slot { slot, waiting, places } => {
+fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>) -> QueueRow {
+    match entry {
+        PendingEntry::Slot { slot, waiting, reservations } => {
             let terms = &waiting.request.terms;
             let promised = promised(desk, &waiting.request.id);
             QueueRow {
@@ -64,8 +64,8 @@ fn row(desk: DeskView<'_>, position: usize, unplaced: &Unplaced<'_>) -> QueueRow
                 model: slot.model.clone(),
                 runner_id: promised.as_ref().map(|promised| promised.node.to_string()),
                 created: time(slot.created),
-                reason: desk.why_slot_waits(slot),
-                places: *places,
+                reason: desk.slot_reason(slot).to_string(),
+                reservations: *reservations,
                 priority: terms.priority,
                 prewarmed: terms.speculative,
                 deadline: desk.first_deadline(slot).map(time),
@@ -74,18 +74,18 @@ fn row(desk: DeskView<'_>, position: usize, unplaced: &Unplaced<'_>) -> QueueRow
                 promised,
             }
         }
-        Unplaced::Place(place) => QueueRow {
+        PendingEntry::Reservation(reservation) => QueueRow {
             position,
-            kind: QueuedKind::Place,
-            id: format!("place-{}", place.id),
-            model: place.model.clone(),
+            kind: QueuedKind::Reservation,
+            id: reservation.id.to_string(),
+            model: reservation.model.clone(),
             runner_id: None,
-            created: time(place.created),
-            reason: desk.why_waiting(place.id),
-            places: 1,
-            priority: desk.model(&place.model).map_or(0, |model| model.declared().priority),
+            created: time(reservation.created),
+            reason: desk.status_reason(reservation.id).map(|reason| reason.to_string()).unwrap_or_default(),
+            reservations: 1,
+            priority: desk.model(&reservation.model).map_or(0, |model| model.declared().priority),
             prewarmed: false,
-            deadline: place.deadline.map(time),
+            deadline: reservation.deadline.map(time),
             failures: 0,
             retry_at: None,
             promised: None,
@@ -93,7 +93,7 @@ fn row(desk: DeskView<'_>, position: usize, unplaced: &Unplaced<'_>) -> QueueRow
     }
 }
 
-/// What somebody who waits was promised, where it was.
+/// Returns the placement promised to a request.
 pub(crate) fn promised(desk: DeskView<'_>, request: &RequestId) -> Option<PromisedRow> {
     let ledger = desk.scheduler().ledger();
     Some(verdict::promise_on(ledger, ledger.promise_to(request)?))

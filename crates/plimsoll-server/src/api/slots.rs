@@ -7,7 +7,7 @@ use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::device::Node;
 use plimsoll_core::evict::Stays;
 use plimsoll_core::units::{Bytes, Millis};
-use plimsoll_slots::desk::{Desk, Evictable, Slot};
+use plimsoll_slots::desk::{DeskView, Evictable, Slot, SlotStage};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -71,7 +71,7 @@ pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
         model: slot.model.clone(),
         runner_id: holding.map(|holding| holding.node.to_string()),
         gpu_allocation: holding.and_then(|holding| allocation_of(desk, holding)),
-        stage: desk.stage(slot).name().to_string(),
+        stage: desk.stage(slot).map_or("gone", SlotStage::name).to_string(),
         created: time(slot.created),
         last_activity: time(desk.last_activity(slot)),
         active_requests: desk.active_requests(slot),
@@ -79,7 +79,7 @@ pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
         evictable: desk.evictable(slot, now).map(evictable),
         memory_source: holding.and_then(|holding| source(slot, holding)),
         endpoint: slot.life.endpoint.clone(),
-        reason: desk.why_slot_waits(slot),
+        reason: desk.slot_reason(slot).to_string(),
         generation: held.map(|(id, _)| id.0),
         prewarmed: speculative
             .or(waiting.map(|waiting| waiting.request.terms.speculative))

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ask, ReservationStatus, Who};
+use plimsoll_slots::desk::{ClientName, NewReservation, ReservationId, ReservationStatus};
 
 use super::Chance;
 use crate::SlotEngine as Engine;
@@ -56,7 +55,7 @@ pub(super) struct Crowd {
 
 /// Somebody with a place, or waiting for one.
 struct Guest {
-    place: u64,
+    reservation: ReservationId,
     stay: Duration,
     /// When they leave, once they are served.
     leaves: Option<Instant>,
@@ -97,27 +96,28 @@ impl Crowd {
         self.came += 1;
         let namespace =
             ["research", "support", "search"][usize::try_from(chance.between(0, 3)).unwrap_or(0)];
-        let who = Who { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
-        let asked = engine.write(move |desk, core| {
-            let deadline = Some(Millis(now.0 + 20_000));
-            desk.reserve(core, Ask { model: model.to_string(), key: None, who: Some(who), deadline })
+        let client = ClientName { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
+        let reserved = engine.write(move |desk, core| {
+            let deadline = Some(core.now().after(20_000));
+            let new = NewReservation::of_model(model);
+            desk.reserve(core, NewReservation { client: Some(client), deadline, ..new })
         });
-        if let Ok(place) = asked.await? {
+        if let Ok(reservation) = reserved.await? {
             let stay = Duration::from_millis(chance.between(least, most));
-            self.here.push(Guest { place, stay, leaves: None });
+            self.here.push(Guest { reservation, stay, leaves: None });
         }
         Ok(())
     }
 
     async fn depart(&mut self, engine: &Engine, now: Instant) -> Result<(), NoAnswer> {
-        let places: Vec<u64> = self.here.iter().map(|guest| guest.place).collect();
-        let look = move |place: &u64, status: Option<ReservationStatus>| (*place, status);
+        let here: Vec<ReservationId> = self.here.iter().map(|guest| guest.reservation).collect();
         let statuses = engine.read(move |desk, core| {
-            places.iter().map(|place| look(place, desk.place_status(*place))).collect::<Vec<_>>()
+            let desk = desk.view(core.scheduler());
+            here.into_iter().map(|id| (id, desk.reservation_status(id))).collect::<Vec<_>>()
         });
         let mut leaving = Vec::new();
-        for (place, status) in statuses.await? {
-            let Some(at) = self.here.iter().position(|guest| guest.place == place) else {
+        for (reservation, status) in statuses.await? {
+            let Some(at) = self.here.iter().position(|guest| guest.reservation == reservation) else {
                 continue;
             };
             match status {
@@ -125,18 +125,18 @@ impl Crowd {
                     let guest = &mut self.here[at];
                     let leaves = *guest.leaves.get_or_insert(now + guest.stay);
                     if leaves <= now {
-                        leaving.push(place);
+                        leaving.push(reservation);
                         self.here.swap_remove(at);
                     }
                 }
-                Some(ReservationStatus::Waiting | ReservationStatus::Coming { .. }) => {}
-                Some(ReservationStatus::Ended { .. }) | None => drop(self.here.swap_remove(at)),
+                Some(ReservationStatus::Pending | ReservationStatus::Starting { .. }) => {}
+                Some(ReservationStatus::Ended(_)) | None => drop(self.here.swap_remove(at)),
             }
         }
         engine
             .write(move |desk, core| {
-                leaving.iter().for_each(|place| {
-                    desk.release(core, *place);
+                leaving.iter().for_each(|reservation| {
+                    desk.release(core, *reservation);
                 });
             })
             .await

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis, Name};
-use plimsoll_slots::desk::{Census, Desk, Unplaced};
+use plimsoll_slots::desk::{Census, DeskView, PendingEntry};
 use plimsoll_slots::memory::Need;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -31,7 +31,6 @@ pub(super) struct Sheet {
     /// How long the one has waited who has waited longest, in seconds; speculative work may wait for ever.
     oldest: f64,
     records: u64,
-    notes: u64,
 }
 
 #[derive(Debug)]
@@ -85,23 +84,23 @@ type Counts<const N: usize> = [(&'static str, u64); N];
 /// What is counted of the slots of a model, by stage, and of its places, by status.
 fn counts(census: &Census) -> (Counts<5>, Counts<3>) {
     let slots = [
-        ("waiting", census.waiting),
+        ("pending", census.pending),
         ("starting", census.starting),
         ("running", census.running),
         ("unknown", census.unknown),
         ("releasing", census.releasing),
     ];
     let places = [
-        ("waiting", census.places_waiting),
-        ("coming", census.places_coming),
-        ("ready", census.places_ready),
+        ("pending", census.reservations_pending),
+        ("starting", census.reservations_starting),
+        ("ready", census.reservations_ready),
     ];
     (slots, places)
 }
 
 impl Sheet {
     /// Copies what is to be shown.
-    pub(super) fn of(desk: DeskView<'_>, now: Millis) -> Sheet {
+    pub(super) fn of(desk: DeskView<'_>, now: Millis, records: u64) -> Sheet {
         let ledger = desk.scheduler().ledger();
         let nodes = ledger.nodes().map(|(_, view)| node(desk, view, now)).collect();
         let runners = desk.runners().map(|runner| Runner {
@@ -110,7 +109,6 @@ impl Sheet {
             heard: desk.live(&runner.id).map(|live| seconds(live.last_seen, now)),
         });
         let (queue, oldest) = queue(desk, now);
-        let (records, notes) = desk.next_numbers();
         Sheet {
             nodes,
             runners: runners.collect(),
@@ -118,7 +116,6 @@ impl Sheet {
             queue,
             oldest,
             records,
-            notes,
         }
     }
 }
@@ -168,11 +165,11 @@ fn models(desk: DeskView<'_>) -> BTreeMap<String, Model> {
 
 fn queue(desk: DeskView<'_>, now: Millis) -> ([u64; 3], f64) {
     let (mut lengths, mut oldest) = ([0; 3], now);
-    for unplaced in desk.unplaced() {
-        let (kind, since) = match unplaced {
-            Unplaced::Slot { waiting, .. } if waiting.request.terms.speculative => (1, now),
-            Unplaced::Slot { waiting, .. } => (0, waiting.since),
-            Unplaced::Place(place) => (2, place.created),
+    for entry in desk.pending() {
+        let (kind, since) = match entry {
+            PendingEntry::Slot { waiting, .. } if waiting.request.terms.speculative => (1, now),
+            PendingEntry::Slot { waiting, .. } => (0, waiting.since),
+            PendingEntry::Reservation(reservation) => (2, reservation.created),
         };
         lengths[kind] += 1;
         oldest = oldest.min(since);
@@ -190,9 +187,9 @@ fn seconds(then: Millis, now: Millis) -> f64 {
 pub(super) struct Files {
     journal: u64,
     wal: u64,
-    bases: u64,
+    snapshots: u64,
     /// How long ago the last whole state was written, in seconds.
-    base_age: Option<f64>,
+    snapshot_age: Option<f64>,
 }
 
 impl Files {
@@ -204,14 +201,14 @@ impl Files {
             match name.to_str() {
                 Some("journal.db") => files.journal = facts.len(),
                 Some("journal.db-wal") => files.wal = facts.len(),
-                Some(name) if name.starts_with("base-") && name.ends_with(".json") => {
-                    files.bases += facts.len();
+                Some(name) if name.starts_with("snapshot-") && name.ends_with(".json") => {
+                    files.snapshots += facts.len();
                     let age = facts
                         .modified()
                         .ok()
                         .and_then(|at| SystemTime::now().duration_since(at).ok());
                     let age = age.map(|age| age.as_secs_f64());
-                    files.base_age = match (files.base_age, age) {
+                    files.snapshot_age = match (files.snapshot_age, age) {
                         (Some(known), Some(age)) => Some(known.min(age)),
                         (known, age) => known.or(age),
                     };
@@ -303,34 +300,34 @@ fn name_runners(registry: &mut Registry, runners: &[Runner]) {
 fn name_models(registry: &mut Registry, models: &BTreeMap<String, Model>) {
     let count: Number = Gauge::default();
     count.set(models.len() as u64);
-    let [slots_of, places_of] = [(); 2].map(|()| Family::<Labels<2>, Number>::default());
-    let [slots, places] = [(); 2].map(|()| Family::<Word, Number>::default());
-    let (no_slots, no_places) = counts(&Census::default());
+    let [slots_of, reservations_of] = [(); 2].map(|()| Family::<Labels<2>, Number>::default());
+    let [slots, reservations] = [(); 2].map(|()| Family::<Word, Number>::default());
+    let (no_slots, no_reservations) = counts(&Census::default());
     no_slots
         .iter()
         .for_each(|(stage, none)| _ = slots.get_or_create(&[("stage", *stage)]).set(*none));
-    no_places
+    no_reservations
         .iter()
-        .for_each(|(status, none)| _ = places.get_or_create(&[("status", *status)]).set(*none));
+        .for_each(|(status, none)| _ = reservations.get_or_create(&[("status", *status)]).set(*none));
     for (index, (model, row)) in models.iter().enumerate() {
         let model = if index < MODELS { model } else { OTHERS };
         let labels = |key, word: &str| [("model", model.to_string()), (key, word.to_string())];
-        let (slots_by, places_by) = counts(&row.census);
+        let (slots_by, reservations_by) = counts(&row.census);
         for (stage, count) in slots_by {
             slots_of.get_or_create(&labels("stage", stage)).inc_by(count);
             slots.get_or_create(&[("stage", stage)]).inc_by(count);
         }
-        for (status, count) in places_by {
-            places_of.get_or_create(&labels("status", status)).inc_by(count);
-            places.get_or_create(&[("status", status)]).inc_by(count);
+        for (status, count) in reservations_by {
+            reservations_of.get_or_create(&labels("status", status)).inc_by(count);
+            reservations.get_or_create(&[("status", status)]).inc_by(count);
         }
     }
     name_memory(registry, models);
     registry.register("models", "Models that are declared or have a slot", count);
     registry.register("slots", "Slots, by stage", slots);
-    registry.register("places", "Places that are not over, by status", places);
+    registry.register("reservations", "Reservations that have not ended, by status", reservations);
     registry.register("model_slots", "Slots of a model, by stage", slots_of);
-    registry.register("model_places", "Places of a model that are not over, by status", places_of);
+    registry.register("model_reservations", "Reservations of a model that have not ended, by status", reservations_of);
 }
 
 fn name_memory(registry: &mut Registry, models: &BTreeMap<String, Model>) {
@@ -364,7 +361,7 @@ fn name_memory(registry: &mut Registry, models: &BTreeMap<String, Model>) {
 
 fn name_queue(registry: &mut Registry, sheet: &Sheet) {
     let lengths: Family<Word, Number> = Family::default();
-    for (kind, length) in ["slot", "prewarm", "place"].into_iter().zip(sheet.queue) {
+    for (kind, length) in ["slot", "prewarm", "reservation"].into_iter().zip(sheet.queue) {
         lengths.get_or_create(&[("kind", kind)]).set(length);
     }
     let oldest: Seconds = Gauge::default();
@@ -378,19 +375,17 @@ fn name_queue(registry: &mut Registry, sheet: &Sheet) {
 }
 
 fn name_store(registry: &mut Registry, sheet: &Sheet, files: &Files) {
-    let [records, notes] = [(); 2].map(|()| Number::default());
+    let records = Number::default();
     records.set(sheet.records);
-    notes.set(sheet.notes);
     let bytes: Family<Word, Number> = Family::default();
-    for (file, size) in [("journal", files.journal), ("wal", files.wal), ("bases", files.bases)] {
+    for (file, size) in [("journal", files.journal), ("wal", files.wal), ("snapshots", files.snapshots)] {
         bytes.get_or_create(&[("file", file)]).set(size);
     }
-    registry.register("store_records", "Records that were ever written to the journal", records);
-    registry.register("store_notes", "Notes that were ever written to the journal", notes);
+    registry.register("store_records", "Records ever written to the journal", records);
     registry.register("store_bytes", "Size of the files of the data directory", bytes);
-    if let Some(seconds) = files.base_age {
+    if let Some(seconds) = files.snapshot_age {
         let age = Seconds::default();
         age.set(seconds);
-        registry.register("store_base_age_seconds", "How old the last whole state is", age);
+        registry.register("store_snapshot_age_seconds", "Age of the newest snapshot", age);
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_core::decide::{self, Decision};
 use plimsoll_core::event::{Effect, Event};
 use plimsoll_core::reason::{NodeReason, Reason, RequestReason};
 use plimsoll_core::verdict::{NodeVerdict, Table};
-use plimsoll_slots::desk::{Ending, ReservationState};
+use plimsoll_slots::desk::{Desk, Ending, ReservationState, Topic};
 
 use super::Counted;
 use crate::breaches::{self, Changed, KINDS, Watch};
@@ -19,7 +19,7 @@ pub(crate) struct Watcher {
     counted: Arc<Counted>,
     watch: Watch,
     changed: Changed,
-    /// How the places ended that did.
+    /// The endings of reservations in the batch.
     ended: Vec<Ending>,
 }
 
@@ -53,14 +53,9 @@ impl Watcher {
     }
 
     fn count_ended(&mut self) {
-        for how in self.ended.drain(..) {
-            let how = match how {
-                Ending::Released => "released",
-                Ending::Refused => "refused",
-                Ending::Expired => "expired",
-                Ending::Lost => "lost",
-            };
-            self.counted.places_ended.get_or_create(&[("how", how)]).inc();
+        for ending in self.ended.drain(..) {
+            let ending = [("ending", ending.name())];
+            self.counted.reservations_ended.get_or_create(&ending).inc();
         }
     }
 
@@ -79,11 +74,15 @@ impl Watcher {
     }
 }
 
-impl Observer for Watcher {
+impl Observer<Desk> for Watcher {
     fn decided(&mut self, decided: &Decided<'_, Desk>) {
-        let places = decided.places.iter().filter_map(|id| decided.desk.place(*id));
-        let ended = places.filter_map(|place| match place.state {
-            ReservationState::Ended { how, .. } => Some(how),
+        let desk = decided.front.view(decided.scheduler);
+        let changed = decided.topics.iter().filter_map(|topic| match topic {
+            Topic::Reservation(id) => desk.reservation(*id),
+            Topic::Runner(_) => None,
+        });
+        let ended = changed.filter_map(|reservation| match &reservation.state {
+            ReservationState::Ended { ending, .. } => Some(ending.clone()),
             _ => None,
         });
         self.ended = ended.collect();
@@ -91,13 +90,13 @@ impl Observer for Watcher {
     }
 
     fn durable(&mut self, durable: &Durable<'_, Desk>) {
-        let rows = durable.records.len() + durable.notes;
+        let rows = durable.records.len() + durable.change_sets;
         if rows > 0 {
             self.counted.deciding.observe(durable.deciding.as_secs_f64());
             self.counted.committing.observe(durable.committing.as_secs_f64());
             self.counted.batch.observe(u32::try_from(rows).unwrap_or(u32::MAX).into());
         }
-        for (record, output) in durable.records.iter().zip(&durable.outputs) {
+        for (record, output) in durable.records.iter().zip(durable.outputs) {
             output.outcome.decisions.iter().for_each(|decision| self.count_decision(decision));
             output
                 .outcome

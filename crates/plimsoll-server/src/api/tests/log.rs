@@ -126,7 +126,7 @@ async fn work_whose_slots_are_full_names_the_runners_that_hold_them() {
         "model m has 1 of at most 1 slot, and its one place is taken"
     );
     assert_eq!(column(&log["filter"]["nodes"], "name"), ["r1"]);
-    let first = world.get(&path("first")).await["place_id"].clone();
+    let first = world.get(&path("first")).await["reservation_id"].clone();
     world.delete(&format!("/api/v1/scheduler/slots/{}", first.as_str().expect("an id"))).await;
     assert_eq!(world.get(&path("second")).await["status"], "succeeded", "it took the seat");
 }

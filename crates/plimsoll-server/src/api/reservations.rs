@@ -1,0 +1,346 @@
+//! Reservations: create, wait for, release. The same path shows and stops slots, by their ids.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use plimsoll_core::front::Core;
+use plimsoll_core::units::Millis;
+use plimsoll_slots::desk::{
+    ClientName, Desk, DeskView, Ending, NewReservation, Reservation, ReservationId,
+    ReservationState, ReserveError, SlotStage, Topic, UnknownSlot,
+};
+use plimsoll_slots::desk;
+use plimsoll_slots::size::Span;
+use plimsoll_engine::engine::Watching;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Duration, Instant, sleep_until};
+use utoipa::{IntoParams, ToSchema};
+
+use super::input::{self, Body, Params};
+use super::parts::Parts;
+use super::problem::{Answer, Problem};
+use super::{queue, slots};
+use crate::SlotEngine;
+use plimsoll_api::rows::{
+    ProblemRow, ReservationRow, ReservationStatus, ReserveBody, SlotRow, time,
+};
+
+/// Creates a reservation
+#[utoipa::path(post, path = "/api/v1/scheduler/slots", operation_id = "reserve", tag = "scheduler", request_body = ReserveBody,
+params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key")), responses(
+    (status = 201, description = "The reservation is ready", body = ReservationRow),
+    (status = 202, description = "It is pending, or its slot is starting", body = ReservationRow),
+    (status = 400, description = "Invalid request body", body = ProblemRow),
+    (status = 404, description = "The model is not declared", body = ProblemRow),
+    (status = 409, description = "The deadline passed, the reservation ended, or the key belongs to another model", body = ProblemRow),
+    (status = 422, description = "No empty fleet could hold a slot of the model", body = ProblemRow),
+))]
+pub(crate) async fn reserve(
+    State(parts): State<Parts>,
+    headers: HeaderMap,
+    Body(body): Body<ReserveBody>,
+) -> Answer<Response> {
+    let key = key(&headers, body.key)?;
+    let client = client(body.namespace, body.name)?;
+    let deadline = body.deadline;
+    let wait = input::waiting(body.wait)?;
+    let model = body.model.clone();
+    let engine = parts.engine()?;
+    let reserved = engine.write(move |desk, core| {
+        let deadline = deadline.map(|span| core.now().after(span.0));
+        let new = NewReservation { model: body.model, key, client, deadline };
+        let id = desk.reserve(core, new)?;
+        Ok((id, look(desk.view(core.scheduler()), id)))
+    });
+    // The look is part of the same call, so that it is durable with it; a second look would cost
+    // another turn of the decision thread.
+    let (id, seen) = reserved.await?.map_err(|error| not_reserved(&model, &error))?;
+    // A deadline is noticed at the next tick after it.
+    let until = Instant::now()
+        + Duration::from_millis(match (wait, deadline) {
+            (Some(wait), _) => wait.0,
+            (None, Some(deadline)) => deadline.0.saturating_add(NOTICED_WITHIN),
+            (None, None) => 0,
+        });
+    let row = match seen.watching == Watching::Ends || Instant::now() >= until {
+        true => seen.row,
+        // The reservation exists even if watching it fails: a client without an answer would
+        // create another one.
+        false => settled(engine, id, until).await.unwrap_or(seen.row),
+    };
+    answered(&row.ok_or_else(|| not_found(&id.to_string()))?)
+}
+
+/// An upper bound in milliseconds for noticing that a deadline has passed.
+const NOTICED_WITHIN: u64 = 5_000;
+
+fn key(headers: &HeaderMap, in_body: Option<String>) -> Answer<Option<String>> {
+    const NAME: HeaderName = HeaderName::from_static("idempotency-key");
+    let in_header = input::header_text(headers, &NAME)?.map(String::from);
+    let key = match (in_header, in_body) {
+        (Some(header), Some(body)) if header != body => {
+            let detail =
+                format!("Idempotency-Key is {header:?}, and key is {body:?}; send one of the two");
+            return Err(Problem::bad("key", detail));
+        }
+        (header, body) => header.or(body),
+    };
+    match key {
+        Some(key) if key.is_empty() || key.len() > 255 => Err(Problem::bad(
+            "key",
+            format!("the key has {} characters, and must have 1 to 255", key.len()),
+        )),
+        key => Ok(key),
+    }
+}
+
+fn client(namespace: Option<String>, name: Option<String>) -> Answer<Option<ClientName>> {
+    let (namespace, name) = match (namespace, name) {
+        (None, None) => return Ok(None),
+        (Some(_), None) => return Err(Problem::bad("name", "namespace is set without name")),
+        (None, Some(_)) => return Err(Problem::bad("namespace", "name is set without namespace")),
+        (Some(namespace), Some(name)) => (namespace, name),
+    };
+    for (field, text) in [("namespace", &namespace), ("name", &name)] {
+        let strange = |c: char| c.is_whitespace() || c.is_control() || c == '/';
+        if text.is_empty() || text.len() > 253 || text.contains(strange) {
+            let detail = format!(
+                "{field} must have 1 to 253 characters, and no blanks, slashes or control characters"
+            );
+            return Err(Problem::bad(field, detail));
+        }
+    }
+    Ok(Some(ClientName { namespace, name }))
+}
+
+fn not_reserved(model: &str, error: &ReserveError) -> Problem {
+    match error {
+        ReserveError::UnknownModel => {
+            let detail =
+                format!("model {model} is not declared; PUT /api/v1/models/{model} declares it");
+            Problem::not_found("no_such_model", detail)
+        }
+        ReserveError::KeyUsed { reservation, .. } => {
+            Problem::new(StatusCode::CONFLICT, "key_used", error.to_string())
+                .about("key")
+                .of_reservation(&reservation.to_string(), &error.to_string())
+        }
+    }
+}
+
+fn answered(row: &ReservationRow) -> Answer<Response> {
+    let status = match row.status {
+        ReservationStatus::Ready => StatusCode::CREATED,
+        ReservationStatus::Pending | ReservationStatus::Starting => StatusCode::ACCEPTED,
+        ReservationStatus::Impossible => return Err(ended(row, "insufficient_capacity")),
+        ReservationStatus::ModelRemoved => return Err(ended(row, "model_removed")),
+        ReservationStatus::Expired => return Err(ended(row, "deadline_exceeded")),
+        ReservationStatus::Lost => return Err(ended(row, "reservation_lost")),
+        ReservationStatus::Released => return Err(ended(row, "reservation_released")),
+    };
+    let location = format!("/api/v1/scheduler/slots/{}", row.id);
+    Ok((status, [(header::LOCATION, location)], Json(row)).into_response())
+}
+
+fn ended(row: &ReservationRow, code: &str) -> Problem {
+    let status = match row.status {
+        ReservationStatus::Impossible => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => StatusCode::CONFLICT,
+    };
+    let detail = format!("model {}: {}", row.model, row.reason);
+    Problem::new(status, code, detail).of_reservation(&row.id, &row.reason)
+}
+
+/// The time that an answer may wait.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WaitQuery {
+    /// How long the answer may wait, such as `30s`: for a reservation until it is ready or has
+    /// ended, for a slot until it is running or gone.
+    #[param(value_type = Option<String>)]
+    wait: Option<Span>,
+}
+
+/// A reservation or a slot.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum ReservationOrSlot {
+    Reservation(Box<ReservationRow>),
+    Slot(Box<SlotRow>),
+}
+
+/// Shows a reservation or a slot
+#[utoipa::path(get, path = "/api/v1/scheduler/slots/{id}", operation_id = "show_reservation_or_slot", tag = "scheduler",
+params(("id" = String, Path, description = "A reservation (`reservation-12`) or a slot (`slot-7`)"), WaitQuery), responses(
+    (status = 200, description = "Its current state", body = ReservationOrSlot),
+    (status = 404, description = "No such reservation or slot", body = ProblemRow),
+))]
+pub(crate) async fn show(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+    Params(query): Params<WaitQuery>,
+) -> Answer<Json<ReservationOrSlot>> {
+    let engine = parts.engine()?;
+    let wait = input::waiting(query.wait)?.map_or(0, |wait| wait.0);
+    let until = Instant::now() + Duration::from_millis(wait);
+    if let Ok(reservation) = id.parse::<ReservationId>()
+        && let Some(row) = settled(engine, reservation, until).await?
+    {
+        return Ok(Json(ReservationOrSlot::Reservation(Box::new(row))));
+    }
+    let row = slot_settled(engine, &id, until).await?.ok_or_else(|| not_found(&id))?;
+    Ok(Json(ReservationOrSlot::Slot(Box::new(row))))
+}
+
+/// Releases a reservation, or stops a slot
+#[utoipa::path(delete, path = "/api/v1/scheduler/slots/{id}", operation_id = "release", tag = "scheduler",
+params(("id" = String, Path, description = "A reservation (`reservation-12`) or a slot (`slot-7`)")), responses(
+    (status = 202, description = "The slot is stopping; its memory counts until its release is observed", body = SlotRow),
+    (status = 204, description = "The reservation is released, now or earlier; or the slot had nothing to stop"),
+    (status = 404, description = "No such reservation or slot", body = ProblemRow),
+))]
+pub(crate) async fn release(
+    State(parts): State<Parts>,
+    Path(id): Path<String>,
+) -> Answer<Response> {
+    let engine = parts.engine()?;
+    if let Ok(reservation) = id.parse::<ReservationId>()
+        && engine.write(move |desk, core| desk.release(core, reservation)).await?
+    {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let name = id.clone();
+    let stopped = engine.write(move |desk, core| {
+        desk.stop_slot(core, &name)?;
+        Ok(slot_row(desk, core, &name))
+    });
+    match stopped.await? {
+        Ok(Some(row)) => Ok((StatusCode::ACCEPTED, Json(row)).into_response()),
+        Ok(None) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Err(UnknownSlot) => Err(not_found(&id)),
+    }
+}
+
+fn not_found(id: &str) -> Problem {
+    let detail =
+        format!("no such reservation or slot: {id} (ended ones are kept for a limited time)");
+    Problem::not_found("no_such_slot", detail)
+}
+
+/// Waits until a reservation is ready or has ended, or the time is up; `None` if it is unknown.
+async fn settled(
+    engine: &SlotEngine,
+    id: ReservationId,
+    until: Instant,
+) -> Answer<Option<ReservationRow>> {
+    let look = move |desk: &mut Desk, core: &mut Core<'_>| {
+        let seen = look(desk.view(core.scheduler()), id);
+        (seen.row, seen.watching)
+    };
+    loop {
+        let (row, change) = engine.watch(Topic::Reservation(id), look).await?;
+        match change.filter(|_| Instant::now() < until && !engine.is_ending()) {
+            // The next look tells whether it changed or the time is up.
+            Some(change) => engine.wait(change, until).await,
+            None => return Ok(row),
+        }
+    }
+}
+
+struct Seen {
+    row: Option<ReservationRow>,
+    watching: Watching,
+}
+
+fn look(desk: DeskView<'_>, id: ReservationId) -> Seen {
+    let is_settled = desk.reservation_status(id).is_none_or(|status| status.is_settled());
+    Seen {
+        row: desk.reservation(id).map(|reservation| row(desk, reservation)),
+        watching: if is_settled { Watching::Ends } else { Watching::Continues },
+    }
+}
+
+/// The interval at which a slot is polled while a client waits for it. Changes of reservations are
+/// published; slots are watched by people only, for whom this is fast enough.
+const SLOT_POLL: Duration = Duration::from_millis(250);
+
+async fn slot_settled(engine: &SlotEngine, id: &str, until: Instant) -> Answer<Option<SlotRow>> {
+    loop {
+        let name = id.to_string();
+        let look = move |desk: &mut Desk, core: &mut Core<'_>| {
+            let view = desk.view(core.scheduler());
+            let stage = view.slot(&name).and_then(|slot| view.stage(slot));
+            (slot_row(desk, core, &name), stage)
+        };
+        let (row, stage) = engine.read(look).await?;
+        let is_settled = row.is_none() || stage == Some(SlotStage::Running);
+        if is_settled || Instant::now() >= until || engine.is_ending() {
+            return Ok(row);
+        }
+        sleep_until(until.min(Instant::now() + SLOT_POLL)).await;
+    }
+}
+
+fn slot_row(desk: &Desk, core: &Core<'_>, id: &str) -> Option<SlotRow> {
+    let view = desk.view(core.scheduler());
+    view.slot(id).map(|slot| slots::row(view, slot, core.now()))
+}
+
+/// Returns a reservation as a row.
+pub(crate) fn row(desk: DeskView<'_>, reservation: &Reservation) -> ReservationRow {
+    let slot = match &reservation.state {
+        ReservationState::Seated { slot, .. } => desk.slot(slot),
+        ReservationState::Pending | ReservationState::Ended { .. } => None,
+    };
+    let holding = slot.and_then(|slot| desk.holding(slot)).map(|(_, holding)| holding);
+    let reason = desk.status_reason(reservation.id);
+    ReservationRow {
+        id: reservation.id.to_string(),
+        model: reservation.model.clone(),
+        status: status(desk, reservation.id),
+        slot_id: slot.map(|slot| slot.id.to_string()),
+        runner_id: holding.map(|holding| holding.node.to_string()),
+        endpoint: slot.and_then(|slot| slot.life.endpoint.clone()),
+        gpu_allocation: holding.and_then(|holding| slots::allocation_of(desk, holding)),
+        reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        promised: slot.and_then(|slot| queue::promised(desk, &slot.request())),
+        created: time(reservation.created),
+        deadline: reservation.deadline.map(time),
+        since: seated_at(&reservation.state).map(time),
+        ended: ended_at(&reservation.state).map(time),
+        namespace: reservation.client.as_ref().map(|client| client.namespace.clone()),
+        name: reservation.client.as_ref().map(|client| client.name.clone()),
+        key: reservation.key.clone(),
+    }
+}
+
+fn status(desk: DeskView<'_>, id: ReservationId) -> ReservationStatus {
+    match desk.reservation_status(id) {
+        None | Some(desk::ReservationStatus::Pending) => ReservationStatus::Pending,
+        Some(desk::ReservationStatus::Starting { .. }) => ReservationStatus::Starting,
+        Some(desk::ReservationStatus::Ready { .. }) => ReservationStatus::Ready,
+        Some(desk::ReservationStatus::Ended(ending)) => match ending {
+            Ending::Released => ReservationStatus::Released,
+            Ending::Impossible { .. } => ReservationStatus::Impossible,
+            Ending::ModelRemoved => ReservationStatus::ModelRemoved,
+            Ending::Expired { .. } => ReservationStatus::Expired,
+            Ending::Lost(_) => ReservationStatus::Lost,
+        },
+    }
+}
+
+fn seated_at(state: &ReservationState) -> Option<Millis> {
+    match state {
+        ReservationState::Seated { since, .. } => Some(*since),
+        ReservationState::Pending | ReservationState::Ended { .. } => None,
+    }
+}
+
+fn ended_at(state: &ReservationState) -> Option<Millis> {
+    match state {
+        ReservationState::Ended { at, .. } => Some(*at),
+        ReservationState::Pending | ReservationState::Seated { .. } => None,
+    }
+}
