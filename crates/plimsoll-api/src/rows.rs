@@ -8,9 +8,7 @@ mod slot;
 
 pub use decision::{CandidateRow, DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
 pub use memory::{EstimatedRow, MeasuredRow, MemoryRow};
-pub use reservation::{
-    QueueRow, QueuedKind, ReservationRow, ReservationStatus, ReserveBody,
-};
+pub use reservation::{QueueRow, QueuedKind, ReservationRow, ReservationStatus, ReserveBody};
 pub use runner::{GpuRow, RunnerRow, RunnerState, RunnerStatus};
 pub use slot::{EvictableRow, GpuAllocation, GpuShare, SlotRow};
 

@@ -312,7 +312,14 @@ tokens: [{name: a, role: read, sha256: 00000000000000000000000000000000000000000
 limits: {body: 2MiB, runner_body: 16MiB, header_timeout: 5s, request_timeout: 20s, requests_per_second: 10, burst: 20, connections: 30, drain: 1s}\n\
 tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
         let Loaded { config, .. } = loaded(text).expect("it can be used");
-        assert_eq!(config.desk, DeskConfig { heartbeat: Span::seconds(1), lease: Span::seconds(5), ..DeskConfig::default() });
+        assert_eq!(
+            config.desk,
+            DeskConfig {
+                heartbeat: Span::seconds(1),
+                lease: Span::seconds(5),
+                ..DeskConfig::default()
+            }
+        );
         assert_eq!(config.limits.body.0.get(), 2 << 20);
         assert!(
             config.tls.is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))

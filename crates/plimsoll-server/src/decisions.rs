@@ -63,11 +63,19 @@ pub(crate) fn of_batch<'a>(batch: &'a Decided<'_, Desk>) -> impl Iterator<Item =
             "a record and what came of it stand at the same place"
         );
         let decided = (0_u32..).zip(&output.outcome.decisions);
-        decided.map(move |(index, decision)| kept(batch.front.view(batch.scheduler), record, output, index, decision))
+        decided.map(move |(index, decision)| {
+            kept(batch.front.view(batch.scheduler), record, output, index, decision)
+        })
     })
 }
 
-fn kept(desk: DeskView<'_>, record: &Record, output: &Output, index: u32, decision: &Decision) -> Kept {
+fn kept(
+    desk: DeskView<'_>,
+    record: &Record,
+    output: &Output,
+    index: u32,
+    decision: &Decision,
+) -> Kept {
     let (told, waits_for) = told(output, &decision.request);
     let written = record.decisions.get(index as usize);
     let verdicts = decision.shapes.len() * desk.scheduler().ledger().node_slots();

@@ -254,9 +254,12 @@ async fn show(State(scrape): State<Scrape>) -> Response {
 }
 
 async fn text(scrape: &Scrape) -> Result<String, NoAnswer> {
-    let sheet = scrape.engine.read(|desk, core| {
+    let sheet = scrape
+        .engine
+        .read(|desk, core| {
             scraped::Sheet::of(desk.view(core.scheduler()), core.now(), core.next_seq())
-        }).await?;
+        })
+        .await?;
     let Scrape { counted, data, .. } = scrape.clone();
     // A large fleet has a hundred thousand rows: writing them down must not hold up those who serve others.
     let written = move || render(&counted, &sheet, &scraped::Files::of(&data));

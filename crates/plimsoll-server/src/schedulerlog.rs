@@ -9,7 +9,8 @@ use lru::LruCache;
 use plimsoll_core::event::Event;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{
-    ClientName, Desk, DeskView, Ending, Reservation, ReservationId, ReservationState, SlotStage, Topic,
+    ClientName, Desk, DeskView, Ending, Reservation, ReservationId, ReservationState, SlotStage,
+    Topic,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -198,7 +199,9 @@ impl Cache {
         if std::mem::replace(&mut self.began, true) {
             return;
         }
-        for place in desk.reservations().filter(|place| !matches!(place.state, ReservationState::Ended { .. }))
+        for place in desk
+            .reservations()
+            .filter(|place| !matches!(place.state, ReservationState::Ended { .. }))
         {
             if let Some(who) = &place.client {
                 self.placed(desk, who, place, &[]);
@@ -273,7 +276,13 @@ impl Cache {
     }
 
     /// A place of this name stands differently. The newest one counts.
-    fn placed(&mut self, desk: DeskView<'_>, who: &ClientName, place: &Reservation, decided: &[Arc<Kept>]) {
+    fn placed(
+        &mut self,
+        desk: DeskView<'_>,
+        who: &ClientName,
+        place: &Reservation,
+        decided: &[Arc<Kept>],
+    ) {
         let known = self.entries.get(who).filter(|known| known.reservation == place.id).cloned();
         if self.entries.peek(who).is_some_and(|known| known.reservation > place.id) {
             return;
@@ -290,11 +299,7 @@ impl Cache {
             ReservationState::Pending => {
                 let slots = desk.slots_of(&place.model).filter_map(|slot| desk.holding(slot));
                 let runners = slots.map(|(_, holding)| holding.node.clone()).collect();
-                fresh(
-                    None,
-                    Filter::Full { reason: sentence(desk, place), runners },
-                    Bind::NotYet,
-                )
+                fresh(None, Filter::Full { reason: sentence(desk, place), runners }, Bind::NotYet)
             }
             ReservationState::Seated { slot, .. } => {
                 let (filter, bind) = self.of_slot(desk, slot);
@@ -321,9 +326,10 @@ impl Cache {
                 let runner =
                     known.and_then(|slot| desk.holding(slot)).map(|(_, held)| held.node.clone());
                 let filter = match (runner, known) {
-                    (None, Some(slot)) => {
-                        Filter::Full { reason: desk.slot_reason(slot).to_string(), runners: BTreeSet::new() }
-                    }
+                    (None, Some(slot)) => Filter::Full {
+                        reason: desk.slot_reason(slot).to_string(),
+                        runners: BTreeSet::new(),
+                    },
                     (runner, _) => Filter::Unseen { runner },
                 };
                 (filter, if runs { Bind::Passed } else { Bind::NotYet })

@@ -186,7 +186,7 @@ pub(crate) fn header_text<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_api::rows::AskBody;
+    use plimsoll_api::rows::ReserveBody;
 
     #[test]
     fn what_is_wrong_in_a_body_is_named() {
@@ -200,7 +200,7 @@ mod tests {
             ("{", 400, None),
             (r#"{"model":"m"} x"#, 400, None),
         ] {
-            let problem = read_json::<AskBody>(body.as_bytes()).expect_err(body);
+            let problem = read_json::<ReserveBody>(body.as_bytes()).expect_err(body);
             assert_eq!(
                 (problem.row().status, problem.row().field.as_deref()),
                 (status, field),

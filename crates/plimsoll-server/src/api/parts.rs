@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use axum::http::StatusCode;
 
 use super::problem::{Answer, Problem};
+use crate::SlotEngine as Engine;
 use crate::decisions::Decisions;
 use crate::events::Feed;
 use crate::schedulerlog::{SchedulerLog, Settings};
-use crate::SlotEngine as Engine;
 use plimsoll_engine::engine::Observer;
-use plimsoll_slots::desk::Desk;
 use plimsoll_engine::store::{History, StoreError};
+use plimsoll_slots::desk::Desk;
 
 /// What the handlers share. Made before the ledger is rebuilt, and opened once it is: until then everything is 503.
 #[derive(Clone)]

@@ -24,10 +24,15 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let limit = input::rows_wanted(page.limit.as_deref())?;
     let after = page.after.clone();
-    let rows = parts.engine()?.read(move |desk, core| some(desk.view(core.scheduler()), after.as_deref(), limit + 1)).await?;
+    let rows = parts
+        .engine()?
+        .read(move |desk, core| some(desk.view(core.scheduler()), after.as_deref(), limit + 1))
+        .await?;
     let gone = || {
-        let detail =
-            format!("{} is no longer pending; start from the beginning", page.after.unwrap_or_default());
+        let detail = format!(
+            "{} is no longer pending; start from the beginning",
+            page.after.unwrap_or_default()
+        );
         Problem::new(StatusCode::GONE, "cursor_gone", detail).about("after")
     };
     let mut rows = rows.ok_or_else(gone)?;
@@ -81,7 +86,10 @@ fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>) -> QueueRo
             model: reservation.model.clone(),
             runner_id: None,
             created: time(reservation.created),
-            reason: desk.status_reason(reservation.id).map(|reason| reason.to_string()).unwrap_or_default(),
+            reason: desk
+                .status_reason(reservation.id)
+                .map(|reason| reason.to_string())
+                .unwrap_or_default(),
             reservations: 1,
             priority: desk.model(&reservation.model).map_or(0, |model| model.declared().priority),
             prewarmed: false,

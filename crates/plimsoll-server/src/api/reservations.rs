@@ -6,13 +6,13 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use plimsoll_core::front::Core;
 use plimsoll_core::units::Millis;
+use plimsoll_engine::engine::Watching;
+use plimsoll_slots::desk;
 use plimsoll_slots::desk::{
     ClientName, Desk, DeskView, Ending, NewReservation, Reservation, ReservationId,
     ReservationState, ReserveError, SlotStage, Topic, UnknownSlot,
 };
-use plimsoll_slots::desk;
 use plimsoll_slots::size::Span;
-use plimsoll_engine::engine::Watching;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant, sleep_until};
 use utoipa::{IntoParams, ToSchema};

@@ -9,9 +9,9 @@ use axum::response::Response;
 use plimsoll_core::breach;
 use plimsoll_core::charge::{Holding, HoldingId};
 use plimsoll_core::device::{Health, Telemetry};
+use plimsoll_core::front::Core;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::Bytes;
-use plimsoll_core::front::Core;
 use plimsoll_slots::desk::{Desk, DeskView, Runner, RunnerError};
 use plimsoll_slots::wire::DeviceStatus;
 
@@ -56,7 +56,8 @@ pub(crate) async fn status(
     Path(id): Path<String>,
 ) -> Answer<Json<RunnerStatus>> {
     let name = id.clone();
-    let found = parts.engine()?.read(move |desk, core| look(desk.view(core.scheduler()), &name)).await?;
+    let found =
+        parts.engine()?.read(move |desk, core| look(desk.view(core.scheduler()), &name)).await?;
     found.map(|looked| Json(looked.status())).ok_or_else(|| no_such_runner(&id))
 }
 

@@ -39,8 +39,10 @@ pub(crate) async fn list(
     Params(wanted): Params<Wanted>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
-    let mut rows =
-        parts.engine()?.read(move |desk, core| some(desk.view(core.scheduler()), core.now(), &wanted, limit + 1)).await?;
+    let mut rows = parts
+        .engine()?
+        .read(move |desk, core| some(desk.view(core.scheduler()), core.now(), &wanted, limit + 1))
+        .await?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.id.as_str())))

@@ -17,8 +17,10 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use plimsoll_core::event::Settings;
+use plimsoll_core::front::{Core, Front};
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::DeskConfig;
+use plimsoll_slots::desk::{Desk, DeskConfig};
+use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{
     Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, Launch, OnDevice, Orders,
     Registration, SlotReport, SlotState, Welcome,
@@ -28,8 +30,8 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 
 use super::{Parts, router};
-use crate::schedulerlog;
 use crate::SlotEngine as Engine;
+use crate::schedulerlog;
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::History;
 
@@ -61,20 +63,20 @@ impl World {
         World::with(&settings, DeskConfig::default(), schedulerlog::Settings::default())
     }
 
-    fn with(settings: &Settings, manners: DeskConfig, log: schedulerlog::Settings) -> World {
+    fn with(settings: &Settings, config: DeskConfig, log: schedulerlog::Settings) -> World {
         let dir = tempfile::tempdir().expect("a directory");
-        World::on(dir, settings, manners, log)
+        World::on(dir, settings, config, log)
     }
 
     fn on(
         dir: TempDir,
         settings: &Settings,
-        manners: DeskConfig,
+        config: DeskConfig,
         log: schedulerlog::Settings,
     ) -> World {
         let parts = Parts::new(log);
         let (desk, clock, store) =
-            recovery::open(dir.path(), manners, settings).expect("a data directory");
+            recovery::open(dir.path(), Desk::new(config), settings).expect("a data directory");
         let (engine, _thread) =
             Engine::start(desk, clock, store, parts.observers()).expect("a thread");
         parts.open(engine.clone(), History::open(dir.path()).expect("a journal"));

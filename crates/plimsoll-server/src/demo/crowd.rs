@@ -96,7 +96,8 @@ impl Crowd {
         self.came += 1;
         let namespace =
             ["research", "support", "search"][usize::try_from(chance.between(0, 3)).unwrap_or(0)];
-        let client = ClientName { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
+        let client =
+            ClientName { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
         let reserved = engine.write(move |desk, core| {
             let deadline = Some(core.now().after(20_000));
             let new = NewReservation::of_model(model);
@@ -117,7 +118,8 @@ impl Crowd {
         });
         let mut leaving = Vec::new();
         for (reservation, status) in statuses.await? {
-            let Some(at) = self.here.iter().position(|guest| guest.reservation == reservation) else {
+            let Some(at) = self.here.iter().position(|guest| guest.reservation == reservation)
+            else {
                 continue;
             };
             match status {

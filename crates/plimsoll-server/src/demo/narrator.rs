@@ -5,8 +5,8 @@ use std::io::Write;
 
 use anstyle::AnsiColor;
 use plimsoll_core::decide::Decision;
-use plimsoll_core::front::Front;
 use plimsoll_core::event::{Effect, Event};
+use plimsoll_core::front::Front;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::summary;
 use plimsoll_core::units::Bytes;

@@ -77,7 +77,8 @@ impl Rig {
             devices: (0..self.gpus).map(facts).collect(),
         };
         let name = self.name;
-        let orders = engine.write(move |desk, core| desk.register(core, name, registration)).await?;
+        let orders =
+            engine.write(move |desk, core| desk.register(core, name, registration)).await?;
         self.orders = orders.unwrap_or_default();
         Ok(())
     }

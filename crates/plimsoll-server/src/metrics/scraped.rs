@@ -109,14 +109,7 @@ impl Sheet {
             heard: desk.live(&runner.id).map(|live| seconds(live.last_seen, now)),
         });
         let (queue, oldest) = queue(desk, now);
-        Sheet {
-            nodes,
-            runners: runners.collect(),
-            models: models(desk),
-            queue,
-            oldest,
-            records,
-        }
+        Sheet { nodes, runners: runners.collect(), models: models(desk), queue, oldest, records }
     }
 }
 
@@ -306,9 +299,9 @@ fn name_models(registry: &mut Registry, models: &BTreeMap<String, Model>) {
     no_slots
         .iter()
         .for_each(|(stage, none)| _ = slots.get_or_create(&[("stage", *stage)]).set(*none));
-    no_reservations
-        .iter()
-        .for_each(|(status, none)| _ = reservations.get_or_create(&[("status", *status)]).set(*none));
+    no_reservations.iter().for_each(|(status, none)| {
+        _ = reservations.get_or_create(&[("status", *status)]).set(*none)
+    });
     for (index, (model, row)) in models.iter().enumerate() {
         let model = if index < MODELS { model } else { OTHERS };
         let labels = |key, word: &str| [("model", model.to_string()), (key, word.to_string())];
@@ -327,7 +320,11 @@ fn name_models(registry: &mut Registry, models: &BTreeMap<String, Model>) {
     registry.register("slots", "Slots, by stage", slots);
     registry.register("reservations", "Reservations that have not ended, by status", reservations);
     registry.register("model_slots", "Slots of a model, by stage", slots_of);
-    registry.register("model_reservations", "Reservations of a model that have not ended, by status", reservations_of);
+    registry.register(
+        "model_reservations",
+        "Reservations of a model that have not ended, by status",
+        reservations_of,
+    );
 }
 
 fn name_memory(registry: &mut Registry, models: &BTreeMap<String, Model>) {
@@ -378,7 +375,9 @@ fn name_store(registry: &mut Registry, sheet: &Sheet, files: &Files) {
     let records = Number::default();
     records.set(sheet.records);
     let bytes: Family<Word, Number> = Family::default();
-    for (file, size) in [("journal", files.journal), ("wal", files.wal), ("snapshots", files.snapshots)] {
+    for (file, size) in
+        [("journal", files.journal), ("wal", files.wal), ("snapshots", files.snapshots)]
+    {
         bytes.get_or_create(&[("file", file)]).set(size);
     }
     registry.register("store_records", "Records ever written to the journal", records);

@@ -3,8 +3,8 @@
 use super::*;
 
 fn with_lease(lease: u64) -> World {
-    let manners = DeskConfig { heartbeat: 50, lease, ..DeskConfig::default() };
-    World::with(&settings(), manners, schedulerlog::Settings::default())
+    let config = DeskConfig { heartbeat: Span(50), lease: Span(lease), ..DeskConfig::default() };
+    World::with(&settings(), config, schedulerlog::Settings::default())
 }
 
 fn report(slot: &str, model: &str, bytes: u64) -> SlotReport {

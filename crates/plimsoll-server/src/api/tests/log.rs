@@ -153,8 +153,8 @@ async fn a_start_that_fails_is_a_bind_that_failed_with_the_runners_reason() {
 
 #[tokio::test]
 async fn a_runner_that_is_kept_out_fails_with_its_own_reason() {
-    let manners = DeskConfig { lease: 300, ..DeskConfig::default() };
-    let world = World::with(&settings(), manners, schedulerlog::Settings::default());
+    let config = DeskConfig { lease: Span(300), ..DeskConfig::default() };
+    let world = World::with(&settings(), config, schedulerlog::Settings::default());
     Runner::registered(&world, "r1", &[80]).await;
     eventually(async || world.get("/api/v1/runners").await[0]["status"] == "silent").await;
     world.declare("m", json!({"memory": "40GiB"})).await;
