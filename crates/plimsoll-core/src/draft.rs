@@ -78,6 +78,8 @@ pub struct Draft<'a> {
     changed: BTreeMap<NodeId, NodeView>,
     /// Holdings that the draft removes; removing one twice would free its memory twice.
     removed: BTreeSet<HoldingId>,
+    /// Requests whose promises the draft removes, for the same reason.
+    unpromised: BTreeSet<RequestId>,
     /// The id of the next drafted holding. Counts down from the top, while the ledger counts up
     /// from 0, so that a drafted holding never has the id of a real one.
     next_holding: u64,
@@ -108,7 +110,13 @@ impl View for Draft<'_> {
 impl<'a> Draft<'a> {
     /// Creates a draft without changes.
     pub fn of(ledger: &'a Ledger) -> Self {
-        Draft { ledger, changed: BTreeMap::new(), removed: BTreeSet::new(), next_holding: u64::MAX }
+        Draft {
+            ledger,
+            changed: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            unpromised: BTreeSet::new(),
+            next_holding: u64::MAX,
+        }
     }
 
     /// Returns the underlying ledger.
@@ -149,11 +157,13 @@ impl<'a> Draft<'a> {
 
     /// Removes the promise to a request, so that the request can be judged without it.
     pub fn without_promise_to(&mut self, request: &RequestId) {
-        if let Some(promise) = self.ledger.promise_to(request)
+        let promise = self.ledger.promise_to(request);
+        if let Some(promise) = promise.filter(|_| !self.unpromised.contains(request))
             && let Some(node) = self.ledger.node_id(&promise.placement.node)
             && let Some(view) = self.view_mut(node)
         {
             view.remove_promise(&promise.charges);
+            self.unpromised.insert(request.clone());
         }
     }
 
