@@ -5,17 +5,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_kube::cluster::Reading;
 use plimsoll_kube::labels::FeatureLabels;
 use plimsoll_kube::object::{Metadata, Node, NodeStatus};
-use plimsoll_kube::translate::node::node;
+use plimsoll_kube::translate::{Translation, node};
 
 fuzz_target!(|text: &str| {
     let object = object(text);
     let _ = FeatureLabels::read(&object.metadata.labels);
-    let (facts, findings) = node(&object, &Reading::default());
-    let again = node(&object, &Reading::default());
-    assert_eq!((&facts.node, &findings), (&again.0.node, &again.1));
+    let translation = node(&object);
+    assert_eq!(translation, node(&object));
+    let Translation { value: facts, findings } = translation;
     assert!(facts.node.unknown.is_none() || !findings.is_empty());
 });
 

@@ -14,17 +14,11 @@ pub struct Reading {
     pub plain: PlainRule,
     /// The label by which KAI partitions nodes into pools.
     pub node_pool_key: Name,
-    /// The time now in milliseconds since the epoch, for ages; offline commands pass 0.
-    pub now: plimsoll_core::units::Millis,
 }
 
 impl Default for Reading {
     fn default() -> Self {
-        Reading {
-            plain: PlainRule::default(),
-            node_pool_key: "kai.scheduler/node-pool".into(),
-            now: plimsoll_core::units::Millis(0),
-        }
+        Reading { plain: PlainRule::default(), node_pool_key: "kai.scheduler/node-pool".into() }
     }
 }
 
@@ -46,7 +40,7 @@ pub struct Cluster {
 }
 
 /// A node and what the cluster advertises about its devices.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The node as the core sees it.
     pub node: Node,
@@ -76,7 +70,7 @@ pub struct Pending {
 }
 
 /// A gang that pending pods belong to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GangFacts {
     /// Its name, as `namespace/name`.
     pub name: Name,

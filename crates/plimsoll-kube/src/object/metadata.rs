@@ -15,6 +15,8 @@ pub struct Metadata {
     pub namespace: Option<String>,
     /// The identity that Kubernetes gave it; `None` in manifests.
     pub uid: Option<String>,
+    /// The time of creation as written, in UTC, so that texts order as times do; `None` in manifests.
+    pub creation_timestamp: Option<String>,
     /// The labels.
     #[serde(deserialize_with = "nullable")]
     pub labels: StringMap,
@@ -43,7 +45,17 @@ impl Metadata {
 
     /// `namespace/name`, with the namespace that a client would use where none is written.
     pub fn namespaced_name(&self) -> String {
-        format!("{}/{}", self.namespace.as_deref().unwrap_or("default"), self.name)
+        format!("{}/{}", self.namespace_or_default(), self.name)
+    }
+
+    /// The namespace, or the one that a client would use where none is written.
+    pub fn namespace_or_default(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("default")
+    }
+
+    /// The uid, unless it is missing or empty.
+    pub fn known_uid(&self) -> Option<&str> {
+        self.uid.as_deref().filter(|uid| !uid.is_empty())
     }
 }
 

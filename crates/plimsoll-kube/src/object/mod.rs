@@ -9,6 +9,7 @@ mod map;
 mod metadata;
 mod node;
 mod pod;
+mod reference;
 mod strict;
 mod workload;
 
@@ -24,6 +25,7 @@ pub use pod::{
     Container, ContainerPort, ContainerResources, ContainerState, ContainerStatus, Pod, PodSpec,
     PodStatus, SchedulingGroup, Toleration, Volume,
 };
+pub use reference::{Kind, ObjectRef};
 pub(crate) use workload::WorkloadFields;
 pub use workload::{Ordinals, PodTemplate, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};
 

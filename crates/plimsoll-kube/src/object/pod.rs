@@ -144,6 +144,14 @@ pub struct ContainerResources {
     pub claims: Vec<Present>,
 }
 
+impl ContainerResources {
+    /// Reports whether an extended resource is listed: one of a name with a domain, such as a device.
+    pub fn has_extended(&self) -> bool {
+        let mut names = self.limits.iter().chain(self.requests.iter()).map(|(name, _)| name);
+        names.any(|name| name.contains('/'))
+    }
+}
+
 /// A port of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::object::{Node, Pod, PodGroup, PriorityClass, Workload};
+use crate::object::{Kind, Metadata, Node, ObjectRef, Pod, PodGroup, PriorityClass, Workload};
 use reader::Reader;
 
 /// An object of a kind that placement reads.
@@ -32,6 +32,20 @@ pub enum Object {
     PodGroup(Box<PodGroup>),
     /// A class of priority.
     PriorityClass(Box<PriorityClass>),
+}
+
+impl Object {
+    /// Refers to the object by kind, name and uid.
+    pub fn reference(&self) -> ObjectRef {
+        let (kind, metadata): (Kind, &Metadata) = match self {
+            Object::Node(node) => (Kind::Node, &node.metadata),
+            Object::Pod(pod) => (Kind::Pod, &pod.metadata),
+            Object::Workload(workload) => (Kind::Workload(workload.kind), &workload.metadata),
+            Object::PodGroup(group) => (Kind::PodGroup(group.flavor), &group.metadata),
+            Object::PriorityClass(class) => (Kind::PriorityClass, &class.metadata),
+        };
+        ObjectRef::new(kind, metadata)
+    }
 }
 
 /// Where an object comes from.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
+use crate::object::Kind;
+
 use super::error::{FieldError, Place, Problem, ReadError};
-use super::kind::{self, Known};
+use super::kind;
 use super::{Origin, Sink, Summary};
 
 /// Lists may stand in lists this deep. Nobody nests them; the bound keeps the work and the stack small.
@@ -169,11 +171,11 @@ impl<'a> Reader<'a> {
         &mut self,
         tree: T,
         head: &Head<T>,
-        known: Known,
+        known: Kind,
         kind: String,
     ) -> Result<(), ReadError> {
         let name = head.describe();
-        let object = known.build(tree).map_err(|error| self.error(Some(&name), error))?;
+        let object = kind::build(known, tree).map_err(|error| self.error(Some(&name), error))?;
         let origin = Origin { source: self.source.clone(), document: self.document, object: name };
         self.sink.object(origin, object);
         *self.summary.understood.entry(kind).or_default() += 1;

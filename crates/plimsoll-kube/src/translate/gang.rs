@@ -1,21 +1,22 @@
-//! Which pods are placed together or not at all, and how many of them must be.
+//! Groups of pods that are placed together or not at all, and how many of them must be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
-use crate::cluster::{GangFacts, Pending};
-use crate::object::{Metadata, Pod, PodGroup, PodGroupFlavor};
+use crate::cluster::GangFacts;
+use crate::object::{Pod, PodGroup, PodGroupFlavor};
 
 /// The group that a pod names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupName {
-    namespace: String,
-    name: String,
+    /// `namespace/name`.
+    pub(super) name: Name,
     flavor: PodGroupFlavor,
 }
 
-/// Labels by which a pod names its group, each with whose group that is.
+/// Labels by which a pod names its group, each with the flavor of that group.
 const LABELS: [(&str, PodGroupFlavor); 4] = [
     ("scheduling.x-k8s.io/pod-group", PodGroupFlavor::Coscheduling),
     ("pod-group.scheduling.sigs.k8s.io", PodGroupFlavor::Coscheduling),
@@ -30,7 +31,7 @@ const ANNOTATIONS: [(&str, PodGroupFlavor); 3] = [
     ("scheduling.volcano.sh/group-name", PodGroupFlavor::Volcano),
 ];
 
-/// The group that a pod names, by its spec, a label or an annotation.
+/// Finds the group that a pod names, by its spec, a label or an annotation.
 pub(super) fn named_by(pod: &Pod) -> Option<GroupName> {
     let metadata = &pod.metadata;
     let in_spec =
@@ -43,87 +44,154 @@ pub(super) fn named_by(pod: &Pod) -> Option<GroupName> {
         .filter_map(|(key, flavor)| Some((metadata.annotations.get(key)?, *flavor)));
     let mut named = in_spec.into_iter().chain(labels).chain(annotations);
     let (name, flavor) = named.find(|(name, _)| !name.trim().is_empty())?;
-    Some(GroupName {
-        namespace: namespace(metadata).to_owned(),
-        name: name.trim().to_owned(),
-        flavor,
-    })
+    let name = format!("{}/{}", metadata.namespace_or_default(), name.trim()).into();
+    Some(GroupName { name, flavor })
 }
 
-/// The groups that were read.
+/// The pod groups that are known, and the pods that name one.
+#[derive(Debug, Default)]
 pub(super) struct Groups {
-    minimums: BTreeMap<Key, Vec<(PodGroupFlavor, Option<u32>)>>,
+    minimums: BTreeMap<Name, BTreeMap<PodGroupFlavor, Option<u32>>>,
+    members: BTreeMap<Name, Members>,
 }
 
-/// A group's namespace and name.
-type Key = (String, String);
+#[derive(Debug, Default)]
+struct Members {
+    pending: BTreeMap<RequestId, PodGroupFlavor>,
+    /// Those that workloads still miss. They are apart, because a pod may appear under the name of one that was missing.
+    missing: BTreeMap<RequestId, PodGroupFlavor>,
+    running: BTreeSet<RequestId>,
+}
+
+/// What a gang is to one of its pending members.
+pub(super) struct Membership {
+    /// `None` where the group has no minimum above one: each of its pods is placed by itself.
+    pub(super) gang: Option<Name>,
+    /// That the minimum had to be assumed, in words.
+    pub(super) assumed: Option<Name>,
+}
 
 impl Groups {
-    /// The groups that were read.
-    pub(super) fn of(groups: &[PodGroup]) -> Groups {
-        let mut minimums: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for group in groups {
-            let key = (namespace(&group.metadata).to_owned(), group.metadata.name.clone());
-            minimums.entry(key).or_default().push((group.flavor, group.min_member));
-        }
-        Groups { minimums }
+    /// Adds a pod group, or replaces the one of its name and flavor.
+    pub(super) fn put(&mut self, group: &PodGroup) -> Name {
+        let name = Name::from(group.metadata.namespaced_name());
+        self.minimums.entry(name.clone()).or_default().insert(group.flavor, group.min_member);
+        name
     }
 
-    /// The minimum of a group; `None` if no such group was read. One of the pod's own flavor is meant first.
-    fn minimum(&self, group: &GroupName) -> Option<u32> {
-        let read = self.minimums.get(&(group.namespace.clone(), group.name.clone()))?;
-        let own = read.iter().find(|(flavor, _)| *flavor == group.flavor);
-        own.or(read.first()).map(|(_, minimum)| minimum.unwrap_or(1))
-    }
-}
-
-/// Gathers pending pods, in the order of their turns, into gangs. `members` are the groups of the pods that run.
-///
-/// A group whose minimum is one pod or none is no gang: each of its pods stands for itself.
-pub(super) fn gather(
-    groups: &Groups,
-    pending: &mut [(Pending, Option<GroupName>)],
-    members: &[GroupName],
-) -> Vec<GangFacts> {
-    let mut waiting: BTreeMap<Key, u32> = BTreeMap::new();
-    let mut running: BTreeMap<Key, u32> = BTreeMap::new();
-    for group in pending.iter().filter_map(|(_, group)| group.as_ref()) {
-        *waiting.entry(key(group)).or_default() += 1;
-    }
-    for group in members {
-        *running.entry(key(group)).or_default() += 1;
-    }
-    let mut gangs: Vec<GangFacts> = Vec::new();
-    let mut known: BTreeMap<Key, Option<usize>> = BTreeMap::new();
-    for (pod, group) in pending {
-        let Some(group) = group else { continue };
-        let count = |of: &BTreeMap<_, u32>| of.get(&key(group)).copied().unwrap_or(0);
-        let read = groups.minimum(group);
-        if read.is_none() {
-            pod.not_considered.push(unread(group, count(&waiting).saturating_add(count(&running))));
+    /// Removes a pod group.
+    pub(super) fn remove(&mut self, name: &Name, flavor: PodGroupFlavor) {
+        if let Some(minimums) = self.minimums.get_mut(name) {
+            minimums.remove(&flavor);
+            if minimums.is_empty() {
+                self.minimums.remove(name);
+            }
         }
-        pod.gang = *known.entry(key(group)).or_insert_with(|| {
-            let minimum = read.unwrap_or_else(|| count(&waiting).saturating_add(count(&running)));
-            (minimum > 1).then(|| {
-                let name = format!("{}/{}", group.namespace, group.name).into();
-                gangs.push(GangFacts { name, minimum, running: count(&running) });
-                gangs.len() - 1
-            })
+    }
+
+    /// Counts a pod as one that is to be placed with its group.
+    pub(super) fn join_pending(&mut self, group: &GroupName, pod: RequestId) {
+        let members = self.members.entry(group.name.clone()).or_default();
+        members.pending.insert(pod, group.flavor);
+    }
+
+    /// Counts a pod that a workload misses as one that is to be placed with its group.
+    pub(super) fn join_missing(&mut self, group: &GroupName, pod: RequestId) {
+        let members = self.members.entry(group.name.clone()).or_default();
+        members.missing.insert(pod, group.flavor);
+    }
+
+    /// Counts a pod as a member that has a node.
+    pub(super) fn join_running(&mut self, group: &GroupName, pod: RequestId) {
+        self.members.entry(group.name.clone()).or_default().running.insert(pod);
+    }
+
+    /// Counts a pod as a member no more.
+    pub(super) fn leave(&mut self, group: &GroupName, pod: &RequestId) {
+        self.leave_by(&group.name, |members| {
+            members.pending.remove(pod);
+            members.running.remove(pod);
         });
     }
-    gangs
+
+    /// Counts a pod that a workload missed as a member no more.
+    pub(super) fn leave_missing(&mut self, group: &GroupName, pod: &RequestId) {
+        self.leave_by(&group.name, |members| {
+            members.missing.remove(pod);
+        });
+    }
+
+    fn leave_by(&mut self, name: &Name, leave: impl FnOnce(&mut Members)) {
+        if let Some(members) = self.members.get_mut(name) {
+            leave(members);
+            if members.count() == 0 {
+                self.members.remove(name);
+            }
+        }
+    }
+
+    /// Describes a gang that has pending members; `None` if the group is no gang.
+    pub(super) fn gang(&self, name: &str) -> Option<GangFacts> {
+        let members = self.members.get(name)?;
+        // Members may name the same group in the ways of several flavors. One answer must hold for all of them, whatever
+        // order they come in: the first member by name decides.
+        let firsts = [members.pending.first_key_value(), members.missing.first_key_value()];
+        let (_, flavor) = firsts.into_iter().flatten().min()?;
+        let running = u32::try_from(members.running.len()).unwrap_or(u32::MAX);
+        let minimum = self.minimum(name, *flavor).unwrap_or_else(|| members.count());
+        (minimum > 1).then(|| GangFacts { name: name.into(), minimum, running })
+    }
+
+    /// Describes what the group that a pending pod names means for it.
+    pub(super) fn membership(&self, group: &GroupName, pod: &RequestId) -> Membership {
+        let (name, members) = (&group.name, self.members.get(&group.name));
+        if members.is_some_and(|members| members.has_to_place(pod)) {
+            let unread = members.filter(|_| !self.minimums.contains_key(name));
+            let assumed = unread.map(|members| assumed(name, members.count()));
+            return Membership { gang: self.gang(name).map(|gang| gang.name), assumed };
+        }
+        // The pod is not counted yet: it is one more.
+        let count = members.map_or(0, Members::count).saturating_add(1);
+        let minimum = self.minimum(name, group.flavor);
+        let assumed = minimum.is_none().then(|| assumed(name, count));
+        Membership { gang: (minimum.unwrap_or(count) > 1).then(|| name.clone()), assumed }
+    }
+
+    /// Lists the pending pods whose membership depends on who else is a member: all of them, where the minimum is assumed or
+    /// depends on the flavor by which the first of them names the group.
+    pub(super) fn dependent(&self, name: &str) -> impl Iterator<Item = &RequestId> {
+        let is_certain = self.minimums.get(name).is_some_and(|minimums| minimums.len() == 1);
+        self.pending(name).filter(move |_| !is_certain)
+    }
+
+    /// Lists the pending members of a group.
+    pub(super) fn pending(&self, name: &str) -> impl Iterator<Item = &RequestId> {
+        self.members.get(name).into_iter().flat_map(|members| members.to_place()).map(|(id, _)| id)
+    }
+
+    /// The minimum of a group, by preference of this flavor; `None` if no such group is known.
+    fn minimum(&self, name: &str, flavor: PodGroupFlavor) -> Option<u32> {
+        let minimums = self.minimums.get(name)?;
+        let minimum = minimums.get(&flavor).or_else(|| minimums.values().next())?;
+        Some(minimum.unwrap_or(1))
+    }
 }
 
-fn unread(group: &GroupName, pods: u32) -> Name {
-    let GroupName { namespace, name, .. } = group;
-    format!("the minimum of pod group {namespace}/{name}, which was not read: all of its {pods} pods are taken for it")
-        .into()
+impl Members {
+    fn count(&self) -> u32 {
+        let all = self.pending.len() + self.missing.len() + self.running.len();
+        u32::try_from(all).unwrap_or(u32::MAX)
+    }
+
+    fn has_to_place(&self, pod: &RequestId) -> bool {
+        self.pending.contains_key(pod) || self.missing.contains_key(pod)
+    }
+
+    fn to_place(&self) -> impl Iterator<Item = (&RequestId, &PodGroupFlavor)> {
+        self.pending.iter().chain(&self.missing)
+    }
 }
 
-fn key(group: &GroupName) -> Key {
-    (group.namespace.clone(), group.name.clone())
-}
-
-fn namespace(metadata: &Metadata) -> &str {
-    metadata.namespace.as_deref().unwrap_or("default")
+fn assumed(name: &str, pods: u32) -> Name {
+    format!("the minimum of pod group {name}, which was not read: all of its {pods} pods are taken for it").into()
 }

@@ -21,12 +21,13 @@ use plimsoll_core::device::{
 };
 use plimsoll_core::units::{Bytes, Name};
 
-use crate::cluster::{NodeFacts, Reading};
+use crate::cluster::NodeFacts;
 use crate::declared::{DEVICE_CHOICE, DEVICES, DeviceChoice as Annotated};
-use crate::finding::Finding;
 use crate::hami::capacity::MAX_DEVICES;
 use crate::hami::register::{CORDON, decode_cordon};
 use crate::object;
+
+use super::Translation;
 
 use notes::{Note, Notes};
 
@@ -34,7 +35,7 @@ use notes::{Note, Notes};
 const NVIDIA: &str = "NVIDIA";
 
 /// What a node has, and what is wrong with what it says.
-pub fn node(node: &object::Node, _reading: &Reading) -> (NodeFacts, Vec<Finding>) {
+pub fn node(node: &object::Node) -> Translation<NodeFacts> {
     let mut notes = Notes::new(node.metadata.name.as_str());
     let annotated = annotated_choice(node, &mut notes);
     let mut shown = devices(node, annotated, &mut notes);
@@ -70,7 +71,7 @@ pub fn node(node: &object::Node, _reading: &Reading) -> (NodeFacts, Vec<Finding>
         capacity_source,
         choice,
     };
-    (facts, findings)
+    Translation { value: facts, findings }
 }
 
 /// The devices of a node as far as they are known, and what goes with them.

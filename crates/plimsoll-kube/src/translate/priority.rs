@@ -1,4 +1,4 @@
-//! Whose turn comes first: a pod's priority, by number or by class. `nvidia.com/priority` is a runtime setting and orders nothing.
+//! Resolves the priority of a pod, by number or by class. `nvidia.com/priority` is a setting of HAMi's runtime and orders nothing.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,59 @@ use plimsoll_core::units::Name;
 
 use crate::object::{PodSpec, PriorityClass};
 
-/// The classes of every cluster.
+/// The classes that every cluster has.
 const BUILT_IN: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// The classes of a cluster.
+/// The priority classes of a cluster.
+#[derive(Debug, Default)]
 pub(super) struct Classes {
-    values: BTreeMap<String, i32>,
-    default: i32,
+    values: BTreeMap<Name, i32>,
+    /// The values of the classes that are the default for pods without a class.
+    defaults: BTreeMap<Name, i32>,
 }
 
 impl Classes {
-    /// The classes that were read, beside those that every cluster has.
-    pub(super) fn of(classes: &[PriorityClass]) -> Classes {
-        let built_in = BUILT_IN.iter().map(|(name, value)| ((*name).to_owned(), *value));
-        let read = classes.iter().map(|class| (class.metadata.name.clone(), class.value));
-        // Kubernetes takes the lowest where several claim to be the default.
-        let default =
-            classes.iter().filter(|class| class.global_default).map(|class| class.value).min();
-        Classes { values: built_in.chain(read).collect(), default: default.unwrap_or(0) }
+    /// Adds a class, or replaces the one of its name; returns whether any priority can change by it.
+    pub(super) fn put(&mut self, class: &PriorityClass) -> bool {
+        let name = Name::from(class.metadata.name.as_str());
+        let default = class.global_default.then_some(class.value);
+        let before = (
+            self.values.insert(name.clone(), class.value),
+            match default {
+                Some(value) => self.defaults.insert(name, value),
+                None => self.defaults.remove(&name),
+            },
+        );
+        before != (Some(class.value), default)
     }
 
-    /// The priority of a pod, and the class that it names without anybody knowing it.
+    /// Removes a class; returns whether there was one.
+    pub(super) fn remove(&mut self, name: &str) -> bool {
+        self.defaults.remove(name);
+        self.values.remove(name).is_some()
+    }
+
+    /// Resolves the priority of a pod; with it comes the class that the pod names and no object defines.
     pub(super) fn priority(&self, spec: &PodSpec) -> (i32, Option<Name>) {
-        let class = spec.priority_class_name.as_deref().filter(|class| !class.is_empty());
-        match (spec.priority, class.map(|class| (class, self.values.get(class)))) {
-            (Some(priority), _) => (priority, None),
-            (None, Some((_, Some(value)))) => (*value, None),
-            (None, Some((class, None))) => (self.default, Some(class.into())),
-            (None, None) => (self.default, None),
+        if let Some(priority) = spec.priority {
+            return (priority, None);
         }
+        let class = spec.priority_class_name.as_deref().filter(|class| !class.is_empty());
+        match class.map(|class| (class, self.value(class))) {
+            Some((_, Some(value))) => (value, None),
+            Some((class, None)) => (self.default(), Some(class.into())),
+            None => (self.default(), None),
+        }
+    }
+
+    fn value(&self, class: &str) -> Option<i32> {
+        let built_in = || BUILT_IN.iter().find(|(name, _)| *name == class).map(|(_, value)| *value);
+        self.values.get(class).copied().or_else(built_in)
+    }
+
+    /// Kubernetes takes the lowest value where several classes claim to be the default.
+    fn default(&self) -> i32 {
+        self.defaults.values().copied().min().unwrap_or(0)
     }
 }

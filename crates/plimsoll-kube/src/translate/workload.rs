@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::request::RequestId;
+use plimsoll_core::units::Name;
+
 use crate::finding::{Finding, Severity};
 use crate::object::{Metadata, OwnerReference, Pod, PodTemplate, Workload, WorkloadKind};
 
@@ -11,19 +14,102 @@ const MOST_EXPANDED: u64 = 100_000;
 /// The label by which a Deployment tells the pods of its ReplicaSets apart.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// What workloads own, and which names are taken.
-pub(super) struct Owners {
-    /// Pods by the workload that owns them in the end.
-    owned: BTreeMap<Key, Tally>,
-    /// ReplicaSets whose Deployment was read too, and speaks for them.
-    spoken_for: BTreeSet<Key>,
-    names: BTreeSet<(String, String)>,
-    left: u64,
-    finding: Option<Finding>,
+/// A workload: its namespace, kind and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WorkloadKey {
+    pub(super) namespace: Name,
+    pub(super) kind: WorkloadKind,
+    pub(super) name: Name,
 }
 
-/// A workload: its namespace, kind and name.
-type Key = (String, &'static str, String);
+impl WorkloadKey {
+    pub(super) fn new(workload: &Workload) -> WorkloadKey {
+        let metadata = &workload.metadata;
+        WorkloadKey {
+            namespace: metadata.namespace_or_default().into(),
+            kind: workload.kind,
+            name: metadata.name.as_str().into(),
+        }
+    }
+}
+
+/// The pods that one workload misses: one as a pattern, and the names of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expansion {
+    pub pattern: Pod,
+    pub names: Vec<Name>,
+}
+
+impl Expansion {
+    /// Iterates over the identities of the pods.
+    pub fn ids(&self) -> impl Iterator<Item = RequestId> {
+        let account = Name::from(self.pattern.metadata.namespace_or_default());
+        self.names.iter().map(move |name| RequestId::new(account.clone(), name.clone()))
+    }
+
+    /// Reports whether the pods are to be placed: scheduling gates in the template hold all of them back.
+    pub fn is_pending(&self) -> bool {
+        self.pattern.spec.scheduling_gates.is_empty()
+    }
+}
+
+/// The pods that all workloads miss.
+#[derive(Debug, Default)]
+pub(super) struct Expansions {
+    by_workload: BTreeMap<WorkloadKey, Expansion>,
+    cut: Option<Finding>,
+}
+
+impl Expansions {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Expansion> {
+        self.by_workload.values()
+    }
+
+    pub(super) fn get(&self, workload: &WorkloadKey) -> Option<&Expansion> {
+        self.by_workload.get(workload)
+    }
+
+    /// That a workload misses more pods than are made.
+    pub(super) fn cut(&self) -> Option<&Finding> {
+        self.cut.as_ref()
+    }
+
+    /// Iterates over the expansions that the other set does not have, or has otherwise.
+    pub(super) fn differing<'a>(
+        &'a self,
+        other: &'a Expansions,
+    ) -> impl Iterator<Item = &'a Expansion> {
+        let differs = |(key, one): &(&WorkloadKey, &Expansion)| other.get(key) != Some(*one);
+        self.by_workload.iter().filter(differs).map(|(_, one)| one)
+    }
+}
+
+/// Makes the pods that workloads miss: what they want less what they own.
+///
+/// Workloads are served in the order of their keys, so that names and the bound on all of them do not depend on the order in
+/// which objects were read.
+pub(super) fn expand<'a>(
+    workloads: &BTreeMap<WorkloadKey, Workload>,
+    pods: impl Iterator<Item = &'a Pod>,
+) -> Expansions {
+    let mut owners = Owners::of(workloads, pods);
+    let missing = workloads.iter().filter_map(|(key, workload)| {
+        owners.missing(key, workload).map(|expansion| (key.clone(), expansion))
+    });
+    let by_workload = missing.collect();
+    Expansions { by_workload, cut: owners.cut }
+}
+
+/// The pods that workloads own, and the names that are taken.
+struct Owners {
+    /// Pods by the workload that owns them in the end.
+    owned: BTreeMap<WorkloadKey, Tally>,
+    /// ReplicaSets whose Deployment was read too, and makes pods for them.
+    covered: BTreeSet<WorkloadKey>,
+    names: BTreeSet<(Name, Name)>,
+    left: u64,
+    cut: Option<Finding>,
+}
 
 /// How many pods a workload owns.
 #[derive(Clone, Copy, Default)]
@@ -35,105 +121,108 @@ struct Tally {
 }
 
 impl Owners {
-    /// What these workloads own of these pods.
-    pub(super) fn of<'a>(
-        workloads: impl Iterator<Item = &'a Workload> + Clone,
+    fn of<'a>(
+        workloads: &BTreeMap<WorkloadKey, Workload>,
         pods: impl Iterator<Item = &'a Pod>,
     ) -> Owners {
-        let mut book = Book::default();
-        for workload in workloads.clone() {
-            book.enter(workload);
-        }
+        let mut directory = Directory::of(workloads);
         let mut owners = Owners {
             owned: BTreeMap::new(),
-            spoken_for: BTreeSet::new(),
+            covered: BTreeSet::new(),
             names: BTreeSet::new(),
             left: MOST_EXPANDED,
-            finding: None,
+            cut: None,
         };
-        for set in workloads.filter(|workload| workload.kind == WorkloadKind::ReplicaSet) {
-            let deployment =
-                set.metadata.controller().and_then(|owner| book.find(&set.metadata, owner));
-            if let Some(deployment) = deployment {
-                owners.spoken_for.insert(key(set));
-                book.heads.insert(key(set), deployment);
+        for (key, set) in workloads.iter().filter(|(key, _)| key.kind == WorkloadKind::ReplicaSet) {
+            let controller = set.metadata.controller();
+            if let Some(owner) = controller.and_then(|owner| directory.find(&set.metadata, owner)) {
+                owners.covered.insert(key.clone());
+                directory.heads.insert(key.clone(), owner);
             }
         }
         for pod in pods {
-            owners.names.insert((namespace(&pod.metadata).to_owned(), pod.metadata.name.clone()));
-            if let Some(owner) = book.owner_of(pod) {
-                let tally = owners.owned.entry(owner.clone()).or_default();
-                tally.living += u64::from(counts(pod, owner.1));
+            let metadata = &pod.metadata;
+            let name = (metadata.namespace_or_default().into(), metadata.name.as_str().into());
+            owners.names.insert(name);
+            if let Some(owner) = directory.owner_of(pod) {
+                let counts = counts_as_replica(pod, owner.kind);
+                let tally = owners.owned.entry(owner).or_default();
+                tally.living += u64::from(counts);
                 tally.succeeded += u64::from(pod.status.phase.as_deref() == Some("Succeeded"));
             }
         }
         owners
     }
 
-    /// The pods that a workload misses: one as a pattern, and the names of all.
-    pub(super) fn missing(&mut self, workload: &Workload) -> Option<(Pod, Vec<String>)> {
-        if workload.metadata.is_terminating() || self.spoken_for.contains(&key(workload)) {
+    fn missing(&mut self, key: &WorkloadKey, workload: &Workload) -> Option<Expansion> {
+        if workload.metadata.is_terminating() || self.covered.contains(key) {
             return None;
         }
-        let tally = self.owned.get(&key(workload)).copied().unwrap_or_default();
+        let tally = self.owned.get(key).copied().unwrap_or_default();
         let missing = wanted(workload, tally.succeeded).saturating_sub(tally.living);
         let made = missing.min(self.left);
         if made < missing {
-            self.finding.get_or_insert_with(|| cut(workload, missing));
+            self.cut.get_or_insert_with(|| cut(workload, missing));
         }
         self.left -= made;
         let pattern = pattern(workload);
         let names = self.free_names(&pattern.metadata, first_ordinal(workload), made);
-        (!names.is_empty()).then_some((pattern, names))
+        (!names.is_empty()).then_some(Expansion { pattern, names })
     }
 
-    /// What could not be done, if anything.
-    pub(super) fn into_finding(self) -> Option<Finding> {
-        self.finding
-    }
-
-    /// So many names that nobody has, by the first free ordinals from `first` on.
-    fn free_names(&mut self, metadata: &Metadata, first: u64, count: u64) -> Vec<String> {
-        let taken =
-            |name: &String| self.names.contains(&(namespace(metadata).to_owned(), name.clone()));
-        let ordinals = (first..).map(|ordinal| format!("{}-{ordinal}", metadata.name));
-        let free = ordinals.filter(|name| !taken(name));
-        let names: Vec<String> = free.take(usize::try_from(count).unwrap_or(usize::MAX)).collect();
-        self.names.extend(names.iter().map(|name| (namespace(metadata).to_owned(), name.clone())));
+    /// Takes names that no pod has, by the first free ordinals from `first` on.
+    fn free_names(&mut self, metadata: &Metadata, first: u64, count: u64) -> Vec<Name> {
+        let namespace = Name::from(metadata.namespace_or_default());
+        let ordinals = (first..).map(|ordinal| Name::from(format!("{}-{ordinal}", metadata.name)));
+        let free = ordinals.filter(|name| !self.names.contains(&(namespace.clone(), name.clone())));
+        let names: Vec<Name> = free.take(usize::try_from(count).unwrap_or(usize::MAX)).collect();
+        self.names.extend(names.iter().map(|name| (namespace.clone(), name.clone())));
         names
     }
 }
 
-/// The workloads that were read, to be found by those they own.
+/// The workloads that were read, to be found by what they own.
 #[derive(Default)]
-struct Book {
-    by_uid: BTreeMap<String, Key>,
-    keys: BTreeSet<Key>,
-    /// For a ReplicaSet, its Deployment.
-    heads: BTreeMap<Key, Key>,
+struct Directory {
+    by_uid: BTreeMap<String, WorkloadKey>,
+    /// Whether a workload has a uid, by its key.
+    keys: BTreeMap<WorkloadKey, Uid>,
+    /// The Deployment of each ReplicaSet that has one.
+    heads: BTreeMap<WorkloadKey, WorkloadKey>,
 }
 
-impl Book {
-    fn enter(&mut self, workload: &Workload) {
-        let uid = workload.metadata.uid.as_ref().filter(|uid| !uid.is_empty());
-        if let Some(uid) = uid {
-            self.by_uid.insert(uid.clone(), key(workload));
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Uid {
+    Known,
+    Missing,
+}
+
+impl Directory {
+    fn of(workloads: &BTreeMap<WorkloadKey, Workload>) -> Directory {
+        let mut directory = Directory::default();
+        for (key, workload) in workloads {
+            let uid = workload.metadata.known_uid();
+            directory.keys.insert(key.clone(), uid.map_or(Uid::Missing, |_| Uid::Known));
+            if let Some(uid) = uid {
+                directory.by_uid.insert(uid.to_owned(), key.clone());
+            }
         }
-        self.keys.insert(key(workload));
+        directory
     }
 
-    /// The workload that a reference means, if it was read: by its uid, or by its name where a uid is missing.
-    fn find(&self, owned: &Metadata, owner: &OwnerReference) -> Option<Key> {
+    /// Finds the workload that a reference means, if it was read: by its uid, or by its name where a uid is missing.
+    fn find(&self, owned: &Metadata, owner: &OwnerReference) -> Option<WorkloadKey> {
         if let Some(key) = self.by_uid.get(&owner.uid) {
             return Some(key.clone());
         }
-        let kind = KINDS.iter().find(|kind| kind.name() == owner.kind)?;
-        let key = (namespace(owned).to_owned(), kind.name(), owner.name.clone());
-        let known_by_uid = || self.by_uid.values().any(|known| *known == key);
-        (self.keys.contains(&key) && (owner.uid.is_empty() || !known_by_uid())).then_some(key)
+        let kind = *KINDS.iter().find(|kind| kind.name() == owner.kind)?;
+        let namespace = owned.namespace_or_default().into();
+        let key = WorkloadKey { namespace, kind, name: owner.name.as_str().into() };
+        let uid = *self.keys.get(&key)?;
+        (owner.uid.is_empty() || uid == Uid::Missing).then_some(key)
     }
 
-    fn owner_of(&self, pod: &Pod) -> Option<Key> {
+    fn owner_of(&self, pod: &Pod) -> Option<WorkloadKey> {
         let owner = pod.metadata.controller()?;
         match self.find(&pod.metadata, owner) {
             Some(key) => Some(self.heads.get(&key).cloned().unwrap_or(key)),
@@ -141,13 +230,14 @@ impl Book {
         }
     }
 
-    /// The Deployment behind a ReplicaSet that was not read: the set's name is the Deployment's with the hash of the template.
-    fn deployment_of(&self, pod: &Pod, owner: &OwnerReference) -> Option<Key> {
+    /// Finds the Deployment behind a ReplicaSet that was not read: the name of the set is the Deployment's and the hash of the
+    /// template.
+    fn deployment_of(&self, pod: &Pod, owner: &OwnerReference) -> Option<WorkloadKey> {
         let hash = pod.metadata.labels.get(TEMPLATE_HASH).filter(|_| owner.kind == "ReplicaSet")?;
         let name = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
-        let key =
-            (namespace(&pod.metadata).to_owned(), WorkloadKind::Deployment.name(), name.to_owned());
-        self.keys.contains(&key).then_some(key)
+        let namespace = pod.metadata.namespace_or_default().into();
+        let key = WorkloadKey { namespace, kind: WorkloadKind::Deployment, name: name.into() };
+        self.keys.contains_key(&key).then_some(key)
     }
 }
 
@@ -159,18 +249,10 @@ const KINDS: [WorkloadKind; 5] = [
     WorkloadKind::Job,
 ];
 
-fn key(workload: &Workload) -> Key {
-    (namespace(&workload.metadata).to_owned(), workload.kind.name(), workload.metadata.name.clone())
-}
-
-fn namespace(metadata: &Metadata) -> &str {
-    metadata.namespace.as_deref().unwrap_or("default")
-}
-
-/// Whether a pod counts towards its workload's number. One that is going is replaced at once, except in a StatefulSet,
-/// whose next pod has the same name and waits for it.
-fn counts(pod: &Pod, kind: &str) -> bool {
-    let replaced = pod.metadata.is_terminating() && kind != WorkloadKind::StatefulSet.name();
+/// Reports whether a pod counts towards the replicas of its workload. One that is terminating is replaced at once, except in a
+/// StatefulSet, whose next pod has the same name and waits for it.
+fn counts_as_replica(pod: &Pod, kind: WorkloadKind) -> bool {
+    let replaced = pod.metadata.is_terminating() && kind != WorkloadKind::StatefulSet;
     !pod.is_finished() && !replaced
 }
 
@@ -200,6 +282,7 @@ fn pattern(workload: &Workload) -> Pod {
         name: workload.metadata.name.clone(),
         namespace: workload.metadata.namespace.clone(),
         uid: None,
+        creation_timestamp: None,
         deletion_timestamp: None,
         ..metadata.clone()
     };

@@ -20,6 +20,7 @@ use proptest::prelude::{
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::finding::Finding;
 use crate::read::{Object, read};
 
 /// A node in the making, read from JSON as any other.
@@ -82,7 +83,10 @@ fn facts_of(text: &str) -> (NodeFacts, Vec<Finding>) {
     let mut objects = Vec::new();
     read("test", text, &mut objects).expect("the node is well formed");
     match &objects[..] {
-        [(_, Object::Node(object))] => node(object, &Reading::default()),
+        [(_, Object::Node(object))] => {
+            let Translation { value, findings } = node(object);
+            (value, findings)
+        }
         other => panic!("one node was given: {other:?}"),
     }
 }
@@ -290,9 +294,10 @@ proptest! {
             },
             ..Default::default()
         };
-        let (facts, findings) = node(&object, &Reading::default());
+        let translation = node(&object);
+        prop_assert_eq!(&translation, &node(&object));
+        let Translation { value: facts, findings } = translation;
         prop_assert!(facts.node.devices.len() <= 1024);
-        prop_assert_eq!((&facts.node, &findings), (&node(&object, &Reading::default()).0.node, &node(&object, &Reading::default()).1));
         if facts.node.unknown.is_some() {
             prop_assert!(!findings.is_empty());
             prop_assert_eq!(placed(&facts, 1, "NVIDIA", &Amount::Whole).0, 0);

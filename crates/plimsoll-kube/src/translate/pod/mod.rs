@@ -11,24 +11,44 @@ use std::sync::Arc;
 use plimsoll_core::request::{Asks, Misuse, Request, RequestId, Role, Spec, Terms};
 use plimsoll_core::units::Name;
 
-use crate::cluster::{Pending, Reading};
+use crate::cluster::Reading;
 use crate::object::{self, Pod, PodSpec};
 
-use super::priority::Classes;
-use super::rules;
+use super::index::Index;
+use super::{Translation, gang, holding, rules};
 
 pub(super) use needs::{asks_devices, kind_asked, shape};
 pub(super) use resources::peak;
 
-/// A pod that waits, before it is known which gang it belongs to.
-pub(super) fn pending(pod: &Pod, classes: &Classes, reading: &Reading) -> Pending {
-    let (priority, unknown_class) = classes.priority(&pod.spec);
+/// What a pod asks, with what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodRequest {
+    pub request: Request,
+    /// The gang that it is placed with, as `namespace/name`; [`Index::gang`] describes it.
+    pub gang: Option<Name>,
+    /// What the pod uses that is not understood yet and was not considered, in words.
+    pub not_considered: Vec<Name>,
+}
+
+/// Translates what a pod asks into a request, whether or not the index knows the pod.
+pub fn request(pod: &Pod, index: &Index) -> Translation<PodRequest> {
+    request_as(id(pod), pod, index)
+}
+
+/// Translates what a pod asks under another identity, as for the pods that a workload misses.
+pub(super) fn request_as(id: RequestId, pod: &Pod, index: &Index) -> Translation<PodRequest> {
+    let (priority, unknown_class) = index.classes().priority(&pod.spec);
     let mut not_considered = not_considered(&pod.spec);
     not_considered
         .extend(unknown_class.map(|class| format!("the unknown priority class {class}").into()));
     let terms = Terms { priority, ..Terms::default() };
-    let request = Request { id: id(pod), spec: Arc::new(spec(pod, reading)), terms };
-    Pending { request, gang: None, not_considered }
+    let request = Request { id, spec: Arc::new(spec(pod, index.reading())), terms };
+    let group = gang::named_by(pod);
+    let membership = group.map(|group| index.groups().membership(&group, &request.id));
+    let (gang, assumed) = membership.map_or((None, None), |one| (one.gang, one.assumed));
+    not_considered.extend(assumed);
+    let findings = holding::written_by_user(pod).into_iter().collect();
+    Translation { value: PodRequest { request, gang, not_considered }, findings }
 }
 
 /// Who asks: the namespace, the name, and what tells this bearer of the name from an earlier one.

@@ -51,7 +51,7 @@ fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, 
     let resources = &container.resources;
     let names = || resources.limits.iter().chain(resources.requests.iter()).map(|(name, _)| name);
     // Most containers ask for no extended resource at all.
-    if !names().any(|name| name.contains('/')) {
+    if !resources.has_extended() {
         return Ok(Vec::new());
     }
     agree(container)?;

@@ -3,6 +3,7 @@
 mod asks;
 mod given;
 mod groups;
+mod history;
 mod incident;
 mod places;
 mod rules;

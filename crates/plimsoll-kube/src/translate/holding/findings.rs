@@ -6,17 +6,16 @@ use crate::finding::{Finding, Severity};
 use crate::object::Pod;
 
 /// The findings about one pod.
-pub(super) struct Notes<'a> {
+pub(super) struct Findings<'a> {
     pod: &'a Pod,
     node: Option<Name>,
-    /// What was found so far.
-    pub(super) findings: Vec<Finding>,
+    pub(super) found: Vec<Finding>,
 }
 
-impl<'a> Notes<'a> {
+impl<'a> Findings<'a> {
     /// No findings yet about a pod on a node.
-    pub(super) fn on(pod: &'a Pod, node: &Name) -> Notes<'a> {
-        Notes { pod, node: Some(node.clone()), findings: Vec::new() }
+    pub(super) fn on(pod: &'a Pod, node: &Name) -> Findings<'a> {
+        Findings { pod, node: Some(node.clone()), found: Vec::new() }
     }
 
     /// An annotation names a device that the node does not have.
@@ -29,7 +28,7 @@ impl<'a> Notes<'a> {
         let remedy =
             "let the device plugin register its devices again, or remove the pod".to_owned();
         self.add("allocation-unknown-device", Severity::Error, message, remedy);
-        if let Some(finding) = self.findings.last_mut() {
+        if let Some(finding) = self.found.last_mut() {
             finding.uuid = Some(uuid.into());
             finding.numbers = [("given", bytes.get())].into();
         }
@@ -62,7 +61,7 @@ impl<'a> Notes<'a> {
 
     /// An annotation stands on a pod that its scheduler cannot have given anything.
     pub(super) fn by_user(&mut self, key: &str, why: &str) {
-        self.findings.push(Finding { node: self.node.clone(), ..by_user(self.pod, key, why) });
+        self.found.push(Finding { node: self.node.clone(), ..by_user(self.pod, key, why) });
     }
 
     fn name(&self) -> String {
@@ -71,7 +70,7 @@ impl<'a> Notes<'a> {
 
     fn add(&mut self, code: &'static str, severity: Severity, message: String, remedy: String) {
         let (node, numbers) = (self.node.clone(), std::collections::BTreeMap::new());
-        self.findings.push(Finding { code, severity, node, uuid: None, message, numbers, remedy });
+        self.found.push(Finding { code, severity, node, uuid: None, message, numbers, remedy });
     }
 }
 
@@ -89,7 +88,7 @@ pub(super) fn by_user(pod: &Pod, key: &str, why: &str) -> Finding {
 }
 
 /// That pods are on a node that was not read.
-pub(super) fn node_unknown(node: &str, pods: u64, first: &str) -> Finding {
+pub(in crate::translate) fn node_unknown(node: &str, pods: u64, first: &str) -> Finding {
     let who = if pods == 1 {
         format!("{first} is")
     } else {

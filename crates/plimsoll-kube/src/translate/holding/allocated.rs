@@ -20,7 +20,7 @@ use crate::quantity::quoted;
 use super::super::pod::other_resources;
 use super::cards::Cards;
 use super::claim::{Claim, Given, Held, Place, asked_of};
-use super::notes::Notes;
+use super::findings::Findings;
 
 /// The annotations that only HAMi should write on a pod, with which it has been given devices.
 pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = &'static str> {
@@ -30,21 +30,26 @@ pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = &'static str> {
 }
 
 /// Adds what annotations say to what the spec asks.
-pub(super) fn add(pod: &Pod, cards: &Cards<'_>, claims: &mut Vec<Claim>, notes: &mut Notes<'_>) {
+pub(super) fn add(
+    pod: &Pod,
+    cards: Cards<'_>,
+    claims: &mut Vec<Claim>,
+    findings: &mut Findings<'_>,
+) {
     let annotations = &pod.metadata.annotations;
     let Some(key) = keys(pod).next() else { return };
     // HAMi's resource names can be configured, so that a resource unknown here may be what was given.
     if claims.is_empty() && other_resources(&pod.spec).is_empty() {
-        return notes.by_user(key, "but asks for no device");
+        return findings.by_user(key, "but asks for no device");
     }
     if let Some(node) = annotations.get(NODE).filter(|node| **node != *cards.node.name) {
-        return notes.contradicts(&format!(
+        return findings.contradicts(&format!(
             "is on node {}, but {NODE} says \"{}\"; what its spec asks is counted",
             cards.node.name,
             quoted(node)
         ));
     }
-    let slices = slices(pod, notes);
+    let slices = slices(pod, findings);
     for Written { vendor, allocated, to_allocate } in allocated::written(annotations) {
         let (key, read) = match (allocated, vendor.to_allocate, to_allocate) {
             (Some(allocated), ..) => (vendor.allocated, allocated),
@@ -59,11 +64,11 @@ pub(super) fn add(pod: &Pod, cards: &Cards<'_>, claims: &mut Vec<Claim>, notes: 
                     containers.iter().enumerate().filter(|(_, devices)| !devices.is_empty())
                 {
                     let book = Book { vendor, key, cards, slices: &slices };
-                    book.container(&places, position, devices, claims, notes);
+                    book.container(&places, position, devices, claims, findings);
                 }
-                left_out(vendor, key, claims, notes);
+                left_out(vendor, key, claims, findings);
             }
-            Err(error) => notes.unreadable(key, error),
+            Err(error) => findings.unreadable(key, error),
         }
     }
     claims.sort_by_key(|claim| (claim.container, claim.lane));
@@ -72,7 +77,7 @@ pub(super) fn add(pod: &Pod, cards: &Cards<'_>, claims: &mut Vec<Claim>, notes: 
 /// The MIG instances of a pod, by the positions of container and device.
 type Slices = BTreeMap<(u32, u32), MigAllocation>;
 
-fn slices(pod: &Pod, notes: &mut Notes<'_>) -> Slices {
+fn slices(pod: &Pod, findings: &mut Findings<'_>) -> Slices {
     let Some(text) = pod.metadata.annotations.get(MIG_ALLOCATIONS) else {
         return Slices::new();
     };
@@ -81,7 +86,7 @@ fn slices(pod: &Pod, notes: &mut Notes<'_>) -> Slices {
             slices.into_iter().map(|one| ((one.container_index, one.device_index), one)).collect()
         }
         Err(error) => {
-            notes.unreadable(MIG_ALLOCATIONS, error);
+            findings.unreadable(MIG_ALLOCATIONS, error);
             Slices::new()
         }
     }
@@ -115,7 +120,7 @@ impl Places {
 struct Book<'a> {
     vendor: &'static Vendor,
     key: &'static str,
-    cards: &'a Cards<'a>,
+    cards: Cards<'a>,
     slices: &'a Slices,
 }
 
@@ -126,7 +131,7 @@ impl Book<'_> {
         position: usize,
         devices: &[AllocatedDevice],
         claims: &mut Vec<Claim>,
-        notes: &mut Notes<'_>,
+        findings: &mut Findings<'_>,
     ) {
         let (container, role) = places.get(position);
         let mine = |claim: &Claim| {
@@ -138,12 +143,12 @@ impl Book<'_> {
                 cores: u32::try_from(device.cores).unwrap_or(u32::MAX),
                 slice: self.slice(position, at),
             };
-            let place = self.place(device, given.bytes, notes);
+            let place = self.place(device, given.bytes, findings);
             if let Some(claim) =
                 claims.iter_mut().filter(|claim| mine(claim)).find(|claim| claim.given.is_none())
             {
                 (claim.place, claim.given) = (place, Some(given));
-                self.compare(claim, notes);
+                self.compare(claim, findings);
             } else {
                 let lane = claims.iter().filter(|claim| claim.container == container).count();
                 let kind = self.vendor.kind().into();
@@ -161,11 +166,11 @@ impl Book<'_> {
         }
     }
 
-    fn place(&self, device: &AllocatedDevice, bytes: Bytes, notes: &mut Notes<'_>) -> Place {
-        match self.cards.called(self.vendor.kind(), &device.uuid) {
+    fn place(&self, device: &AllocatedDevice, bytes: Bytes, findings: &mut Findings<'_>) -> Place {
+        match self.cards.by_uuid(self.vendor.kind(), &device.uuid) {
             Some(ordinal) => Place::On(ordinal),
             None => {
-                notes.unknown_device(self.key, &quoted(&device.uuid), bytes);
+                findings.unknown_device(self.key, &quoted(&device.uuid), bytes);
                 Place::Somewhere
             }
         }
@@ -180,7 +185,7 @@ impl Book<'_> {
     }
 
     /// Says where an annotation gives less than the spec asks, or more than that can have been rounded up to.
-    fn compare(&self, claim: &Claim, notes: &mut Notes<'_>) {
+    fn compare(&self, claim: &Claim, findings: &mut Findings<'_>) {
         let (Some(need), Some(given), Place::On(ordinal)) =
             (&claim.asked, &claim.given, &claim.place)
         else {
@@ -198,11 +203,11 @@ impl Book<'_> {
             |asked: &Bytes| *asked > given.bytes || is_too_much(need, device, given.bytes);
         if let Some(asked) = asked.filter(differs) {
             let (key, counted) = (self.key, asked.max(given.bytes));
-            notes.contradicts(&format!(
+            findings.contradicts(&format!(
                 "asks for {asked}, but {key} says {}; {counted} is counted",
                 given.bytes
             ));
-            if let Some(finding) = notes.findings.last_mut() {
+            if let Some(finding) = findings.found.last_mut() {
                 finding.numbers = [("asked", asked.get()), ("written", given.bytes.get())].into();
             }
         }
@@ -224,13 +229,13 @@ fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
 }
 
 /// Says where a container asks for more devices than the annotation lists.
-fn left_out(vendor: &Vendor, key: &str, claims: &[Claim], notes: &mut Notes<'_>) {
+fn left_out(vendor: &Vendor, key: &str, claims: &[Claim], findings: &mut Findings<'_>) {
     let of_vendor =
         |claim: &&Claim| *claim.kind == *vendor.kind() && claim.slots > 0 && claim.asked.is_some();
     let asked = claims.iter().filter(of_vendor).count();
     let listed = claims.iter().filter(of_vendor).filter(|claim| claim.given.is_some()).count();
     if listed < asked {
-        notes.contradicts(&format!(
+        findings.contradicts(&format!(
             "asks for {asked} devices, but {key} lists {listed} of them; the rest is counted where it may be"
         ));
     }

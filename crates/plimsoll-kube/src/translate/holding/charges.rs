@@ -12,7 +12,7 @@ use super::cards::Cards;
 use super::claim::{Claim, Held, Place};
 
 /// What all claims of a pod are charged. A claim on a kind that the node has no device of is charged nowhere.
-pub(super) fn charges(claims: &[Claim], names: &Names, cards: &Cards<'_>) -> Vec<Charge> {
+pub(super) fn charges(claims: &[Claim], names: &Names, cards: Cards<'_>) -> Vec<Charge> {
     let init = claims.iter().any(|claim| claim.role == Role::Init);
     let mut spots: BTreeMap<Spot, Vec<&Claim>> = BTreeMap::new();
     for (at, claim) in claims.iter().enumerate() {
@@ -55,7 +55,7 @@ enum Spot {
     Lane(Name, (usize, usize)),
 }
 
-fn spot(at: usize, claim: &Claim, init: bool, cards: &Cards<'_>) -> Spot {
+fn spot(at: usize, claim: &Claim, init: bool, cards: Cards<'_>) -> Spot {
     let sliced = claim.given.as_ref().is_some_and(|given| given.slice.is_some());
     match (&claim.place, &*cards.of_kind(&claim.kind)) {
         (Place::On(ordinal), _) if sliced => Spot::Slice(*ordinal, at),

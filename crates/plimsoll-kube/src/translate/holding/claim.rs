@@ -36,17 +36,20 @@ pub(super) struct Claim {
 pub(super) enum Place {
     /// On this one.
     On(u16),
-    /// On the card that all claims of this name share; only among cards without a UUID where that is so.
-    Card {
-        /// The name of the group, or the UUID.
-        name: String,
-        /// Whether a card that has a UUID of its own cannot be it.
-        unnamed_only: bool,
-    },
+    /// On the card that all claims of this name share: a group, or a UUID that the node does not list.
+    Shared { name: String, among: CardSet },
     /// On a card of its own, whichever that is.
     Own,
     /// On one of several, and nobody knows which.
     Somewhere,
+}
+
+/// The cards that a shared one is among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CardSet {
+    All,
+    /// Only those without a UUID: a card with another UUID cannot be the one that is meant.
+    Unnamed,
 }
 
 /// What an annotation says that a container was given.
@@ -69,12 +72,12 @@ pub(super) enum Held {
 }
 
 /// What the spec alone says: for each need of each container, as many claims as devices.
-pub(super) fn by_spec(shape: &Shape, cards: &Cards<'_>) -> Vec<Claim> {
+pub(super) fn by_spec(shape: &Shape, cards: Cards<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (container, one) in shape.containers.iter().enumerate() {
         let mut lane = 0;
         for need in &one.needs {
-            let place = if cards.exclusive(&need.kind) { Place::Own } else { Place::Somewhere };
+            let place = if cards.are_exclusive(&need.kind) { Place::Own } else { Place::Somewhere };
             for _ in 0..need.count.get().min(MOST_DEVICES) {
                 claims.push(Claim {
                     container,

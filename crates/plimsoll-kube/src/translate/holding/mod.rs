@@ -1,0 +1,161 @@
+//! Translates pods that have a node into holdings: their charges on devices, and what they take of the node.
+//!
+//! Reality wins: nothing is rejected here. What cannot be read is a finding, and is counted as undeclared, which closes the
+//! devices it may be on.
+
+mod allocated;
+mod cards;
+mod charges;
+mod claim;
+mod findings;
+mod reserved;
+mod seating;
+
+use plimsoll_core::charge::{Activity, Holding, Stage};
+use plimsoll_core::device::Node;
+use plimsoll_core::request::{Amount, Container, Misuse, Need, Role, Shape, Terms};
+use plimsoll_core::units::Millis;
+
+use crate::cluster::Reading;
+use crate::finding::Finding;
+use crate::kai::{GPU_FRACTION, GPU_MEMORY};
+use crate::object::Pod;
+
+use super::index::Index;
+use super::pod::{self, id, in_start_order, kind_asked};
+use super::priority::Classes;
+use super::{PodState, Translation};
+use cards::Cards;
+use charges::{Names, charges};
+use claim::{Claim, Place, by_spec};
+use findings::Findings;
+
+pub(super) use findings::node_unknown;
+pub(super) use reserved::Reserved;
+pub(super) use seating::Seats;
+
+/// Translates a pod that has a node into what it holds there.
+///
+/// `None` if it holds nothing (see [`PodState`]), or its node is not known to the index. A pod that the index does not know, or
+/// knows otherwise, is translated as if it had come to its node after all others.
+pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
+    if PodState::of(pod) != PodState::Bound {
+        return None;
+    }
+    let site = index.site(pod.node_name()?)?;
+    let node = &site.facts()?.node;
+    let seats = index.seats(pod, site);
+    let (mut tenant, findings) = Tenant::read(pod, node, site.reserved(), index.reading());
+    tenant.sit(&seats);
+    Some(Translation { value: tenant.holding(node, index.classes()), findings })
+}
+
+/// Assigns the cards of a node to its tenants, which come in the order of creation.
+pub(super) fn seat_tenants<'a>(
+    tenants: impl Iterator<Item = &'a Pod>,
+    node: &Node,
+    reserved: &Reserved,
+    reading: &Reading,
+) -> Vec<Seats> {
+    let mut claims: Vec<Vec<Claim>> =
+        tenants.map(|pod| Tenant::read(pod, node, reserved, reading).0.claims).collect();
+    seating::seat(Cards { node }, &mut claims);
+    let ordinal = |claim: &Claim| match claim.place {
+        Place::On(ordinal) => Some(ordinal),
+        Place::Shared { .. } | Place::Own | Place::Somewhere => None,
+    };
+    claims.iter().map(|claims| claims.iter().map(ordinal).collect()).collect()
+}
+
+/// Reports whether a pod may have claims on devices, without reading what it asks for: `false` is certain.
+pub(super) fn may_claim_devices(pod: &Pod) -> bool {
+    let annotations = &pod.metadata.annotations;
+    let is_annotated = || {
+        [GPU_MEMORY, GPU_FRACTION].iter().any(|key| annotations.contains_key(key))
+            || allocated::keys(pod).next().is_some()
+    };
+    (!annotations.is_empty() && is_annotated())
+        || in_start_order(&pod.spec).any(|(_, container)| container.resources.has_extended())
+}
+
+/// Finds annotations which only a scheduler should write on a pod that no scheduler has placed.
+pub(super) fn written_by_user(pod: &Pod) -> Option<Finding> {
+    allocated::keys(pod).next().map(|key| findings::by_user(pod, key, "but has no node yet"))
+}
+
+/// A pod on a node, with its claims on the node's devices.
+struct Tenant<'a> {
+    pod: &'a Pod,
+    names: Names,
+    claims: Vec<Claim>,
+}
+
+impl<'a> Tenant<'a> {
+    fn read(
+        pod: &'a Pod,
+        node: &Node,
+        reserved: &Reserved,
+        reading: &Reading,
+    ) -> (Tenant<'a>, Vec<Finding>) {
+        let cards = Cards { node };
+        let mut findings = Findings::on(pod, &node.name);
+        let shape = pod::shape(pod, reading)
+            .unwrap_or_else(|misuse| undeclared(pod, &misuse, &mut findings));
+        let mut claims = by_spec(&shape, cards);
+        reserved.place_shares(pod, cards, &mut claims, &mut findings);
+        allocated::add(pod, cards, &mut claims, &mut findings);
+        (Tenant { pod, names: Names::of(&shape), claims }, findings.found)
+    }
+
+    /// Takes the seats that were assigned to its claims.
+    fn sit(&mut self, seats: &Seats) {
+        for (claim, seat) in self.claims.iter_mut().zip(seats) {
+            claim.place = seat.map_or(Place::Somewhere, Place::On);
+        }
+    }
+
+    fn holding(&self, node: &Node, classes: &Classes) -> Holding {
+        let since = Millis(0);
+        let (priority, _) = classes.priority(&self.pod.spec);
+        Holding {
+            request: id(self.pod),
+            node: node.name.clone(),
+            stage: if self.pod.metadata.is_terminating() {
+                Stage::Releasing { since }
+            } else {
+                Stage::Running { since }
+            },
+            charges: charges(&self.claims, &self.names, Cards { node }),
+            resources: pod::peak(&self.pod.spec).0,
+            terms: Terms { priority, ..Terms::default() },
+            activity: Activity::Unknown,
+            spec: None,
+        }
+    }
+}
+
+/// Makes the shape of a pod that runs although its spec contradicts itself: an unknown amount of one device of each kind that
+/// it names.
+fn undeclared(pod: &Pod, misuse: &Misuse, findings: &mut Findings<'_>) -> Shape {
+    let unknown = |kind: &str| Need::one(kind, Amount::Unknown("what it asks".into()));
+    let containers = in_start_order(&pod.spec).map(|(role, container)| {
+        let lists = [&container.resources.limits, &container.resources.requests];
+        let names = lists.into_iter().flat_map(|list| list.iter().map(|(name, _)| name));
+        let mut kinds: Vec<&str> = names.filter_map(kind_asked).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let needs = kinds.into_iter().map(unknown).collect();
+        Container { name: container.name.as_str().into(), role, needs }
+    });
+    let mut containers: Vec<Container> = containers.collect();
+    let shares =
+        [GPU_MEMORY, GPU_FRACTION].iter().any(|key| pod.metadata.annotations.contains_key(key));
+    let first = containers.iter_mut().find(|container| container.role == Role::App);
+    if let Some(first) = first.filter(|first| shares && first.needs.is_empty()) {
+        first.needs.push(Need { slots: 0, ..unknown("NVIDIA") });
+    }
+    if containers.iter().any(|container| !container.needs.is_empty()) {
+        findings.misunderstood(&misuse.problem);
+    }
+    Shape { containers }
+}

@@ -1,0 +1,89 @@
+//! Finds the card of a KAI share: the reservation pods know it. They hold nothing themselves.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::units::Bytes;
+
+use crate::kai::{self, Reservation};
+use crate::object::Pod;
+
+use super::cards::Cards;
+use super::claim::{CardSet, Claim, Held, Place, asked_of};
+use super::findings::Findings;
+
+/// The UUIDs that the reservation pods of one node have learnt, by group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::translate) struct Reserved(BTreeMap<String, String>);
+
+impl Reserved {
+    /// Gathers what these reservation pods say; the first one of a group that knows a UUID counts.
+    pub(in crate::translate) fn of<'a>(
+        reservations: impl Iterator<Item = &'a Reservation>,
+    ) -> Reserved {
+        let mut learnt = BTreeMap::new();
+        for one in reservations {
+            if let (Some(group), Some(uuid)) = (&one.group, &one.uuid) {
+                learnt.entry(group.clone()).or_insert_with(|| uuid.clone());
+            }
+        }
+        Reserved(learnt)
+    }
+
+    /// Lists the groups whose UUID is not the same in both.
+    pub(in crate::translate) fn changed<'a>(
+        &'a self,
+        other: &'a Reserved,
+    ) -> impl Iterator<Item = &'a str> {
+        let groups = self.0.keys().chain(other.0.keys());
+        groups.filter(|group| self.0.get(*group) != other.0.get(*group)).map(String::as_str)
+    }
+
+    /// Puts the shares of a pod on the cards of its groups, one each.
+    pub(super) fn place_shares(
+        &self,
+        pod: &Pod,
+        cards: Cards<'_>,
+        claims: &mut [Claim],
+        findings: &mut Findings<'_>,
+    ) {
+        let groups = kai::gpu_groups(&pod.metadata.labels);
+        let shares = claims.iter_mut().filter(|claim| claim.slots == 0);
+        for (claim, group) in shares.zip(groups.iter().map(Some).chain(std::iter::repeat(None))) {
+            claim.place = match group {
+                Some(group) => self.place(group, claim, cards, findings),
+                None => Place::Somewhere,
+            };
+        }
+    }
+
+    fn place(
+        &self,
+        group: &str,
+        claim: &Claim,
+        cards: Cards<'_>,
+        findings: &mut Findings<'_>,
+    ) -> Place {
+        let Some(uuid) = self.0.get(group) else {
+            // A group has a card to itself where each card has one token.
+            return if cards.are_exclusive(&claim.kind) {
+                Place::Shared { name: group.to_owned(), among: CardSet::All }
+            } else {
+                Place::Somewhere
+            };
+        };
+        if let Some(ordinal) = cards.by_uuid(&claim.kind, uuid) {
+            return Place::On(ordinal);
+        }
+        // The UUID is true although the node does not list it. Its ordinal does not matter, as long as it is the same one for
+        // all pods that share this card.
+        if cards.has_unnamed(&claim.kind) {
+            return Place::Shared { name: uuid.clone(), among: CardSet::Unnamed };
+        }
+        let device = cards.each(&claim.kind).next();
+        let held =
+            device.zip(claim.asked.as_ref()).map(|((_, device), need)| asked_of(need, device));
+        let bytes = if let Some(Held::Share(bytes)) = held { bytes } else { Bytes::ZERO };
+        findings.unknown_device("the reservation pod of its group", uuid, bytes);
+        Place::Somewhere
+    }
+}

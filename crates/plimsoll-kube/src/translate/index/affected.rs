@@ -1,0 +1,77 @@
+//! The reach of a change: what must be translated again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_core::request::RequestId;
+use plimsoll_core::units::Name;
+
+use super::{KnownPod, PodState};
+
+/// What a change can have altered. Everything else translates as before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Affected {
+    /// Nodes that are new, described otherwise, or gone.
+    pub nodes: BTreeSet<Name>,
+    /// Pods whose request or holding, or whose findings, may be others, and pods that are gone.
+    pub pods: BTreeSet<RequestId>,
+    /// Pod groups, as `namespace/name`, whose minimum or members may be others.
+    pub gangs: BTreeSet<Name>,
+}
+
+impl Affected {
+    /// Reports whether nothing must be translated again.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.pods.is_empty() && self.gangs.is_empty()
+    }
+}
+
+/// How storing a node changed what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum NodeChange {
+    Same,
+    Described,
+    /// It was not known before, or is not any more.
+    Existence,
+}
+
+/// What was touched while changes were stored, before the consequences are drawn.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    pub(super) affected: Affected,
+    pub(super) nodes: BTreeMap<Name, NodeChange>,
+    /// Nodes whose tenants must be seated again.
+    pub(super) sites: BTreeSet<Name>,
+    /// Groups whose members changed.
+    pub(super) groups: BTreeSet<Name>,
+    /// Groups whose own object changed.
+    pub(super) group_objects: BTreeSet<Name>,
+    pub(super) classes: bool,
+    pub(super) workloads: bool,
+}
+
+impl Touched {
+    pub(super) fn node(&mut self, name: &Name, change: NodeChange) {
+        if change != NodeChange::Same {
+            self.affected.nodes.insert(name.clone());
+            self.sites.insert(name.clone());
+            let known = self.nodes.entry(name.clone()).or_insert(change);
+            *known = change.max(*known);
+        }
+    }
+
+    pub(super) fn pod(&mut self, known: &KnownPod) {
+        self.affected.pods.insert(known.id.clone());
+        let takes_part = match known.state {
+            PodState::Bound => known.may_claim_devices,
+            PodState::Reservation => true,
+            PodState::Finished | PodState::Gated | PodState::Pending => false,
+        };
+        if let Some(node) = known.pod.node_name().filter(|_| takes_part) {
+            self.sites.insert(node.into());
+        }
+        let is_member = matches!(known.state, PodState::Bound | PodState::Pending);
+        if let Some(group) = known.group.as_ref().filter(|_| is_member) {
+            self.groups.insert(group.name.clone());
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! Everything that is known of a cluster, updated one object at a time.
+//!
+//! A dump is one [`Index::update`] with all objects; a watch is one for each event. Both lead to the same state: nothing here
+//! depends on the order in which objects came, only on what each of them said last. What a change touches is reported, so that
+//! a watch translates those objects again and no others.
+//!
+//! The index keeps what other translations need. The value of a node is kept, since all its pods need it; a holding and a
+//! request are made when they are asked for, by [`holding`](super::holding()) and [`request`](super::request()).
+
+mod affected;
+mod key;
+mod site;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_core::request::RequestId;
+use plimsoll_core::units::Name;
+
+use crate::cluster::{GangFacts, NodeFacts, Reading};
+use crate::finding::Finding;
+use crate::kai;
+use crate::object::{Kind, Node, ObjectRef, Pod, Workload};
+use crate::read::Object;
+
+use super::gang::{self, GroupName, Groups};
+use super::holding::{self, Seats};
+use super::node::node;
+use super::pod::id;
+use super::priority::Classes;
+use super::workload::{self, Expansion, Expansions, WorkloadKey};
+use super::{PodState, Translation};
+use affected::{NodeChange, Touched};
+use site::Site;
+
+pub use affected::Affected;
+pub(super) use key::{Created, PodKey, Rank};
+
+/// One change of the cluster.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// An object is there, or is there with other content.
+    Applied(Object),
+    /// An object is not there any more.
+    Removed(ObjectRef),
+}
+
+/// Everything that is known of a cluster.
+#[derive(Debug)]
+pub struct Index {
+    reading: Reading,
+    pods: BTreeMap<PodKey, KnownPod>,
+    sites: BTreeMap<Name, Site>,
+    groups: Groups,
+    classes: Classes,
+    /// Pods whose priority depends on the classes; none in a live cluster, where the API server resolves it.
+    unresolved: BTreeSet<PodKey>,
+    workloads: BTreeMap<WorkloadKey, Workload>,
+    expansions: Expansions,
+}
+
+/// A pod, with what was determined when it was applied.
+#[derive(Debug)]
+struct KnownPod {
+    pod: Box<Pod>,
+    id: RequestId,
+    state: PodState,
+    group: Option<GroupName>,
+    may_claim_devices: bool,
+}
+
+impl KnownPod {
+    fn new(pod: Box<Pod>) -> KnownPod {
+        KnownPod {
+            id: id(&pod),
+            state: PodState::of(&pod),
+            group: gang::named_by(&pod),
+            may_claim_devices: holding::may_claim_devices(&pod),
+            pod,
+        }
+    }
+}
+
+impl Index {
+    /// Makes an index of an empty cluster.
+    pub fn new(reading: Reading) -> Index {
+        Index {
+            reading,
+            pods: BTreeMap::new(),
+            sites: BTreeMap::new(),
+            groups: Groups::default(),
+            classes: Classes::default(),
+            unresolved: BTreeSet::new(),
+            workloads: BTreeMap::new(),
+            expansions: Expansions::default(),
+        }
+    }
+
+    /// Adds an object, or replaces the one of its kind and name. A pod with another uid is another pod: both are reported.
+    ///
+    /// The changes of one object must come in their order; those of different objects may come in any.
+    pub fn apply(&mut self, object: Object) -> Affected {
+        self.update([Change::Applied(object)])
+    }
+
+    /// Forgets an object. A uid makes sure that a late report of a deletion does not remove the next bearer of the name.
+    ///
+    /// A pod that is removed holds nothing from then on. A deleted object is no evidence that its memory is free: a live front
+    /// end removes a pod once it has that evidence, and leaves it here until then.
+    pub fn remove(&mut self, object: &ObjectRef) -> Affected {
+        self.update([Change::Removed(object.clone())])
+    }
+
+    /// Makes several changes at once, which costs less than one after the other: the tenants of a node are seated once.
+    pub fn update(&mut self, changes: impl IntoIterator<Item = Change>) -> Affected {
+        let mut touched = Touched::default();
+        for change in changes {
+            match change {
+                Change::Applied(object) => self.put(object, &mut touched),
+                Change::Removed(object) => self.take(&object, &mut touched),
+            }
+        }
+        self.refresh(touched)
+    }
+
+    /// The rules by which objects are translated.
+    pub fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
+    /// Iterates over the nodes, in the order of their names.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeFacts> {
+        self.sites.values().filter_map(Site::facts)
+    }
+
+    /// Finds a node and its findings by its name.
+    pub fn node(&self, name: &str) -> Option<&Translation<NodeFacts>> {
+        self.sites.get(name)?.node()
+    }
+
+    /// Iterates over the pods, in the order of their namespaces and names.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values().map(|known| &*known.pod)
+    }
+
+    /// Finds a pod; `None` if it is not known, or only another bearer of its name is.
+    pub fn pod(&self, id: &RequestId) -> Option<&Pod> {
+        let known = self.pods.get(&PodKey::of_request(id))?;
+        (known.id == *id).then_some(&*known.pod)
+    }
+
+    /// Describes a gang by `namespace/name`; `None` where the group is no gang, or has no pending members.
+    pub fn gang(&self, name: &str) -> Option<GangFacts> {
+        self.groups.gang(name)
+    }
+
+    /// Iterates over the pods that workloads still miss. Only offline dumps have workloads: in a live cluster their controllers
+    /// make the pods.
+    pub fn expansions(&self) -> impl Iterator<Item = &Expansion> {
+        self.expansions.iter()
+    }
+
+    /// Lists findings that belong to no single object: pods on nodes that are not known, and workloads that were cut.
+    pub fn findings(&self) -> Vec<Finding> {
+        let unknown = self.sites.iter().filter_map(|(name, site)| site.unknown(name));
+        unknown.chain(self.expansions.cut().cloned()).collect()
+    }
+
+    pub(super) fn expansion(&self, workload: &WorkloadKey) -> Option<&Expansion> {
+        self.expansions.get(workload)
+    }
+
+    pub(super) fn pod_by_key(&self, key: &PodKey) -> Option<&Pod> {
+        self.pods.get(key).map(|known| &*known.pod)
+    }
+
+    pub(super) fn site(&self, node: &str) -> Option<&Site> {
+        self.sites.get(node)
+    }
+
+    pub(super) fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    pub(super) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The seats of a bound pod. One that is not known as it is given is seated after all others.
+    pub(super) fn seats<'a>(&'a self, pod: &Pod, site: &'a Site) -> Cow<'a, Seats> {
+        let key = PodKey::new(&pod.metadata);
+        let known = self.pods.get(&key).map(|known| &*known.pod);
+        if known.is_some_and(|known| std::ptr::eq(known, pod) || known == pod) {
+            return site.seats_of(&key).map_or(Cow::default(), Cow::Borrowed);
+        }
+        let others = site.tenants().filter(|rank| rank.key != key);
+        let others = others.filter_map(|rank| self.device_tenant(rank));
+        Cow::Owned(site.seat(others.chain([pod]), &self.reading).pop().unwrap_or_default())
+    }
+
+    fn device_tenant(&self, rank: &Rank) -> Option<&Pod> {
+        let known = self.pods.get(&rank.key)?;
+        known.may_claim_devices.then_some(&*known.pod)
+    }
+}
+
+/// Storing changes: what is put away is linked with what it concerns, and what is touched is remembered.
+impl Index {
+    fn put(&mut self, object: Object, touched: &mut Touched) {
+        match object {
+            Object::Node(node) => self.put_node(&node, touched),
+            Object::Pod(pod) => self.put_pod(pod, touched),
+            Object::Workload(workload) => {
+                self.workloads.insert(WorkloadKey::new(&workload), *workload);
+                touched.workloads = true;
+            }
+            Object::PodGroup(group) => {
+                let name = self.groups.put(&group);
+                touched.group_objects.insert(name);
+            }
+            Object::PriorityClass(class) => touched.classes |= self.classes.put(&class),
+        }
+    }
+
+    fn take(&mut self, object: &ObjectRef, touched: &mut Touched) {
+        let key = PodKey { namespace: object.namespace.clone(), name: object.name.clone() };
+        match object.kind {
+            Kind::Node => {
+                if let Some(site) = self.sites.get_mut(&object.name) {
+                    touched.node(&object.name, site.forget_node(object));
+                }
+            }
+            Kind::Pod => {
+                let known = self.pods.get(&key);
+                if known.is_some_and(|known| object.can_be(known.pod.metadata.known_uid())) {
+                    self.take_pod(&key, touched);
+                }
+            }
+            Kind::Workload(kind) => {
+                let key = WorkloadKey { namespace: key.namespace, kind, name: key.name };
+                let known = self.workloads.get(&key);
+                if known.is_some_and(|known| object.can_be(known.metadata.known_uid())) {
+                    self.workloads.remove(&key);
+                    touched.workloads = true;
+                }
+            }
+            Kind::PodGroup(flavor) => {
+                let name = Name::from(format!("{}/{}", key.namespace, key.name));
+                self.groups.remove(&name, flavor);
+                touched.group_objects.insert(name);
+            }
+            Kind::PriorityClass => touched.classes |= self.classes.remove(&object.name),
+        }
+    }
+
+    fn put_node(&mut self, object: &Node, touched: &mut Touched) {
+        let name = Name::from(object.metadata.name.as_str());
+        let described = node(object);
+        let site = self.sites.entry(name.clone()).or_default();
+        touched.node(&name, site.describe(described, object.metadata.known_uid()));
+    }
+
+    fn put_pod(&mut self, pod: Box<Pod>, touched: &mut Touched) {
+        let key = PodKey::new(&pod.metadata);
+        // A watch delivers the same pod again and again: after each reconnection, and whenever a field that is not read here
+        // has changed.
+        if self.pods.get(&key).is_some_and(|known| known.pod == pod) {
+            return;
+        }
+        self.take_pod(&key, touched);
+        let known = KnownPod::new(pod);
+        touched.pod(&known);
+        self.link(&key, &known);
+        self.pods.insert(key, known);
+    }
+
+    fn take_pod(&mut self, key: &PodKey, touched: &mut Touched) {
+        if let Some(known) = self.pods.remove(key) {
+            touched.pod(&known);
+            self.unlink(key, &known);
+        }
+    }
+
+    fn link(&mut self, key: &PodKey, known: &KnownPod) {
+        let KnownPod { pod, id, group, .. } = known;
+        match (known.state, pod.node_name()) {
+            (PodState::Bound, Some(node)) => {
+                let site = self.sites.entry(node.into()).or_default();
+                site.add_tenant(Rank::new(&pod.metadata));
+                if let Some(group) = group.as_ref().filter(|_| !pod.metadata.is_terminating()) {
+                    self.groups.join_running(group, id.clone());
+                }
+            }
+            (PodState::Reservation, Some(node)) => {
+                if let Some(reservation) = kai::reservation(pod) {
+                    let site = self.sites.entry(node.into()).or_default();
+                    site.add_reservation(Rank::new(&pod.metadata), reservation);
+                }
+            }
+            (PodState::Pending, _) => {
+                if let Some(group) = group {
+                    self.groups.join_pending(group, id.clone());
+                }
+            }
+            _ => {}
+        }
+        if pod.spec.priority.is_none() {
+            self.unresolved.insert(key.clone());
+        }
+    }
+
+    fn unlink(&mut self, key: &PodKey, known: &KnownPod) {
+        if let Some((node, site)) =
+            known.pod.node_name().and_then(|node| Some((node, self.sites.get_mut(node)?)))
+        {
+            site.remove_pod(&Rank::new(&known.pod.metadata));
+            if site.is_empty() {
+                self.sites.remove(node);
+            }
+        }
+        if let Some(group) = &known.group {
+            self.groups.leave(group, &known.id);
+        }
+        self.unresolved.remove(key);
+    }
+}
+
+/// Drawing the consequences of changes, once all of them are stored.
+impl Index {
+    fn refresh(&mut self, mut touched: Touched) -> Affected {
+        self.expand_workloads(&mut touched);
+        self.affect_by_class(&mut touched);
+        for node in std::mem::take(&mut touched.sites) {
+            self.refresh_site(&node, &mut touched);
+        }
+        for group in &touched.group_objects {
+            touched.affected.pods.extend(self.groups.pending(group).cloned());
+        }
+        for group in &touched.groups {
+            touched.affected.pods.extend(self.groups.dependent(group).cloned());
+        }
+        let mut affected = touched.affected;
+        affected.gangs.extend(touched.groups.into_iter().chain(touched.group_objects));
+        affected
+    }
+
+    fn affect_by_class(&mut self, touched: &mut Touched) {
+        if !touched.classes {
+            return;
+        }
+        let ids = self.unresolved.iter().filter_map(|key| self.pods.get(key));
+        touched.affected.pods.extend(ids.map(|known| known.id.clone()));
+        let missing = self.expansions.iter().filter(|one| one.pattern.spec.priority.is_none());
+        touched.affected.pods.extend(missing.flat_map(Expansion::ids));
+    }
+
+    /// Seats the tenants of a node again, and reports those whose translation can have changed by what else is on the node.
+    fn refresh_site(&mut self, node: &Name, touched: &mut Touched) {
+        let Some(site) = self.sites.get(node) else { return };
+        if site.is_empty() {
+            self.sites.remove(node);
+            return;
+        }
+        let (keys, tenants): (Vec<&PodKey>, Vec<&Pod>) =
+            site.tenants().filter_map(|rank| Some((&rank.key, self.device_tenant(rank)?))).unzip();
+        let reserved = site.learn_reserved();
+        let in_group = |pod: &Pod| {
+            let groups = kai::gpu_groups(&pod.metadata.labels);
+            site.reserved().changed(&reserved).any(|group| groups.contains(group))
+        };
+        let mut moved: BTreeSet<PodKey> = keys
+            .iter()
+            .zip(&tenants)
+            .filter(|(_, pod)| in_group(pod))
+            .map(|(key, _)| (*key).clone())
+            .collect();
+        let seats = site.seat_under(&reserved, tenants.into_iter(), &self.reading);
+        let seats = keys.into_iter().cloned().zip(seats).collect();
+        let Some(site) = self.sites.get_mut(node) else { return };
+        moved.extend(site.reseat(seats, reserved));
+        match touched.nodes.get(node) {
+            None | Some(NodeChange::Same) => {}
+            Some(NodeChange::Described) => moved.extend(site.seated().cloned()),
+            Some(NodeChange::Existence) => {
+                moved.extend(site.tenants().map(|rank| rank.key.clone()));
+            }
+        }
+        let ids = moved.iter().filter_map(|key| self.pods.get(key)).map(|known| known.id.clone());
+        touched.affected.pods.extend(ids);
+    }
+
+    /// Makes the pods that workloads miss. This looks at all workloads and pods, since which names are free depends on them;
+    /// it is not done where no workload was ever read, as in a live cluster.
+    fn expand_workloads(&mut self, touched: &mut Touched) {
+        let owned = !self.workloads.is_empty() && !touched.affected.pods.is_empty();
+        if !touched.workloads && !owned {
+            return;
+        }
+        let fresh = workload::expand(&self.workloads, self.pods());
+        for (before, group) in self.expansions.differing(&fresh).map(with_group) {
+            for id in before.ids() {
+                if let Some(group) = &group {
+                    self.groups.leave_missing(group, &id);
+                    touched.groups.insert(group.name.clone());
+                }
+                touched.affected.pods.insert(id);
+            }
+        }
+        for (after, group) in fresh.differing(&self.expansions).map(with_group) {
+            for id in after.ids() {
+                if let Some(group) = group.as_ref().filter(|_| after.is_pending()) {
+                    self.groups.join_missing(group, id.clone());
+                    touched.groups.insert(group.name.clone());
+                }
+                touched.affected.pods.insert(id);
+            }
+        }
+        self.expansions = fresh;
+    }
+}
+
+fn with_group(expansion: &Expansion) -> (&Expansion, Option<GroupName>) {
+    (expansion, gang::named_by(&expansion.pattern))
+}

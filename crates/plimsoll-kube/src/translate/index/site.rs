@@ -1,0 +1,143 @@
+//! One node name: the node itself, once it is known, and the pods that are on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_core::units::Name;
+
+use crate::cluster::{NodeFacts, Reading};
+use crate::finding::Finding;
+use crate::kai::Reservation;
+use crate::object::{ObjectRef, Pod};
+
+use super::super::Translation;
+use super::super::holding::{Reserved, Seats, node_unknown, seat_tenants};
+use super::affected::NodeChange;
+use super::key::{PodKey, Rank};
+
+/// A node and the pods that are on it, in the order of creation.
+#[derive(Debug, Default)]
+pub(in crate::translate) struct Site {
+    /// `None` while only pods name the node.
+    node: Option<Translation<NodeFacts>>,
+    uid: Option<Name>,
+    tenants: BTreeSet<Rank>,
+    reservations: BTreeMap<Rank, Reservation>,
+    reserved: Reserved,
+    /// The seats of the tenants that may claim devices.
+    seats: BTreeMap<PodKey, Seats>,
+}
+
+impl Site {
+    pub(in crate::translate) fn node(&self) -> Option<&Translation<NodeFacts>> {
+        self.node.as_ref()
+    }
+
+    pub(in crate::translate) fn facts(&self) -> Option<&NodeFacts> {
+        self.node.as_ref().map(|node| &node.value)
+    }
+
+    pub(in crate::translate) fn reserved(&self) -> &Reserved {
+        &self.reserved
+    }
+
+    pub(super) fn tenants(&self) -> impl Iterator<Item = &Rank> {
+        self.tenants.iter()
+    }
+
+    pub(super) fn seats_of(&self, key: &PodKey) -> Option<&Seats> {
+        self.seats.get(key)
+    }
+
+    /// Iterates over the tenants that may claim devices.
+    pub(super) fn seated(&self) -> impl Iterator<Item = &PodKey> {
+        self.seats.keys()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.node.is_none() && self.tenants.is_empty() && self.reservations.is_empty()
+    }
+
+    /// Takes over what the node is now.
+    pub(super) fn describe(
+        &mut self,
+        node: Translation<NodeFacts>,
+        uid: Option<&str>,
+    ) -> NodeChange {
+        self.uid = uid.map(Name::from);
+        // Kubelets report often, and seldom anything that matters here.
+        if self.node.as_ref() == Some(&node) {
+            return NodeChange::Same;
+        }
+        match self.node.replace(node) {
+            Some(_) => NodeChange::Described,
+            None => NodeChange::Existence,
+        }
+    }
+
+    /// Forgets what the node is, if it is the one that is meant; the pods on it stay.
+    pub(super) fn forget_node(&mut self, object: &ObjectRef) -> NodeChange {
+        if self.node.is_none() || !object.can_be(self.uid.as_deref()) {
+            return NodeChange::Same;
+        }
+        (self.node, self.uid) = (None, None);
+        NodeChange::Existence
+    }
+
+    pub(super) fn add_tenant(&mut self, rank: Rank) {
+        self.tenants.insert(rank);
+    }
+
+    pub(super) fn add_reservation(&mut self, rank: Rank, reservation: Reservation) {
+        self.reservations.insert(rank, reservation);
+    }
+
+    pub(super) fn remove_pod(&mut self, rank: &Rank) {
+        self.tenants.remove(rank);
+        self.reservations.remove(rank);
+    }
+
+    /// Gathers what the reservation pods say now.
+    pub(super) fn learn_reserved(&self) -> Reserved {
+        Reserved::of(self.reservations.values())
+    }
+
+    /// Assigns cards to these tenants, in their order.
+    pub(super) fn seat<'a>(
+        &self,
+        tenants: impl Iterator<Item = &'a Pod>,
+        reading: &Reading,
+    ) -> Vec<Seats> {
+        self.seat_under(&self.reserved, tenants, reading)
+    }
+
+    pub(super) fn seat_under<'a>(
+        &self,
+        reserved: &Reserved,
+        tenants: impl Iterator<Item = &'a Pod>,
+        reading: &Reading,
+    ) -> Vec<Seats> {
+        match self.facts() {
+            Some(facts) => seat_tenants(tenants, &facts.node, reserved, reading),
+            None => Vec::new(),
+        }
+    }
+
+    /// Takes over new seats; returns the pods whose seats are others than before.
+    pub(super) fn reseat(
+        &mut self,
+        seats: BTreeMap<PodKey, Seats>,
+        reserved: Reserved,
+    ) -> Vec<PodKey> {
+        let moved = seats.iter().filter(|(key, seats)| self.seats.get(*key) != Some(*seats));
+        let moved = moved.map(|(key, _)| key.clone()).collect();
+        (self.seats, self.reserved) = (seats, reserved);
+        moved
+    }
+
+    /// Finds pods that are on this node while it is not known.
+    pub(super) fn unknown(&self, name: &Name) -> Option<Finding> {
+        let first = self.tenants.first().filter(|_| self.node.is_none())?;
+        let first = format!("{}/{}", first.key.namespace, first.key.name);
+        Some(node_unknown(name, self.tenants.len() as u64, &first))
+    }
+}
