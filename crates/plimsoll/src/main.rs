@@ -13,20 +13,14 @@ mod json;
 mod load;
 mod near;
 mod output;
-mod plain;
 mod progress;
 mod replay;
 mod runner;
 mod server;
-mod simulation;
 mod store;
 mod text;
 mod top;
-mod whole;
 mod worker;
-
-#[cfg(test)]
-mod fixture;
 
 use std::process::ExitCode;
 

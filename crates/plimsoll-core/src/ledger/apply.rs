@@ -112,6 +112,7 @@ impl Ledger {
     /// A node is as it says, or gone.
     fn put_view(&mut self, id: NodeId, view: Option<NodeView>) {
         self.views.set(id, view);
+        self.facts += 1;
         self.changes.push(Changed { node: id, reads_anew: true });
     }
 

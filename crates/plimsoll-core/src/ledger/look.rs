@@ -1,5 +1,7 @@
 //! What there is to see in a ledger. Nothing here changes it.
 
+use std::collections::BTreeSet;
+
 use super::{Account, Ledger, NodeId, Promise, Views};
 use crate::charge::{Holding, HoldingId};
 use crate::request::RequestId;
@@ -9,6 +11,11 @@ impl Ledger {
     /// How many operations this ledger has seen.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// How often what nodes are has changed: while it is the same, so is every node.
+    pub(crate) fn facts(&self) -> u64 {
+        self.facts
     }
 
     /// The nodes, in the order of their names.
@@ -44,6 +51,24 @@ impl Ledger {
     /// A node with its account, by name.
     pub fn view_of(&self, name: &str) -> Option<&NodeView> {
         self.view(self.node_id(name)?)
+    }
+
+    /// The names of some devices of a node, each once, by ordinal; none for a node that is gone.
+    pub fn device_labels(
+        &self,
+        node: &str,
+        ordinals: impl IntoIterator<Item = u16>,
+    ) -> Vec<String> {
+        let Some(view) = self.view_of(node) else { return Vec::new() };
+        let ordinals: BTreeSet<u16> = ordinals.into_iter().collect();
+        ordinals.into_iter().map(|ordinal| view.node.device_label(usize::from(ordinal))).collect()
+    }
+
+    /// The names of the devices of a promise, for each charge: several where the device plugin picks the card.
+    pub fn promised_device_labels(&self, promise: &Promise) -> Vec<Vec<String>> {
+        let node = &promise.placement.node;
+        let charges = promise.charges.iter();
+        charges.map(|charge| self.device_labels(node, charge.on.iter().copied())).collect()
     }
 
     /// What was last measured on the devices of a node.

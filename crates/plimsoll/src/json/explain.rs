@@ -11,12 +11,12 @@ use plimsoll_core::summary;
 use plimsoll_core::units::Name;
 use plimsoll_core::verdict::{Candidate, NodeVerdict};
 use plimsoll_kube::cluster::Cluster;
+use plimsoll_sim::simulation::{Advice, Rejected};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::decision::{self, ChosenRow, NodeVerdictRow, PromisedRow, RemedyRow, ScorePart};
 use super::{SCHEMA_VERSION, UnderstoodRow, understood};
-use crate::simulation::{Advice, Refused};
 
 /// The answer of `plimsoll explain -o json`.
 #[derive(Serialize)]
@@ -54,7 +54,7 @@ struct ChosenSheet<'a> {
 pub(crate) fn explain<'a>(
     cluster: &'a Cluster,
     decision: &'a Decision,
-    refused: Option<&'a Refused>,
+    refused: Option<&'a Rejected>,
     not_considered: &'a [Name],
 ) -> ExplainSheet<'a> {
     ExplainSheet {
@@ -66,7 +66,7 @@ pub(crate) fn explain<'a>(
 /// A decision by itself.
 pub(super) fn explained<'a>(
     decision: &'a Decision,
-    refused: Option<&'a Refused>,
+    refused: Option<&'a Rejected>,
     not_considered: &'a [Name],
 ) -> ExplainSheet<'a> {
     static NO_ADVICE: Advice = Advice { would_fit_if: Vec::new(), promised: None };
@@ -78,7 +78,7 @@ pub(super) fn explained<'a>(
         namespace: &decision.request.account,
         pod: &decision.request.name,
         status: if found.is_some() { "placed" } else { "refused" },
-        summary: refused.map_or_else(|| summary::sentence(decision), Refused::sentence),
+        summary: refused.map_or_else(|| summary::sentence(decision), Rejected::sentence),
         understood: None,
         policy: Some(&decision.policy.name),
         ledger_revision: Some(decision.revision),

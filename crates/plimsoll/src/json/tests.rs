@@ -2,10 +2,10 @@
 
 use plimsoll_core::charge::Stage;
 use plimsoll_core::units::Millis;
+use plimsoll_sim::fixture;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture;
 
 fn sheet(cluster: &Cluster, full: bool) -> Value {
     let simulation = fixture::run(cluster);

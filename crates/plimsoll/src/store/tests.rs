@@ -14,10 +14,10 @@ use plimsoll_core::event::{Event, Settings};
 use plimsoll_core::request::{Amount, RequestId};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Bytes, Millis};
+use plimsoll_sim::fixture;
 use tempfile::TempDir;
 
 use super::*;
-use crate::fixture;
 
 /// A directory that is removed when the test is over.
 fn directory() -> TempDir {

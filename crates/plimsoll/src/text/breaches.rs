@@ -5,7 +5,6 @@ use plimsoll_core::ledger::Ledger;
 use plimsoll_core::units::Name;
 
 use super::page::{BAD, Page};
-use crate::simulation::labels;
 
 /// What is wrong with what is held; nothing is printed where nothing is.
 pub(crate) fn breaches(page: &mut Page, ledger: &Ledger) {
@@ -21,9 +20,8 @@ pub(crate) fn breaches(page: &mut Page, ledger: &Ledger) {
 
 /// One thing that is wrong, in a sentence.
 pub(crate) fn words(ledger: &Ledger, breach: &Breach) -> String {
-    let device = |ordinal: &u16| {
-        labels(ledger, breach.node(), [*ordinal].into_iter()).pop().unwrap_or_default()
-    };
+    let device =
+        |ordinal: &u16| ledger.device_labels(breach.node(), [*ordinal]).pop().unwrap_or_default();
     let by = |holders: &[Name]| holders.join(", ");
     match breach {
         Breach::OverLine { node, ordinal, usable, held, over_by, holders } => {
@@ -58,12 +56,12 @@ pub(crate) fn words(ledger: &Ledger, breach: &Breach) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use plimsoll_sim::fixture;
 
     #[test]
     fn a_device_over_its_line_is_told_with_numbers_and_names() {
         let mut page = Page::default();
-        breaches(&mut page, &fixture::run(&fixture::too_late()).ledger);
+        breaches(&mut page, fixture::run(&fixture::too_late()).ledger());
         let text = page.plain();
         assert!(
             text.contains(
@@ -73,7 +71,7 @@ mod tests {
         );
         assert!(text.contains("default/test-0, default/test-1"), "{text}");
         let mut page = Page::default();
-        breaches(&mut page, &fixture::run(&fixture::time_sliced(5)).ledger);
+        breaches(&mut page, fixture::run(&fixture::time_sliced(5)).ledger());
         assert_eq!(page.plain(), "");
     }
 }

@@ -11,7 +11,6 @@ use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::rows::{ProblemRow, QueueRow, QueuedKind, time};
 use crate::json::{self, PromisedRow};
-use crate::simulation::Promised;
 
 /// Who waits, in turn
 #[utoipa::path(get, path = "/api/v1/scheduler/queue", operation_id = "list_queue", tag = "scheduler", params(Page), responses(
@@ -97,6 +96,6 @@ fn row(desk: &Desk, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
 /// What somebody who waits was promised, where it was.
 pub(crate) fn promised(desk: &Desk, request: &RequestId) -> Option<PromisedRow> {
     let ledger = desk.scheduler().ledger();
-    let named = Promised::of(ledger, ledger.promise_to(request)?.clone());
-    Some(json::promised_row(&named.promise, &named.devices))
+    let promise = ledger.promise_to(request)?;
+    Some(json::promised_row(promise, &ledger.promised_device_labels(promise)))
 }
