@@ -14,7 +14,7 @@ use crate::source::Source;
 const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-core", &[]),
     ("plimsoll-goldens", &[]),
-    ("plimsoll-sim", &["plimsoll-core"]),
+    ("plimsoll-sim", &["plimsoll-core", "plimsoll-kube"]),
     ("plimsoll-kube", &["plimsoll-core"]),
     ("plimsoll-models", &["plimsoll-core"]),
     ("plimsoll-slots", &["plimsoll-core", "plimsoll-models"]),

@@ -13,6 +13,10 @@ use crate::policy::Policy;
 use crate::request::{Eviction, Request, RequestId};
 use crate::units::{Bytes, Millis, Name};
 
+mod together;
+
+pub use together::gang_after_releases;
+
 /// A place that will be there once these have gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -211,9 +215,20 @@ pub fn plan_by_bytes(
     })
 }
 
-/// The place that those who are going already will leave, where that is enough.
-pub fn after_releases(ledger: &Ledger, policy: &Policy, request: &Request) -> Option<Plan> {
-    match plan(ledger, policy, request, |_| false) {
+/// Plans room for a request that does not fit now: the scheduler carries the plan out, what-if shows it.
+/// Holders that are being released are waited for; others are evicted where the request's terms allow it.
+pub fn plan_room(
+    ledger: &Ledger,
+    policy: &Policy,
+    request: &Request,
+    now: Millis,
+    residency: u64,
+) -> Option<Plan> {
+    let evicts = request.terms.eviction != Eviction::Never;
+    if request.terms.speculative || (!evicts && !ledger.has_releasing()) {
+        return None;
+    }
+    match plan(ledger, policy, request, |held| may_go(held, request, now, residency).is_ok()) {
         Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
         _ => None,
     }

@@ -26,6 +26,17 @@ pub struct Gang {
     pub members: Vec<Request>,
 }
 
+impl Gang {
+    /// Opens a draft in which what was promised to the members does not stand in their own way.
+    pub fn draft<'a>(&self, ledger: &'a Ledger) -> Draft<'a> {
+        let mut draft = Draft::of(ledger);
+        for member in &self.members {
+            draft.without_promise_to(&member.id);
+        }
+        draft
+    }
+}
+
 /// The answer to a gang: one decision a member, in their order.
 #[derive(Clone, Debug)]
 #[must_use = "an unread decision explains nothing"]
@@ -40,15 +51,20 @@ pub struct GangDecision {
 
 /// Decides a gang: a place for at least the minimum of members together, or for none.
 pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecision {
+    decide_gang_on(&gang.draft(ledger), policy, gang)
+}
+
+/// Decides a gang as [`decide_gang`] does, on a ledger with changes that are not made yet.
+pub fn decide_gang_on(base: &Draft, policy: &Policy, gang: &Gang) -> GangDecision {
     let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
-    let (decisions, placed) = in_turn(ledger, policy, &gang.members);
+    let (decisions, placed) = in_turn(base, policy, &gang.members);
     if placed == members && placed >= gang.minimum {
         return GangDecision { decisions, placed: true, cut_off: false };
     }
-    let found = if members < gang.minimum { Ok(None) } else { search(ledger, policy, gang) };
+    let found = if members < gang.minimum { Ok(None) } else { search(base, policy, gang) };
     match found {
         Ok(Some(places)) => GangDecision {
-            decisions: along(ledger, policy, &gang.members, places),
+            decisions: along(base, policy, &gang.members, places),
             placed: true,
             cut_off: false,
         },
@@ -56,16 +72,22 @@ pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecisio
         Err(OutOfSteps) if placed >= gang.minimum => {
             GangDecision { decisions, placed: true, cut_off: true }
         }
-        Ok(None) | Err(OutOfSteps) => {
-            let refused = refuse(decisions, gang, placed);
-            GangDecision { decisions: refused, placed: false, cut_off: found == Err(OutOfSteps) }
+        Ok(None) => {
+            let (gang, minimum) = (gang.name.clone(), gang.minimum);
+            let reason = RequestReason::GangIncomplete { gang, minimum, placed, members };
+            GangDecision { decisions: refuse(decisions, &reason), placed: false, cut_off: false }
+        }
+        Err(OutOfSteps) => {
+            let (gang, minimum, steps) = (gang.name.clone(), gang.minimum, policy.search_steps);
+            let reason = RequestReason::GangNotFound { gang, minimum, placed, steps };
+            GangDecision { decisions: refuse(decisions, &reason), placed: false, cut_off: true }
         }
     }
 }
 
 /// Serves the members one after the other, each with the place it likes best.
-fn in_turn(ledger: &Ledger, policy: &Policy, members: &[Request]) -> (Vec<Decision>, u32) {
-    let mut draft = Draft::of(ledger);
+fn in_turn(base: &Draft, policy: &Policy, members: &[Request]) -> (Vec<Decision>, u32) {
+    let mut draft = base.clone();
     let mut placed = 0;
     let decisions = members.iter().map(|member| {
         let decision = decide(&draft, policy, member);
@@ -82,7 +104,7 @@ fn in_turn(ledger: &Ledger, policy: &Policy, members: &[Request]) -> (Vec<Decisi
 
 /// Places for the members, by trying all; with as few members left out as can be.
 fn search(
-    ledger: &Ledger,
+    base: &Draft,
     policy: &Policy,
     gang: &Gang,
 ) -> Result<Option<Vec<Option<Placement>>>, OutOfSteps> {
@@ -92,7 +114,7 @@ fn search(
         let mut places = Vec::new();
         let names = Names::of(&gang.members);
         let mut hunt = Hunt { policy, members: &gang.members, names, steps: &mut steps };
-        if hunt.descend(&Draft::of(ledger), left_out, &mut places)?.is_break() {
+        if hunt.descend(base, left_out, &mut places)?.is_break() {
             return Ok(Some(places));
         }
     }
@@ -208,17 +230,18 @@ fn alike(one: &NodeView, other: &NodeView) -> bool {
 
 /// The members' decisions along places that were found together.
 fn along(
-    ledger: &Ledger,
+    base: &Draft,
     policy: &Policy,
     members: &[Request],
     places: Vec<Option<Placement>>,
 ) -> Vec<Decision> {
-    let mut draft = Draft::of(ledger);
+    let mut draft = base.clone();
     let decisions = members.iter().zip(places).map(|(member, place)| {
         let decision = decide(&draft, policy, member);
         let outcome = match place {
             Some(place) => {
-                let view = ledger
+                let view = base
+                    .ledger()
                     .node_id(&place.node)
                     .and_then(|id| draft.node(id))
                     .expect("places are on nodes");
@@ -234,14 +257,7 @@ fn along(
     decisions.collect()
 }
 
-fn refuse(decisions: Vec<Decision>, gang: &Gang, placed: u32) -> Vec<Decision> {
-    let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
-    let reason = RequestReason::GangIncomplete {
-        gang: gang.name.clone(),
-        minimum: gang.minimum,
-        placed,
-        members,
-    };
+fn refuse(decisions: Vec<Decision>, reason: &RequestReason) -> Vec<Decision> {
     let refuse = |decision: Decision| match decision.outcome {
         Outcome::Refused(Some(_)) => decision,
         _ => decision.answered(Outcome::Refused(Some(reason.clone()))),

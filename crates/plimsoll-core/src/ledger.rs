@@ -76,6 +76,8 @@ pub struct Ledger {
     offered: BTreeMap<HoldingId, Millis>,
     next_holding: u64,
     revision: u64,
+    /// Counts the changes of what nodes are, as opposed to what is held on them.
+    facts: u64,
     changes: Changes,
 }
 
@@ -253,17 +255,23 @@ impl Ledger {
     /// breach: rejecting it would only hide memory that is in use. Only an unknown device is
     /// rejected.
     pub fn observe(&mut self, mut holding: Holding) -> Result<Operation, LedgerError> {
+        self.check_observed(&holding)?;
         let id = self.find(&holding.node)?;
         let all: Vec<u16> =
             (0_u16..).zip(&self.view_at(id).node.devices).map(|(ordinal, _)| ordinal).collect();
         for charge in holding.charges.iter_mut().filter(|charge| charge.on.is_empty()) {
             charge.on.clone_from(&all);
         }
-        self.check_ordinals(id, &holding.request, &holding.charges)?;
         if let Some((_, own)) = self.of_request(&holding.request) {
             keep_booked_amounts(own, &mut holding);
         }
         Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
+    }
+
+    /// Checks that [`Ledger::observe`] knows the node and the devices that a holding names.
+    pub fn check_observed(&self, holding: &Holding) -> Result<(), LedgerError> {
+        let node = self.find(&holding.node)?;
+        self.check_ordinals(node, &holding.request, &holding.charges)
     }
 
     /// Raises a charge to the measured amount. Never lowers it: the holder may use all of its

@@ -479,6 +479,8 @@ pub enum RequestReason {
         /// Members there are.
         members: u32,
     },
+    /// It is part of a gang whose search ended before all placements were tried.
+    GangNotFound { gang: Name, minimum: u32, placed: u32, steps: u32 },
 }
 
 impl fmt::Display for RequestReason {
@@ -498,6 +500,12 @@ impl fmt::Display for RequestReason {
                 write!(
                     f,
                     "gang {gang} needs {minimum} members placed together, and {placed} can be"
+                )
+            }
+            RequestReason::GangNotFound { gang, minimum, placed, steps } => {
+                write!(
+                    f,
+                    "gang {gang} needs {minimum} members placed together, and {placed} can be as far as {steps} steps of search found"
                 )
             }
         }

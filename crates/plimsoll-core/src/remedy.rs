@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::charge::{Holding, Stage};
+use crate::charge::{Holding, HoldingId, Stage};
 use crate::decide::{Decision, decide};
 use crate::draft::Draft;
 use crate::evict::{self, Planned};
+use crate::gang::{Gang, decide_gang_on};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
 use crate::reason::{Change, NodeReason, Reason};
@@ -71,6 +72,47 @@ pub fn remedies(
     found.into_iter().flatten().collect()
 }
 
+/// The smallest changes that would let a whole rejected gang in, those that harm nobody first. A change that would let in
+/// one member alone is no help and is not proposed.
+///
+/// Only single holders are tried, the smallest first and at most [`HOLDERS_TRIED`] of them, since each costs a whole
+/// decision of the gang. Sets of holders would be as many as there are subsets.
+pub fn gang_remedies(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Vec<Remedy> {
+    let mut holders: Vec<(HoldingId, &Holding)> =
+        ledger.holdings().filter(|(_, holding)| could_leave(holding)).collect();
+    holders.sort_by_key(|(_, holding)| {
+        (holding.bytes().is_none(), holding.bytes(), holding.request.clone())
+    });
+    let enough = holders.into_iter().take(HOLDERS_TRIED).find(|(id, _)| {
+        let mut draft = gang.draft(ledger);
+        draft.without(*id);
+        decide_gang_on(&draft, policy, gang).placed
+    });
+    enough
+        .map(|(_, holding)| gave_up(&[&holding.request], "gave up", holding.bytes()))
+        .into_iter()
+        .collect()
+}
+
+/// The holders that are tried for a gang.
+const HOLDERS_TRIED: usize = 24;
+
+/// Tells whether a holder could be asked to leave and has not been yet.
+fn could_leave(holding: &Holding) -> bool {
+    !holding.terms.pinned && !holding.stage.is_releasing() && !holding.charges.is_empty()
+}
+
+fn gave_up(holders: &[&RequestId], verb: &str, bytes: Option<Bytes>) -> Remedy {
+    let names: Vec<Name> = holders.iter().map(|id| Name::from(id.to_string())).collect();
+    let size = bytes.map_or(String::new(), |bytes| format!(" ({bytes})"));
+    Remedy {
+        kind: Kind::GiveUp,
+        text: format!("{} {verb}{size}", names.join(" and ")),
+        target: names,
+        amount: bytes.map(Bytes::get),
+    }
+}
+
 struct Bench<'a> {
     ledger: &'a Ledger,
     policy: &'a Policy,
@@ -84,8 +126,15 @@ impl Bench<'_> {
         let mut spec = Spec::clone(&self.request.spec);
         change(&mut spec);
         let request = Request { spec: Arc::new(spec), ..self.request.clone() };
-        let decision = decide(&Draft::of(self.ledger), self.policy, &request);
+        let decision = decide(&self.draft(), self.policy, &request);
         decision.place().is_some().then_some(decision)
+    }
+
+    /// Opens a draft in which the request's own promise does not stand in its way.
+    fn draft(&self) -> Draft<'_> {
+        let mut draft = Draft::of(self.ledger);
+        draft.without_promise_to(&self.request.id);
+        draft
     }
 
     fn first_need(&self) -> Option<&Need> {
@@ -282,23 +331,16 @@ impl Bench<'_> {
         if gone.is_empty() {
             return None;
         }
-        let names: Vec<Name> = gone.iter().map(|id| Name::from(id.to_string())).collect();
         let bytes = gone.iter().try_fold(Bytes::ZERO, |sum, id| {
             Some(sum.plus(self.ledger.of_request(id)?.1.bytes()?))
         });
         let verb = if plan.victims.is_empty() { "were gone" } else { "gave up" };
-        let size = bytes.map_or(String::new(), |bytes| format!(" ({bytes})"));
-        Some(Remedy {
-            kind: Kind::GiveUp,
-            text: format!("{} {verb}{size}", names.join(" and ")),
-            target: names,
-            amount: bytes.map(Bytes::get),
-        })
+        Some(gave_up(&gone.iter().collect::<Vec<_>>(), verb, bytes))
     }
 
     /// Whether it fits as soon as these have gone, whoever else is still on the way out.
     fn enough(&self, victims: &[RequestId]) -> bool {
-        let mut draft = Draft::of(self.ledger);
+        let mut draft = self.draft();
         for (id, _) in victims.iter().filter_map(|victim| self.ledger.of_request(victim)) {
             draft.without(id);
         }

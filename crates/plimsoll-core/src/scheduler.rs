@@ -18,8 +18,11 @@ use crate::units::{Millis, Name};
 
 mod life;
 mod placing;
+mod possible;
 mod staying;
 mod waking;
+
+use possible::Possible;
 
 /// The whole state: the ledger, the queue, and what was found before.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +31,7 @@ pub struct Scheduler {
     pub(crate) queue: Queue,
     pub(crate) settings: Settings,
     memo: Memo,
+    possible: Possible,
 }
 
 /// An offer that the machine itself will take once its devices are quiet.
@@ -54,9 +58,9 @@ impl Scheduler {
         &self.settings
     }
 
-    /// Decides without changing anything: what-if.
+    /// Decides a request as [`Event::Submit`] would, without changing anything.
     pub fn what_if(&mut self, request: &Request) -> Decision {
-        self.memo.decide(&self.ledger, &self.settings.policy, request)
+        self.decide_for(request)
     }
 
     /// Takes one event at one time.

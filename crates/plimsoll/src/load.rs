@@ -96,7 +96,7 @@ fn recognised(cluster: &Cluster) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use plimsoll_sim::fixture;
 
     #[test]
     fn no_device_at_all_is_an_error_that_says_what_was_looked_for() {

@@ -13,15 +13,9 @@ mod json;
 mod load;
 mod near;
 mod output;
-mod plain;
 mod progress;
-mod simulation;
 mod text;
 mod top;
-mod whole;
-
-#[cfg(test)]
-mod fixture;
 
 use std::process::ExitCode;
 

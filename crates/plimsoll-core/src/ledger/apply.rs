@@ -115,6 +115,7 @@ impl Ledger {
     /// Replaces a node's view; `None` removes it. New facts may change every verdict.
     fn put_view(&mut self, id: NodeId, view: Option<NodeView>) {
         self.views.set(id, view);
+        self.facts += 1;
         self.changes.push(Changed { node: id, affects_fit: true });
     }
 

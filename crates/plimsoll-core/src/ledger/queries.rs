@@ -1,5 +1,7 @@
 //! Read-only queries of the ledger.
 
+use std::collections::BTreeSet;
+
 use super::{Account, Ledger, NodeId, Promise, Views};
 use crate::charge::{Holding, HoldingId};
 use crate::request::RequestId;
@@ -9,6 +11,11 @@ impl Ledger {
     /// Returns the number of operations applied so far.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Returns a number that grows whenever the facts of any node change.
+    pub(crate) fn facts(&self) -> u64 {
+        self.facts
     }
 
     /// Iterates over the nodes by name.
@@ -44,6 +51,25 @@ impl Ledger {
     /// Returns the view of a node by name.
     pub fn view_of(&self, name: &str) -> Option<&NodeView> {
         self.view(self.node_id(name)?)
+    }
+
+    /// Returns the labels of some devices of a node, each once, by ordinal; none if the node is gone.
+    pub fn device_labels(
+        &self,
+        node: &str,
+        ordinals: impl IntoIterator<Item = u16>,
+    ) -> Vec<String> {
+        let Some(view) = self.view_of(node) else { return Vec::new() };
+        let ordinals: BTreeSet<u16> = ordinals.into_iter().collect();
+        ordinals.into_iter().map(|ordinal| view.node.device_label(usize::from(ordinal))).collect()
+    }
+
+    /// Returns the device labels of each charge of a promise; several where the device plugin picks
+    /// the card.
+    pub fn promised_device_labels(&self, promise: &Promise) -> Vec<Vec<String>> {
+        let node = &promise.placement.node;
+        let charges = promise.charges.iter();
+        charges.map(|charge| self.device_labels(node, charge.on.iter().copied())).collect()
     }
 
     /// Returns the last measurement of each device of a node.

@@ -11,18 +11,47 @@ use crate::decide::{Decision, Outcome as Answered};
 use crate::device::{Health, Node};
 use crate::draft::Draft;
 use crate::event::{Answer, Effect};
-use crate::evict::{self, Plan, Planned};
+use crate::evict::{self, Plan};
 use crate::fit::Placement;
 use crate::gang::{Gang, decide_gang};
 use crate::ledger::{LedgerError, NodeId, Promise};
 use crate::queue::{GangMember, Waiting};
 use crate::reason::{Change, NodeReason, Reason, RequestReason};
-use crate::request::{Eviction, Request, RequestId, Spec};
+use crate::request::{Request, RequestId, Spec};
 use crate::room::{NodeRoom, NodeView};
 use crate::rules::NodeRules;
 use crate::summary;
 use crate::units::{Millis, Name};
 use crate::verdict::Table;
+
+impl Scheduler {
+    /// Decides a request as it would be decided if it were submitted now: what was promised to it does not stand
+    /// in its way, nor, where there is no other place, what was promised to requests of a lower priority.
+    pub(super) fn decide_for(&mut self, request: &Request) -> Decision {
+        let lower: Vec<RequestId> = self.lower_promises(request).collect();
+        let Scheduler { ledger, memo, settings, .. } = self;
+        let mut draft = Draft::of(ledger);
+        draft.without_promise_to(&request.id);
+        let decision = memo.decide_on(&draft, &settings.policy, request);
+        if decision.place().is_some() || lower.is_empty() {
+            return decision;
+        }
+        for id in &lower {
+            draft.without_promise_to(id);
+        }
+        memo.decide_on(&draft, &settings.policy, request)
+    }
+
+    /// Lists the requests of a lower priority that were promised something: a promise does not reverse the order.
+    fn lower_promises(&self, request: &Request) -> impl Iterator<Item = RequestId> {
+        let lower = |id: &&RequestId| {
+            let waiting = self.queue.get(id);
+            waiting.is_none_or(|waiting| waiting.request.terms.priority < request.terms.priority)
+        };
+        let promised = self.ledger.promises().map(|(id, _)| id);
+        promised.filter(|id| **id != request.id).filter(lower).cloned()
+    }
+}
 
 impl Step<'_> {
     pub(super) fn submit(&mut self, mut request: Request, deadline: Option<Millis>) {
@@ -56,33 +85,6 @@ impl Step<'_> {
         self.try_place(waiting);
     }
 
-    /// Decides for somebody who may have a promise: what was promised to them does not stand in their way, nor what was promised to
-    /// lower ones where there is no other place.
-    pub(super) fn decide_for(&mut self, request: &Request) -> Decision {
-        let lower: Vec<RequestId> = self.lower_promises(request).collect();
-        let Scheduler { ledger, memo, settings, .. } = &mut *self.machine;
-        let mut draft = Draft::of(ledger);
-        draft.without_promise_to(&request.id);
-        let decision = memo.decide_on(&draft, &settings.policy, request);
-        if decision.place().is_some() || lower.is_empty() {
-            return decision;
-        }
-        for id in &lower {
-            draft.without_promise_to(id);
-        }
-        memo.decide_on(&draft, &settings.policy, request)
-    }
-
-    /// Those of a lower priority who were promised something: a promise does not turn the order around.
-    fn lower_promises(&self, request: &Request) -> impl Iterator<Item = RequestId> {
-        let ledger = &self.machine.ledger;
-        let lower = |id: &&RequestId| {
-            let waiting = self.machine.queue.get(id);
-            waiting.is_none_or(|waiting| waiting.request.terms.priority < request.terms.priority)
-        };
-        ledger.promises().map(|(id, _)| id).filter(|id| **id != request.id).filter(lower).cloned()
-    }
-
     /// Breaks the promises to lower ones that stand in the way of a place, those of the lowest and the last first, and no more than it
     /// takes.
     fn break_lower_promises(&mut self, request: &Request, place: &Placement) {
@@ -96,7 +98,8 @@ impl Step<'_> {
                 there.node == place.node && !devices(there).is_disjoint(&devices(place))
             })
         };
-        let mut lower: Vec<RequestId> = self.lower_promises(request).filter(shares).collect();
+        let mut lower: Vec<RequestId> =
+            self.machine.lower_promises(request).filter(shares).collect();
         lower.sort_by_key(|id| Reverse(self.machine.queue.turn(id)));
         for id in lower {
             if self.machine.ledger.admits(request, place) {
@@ -141,7 +144,7 @@ impl Step<'_> {
             None => {}
         }
         let first = self.machine.queue.get(&request.id).is_none();
-        let decision = self.decide_for(&request);
+        let decision = self.machine.decide_for(&request);
         if let Some(found) = decision.place() {
             let place = found.place.clone();
             self.out.decisions.push(decision);
@@ -150,7 +153,7 @@ impl Step<'_> {
             return None;
         }
         if matches!(decision.outcome, Answered::Refused(Some(RequestReason::Malformed(_))))
-            || (first && self.machine.ledger.node_count() > 0 && !self.could_ever_fit(&request))
+            || (first && self.machine.ledger.node_count() > 0 && !self.is_possible(&request))
         {
             let reason = summary::sentence(&decision);
             self.out.decisions.push(decision);
@@ -212,16 +215,8 @@ impl Step<'_> {
 
     /// A place that those who are going, or may be asked to go, will leave.
     pub(super) fn plan_room(&self, request: &Request) -> Option<Plan> {
-        let evicts = request.terms.eviction != Eviction::Never;
-        if request.terms.speculative || (!evicts && !self.machine.ledger.has_releasing()) {
-            return None;
-        }
-        let (now, residency) = (self.now, self.machine.settings.residency);
-        let may_go = |holding: &Holding| evict::may_go(holding, request, now, residency).is_ok();
-        match evict::plan(&self.machine.ledger, &self.machine.settings.policy, request, may_go) {
-            Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
-            _ => None,
-        }
+        let Scheduler { ledger, settings, .. } = &*self.machine;
+        evict::plan_room(ledger, &settings.policy, request, self.now, settings.residency)
     }
 
     pub(super) fn make_room(&mut self, id: &RequestId, plan: Plan) {
@@ -382,7 +377,7 @@ impl Step<'_> {
         let placed =
             u32::try_from(members.iter().filter(|m| !unplaced(m)).count()).unwrap_or(u32::MAX);
         let members: Vec<Request> = members.into_iter().filter(|member| unplaced(member)).collect();
-        let hopeless = members.iter().filter(|member| !self.could_ever_fit(member)).count();
+        let hopeless = members.iter().filter(|member| !self.is_possible(member)).count();
         if members.len() - hopeless < (minimum.saturating_sub(placed) as usize).min(members.len()) {
             return self.refuse_gang(name, minimum, &members);
         }
@@ -427,18 +422,53 @@ impl Step<'_> {
         let members = waiting.iter().map(|w| w.request.clone()).collect();
         let gang = Gang { name: name.clone(), minimum, members };
         let decided = decide_gang(&self.machine.ledger, &self.machine.settings.policy, &gang);
-        for (waiting, decision) in waiting.into_iter().zip(decided.decisions) {
+        if decided.placed {
+            self.launch_gang(waiting, decided.decisions);
+        } else {
+            self.keep_gang_waiting(&gang, waiting, decided.decisions);
+        }
+    }
+
+    /// Places the members of a gang that has its minimum. A member that was left out is then tried for itself,
+    /// on the ledger as the others left it.
+    fn launch_gang(&mut self, waiting: Vec<Waiting>, decisions: Vec<Decision>) {
+        // One member's place may lie on what was promised to another: all promises end before the first start.
+        for member in &waiting {
+            self.break_promise(&member.request.id);
+        }
+        let mut left_out = Vec::new();
+        for (waiting, decision) in waiting.into_iter().zip(decisions) {
             if let Some(found) = decision.place() {
                 let place = found.place.clone();
                 self.out.decisions.push(decision);
                 self.launch(waiting, &place);
             } else {
-                let reason = summary::sentence(&decision);
-                // Where the gang has its minimum, a member that was left out waits for itself.
-                let gang = if decided.placed { None } else { waiting.gang.clone() };
-                if self.keep_waiting(Waiting { reason, gang, ..waiting }, None) {
-                    self.out.decisions.push(decision);
-                }
+                left_out.push(Waiting { gang: None, ..waiting });
+            }
+        }
+        for waiting in left_out {
+            self.try_place(waiting);
+        }
+    }
+
+    /// Lets a gang wait, with a promise to each member where holders that are leaving will make room for all.
+    /// Promises stand while enough members for the minimum have one; fewer are worth nothing and are taken back.
+    fn keep_gang_waiting(&mut self, gang: &Gang, waiting: Vec<Waiting>, decisions: Vec<Decision>) {
+        let standing = gang.members.iter().filter(|member| self.promise_stands(&member.id)).count();
+        let plans = if standing > 0 && standing >= gang.minimum as usize {
+            None
+        } else {
+            for member in &gang.members {
+                self.break_promise(&member.id);
+            }
+            let policy = &self.machine.settings.policy;
+            evict::gang_after_releases(&self.machine.ledger, policy, gang)
+        };
+        let mut plans = plans.unwrap_or_default().into_iter();
+        for (waiting, decision) in waiting.into_iter().zip(decisions) {
+            let reason = summary::sentence(&decision);
+            if self.keep_waiting(Waiting { reason, ..waiting }, plans.next().flatten()) {
+                self.out.decisions.push(decision);
             }
         }
     }

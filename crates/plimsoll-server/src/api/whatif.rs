@@ -3,14 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use plimsoll_core::charge::Holding;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::event::Settings;
-use plimsoll_core::evict::{self, Plan, Planned};
+use plimsoll_core::evict;
 use plimsoll_core::front::Core;
 use plimsoll_core::ledger::{Ledger, Promise};
 use plimsoll_core::remedy;
-use plimsoll_core::request::{Eviction, Request, RequestId};
+use plimsoll_core::request::{Request, RequestId};
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
 use plimsoll_slots::memory::{Kept, Need};
@@ -98,7 +97,8 @@ impl Looked {
         let Some((ledger, settings)) = &self.refused_on else {
             return WhatIfRow { decision: row, would_fit_if: Vec::new() };
         };
-        if let Some(plan) = plan(ledger, settings, &self.request, self.now) {
+        let Settings { policy, residency, .. } = settings;
+        if let Some(plan) = evict::plan_room(ledger, policy, &self.request, self.now, *residency) {
             row.evictions = plan.victims.iter().map(|victim| eviction(ledger, victim)).collect();
             row.promised = Some(verdict::promise_on(ledger, &Promise::from(plan)));
         }
@@ -113,19 +113,6 @@ impl Looked {
         ));
         remedies.sort_by_key(|remedy| remedy.kind);
         WhatIfRow { decision: row, would_fit_if: remedies.iter().map(verdict::remedy).collect() }
-    }
-}
-
-/// Who would be asked to go, and whom it would wait for: as the machine plans when it is asked in earnest.
-fn plan(ledger: &Ledger, settings: &Settings, request: &Request, now: Millis) -> Option<Plan> {
-    if request.terms.eviction == Eviction::Never && !ledger.has_releasing() {
-        return None;
-    }
-    let may_go =
-        |holding: &Holding| evict::may_go(holding, request, now, settings.residency).is_ok();
-    match evict::plan(ledger, &settings.policy, request, may_go) {
-        Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
-        _ => None,
     }
 }
 

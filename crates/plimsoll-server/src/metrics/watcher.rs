@@ -119,6 +119,7 @@ fn codes(decision: &Decision) -> BTreeSet<&'static str> {
             RequestReason::Malformed(_) => "Malformed",
             RequestReason::NoNodes => "NoNodes",
             RequestReason::GangIncomplete { .. } => "GangIncomplete",
+            RequestReason::GangNotFound { .. } => "GangNotFound",
         }]);
     }
     let of_node = |verdict: NodeVerdict| -> Vec<&'static str> {

@@ -12,6 +12,8 @@ mod search;
 
 mod races;
 
+mod simulation;
+
 mod shares;
 
 mod advice;

@@ -46,7 +46,7 @@ fn asker() -> impl Strategy<Value = usize> {
     0..ASKERS
 }
 
-fn any_node() -> impl Strategy<Value = Node> {
+pub(crate) fn any_node() -> impl Strategy<Value = Node> {
     prop_oneof![4 => fleet::owned_node(1..4), 1 => fleet::plugin_node(1..4), 1 => unknown_node(), 1 => fleet::sliced_node()]
 }
 

@@ -2,17 +2,18 @@
 
 use anyhow::Result;
 use plimsoll_core::units::Name;
+use plimsoll_sim::simulation;
 
 use super::load;
 use crate::cli::{AuditArgs, AuditFormat};
 use crate::output::{self, Outcome};
 use crate::text::{Page, findings, understood};
-use crate::{json, load as loading, simulation};
+use crate::{json, load as loading};
 
 pub(super) fn run(args: &AuditArgs, quiet: bool) -> Result<Outcome> {
     let loaded = load(&args.input, "audit", quiet)?;
-    let (ledger, astray) = simulation::observe(&loaded.cluster);
-    let found = loading::audit(&loaded.cluster, &ledger);
+    let (scheduler, uncounted) = simulation::observe(&loaded.cluster);
+    let found = loading::audit(&loaded.cluster, scheduler.ledger());
     match args.output {
         AuditFormat::Json => output::json(&json::audit(&loaded.cluster, &found))?,
         AuditFormat::Sarif => {
@@ -25,7 +26,7 @@ pub(super) fn run(args: &AuditArgs, quiet: bool) -> Result<Outcome> {
                 understood::understood(&mut page, &loaded.cluster, args.input.plain.rule());
             }
             findings::findings(&mut page, &found);
-            findings::astray(&mut page, &astray);
+            findings::uncounted(&mut page, &uncounted);
             output::text(page.text())?;
         }
     }

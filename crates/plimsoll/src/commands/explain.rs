@@ -7,11 +7,11 @@ use plimsoll_core::decide::Decision;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Cluster;
+use plimsoll_sim::simulation::{Advising, Simulation, simulate};
 
 use super::{load, log};
 use crate::cli::{ExplainArgs, Format, InputArgs};
 use crate::output::{self, Outcome};
-use crate::simulation::{Onlooker, Simulation, simulate};
 use crate::text::{Page, explain, understood};
 use crate::{json, near};
 
@@ -52,10 +52,8 @@ fn from_files(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
         }
     };
     let policy = args.policy.policy();
-    let advise = |id: &RequestId| *id == wanted;
-    let mut onlooker =
-        Onlooker { watch: &mut watch, advise: &advise, patience: policy.search_steps };
-    let simulation = simulate(&cluster, &policy, &mut onlooker);
+    let advising = Advising::only(wanted.clone(), &policy);
+    let simulation = simulate(&cluster, &policy, &advising, &mut watch);
     let fits = match kept {
         Some(decision) => answered(args.output, &mut page, &cluster, &simulation, &decision)?,
         None => runs(args.output, &mut page, &cluster, &simulation, &wanted)?,
@@ -75,7 +73,7 @@ fn answered(
     decision: &Decision,
 ) -> Result<bool> {
     let refused =
-        simulation.refused.iter().find(|refused| refused.decision.request == decision.request);
+        simulation.rejected.iter().find(|refused| refused.decision.request == decision.request);
     let pending = cluster.pending.iter().find(|pending| pending.request.id == decision.request);
     let not_considered: &[Name] = pending.map_or(&[], |pending| &pending.not_considered);
     match format {
@@ -97,8 +95,8 @@ fn runs(
         bail!("{wanted} was read, but had no turn");
     };
     match format {
-        Format::Json => output::json(&json::running(cluster, holding, &simulation.ledger))?,
-        Format::Table => explain::running(page, holding, &simulation.ledger),
+        Format::Json => output::json(&json::running(cluster, holding, simulation.ledger()))?,
+        Format::Table => explain::running(page, holding, simulation.ledger()),
     }
     Ok(true)
 }

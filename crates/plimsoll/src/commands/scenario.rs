@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail};
 use plimsoll_core::request::{PlainRule, Request};
 use plimsoll_kube::cluster::{Cluster, Reading};
 use plimsoll_sim::scenario::{self, Report, State};
+use plimsoll_sim::simulation;
 
 use crate::cli::{ScenarioArgs, ScenarioCommand, ScenarioFiles};
+use crate::load;
 use crate::output::{self, Outcome};
-use crate::{load, simulation};
 
 pub(super) fn run(args: &ScenarioArgs, quiet: bool) -> Result<Outcome> {
     match &args.run {

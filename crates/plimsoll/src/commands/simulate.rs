@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use plimsoll_core::decide::Decision;
+use plimsoll_sim::simulation::{Advising, simulate};
 
 use super::{load, log};
 use crate::cli::{Format, SimulateArgs};
 use crate::json;
 use crate::output::{self, Outcome};
-use crate::simulation::{BRIEFLY, Onlooker, simulate};
 use crate::text::{Page, bars, breaches, placements, refused, understood};
 
 pub(super) fn run(args: &SimulateArgs, quiet: bool) -> Result<Outcome> {
@@ -19,8 +19,7 @@ pub(super) fn run(args: &SimulateArgs, quiet: bool) -> Result<Outcome> {
             log(decision, number);
         }
     };
-    let mut onlooker = Onlooker { watch: &mut watch, advise: &|_| true, patience: BRIEFLY };
-    let simulation = simulate(&cluster, &args.policy.policy(), &mut onlooker);
+    let simulation = simulate(&cluster, &args.policy.policy(), &Advising::all(), &mut watch);
     match args.output {
         Format::Json => output::json(&json::simulate(&cluster, &simulation, args.full))?,
         Format::Table => {
@@ -29,13 +28,13 @@ pub(super) fn run(args: &SimulateArgs, quiet: bool) -> Result<Outcome> {
                 understood::understood(&mut page, &cluster, args.input.plain.rule());
             }
             placements::placements(&mut page, &cluster, &simulation);
-            bars::bars(&mut page, &cluster, &simulation.ledger);
-            breaches::breaches(&mut page, &simulation.ledger);
+            bars::bars(&mut page, &cluster, simulation.ledger());
+            breaches::breaches(&mut page, simulation.ledger());
             refused::refused(&mut page, &cluster, &simulation, args.full);
             placements::not_considered(&mut page, &cluster, &simulation);
             placements::tally(&mut page, &simulation);
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!simulation.refused.is_empty()))
+    Ok(Outcome::wanting(!simulation.rejected.is_empty()))
 }

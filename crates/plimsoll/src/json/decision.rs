@@ -8,9 +8,8 @@ use plimsoll_core::request::Shape;
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_core::verdict::NodeVerdict;
 use plimsoll_kube::cluster::Cluster;
+use plimsoll_sim::simulation::{Advice, Placed, Rejected, Simulation};
 use serde::Serialize;
-
-use crate::simulation::{Advice, Placed, Refused, Simulation};
 
 /// Nodes that a refusal shows unless all are wanted.
 const NEAREST: usize = 10;
@@ -51,7 +50,7 @@ pub(super) fn placement<'a>(
     let request = &cluster.pending[placed.pending].request;
     let place = &placed.found.place;
     let shape = request.spec.shapes().get(usize::from(place.shape));
-    let ledger = &simulation.ledger;
+    let ledger = simulation.ledger();
     let held = ledger.of_request(&request.id).map(|(_, holding)| holding.charges.as_slice());
     let view = ledger.view_of(&place.node);
     let containers = view.map(|view| chosen(&view.node, shape, held.unwrap_or_default()));
@@ -106,7 +105,7 @@ pub(super) struct RefusedRow<'a> {
 
 pub(super) fn refused<'a>(
     cluster: &'a Cluster,
-    refused: &'a Refused,
+    refused: &'a Rejected,
     full: bool,
 ) -> RefusedRow<'a> {
     let request = &cluster.pending[refused.pending].request.id;

@@ -11,11 +11,11 @@ use plimsoll_core::summary;
 use plimsoll_core::units::Name;
 use plimsoll_core::verdict::Candidate;
 use plimsoll_kube::cluster::Cluster;
+use plimsoll_sim::simulation::{Advice, Rejected};
 use serde::Serialize;
 
 use super::decision::{self, ChosenRow};
 use super::{SCHEMA_VERSION, UnderstoodRow, understood};
-use crate::simulation::{Advice, Refused};
 
 /// The answer of `plimsoll explain -o json`.
 #[derive(Serialize)]
@@ -53,7 +53,7 @@ struct ChosenSheet<'a> {
 pub(crate) fn explain<'a>(
     cluster: &'a Cluster,
     decision: &'a Decision,
-    refused: Option<&'a Refused>,
+    refused: Option<&'a Rejected>,
     not_considered: &'a [Name],
 ) -> ExplainSheet<'a> {
     ExplainSheet {
@@ -65,7 +65,7 @@ pub(crate) fn explain<'a>(
 /// A decision by itself.
 pub(super) fn explained<'a>(
     decision: &'a Decision,
-    refused: Option<&'a Refused>,
+    refused: Option<&'a Rejected>,
     not_considered: &'a [Name],
 ) -> ExplainSheet<'a> {
     static NO_ADVICE: Advice = Advice { would_fit_if: Vec::new(), promised: None };
@@ -77,7 +77,7 @@ pub(super) fn explained<'a>(
         namespace: &decision.request.account,
         pod: &decision.request.name,
         status: if found.is_some() { "placed" } else { "refused" },
-        summary: refused.map_or_else(|| summary::sentence(decision), Refused::sentence),
+        summary: refused.map_or_else(|| summary::sentence(decision), Rejected::sentence),
         understood: None,
         policy: Some(&decision.policy.name),
         ledger_revision: Some(decision.revision),

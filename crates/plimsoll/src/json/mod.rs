@@ -15,6 +15,7 @@ pub(crate) use explain::{explain, running, undecided};
 pub(crate) use replay::{replay, replayed};
 pub(crate) use sarif::sarif;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use plimsoll_api::breach::{BreachRow, breach_row};
@@ -22,10 +23,10 @@ use plimsoll_api::device;
 use plimsoll_core::breach;
 use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Cluster;
+use plimsoll_sim::simulation::Simulation;
 use serde::Serialize;
 
 use crate::load;
-use crate::simulation::Simulation;
 
 /// Grows when a name or a meaning changes; names that are added do not change it.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -52,16 +53,16 @@ pub(crate) fn simulate<'a>(
 ) -> SimulateSheet<'a> {
     SimulateSheet {
         schema_version: SCHEMA_VERSION,
-        policy: &simulation.policy.name,
+        policy: &simulation.policy().name,
         understood: understood(cluster),
-        nodes: device::nodes(cluster, &simulation.ledger),
-        devices: device::devices(cluster, &simulation.ledger),
+        nodes: device::nodes(cluster, simulation.ledger()),
+        devices: device::devices(cluster, simulation.ledger()),
         placements: simulation
             .placed
             .iter()
             .map(|p| decision::placement(cluster, simulation, p))
             .collect(),
-        refused: simulation.refused.iter().map(|r| decision::refused(cluster, r, full)).collect(),
+        refused: simulation.rejected.iter().map(|r| decision::refused(cluster, r, full)).collect(),
         breaches: breaches(simulation),
         not_considered: not_considered(cluster, simulation),
     }
@@ -102,7 +103,7 @@ pub(crate) fn understood(cluster: &Cluster) -> UnderstoodRow<'_> {
 }
 
 fn breaches(simulation: &Simulation) -> Vec<BreachRow> {
-    let ledger = &simulation.ledger;
+    let ledger = simulation.ledger();
     breach::audit(ledger).into_iter().map(|breach| breach_row(ledger, breach)).collect()
 }
 
@@ -111,7 +112,7 @@ fn breaches(simulation: &Simulation) -> Vec<BreachRow> {
 struct NotConsideredRow<'a> {
     namespace: &'a Name,
     pod: &'a Name,
-    what: Vec<&'a str>,
+    what: Vec<Cow<'a, str>>,
 }
 
 fn not_considered<'a>(
@@ -122,14 +123,14 @@ fn not_considered<'a>(
     let features = pending.map(|pending| NotConsideredRow {
         namespace: &pending.request.id.account,
         pod: &pending.request.id.name,
-        what: pending.not_considered.iter().map(|what| &**what).collect(),
+        what: pending.not_considered.iter().map(|what| Cow::Borrowed(&**what)).collect(),
     });
-    let astray = simulation.astray.iter().map(|astray| NotConsideredRow {
-        namespace: &astray.request.account,
-        pod: &astray.request.name,
-        what: vec![&astray.why],
+    let uncounted = simulation.uncounted.iter().map(|uncounted| NotConsideredRow {
+        namespace: &uncounted.request.account,
+        pod: &uncounted.request.name,
+        what: vec![Cow::Owned(uncounted.why.to_string())],
     });
-    features.chain(astray).collect()
+    features.chain(uncounted).collect()
 }
 
 #[cfg(test)]

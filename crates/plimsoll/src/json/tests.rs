@@ -2,12 +2,12 @@
 
 use plimsoll_core::charge::Stage;
 use plimsoll_core::units::Millis;
+use plimsoll_sim::fixture;
 use serde_json::{Value, json};
 
 use plimsoll_core::units::Bytes;
 
 use super::*;
-use crate::fixture;
 
 fn sheet(cluster: &Cluster, full: bool) -> Value {
     let simulation = fixture::run(cluster);

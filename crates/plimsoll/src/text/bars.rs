@@ -55,11 +55,11 @@ fn remarks(view: &NodeView, at: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use plimsoll_sim::fixture;
 
     fn drawn(cluster: &Cluster) -> String {
         let mut page = Page::default();
-        bars(&mut page, cluster, &fixture::run(cluster).ledger);
+        bars(&mut page, cluster, fixture::run(cluster).ledger());
         page.plain()
     }
 

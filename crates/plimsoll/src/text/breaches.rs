@@ -21,12 +21,12 @@ pub(crate) fn breaches(page: &mut Page, ledger: &Ledger) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use plimsoll_sim::fixture;
 
     #[test]
     fn a_device_over_its_line_is_told_with_numbers_and_names() {
         let mut page = Page::default();
-        breaches(&mut page, &fixture::run(&fixture::too_late()).ledger);
+        breaches(&mut page, fixture::run(&fixture::too_late()).ledger());
         let text = page.plain();
         assert!(
             text.contains(
@@ -36,7 +36,7 @@ mod tests {
         );
         assert!(text.contains("default/test-0, default/test-1"), "{text}");
         let mut page = Page::default();
-        breaches(&mut page, &fixture::run(&fixture::time_sliced(5)).ledger);
+        breaches(&mut page, fixture::run(&fixture::time_sliced(5)).ledger());
         assert_eq!(page.plain(), "");
     }
 }

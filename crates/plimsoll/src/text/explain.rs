@@ -9,12 +9,12 @@ use plimsoll_core::score::{Score, Term};
 use plimsoll_core::summary;
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_core::verdict::{DeviceVerdict, NodeVerdict};
+use plimsoll_sim::simulation::Rejected;
 
 use super::page::{BAD, FAINT, GOOD, ODD, PLAIN, Page, STRONG};
 use super::placements;
 use super::refused::help;
 use super::table::{Align, Table};
-use crate::simulation::Refused;
 use plimsoll_api::lost_by::lost_by;
 use plimsoll_api::verdict;
 
@@ -22,7 +22,7 @@ use plimsoll_api::verdict;
 pub(crate) fn explain(
     page: &mut Page,
     decision: &Decision,
-    refused: Option<&Refused>,
+    refused: Option<&Rejected>,
     not_considered: &[Name],
 ) {
     page.heading(&decision.request.to_string());
@@ -259,10 +259,10 @@ fn score_words(score: &Score) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
-    use crate::simulation::{BRIEFLY, Onlooker, simulate};
     use plimsoll_core::policy::Policy;
     use plimsoll_kube::cluster::Cluster;
+    use plimsoll_sim::fixture;
+    use plimsoll_sim::simulation::{Advising, simulate};
 
     fn explained(cluster: &Cluster, pod: &str) -> String {
         let mut kept = None;
@@ -271,13 +271,9 @@ mod tests {
                 kept = Some(decision.clone());
             }
         };
-        let simulation = simulate(
-            cluster,
-            &Policy::default(),
-            &mut Onlooker { watch: &mut watch, advise: &|_| true, patience: BRIEFLY },
-        );
+        let simulation = simulate(cluster, &Policy::default(), &Advising::all(), &mut watch);
         let refused =
-            simulation.refused.iter().find(|refused| &*refused.decision.request.name == pod);
+            simulation.rejected.iter().find(|refused| &*refused.decision.request.name == pod);
         let mut page = Page::default();
         explain(&mut page, &kept.expect("it had its turn"), refused, &[]);
         page.plain()
@@ -327,7 +323,7 @@ mod tests {
         let cluster = fixture::gang();
         let simulation = fixture::run(&cluster);
         let mut page = Page::default();
-        running(&mut page, &cluster.running[0], &simulation.ledger);
+        running(&mut page, &cluster.running[0], simulation.ledger());
         assert!(page.plain().contains("running on node-a"));
         assert!(
             page.plain().contains("GPU-node-a-0  80 GiB  main (app, 80 GiB)"),

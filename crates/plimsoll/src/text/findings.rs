@@ -1,11 +1,11 @@
 //! What an audit found, one line a finding.
 
 use plimsoll_kube::finding::{Finding, Severity};
+use plimsoll_sim::simulation::Uncounted;
 
 use super::count;
 use super::page::{BAD, FAINT, GOOD, ODD, PLAIN, Page};
 use super::table::{Align, Table};
-use crate::simulation::Astray;
 
 /// The findings, worst first as they come.
 pub(crate) fn findings(page: &mut Page, findings: &[Finding]) {
@@ -41,12 +41,12 @@ pub(crate) fn findings(page: &mut Page, findings: &[Finding]) {
 }
 
 /// Pods that could not be counted, so that their absence from the findings says nothing.
-pub(crate) fn astray(page: &mut Page, astray: &[Astray]) {
-    if astray.is_empty() {
+pub(crate) fn uncounted(page: &mut Page, uncounted: &[Uncounted]) {
+    if uncounted.is_empty() {
         return;
     }
     page.heading("Not considered");
-    for pod in astray {
+    for pod in uncounted {
         page.styled(2, ODD, &format!("{} {}", pod.request, pod.why));
     }
 }

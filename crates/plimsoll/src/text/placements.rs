@@ -6,11 +6,11 @@ use plimsoll_core::charge::Charge;
 use plimsoll_core::device::Node;
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_kube::cluster::Cluster;
+use plimsoll_sim::simulation::Simulation;
 
 use super::count;
 use super::page::{BAD, FAINT, GOOD, ODD, Page};
 use super::table::{Align, Table};
-use crate::simulation::Simulation;
 
 /// The table of placements.
 pub(crate) fn placements(page: &mut Page, cluster: &Cluster, simulation: &Simulation) {
@@ -27,7 +27,7 @@ pub(crate) fn placements(page: &mut Page, cluster: &Cluster, simulation: &Simula
     ]);
     for placed in &simulation.placed {
         let request = &cluster.pending[placed.pending].request;
-        let ledger = &simulation.ledger;
+        let ledger = simulation.ledger();
         let view = ledger.view_of(&placed.found.place.node);
         let charges =
             ledger.of_request(&request.id).map_or(&[][..], |(_, holding)| &holding.charges);
@@ -83,15 +83,15 @@ pub(crate) fn not_considered(page: &mut Page, cluster: &Cluster, simulation: &Si
             pods.entry(what).or_default().push(pending.request.id.to_string());
         }
     }
-    if pods.is_empty() && simulation.astray.is_empty() {
+    if pods.is_empty() && simulation.uncounted.is_empty() {
         return;
     }
     page.heading("Not considered");
     for (what, names) in pods {
         page.styled(2, ODD, &format!("{what}: {}", some(&names)));
     }
-    for astray in &simulation.astray {
-        page.styled(2, ODD, &format!("{} {}", astray.request, astray.why));
+    for uncounted in &simulation.uncounted {
+        page.styled(2, ODD, &format!("{} {}", uncounted.request, uncounted.why));
     }
 }
 
@@ -107,13 +107,13 @@ fn some(names: &[String]) -> String {
 
 /// The last line: how many found a place.
 pub(crate) fn tally(page: &mut Page, simulation: &Simulation) {
-    let (placed, refused) = (simulation.placed.len(), simulation.refused.len());
+    let (placed, refused) = (simulation.placed.len(), simulation.rejected.len());
     page.heading("Result");
     let words = match (placed, refused) {
         (0, 0) => (FAINT, "nothing is waiting for a place".to_string()),
-        (1, 0) => (GOOD, format!("the pod is placed (policy {})", simulation.policy.name)),
+        (1, 0) => (GOOD, format!("the pod is placed (policy {})", simulation.policy().name)),
         (placed, 0) => {
-            (GOOD, format!("all {placed} pods placed (policy {})", simulation.policy.name))
+            (GOOD, format!("all {placed} pods placed (policy {})", simulation.policy().name))
         }
         (placed, refused) => {
             let all = count(placed + refused, "pod");
@@ -121,7 +121,7 @@ pub(crate) fn tally(page: &mut Page, simulation: &Simulation) {
                 BAD,
                 format!(
                     "placed {placed} of {all}, refused {refused} (policy {})",
-                    simulation.policy.name
+                    simulation.policy().name
                 ),
             )
         }
@@ -132,7 +132,7 @@ pub(crate) fn tally(page: &mut Page, simulation: &Simulation) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use plimsoll_sim::fixture;
 
     #[test]
     fn a_placement_says_where_and_how_much() {

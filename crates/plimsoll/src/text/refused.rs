@@ -3,33 +3,33 @@
 use std::sync::Arc;
 
 use plimsoll_kube::cluster::Cluster;
+use plimsoll_sim::simulation::{Advice, Promised, Rejected, Simulation};
 
 use super::page::{BAD, FAINT, PLAIN, Page};
-use crate::simulation::{Advice, Promised, Refused, Simulation};
 
 /// Equal answers in a row that are written out; the rest is counted unless all are wanted.
 const ALIKE: usize = 8;
 
 /// The refused pods.
 pub(crate) fn refused(page: &mut Page, cluster: &Cluster, simulation: &Simulation, full: bool) {
-    if simulation.refused.is_empty() {
+    if simulation.rejected.is_empty() {
         return;
     }
     page.heading("Refused");
-    let sentences: Vec<String> = simulation.refused.iter().map(Refused::sentence).collect();
+    let sentences: Vec<String> = simulation.rejected.iter().map(Rejected::sentence).collect();
     let mut from = 0;
-    while from < simulation.refused.len() {
-        let advice = &simulation.refused[from].advice;
+    while from < simulation.rejected.len() {
+        let advice = &simulation.rejected[from].advice;
         let alike = |to: &usize| {
             sentences[*to] == sentences[from]
-                && Arc::ptr_eq(&simulation.refused[*to].advice, advice)
+                && Arc::ptr_eq(&simulation.rejected[*to].advice, advice)
         };
-        let to = (from + 1..simulation.refused.len())
+        let to = (from + 1..simulation.rejected.len())
             .find(|to| !alike(to))
-            .unwrap_or(simulation.refused.len());
+            .unwrap_or(simulation.rejected.len());
         let shown = if full { to - from } else { (to - from).min(ALIKE) };
         for (refused, sentence) in
-            simulation.refused[from..from + shown].iter().zip(&sentences[from..])
+            simulation.rejected[from..from + shown].iter().zip(&sentences[from..])
         {
             let name = cluster.pending[refused.pending].request.id.to_string();
             page.pieces(2, &[(BAD, &*name), (PLAIN, ": "), (PLAIN, &**sentence)]);
@@ -71,8 +71,8 @@ pub(super) fn help(page: &mut Page, indent: usize, advice: &Advice) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
     use plimsoll_core::device::{DeviceChoice, Sharing, Strategy};
+    use plimsoll_sim::fixture;
 
     fn text(cluster: &Cluster, full: bool) -> String {
         let mut page = Page::default();

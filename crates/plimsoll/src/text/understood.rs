@@ -219,8 +219,8 @@ fn plain_words(rule: PlainRule) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
     use plimsoll_kube::finding::{Finding, Severity};
+    use plimsoll_sim::fixture;
 
     #[test]
     fn capacity_source_and_choice_are_said() {

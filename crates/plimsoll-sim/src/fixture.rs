@@ -1,4 +1,4 @@
-//! Small clusters made by hand, for tests.
+//! Small clusters made by hand, for the tests of this crate and of the crates above it.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -12,16 +12,15 @@ use plimsoll_core::request::{
 use plimsoll_core::units::{Bytes, Cores, Millis, Name};
 use plimsoll_kube::cluster::{Cluster, GangFacts, NodeFacts, Pending};
 
-use crate::simulation::{BRIEFLY, Onlooker, Simulation, simulate};
+use crate::simulation::{Advising, Simulation, simulate};
 
-/// Runs a cluster under the usual policy, with advice for all.
-pub(crate) fn run(cluster: &Cluster) -> Simulation {
-    let mut onlooker = Onlooker { watch: &mut |_| {}, advise: &|_| true, patience: BRIEFLY };
-    simulate(cluster, &Policy::default(), &mut onlooker)
+/// Simulates a cluster under the default policy, with advice for all pods.
+pub fn run(cluster: &Cluster) -> Simulation {
+    simulate(cluster, &Policy::default(), &Advising::all(), &mut |_| {})
 }
 
-/// One card of 32,607 MiB advertised as 100, and so many pods of 8000 MiB.
-pub(crate) fn time_sliced(pods: usize) -> Cluster {
+/// One card of 32,607 MiB advertised as 100, and a number of pods that need 8000 MiB each.
+pub fn time_sliced(pods: usize) -> Cluster {
     let mut card = Device::new("NVIDIA", Bytes::mib(32_607), Source::Label);
     card.sharing = Sharing::Tokens { replicas: 100, strategy: Strategy::TimeSlicing };
     card.model = Some("RTX-5090".into());
@@ -34,8 +33,8 @@ pub(crate) fn time_sliced(pods: usize) -> Cluster {
     cluster
 }
 
-/// Two nodes of two cards, one card busy, and a gang of four that wants a whole card each.
-pub(crate) fn gang() -> Cluster {
+/// Two nodes of two cards, one card busy, and a gang of four that needs a whole card each.
+pub fn gang() -> Cluster {
     let card = |uuid: &str| {
         let mut card = Device::new("NVIDIA", Bytes::gib(80), Source::Register);
         card.identity = Identity::Uuid(uuid.into());
@@ -54,8 +53,8 @@ pub(crate) fn gang() -> Cluster {
     cluster
 }
 
-/// A card of 80 GiB with 60 on their way back, and a pod that wants 30.
-pub(crate) fn releasing() -> Cluster {
+/// A card of 80 GiB with 60 GiB being released, and a pod that needs 30 GiB.
+pub fn releasing() -> Cluster {
     let card = Device::new("NVIDIA", Bytes::gib(80), Source::Declared);
     let mut cluster = Cluster { nodes: vec![facts("node", vec![card])], ..Cluster::default() };
     let stage = Stage::Releasing { since: Millis(0) };
@@ -64,8 +63,8 @@ pub(crate) fn releasing() -> Cluster {
     cluster
 }
 
-/// Five pods of 8000 MiB that run on the card of [`time_sliced`].
-pub(crate) fn too_late() -> Cluster {
+/// Five running pods of 8000 MiB on the card of [`time_sliced`], which has room for four.
+pub fn too_late() -> Cluster {
     let mut cluster = time_sliced(0);
     let stage = Stage::Running { since: Millis(0) };
     let running = |i: usize| {
@@ -75,8 +74,8 @@ pub(crate) fn too_late() -> Cluster {
     cluster
 }
 
-/// A node with these devices, as labels would describe it.
-pub(crate) fn facts(name: &str, devices: Vec<Device>) -> NodeFacts {
+/// A node with some devices, as labels would describe it.
+pub fn facts(name: &str, devices: Vec<Device>) -> NodeFacts {
     let mut node = Node::new(name);
     node.devices = devices;
     node.choice = DeviceChoice::Owned;
@@ -92,8 +91,8 @@ pub(crate) fn facts(name: &str, devices: Vec<Device>) -> NodeFacts {
     }
 }
 
-/// A pod that wants so much of one NVIDIA device.
-pub(crate) fn pending(name: &str, amount: Amount) -> Pending {
+/// A pod that needs an amount of one NVIDIA device.
+pub fn pending(name: &str, amount: Amount) -> Pending {
     let spec = Spec::of(vec![Shape::single("main", Need::one("NVIDIA", amount))]);
     let request = Request {
         id: RequestId::new("default", name),
@@ -103,8 +102,8 @@ pub(crate) fn pending(name: &str, amount: Amount) -> Pending {
     Pending { request, gang: None, not_considered: Vec::new() }
 }
 
-/// What a pod holds of the first device of a node.
-pub(crate) fn holding(name: &str, node: &str, amount: Booked, stage: Stage) -> Holding {
+/// The holding of a pod on the first device of a node.
+pub fn holding(name: &str, node: &str, amount: Booked, stage: Stage) -> Holding {
     let bytes = match amount {
         Booked::Share(bytes) => Some(Bytes::new(NonZeroU64::get(bytes))),
         Booked::Whole { bytes } => bytes,

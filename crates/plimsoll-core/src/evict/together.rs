@@ -1,0 +1,59 @@
+//! Room for a whole gang, from the holders that are leaving already.
+
+use super::{Plan, touches};
+use crate::gang::{Gang, decide_gang_on};
+use crate::ledger::Ledger;
+use crate::policy::Policy;
+use crate::request::RequestId;
+
+/// Plans the places of a gang's members for the time when every holder that is being released has gone;
+/// `None` where that does not make room for the gang's minimum. A member that is left out has no plan.
+///
+/// The gang is decided once, on a draft without those holders. Memory that comes back never rules a placement
+/// out, so it is enough to try without all of them, and the holders that are not on the chosen devices need not
+/// be waited for. All members wait for the same holders, since none is placed before the others: a member whose
+/// own device is free today keeps it until the last device of the gang is free.
+pub fn gang_after_releases(
+    ledger: &Ledger,
+    policy: &Policy,
+    gang: &Gang,
+) -> Option<Vec<Option<Plan>>> {
+    if !ledger.has_releasing() {
+        return None;
+    }
+    let mut draft = gang.draft(ledger);
+    for (node, _) in ledger.nodes() {
+        draft.without_releasing_on(node);
+    }
+    let decided = decide_gang_on(&draft, policy, gang);
+    if !decided.placed {
+        return None;
+    }
+    let mut plans = Vec::with_capacity(gang.members.len());
+    for (member, decision) in gang.members.iter().zip(&decided.decisions) {
+        plans.push(decision.place().map(|found| {
+            let place = found.place.clone();
+            let charges = draft.place(member, &place).expect("the gang was decided on this draft");
+            Plan { place, charges, victims: Vec::new(), after: Vec::new() }
+        }));
+    }
+    let after = holders_in_the_way(ledger, &plans);
+    for plan in plans.iter_mut().flatten() {
+        plan.after.clone_from(&after);
+    }
+    (!after.is_empty()).then_some(plans)
+}
+
+/// The holders being released that are on a device of any of the plans.
+fn holders_in_the_way(ledger: &Ledger, plans: &[Option<Plan>]) -> Vec<RequestId> {
+    let releasing = ledger.holdings().filter(|(_, holding)| holding.stage.is_releasing());
+    let mut after: Vec<RequestId> = releasing
+        .filter(|(_, holding)| {
+            let mut here = plans.iter().flatten().filter(|plan| plan.place.node == holding.node);
+            here.any(|plan| touches(holding, &plan.charges))
+        })
+        .map(|(_, holding)| holding.request.clone())
+        .collect();
+    after.sort();
+    after
+}
