@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
+use super::Engine;
 use super::api::{self, Parts};
 use super::config::Config;
 use super::demo::{self, Narrator};
 use super::life::Application;
-use plimsoll_engine::engine::Engine;
 use plimsoll_engine::store::History;
 
 /// The API over a configuration; with simulated runners and users where a demonstration is wanted.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::units::Name;
 
+use plimsoll_core::front::Front;
 use plimsoll_engine::engine::Decided;
 
 /// Everything that is known to be wrong.
@@ -24,12 +25,12 @@ pub(crate) struct Changed {
 
 impl Watch {
     /// Looks again at every node where something was wrong or is reported to be.
-    pub(crate) fn look(&mut self, decided: &Decided<'_>) -> Changed {
+    pub(crate) fn look<F: Front>(&mut self, decided: &Decided<'_, F>) -> Changed {
         let reported = decided.outputs.iter().flat_map(|output| &output.outcome.breaches);
         for breach in reported {
             self.known.entry(breach.node().clone()).or_default();
         }
-        let ledger = decided.desk.scheduler().ledger();
+        let ledger = decided.scheduler.ledger();
         let mut changed = Changed::default();
         for (node, known) in &mut self.known {
             let now =

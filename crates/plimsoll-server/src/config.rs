@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::Manners;
+use plimsoll_slots::desk::DeskConfig;
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::{Size, Span};
 use serde::Deserialize;
@@ -40,8 +40,7 @@ pub struct Config {
     pub data: PathBuf,
     /// How the core behaves.
     pub settings: Settings,
-    /// How the desk behaves.
-    pub manners: Manners,
+    pub desk: DeskConfig,
     /// Models to declare at the start; `None` where the configuration does not speak of models.
     pub models: Option<Vec<Model>>,
     /// How much of the scheduler's log is kept for the API.
@@ -148,7 +147,7 @@ pub fn load(options: &Options) -> Result<Loaded> {
         listen,
         data: data(options.data.clone().or(file.data.map(|data| at.join(data))))?,
         settings: settings(file.policy.as_deref(), file.residency)?,
-        manners: manners(file.heartbeat, file.lease)?,
+        desk: desk(file.heartbeat, file.lease)?,
         models: distinct(file.models)?,
         schedulerlog: file.schedulerlog,
         tokens,
@@ -230,21 +229,21 @@ fn settings(policy: Option<&str>, residency: Option<Span>) -> Result<Settings> {
     })
 }
 
-fn manners(heartbeat: Option<Span>, lease: Option<Span>) -> Result<Manners> {
-    let usual = Manners::default();
-    let heartbeat = heartbeat.map_or(usual.heartbeat, |span| span.0);
-    let lease = lease.map_or(usual.lease, |span| span.0);
-    if heartbeat < 100 {
-        bail!("heartbeat: {} is too often; 100ms is the least", Span(heartbeat));
+fn desk(heartbeat: Option<Span>, lease: Option<Span>) -> Result<DeskConfig> {
+    let usual = DeskConfig::default();
+    let heartbeat = heartbeat.unwrap_or(usual.heartbeat);
+    let lease = lease.unwrap_or(usual.lease);
+    if heartbeat < Span(100) {
+        bail!("heartbeat: {heartbeat} is too often; 100ms is the least");
     }
-    if lease < heartbeat.saturating_mul(2) {
+    if lease.0 < heartbeat.0.saturating_mul(2) {
         bail!(
             "lease: {} is less than two heartbeats of {}; one late heartbeat would close a runner",
-            Span(lease),
-            Span(heartbeat)
+            lease,
+            heartbeat
         );
     }
-    Ok(Manners { heartbeat, lease, ..usual })
+    Ok(DeskConfig { heartbeat, lease, ..usual })
 }
 
 fn distinct(models: Option<Vec<Model>>) -> Result<Option<Vec<Model>>> {
@@ -312,7 +311,8 @@ tokens: [{name: a, role: read, sha256: 00000000000000000000000000000000000000000
 limits: {body: 2MiB, runner_body: 16MiB, header_timeout: 5s, request_timeout: 20s, requests_per_second: 10, burst: 20, connections: 30, drain: 1s}\n\
 tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
         let Loaded { config, .. } = loaded(text).expect("it can be used");
-        assert_eq!(config.manners, Manners { heartbeat: 1000, lease: 5000, ..Manners::default() });
+        let (heartbeat, lease) = (Span(1000), Span(5000));
+        assert_eq!(config.desk, DeskConfig { heartbeat, lease, ..DeskConfig::default() });
         assert_eq!(config.limits.body.0.get(), 2 << 20);
         assert!(
             config.tls.is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))

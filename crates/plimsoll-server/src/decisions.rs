@@ -9,14 +9,15 @@ use plimsoll_core::drive::{Output, Record};
 use plimsoll_core::event::{Answer, Effect};
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::Desk;
+use plimsoll_slots::desk::{Desk, DeskView};
 use plimsoll_slots::memory::Need;
 
 use super::api::promised;
 use super::schedulerlog::SchedulerLog;
+use super::{BoxedObserver, Decided};
 use plimsoll_api::rows::EvictionRow;
 use plimsoll_api::verdict::PromisedRow;
-use plimsoll_engine::engine::{Decided, Observer};
+use plimsoll_engine::engine::Observer;
 use plimsoll_engine::store::DecisionId;
 use plimsoll_engine::worker::Worker;
 
@@ -56,6 +57,7 @@ pub(crate) struct Kept {
 
 /// The decisions of one batch, in order. What a decision saw is shared, so that keeping it costs little.
 pub(crate) fn of_batch<'a>(batch: &'a Decided<'_>) -> impl Iterator<Item = Kept> + 'a {
+    let desk = batch.front.view(batch.scheduler);
     let pairs = batch.records.iter().zip(batch.outputs);
     pairs.flat_map(move |(record, output)| {
         debug_assert_eq!(
@@ -63,11 +65,17 @@ pub(crate) fn of_batch<'a>(batch: &'a Decided<'_>) -> impl Iterator<Item = Kept>
             "a record and what came of it stand at the same place"
         );
         let decided = (0_u32..).zip(&output.outcome.decisions);
-        decided.map(move |(index, decision)| kept(batch.desk, record, output, index, decision))
+        decided.map(move |(index, decision)| kept(desk, record, output, index, decision))
     })
 }
 
-fn kept(desk: &Desk, record: &Record, output: &Output, index: u32, decision: &Decision) -> Kept {
+fn kept(
+    desk: DeskView<'_>,
+    record: &Record,
+    output: &Output,
+    index: u32,
+    decision: &Decision,
+) -> Kept {
     let (told, waits_for) = told(output, &decision.request);
     let written = record.decisions.get(index as usize);
     let verdicts = decision.shapes.len() * desk.scheduler().ledger().node_slots();
@@ -90,7 +98,7 @@ fn kept(desk: &Desk, record: &Record, output: &Output, index: u32, decision: &De
 
 /// What the model of a slot needs, as it was declared when the slot was made; as it is declared now, where the slot was refused at
 /// once and is not there any more.
-fn needs(desk: &Desk, request: &RequestId) -> Vec<Need> {
+fn needs(desk: DeskView<'_>, request: &RequestId) -> Vec<Need> {
     let made_from = desk.slot(&request.name).and_then(|slot| slot.made_from.as_ref());
     made_from
         .or_else(|| desk.model(&request.account))
@@ -142,7 +150,7 @@ struct Ring {
 
 impl Decisions {
     /// Somebody who fills it, and the scheduler log with the same rows.
-    pub(crate) fn observer(self: &Arc<Self>, log: &Arc<SchedulerLog>) -> Box<dyn Observer> {
+    pub(crate) fn observer(self: &Arc<Self>, log: &Arc<SchedulerLog>) -> BoxedObserver {
         let sweeper = Worker::start_low_priority("sweeper", SWEPT_MOST, |gone: Vec<Arc<Kept>>| {
             drop(gone);
             ControlFlow::Continue(())
@@ -189,7 +197,7 @@ struct Filler {
     sweeper: Option<Worker<Vec<Arc<Kept>>>>,
 }
 
-impl Observer for Filler {
+impl Observer<Desk> for Filler {
     fn decided(&mut self, batch: &Decided<'_>) {
         let decided: Vec<Arc<Kept>> = of_batch(batch).map(Arc::new).collect();
         self.log.see(batch, &decided);

@@ -14,8 +14,9 @@ use anyhow::{Context, Result};
 use plimsoll_slots::model::{Declaration, Model};
 use plimsoll_slots::size::Span;
 
+use super::Engine;
 use super::config::Config;
-use plimsoll_engine::engine::{Engine, NoAnswer};
+use plimsoll_engine::engine::NoAnswer;
 
 pub(crate) use narrator::Narrator;
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_core::drive::Record;
 use plimsoll_core::event::Operation;
+use plimsoll_core::front::Front;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
@@ -36,7 +37,7 @@ impl Default for Feed {
 
 impl Feed {
     /// Somebody who fills it. Only the first one does.
-    pub(crate) fn observer(&self) -> Box<dyn Observer> {
+    pub(crate) fn observer<F: Front>(&self) -> Box<dyn Observer<F>> {
         Box::new(Filler(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take()))
     }
 
@@ -48,8 +49,8 @@ impl Feed {
 
 struct Filler(Option<Sender<Arc<Record>>>);
 
-impl Observer for Filler {
-    fn durable(&mut self, durable: &Durable<'_>) {
+impl<F: Front> Observer<F> for Filler {
+    fn durable(&mut self, durable: &Durable<'_, F>) {
         let Some(sender) = self.0.as_ref().filter(|sender| sender.receiver_count() > 0) else {
             return;
         };

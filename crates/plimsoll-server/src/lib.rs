@@ -20,3 +20,17 @@ mod metrics;
 #[cfg(test)]
 mod rehearsal;
 mod schedulerlog;
+
+use plimsoll_slots::desk::Desk;
+
+/// The engine with the front end for model serving.
+pub type Engine = plimsoll_engine::engine::Engine<Desk>;
+
+/// A decided batch of that engine.
+type Decided<'a> = plimsoll_engine::engine::Decided<'a, Desk>;
+
+/// A durable batch of that engine.
+type Durable<'a> = plimsoll_engine::engine::Durable<'a, Desk>;
+
+/// An observer of that engine.
+type BoxedObserver = Box<dyn plimsoll_engine::engine::Observer<Desk>>;

@@ -13,8 +13,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
+use plimsoll_core::front::Host;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
+use plimsoll_slots::model::Model;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
@@ -24,15 +26,15 @@ use super::front::{self, Gate, Socket};
 use super::guard::{Guard, tls};
 use super::log;
 use super::metrics::{self, Counted};
+use super::{BoxedObserver, Engine};
 use plimsoll_engine::clock::Clock;
-use plimsoll_engine::engine::{Engine, Observer};
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::Store;
 
 /// What is served once the ledger is rebuilt.
 pub struct Application {
     /// Those who watch what becomes durable.
-    pub observers: Vec<Box<dyn Observer>>,
+    pub observers: Vec<BoxedObserver>,
     /// The routes, made around the engine.
     pub router: Box<dyn FnOnce(Engine) -> Result<Router> + Send>,
 }
@@ -114,9 +116,9 @@ async fn start(
     if config.log_decisions {
         observers.push(Box::new(log::DecisionLog::to_stderr(config.log)));
     }
-    let (desk, clock, store) =
+    let (host, clock, store) =
         spawn_blocking(move || rebuild(&config)).await.context("while rebuilding the ledger")??;
-    let (engine, thread) = Engine::start(desk, clock, store, observers)?;
+    let (engine, thread) = Engine::start(host, clock, store, observers)?;
     let router = router(engine.clone())?;
     let router = with_metrics(router, engine.clone(), counted, data);
     Ok((engine, thread, router))
@@ -126,26 +128,28 @@ fn with_metrics(router: Router, engine: Engine, counted: Arc<Counted>, data: Pat
     metrics::timed(router.merge(metrics::router(engine, counted.clone(), data)), counted)
 }
 
-/// The desk as the last run left it, with the settings and models of the configuration.
-fn rebuild(config: &Config) -> Result<(Desk, Clock, Store)> {
-    let (mut desk, mut clock, store) =
-        recovery::open(&config.data, config.manners.clone(), &config.settings)?;
+/// Rebuilds the state that the last run left, and applies the settings and models of the
+/// configuration.
+fn rebuild(config: &Config) -> Result<(Host<Desk>, Clock, Store)> {
+    let desk = Desk::new(config.desk.clone());
+    let (mut host, mut clock, store) = recovery::open(&config.data, desk, &config.settings)?;
     let now = clock.now();
-    desk.configure(now, config.settings.clone());
+    host.configure(now, config.settings.clone());
     if let Some(models) = &config.models {
-        declare(&mut desk, now, models);
+        declare(&mut host, now, models);
     }
-    desk.audit(now);
-    Ok((desk, clock, store))
+    host.audit(now);
+    Ok((host, clock, store))
 }
 
-fn declare(desk: &mut Desk, now: Millis, models: &[plimsoll_slots::model::Model]) {
+fn declare(host: &mut Host<Desk>, now: Millis, models: &[Model]) {
     for model in models {
-        desk.put_model(now, model.clone());
+        host.with(now, |desk, core| desk.declare_model(core, model.clone()));
     }
+    let view = host.front().view(host.scheduler());
     let in_config = |name: &str| models.iter().any(|model| model.name() == name);
     let others: Vec<&str> =
-        desk.models().map(|model| model.name()).filter(|name| !in_config(name)).collect();
+        view.models().map(|model| model.name()).filter(|name| !in_config(name)).collect();
     if !others.is_empty() {
         let names = others.join(", ");
         tracing::warn!(

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use jiff::Timestamp;
+use plimsoll_core::front::Front;
 use plimsoll_core::steps::{self, Fact, Step, Vocabulary};
 use plimsoll_core::units::Millis;
 use serde::Deserialize;
@@ -46,14 +47,14 @@ pub(crate) struct BreachLog {
     words: Vec<String>,
 }
 
-impl Observer for BreachLog {
-    fn decided(&mut self, decided: &Decided<'_>) {
+impl<F: Front> Observer<F> for BreachLog {
+    fn decided(&mut self, decided: &Decided<'_, F>) {
         self.changed = self.watch.look(decided);
-        let words = |breach| sentence(decided.desk.scheduler().ledger(), breach);
+        let words = |breach| sentence(decided.scheduler.ledger(), breach);
         self.words = self.changed.found.iter().map(words).collect();
     }
 
-    fn durable(&mut self, _: &Durable<'_>) {
+    fn durable(&mut self, _: &Durable<'_, F>) {
         let Changed { found, over } = std::mem::take(&mut self.changed);
         for (breach, words) in found.iter().zip(self.words.drain(..)) {
             tracing::error!(breach = super::breaches::kind(breach), "{words}");
@@ -86,10 +87,10 @@ impl<W> DecisionLog<W> {
     }
 }
 
-impl<W: Write + Send> Observer for DecisionLog<W> {
-    fn durable(&mut self, durable: &Durable<'_>) {
+impl<F: Front, W: Write + Send> Observer<F> for DecisionLog<W> {
+    fn durable(&mut self, durable: &Durable<'_, F>) {
         let mut lines = String::new();
-        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
+        for (record, output) in durable.records.iter().zip(durable.outputs) {
             for (index, decision) in (0..).zip(&output.outcome.decisions) {
                 let id = DecisionId { seq: record.seq, index };
                 for step in steps::steps(decision, &id.to_string(), Vocabulary::Slots) {

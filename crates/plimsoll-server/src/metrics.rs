@@ -25,7 +25,8 @@ use prometheus_client::registry::{Metric, Registry};
 pub(crate) use watcher::Watcher;
 
 use super::api::Problem;
-use plimsoll_engine::engine::{Engine, NoAnswer};
+use crate::Engine;
+use plimsoll_engine::engine::NoAnswer;
 
 /// The media type of the text.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -248,7 +249,12 @@ async fn show(State(scrape): State<Scrape>) -> Response {
 }
 
 async fn text(scrape: &Scrape) -> Result<String, NoAnswer> {
-    let sheet = scrape.engine.read(|desk, now| scraped::Sheet::of(desk, now)).await?;
+    let sheet = scrape
+        .engine
+        .read(|desk, core| {
+            scraped::Sheet::of(desk.view(core.scheduler()), core.now(), core.next_numbers())
+        })
+        .await?;
     let Scrape { counted, data, .. } = scrape.clone();
     // A large fleet has a hundred thousand rows: writing them down must not hold up those who serve others.
     let written = move || render(&counted, &sheet, &scraped::Files::of(&data));

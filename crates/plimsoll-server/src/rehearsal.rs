@@ -1,29 +1,31 @@
-//! A desk with one runner at a fixed time, for tests: whoever watches sees every batch as the engine would show it.
+//! A desk with one runner at a fixed time, for tests: observers see every batch as the engine would
+//! show it.
 
 use std::time::Duration;
 
 use plimsoll_core::event::Settings;
+use plimsoll_core::front::Host;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ask, Desk, Manners};
-use plimsoll_slots::wire::{DeviceFacts, DeviceStatus, Heartbeat, Registration};
+use plimsoll_slots::desk::{Desk, DeskConfig, DeskView, NewReservation, ReservationId};
+use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
+use plimsoll_slots::wire::{DeviceFacts, DeviceStatus};
 
-use plimsoll_engine::engine::{Decided, Durable, Observer};
+use crate::{Decided, Durable};
+use plimsoll_engine::engine::Observer;
 
 pub(crate) const GIB: u64 = 1 << 30;
 
-/// The runner.
 const RUNNER: &str = "runner-1";
 
-/// A desk, its time, and its runner's heartbeats.
 pub(crate) struct Rehearsal {
-    pub(crate) desk: Desk,
+    pub(crate) host: Host<Desk>,
     pub(crate) now: Millis,
-    beats: u64,
+    runner: SimulatedRunner,
 }
 
 impl Rehearsal {
-    /// A runner with GPUs of so many GiB, under a policy.
+    /// A runner with GPUs of these sizes in GiB, under a policy.
     pub(crate) fn new(policy: Policy, gpus: &[u64]) -> Self {
         let settings = Settings {
             policy,
@@ -32,73 +34,84 @@ impl Rehearsal {
             residency: 0,
             ..Settings::default()
         };
-        let mut desk = Desk::new(Manners::default(), settings);
+        let mut host = Host::new(Desk::new(DeskConfig::default()), settings);
         // 2026-01-02T03:04:05Z
         let now = Millis(1_767_323_045_000);
         let device =
             |(index, gib): (usize, &u64)| DeviceFacts::new(format!("GPU-{index}"), gib * GIB);
-        let devices = gpus.iter().enumerate().map(device).collect();
-        let registration = Registration {
-            session: 1,
-            version: String::new(),
-            labels: Default::default(),
-            devices,
-        };
-        desk.register(now, RUNNER, registration).expect("it may register");
-        let mut rehearsal = Rehearsal { desk, now, beats: 0 };
+        let mut runner = SimulatedRunner::new(RUNNER, gpus.iter().enumerate().map(device).collect());
+        runner.conduct.memory = MemoryUse::Unmeasured;
+        let registration = runner.registration();
+        host.with(now, |desk, core| desk.register(core, RUNNER, registration))
+            .expect("the registration is valid");
+        let mut rehearsal = Rehearsal { host, now, runner };
         rehearsal.beat(&[]);
         rehearsal
+    }
+
+    pub(crate) fn view(&self) -> DeskView<'_> {
+        self.host.front().view(self.host.scheduler())
     }
 
     /// Declares a model, the rest of it as YAML.
     pub(crate) fn model(&mut self, name: &str, rest: &str) {
         let text = format!("name: {name}\nruntime: {{command: {{argv: [serve]}}}}\n{rest}");
-        self.desk.put_model(self.now, serde_saphyr::from_str(&text).expect("a model"));
+        let model = serde_saphyr::from_str(&text).expect("a model");
+        self.host.with(self.now, |desk, core| desk.declare_model(core, model));
     }
 
-    /// Asks for a place.
-    pub(crate) fn ask(&mut self, model: &str) -> u64 {
-        let ask = Ask { model: model.to_string(), key: None, who: None, deadline: None };
-        self.desk.ask(self.now, ask).expect("the model is declared")
+    pub(crate) fn reserve(&mut self, model: &str) -> ReservationId {
+        let new = NewReservation::of_model(model);
+        self.host
+            .with(self.now, |desk, core| desk.reserve(core, new))
+            .expect("the model is declared")
     }
 
-    /// The runner does at once what it was told, and says so, and what is in use on each device.
+    pub(crate) fn release(&mut self, id: ReservationId) {
+        self.host.with(self.now, |desk, core| desk.release(core, id));
+    }
+
+    /// The runner carries out its orders, and reports, with the memory in use on each device.
     pub(crate) fn beat(&mut self, used: &[u64]) {
-        let orders = self.desk.orders(RUNNER);
-        let known = self.desk.live(RUNNER).map(|live| live.slots.clone()).unwrap_or_default();
-        let slots = orders.orders.into_iter().map(|order| order.done(&known));
-        let devices = (0_u16..).zip(used).map(|(index, used)| DeviceStatus {
+        let orders = self.view().orders(RUNNER);
+        self.runner.take_orders(orders);
+        let mut beat = self.runner.heartbeat(self.now);
+        let status = |(index, used): (u16, &u64)| DeviceStatus {
             index,
             used: Some(*used),
             utilisation: None,
             foreign: Vec::new(),
             stale_for: None,
-        });
-        self.beats += 1;
-        let beat = Heartbeat {
-            devices: devices.collect(),
-            ..Heartbeat::of(1, self.beats, slots.collect())
         };
-        self.desk.beat(self.now, RUNNER, beat).expect("it is registered");
+        beat.devices = (0_u16..).zip(used).map(status).collect();
+        self.host
+            .with(self.now, |desk, core| desk.heartbeat(core, RUNNER, beat))
+            .expect("the runner is registered");
     }
 
-    /// Time passes.
     pub(crate) fn pass(&mut self, millis: u64) {
         self.now = self.now.after(millis);
-        self.desk.tick(self.now);
+        self.host.tick(self.now);
     }
 
     /// Makes everything durable, and shows it.
-    pub(crate) fn show(&mut self, observers: &mut [&mut dyn Observer]) {
-        let batch = self.desk.batch();
-        let (outputs, places) = self.desk.in_flight();
-        let decided = Decided { desk: &self.desk, records: &batch.records, outputs, places };
+    pub(crate) fn show(&mut self, observers: &mut [&mut dyn Observer<Desk>]) {
+        let batch = self.host.batch();
+        let in_flight = self.host.in_flight();
+        let decided = Decided {
+            front: self.host.front(),
+            scheduler: self.host.scheduler(),
+            records: &batch.records,
+            outputs: in_flight.outputs,
+            topics: in_flight.topics,
+        };
         observers.iter_mut().for_each(|observer| observer.decided(&decided));
-        let told = self.desk.committed();
+        let committed = self.host.committed();
         let durable = Durable {
             records: &batch.records,
-            notes: batch.notes.len(),
-            told: &told,
+            outputs: &committed.outputs,
+            topics: &committed.topics,
+            change_sets: usize::from(batch.changes.is_some()),
             deciding: Duration::from_micros(300),
             committing: Duration::from_millis(3),
         };

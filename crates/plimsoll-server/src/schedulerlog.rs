@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 use plimsoll_core::event::Event;
 use plimsoll_core::units::{Millis, Name};
-use plimsoll_slots::desk::{Desk, Ending, Place, PlaceState, SlotStage, Who};
+use plimsoll_slots::desk::{
+    ClientName, DeskView, Ending, Reservation, ReservationId, ReservationState, SlotStage, Topic,
+};
+use plimsoll_slots::translate::slot_request_id;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::Decided;
 use super::decisions::Kept;
-use plimsoll_engine::engine::Decided;
 
 /// Whether logs are kept, and of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,8 +52,7 @@ const EVICTED_MOST: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than n
 /// What is known of one name's work.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Its place.
-    pub(crate) place: u64,
+    pub(crate) reservation: ReservationId,
     /// The model.
     pub(crate) model: String,
     /// When it asked.
@@ -128,7 +130,7 @@ impl SchedulerLog {
     pub(crate) fn see(&self, batch: &Decided<'_>, decided: &[Arc<Kept>]) {
         if self.settings.enabled {
             let mut cache = self.cache();
-            cache.begin(batch.desk);
+            cache.begin(batch.front.view(batch.scheduler));
             cache.see(batch, decided);
             cache.make_room(self.settings.max_pods.get());
         }
@@ -140,7 +142,7 @@ impl SchedulerLog {
     }
 
     /// What there is to say about a name. Reading is use.
-    pub(crate) fn find(&self, who: &Who) -> Found {
+    pub(crate) fn find(&self, who: &ClientName) -> Found {
         if !self.settings.enabled {
             return Found::Off;
         }
@@ -159,12 +161,12 @@ impl SchedulerLog {
 
 #[derive(Debug)]
 struct Cache {
-    entries: LruCache<Who, Entry>,
+    entries: LruCache<ClientName, Entry>,
     bytes: usize,
-    evicted: LruCache<Who, ()>,
+    evicted: LruCache<ClientName, ()>,
     slots: LruCache<Name, OfSlot>,
     slot_bytes: usize,
-    in_slot: BTreeMap<Name, BTreeSet<Who>>,
+    in_slot: BTreeMap<Name, BTreeSet<ClientName>>,
     /// Whether those are in it who were there when the server started.
     began: bool,
 }
@@ -192,26 +194,27 @@ impl Default for Cache {
 
 impl Cache {
     /// Takes in those who were there before the server started: how they stand is known, if not what was decided then.
-    fn begin(&mut self, desk: &Desk) {
+    fn begin(&mut self, desk: DeskView<'_>) {
         if std::mem::replace(&mut self.began, true) {
             return;
         }
-        for place in desk.places().filter(|place| !matches!(place.state, PlaceState::Ended { .. }))
-        {
-            if let Some(who) = &place.who {
-                self.placed(desk, who, place, &[]);
+        let is_ended = |state: &ReservationState| matches!(state, ReservationState::Ended { .. });
+        for reservation in desk.reservations().filter(|one| !is_ended(&one.state)) {
+            if let Some(client) = &reservation.client {
+                self.placed(desk, client, reservation, &[]);
             }
         }
     }
 
     fn see(&mut self, batch: &Decided<'_>, decided: &[Arc<Kept>]) {
+        let desk = batch.front.view(batch.scheduler);
         let mut next = decided.iter().peekable();
         for record in batch.records {
             match &record.event {
                 Event::Started { request, .. } => self.bound(&request.name, &Bind::Passed),
                 Event::Failed { request, .. } => {
                     let failure =
-                        batch.desk.slot(&request.name).and_then(|slot| slot.life.failure.clone());
+                        desk.slot(&request.name).and_then(|slot| slot.life.failure.clone());
                     let reason = failure.unwrap_or_else(|| "the start failed".to_string());
                     self.bound(&request.name, &Bind::Failed(reason));
                 }
@@ -221,9 +224,12 @@ impl Cache {
                 self.decided(kept);
             }
         }
-        for place in batch.places.iter().filter_map(|id| batch.desk.place(*id)) {
-            if let Some(who) = &place.who {
-                self.placed(batch.desk, who, place, decided);
+        for topic in batch.topics {
+            let Topic::Reservation(id) = topic else { continue };
+            if let Some(reservation) = desk.reservation(*id)
+                && let Some(client) = &reservation.client
+            {
+                self.placed(desk, client, reservation, decided);
             }
         }
     }
@@ -266,13 +272,19 @@ impl Cache {
     }
 
     /// A place of this name stands differently. The newest one counts.
-    fn placed(&mut self, desk: &Desk, who: &Who, place: &Place, decided: &[Arc<Kept>]) {
-        let known = self.entries.get(who).filter(|known| known.place == place.id).cloned();
-        if self.entries.peek(who).is_some_and(|known| known.place > place.id) {
+    fn placed(
+        &mut self,
+        desk: DeskView<'_>,
+        who: &ClientName,
+        place: &Reservation,
+        decided: &[Arc<Kept>],
+    ) {
+        let known = self.entries.get(who).filter(|known| known.reservation == place.id).cloned();
+        if self.entries.peek(who).is_some_and(|known| known.reservation > place.id) {
             return;
         }
         let fresh = |slot, filter, bind| Entry {
-            place: place.id,
+            reservation: place.id,
             model: place.model.clone(),
             created: place.created,
             slot,
@@ -280,31 +292,31 @@ impl Cache {
             bind,
         };
         let entry = match &place.state {
-            PlaceState::Waiting => {
+            ReservationState::Pending => {
                 let slots = desk.slots_of(&place.model).filter_map(|slot| desk.holding(slot));
                 let runners = slots.map(|(_, holding)| holding.node.clone()).collect();
                 fresh(
                     None,
-                    Filter::Full { reason: desk.why_waiting(place.id), runners },
+                    Filter::Full { reason: reason_of(desk, place.id), runners },
                     Bind::NotYet,
                 )
             }
-            PlaceState::In { slot, .. } => {
+            ReservationState::Seated { slot, .. } => {
                 let (filter, bind) = self.of_slot(desk, slot);
                 fresh(Some(slot.clone()), filter, bind)
             }
-            PlaceState::Ended { how, reason, .. } => known.unwrap_or_else(|| {
-                let filter = ended(place, *how, reason, decided);
+            ReservationState::Ended { ending, .. } => known.unwrap_or_else(|| {
+                let filter = ended(place, ending, decided);
                 fresh(None, filter, Bind::NotYet)
             }),
         };
-        let is_over = matches!(place.state, PlaceState::Ended { .. });
+        let is_over = matches!(place.state, ReservationState::Ended { .. });
         self.put(who, entry, is_over);
     }
 
-    fn of_slot(&mut self, desk: &Desk, slot: &Name) -> (Filter, Bind) {
+    fn of_slot(&mut self, desk: DeskView<'_>, slot: &Name) -> (Filter, Bind) {
         let known = desk.slot(slot);
-        let runs = known.is_some_and(|slot| desk.stage(slot) == SlotStage::Running);
+        let runs = known.is_some_and(|slot| desk.stage(slot) == Some(SlotStage::Running));
         match self.slots.get(slot) {
             Some(of_slot) => {
                 let bind = if runs { Bind::Passed } else { of_slot.bind.clone() };
@@ -314,9 +326,10 @@ impl Cache {
                 let runner =
                     known.and_then(|slot| desk.holding(slot)).map(|(_, held)| held.node.clone());
                 let filter = match (runner, known) {
-                    (None, Some(slot)) => {
-                        Filter::Full { reason: desk.why_slot_waits(slot), runners: BTreeSet::new() }
-                    }
+                    (None, Some(slot)) => Filter::Full {
+                        reason: desk.slot_reason(slot).to_string(),
+                        runners: BTreeSet::new(),
+                    },
                     (runner, _) => Filter::Unseen { runner },
                 };
                 (filter, if runs { Bind::Passed } else { Bind::NotYet })
@@ -324,7 +337,7 @@ impl Cache {
         }
     }
 
-    fn put(&mut self, who: &Who, entry: Entry, is_over: bool) {
+    fn put(&mut self, who: &ClientName, entry: Entry, is_over: bool) {
         self.take_out(who);
         if let Some(slot) = entry.slot.clone().filter(|_| !is_over) {
             self.in_slot.entry(slot).or_default().insert(who.clone());
@@ -334,13 +347,13 @@ impl Cache {
         self.entries.put(who.clone(), entry);
     }
 
-    fn take_out(&mut self, who: &Who) {
+    fn take_out(&mut self, who: &ClientName) {
         let Some(entry) = self.entries.pop(who) else { return };
         self.bytes -= weight(who, &entry);
         self.leave_slot(who, &entry);
     }
 
-    fn leave_slot(&mut self, who: &Who, entry: &Entry) {
+    fn leave_slot(&mut self, who: &ClientName, entry: &Entry) {
         let Some(slot) = &entry.slot else { return };
         if let Some(those) = self.in_slot.get_mut(slot) {
             those.remove(who);
@@ -364,19 +377,27 @@ impl Cache {
     }
 }
 
-/// What was decided about a place that was over as soon as it was asked for. Its slot is gone, and only the sentence says which of
-/// the batch's decisions that was.
-fn ended(place: &Place, how: Ending, reason: &str, decided: &[Arc<Kept>]) -> Filter {
-    let is_it = |kept: &&Arc<Kept>| {
-        *kept.decision.request.account == *place.model && kept.summary == reason
+/// Returns what was decided about a reservation that ended as soon as it was made: its slot, which is
+/// gone by now, names the decision.
+fn ended(place: &Reservation, ending: &Ending, decided: &[Arc<Kept>]) -> Filter {
+    let kept = match ending {
+        Ending::Impossible { slot, .. } => {
+            let request = slot_request_id(&place.model, slot);
+            decided.iter().rev().find(|kept| kept.decision.request == request)
+        }
+        _ => None,
     };
-    match decided.iter().rev().find(is_it).filter(|_| how == Ending::Refused) {
+    match kept {
         Some(kept) => Filter::Decided(kept.clone()),
-        None => Filter::Over { reason: reason.to_string() },
+        None => Filter::Over { reason: ending.to_string() },
     }
 }
 
-fn weight(who: &Who, entry: &Entry) -> usize {
+fn reason_of(desk: DeskView<'_>, id: ReservationId) -> String {
+    desk.status_reason(id).map_or_else(String::new, |reason| reason.to_string())
+}
+
+fn weight(who: &ClientName, entry: &Entry) -> usize {
     let own = match &entry.filter {
         Filter::Decided(kept) => kept.bytes,
         Filter::Full { reason, runners } => {

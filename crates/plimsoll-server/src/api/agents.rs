@@ -3,8 +3,9 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use plimsoll_core::units::{Millis, Name};
-use plimsoll_slots::desk::{Desk, RunnerError};
+use plimsoll_core::front::Core;
+use plimsoll_core::units::Name;
+use plimsoll_slots::desk::{Desk, RunnerError, Topic};
 use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{Heartbeat, Orders, Registration, Welcome};
 use serde::Deserialize;
@@ -15,7 +16,7 @@ use super::input::{self, Body, Params};
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use plimsoll_api::rows::ProblemRow;
-use plimsoll_engine::engine::Topic;
+use plimsoll_engine::engine::Watching;
 
 /// A runner says what it is
 #[utoipa::path(put, path = "/api/v1/runners/{id}", operation_id = "register_runner", tag = "agents", params(("id" = String, Path, description = "The runner")),
@@ -30,10 +31,10 @@ pub(crate) async fn register(
     Body(registration): Body<Registration>,
 ) -> Answer<Json<Welcome>> {
     let name = id.clone();
-    let registered = parts.engine()?.write(move |desk, now| {
-        let orders = desk.register(now, &name, registration)?;
-        let manners = desk.manners();
-        Ok(Welcome { heartbeat_ms: manners.heartbeat, lease_ms: manners.lease, orders })
+    let registered = parts.engine()?.write(move |desk, core| {
+        let orders = desk.register(core, &name, registration)?;
+        let config = desk.view(core.scheduler()).config();
+        Ok(Welcome { heartbeat_ms: config.heartbeat.0, lease_ms: config.lease.0, orders })
     });
     registered.await?.map(Json).map_err(|error| refused(&id, &error))
 }
@@ -51,7 +52,7 @@ pub(crate) async fn beat(
     Body(beat): Body<Heartbeat>,
 ) -> Answer<Json<Orders>> {
     let name = id.clone();
-    let heard = parts.engine()?.report(move |desk, now| desk.beat(now, &name, beat)).await?;
+    let heard = parts.engine()?.report(move |desk, core| desk.heartbeat(core, &name, beat)).await?;
     heard.map(Json).map_err(|error| refused(&id, &error))
 }
 
@@ -86,10 +87,12 @@ pub(crate) async fn work(
     let until = Instant::now() + Duration::from_millis(wait);
     let runner: Name = id.as_str().into();
     let name = runner.clone();
-    let look = move |desk: &mut Desk, _: Millis| {
-        let orders = desk.work(&name, wanted.session);
-        let is_known = orders.as_ref().is_ok_and(|orders| wanted.after == Some(orders.revision));
-        (orders, is_known)
+    let look = move |desk: &mut Desk, core: &mut Core<'_>| {
+        let orders = desk.view(core.scheduler()).work(&name, wanted.session);
+        match orders.as_ref().is_ok_and(|orders| wanted.after == Some(orders.revision)) {
+            true => (orders, Watching::Continues),
+            false => (orders, Watching::Ends),
+        }
     };
     loop {
         let (orders, change) = engine.watch(Topic::Runner(runner.clone()), look.clone()).await?;
@@ -107,8 +110,8 @@ pub(crate) fn refused(id: &str, error: &RunnerError) -> Problem {
         RunnerError::NotRegistered => (StatusCode::NOT_FOUND, "not_registered"),
         RunnerError::Superseded { .. } => (StatusCode::CONFLICT, "superseded"),
         RunnerError::DeviceTaken { .. } => (StatusCode::CONFLICT, "device_taken"),
-        RunnerError::BadName => (StatusCode::BAD_REQUEST, "bad_name"),
-        RunnerError::BadReport { .. } => (StatusCode::BAD_REQUEST, "bad_report"),
+        RunnerError::InvalidName => (StatusCode::BAD_REQUEST, "bad_name"),
+        RunnerError::InvalidReport(_) => (StatusCode::BAD_REQUEST, "bad_report"),
         RunnerError::Alive => (StatusCode::CONFLICT, "runner_alive"),
     };
     Problem::new(status, code, format!("runner {id}: {error}"))

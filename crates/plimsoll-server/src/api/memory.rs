@@ -1,6 +1,6 @@
 //! What models need in front of people, and who says so.
 
-use plimsoll_slots::desk::Desk;
+use plimsoll_slots::desk::DeskView;
 use plimsoll_slots::memory::{Measured, Need, Source};
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::Size;
@@ -8,7 +8,7 @@ use plimsoll_slots::size::Size;
 use plimsoll_api::rows::{DecisionRow, EstimatedRow, MeasuredRow, MemoryRow, time};
 
 /// What a model needs, for every size that it may have.
-pub(crate) fn rows(desk: &Desk, model: &Model) -> Vec<MemoryRow> {
+pub(crate) fn rows(desk: DeskView<'_>, model: &Model) -> Vec<MemoryRow> {
     desk.needs(model).into_iter().map(row).collect()
 }
 

@@ -6,7 +6,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use plimsoll_slots::desk::Desk;
+use plimsoll_core::front::Core;
+use plimsoll_slots::desk::{Desk, DeskView};
 use plimsoll_slots::model::{Declaration, Model};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -28,7 +29,8 @@ pub(crate) async fn list(
     Params(page): Params<Page>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(page.limit.as_deref())?;
-    let look = move |desk: &mut Desk, _| -> Vec<ModelRow> {
+    let look = move |desk: &mut Desk, core: &mut Core<'_>| -> Vec<ModelRow> {
+        let desk = desk.view(core.scheduler());
         let models = desk.models_after(page.after.as_deref());
         models.take(limit + 1).map(|model| row(desk, model)).collect()
     };
@@ -49,7 +51,10 @@ pub(crate) async fn show(
     Path(name): Path<String>,
 ) -> Answer<Json<ModelRow>> {
     let wanted = name.clone();
-    let look = move |desk: &mut Desk, _| desk.model(&wanted).map(|model| row(desk, model));
+    let look = move |desk: &mut Desk, core: &mut Core<'_>| {
+        let desk = desk.view(core.scheduler());
+        desk.model(&wanted).map(|model| row(desk, model))
+    };
     parts.engine()?.read(look).await?.map(Json).ok_or_else(|| not_declared(&name))
 }
 
@@ -106,9 +111,10 @@ pub(crate) async fn declare(
         _ => {}
     }
     let model = model(input::read_value(Value::Object(fields))?)?;
-    let declared = parts.engine()?.write(move |desk, now| {
-        let known = desk.model(&name).is_some();
-        desk.put_model(now, model);
+    let declared = parts.engine()?.write(move |desk, core| {
+        let known = desk.view(core.scheduler()).model(&name).is_some();
+        desk.declare_model(core, model);
+        let desk = desk.view(core.scheduler());
         (known, desk.model(&name).map(|model| row(desk, model)))
     });
     let (known, row) = declared.await?;
@@ -127,7 +133,7 @@ pub(crate) async fn forget(
     Path(name): Path<String>,
 ) -> Answer<StatusCode> {
     let wanted = name.clone();
-    match parts.engine()?.write(move |desk, now| desk.drop_model(now, &wanted)).await? {
+    match parts.engine()?.write(move |desk, core| desk.remove_model(core, &wanted)).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(not_declared(&name)),
     }
@@ -143,13 +149,13 @@ pub(crate) fn not_declared(name: &str) -> Problem {
     Problem::not_found("no_such_model", format!("model {name} is not declared"))
 }
 
-fn row(desk: &Desk, model: &Model) -> ModelRow {
+fn row(desk: DeskView<'_>, model: &Model) -> ModelRow {
     ModelRow {
         name: model.name().to_string(),
         declaration: model.declared().clone(),
         slots: desk.slots_of(model.name()).count(),
         active_requests: desk.slots_of(model.name()).map(|slot| desk.active_requests(slot)).sum(),
-        load_ms: desk.load_time(model.name()),
+        load_ms: desk.load_time(model.name()).map(|time| time.0),
         memory: memory::rows(desk, model),
     }
 }

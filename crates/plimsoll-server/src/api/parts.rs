@@ -8,7 +8,7 @@ use super::problem::{Answer, Problem};
 use crate::decisions::Decisions;
 use crate::events::Feed;
 use crate::schedulerlog::{SchedulerLog, Settings};
-use plimsoll_engine::engine::{Engine, Observer};
+use crate::{BoxedObserver, Engine};
 use plimsoll_engine::store::{History, StoreError};
 
 /// What the handlers share. Made before the ledger is rebuilt, and opened once it is: until then everything is 503.
@@ -39,7 +39,7 @@ impl Parts {
     }
 
     /// Those who must watch what is made durable, for [`Engine::start`].
-    pub(crate) fn observers(&self) -> Vec<Box<dyn Observer>> {
+    pub(crate) fn observers(&self) -> Vec<BoxedObserver> {
         vec![self.0.decisions.observer(&self.0.log), self.0.feed.observer()]
     }
 

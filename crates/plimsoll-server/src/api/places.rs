@@ -4,9 +4,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use plimsoll_core::front::Core;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{
-    Ask, AskError, Desk, Ending, NoSuchSlot, Place, PlaceState, PlaceStatus, Slot, Who,
+    ClientName, Desk, DeskView, NewReservation, Reservation, ReservationId, ReservationState,
+    ReservationStatus, ReserveError, Slot, SlotStage, Topic, UnknownSlot,
 };
 use plimsoll_slots::size::Span;
 use serde::{Deserialize, Serialize};
@@ -17,8 +19,9 @@ use super::input::{self, Body, Params};
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::{queue, slots};
+use crate::Engine;
 use plimsoll_api::rows::{AskBody, PlaceRow, ProblemRow, SlotRow, time};
-use plimsoll_engine::engine::{Engine, Topic};
+use plimsoll_engine::engine::Watching;
 
 /// Asks for one place in a model
 ///
@@ -39,14 +42,15 @@ pub(crate) async fn ask(
     Body(body): Body<AskBody>,
 ) -> Answer<Response> {
     let key = key(&headers, body.key)?;
-    let who = who(body.namespace, body.name)?;
+    let client = client(body.namespace, body.name)?;
     let (deadline, wait) = (body.deadline, input::waiting(body.wait)?);
     let model = body.model.clone();
     let engine = parts.engine()?;
-    let asked = engine.write(move |desk, now| {
-        let deadline = deadline.map(|span| now.after(span.0));
-        let id = desk.ask(now, Ask { model: body.model, key, who, deadline })?;
-        Ok((id, look(desk, id)))
+    let asked = engine.write(move |desk, core| {
+        let deadline = deadline.map(|span| core.now().after(span.0));
+        let new = NewReservation { model: body.model, key, client, deadline };
+        let id = desk.reserve(core, new)?;
+        Ok((id, look(desk.view(core.scheduler()), id)))
     });
     // What was seen is told once it is durable; to look again would cost another turn of the thread that decides.
     let (id, (row, is_settled)) = asked.await?.map_err(|error| not_asked(&model, &error))?;
@@ -88,7 +92,7 @@ fn key(headers: &HeaderMap, in_body: Option<String>) -> Answer<Option<String>> {
     }
 }
 
-fn who(namespace: Option<String>, name: Option<String>) -> Answer<Option<Who>> {
+fn client(namespace: Option<String>, name: Option<String>) -> Answer<Option<ClientName>> {
     let (namespace, name) = match (namespace, name) {
         (None, None) => return Ok(None),
         (Some(_), None) => {
@@ -108,20 +112,20 @@ fn who(namespace: Option<String>, name: Option<String>) -> Answer<Option<Who>> {
             return Err(Problem::bad(field, detail));
         }
     }
-    Ok(Some(Who { namespace, name }))
+    Ok(Some(ClientName { namespace, name }))
 }
 
-fn not_asked(model: &str, error: &AskError) -> Problem {
+fn not_asked(model: &str, error: &ReserveError) -> Problem {
     match error {
-        AskError::NoSuchModel => {
+        ReserveError::UnknownModel => {
             let detail =
                 format!("model {model} is not declared; PUT /api/v1/models/{model} declares it");
             Problem::not_found("no_such_model", detail)
         }
-        AskError::KeyUsed { place, .. } => {
+        ReserveError::KeyUsed { reservation, .. } => {
             Problem::new(StatusCode::CONFLICT, "key_used", error.to_string())
                 .about("key")
-                .of_place(&format!("place-{place}"), &error.to_string())
+                .of_place(&reservation.to_string(), &error.to_string())
         }
     }
 }
@@ -134,7 +138,7 @@ fn answered(row: &PlaceRow) -> Answer<Response> {
     };
     let status = match row.status.as_str() {
         "ready" => StatusCode::CREATED,
-        "refused" => return refused(StatusCode::UNPROCESSABLE_ENTITY, "refused"),
+        "rejected" => return refused(StatusCode::UNPROCESSABLE_ENTITY, "rejected"),
         "expired" => return refused(StatusCode::CONFLICT, "deadline_passed"),
         "lost" => return refused(StatusCode::CONFLICT, "place_lost"),
         "released" => return refused(StatusCode::CONFLICT, "place_released"),
@@ -166,7 +170,7 @@ pub(crate) enum PlaceOrSlot {
 
 /// How a place or a slot stands
 #[utoipa::path(get, path = "/api/v1/scheduler/slots/{id}", operation_id = "show_place_or_slot", tag = "scheduler",
-params(("id" = String, Path, description = "A place (`place-12`) or a slot (`slot-7`)"), Patience), responses(
+params(("id" = String, Path, description = "A place (`reservation-12`) or a slot (`slot-7`)"), Patience), responses(
     (status = 200, description = "As it stands", body = PlaceOrSlot),
     (status = 404, description = "There is none of this id", body = ProblemRow),
 ))]
@@ -178,7 +182,7 @@ pub(crate) async fn show(
     let engine = parts.engine()?;
     let wait = input::waiting(patience.wait)?.map_or(0, |wait| wait.0);
     let until = Instant::now() + Duration::from_millis(wait);
-    if let Some(place) = place_number(&id)
+    if let Ok(place) = id.parse::<ReservationId>()
         && let Some(row) = settled(engine, place, until).await?
     {
         return Ok(Json(PlaceOrSlot::Place(Box::new(row))));
@@ -189,7 +193,7 @@ pub(crate) async fn show(
 
 /// Gives a place back, or stops a slot
 #[utoipa::path(delete, path = "/api/v1/scheduler/slots/{id}", operation_id = "give_back", tag = "scheduler",
-params(("id" = String, Path, description = "A place (`place-12`) or a slot (`slot-7`)")), responses(
+params(("id" = String, Path, description = "A place (`reservation-12`) or a slot (`slot-7`)")), responses(
     (status = 202, description = "The slot was asked to go; its memory counts until it is seen to be back", body = SlotRow),
     (status = 204, description = "The place is given back, now or earlier; or the slot had nothing to stop"),
     (status = 404, description = "There is none of this id", body = ProblemRow),
@@ -199,46 +203,43 @@ pub(crate) async fn give_back(
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let engine = parts.engine()?;
-    if let Some(place) = place_number(&id)
-        && engine.write(move |desk, now| desk.give_back(now, place)).await?
+    if let Ok(place) = id.parse::<ReservationId>()
+        && engine.write(move |desk, core| desk.release(core, place)).await?
     {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let name = id.clone();
-    let stopped = engine.write(move |desk, now| {
-        desk.stop_slot(now, &name)?;
-        Ok(desk.slot(&name).map(|slot| slots::row(desk, slot, now)))
+    let stopped = engine.write(move |desk, core| {
+        desk.stop_slot(core, &name)?;
+        let desk = desk.view(core.scheduler());
+        Ok(desk.slot(&name).map(|slot| slots::row(desk, slot, core.now())))
     });
     match stopped.await? {
         Ok(Some(row)) => Ok((StatusCode::ACCEPTED, Json(row)).into_response()),
         Ok(None) => Ok(StatusCode::NO_CONTENT.into_response()),
-        Err(NoSuchSlot) => Err(not_there(&id)),
+        Err(UnknownSlot) => Err(not_there(&id)),
     }
 }
 
-fn place_number(id: &str) -> Option<u64> {
-    id.strip_prefix("place-")?.parse().ok()
-}
-
-fn no_such_place(id: u64) -> Problem {
-    not_there(&format!("place-{id}"))
+fn no_such_place(id: ReservationId) -> Problem {
+    not_there(&id.to_string())
 }
 
 fn not_there(id: &str) -> Problem {
     Problem::not_found(
         "no_such_slot",
-        format!("there is no place or slot {id}; what is long over is forgotten"),
+        format!("no such slot or reservation: {id} (ended ones are kept for a limited time)"),
     )
 }
 
 /// A place once it is served or over, or as it stands when the time is up; `None` where there is none.
-async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<PlaceRow>> {
-    let look = move |desk: &mut Desk, _: Millis| {
-        let (row, is_settled) = look(desk, id);
-        (row, !is_settled)
+async fn settled(engine: &Engine, id: ReservationId, until: Instant) -> Answer<Option<PlaceRow>> {
+    let look = move |desk: &mut Desk, core: &mut Core<'_>| {
+        let (row, is_settled) = look(desk.view(core.scheduler()), id);
+        (row, if is_settled { Watching::Ends } else { Watching::Continues })
     };
     loop {
-        let (row, change) = engine.watch(Topic::Place(id), look).await?;
+        let (row, change) = engine.watch(Topic::Reservation(id), look).await?;
         match change.filter(|_| Instant::now() < until && !engine.is_ending()) {
             // Whether it changed or the time is up, the next look tells.
             Some(change) => engine.wait(change, until).await,
@@ -248,9 +249,9 @@ async fn settled(engine: &Engine, id: u64, until: Instant) -> Answer<Option<Plac
 }
 
 /// A place as it stands, and whether nothing more will come of it.
-fn look(desk: &Desk, id: u64) -> (Option<PlaceRow>, bool) {
-    let settled = desk.place_status(id).is_none_or(|status| status.is_settled());
-    (desk.place(id).map(|place| row(desk, place)), settled)
+fn look(desk: DeskView<'_>, id: ReservationId) -> (Option<PlaceRow>, bool) {
+    let settled = desk.reservation_status(id).is_none_or(|status| status.is_settled());
+    (desk.reservation(id).map(|place| row(desk, place)), settled)
 }
 
 /// How often a slot that is waited for is looked at. What becomes of places is told; slots are looked at by people.
@@ -259,10 +260,13 @@ const GLANCE: Duration = Duration::from_millis(250);
 async fn slot_settled(engine: &Engine, id: &str, until: Instant) -> Answer<Option<SlotRow>> {
     loop {
         let name = id.to_string();
-        let look =
-            move |desk: &mut Desk, now| desk.slot(&name).map(|slot| slots::row(desk, slot, now));
-        let row = engine.read(look).await?;
-        if row.as_ref().is_none_or(|row| row.stage == "running")
+        let look = move |desk: &mut Desk, core: &mut Core<'_>| {
+            let desk = desk.view(core.scheduler());
+            let slot = desk.slot(&name)?;
+            Some((slots::row(desk, slot, core.now()), desk.stage(slot)))
+        };
+        let (row, stage) = engine.read(look).await?.unzip();
+        if stage.flatten().is_none_or(|stage| stage == SlotStage::Running)
             || Instant::now() >= until
             || engine.is_ending()
         {
@@ -273,44 +277,31 @@ async fn slot_settled(engine: &Engine, id: &str, until: Instant) -> Answer<Optio
 }
 
 /// A place as a row.
-pub(crate) fn row(desk: &Desk, place: &Place) -> PlaceRow {
-    let status = match desk.place_status(place.id) {
-        Some(PlaceStatus::Coming { .. }) => "coming",
-        Some(PlaceStatus::Ready { .. }) => "ready",
-        Some(PlaceStatus::Ended { how, .. }) => ending(how),
-        Some(PlaceStatus::Waiting) | None => "waiting",
-    };
+pub(crate) fn row(desk: DeskView<'_>, place: &Reservation) -> PlaceRow {
+    let status = desk.reservation_status(place.id);
+    let status = status.as_ref().map_or("pending", ReservationStatus::name);
     let (slot, since, ended): (Option<&Slot>, Option<Millis>, Option<Millis>) = match &place.state {
-        PlaceState::Waiting => (None, None, None),
-        PlaceState::In { slot, since } => (desk.slot(slot), Some(*since), None),
-        PlaceState::Ended { at, .. } => (None, None, Some(*at)),
+        ReservationState::Pending => (None, None, None),
+        ReservationState::Seated { slot, since } => (desk.slot(slot), Some(*since), None),
+        ReservationState::Ended { at, .. } => (None, None, Some(*at)),
     };
     let holding = slot.and_then(|slot| desk.holding(slot)).map(|(_, holding)| holding);
     PlaceRow {
-        id: format!("place-{}", place.id),
+        id: place.id.to_string(),
         model: place.model.clone(),
         status: status.to_string(),
         slot_id: slot.map(|slot| slot.id.to_string()),
         runner_id: holding.map(|holding| holding.node.to_string()),
         endpoint: slot.and_then(|slot| slot.life.endpoint.clone()),
         gpu_allocation: holding.and_then(|holding| slots::allocation_of(desk, holding)),
-        reason: desk.why_waiting(place.id),
+        reason: desk.status_reason(place.id).map_or_else(String::new, |why| why.to_string()),
         promised: slot.and_then(|slot| queue::promised(desk, &slot.request())),
         created: time(place.created),
         deadline: place.deadline.map(time),
         since: since.map(time),
         ended: ended.map(time),
-        namespace: place.who.as_ref().map(|who| who.namespace.clone()),
-        name: place.who.as_ref().map(|who| who.name.clone()),
+        namespace: place.client.as_ref().map(|client| client.namespace.clone()),
+        name: place.client.as_ref().map(|client| client.name.clone()),
         key: place.key.clone(),
-    }
-}
-
-fn ending(how: Ending) -> &'static str {
-    match how {
-        Ending::Released => "released",
-        Ending::Refused => "refused",
-        Ending::Expired => "expired",
-        Ending::Lost => "lost",
     }
 }

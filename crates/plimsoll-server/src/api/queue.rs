@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::request::RequestId;
-use plimsoll_slots::desk::{Desk, Unplaced};
+use plimsoll_slots::desk::{DeskView, PendingEntry};
 
 use super::input::{self, Page, Params};
 use super::parts::Parts;
@@ -24,7 +24,10 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let limit = input::rows_wanted(page.limit.as_deref())?;
     let after = page.after.clone();
-    let rows = parts.engine()?.read(move |desk, _| some(desk, after.as_deref(), limit + 1)).await?;
+    let look = parts
+        .engine()?
+        .read(move |desk, core| some(desk.view(core.scheduler()), after.as_deref(), limit + 1));
+    let rows = look.await?;
     let gone = || {
         let detail =
             format!("{} waits no more; start from the beginning", page.after.unwrap_or_default());
@@ -37,24 +40,24 @@ pub(crate) async fn list(
 }
 
 /// Those who wait after one; `None` where that one waits no more.
-fn some(desk: &Desk, after: Option<&str>, most: usize) -> Option<Vec<QueueRow>> {
-    let mut all = (1_usize..).zip(desk.unplaced());
+fn some(desk: DeskView<'_>, after: Option<&str>, most: usize) -> Option<Vec<QueueRow>> {
+    let mut all = (1_usize..).zip(desk.pending());
     if let Some(after) = after {
         all.find(|(_, unplaced)| id(unplaced) == after)?;
     }
     Some(all.take(most).map(|(position, unplaced)| row(desk, position, &unplaced)).collect())
 }
 
-fn id(unplaced: &Unplaced<'_>) -> String {
+fn id(unplaced: &PendingEntry<'_>) -> String {
     match unplaced {
-        Unplaced::Slot { slot, .. } => slot.id.to_string(),
-        Unplaced::Place(place) => format!("place-{}", place.id),
+        PendingEntry::Slot { slot, .. } => slot.id.to_string(),
+        PendingEntry::Reservation(reservation) => reservation.id.to_string(),
     }
 }
 
-fn row(desk: &Desk, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
+fn row(desk: DeskView<'_>, position: usize, unplaced: &PendingEntry<'_>) -> QueueRow {
     match unplaced {
-        Unplaced::Slot { slot, waiting, places } => {
+        PendingEntry::Slot { slot, waiting, reservations } => {
             let terms = &waiting.request.terms;
             let promised = promised(desk, &waiting.request.id);
             QueueRow {
@@ -64,8 +67,8 @@ fn row(desk: &Desk, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
                 model: slot.model.clone(),
                 runner_id: promised.as_ref().map(|promised| promised.node.to_string()),
                 created: time(slot.created),
-                reason: desk.why_slot_waits(slot),
-                places: *places,
+                reason: desk.slot_reason(slot).to_string(),
+                places: *reservations,
                 priority: terms.priority,
                 prewarmed: terms.speculative,
                 deadline: desk.first_deadline(slot).map(time),
@@ -74,14 +77,14 @@ fn row(desk: &Desk, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
                 promised,
             }
         }
-        Unplaced::Place(place) => QueueRow {
+        PendingEntry::Reservation(place) => QueueRow {
             position,
             kind: QueuedKind::Place,
-            id: format!("place-{}", place.id),
+            id: place.id.to_string(),
             model: place.model.clone(),
             runner_id: None,
             created: time(place.created),
-            reason: desk.why_waiting(place.id),
+            reason: desk.status_reason(place.id).map_or_else(String::new, |why| why.to_string()),
             places: 1,
             priority: desk.model(&place.model).map_or(0, |model| model.declared().priority),
             prewarmed: false,
@@ -94,7 +97,7 @@ fn row(desk: &Desk, position: usize, unplaced: &Unplaced<'_>) -> QueueRow {
 }
 
 /// What somebody who waits was promised, where it was.
-pub(crate) fn promised(desk: &Desk, request: &RequestId) -> Option<PromisedRow> {
+pub(crate) fn promised(desk: DeskView<'_>, request: &RequestId) -> Option<PromisedRow> {
     let ledger = desk.scheduler().ledger();
     Some(verdict::promise_on(ledger, ledger.promise_to(request)?))
 }

@@ -9,9 +9,10 @@ use axum::response::Response;
 use plimsoll_core::breach;
 use plimsoll_core::charge::{Holding, HoldingId};
 use plimsoll_core::device::{Health, Telemetry};
+use plimsoll_core::front::Core;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::Bytes;
-use plimsoll_slots::desk::{Desk, Runner, RunnerError};
+use plimsoll_slots::desk::{Desk, DeskView, Runner, RunnerError};
 use plimsoll_slots::wire::DeviceStatus;
 
 use super::agents;
@@ -32,7 +33,8 @@ pub(crate) async fn list(
     Params(page): Params<Page>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(page.limit.as_deref())?;
-    let look = move |desk: &mut Desk, _| -> Vec<RunnerRow> {
+    let look = move |desk: &mut Desk, core: &mut Core<'_>| -> Vec<RunnerRow> {
+        let desk = desk.view(core.scheduler());
         let runners = desk.runners_after(page.after.as_deref());
         runners.take(limit + 1).map(|runner| row(desk, runner)).collect()
     };
@@ -54,7 +56,8 @@ pub(crate) async fn status(
     Path(id): Path<String>,
 ) -> Answer<Json<RunnerStatus>> {
     let name = id.clone();
-    let found = parts.engine()?.read(move |desk, _| look(desk, &name)).await?;
+    let found =
+        parts.engine()?.read(move |desk, core| look(desk.view(core.scheduler()), &name)).await?;
     found.map(|looked| Json(looked.status())).ok_or_else(|| no_such_runner(&id))
 }
 
@@ -70,7 +73,7 @@ pub(crate) async fn remove(
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
     let name = id.clone();
-    let removed = parts.engine()?.write(move |desk, now| desk.remove_runner(now, &name)).await?;
+    let removed = parts.engine()?.write(move |desk, core| desk.remove_runner(core, &name)).await?;
     let refused = |error| match error {
         RunnerError::NotRegistered => no_such_runner(&id),
         error => agents::refused(&id, &error),
@@ -83,7 +86,7 @@ pub(crate) fn no_such_runner(id: &str) -> Problem {
     Problem::not_found("no_such_runner", format!("there is no runner {id}"))
 }
 
-fn row(desk: &Desk, runner: &Runner) -> RunnerRow {
+fn row(desk: DeskView<'_>, runner: &Runner) -> RunnerRow {
     let ledger = desk.scheduler().ledger();
     let node = ledger.node_id(&runner.id);
     let view = node.and_then(|node| ledger.view(node));
@@ -133,7 +136,7 @@ struct Looked {
     breaches: Vec<BreachRow>,
 }
 
-fn look(desk: &Desk, id: &str) -> Option<Looked> {
+fn look(desk: DeskView<'_>, id: &str) -> Option<Looked> {
     let runner = desk.runner(id)?;
     let ledger = desk.scheduler().ledger();
     let node = ledger.node_id(id);

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use plimsoll_core::units::Name;
 use plimsoll_core::verdict::{NodeVerdict, Table};
-use plimsoll_slots::desk::Who;
+use plimsoll_slots::desk::ClientName;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -72,7 +72,7 @@ pub(crate) async fn show(
     State(parts): State<Parts>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Answer<Json<SchedulerLogRow>> {
-    let who = Who { namespace, name };
+    let who = ClientName { namespace, name };
     let asked = format!("{}/{}", who.namespace, who.name);
     let (code, detail) = match parts.kept(move |_, log| log.find(&who)).await? {
         Found::Entry(entry) => return Ok(Json(row(&entry))),
@@ -113,7 +113,7 @@ fn row(entry: &Entry) -> SchedulerLogRow {
         status: if bind == PASSED { "succeeded" } else { FAILED }.to_string(),
         filter,
         bind: BindRow { status: bind.to_string(), summary: reason.to_string() },
-        place_id: format!("place-{}", entry.place),
+        place_id: entry.reservation.to_string(),
         model: entry.model.clone(),
         slot_id: entry.slot.as_ref().map(ToString::to_string),
         created: time(entry.created),

@@ -7,7 +7,7 @@ use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::device::Node;
 use plimsoll_core::evict::Stays;
 use plimsoll_core::units::{Bytes, Millis};
-use plimsoll_slots::desk::{Desk, Evictable, Slot};
+use plimsoll_slots::desk::{DeskView, Evictable, Slot, SlotStage};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -39,14 +39,16 @@ pub(crate) async fn list(
     Params(wanted): Params<Wanted>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
-    let mut rows =
-        parts.engine()?.read(move |desk, now| some(desk, now, &wanted, limit + 1)).await?;
+    let look = parts
+        .engine()?
+        .read(move |desk, core| some(desk.view(core.scheduler()), core.now(), &wanted, limit + 1));
+    let mut rows = look.await?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.id.as_str())))
 }
 
-fn some(desk: &Desk, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {
+fn some(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {
     let after = wanted.after.as_deref();
     let Some(runner) = &wanted.runner_id else {
         return desk.slots_after(after).take(most).map(|slot| row(desk, slot, now)).collect();
@@ -61,7 +63,7 @@ fn some(desk: &Desk, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> 
 }
 
 /// A slot as a row.
-pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
+pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
     let held = desk.holding(slot);
     let holding = held.map(|(_, holding)| holding);
     let waiting = desk.scheduler().queue().get(&slot.request());
@@ -71,7 +73,7 @@ pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
         model: slot.model.clone(),
         runner_id: holding.map(|holding| holding.node.to_string()),
         gpu_allocation: holding.and_then(|holding| allocation_of(desk, holding)),
-        stage: desk.stage(slot).name().to_string(),
+        stage: desk.stage(slot).map_or("gone", SlotStage::name).to_string(),
         created: time(slot.created),
         last_activity: time(desk.last_activity(slot)),
         active_requests: desk.active_requests(slot),
@@ -79,7 +81,7 @@ pub(crate) fn row(desk: &Desk, slot: &Slot, now: Millis) -> SlotRow {
         evictable: desk.evictable(slot, now).map(evictable),
         memory_source: holding.and_then(|holding| source(slot, holding)),
         endpoint: slot.life.endpoint.clone(),
-        reason: desk.why_slot_waits(slot),
+        reason: desk.slot_reason(slot).to_string(),
         generation: held.map(|(id, _)| id.0),
         prewarmed: speculative
             .or(waiting.map(|waiting| waiting.request.terms.speculative))
@@ -106,7 +108,7 @@ fn outgrown(slot: &Slot, holding: &Holding) -> bool {
 }
 
 /// What a holding has of GPUs, by the names of its runner.
-pub(crate) fn allocation_of(desk: &Desk, holding: &Holding) -> Option<GpuAllocation> {
+pub(crate) fn allocation_of(desk: DeskView<'_>, holding: &Holding) -> Option<GpuAllocation> {
     let ledger = desk.scheduler().ledger();
     let view = ledger.view_of(&holding.node)?;
     allocation(&view.node, &holding.charges)

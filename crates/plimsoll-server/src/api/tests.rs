@@ -18,7 +18,8 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::Manners;
+use plimsoll_slots::desk::{Desk, DeskConfig};
+use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{
     Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, Launch, OnDevice, Orders,
     Registration, SlotReport, SlotState, Welcome,
@@ -28,8 +29,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 
 use super::{Parts, router};
-use crate::schedulerlog;
-use plimsoll_engine::engine::Engine;
+use crate::{Engine, schedulerlog};
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::History;
 
@@ -52,31 +52,31 @@ struct Answered {
 
 impl World {
     fn new() -> World {
-        World::with(&settings(), Manners::default(), schedulerlog::Settings::default())
+        World::with(&settings(), DeskConfig::default(), schedulerlog::Settings::default())
     }
 
     /// Spreading instead of packing.
     fn spreading() -> World {
         let settings = Settings { policy: Policy::spread(), ..settings() };
-        World::with(&settings, Manners::default(), schedulerlog::Settings::default())
+        World::with(&settings, DeskConfig::default(), schedulerlog::Settings::default())
     }
 
-    fn with(settings: &Settings, manners: Manners, log: schedulerlog::Settings) -> World {
+    fn with(settings: &Settings, config: DeskConfig, log: schedulerlog::Settings) -> World {
         let dir = tempfile::tempdir().expect("a directory");
-        World::on(dir, settings, manners, log)
+        World::on(dir, settings, config, log)
     }
 
     fn on(
         dir: TempDir,
         settings: &Settings,
-        manners: Manners,
+        config: DeskConfig,
         log: schedulerlog::Settings,
     ) -> World {
         let parts = Parts::new(log);
-        let (desk, clock, store) =
-            recovery::open(dir.path(), manners, settings).expect("a data directory");
+        let (host, clock, store) =
+            recovery::open(dir.path(), Desk::new(config), settings).expect("a data directory");
         let (engine, _thread) =
-            Engine::start(desk, clock, store, parts.observers()).expect("a thread");
+            Engine::start(host, clock, store, parts.observers()).expect("a thread");
         parts.open(engine.clone(), History::open(dir.path()).expect("a journal"));
         World { router: router(parts.clone()), parts, engine, dir }
     }

@@ -7,6 +7,7 @@ use plimsoll_core::charge::Holding;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::event::Settings;
 use plimsoll_core::evict::{self, Plan, Planned};
+use plimsoll_core::front::Core;
 use plimsoll_core::ledger::{Ledger, Promise};
 use plimsoll_core::remedy;
 use plimsoll_core::request::{Eviction, Request, RequestId};
@@ -40,7 +41,7 @@ pub(crate) async fn what_if(
         _ => return Err(Problem::bad("model", "send either a model or a declaration")),
     };
     let name = wanted.name().to_string();
-    let looked = parts.engine()?.read(move |desk, now| look(desk, now, &wanted)).await?;
+    let looked = parts.engine()?.read(move |desk, core| look(desk, core, &wanted)).await?;
     let looked = looked.ok_or_else(|| models::not_declared(&name))?;
     // Looking for what would help takes its time, and the thread that decides has none.
     let found = tokio::task::spawn_blocking(move || looked.row()).await;
@@ -75,13 +76,14 @@ struct Looked {
     refused_on: Option<(Ledger, Settings)>,
 }
 
-fn look(desk: &mut Desk, now: Millis, wanted: &Wanted) -> Option<Looked> {
+fn look(desk: &Desk, core: &mut Core<'_>, wanted: &Wanted) -> Option<Looked> {
     let model = match wanted {
-        Wanted::Declared(name) => Model::clone(desk.model(name)?),
+        Wanted::Declared(name) => Model::clone(desk.view(core.scheduler()).model(name)?),
         Wanted::Made(model) => Model::clone(model),
     };
-    let decision = desk.what_if(&model);
-    let scheduler = desk.scheduler();
+    let decision = desk.what_if(core, &model);
+    let (now, scheduler) = (core.now(), core.scheduler());
+    let desk = desk.view(scheduler);
     let state = || (scheduler.ledger().clone(), scheduler.settings().clone());
     let refused_on = decision.place().is_none().then(state);
     let (request, known) = (desk.what_if_request(&model), desk.known(&model).into());

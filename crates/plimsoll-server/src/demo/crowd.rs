@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Ask, PlaceStatus, Who};
+use plimsoll_slots::desk::{ClientName, NewReservation, ReservationId, ReservationStatus};
 
 use super::Chance;
-use plimsoll_engine::engine::{Engine, NoAnswer};
+use crate::Engine;
+use plimsoll_engine::engine::NoAnswer;
 
 /// Who likes what: the model, and how often it is asked for at the height of its wave, in a thousand.
 const TASTES: [(&str, u64); 9] = [
@@ -55,7 +55,7 @@ pub(super) struct Crowd {
 
 /// Somebody with a place, or waiting for one.
 struct Guest {
-    place: u64,
+    reservation: ReservationId,
     stay: Duration,
     /// When they leave, once they are served.
     leaves: Option<Instant>,
@@ -96,46 +96,49 @@ impl Crowd {
         self.came += 1;
         let namespace =
             ["research", "support", "search"][usize::try_from(chance.between(0, 3)).unwrap_or(0)];
-        let who = Who { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
-        let asked = engine.write(move |desk, now| {
-            let deadline = Some(Millis(now.0 + 20_000));
-            desk.ask(now, Ask { model: model.to_string(), key: None, who: Some(who), deadline })
+        let client =
+            ClientName { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
+        let asked = engine.write(move |desk, core| {
+            let deadline = Some(core.now().after(20_000));
+            let client = Some(client);
+            let new = NewReservation { client, deadline, ..NewReservation::of_model(model) };
+            desk.reserve(core, new)
         });
-        if let Ok(place) = asked.await? {
+        if let Ok(reservation) = asked.await? {
             let stay = Duration::from_millis(chance.between(least, most));
-            self.here.push(Guest { place, stay, leaves: None });
+            self.here.push(Guest { reservation, stay, leaves: None });
         }
         Ok(())
     }
 
     async fn depart(&mut self, engine: &Engine, now: Instant) -> Result<(), NoAnswer> {
-        let places: Vec<u64> = self.here.iter().map(|guest| guest.place).collect();
-        let look = move |place: &u64, status: Option<PlaceStatus>| (*place, status);
-        let statuses = engine.read(move |desk, _| {
-            places.iter().map(|place| look(place, desk.place_status(*place))).collect::<Vec<_>>()
+        let ids: Vec<ReservationId> = self.here.iter().map(|guest| guest.reservation).collect();
+        let statuses = engine.read(move |desk, core| {
+            let desk = desk.view(core.scheduler());
+            ids.into_iter().map(|id| (id, desk.reservation_status(id))).collect::<Vec<_>>()
         });
         let mut leaving = Vec::new();
-        for (place, status) in statuses.await? {
-            let Some(at) = self.here.iter().position(|guest| guest.place == place) else {
+        for (id, status) in statuses.await? {
+            let Some(at) = self.here.iter().position(|guest| guest.reservation == id) else {
                 continue;
             };
             match status {
-                Some(PlaceStatus::Ready { .. }) => {
+                Some(ReservationStatus::Ready { .. }) => {
                     let guest = &mut self.here[at];
                     let leaves = *guest.leaves.get_or_insert(now + guest.stay);
                     if leaves <= now {
-                        leaving.push(place);
+                        leaving.push(id);
                         self.here.swap_remove(at);
                     }
                 }
-                Some(PlaceStatus::Waiting | PlaceStatus::Coming { .. }) => {}
-                Some(PlaceStatus::Ended { .. }) | None => drop(self.here.swap_remove(at)),
+                Some(ReservationStatus::Pending | ReservationStatus::Starting { .. }) => {}
+                Some(ReservationStatus::Ended(_)) | None => drop(self.here.swap_remove(at)),
             }
         }
         engine
-            .write(move |desk, now| {
-                leaving.iter().for_each(|place| {
-                    desk.give_back(now, *place);
+            .write(move |desk, core| {
+                leaving.iter().for_each(|id| {
+                    desk.release(core, *id);
                 });
             })
             .await

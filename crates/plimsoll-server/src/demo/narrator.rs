@@ -6,6 +6,7 @@ use std::io::Write;
 use anstyle::AnsiColor;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::event::{Effect, Event};
+use plimsoll_core::front::Front;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::summary;
 use plimsoll_core::units::Bytes;
@@ -33,9 +34,9 @@ impl Narrator {
     }
 }
 
-impl Observer for Narrator {
-    fn durable(&mut self, durable: &Durable<'_>) {
-        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
+impl<F: Front> Observer<F> for Narrator {
+    fn durable(&mut self, durable: &Durable<'_, F>) {
+        for (record, output) in durable.records.iter().zip(durable.outputs) {
             for decision in &output.outcome.decisions {
                 self.tell(decision);
             }

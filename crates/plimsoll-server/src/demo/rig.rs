@@ -9,7 +9,8 @@ use plimsoll_slots::wire::{
 };
 
 use super::Chance;
-use plimsoll_engine::engine::{Engine, NoAnswer};
+use crate::Engine;
+use plimsoll_engine::engine::NoAnswer;
 
 const GIB: u64 = 1 << 30;
 /// How fast a simulated model loads, in bytes a millisecond: faster than life, so that there is something to see.
@@ -76,7 +77,8 @@ impl Rig {
             devices: (0..self.gpus).map(facts).collect(),
         };
         let name = self.name;
-        let orders = engine.write(move |desk, now| desk.register(now, name, registration)).await?;
+        let orders =
+            engine.write(move |desk, core| desk.register(core, name, registration)).await?;
         self.orders = orders.unwrap_or_default();
         Ok(())
     }
@@ -101,7 +103,7 @@ impl Rig {
         }
         self.sequence += 1;
         let (name, beat) = (self.name, self.heartbeat());
-        let orders = engine.write(move |desk, now| desk.beat(now, name, beat)).await?;
+        let orders = engine.write(move |desk, core| desk.heartbeat(core, name, beat)).await?;
         self.orders = orders.unwrap_or_default();
         let ordered = |slot: &String| self.orders.orders.iter().any(|order| order.slot == *slot);
         self.servers.retain(|slot, server| !server.state.is_over() || ordered(slot));

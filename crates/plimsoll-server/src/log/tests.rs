@@ -16,7 +16,7 @@ fn incident(format: LogFormat) -> String {
         [("large", 79_982_566_400_u64), ("small", 15_767_897_088), ("medium", 41_875_931_136)];
     for (model, memory) in models {
         world.model(model, &format!("memory: {memory}"));
-        world.ask(model);
+        world.reserve(model);
         world.show(&mut [&mut log]);
         world.pass(1000);
         world.beat(&[]);
@@ -107,7 +107,7 @@ fn c10_a_breach_is_an_error_once_and_its_end_is_told() {
     let mut world = Rehearsal::new(Policy::pack(), &[80]);
     let mut log = BreachLog::default();
     world.model("m", "memory: 40GiB");
-    world.ask("m");
+    world.reserve("m");
     world.beat(&[0]);
     let gib = crate::rehearsal::GIB;
     let said = logged(|| {

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
+use plimsoll_core::front::NextNumbers;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis, Name};
-use plimsoll_slots::desk::{Census, Desk, Unplaced};
+use plimsoll_slots::desk::{Census, DeskView, PendingEntry};
 use plimsoll_slots::memory::Need;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -85,23 +86,23 @@ type Counts<const N: usize> = [(&'static str, u64); N];
 /// What is counted of the slots of a model, by stage, and of its places, by status.
 fn counts(census: &Census) -> (Counts<5>, Counts<3>) {
     let slots = [
-        ("waiting", census.waiting),
+        ("pending", census.pending),
         ("starting", census.starting),
         ("running", census.running),
         ("unknown", census.unknown),
         ("releasing", census.releasing),
     ];
     let places = [
-        ("waiting", census.places_waiting),
-        ("coming", census.places_coming),
-        ("ready", census.places_ready),
+        ("pending", census.reservations_pending),
+        ("starting", census.reservations_starting),
+        ("ready", census.reservations_ready),
     ];
     (slots, places)
 }
 
 impl Sheet {
     /// Copies what is to be shown.
-    pub(super) fn of(desk: &Desk, now: Millis) -> Sheet {
+    pub(super) fn of(desk: DeskView<'_>, now: Millis, next: NextNumbers) -> Sheet {
         let ledger = desk.scheduler().ledger();
         let nodes = ledger.nodes().map(|(_, view)| node(desk, view, now)).collect();
         let runners = desk.runners().map(|runner| Runner {
@@ -110,20 +111,19 @@ impl Sheet {
             heard: desk.live(&runner.id).map(|live| seconds(live.last_seen, now)),
         });
         let (queue, oldest) = queue(desk, now);
-        let (records, notes) = desk.next_numbers();
         Sheet {
             nodes,
             runners: runners.collect(),
             models: models(desk),
             queue,
             oldest,
-            records,
-            notes,
+            records: next.record,
+            notes: next.changes,
         }
     }
 }
 
-fn node(desk: &Desk, view: &NodeView, now: Millis) -> Node {
+fn node(desk: DeskView<'_>, view: &NodeView, now: Millis) -> Node {
     let live = desk.live(&view.node.name);
     let measured = |gpu: usize| {
         let live = live?;
@@ -155,7 +155,7 @@ fn held(room: &DeviceRoom, stage: &str) -> Option<Bytes> {
     tenants.map(|tenant| tenant.bytes).try_fold(Bytes::ZERO, |sum, bytes| Some(sum.plus(bytes?)))
 }
 
-fn models(desk: &Desk) -> BTreeMap<String, Model> {
+fn models(desk: DeskView<'_>) -> BTreeMap<String, Model> {
     let row = |(index, (name, census)): (usize, (&str, Census))| {
         // Only so many have rows of their own.
         let model = desk.model(name).filter(|_| index < MODELS);
@@ -166,13 +166,13 @@ fn models(desk: &Desk) -> BTreeMap<String, Model> {
     desk.census().into_iter().enumerate().map(row).collect()
 }
 
-fn queue(desk: &Desk, now: Millis) -> ([u64; 3], f64) {
+fn queue(desk: DeskView<'_>, now: Millis) -> ([u64; 3], f64) {
     let (mut lengths, mut oldest) = ([0; 3], now);
-    for unplaced in desk.unplaced() {
+    for unplaced in desk.pending() {
         let (kind, since) = match unplaced {
-            Unplaced::Slot { waiting, .. } if waiting.request.terms.speculative => (1, now),
-            Unplaced::Slot { waiting, .. } => (0, waiting.since),
-            Unplaced::Place(place) => (2, place.created),
+            PendingEntry::Slot { waiting, .. } if waiting.request.terms.speculative => (1, now),
+            PendingEntry::Slot { waiting, .. } => (0, waiting.since),
+            PendingEntry::Reservation(place) => (2, place.created),
         };
         lengths[kind] += 1;
         oldest = oldest.min(since);

@@ -17,7 +17,7 @@ fn shown(world: &Rehearsal, counted: &Counted) -> String {
     {
         fs::write(dir.path().join(file), text).expect("a file");
     }
-    render(counted, &scraped::Sheet::of(&world.desk, world.now), &scraped::Files::of(dir.path()))
+    render(counted, &scraped::Sheet::of(world.view(), world.now, world.host.next_numbers()), &scraped::Files::of(dir.path()))
 }
 
 /// The rows of a text, by name with labels in order.
@@ -38,14 +38,14 @@ fn eventful() -> (Rehearsal, Arc<Counted>) {
     world.model("b", "memory: 70GiB");
     world.model("huge", "memory: 1000GiB");
     world.model("warm", "memory: 80GiB\nprewarm: true");
-    let first = world.ask("a");
-    world.ask("huge");
+    let first = world.reserve("a");
+    world.reserve("huge");
     world.show(&mut [&mut watcher]);
     world.beat(&[60 * GIB, GIB]);
-    world.desk.give_back(world.now, first);
+    world.release(first);
     world.show(&mut [&mut watcher]);
     world.pass(1000);
-    world.ask("b");
+    world.reserve("b");
     world.show(&mut [&mut watcher]);
     world.pass(1000);
     world.beat(&[0, 41 * GIB]);
@@ -70,7 +70,7 @@ fn what_happened_is_counted_by_its_kind() {
         (r#"plimsoll_effects_total{effect="stop"}"#, 1.0),
         ("plimsoll_evictions_total", 1.0),
         (r#"plimsoll_places_ended_total{how="released"}"#, 1.0),
-        (r#"plimsoll_places_ended_total{how="refused"}"#, 1.0),
+        (r#"plimsoll_places_ended_total{how="rejected"}"#, 1.0),
         (r#"plimsoll_breaches_found_total{kind="over_line"}"#, 1.0),
         (r#"plimsoll_breaches{kind="over_line"}"#, 1.0),
         (r#"plimsoll_breaches{kind="sums_differ"}"#, 0.0),
@@ -94,7 +94,7 @@ fn what_a_device_holds_by_stage_adds_up_to_its_load_and_is_the_ledgers() {
     let (world, counted) = eventful();
     let text = shown(&world, &counted);
     let rows = rows(&text);
-    let ledger = world.desk.scheduler().ledger();
+    let ledger = world.host.scheduler().ledger();
     let view = ledger.view(ledger.node_id("runner-1").expect("it is there")).expect("it is there");
     for (gpu, room) in view.room.devices().iter().enumerate() {
         let of = |stage: &str| {
@@ -118,14 +118,14 @@ fn the_first_who_waits_is_told_by_its_age_and_prewarming_is_not() {
     let mut world = Rehearsal::new(Policy::pack(), &[80]);
     let counted = Arc::new(Counted::default());
     world.model("a", "memory: 80GiB");
-    world.ask("a");
+    world.reserve("a");
     world.beat(&[0]);
     world.model("warm", "memory: 10GiB\nprewarm: true");
     world.pass(7000);
     let age =
         |world: &Rehearsal| rows(&shown(world, &counted))["plimsoll_queue_oldest_age_seconds"];
     assert_eq!(age(&world), 0.0);
-    world.ask("a");
+    world.reserve("a");
     world.pass(3000);
     assert_eq!(age(&world), 3.0);
 }
@@ -136,14 +136,14 @@ fn models_beyond_a_number_share_a_label() {
     for number in 0..250 {
         world.model(&format!("model-{number:03}"), "memory: 1GiB");
     }
-    world.ask("model-249");
+    world.reserve("model-249");
     let rows = rows(&shown(&world, &Counted::default()));
     let names: BTreeSet<&str> = rows
         .keys()
         .filter_map(|name| name.strip_prefix("plimsoll_model_places{model=\"")?.split('"').next())
         .collect();
     assert_eq!(names.len(), 201);
-    assert_eq!(rows[r#"plimsoll_model_places{model="(others)",status="coming"}"#], 1.0);
+    assert_eq!(rows[r#"plimsoll_model_places{model="(others)",status="starting"}"#], 1.0);
 }
 
 #[test]

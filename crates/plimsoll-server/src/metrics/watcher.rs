@@ -7,11 +7,12 @@ use plimsoll_core::decide::{self, Decision};
 use plimsoll_core::event::{Effect, Event};
 use plimsoll_core::reason::{NodeReason, Reason, RequestReason};
 use plimsoll_core::verdict::{NodeVerdict, Table};
-use plimsoll_slots::desk::{Ending, PlaceState};
+use plimsoll_slots::desk::{Desk, ReservationState, Topic};
 
 use super::Counted;
 use crate::breaches::{self, Changed, KINDS, Watch};
-use plimsoll_engine::engine::{Decided, Durable, Observer};
+use crate::{Decided, Durable};
+use plimsoll_engine::engine::Observer;
 
 /// Counts what became durable.
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub(crate) struct Watcher {
     counted: Arc<Counted>,
     watch: Watch,
     changed: Changed,
-    /// How the places ended that did.
-    ended: Vec<Ending>,
+    /// The endings of reservations that ended.
+    ended: Vec<&'static str>,
 }
 
 impl Watcher {
@@ -54,12 +55,6 @@ impl Watcher {
 
     fn count_ended(&mut self) {
         for how in self.ended.drain(..) {
-            let how = match how {
-                Ending::Released => "released",
-                Ending::Refused => "refused",
-                Ending::Expired => "expired",
-                Ending::Lost => "lost",
-            };
             self.counted.places_ended.get_or_create(&[("how", how)]).inc();
         }
     }
@@ -79,25 +74,28 @@ impl Watcher {
     }
 }
 
-impl Observer for Watcher {
+impl Observer<Desk> for Watcher {
     fn decided(&mut self, decided: &Decided<'_>) {
-        let places = decided.places.iter().filter_map(|id| decided.desk.place(*id));
-        let ended = places.filter_map(|place| match place.state {
-            PlaceState::Ended { how, .. } => Some(how),
-            _ => None,
+        let desk = decided.front.view(decided.scheduler);
+        let ended = decided.topics.iter().filter_map(|topic| match topic {
+            Topic::Reservation(id) => match &desk.reservation(*id)?.state {
+                ReservationState::Ended { ending, .. } => Some(ending.name()),
+                ReservationState::Pending | ReservationState::Seated { .. } => None,
+            },
+            Topic::Runner(_) => None,
         });
         self.ended = ended.collect();
         self.changed = self.watch.look(decided);
     }
 
     fn durable(&mut self, durable: &Durable<'_>) {
-        let rows = durable.records.len() + durable.notes;
+        let rows = durable.records.len() + durable.change_sets;
         if rows > 0 {
             self.counted.deciding.observe(durable.deciding.as_secs_f64());
             self.counted.committing.observe(durable.committing.as_secs_f64());
             self.counted.batch.observe(u32::try_from(rows).unwrap_or(u32::MAX).into());
         }
-        for (record, output) in durable.records.iter().zip(&durable.told.outputs) {
+        for (record, output) in durable.records.iter().zip(durable.outputs) {
             output.outcome.decisions.iter().for_each(|decision| self.count_decision(decision));
             output
                 .outcome

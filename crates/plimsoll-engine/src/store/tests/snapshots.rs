@@ -42,10 +42,7 @@ fn a_damaged_base_falls_back_to_the_one_before_with_a_warning() {
     drop(store);
     damage(&snapshot::file(root.path(), 20));
     let (store, found) = open(root.path());
-    assert!(
-        found.warnings[0]
-            .contains("snapshot-20.json is damaged: its checksum does not match")
-    );
+    assert!(found.warnings[0].contains("snapshot-20.json is damaged: its checksum does not match"));
     assert_eq!(found.snapshot, Some(Machine::new().snapshot()));
     assert_eq!(after_base(found), together(&[batches[0].clone(), more]));
     drop(store);

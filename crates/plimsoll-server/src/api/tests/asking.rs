@@ -10,8 +10,8 @@ async fn a_place_is_coming_then_ready_then_given_back() {
     let mut runner = Runner::registered(&world, "r1", &[80]).await;
     world.declare("m", json!({"memory": "10GiB"})).await;
     let asked = world.post(SLOTS, json!({"model": "m"})).await;
-    assert_eq!((asked.status, &asked.body["status"]), (StatusCode::ACCEPTED, &json!("coming")));
-    assert_eq!(asked.headers[header::LOCATION], "/api/v1/scheduler/slots/place-1");
+    assert_eq!((asked.status, &asked.body["status"]), (StatusCode::ACCEPTED, &json!("starting")));
+    assert_eq!(asked.headers[header::LOCATION], "/api/v1/scheduler/slots/reservation-1");
     runner.settle(&world).await;
     let ready = world.place(&asked.body["id"]).await;
     assert_eq!((&ready["status"], &ready["runner_id"]), (&json!("ready"), &json!("r1")));
@@ -27,23 +27,23 @@ async fn a_place_is_coming_then_ready_then_given_back() {
     );
     for _ in 0..2 {
         assert_eq!(
-            world.delete("/api/v1/scheduler/slots/place-1").await.status,
+            world.delete("/api/v1/scheduler/slots/reservation-1").await.status,
             StatusCode::NO_CONTENT
         );
     }
-    assert_eq!(world.place(&json!("place-1")).await["status"], "released");
+    assert_eq!(world.place(&json!("reservation-1")).await["status"], "released");
     let again = world.post(SLOTS, json!({"model": "m", "key": "k"})).await;
     assert_eq!(
         (again.status, &again.body["id"]),
-        (StatusCode::CREATED, &json!("place-2")),
+        (StatusCode::CREATED, &json!("reservation-2")),
         "it took the seat"
     );
     assert_eq!(
-        world.delete("/api/v1/scheduler/slots/place-77").await.status,
+        world.delete("/api/v1/scheduler/slots/reservation-77").await.status,
         StatusCode::NOT_FOUND
     );
     assert_eq!(
-        world.delete("/api/v1/scheduler/slots/place-2").await.status,
+        world.delete("/api/v1/scheduler/slots/reservation-2").await.status,
         StatusCode::NO_CONTENT
     );
     let over = world.post(SLOTS, json!({"model": "m", "key": "k"})).await;
@@ -162,7 +162,7 @@ async fn a_long_poll_answers_when_the_place_is_served() {
     let begun = std::time::Instant::now();
     let slot = world.get("/api/v1/scheduler/slots/slot-1?wait=30s").await;
     assert_eq!((&slot["stage"], &slot["active_requests"]), (&json!("running"), &json!(1)));
-    let place = world.get("/api/v1/scheduler/slots/place-1?wait=30s").await;
+    let place = world.get("/api/v1/scheduler/slots/reservation-1?wait=30s").await;
     assert_eq!(place["status"], "ready");
     assert!(begun.elapsed() < Duration::from_secs(5), "what is so already is not waited for");
 }
@@ -176,11 +176,11 @@ async fn eight_find_a_place_and_the_ninth_waits() {
         assert_eq!(world.ask("m").await["slot_id"], "slot-1");
     }
     let ninth = world.ask("m").await;
-    assert_eq!((&ninth["status"], &ninth["slot_id"]), (&json!("waiting"), &Value::Null));
+    assert_eq!((&ninth["status"], &ninth["slot_id"]), (&json!("pending"), &Value::Null));
     assert_eq!(ninth["reason"], "model m has 1 of at most 1 slot, and all 8 places are taken");
     runner.settle(&world).await;
-    assert_eq!(world.place(&ninth["id"]).await["status"], "waiting");
-    world.delete("/api/v1/scheduler/slots/place-3").await;
+    assert_eq!(world.place(&ninth["id"]).await["status"], "pending");
+    world.delete("/api/v1/scheduler/slots/reservation-3").await;
     assert_eq!(world.place(&ninth["id"]).await["status"], "ready");
     let slots = world.get(SLOTS).await;
     assert_eq!(
@@ -199,7 +199,7 @@ async fn the_queue_has_four_requirements_in_the_order_of_their_coming() {
         world.declare(name, json!({"memory": "40GiB", "concurrency": 8})).await;
     }
     for name in ["a", "b", "c", "d", "a"] {
-        assert_eq!(world.ask(name).await["status"], "waiting");
+        assert_eq!(world.ask(name).await["status"], "pending");
     }
     let queue = world.get("/api/v1/scheduler/queue").await;
     assert_eq!(column(&queue, "model"), ["a", "b", "c", "d"]);

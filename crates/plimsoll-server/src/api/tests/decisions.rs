@@ -70,7 +70,7 @@ async fn after_a_restart_a_decision_is_told_in_few_words_and_how_to_see_the_rest
         .await;
     let World { dir, router, parts, engine } = world;
     drop((router, parts, engine));
-    let world = World::on(dir, &settings(), Manners::default(), schedulerlog::Settings::default());
+    let world = World::on(dir, &settings(), DeskConfig::default(), schedulerlog::Settings::default());
     world.declare("c", json!({"memory": "70GiB"})).await;
     world.ask("c").await;
     let after = world.get("/api/v1/scheduler/decisions").await;
@@ -109,7 +109,7 @@ async fn what_if_says_what_would_help_and_changes_nothing() {
         world.declare(name, json!({"memory": "70GiB"})).await;
         world.ask(name).await;
     }
-    let revision = world.engine.read(|desk, _| desk.next_numbers()).await.expect("an answer");
+    let revision = world.engine.read(|_, core| core.next_numbers()).await.expect("an answer");
     let made = json!({"name": "x", "runtime": {"command": {"argv": ["serve"]}}, "memory": "20GiB"});
     let refused = world.post("/api/v1/scheduler/whatif", json!({"declaration": made})).await;
     assert_eq!(
@@ -144,7 +144,7 @@ async fn what_if_says_what_would_help_and_changes_nothing() {
         let answered = world.post("/api/v1/scheduler/whatif", body.clone()).await;
         assert_eq!(answered.status.as_u16(), status, "{body}: {}", answered.body);
     }
-    let after = world.engine.read(|desk, _| desk.next_numbers()).await.expect("an answer");
+    let after = world.engine.read(|_, core| core.next_numbers()).await.expect("an answer");
     assert_eq!(after, revision, "nothing was written");
     drop(runner);
 }

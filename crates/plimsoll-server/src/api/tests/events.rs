@@ -1,6 +1,8 @@
 //! The stream: live, resumed from any id, and told when something is missing.
 
 use futures_util::StreamExt;
+use plimsoll_core::event::Event::Configured;
+use plimsoll_core::front::{Core, Front};
 
 use super::*;
 
@@ -64,10 +66,11 @@ async fn happen(world: &World, name: &str) {
 
 /// So many things happen at once, and all of them are told.
 async fn change_settings(world: &World, times: u64) {
-    let changes = move |desk: &mut plimsoll_slots::desk::Desk, now| {
+    let changes = move |desk: &mut Desk, core: &mut Core<'_>| {
         for number in 0..times {
             let offer_for = 1000 + number;
-            desk.configure(now, Settings { offer_for, ..settings() });
+            let settings = Box::new(Settings { offer_for, ..settings() });
+            desk.handle(core, Configured { settings });
         }
     };
     world.engine.write(changes).await.expect("an answer");

@@ -153,8 +153,8 @@ async fn a_start_that_fails_is_a_bind_that_failed_with_the_runners_reason() {
 
 #[tokio::test]
 async fn a_runner_that_is_kept_out_fails_with_its_own_reason() {
-    let manners = Manners { lease: 300, ..Manners::default() };
-    let world = World::with(&settings(), manners, schedulerlog::Settings::default());
+    let config = DeskConfig { lease: Span(300), ..DeskConfig::default() };
+    let world = World::with(&settings(), config, schedulerlog::Settings::default());
     Runner::registered(&world, "r1", &[80]).await;
     eventually(async || world.get("/api/v1/runners").await[0]["status"] == "silent").await;
     world.declare("m", json!({"memory": "40GiB"})).await;
@@ -168,14 +168,14 @@ async fn a_runner_that_is_kept_out_fails_with_its_own_reason() {
 async fn the_newest_of_a_name_wins_and_the_least_recently_used_goes_first() {
     let log =
         schedulerlog::Settings { enabled: true, max_pods: NonZeroUsize::new(2).expect("two") };
-    let world = World::with(&settings(), Manners::default(), log);
+    let world = World::with(&settings(), DeskConfig::default(), log);
     Runner::registered(&world, "r1", &[80]).await;
     world.declare("a", json!({"memory": "1GiB"})).await;
     world.declare("b", json!({"memory": "1GiB"})).await;
     ask_as(&world, "a", "one").await;
     ask_as(&world, "b", "one").await;
     assert_eq!(world.get(&path("one")).await["model"], "b", "the newest wins");
-    world.delete("/api/v1/scheduler/slots/place-1").await;
+    world.delete("/api/v1/scheduler/slots/reservation-1").await;
     assert_eq!(
         world.get(&path("one")).await["model"],
         "b",
@@ -196,7 +196,7 @@ async fn the_newest_of_a_name_wins_and_the_least_recently_used_goes_first() {
         (StatusCode::NOT_FOUND, &json!("schedulerlog_unknown"))
     );
     let off = schedulerlog::Settings { enabled: false, ..schedulerlog::Settings::default() };
-    let world = World::with(&settings(), Manners::default(), off);
+    let world = World::with(&settings(), DeskConfig::default(), off);
     let off = world.call("GET", &path("one"), None).await;
     assert_eq!(
         (off.status, &off.body["code"]),
