@@ -45,23 +45,23 @@ const MUTANTS: &[Mutant] = &[
     // Somebody is sent to a slot of which nobody knows whether it serves.
     Mutant {
         name: "silent-slots",
-        file: "crates/plimsoll-slots/src/desk/ranks.rs",
-        becomes: "(stage < SlotStage::Releasing).then_some(Rank { stage, taken, created })",
-        must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c7_nobody_is_sent"]],
+        file: "crates/plimsoll-slots/src/desk/seating.rs",
+        becomes: "let Some(stage) = now.stage.filter(|stage| *stage < SlotStage::Releasing) else { return };",
+        must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c7_no_reservation_joins"]],
     },
     // A runner where every start fails is chosen like any other.
     Mutant {
         name: "failed-starts",
         file: "crates/plimsoll-slots/src/desk/reports.rs",
-        becomes: "const MOST_FAILURES: u16 = 0;",
+        becomes: "const MAX_FAILED_STARTS: u16 = 0;",
         must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c6_a_runner_where"]],
     },
     // One who waits for a further slot stays there when an earlier one gets room.
     Mutant {
         name: "moving-up",
-        file: "crates/plimsoll-slots/src/desk/places.rs",
+        file: "crates/plimsoll-slots/src/desk/serving.rs",
         becomes: "let _ = Desk::move_up;",
-        must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "f6_one_who_waits"]],
+        must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "f6_a_reservation_in_a_pending_slot"]],
     },
     // What was measured under other settings is charged.
     Mutant {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  outside input ──▶ Front ──▶ Core::step ──▶ records ─┐
-//!                      └──────────────────▶ changes ─┴─▶ Host::batch ──(the caller makes it durable)──▶ Host::committed
+//!                      └──────────────────▶ changes ─┴─▶ Host::batch ──(durable)──▶ Host::committed
 //! ```
 //!
 //! The core journals records; a front end has state of its own (declared models, who holds which
@@ -68,6 +68,7 @@ pub trait Front: Sized + Send + 'static {
 pub struct Core<'a> {
     drive: &'a mut Drive,
     now: Millis,
+    next_changes: u64,
 }
 
 impl Core<'_> {
@@ -101,6 +102,11 @@ impl Core<'_> {
     /// Returns the number that the next record gets.
     pub fn next_seq(&self) -> u64 {
         self.drive.next_seq()
+    }
+
+    /// Returns the numbers that the next record and the next group of changes get.
+    pub fn next_numbers(&self) -> NextNumbers {
+        NextNumbers { record: self.next_seq(), changes: self.next_changes }
     }
 
     /// Decides without changing anything.
@@ -192,7 +198,8 @@ impl<F: Front> Host<F> {
 
     /// Calls the front end at one time, with the scheduler to step.
     pub fn with<R>(&mut self, now: Millis, call: impl FnOnce(&mut F, &mut Core<'_>) -> R) -> R {
-        call(&mut self.front, &mut Core { drive: &mut self.drive, now })
+        let next_changes = self.next_changes;
+        call(&mut self.front, &mut Core { drive: &mut self.drive, now, next_changes })
     }
 
     /// Lets time pass.

@@ -57,6 +57,16 @@ impl ReservationStatus {
         }
     }
 
+    /// Returns its name in the API.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ReservationStatus::Pending => "pending",
+            ReservationStatus::Starting { .. } => "starting",
+            ReservationStatus::Ready { .. } => "ready",
+            ReservationStatus::Ended(ending) => ending.name(),
+        }
+    }
+
     /// Returns whether the reservation is being served.
     pub fn is_ready(&self) -> bool {
         matches!(self, ReservationStatus::Ready { .. })
