@@ -92,7 +92,7 @@ fn decision(decision: &DecisionRecord) -> DecisionRow<'_> {
 
 fn state(state: &StatesDiffer) -> StateRow {
     let way = match state.way {
-        Way::Base => "base",
+        Way::Snapshot => "snapshot",
         Way::Deciding => "deciding",
     };
     StateRow { before_seq: state.before, way }

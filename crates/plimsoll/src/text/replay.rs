@@ -77,7 +77,7 @@ fn states(page: &mut Page, report: &Report) {
     page.heading("States");
     for state in &report.states {
         let way = match state.way {
-            Way::Base => "the state that was kept there",
+            Way::Snapshot => "the snapshot that was saved there",
             Way::Deciding => "the state that deciding again leads to",
         };
         let line = format!(
