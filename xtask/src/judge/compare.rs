@@ -67,7 +67,7 @@ fn read(model: &str) -> Result<Shape> {
     let golden = Golden::gguf(model).with_context(|| format!("{model} has no card"))?;
     let header = gguf::header(&golden.card()?);
     let header = header::read(Cursor::new(header))?;
-    Ok(shape::of(&[header])?)
+    Ok(shape::from_headers(&[header])?)
 }
 
 fn compare<'a>(judged: &'a Judged, shape: &Shape) -> Result<Compared<'a>> {
@@ -93,7 +93,7 @@ fn compare<'a>(judged: &'a Judged, shape: &Shape) -> Result<Compared<'a>> {
 }
 
 fn settings(question: &Question) -> Result<Settings> {
-    let kv: KvTypes = question.kv.parse().map_err(anyhow::Error::msg)?;
+    let kv: KvTypes = question.kv.parse()?;
     let each = question.context / question.parallel;
     Ok(Settings {
         kv,
