@@ -72,9 +72,7 @@ pub enum OffsetProblem {
 /// The reason why one file of a split model is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartProblem {
-    #[error(
-        "has a name that does not end in -00001-of-{parts:05}.gguf, so that the other parts cannot be found"
-    )]
+    #[error("has a name that does not end in -00001-of-{parts:05}.gguf; other parts not found")]
     FileName { parts: u64 },
     #[error("is missing")]
     Missing,

@@ -16,6 +16,7 @@ use crate::source::Sourced;
 pub const MAX_LAYERS: u64 = 4096;
 
 const EMBEDDING_TENSOR: &str = "token_embd.weight";
+const ARCHITECTURE_KEY: &str = "general.architecture";
 
 /// Reads the model at `path`, with all parts if it is split.
 pub fn read(path: &Path) -> Result<Shape, GgufError> {
@@ -24,9 +25,8 @@ pub fn read(path: &Path) -> Result<Shape, GgufError> {
 
 /// Builds the shape of a model from the headers of its parts, the first part first.
 pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
-    let missing = || GgufError::MissingKey { key: "general.architecture".to_string() };
-    let metadata = &parts.first().ok_or_else(missing)?.metadata;
-    let name = metadata.text("general.architecture")?.ok_or_else(missing)?;
+    let metadata = &parts.first().ok_or_else(missing_architecture)?.metadata;
+    let name = metadata.text(ARCHITECTURE_KEY)?.ok_or_else(missing_architecture)?;
     let count = layer_count(metadata, name)?;
     let number = |key: &str| sourced_number(metadata, &format!("{name}.{key}"));
     let per_layer = |key: &str| sourced_per_layer(metadata, &format!("{name}.{key}"), count);
@@ -46,6 +46,10 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
         weights: Sourced::read(weights(parts, count)?, "the tensor list"),
         remarks: remarks(parts),
     })
+}
+
+fn missing_architecture() -> GgufError {
+    GgufError::MissingKey { key: ARCHITECTURE_KEY.to_string() }
 }
 
 fn layer_count(metadata: &Metadata, name: &str) -> Result<usize, GgufError> {

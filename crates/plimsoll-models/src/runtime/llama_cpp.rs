@@ -1,8 +1,8 @@
 //! The command of llama.cpp's `llama-server`: every setting that decides its memory is a flag.
 //!
 //! `llama-server` has no memory limit, so the flags must leave it no choice. What it would adjust
-//! by itself (`--fit`) is off: a charge that is too small then fails at start, instead of silently
-//! giving the requests less context than declared. Verified against v0.5.0.
+//! by itself (`--fit`) is off: a charge that is too small then shows up as memory use above the
+//! charge, and not as a context that is silently shorter than declared. Verified against v0.5.0.
 
 use super::command::{CommandLine, LaunchCommand, MAX_FLAG_VALUE, environment};
 use super::error::{RenderError, ReservedReason};

@@ -28,7 +28,7 @@ pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchComm
         preload: Some(preload(spec)),
         memory_ratio: None,
         remarks: vec![
-            "a request for another model, num_ctx, num_batch or num_gpu makes Ollama reload with it",
+            "a request with another model, num_ctx, num_batch or num_gpu makes Ollama reload",
             "Ollama serves some architectures one request at a time, whatever is configured",
         ],
     })

@@ -1,9 +1,10 @@
 //! The command of vLLM: a fraction of each GPU that it does not exceed, and the serving parameters.
 //!
-//! `--gpu-memory-utilization` bounds everything that vLLM allocates. It measures weights, activations
-//! and graphs at start and gives the KV cache what is left. `--kv-cache-memory-bytes` would fix the
-//! cache in bytes, but vLLM then measures nothing and ignores the fraction: a model that is larger
-//! than expected would exceed its charge instead of failing to start. Verified against 0.32.0.
+//! `--gpu-memory-utilization` bounds everything that vLLM allocates. It measures weights,
+//! activations and graphs at start and gives the KV cache what is left. `--kv-cache-memory-bytes`
+//! would fix the cache in bytes, but vLLM then measures nothing and ignores the fraction: a model
+//! that is larger than expected would exceed its charge instead of failing to start. Verified
+//! against 0.32.0.
 
 use plimsoll_core::units::Bytes;
 
