@@ -10,7 +10,7 @@ use plimsoll_models::settings::{RuntimeKind, Settings};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(header) = header::read(Cursor::new(bytes)) else { return };
-    let Ok(shape) = shape::of(&[header]) else { return };
+    let Ok(shape) = shape::from_headers(&[header]) else { return };
     for runtime in RuntimeKind::ALL {
         let Ok(estimate) = estimate(&shape, &Settings::new(runtime, 4096)) else { continue };
         let parts: Option<u64> =

@@ -1,5 +1,5 @@
-// Asks llama.cpp what it books for each case, without loading a weight: JSON on standard input, JSON on standard output.
-// A case is {file, context, ubatch, parallel, flash, kv}; an answer has bytes, or the reason why llama.cpp refuses.
+// Asks llama.cpp for the memory of each case, without loading weights: JSON on standard input and output.
+// A case is {file, context, ubatch, parallel, flash, kv}; an answer has bytes, or the reason for a rejection.
 import {getLlama, LlamaLogLevel} from "node-llama-cpp";
 import {readFileSync} from "node:fs";
 import {text} from "node:stream/consumers";
@@ -9,8 +9,8 @@ const KEPT = /(compute buffer|memory_recurrent|llama_kv_cache|error|fail)/i;
 
 const gpu = process.env.JUDGE_BACKEND === "vulkan" ? "vulkan" : false;
 let lines = [];
-// The log arrives in a later turn of the loop.
-const settle = () => new Promise((done) => setTimeout(done, 20));
+// The log arrives in a later turn of the event loop.
+const logDelivered = () => new Promise((done) => setTimeout(done, 20));
 
 const llama = await getLlama({
     gpu, build: "never", logLevel: LlamaLogLevel.debug,
@@ -39,7 +39,7 @@ async function judge(one) {
         kvCacheKeyType: KV_TYPES[one.kv], kvCacheValueType: KV_TYPES[one.kv]
     });
     const accepted = await context.init();
-    await settle();
+    await logDelivered();
     if (!accepted)
         return {refused: lines.at(-1) ?? "no context"};
     const weights = loaded.getMemoryBreakdown();
@@ -53,13 +53,13 @@ async function judge(one) {
     return answer;
 }
 
-// With one device the sum is exact; with several, what each has is printed in hundredths of a MiB.
+// With one device the sum is exact; with several, the log has each device in hundredths of a MiB.
 function devices(all) {
     const printed = gpu ? values(/Vulkan\d+ compute buffer size = +([\d.]+) MiB/).map(mib) : [];
     return printed.length === 1 ? [all] : printed;
 }
 
-// One model is open at a time.
+// Only one model is open at a time.
 async function model(file) {
     if (open.file !== file) {
         await open.model?.dispose();

@@ -1,7 +1,8 @@
-//! Asks llama.cpp itself what it books for every golden model, and holds our estimates against it.
+//! Compares the estimates with the memory that llama.cpp itself reports for the golden models.
 //!
-//! llama.cpp comes prebuilt inside an npm package, and answers from the header alone: no weight is loaded, and no GPU is needed.
-//! What it said is recorded, so that tests compare with it without node and without a network.
+//! llama.cpp comes prebuilt in an npm package and answers from the header alone: no weights are
+//! loaded, and no GPU is needed. The answers are recorded, so that tests compare with them without
+//! node and without a network.
 
 mod questions;
 
@@ -20,7 +21,7 @@ use crate::goldens;
 
 const PAGE: &str = "docs/estimates-judged.md";
 
-/// Where llama.cpp computes.
+/// The llama.cpp backend that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
     Cpu,
@@ -35,44 +36,45 @@ impl Backend {
         }
     }
 
-    fn record(self, workspace: &Path) -> PathBuf {
+    fn record_path(self, workspace: &Path) -> PathBuf {
         workspace.join(format!("crates/plimsoll-goldens/judged/{}.txt", self.name()))
     }
 }
 
-/// Asks on the backend, records the answers and writes the table; `table` writes it from what is recorded.
+/// Records the answers of a backend and writes the page; `table` only writes the page.
 pub(crate) fn run(workspace: &Path, args: &[String]) -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] | ["cpu"] => record(workspace, Backend::Cpu)?,
-        ["vulkan"] => record(workspace, Backend::Vulkan)?,
+        [] | ["cpu"] => record_answers(workspace, Backend::Cpu)?,
+        ["vulkan"] => record_answers(workspace, Backend::Vulkan)?,
         ["table"] => {}
-        _ => bail!("the judge takes cpu, vulkan or table, not {}", args.join(" ")),
+        _ => bail!("unknown arguments `{}`; use cpu, vulkan or table", args.join(" ")),
     }
     let path = workspace.join(PAGE);
     fs::write(&path, page(workspace)?)
-        .with_context(|| format!("could not write {}", path.display()))?;
+        .with_context(|| format!("cannot write {}", path.display()))?;
     println!("judge: wrote {}", path.display());
     Ok(())
 }
 
 fn page(workspace: &Path) -> Result<String> {
-    let recorded = |backend: Backend| -> Result<String> {
-        let path = backend.record(workspace);
-        fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))
-    };
-    table::page(&recorded(Backend::Cpu)?, &recorded(Backend::Vulkan)?)
+    table::page(&read_record(workspace, Backend::Cpu)?, &read_record(workspace, Backend::Vulkan)?)
 }
 
-fn record(workspace: &Path, backend: Backend) -> Result<()> {
-    let folder = workspace.join("target/judge");
-    goldens::run(&folder)?;
-    let judge = ask::Judge::ready(workspace, &folder, backend)?;
-    let (versions, answers) = judge.ask_all(&questions::all(backend))?;
-    let lines: Vec<String> = answers.iter().map(ToString::to_string).collect();
+fn read_record(workspace: &Path, backend: Backend) -> Result<String> {
+    let path = backend.record_path(workspace);
+    fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn record_answers(workspace: &Path, backend: Backend) -> Result<()> {
+    let directory = workspace.join("target/judge");
+    goldens::run(&directory)?;
+    let judge = ask::Judge::install(workspace, &directory, backend)?;
+    let ask::Answers { versions, judged } = judge.ask_all(&questions::all(backend))?;
+    let lines: Vec<String> = judged.iter().map(ToString::to_string).collect();
     let text = format!("# {versions}\n{}\n", lines.join("\n"));
-    let path = backend.record(workspace);
-    fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
-    println!("judge: {} answers from {versions}", answers.len());
+    let path = backend.record_path(workspace);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("judge: {} answers from {versions}", judged.len());
     Ok(())
 }
 
@@ -81,10 +83,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_what_the_record_and_the_estimates_say() {
+    fn the_page_is_up_to_date() {
         let workspace = crate::workspace();
-        let written = fs::read_to_string(workspace.join(PAGE)).expect("the page is there");
-        let page = page(&workspace).expect("the records are right");
-        assert!(written == page, "{PAGE} is old: cargo run -p xtask -- judge table");
+        let written = fs::read_to_string(workspace.join(PAGE)).expect("the page exists");
+        let page = page(&workspace).expect("the records are valid");
+        assert!(written == page, "{PAGE} is out of date; run: cargo run -p xtask -- judge table");
     }
 }

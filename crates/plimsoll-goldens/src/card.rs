@@ -1,59 +1,52 @@
-//! Reads a card: a model's head, then its tensors, one line for all layers that are alike.
+//! Parses a card: the head of a model, then its tensors, with one line for all equal layers.
 
 use std::collections::BTreeMap;
 
 use crate::dtype::Dtype;
 
-/// What is wrong with a card.
+/// The reason why a card is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CardError {
-    /// The line that parts the head from the tensors is not there.
-    #[error("the card has no line `---` between its head and its tensors")]
+    #[error("no line `---` between head and tensors")]
     NoTensors,
-    /// A line is none of those that a card has.
-    #[error("`{0}` is not a line of a card")]
+    #[error("invalid line `{0}`")]
     Line(String),
-    /// A line names a set of layers that the card does not have.
-    #[error("`{0}` is not a set of layers")]
+    #[error("invalid or unknown set of layers `{0}`")]
     Set(String),
-    /// A tensor's type is not known, or its first side does not fill its blocks.
-    #[error("`{0}` has no size")]
+    #[error("tensor `{0}` has an unknown type, or a first dimension with a partial block")]
     Size(String),
 }
 
-/// A model as its card tells it.
+/// A model as its card describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card<'a> {
-    /// The card's first line: what the model is.
+    /// The first line of the card: the model's name and quantisation.
     pub title: &'a str,
-    /// Everything up to the tensors, without comments: keys and values for a GGUF file, `config.json` for safetensors.
+    /// The lines before the tensors, without comments: metadata of a GGUF file, or a
+    /// `config.json`.
     pub head: Vec<&'a str>,
-    /// Every tensor, in the order of the card.
     pub tensors: Vec<Tensor>,
 }
 
-/// One tensor of a model.
+/// A tensor of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name, with its layer's number.
     pub name: String,
-    /// Its sides, in the order of the file's format.
+    /// The dimensions, in the order of the file format.
     pub shape: Vec<u64>,
-    /// How its numbers are stored.
     pub dtype: Dtype,
-    /// The bytes it takes.
     pub bytes: u64,
 }
 
 impl<'a> Card<'a> {
-    /// Reads a card.
-    pub fn read(text: &'a str) -> Result<Self, CardError> {
+    /// Parses a card.
+    pub fn parse(text: &'a str) -> Result<Self, CardError> {
         let (head, tensors) = text.split_once("\n---\n").ok_or(CardError::NoTensors)?;
         let title = head.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
-        Ok(Card { title, head: lines(head).collect(), tensors: tensors_of(tensors)? })
+        Ok(Card { title, head: lines(head).collect(), tensors: parse_tensors(tensors)? })
     }
 
-    /// The bytes of all tensors.
+    /// Returns the bytes of all tensors.
     pub fn weights(&self) -> u64 {
         self.tensors.iter().map(|tensor| tensor.bytes).sum()
     }
@@ -63,17 +56,17 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-fn tensors_of(text: &str) -> Result<Vec<Tensor>, CardError> {
+fn parse_tensors(text: &str) -> Result<Vec<Tensor>, CardError> {
     let mut sets = BTreeMap::new();
     let mut tensors = Vec::new();
     for line in lines(text) {
         match line.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["set", name, layers] => {
-                sets.insert(*name, layers_of(layers)?);
+                sets.insert(*name, parse_layers(layers)?);
             }
             [name, shape @ .., dtype] if !shape.is_empty() => {
-                for name in names(name, &sets)? {
-                    tensors.push(tensor(name, shape, dtype)?);
+                for name in expand_sets(name, &sets)? {
+                    tensors.push(parse_tensor(name, shape, dtype)?);
                 }
             }
             _ => return Err(CardError::Line(line.to_owned())),
@@ -82,33 +75,34 @@ fn tensors_of(text: &str) -> Result<Vec<Tensor>, CardError> {
     Ok(tensors)
 }
 
-/// `0-3,6,9` as numbers.
-fn layers_of(text: &str) -> Result<Vec<u32>, CardError> {
-    let wrong = || CardError::Set(text.to_owned());
-    let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
+/// Parses a set of layers: `0-3,6,9`.
+fn parse_layers(text: &str) -> Result<Vec<u32>, CardError> {
     let mut layers = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        layers.extend(number(first)?..=number(last)?);
+        let bounds = first.parse::<u32>().ok().zip(last.parse::<u32>().ok());
+        let (first, last) = bounds.ok_or_else(|| CardError::Set(text.to_owned()))?;
+        layers.extend(first..=last);
     }
     Ok(layers)
 }
 
-/// `blk.{all}.attn_q.weight` once for each layer of the set; two sets give every pair, as experts in layers need it.
-fn names(name: &str, sets: &BTreeMap<&str, Vec<u32>>) -> Result<Vec<String>, CardError> {
+/// Expands `blk.{all}.attn_q.weight` to one name per layer of the set. Two sets, such as layers and
+/// experts, give all pairs. It recurses once per set in the name.
+fn expand_sets(name: &str, sets: &BTreeMap<&str, Vec<u32>>) -> Result<Vec<String>, CardError> {
     let Some((before, rest)) = name.split_once('{') else { return Ok(vec![name.to_owned()]) };
     let (set, after) = rest.split_once('}').ok_or_else(|| CardError::Line(name.to_owned()))?;
     let layers = sets.get(set).ok_or_else(|| CardError::Set(set.to_owned()))?;
     let mut all = Vec::new();
     for layer in layers {
-        all.extend(names(&format!("{before}{layer}{after}"), sets)?);
+        all.extend(expand_sets(&format!("{before}{layer}{after}"), sets)?);
     }
     Ok(all)
 }
 
-fn tensor(name: String, shape: &[&str], dtype: &str) -> Result<Tensor, CardError> {
-    let sides: Result<Vec<u64>, _> = shape.iter().map(|side| side.parse()).collect();
-    let shape = sides.map_err(|_| CardError::Line(name.clone()))?;
+fn parse_tensor(name: String, shape: &[&str], dtype: &str) -> Result<Tensor, CardError> {
+    let shape = shape.iter().map(|side| side.parse()).collect::<Result<Vec<u64>, _>>();
+    let shape = shape.map_err(|_| CardError::Line(name.clone()))?;
     let dtype = Dtype::named(dtype).ok_or_else(|| CardError::Size(name.clone()))?;
     let bytes = dtype.size(&shape).ok_or_else(|| CardError::Size(name.clone()))?;
     Ok(Tensor { name, shape, dtype, bytes })
@@ -118,19 +112,19 @@ fn tensor(name: String, shape: &[&str], dtype: &str) -> Result<Tensor, CardError
 mod tests {
     use super::*;
 
-    fn read(tensors: &str) -> Result<Vec<String>, CardError> {
+    fn tensor_names(tensors: &str) -> Result<Vec<String>, CardError> {
         let text = format!("# A model.\na = 1\n---\n{tensors}");
-        Card::read(&text).map(|card| card.tensors.into_iter().map(|tensor| tensor.name).collect())
+        Card::parse(&text).map(|card| card.tensors.into_iter().map(|tensor| tensor.name).collect())
     }
 
     #[test]
-    fn a_line_stands_for_every_layer_of_its_set() {
-        let names = read("set some 0-1,4\nblk.{some}.up 4 f32\nout 4 4 f16\n");
+    fn a_line_is_expanded_for_all_layers_of_its_set() {
+        let names = tensor_names("set some 0-1,4\nblk.{some}.up 4 f32\nout 4 4 f16\n");
         assert_eq!(
             names,
             Ok(["blk.0.up", "blk.1.up", "blk.4.up", "out"].map(str::to_owned).to_vec())
         );
-        let pairs = read("set l 0-1\nset e 7-8\nl.{l}.e.{e} 1 f32\n");
+        let pairs = tensor_names("set l 0-1\nset e 7-8\nl.{l}.e.{e} 1 f32\n");
         assert_eq!(
             pairs,
             Ok(["l.0.e.7", "l.0.e.8", "l.1.e.7", "l.1.e.8"].map(str::to_owned).to_vec())
@@ -138,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named() {
+    fn an_invalid_line_is_named() {
         for (line, error) in [
             ("out f32", CardError::Line("out f32".into())),
             ("out x f32", CardError::Line("out".into())),
@@ -147,8 +141,8 @@ mod tests {
             ("out 4 f31", CardError::Size("out".into())),
             ("out 100 q4_K", CardError::Size("out".into())),
         ] {
-            assert_eq!(read(line), Err(error), "{line}");
+            assert_eq!(tensor_names(line), Err(error), "{line}");
         }
-        assert_eq!(Card::read("# A model.\n"), Err(CardError::NoTensors));
+        assert_eq!(Card::parse("# A model.\n"), Err(CardError::NoTensors));
     }
 }

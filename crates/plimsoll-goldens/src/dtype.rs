@@ -1,30 +1,33 @@
-//! How many bytes a block of numbers takes, by the type's name.
+//! Tensor types and their block sizes, by name.
 
-/// A type of numbers, as a tensor is stored.
+/// A tensor type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dtype {
     /// The name on a card.
     pub name: &'static str,
-    /// The number that stands for it in a GGUF file; safetensors write the name.
+    /// The number of the type in a GGUF file. Safetensors files use the name.
     pub code: u32,
-    /// So many numbers are stored together.
+    /// Elements in one block.
     pub block: u64,
-    /// So many bytes they take.
+    /// Bytes of one block.
     pub bytes: u64,
 }
 
 impl Dtype {
-    /// The type with this name.
+    /// Finds a type by its name.
     pub fn named(name: &str) -> Option<Dtype> {
         TYPES.iter().find(|dtype| dtype.name == name).copied()
     }
 
-    /// What a tensor of this shape takes; its first side is cut into blocks. Nothing if that does not divide.
+    /// Returns the bytes of a tensor of this shape; `None` if the first dimension is not a whole
+    /// number of blocks, or on overflow.
     pub fn size(self, shape: &[u64]) -> Option<u64> {
         let first = shape.first().copied().unwrap_or(1);
-        let count = shape.iter().try_fold(1u64, |count, side| count.checked_mul(*side))?;
-        let whole = first.is_multiple_of(self.block);
-        whole.then(|| (count / self.block).checked_mul(self.bytes)).flatten()
+        let elements = shape.iter().try_fold(1u64, |product, side| product.checked_mul(*side))?;
+        if !first.is_multiple_of(self.block) {
+            return None;
+        }
+        (elements / self.block).checked_mul(self.bytes)
     }
 }
 
@@ -32,7 +35,7 @@ const fn row(name: &'static str, code: u32, block: u64, bytes: u64) -> Dtype {
     Dtype { name, code, block, bytes }
 }
 
-/// Only what a card uses. The reader has a table of its own, so that one checks the other.
+/// The types that the cards use. The reader has its own table, so that each checks the other.
 const TYPES: &[Dtype] = &[
     row("f32", 0, 1, 4),
     row("f16", 1, 1, 2),
@@ -61,8 +64,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_side_that_does_not_fill_its_blocks_has_no_size() {
-        let q4 = Dtype::named("q4_K").expect("it is in the table");
+    fn a_partial_block_has_no_size() {
+        let q4 = Dtype::named("q4_K").expect("q4_K is in the table");
         assert_eq!(q4.size(&[512, 3]), Some(2 * 144 * 3));
         assert_eq!(q4.size(&[500, 3]), None);
         assert_eq!(q4.size(&[256, u64::MAX]), None);

@@ -1,64 +1,60 @@
-//! What llama.cpp itself said that it books, as it was recorded: one line for each question.
+//! The memory that llama.cpp itself reports for the golden models: one recorded line per question.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What was said without a GPU.
+/// The answers without a GPU.
 pub const CPU: &str = include_str!("../judged/cpu.txt");
 
-/// What was said with all layers on one Vulkan device, or dealt to two.
+/// The answers with all layers on one Vulkan device, or split over two.
 pub const VULKAN: &str = include_str!("../judged/vulkan.txt");
 
-/// One question.
+/// The settings of one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The golden model's name.
+    /// The name of the golden model.
     pub model: String,
     /// Tokens over all requests: llama.cpp's `n_ctx`.
     pub context: u64,
-    /// Tokens that are computed at once.
     pub ubatch: u64,
-    /// Requests at once, each with a cache of its own.
+    /// Parallel requests, each with its own cache.
     pub parallel: u64,
-    /// Whether attention is computed without its full matrix.
     pub flash: bool,
-    /// How keys and values are stored.
+    /// The type of keys and values.
     pub kv: String,
-    /// Over how many devices the layers are dealt.
+    /// The number of devices that the layers are split over.
     pub gpus: u64,
 }
 
-/// What llama.cpp books, in bytes.
+/// The memory that llama.cpp reports, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// All tensors, wherever they are.
+    /// All tensors, on the host and on devices.
     pub weights: u64,
-    /// Keys, values and states, rounded to a hundredth of a MiB.
+    /// KV caches and recurrent states, rounded to a hundredth of a MiB.
     pub cache: u64,
-    /// Compute buffers, wherever they are.
+    /// All compute buffers, on the host and on devices.
     pub compute: u64,
-    /// Tensors on all devices.
+    /// The tensors on all devices.
     pub device_weights: u64,
-    /// Compute buffers on each device; none without one.
+    /// The compute buffers on each device; empty without one.
     pub device_compute: Vec<u64>,
 }
 
-/// A question with its answer. It reads back as it is written.
+/// A question with its answer, written as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// What was asked.
     pub question: Question,
-    /// What was said.
     pub answer: Answer,
 }
 
-/// A line that is none of a record.
+/// The error for an invalid line of a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a line of a record")]
-pub struct NotRecorded(String);
+#[error("invalid line `{0}`")]
+pub struct InvalidLine(String);
 
-/// Every line of a record, in order; comments are left out.
-pub fn read(record: &str) -> Result<Vec<Judged>, NotRecorded> {
+/// Parses all lines of a record, in order, without comments.
+pub fn parse(record: &str) -> Result<Vec<Judged>, InvalidLine> {
     record
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -67,48 +63,33 @@ pub fn read(record: &str) -> Result<Vec<Judged>, NotRecorded> {
 }
 
 impl FromStr for Judged {
-    type Err = NotRecorded;
+    type Err = InvalidLine;
 
-    fn from_str(line: &str) -> Result<Self, NotRecorded> {
-        fields(line).ok_or_else(|| NotRecorded(line.to_owned()))
+    fn from_str(line: &str) -> Result<Self, InvalidLine> {
+        parse_line(line).ok_or_else(|| InvalidLine(line.to_owned()))
     }
 }
 
-fn fields(line: &str) -> Option<Judged> {
+fn parse_line(line: &str) -> Option<Judged> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [
-        model,
-        context,
-        ubatch,
-        parallel,
-        flash,
-        kv,
-        gpus,
-        weights,
-        cache,
-        compute,
-        device_weights,
-        devices @ ..,
-    ] = words.as_slice()
-    else {
-        return None;
-    };
-    let number = |text: &str| text.parse().ok();
+    let (question, answer) = words.split_at_checked(7)?;
+    let &[model, context, ubatch, parallel, flash, kv, gpus] = question else { return None };
+    let &[weights, cache, compute, device_weights, ref devices @ ..] = answer else { return None };
     let question = Question {
-        model: (*model).to_owned(),
-        context: number(context)?,
-        ubatch: number(ubatch)?,
-        parallel: number(parallel)?,
-        flash: *flash == "flash",
-        kv: (*kv).to_owned(),
-        gpus: number(gpus)?,
+        model: model.to_owned(),
+        context: context.parse().ok()?,
+        ubatch: ubatch.parse().ok()?,
+        parallel: parallel.parse().ok()?,
+        flash: flash == "flash",
+        kv: kv.to_owned(),
+        gpus: gpus.parse().ok()?,
     };
     let answer = Answer {
-        weights: number(weights)?,
-        cache: number(cache)?,
-        compute: number(compute)?,
-        device_weights: number(device_weights)?,
-        device_compute: devices.iter().map(|device| number(device)).collect::<Option<_>>()?,
+        weights: weights.parse().ok()?,
+        cache: cache.parse().ok()?,
+        compute: compute.parse().ok()?,
+        device_weights: device_weights.parse().ok()?,
+        device_compute: devices.iter().map(|device| device.parse().ok()).collect::<Option<_>>()?,
     };
     Some(Judged { question, answer })
 }
@@ -130,19 +111,19 @@ mod tests {
     use crate::list::Golden;
 
     #[test]
-    fn a_record_reads_back_as_it_is_written() {
+    fn a_record_is_written_as_it_was_read() {
         for record in [CPU, VULKAN] {
-            let lines = read(record).expect("the record is right");
-            let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
-            let kept: Vec<&str> = record.lines().filter(|line| !line.starts_with('#')).collect();
-            assert_eq!(text, kept);
+            let lines = parse(record).expect("the record is valid");
+            let written: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            let read: Vec<&str> = record.lines().filter(|line| !line.starts_with('#')).collect();
+            assert_eq!(written, read);
         }
-        assert_eq!(read("llama 1 2"), Err(NotRecorded("llama 1 2".to_owned())));
+        assert_eq!(parse("llama 1 2"), Err(InvalidLine("llama 1 2".to_owned())));
     }
 
     #[test]
-    fn llama_cpp_counts_the_tensors_of_every_card_as_the_card_does() {
-        for judged in read(CPU).expect("the record is right") {
+    fn llama_cpp_reports_the_tensor_bytes_of_each_card() {
+        for judged in parse(CPU).expect("the record is valid") {
             let model = judged.question.model.as_str();
             let golden = Golden::gguf(model).expect(model);
             assert_eq!(judged.answer.weights, golden.card().expect(model).weights(), "{model}");

@@ -1,8 +1,8 @@
-//! Headers of real models, written from cards: what a reader must read right, and a runtime must accept.
+//! Headers of real models, written from text cards, for tests of the readers and estimates.
 //!
-//! A card is a text that lists a model's metadata and its tensors as its publisher does. The weights are not there: a file is
-//! written as its header alone, or as long as the real one with a hole where the weights would be. Modules stand in reading
-//! order.
+//! A card lists a model's metadata and tensors as its publisher has them. There are no weights: a
+//! file is written as its header alone, or at its real length with a hole for the weights. Modules
+//! are in reading order.
 
 pub mod dtype;
 

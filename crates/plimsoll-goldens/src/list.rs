@@ -1,27 +1,27 @@
-//! Every card there is, by name.
+//! All cards, by name.
 
 use crate::card::{Card, CardError};
 
-/// A model that has a card.
+/// A model with a card.
 #[derive(Clone, Copy, Debug)]
 pub struct Golden {
-    /// Its name, and its file's.
+    /// The name of the model and of its files.
     pub name: &'static str,
     text: &'static str,
 }
 
 impl Golden {
-    /// Reads the card.
+    /// Parses the card.
     pub fn card(&self) -> Result<Card<'static>, CardError> {
-        Card::read(self.text)
+        Card::parse(self.text)
     }
 
-    /// The GGUF card of this name.
+    /// Finds a GGUF card by name.
     pub fn gguf(name: &str) -> Option<&'static Golden> {
         GGUF.iter().find(|golden| golden.name == name)
     }
 
-    /// The safetensors card of this name.
+    /// Finds a safetensors card by name.
     pub fn safetensors(name: &str) -> Option<&'static Golden> {
         SAFETENSORS.iter().find(|golden| golden.name == name)
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_card_is_right_and_names_no_tensor_twice() {
+    fn all_cards_are_valid_and_name_no_tensor_twice() {
         for golden in GGUF.iter().chain(SAFETENSORS) {
             let card = golden.card().expect(golden.name);
             let mut names: Vec<&str> =

@@ -1,48 +1,64 @@
-//! What a model takes on its GPUs, part by part, each with its source: the one computation that every question asks.
+//! The memory that a model needs on its GPUs, part by part, each with its source.
+//!
+//! `plimsoll estimate`, the charge of a slot and the reverse search in [`crate::fit`] all call
+//! [`estimate`], so they cannot disagree. All arithmetic is checked: numbers come from files that
+//! anyone can write, and a sum that wraps would charge almost nothing for an enormous model.
+
+mod error;
+
+mod parts;
+
+pub(crate) mod fixed;
+
+mod kv;
+
+mod split;
+
+mod weights;
 
 mod compute;
-pub(crate) mod fixed;
-mod parts;
-mod weights;
 
 #[cfg(test)]
 mod tests;
 
-pub use parts::{Part, Parts};
+pub use error::EstimateError;
+pub use parts::{Breakdown, Breakdown as Parts, Part};
 
 use plimsoll_core::units::Bytes;
 use serde::Serialize;
 
-use crate::kv;
-use crate::settings::{KvType, RuntimeKind, Settings};
+use crate::settings::{RuntimeKind, Settings};
 use crate::shape::{Cache, Format, Shape};
-use crate::source::Fact;
+use split::Split;
 
-/// The most GPUs that a model is split over.
-pub const GPUS_MOST: u64 = 1024;
+/// The largest number of GPUs that a model is split over.
+pub const MAX_GPUS: u64 = 1024;
 
-/// The most requests at once.
-pub const PARALLEL_MOST: u64 = 65_536;
+/// The largest number of parallel requests.
+pub const MAX_PARALLEL: u64 = 65_536;
 
 /// The longest context, and the largest batch.
-pub const TOKENS_MOST: u64 = 1 << 40;
+pub const MAX_TOKENS: u64 = 1 << 40;
 
-/// What a model takes on its GPUs with given settings.
+/// Estimates the memory of a model with the given settings.
+///
+/// Each GPU needs five parts: its weights, its KV cache, its compute buffers, the fixed overhead
+/// of the runtime, and a reserve. An unknown part makes the sum unknown; it does not count as 0.
 pub fn estimate(shape: &Shape, settings: &Settings) -> Result<Estimate, EstimateError> {
-    check(shape, settings)?;
-    let placed = weights::place(shape, settings)?;
-    let kv = kv_per_gpu(shape, settings, placed.layers_of.as_deref())?;
+    check_settings(shape, settings)?;
+    let split = Split::new(shape, settings);
+    let weights = weights::per_gpu(shape, settings, &split)?;
+    let kv = kv_per_gpu(shape, settings, &split)?;
     let mut gpus = Vec::new();
-    for (gpu, (weights, kv)) in placed.gpus.into_iter().zip(kv).enumerate() {
-        let compute = compute::on(shape, settings, gpu)?;
-        gpus.push(Parts::new(weights, kv, compute, fixed::of(settings.runtime))?);
+    for (gpu, (weights, kv)) in weights.gpus.into_iter().zip(kv).enumerate() {
+        let compute = compute::on_gpu(shape, settings, gpu)?;
+        gpus.push(Breakdown::new(weights, kv, compute, fixed::overhead_of(settings.runtime))?);
     }
-    let all = Parts::sum(&gpus)?;
     Ok(Estimate {
         settings: settings.clone(),
-        all,
+        all: Breakdown::sum(&gpus)?,
         gpus,
-        host: placed.host,
+        host: weights.host,
         remarks: remarks(shape, settings),
     })
 }
@@ -51,174 +67,100 @@ fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
     let mut remarks = shape.remarks.clone();
     if settings.runtime != RuntimeKind::Vllm && !settings.flash_attention {
         remarks.push(
-            "without flash attention, Vulkan was seen to book twice the compute buffers"
+            "without flash attention, Vulkan devices have used up to twice the compute buffers"
                 .to_string(),
         );
     }
-    let trained = shape.trained_context.get().copied().unwrap_or(u64::MAX);
-    if settings.context > trained {
-        let context = settings.context;
+    let context = settings.context;
+    if let Some(trained) = shape.trained_context.get().filter(|trained| context > **trained) {
         remarks.push(format!(
-            "the model was trained for {trained} tokens of context, not for {context}"
+            "context {context} is longer than the {trained} tokens the model was trained for"
         ));
     }
     remarks
 }
 
-/// What a model takes on its GPUs.
+/// The memory that a model needs with the given settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Estimate {
-    /// For which settings.
     pub settings: Settings,
-    /// Over all GPUs.
-    pub all: Parts,
-    /// On each GPU, in order. They add up to `all`.
-    pub gpus: Vec<Parts>,
-    /// Weights that stay in the host's memory: nothing that a GPU is charged for.
+    /// The sums over all GPUs.
+    pub all: Breakdown,
+    /// The parts on each GPU, in order. They add up to `all`.
+    pub gpus: Vec<Breakdown>,
+    /// Weights in the host's memory, which no GPU is charged for.
     pub host: Part,
-    /// What a reader should know that is no number.
+    /// Notes for the reader of the estimate.
     pub remarks: Vec<String>,
 }
 
 impl Estimate {
-    /// The most that any one GPU holds; `None` when a part is unknown.
+    /// Returns the memory of the GPU that needs the most; `None` if a part is unknown.
     pub fn largest(&self) -> Option<Bytes> {
         let totals: Option<Vec<Bytes>> = self.gpus.iter().map(|gpu| gpu.total).collect();
         totals.map(|totals| totals.into_iter().max().unwrap_or(Bytes::ZERO))
     }
 
-    /// Whether every GPU of this size holds its share; `None` when a part is unknown.
+    /// Returns true if GPUs with `device` bytes each hold the model; `None` if a part is unknown.
     pub fn fits(&self, device: Bytes) -> Option<bool> {
         self.largest().map(|largest| largest <= device)
     }
 
-    /// The field that is missing for a whole estimate.
+    /// Returns the first field that is missing for a complete estimate.
     pub fn missing(&self) -> Option<&str> {
         self.all.missing()
     }
 }
 
-fn check(shape: &Shape, settings: &Settings) -> Result<(), EstimateError> {
-    for (setting, value, most) in [
-        ("context", settings.context, TOKENS_MOST),
-        ("parallel", settings.parallel, PARALLEL_MOST),
-        ("gpus", settings.gpus, GPUS_MOST),
-        ("batch", settings.batch, TOKENS_MOST),
-        ("ubatch", settings.ubatch, TOKENS_MOST),
+fn check_settings(shape: &Shape, settings: &Settings) -> Result<(), EstimateError> {
+    for (setting, value, limit) in [
+        ("context", settings.context, MAX_TOKENS),
+        ("parallel", settings.parallel, MAX_PARALLEL),
+        ("gpus", settings.gpus, MAX_GPUS),
+        ("batch", settings.batch, MAX_TOKENS),
+        ("ubatch", settings.ubatch, MAX_TOKENS),
     ] {
-        if value == 0 || value > most {
-            return Err(EstimateError::OutOfRange { setting, value, most });
+        if value == 0 || value > limit {
+            return Err(EstimateError::OutOfRange { setting, value, limit });
         }
     }
-    let (runtime, format) = (settings.runtime, shape.format);
-    if runtime != RuntimeKind::Vllm && format != Format::Gguf {
-        return Err(EstimateError::Format { runtime });
-    }
-    match shape.heads.get() {
-        Some(heads) if runtime == RuntimeKind::Vllm => {
-            let odd = heads.iter().find(|heads| !heads.is_multiple_of(settings.gpus));
-            odd.map_or(Ok(()), |heads| {
-                Err(EstimateError::Heads { gpus: settings.gpus, heads: *heads })
-            })
-        }
-        _ => Ok(()),
+    match settings.runtime {
+        RuntimeKind::Vllm => check_heads(shape, settings.gpus),
+        runtime if shape.format != Format::Gguf => Err(EstimateError::Format { runtime }),
+        RuntimeKind::LlamaCpp | RuntimeKind::Ollama => Ok(()),
     }
 }
 
-/// The caches of each GPU. vLLM has a share of every layer on each, the others whole layers.
+/// Checks that vLLM can give each GPU the same number of attention heads.
+fn check_heads(shape: &Shape, gpus: u64) -> Result<(), EstimateError> {
+    let mut heads = shape.heads.get().into_iter().flatten();
+    match heads.find(|heads| !heads.is_multiple_of(gpus)) {
+        Some(heads) => Err(EstimateError::Heads { gpus, heads: *heads }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the KV cache of each GPU, which follows the layers.
 fn kv_per_gpu(
     shape: &Shape,
     settings: &Settings,
-    layers_of: Option<&[usize]>,
+    split: &Split,
 ) -> Result<Vec<Part>, EstimateError> {
-    let gpus = usize::try_from(settings.gpus).unwrap_or(usize::MAX);
     let Some(layers) = shape.layers.get() else {
-        return Ok(vec![Part::unknown_as(shape.layers.source()); gpus]);
+        return Ok(vec![Part::unknown_like(shape.layers.source()); split.gpus()]);
     };
-    let each = kv::per_layer(layers, settings)?;
-    let mut sums = vec![Bytes::ZERO; gpus];
-    for (index, bytes) in each.into_iter().enumerate() {
-        let here = layers_of.and_then(|gpu_of| gpu_of.get(index).copied());
-        for (gpu, sum) in sums.iter_mut().enumerate() {
-            if here.is_none_or(|here| here == gpu) {
-                *sum = sum
-                    .checked_add(bytes)
-                    .ok_or(EstimateError::Overflow { what: "the KV cache" })?;
-            }
-        }
-    }
-    let from = kv_source(layers, settings, &shape.layers);
+    let per_layer = kv::per_layer(layers, settings)?;
+    let sums = split.sum_layers(&per_layer, Bytes::ZERO);
+    let sums = sums.ok_or(EstimateError::Overflow { what: "the KV cache" })?;
+    let from = format!("{}; {}", kv_summary(layers, settings), shape.layers.source());
     Ok(sums.into_iter().map(|bytes| Part::computed(bytes, &from)).collect())
 }
 
-fn kv_source(layers: &[Cache], settings: &Settings, facts: &Fact<Vec<Cache>>) -> String {
-    let keeping = layers.iter().filter(|layer| !matches!(layer, Cache::None)).count();
+fn kv_summary(layers: &[Cache], settings: &Settings) -> String {
+    let with_cache = layers.iter().filter(|layer| !matches!(layer, Cache::None)).count();
     let tokens = match settings.parallel {
         1 => format!("{} tokens", settings.context),
         parallel => format!("{parallel} x {} tokens", settings.context),
     };
-    format!("{keeping} layers x {tokens} in {}; {}", settings.kv, facts.source())
-}
-
-/// Why there is no estimate.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EstimateError {
-    /// A number is more than 64 bits can hold.
-    #[error("{what} is more memory than can be counted")]
-    Overflow {
-        /// Which part.
-        what: &'static str,
-    },
-    /// A setting is nothing, or more than makes sense.
-    #[error("{setting} is {value}; it must be from 1 to {most}")]
-    OutOfRange {
-        /// Its name.
-        setting: &'static str,
-        /// What was asked.
-        value: u64,
-        /// The most that is accepted.
-        most: u64,
-    },
-    /// The runtime does not read such files.
-    #[error("{runtime} reads GGUF files only; --runtime vllm reads this one")]
-    Format {
-        /// The runtime.
-        runtime: RuntimeKind,
-    },
-    /// The runtime has no such type of cache.
-    #[error("{runtime} cannot store its cache as {kv}")]
-    KvType {
-        /// The runtime.
-        runtime: RuntimeKind,
-        /// What was asked.
-        kv: KvType,
-    },
-    /// A head cannot be cut into the blocks of the type.
-    #[error(
-        "a cache of {kv} has blocks of {block}, which do not divide the {length} numbers of a head's {half}"
-    )]
-    KvBlocks {
-        /// What was asked.
-        kv: KvType,
-        /// Numbers in a block.
-        block: u64,
-        /// `key` or `value`.
-        half: &'static str,
-        /// Numbers in a head's key or value.
-        length: u64,
-    },
-    /// Quantised values need flash attention.
-    #[error("values can be stored as {kv} only with flash attention")]
-    NeedsFlashAttention {
-        /// What was asked.
-        kv: KvType,
-    },
-    /// The model cannot be split so.
-    #[error("{gpus} GPUs do not divide the model's {heads} attention heads")]
-    Heads {
-        /// What was asked.
-        gpus: u64,
-        /// The model's heads.
-        heads: u64,
-    },
+    format!("{with_cache} layers x {tokens} in {}", settings.kv)
 }

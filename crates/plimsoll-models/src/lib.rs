@@ -1,7 +1,7 @@
-//! What a model needs: memory read from its file, and how a model server is told.
+//! Memory estimates from model files, and the launch flags of model servers.
 //!
-//! Everything here is a function of values and of the bytes of a file: no clock, no network, nothing written. Modules stand in
-//! reading order.
+//! Everything here is a function of its arguments and of the bytes of model files: no clock, no
+//! network, no writes. Modules are in reading order, and each uses only those above it.
 
 pub mod source;
 
@@ -15,12 +15,12 @@ pub mod safetensors;
 
 pub mod config;
 
-pub mod open;
-
-pub mod kv;
+pub mod reader;
 
 pub mod estimate;
 
 pub mod fit;
 
 pub mod runtime;
+
+pub use reader as open;

@@ -1,46 +1,43 @@
-//! How a model is to be served: the numbers that decide its memory beside the model itself.
+//! Serving parameters: the numbers besides the model itself that decide how much memory it needs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a model is to be served.
+/// The parameters that a model server is started with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The program that serves it.
     pub runtime: RuntimeKind,
-    /// Tokens that each of the parallel requests may use. `llama-server` is told this times `parallel`.
+    /// Tokens available to each parallel request. `llama-server` gets this times `parallel`.
     pub context: u64,
-    /// How the cache of keys and values is stored.
     pub kv: KvTypes,
-    /// How many requests are served at once.
+    /// The number of requests served at the same time.
     pub parallel: u64,
-    /// Over how many GPUs the model is split.
+    /// The number of GPUs that the model is split over.
     pub gpus: u64,
-    /// Tokens that are taken in at once: `--batch-size`, `max_num_batched_tokens`.
+    /// Tokens in one logical batch: `--batch-size`, `max_num_batched_tokens`.
     pub batch: u64,
-    /// Tokens that are computed at once: `--ubatch-size`. vLLM has no such number.
+    /// Tokens in one forward pass: `--ubatch-size`. vLLM has no such parameter.
     pub ubatch: u64,
-    /// Whether attention is computed without its full matrix.
+    /// With flash attention, the matrix of attention scores is never stored as a whole.
     pub flash_attention: bool,
-    /// Whether all requests share one cache; else each has its own. llama.cpp's `--kv-unified`.
+    /// All requests share one KV cache, instead of one cache per request: `--kv-unified`.
     pub unified: bool,
 }
 
 impl Settings {
-    /// What the runtime does by itself, with so many tokens for one request on one GPU.
+    /// Returns the runtime's own defaults for one request with `context` tokens on one GPU.
     pub fn new(runtime: RuntimeKind, context: u64) -> Self {
         let (batch, ubatch) = match runtime {
             RuntimeKind::LlamaCpp => (2048, 512),
             RuntimeKind::Ollama => (512, 512),
             RuntimeKind::Vllm => (2048, 2048),
         };
-        let kv = KvTypes::both(KvType::F16);
         Settings {
             runtime,
             context,
-            kv,
+            kv: KvTypes::both(KvType::F16),
             parallel: 1,
             gpus: 1,
             batch,
@@ -51,26 +48,24 @@ impl Settings {
     }
 }
 
-/// A program that serves models.
+/// A model server that Plimsoll can estimate and configure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RuntimeKind {
-    /// llama.cpp's `llama-server`.
+    /// `llama-server` of llama.cpp.
     #[serde(rename = "llama.cpp")]
     LlamaCpp,
-    /// vLLM.
     #[serde(rename = "vllm")]
     Vllm,
-    /// Ollama.
     #[serde(rename = "ollama")]
     Ollama,
 }
 
 impl RuntimeKind {
-    /// All of them.
+    /// All runtimes.
     pub const ALL: [RuntimeKind; 3] =
         [RuntimeKind::LlamaCpp, RuntimeKind::Vllm, RuntimeKind::Ollama];
 
-    /// Its name, as it is written.
+    /// Returns the name used in options, JSON and messages.
     pub const fn name(self) -> &'static str {
         match self {
             RuntimeKind::LlamaCpp => "llama.cpp",
@@ -86,26 +81,29 @@ impl fmt::Display for RuntimeKind {
     }
 }
 
-impl FromStr for RuntimeKind {
-    type Err = String;
+/// The error for text that names no runtime.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown runtime `{0}`; use llama.cpp, vllm or ollama")]
+pub struct UnknownRuntime(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for RuntimeKind {
+    type Err = UnknownRuntime;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRuntime> {
         let found = RuntimeKind::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| format!("`{text}` is not a runtime; write llama.cpp, vllm or ollama"))
+        found.ok_or_else(|| UnknownRuntime(text.to_string()))
     }
 }
 
-/// How the two halves of the cache are stored.
+/// The element types of the keys and of the values in a KV cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KvTypes {
-    /// The keys.
     pub k: KvType,
-    /// The values.
     pub v: KvType,
 }
 
 impl KvTypes {
-    /// Keys and values alike.
+    /// Uses one type for keys and values.
     pub const fn both(kind: KvType) -> Self {
         KvTypes { k: kind, v: kind }
     }
@@ -122,49 +120,40 @@ impl fmt::Display for KvTypes {
 }
 
 impl FromStr for KvTypes {
-    type Err = String;
+    type Err = UnknownKvType;
 
-    /// One type for both, or two as `keys/values`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    /// Parses one type for both, or two as `keys/values`.
+    fn from_str(text: &str) -> Result<Self, UnknownKvType> {
         let (k, v) = text.split_once('/').unwrap_or((text, text));
         Ok(KvTypes { k: k.parse()?, v: v.parse()? })
     }
 }
 
-/// How one half of the cache is stored.
+/// An element type of a KV cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KvType {
-    /// Four bytes a number.
     F32,
-    /// Two bytes a number.
     F16,
-    /// Two bytes a number.
     Bf16,
-    /// One byte a number, with scales outside the cache; vLLM's `fp8`.
+    /// vLLM's `fp8`: one byte per element, with the scales outside the cache.
     Fp8,
-    /// 32 numbers in 34 bytes.
     #[serde(rename = "q8_0")]
     Q8_0,
-    /// 32 numbers in 24 bytes.
     #[serde(rename = "q5_1")]
     Q5_1,
-    /// 32 numbers in 22 bytes.
     #[serde(rename = "q5_0")]
     Q5_0,
-    /// 32 numbers in 20 bytes.
     #[serde(rename = "q4_1")]
     Q4_1,
-    /// 32 numbers in 18 bytes.
     #[serde(rename = "q4_0")]
     Q4_0,
-    /// 32 numbers in 18 bytes.
     #[serde(rename = "iq4_nl")]
     Iq4Nl,
 }
 
 impl KvType {
-    /// All of them, from the largest to the smallest.
+    /// All types, from the largest to the smallest.
     pub const ALL: [KvType; 10] = [
         KvType::F32,
         KvType::F16,
@@ -178,7 +167,7 @@ impl KvType {
         KvType::Iq4Nl,
     ];
 
-    /// Its name, as it is written.
+    /// Returns the name used in options, JSON and launch flags.
     pub const fn name(self) -> &'static str {
         match self {
             KvType::F32 => "f32",
@@ -194,7 +183,8 @@ impl KvType {
         }
     }
 
-    /// How many numbers stand in one block, and how many bytes it has.
+    /// Returns the number of elements in one block and the bytes of that block, as ggml defines
+    /// them.
     pub const fn block(self) -> (u64, u64) {
         match self {
             KvType::F32 => (1, 4),
@@ -208,18 +198,18 @@ impl KvType {
         }
     }
 
-    /// Bytes that 32 numbers take.
+    /// Returns the bytes of 32 elements, the smallest count that is whole for every type.
     pub const fn bytes_of_32(self) -> u64 {
-        let (numbers, bytes) = self.block();
-        bytes * 32 / numbers
+        let (elements, bytes) = self.block();
+        bytes * 32 / elements
     }
 
-    /// Whether it is stored in blocks with a scale.
+    /// Returns true for types that store blocks of elements with a shared scale.
     pub const fn is_quantised(self) -> bool {
         self.block().0 > 1
     }
 
-    /// Whether the runtime can store its cache so.
+    /// Returns true if the runtime supports this type.
     pub const fn is_known_to(self, runtime: RuntimeKind) -> bool {
         match runtime {
             RuntimeKind::LlamaCpp => !matches!(self, KvType::Fp8),
@@ -227,6 +217,15 @@ impl KvType {
             RuntimeKind::Ollama => matches!(self, KvType::F16 | KvType::Q8_0 | KvType::Q4_0),
         }
     }
+
+    /// Lists the types that the runtime supports, for messages.
+    pub(crate) fn names_for(runtime: RuntimeKind) -> String {
+        join_names(KvType::ALL.into_iter().filter(|kind| kind.is_known_to(runtime)))
+    }
+}
+
+fn join_names(kinds: impl IntoIterator<Item = KvType>) -> String {
+    kinds.into_iter().map(KvType::name).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Display for KvType {
@@ -235,13 +234,16 @@ impl fmt::Display for KvType {
     }
 }
 
-impl FromStr for KvType {
-    type Err = String;
+/// The error for text that names no type of KV cache.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown KV cache type `{0}`; use one of {names}", names = join_names(KvType::ALL))]
+pub struct UnknownKvType(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        KvType::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            let names: Vec<_> = KvType::ALL.into_iter().map(KvType::name).collect();
-            format!("`{text}` is not a type of cache; write one of {}", names.join(", "))
-        })
+impl FromStr for KvType {
+    type Err = UnknownKvType;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKvType> {
+        let found = KvType::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| UnknownKvType(text.to_string()))
     }
 }

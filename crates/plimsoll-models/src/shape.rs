@@ -1,38 +1,36 @@
-//! What the formulas need of a model, each number with its source, whatever file it was read from.
+//! The facts about a model that the estimate formulas use, independent of the file format.
 
 use plimsoll_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::source::Fact;
+use crate::source::Sourced;
 
-/// What the formulas need of a model.
+/// The facts about a model that the estimate formulas use. Lists have one entry per layer, in
+/// order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// The architecture's name, as the file has it: `llama`, `Qwen3ForCausalLM`.
+    /// The architecture as the file names it: `llama`, `Qwen3ForCausalLM`.
     pub architecture: String,
-    /// The kind of file that it was read from.
     pub format: Format,
-    /// What each layer keeps for the tokens that it has seen, in order.
-    pub layers: Fact<Vec<Cache>>,
-    /// How many attention heads each layer has, in order.
-    pub heads: Fact<Vec<u64>>,
-    /// The width of the model.
-    pub embedding: Fact<u64>,
-    /// The width of each layer's feed-forward network, in order.
-    pub feed_forward: Fact<Vec<u64>>,
-    /// How many tokens it knows.
-    pub vocabulary: Fact<u64>,
-    /// The longest context that it was trained for.
-    pub trained_context: Fact<u64>,
-    /// How many experts a layer has; none in a dense model.
-    pub experts: Fact<u64>,
-    /// How many of them one token uses, at most.
-    pub experts_used: Fact<u64>,
-    /// The width of one expert's network in each layer, in order.
-    pub expert_feed_forward: Fact<Vec<u64>>,
-    /// What its tensors take.
-    pub weights: Fact<Weights>,
-    /// What a reader should know that is no number: the tensor data is not all there, a part is not counted.
+    pub layers: Sourced<Vec<Cache>>,
+    /// Attention heads of each layer.
+    pub heads: Sourced<Vec<u64>>,
+    /// The hidden size.
+    pub embedding: Sourced<u64>,
+    /// The width of each layer's feed-forward network.
+    pub feed_forward: Sourced<Vec<u64>>,
+    /// The number of tokens in the vocabulary.
+    pub vocabulary: Sourced<u64>,
+    /// The longest context that the model was trained for.
+    pub trained_context: Sourced<u64>,
+    /// The number of experts in a layer; unknown for dense models.
+    pub experts: Sourced<u64>,
+    /// The largest number of experts that one token uses.
+    pub experts_used: Sourced<u64>,
+    /// The width of one expert's network in each layer.
+    pub expert_feed_forward: Sourced<Vec<u64>>,
+    pub weights: Sourced<Weights>,
+    /// Notes for the reader of an estimate, such as missing tensor data.
     pub remarks: Vec<String>,
 }
 
@@ -44,86 +42,86 @@ pub enum Format {
     Gguf,
     /// Safetensors files with their `config.json`.
     Safetensors,
-    /// A `config.json` alone.
+    /// A `config.json` without tensors.
     Config,
 }
 
-/// What one layer keeps for the tokens that it has seen.
+/// The state that one layer keeps between tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cache {
-    /// Keys and values of grouped heads, for every token or for those in a window.
+    /// Keys and values of grouped-query attention.
     Grouped {
-        /// How many heads have keys and values of their own.
         kv_heads: u64,
-        /// Numbers in one head's key.
+        /// Elements in the key of one head.
         key_length: u64,
-        /// Numbers in one head's value.
+        /// Elements in the value of one head.
         value_length: u64,
-        /// How many tokens back it looks, where it does not look at all of them.
+        /// The sliding window in tokens; `None` for full attention.
         window: Option<u64>,
     },
-    /// One compressed vector a token, from which keys and values are made (MLA).
+    /// Multi-head latent attention (MLA): one compressed vector per token.
     Latent {
-        /// Numbers in the compressed vector.
         kv_lora_rank: u64,
-        /// Numbers of the key that carry the position.
+        /// Elements of the key that carry the position.
         rope_length: u64,
     },
-    /// A state of fixed size for each sequence.
-    Recurrent {
-        /// Its bytes for one sequence.
-        bytes: u64,
-    },
-    /// Nothing.
+    /// A recurrent state of fixed size per sequence.
+    Recurrent { bytes: u64 },
+    /// No state.
     None,
 }
 
-/// What a model's tensors take, as sums of exact tensor sizes.
+/// The bytes of a model's tensors, as sums of exact tensor sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weights {
-    /// Each layer's tensors, in order.
     pub layers: Vec<Bytes>,
-    /// The table of token embeddings.
+    /// The token embeddings.
     pub embedding: Bytes,
-    /// What comes after the last layer: its norm and the output matrix where it has one of its own.
+    /// The tensors after the last layer: the norm, and the output matrix if the model has its own.
     pub output: Bytes,
-    /// The size of the table of token embeddings where it is the output matrix too.
+    /// The size of the embedding matrix if it is also used as the output matrix.
     pub tied: Option<Bytes>,
-    /// Everything else.
     pub other: Bytes,
-    /// How much of all that is in tensors with one dimension, which no split over GPUs divides.
+    /// The part of the sums above that is in one-dimensional tensors. Tensor parallelism copies
+    /// these to every GPU instead of dividing them.
     pub vectors: Bytes,
 }
 
-/// Where a tensor belongs.
-pub(crate) enum Place {
-    /// To a layer.
+/// The part of the model that a tensor belongs to.
+pub(crate) enum TensorRole {
     Layer(usize),
-    /// To the table of token embeddings.
     Embedding,
-    /// Behind the last layer.
     Output,
-    /// To none of these.
     Other,
 }
 
+/// The distinction that decides whether tensor parallelism divides a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TensorRank {
+    Vector,
+    Matrix,
+}
+
 impl Weights {
-    /// Nothing yet, for a model with so many layers.
-    pub(crate) fn of_layers(count: usize) -> Self {
+    /// Returns empty sums for a model with `count` layers.
+    pub(crate) fn with_layers(count: usize) -> Self {
         Weights { layers: vec![Bytes::ZERO; count], ..Weights::default() }
     }
 
-    /// Counts a tensor; `None` when that is more than can be counted. A layer that the model does not have is something else.
-    pub(crate) fn add(&mut self, place: &Place, bytes: Bytes, is_vector: bool) -> Option<()> {
-        let sum = match place {
-            Place::Layer(layer) => self.layers.get_mut(*layer).unwrap_or(&mut self.other),
-            Place::Embedding => &mut self.embedding,
-            Place::Output => &mut self.output,
-            Place::Other => &mut self.other,
+    /// Adds one tensor, and returns `None` on overflow.
+    ///
+    /// A layer number beyond the declared layers counts as `other`: the bytes are real even if the
+    /// header is inconsistent, and dropping them would make the estimate too low.
+    pub(crate) fn add(&mut self, role: &TensorRole, rank: TensorRank, bytes: Bytes) -> Option<()> {
+        let sum = match role {
+            TensorRole::Layer(layer) => self.layers.get_mut(*layer).unwrap_or(&mut self.other),
+            TensorRole::Embedding => &mut self.embedding,
+            TensorRole::Output => &mut self.output,
+            TensorRole::Other => &mut self.other,
         };
         *sum = sum.checked_add(bytes)?;
-        if is_vector {
+        if rank == TensorRank::Vector {
             self.vectors = self.vectors.checked_add(bytes)?;
         }
         Some(())

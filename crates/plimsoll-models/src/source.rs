@@ -1,33 +1,24 @@
-//! Where a number comes from. A number that nobody gives stays unknown; nothing stands in for it.
+//! Values that carry their source, so that every number in an estimate can be traced.
+//!
+//! An estimate decides what is charged to a GPU. A default in place of a missing number would be
+//! charged like a real one, so a missing number stays unknown and names the field that is missing.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a number comes from.
+/// The origin of a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Source {
-    /// It stands in the file.
-    Read {
-        /// Under which key, or in which part of the file.
-        from: String,
-    },
-    /// It follows from what stands in the file, as the runtime itself computes it.
-    Computed {
-        /// From what, and how.
-        from: String,
-    },
-    /// It was measured or published once, and stands in a table here.
-    Table {
-        /// Which row of which table.
-        what: String,
-    },
-    /// Nobody says it.
-    Unknown {
-        /// The field that would have said it.
-        missing: String,
-    },
+    /// Read from the file; `from` is the key, or the part of the file.
+    Read { from: String },
+    /// Computed from numbers in the file, with the formula that the runtime itself uses.
+    Computed { from: String },
+    /// Taken from a table of published or measured numbers in this crate; `what` is the row.
+    Table { what: String },
+    /// Not known; `missing` is the field that would have provided it.
+    Unknown { missing: String },
 }
 
 impl fmt::Display for Source {
@@ -41,51 +32,48 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value with its source, or the name of the field that is missing.
+/// A value with its source, or the name of the missing field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fact<T> {
+pub struct Sourced<T> {
     value: Option<T>,
     source: Source,
 }
 
-impl<T> Fact<T> {
-    /// It stands in the file, under `from`.
+pub use self::Sourced as Fact;
+
+impl<T> Sourced<T> {
+    /// Wraps a value that the file contains under `from`.
     pub fn read(value: T, from: impl Into<String>) -> Self {
-        Fact { value: Some(value), source: Source::Read { from: from.into() } }
+        Sourced { value: Some(value), source: Source::Read { from: from.into() } }
     }
 
-    /// It follows from what stands in the file.
+    /// Wraps a value that was computed from numbers in the file.
     pub fn computed(value: T, from: impl Into<String>) -> Self {
-        Fact { value: Some(value), source: Source::Computed { from: from.into() } }
+        Sourced { value: Some(value), source: Source::Computed { from: from.into() } }
     }
 
-    /// It stands in a table of this crate.
+    /// Wraps a value from a table of this crate.
     pub fn table(value: T, what: impl Into<String>) -> Self {
-        Fact { value: Some(value), source: Source::Table { what: what.into() } }
+        Sourced { value: Some(value), source: Source::Table { what: what.into() } }
     }
 
-    /// Nobody says it; `missing` would have.
+    /// Returns an unknown value that names the missing field.
     pub fn unknown(missing: impl Into<String>) -> Self {
-        Fact { value: None, source: Source::Unknown { missing: missing.into() } }
+        Sourced { value: None, source: Source::Unknown { missing: missing.into() } }
     }
 
-    /// The value; `None` exactly when the source is [`Source::Unknown`].
+    /// Returns the value; `None` exactly when the source is [`Source::Unknown`].
     pub const fn get(&self) -> Option<&T> {
         self.value.as_ref()
     }
 
-    /// Where it comes from.
+    /// Returns the source.
     pub const fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Whether the value is known.
-    pub const fn is_known(&self) -> bool {
-        self.value.is_some()
-    }
-
-    /// The same source with a value that follows from this one alone.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
-        Fact { value: self.value.map(f), source: self.source }
+    /// Transforms the value and keeps the source.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Sourced<U> {
+        Sourced { value: self.value.map(f), source: self.source }
     }
 }

@@ -1,4 +1,4 @@
-//! Real models, written from their cards and read through our readers: what is published about them is what we say.
+//! Real models, written from their cards and read back: the results match published numbers.
 
 use std::path::Path;
 
@@ -6,38 +6,37 @@ use plimsoll_goldens::gguf::Body;
 use plimsoll_goldens::list::{GGUF, Golden, SAFETENSORS};
 use plimsoll_goldens::{gguf, safetensors};
 use plimsoll_models::estimate::{Estimate, estimate};
-use plimsoll_models::open::open;
+use plimsoll_models::reader::read_model;
 use plimsoll_models::settings::{KvType, KvTypes, RuntimeKind, Settings};
 use plimsoll_models::shape::Shape;
 
-/// Hundredths of a MiB, as llama.cpp prints a size.
+/// Rounds to hundredths of a MiB, as llama.cpp prints sizes.
 fn hundredths(bytes: u64) -> u64 {
-    u64::try_from((u128::from(bytes) * 100 + (1 << 19)) >> 20)
-        .expect("a size has its place in 64 bits")
+    u64::try_from((u128::from(bytes) * 100 + (1 << 19)) >> 20).expect("the size fits in 64 bits")
 }
 
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary folder")
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("creates a directory")
 }
 
-fn written_gguf(golden: &Golden, folder: &Path, body: Body) -> Shape {
-    let path = folder.join(format!("{}.gguf", golden.name));
-    gguf::write(&golden.card().expect("a right card"), &path, body).expect("the file is written");
-    open(&path).expect(golden.name)
+fn write_and_read_gguf(golden: &Golden, directory: &Path, body: Body) -> Shape {
+    let path = directory.join(format!("{}.gguf", golden.name));
+    gguf::write(&golden.card().expect("the card is valid"), &path, body).expect("writes the file");
+    read_model(&path).expect(golden.name)
 }
 
 fn read_gguf(name: &str) -> Shape {
-    written_gguf(Golden::gguf(name).expect(name), folder().path(), Body::Missing)
+    write_and_read_gguf(Golden::gguf(name).expect(name), directory().path(), Body::Missing)
 }
 
 fn read_safetensors(golden: &Golden, shards: usize, body: Body) -> Shape {
-    let folder = folder();
-    let card = golden.card().expect("a right card");
-    safetensors::write(&card, folder.path(), shards, body).expect("the folder is written");
-    open(folder.path()).expect(golden.name)
+    let directory = directory();
+    let card = golden.card().expect("the card is valid");
+    safetensors::write(&card, directory.path(), shards, body).expect("writes the directory");
+    read_model(directory.path()).expect(golden.name)
 }
 
-fn tensors(shape: &Shape) -> u64 {
+fn tensor_bytes(shape: &Shape) -> u64 {
     let weights = shape.weights.get().expect("the weights are known");
     let parts = [weights.embedding, weights.output, weights.other];
     weights.layers.iter().chain(&parts).map(|bytes| bytes.get()).sum()
@@ -46,7 +45,7 @@ fn tensors(shape: &Shape) -> u64 {
 fn llama(shape: &Shape, context: u64, kv: KvType) -> Estimate {
     let settings =
         Settings { kv: KvTypes::both(kv), ..Settings::new(RuntimeKind::LlamaCpp, context) };
-    estimate(shape, &settings).expect("an estimate")
+    estimate(shape, &settings).expect("estimates")
 }
 
 fn bytes(part: &plimsoll_models::estimate::Part) -> u64 {
@@ -54,13 +53,13 @@ fn bytes(part: &plimsoll_models::estimate::Part) -> u64 {
 }
 
 #[test]
-fn every_gguf_model_is_read_whole_whether_its_weights_are_there_or_not() {
-    let folder = folder();
+fn gguf_models_are_read_with_and_without_tensor_data() {
+    let directory = directory();
     for golden in GGUF {
-        let weights = golden.card().expect("a right card").weights();
+        let weights = golden.card().expect("the card is valid").weights();
         for body in [Body::Missing, Body::Sparse] {
-            let shape = written_gguf(golden, folder.path(), body);
-            assert_eq!(tensors(&shape), weights, "{}", golden.name);
+            let shape = write_and_read_gguf(golden, directory.path(), body);
+            assert_eq!(tensor_bytes(&shape), weights, "{}", golden.name);
             let estimate = llama(&shape, 4096, KvType::F16);
             assert_eq!(estimate.missing(), None, "{}", golden.name);
         }
@@ -68,43 +67,44 @@ fn every_gguf_model_is_read_whole_whether_its_weights_are_there_or_not() {
 }
 
 #[test]
-fn every_safetensors_model_is_read_whole_in_one_file_and_in_shards() {
+fn safetensors_models_are_read_from_one_file_and_from_shards() {
     for golden in SAFETENSORS {
-        let weights = golden.card().expect("a right card").weights();
+        let weights = golden.card().expect("the card is valid").weights();
         for (shards, body) in [(1, Body::Missing), (3, Body::Sparse)] {
             let shape = read_safetensors(golden, shards, body);
-            assert_eq!(tensors(&shape), weights, "{}", golden.name);
+            assert_eq!(tensor_bytes(&shape), weights, "{}", golden.name);
             let estimate =
                 estimate(&shape, &Settings::new(RuntimeKind::Vllm, 4096)).expect(golden.name);
-            // How vLLM keeps the states of a hybrid was not looked up, and is not guessed.
+            // The layout of hybrid states in vLLM is not known here, so their cache is unknown.
             let missing = golden
                 .name
                 .starts_with("nemotron")
-                .then_some("a rule for the layers of the model type nemotron_h");
+                .then_some("a cache rule for the model type nemotron_h");
             assert_eq!(estimate.missing(), missing, "{}", golden.name);
         }
     }
 }
 
-/// What llama.cpp printed for other people's files: all tensors, in hundredths of a MiB.
+/// The sizes of all tensors in published logs of llama.cpp, in hundredths of a MiB.
 #[test]
-fn published_sizes_of_gguf_models_are_met() {
+fn published_gguf_sizes_are_matched() {
     for (name, printed, _source) in [
         // "CPU_Mapped model buffer size = 4685.30 MiB", in logs of Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf.
         ("llama-3-8b", 468_530, "llama.cpp's log of Llama 3.1 8B, Q4_K_M"),
         // "file size = 17.28 GiB (4.86 BPW)"; 17691.34 MiB is 17.2767 GiB.
         ("qwen3-30b-a3b", 1_769_134, "ggml-org/llama.cpp#14235"),
     ] {
-        assert_eq!(hundredths(tensors(&read_gguf(name))), printed, "{name}");
+        assert_eq!(hundredths(tensor_bytes(&read_gguf(name))), printed, "{name}");
     }
-    // "CUDA0 model buffer size = 17295.40 MiB": all but the token embeddings. The card's types were chosen to agree with it.
+    // "CUDA0 model buffer size = 17295.40 MiB": all but the token embeddings. The types on the card
+    // were chosen to match it.
     let device = llama(&read_gguf("mistral-small-22b"), 49_152, KvType::Q8_0).all.weights;
     assert_eq!(hundredths(bytes(&device)), 1_729_540, "ollama/ollama#6160");
 }
 
-/// How many tensors of each type llama.cpp listed for other people's files.
+/// The numbers of tensors of each type in published logs of llama.cpp.
 #[test]
-fn published_types_of_tensors_are_those_of_the_cards() {
+fn published_tensor_types_match_the_cards() {
     for (name, listed, source) in [
         (
             "qwen3-30b-a3b",
@@ -117,7 +117,7 @@ fn published_types_of_tensors_are_those_of_the_cards() {
             "ggml-org/llama.cpp#11003",
         ),
     ] {
-        let card = Golden::gguf(name).expect(name).card().expect("a right card");
+        let card = Golden::gguf(name).expect(name).card().expect("the card is valid");
         for (dtype, count) in listed {
             let found = card.tensors.iter().filter(|tensor| tensor.dtype.name == *dtype).count();
             assert_eq!(found, *count, "{name} {dtype}, {source}");
@@ -127,9 +127,9 @@ fn published_types_of_tensors_are_those_of_the_cards() {
     }
 }
 
-/// "KV self size" and "KV buffer size" in other people's logs, in hundredths of a MiB.
+/// "KV self size" and "KV buffer size" in published logs, in hundredths of a MiB.
 #[test]
-fn published_caches_of_llama_cpp_are_met() {
+fn published_llama_cpp_caches_are_matched() {
     for (name, context, kv, printed, source) in [
         ("mistral-small-22b", 49_152, KvType::Q8_0, 571_200, "ollama/ollama#6160"),
         ("qwen3-235b-a22b", 16_384, KvType::Q8_0, 159_800, "ikawrakow/ik_llama.cpp#370"),
@@ -148,11 +148,12 @@ fn published_caches_of_llama_cpp_are_met() {
     }
 }
 
-/// "CUDA0 compute buffer size" in other people's logs, in hundredths of a MiB: ours is above, by a tenth at most.
+/// "CUDA0 compute buffer size" in published logs, in hundredths of a MiB. The estimate is above
+/// it by at most a tenth of the total.
 #[test]
-fn published_compute_buffers_are_not_undercut() {
+fn published_compute_buffers_are_lower_bounds() {
     for (name, context, printed, source) in [
-        // One of two GPUs, with the output; Qwen3 235B has the same width as the second.
+        // The log has two GPUs; this is the one that computes the output.
         ("qwen3-235b-a22b", 16_384, 31_275, "ikawrakow/ik_llama.cpp#370"),
         ("qwen2.5-3b", 4096, 30_075, "SciSharp/LLamaSharp#1099"),
         ("mistral-small-22b", 49_152, 19_200, "ollama/ollama#6160"),
@@ -165,9 +166,10 @@ fn published_compute_buffers_are_not_undercut() {
     }
 }
 
-/// The models' numbers of parameters: with one type throughout, the bytes follow. Written down from memory, not looked up.
+/// The models' parameter counts, which give the bytes of a model with a single type. They were
+/// written from memory and not looked up.
 #[test]
-fn published_numbers_of_parameters_are_met() {
+fn published_parameter_counts_are_matched() {
     for (name, parameters, each) in [
         ("llama-3-8b", 8_030_261_248, 2),
         ("mistral-7b-v0.3", 7_248_023_552, 2),
@@ -181,26 +183,30 @@ fn published_numbers_of_parameters_are_met() {
         ("phi-3-mini", 3_821_079_552, 2),
         ("phi-4", 14_659_507_200, 2),
         ("nemotron-nano-9b-v2", 8_888_227_328, 2),
-        // `metadata.total_size` of its index, as bytes; from memory too.
+        // `metadata.total_size` of its index, in bytes; also from memory.
         ("gpt-oss-20b", 13_761_264_768, 1),
     ] {
         let golden = Golden::safetensors(name).expect(name);
         assert_eq!(
-            tensors(&read_safetensors(golden, 2, Body::Missing)),
+            tensor_bytes(&read_safetensors(golden, 2, Body::Missing)),
             parameters * each,
             "{name}"
         );
     }
 }
 
-/// "#tokens" and "K size" that SGLang printed, which pages its cache as vLLM does: half of what we say for as many tokens.
+/// "#tokens" and "K size" in a log of SGLang, which pages its cache as vLLM does. The keys are half
+/// of the estimated cache.
 #[test]
-fn published_paged_caches_are_met() {
+fn published_paged_caches_are_matched() {
     // 122420 tokens, K size 5.60 GiB, V size 5.60 GiB: kvcache-ai/ktransformers#1971.
-    let shape =
-        read_safetensors(Golden::safetensors("qwen3-30b-a3b").expect("a card"), 1, Body::Missing);
+    let shape = read_safetensors(
+        Golden::safetensors("qwen3-30b-a3b").expect("the card exists"),
+        1,
+        Body::Missing,
+    );
     let settings = Settings::new(RuntimeKind::Vllm, 122_420);
-    let cache = bytes(&estimate(&shape, &settings).expect("an estimate").all.kv);
+    let cache = bytes(&estimate(&shape, &settings).expect("estimates").all.kv);
     let printed = 2 * 560;
     let gib_hundredths = (u128::from(cache) * 100) >> 30;
     assert!(gib_hundredths.abs_diff(printed) * 50 <= printed, "{gib_hundredths}");

@@ -273,7 +273,10 @@ mod tests {
         tell(&mut launch, model.declared());
         assert!(launch.argv.is_empty() && launch.ready.is_none());
         let refused = launch.told.and_then(|told| told.refused);
-        assert_eq!(refused.as_deref(), Some("memory: 39 GiB are booked on a GPU that has 12 GiB"));
+        assert_eq!(
+            refused.as_deref(),
+            Some("memory: the charge of 39 GiB exceeds the GPU's 12 GiB")
+        );
     }
 
     #[test]

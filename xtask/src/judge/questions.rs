@@ -1,72 +1,103 @@
-//! What is asked about every golden model: contexts, batches, requests at once, attention and types of cache.
+//! The questions about each golden model: contexts, batches, requests, attention and cache types.
 
 use plimsoll_goldens::judged::Question;
 use plimsoll_goldens::list::GGUF;
 
 use super::Backend;
+use Attention::{Flash, Plain};
 
-/// Context over all requests, tokens computed at once, requests at once, flash attention, type of cache.
-const ASKED: &[(u64, u64, u64, bool, &str)] = &[
-    (512, 128, 1, true, "f16"),
-    (512, 512, 1, true, "f16"),
-    (1000, 512, 1, true, "f16"),
-    (4096, 128, 1, true, "f16"),
-    (4096, 512, 1, true, "f16"),
-    (4096, 2048, 1, true, "f16"),
-    (8192, 512, 4, true, "f16"),
-    (32_768, 512, 1, true, "f16"),
-    (32_768, 2048, 1, true, "f16"),
-    (65_536, 512, 8, true, "f16"),
-    (131_072, 512, 1, true, "f16"),
-    (512, 128, 1, false, "f16"),
-    (512, 512, 1, false, "f16"),
-    (4096, 128, 1, false, "f16"),
-    (4096, 512, 1, false, "f16"),
-    (8192, 512, 4, false, "f16"),
-    (16_384, 512, 2, false, "f16"),
-    (32_768, 128, 1, false, "f16"),
-    (32_768, 512, 1, false, "f16"),
-    (32_768, 2048, 1, false, "f16"),
-    (16_384, 512, 1, true, "q8_0"),
-    (49_152, 512, 1, true, "q8_0"),
-    (16_384, 512, 4, true, "q8_0"),
-    (16_384, 512, 1, true, "q4_0"),
+/// The settings of one question.
+#[derive(Clone, Copy)]
+struct Case {
+    /// Tokens over all requests.
+    context: u64,
+    ubatch: u64,
+    parallel: u64,
+    attention: Attention,
+    kv: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attention {
+    Flash,
+    Plain,
+}
+
+const fn case(
+    context: u64,
+    ubatch: u64,
+    parallel: u64,
+    attention: Attention,
+    kv: &'static str,
+) -> Case {
+    Case { context, ubatch, parallel, attention, kv }
+}
+
+/// The questions for a single device.
+const ON_ONE: &[Case] = &[
+    case(512, 128, 1, Flash, "f16"),
+    case(512, 512, 1, Flash, "f16"),
+    case(1000, 512, 1, Flash, "f16"),
+    case(4096, 128, 1, Flash, "f16"),
+    case(4096, 512, 1, Flash, "f16"),
+    case(4096, 2048, 1, Flash, "f16"),
+    case(8192, 512, 4, Flash, "f16"),
+    case(32_768, 512, 1, Flash, "f16"),
+    case(32_768, 2048, 1, Flash, "f16"),
+    case(65_536, 512, 8, Flash, "f16"),
+    case(131_072, 512, 1, Flash, "f16"),
+    case(512, 128, 1, Plain, "f16"),
+    case(512, 512, 1, Plain, "f16"),
+    case(4096, 128, 1, Plain, "f16"),
+    case(4096, 512, 1, Plain, "f16"),
+    case(8192, 512, 4, Plain, "f16"),
+    case(16_384, 512, 2, Plain, "f16"),
+    case(32_768, 128, 1, Plain, "f16"),
+    case(32_768, 512, 1, Plain, "f16"),
+    case(32_768, 2048, 1, Plain, "f16"),
+    case(16_384, 512, 1, Flash, "q8_0"),
+    case(49_152, 512, 1, Flash, "q8_0"),
+    case(16_384, 512, 4, Flash, "q8_0"),
+    case(16_384, 512, 1, Flash, "q4_0"),
 ];
 
-/// What is asked again with the layers dealt to two devices.
-const ON_TWO: &[(u64, u64, u64, bool, &str)] = &[
-    (4096, 512, 1, true, "f16"),
-    (8192, 512, 4, true, "f16"),
-    (32_768, 512, 1, true, "f16"),
-    (32_768, 2048, 1, true, "f16"),
-    (4096, 512, 1, false, "f16"),
-    (16_384, 512, 1, true, "q8_0"),
+/// The questions with the layers split over two devices.
+const ON_TWO: &[Case] = &[
+    case(4096, 512, 1, Flash, "f16"),
+    case(8192, 512, 4, Flash, "f16"),
+    case(32_768, 512, 1, Flash, "f16"),
+    case(32_768, 2048, 1, Flash, "f16"),
+    case(4096, 512, 1, Plain, "f16"),
+    case(16_384, 512, 1, Flash, "q8_0"),
 ];
 
-/// Every question about every model, model by model, those with one device first.
+/// Returns all questions about all models, model by model, those with one device first.
 pub(super) fn all(backend: Backend) -> Vec<Question> {
     let on_two = if backend == Backend::Vulkan { ON_TWO } else { &[] };
     let mut all = Vec::new();
-    for (gpus, asked) in [(1, ASKED), (2, on_two)] {
-        all.extend(
-            GGUF.iter()
-                .flat_map(|golden| asked.iter().map(|asked| question(golden.name, gpus, asked))),
-        );
+    for (gpus, cases) in [(1, ON_ONE), (2, on_two)] {
+        let models = GGUF.iter().map(|golden| golden.name);
+        all.extend(models.flat_map(|model| cases.iter().map(move |c| question(model, gpus, c))));
     }
-    all.into_iter().filter(|question| answered(question, backend)).collect()
+    all.retain(|question| has_answer(question, backend));
+    all
 }
 
-fn question(model: &str, gpus: u64, asked: &(u64, u64, u64, bool, &str)) -> Question {
-    let (context, ubatch, parallel, flash, kv) = *asked;
-    Question { model: model.to_owned(), context, ubatch, parallel, flash, kv: kv.to_owned(), gpus }
+fn question(model: &str, gpus: u64, case: &Case) -> Question {
+    let Case { context, ubatch, parallel, attention, kv } = *case;
+    let (model, kv, flash) = (model.to_owned(), kv.to_owned(), attention == Flash);
+    Question { model, context, ubatch, parallel, flash, kv, gpus }
 }
 
-fn answered(question: &Question, backend: Backend) -> bool {
-    // llama.cpp v0.5.0 does not refuse this, but ends the process: its table of graph nodes is too small.
+/// Returns false for questions that llama.cpp cannot answer in this setup.
+fn has_answer(question: &Question, backend: Backend) -> bool {
+    // llama.cpp v0.5.0 aborts here: its table of graph nodes is too small.
     let aborts = question.model == "phi-4" && question.parallel > 1 && question.kv.starts_with('q');
-    // A tensor of 4 GiB has no place on a Vulkan device; llama.cpp leaves such a matrix to the CPU.
+    // A tensor of 4 GiB does not fit a Vulkan buffer; llama.cpp leaves such a matrix to the CPU.
     let too_large = backend == Backend::Vulkan && !question.flash && question.context >= 32_768;
-    // One operation is left to the CPU there, and every layer's copies of what goes to and fro stay on the devices.
-    let fro = question.gpus > 1 && question.parallel > 1 && question.model.starts_with("deepseek");
-    !aborts && !too_large && !fro
+    // One operation falls back to the CPU there, and the devices keep every layer's copies of its
+    // input and output.
+    let copies =
+        question.gpus > 1 && question.parallel > 1 && question.model.starts_with("deepseek");
+    !aborts && !too_large && !copies
 }

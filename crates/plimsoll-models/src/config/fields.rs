@@ -4,15 +4,18 @@ use std::io::Read;
 
 use serde_json::{Map, Value};
 
-use super::ConfigError;
+use super::error::ConfigError;
 
-/// The longest file that is read. Published ones have a few kilobytes.
-pub const CONFIG_MOST: u64 = 16 << 20;
+/// The largest file that is read. Published ones have a few kilobytes.
+pub const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// The fields of a model's text part.
+///
+/// Multimodal models nest the text model's fields in `text_config`. A field that is missing there
+/// is looked up in the outer object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
-    own: Map<String, Value>,
+    text_part: Map<String, Value>,
     outer: Map<String, Value>,
 }
 
@@ -20,41 +23,56 @@ impl Fields {
     /// Reads a `config.json`.
     pub fn read(from: impl Read) -> Result<Fields, ConfigError> {
         let mut text = Vec::new();
-        from.take(CONFIG_MOST + 1).read_to_end(&mut text).map_err(ConfigError::Io)?;
-        if text.len() as u64 > CONFIG_MOST {
-            return Err(ConfigError::TooLong { most: CONFIG_MOST });
+        from.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut text).map_err(ConfigError::Io)?;
+        if text.len() as u64 > MAX_CONFIG_BYTES {
+            return Err(ConfigError::TooLong { limit: MAX_CONFIG_BYTES });
         }
         let outer: Value = serde_json::from_slice(&text).map_err(ConfigError::Malformed)?;
-        let Value::Object(outer) = outer else {
-            return Err(ConfigError::Kind {
-                field: "the whole".to_string(),
-                expected: "an object",
-            });
-        };
-        let own = match outer.get("text_config") {
+        let Value::Object(outer) = outer else { return Err(ConfigError::NotAnObject) };
+        let text_part = match outer.get("text_config") {
             Some(Value::Object(text)) => text.clone(),
             _ => outer.clone(),
         };
-        Ok(Fields { own, outer })
+        Ok(Fields { text_part, outer })
     }
 
-    /// The value of a field, unless it is missing or null. What the text part lacks may stand outside of it.
+    /// Returns the value of a field, unless it is missing or null.
     pub fn get(&self, field: &str) -> Option<&Value> {
-        let value = self.own.get(field).or_else(|| self.outer.get(field));
+        let value = self.text_part.get(field).or_else(|| self.outer.get(field));
         value.filter(|value| !value.is_null())
     }
 
-    /// A whole number.
+    /// Returns a non-negative integer.
     pub fn number(&self, field: &str) -> Result<Option<u64>, ConfigError> {
-        let Some(value) = self.get(field) else { return Ok(None) };
-        let expected = "a whole number";
-        value
-            .as_u64()
-            .map(Some)
-            .ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
+        self.typed(field, Value::as_u64, "a non-negative integer")
     }
 
-    /// The first of several fields that is there, with its name.
+    /// Returns a boolean.
+    pub fn boolean(&self, field: &str) -> Result<Option<bool>, ConfigError> {
+        self.typed(field, Value::as_bool, "true or false")
+    }
+
+    /// Returns a list.
+    pub fn list(&self, field: &str) -> Result<Option<&Vec<Value>>, ConfigError> {
+        self.typed(field, Value::as_array, "a list")
+    }
+
+    fn typed<'a, T>(
+        &'a self,
+        field: &str,
+        convert: fn(&'a Value) -> Option<T>,
+        expected: &'static str,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.get(field) else { return Ok(None) };
+        convert(value).map(Some).ok_or_else(|| ConfigError::invalid(field, expected))
+    }
+
+    /// Returns a string; `None` also for a value of another type.
+    pub fn text(&self, field: &str) -> Option<&str> {
+        self.get(field).and_then(Value::as_str)
+    }
+
+    /// Returns the first of several fields that is present, with its name.
     pub fn first_number(
         &self,
         fields: &[&'static str],
@@ -67,37 +85,12 @@ impl Fields {
         Ok(None)
     }
 
-    /// Whether something is so.
-    pub fn flag(&self, field: &str) -> Result<Option<bool>, ConfigError> {
-        let Some(value) = self.get(field) else { return Ok(None) };
-        let expected = "true or false";
-        value
-            .as_bool()
-            .map(Some)
-            .ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
+    /// Returns a non-negative integer that must be present.
+    pub fn require(&self, field: &str) -> Result<u64, ConfigError> {
+        self.number(field)?.ok_or_else(|| ConfigError::missing(field))
     }
 
-    /// A text.
-    pub fn text(&self, field: &str) -> Option<&str> {
-        self.get(field).and_then(Value::as_str)
-    }
-
-    /// A list.
-    pub fn list(&self, field: &str) -> Result<Option<&Vec<Value>>, ConfigError> {
-        let Some(value) = self.get(field) else { return Ok(None) };
-        let expected = "a list";
-        value
-            .as_array()
-            .map(Some)
-            .ok_or_else(|| ConfigError::Kind { field: field.to_string(), expected })
-    }
-
-    /// A whole number that must be there.
-    pub fn need(&self, field: &str) -> Result<u64, ConfigError> {
-        self.number(field)?.ok_or_else(|| ConfigError::Missing { field: field.to_string() })
-    }
-
-    /// The architecture's name: the class that loads it, else the type of model.
+    /// Returns the architecture: the name of the class that loads the model, else its type.
     pub fn architecture(&self) -> Option<&str> {
         let class =
             self.outer.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);

@@ -1,51 +1,58 @@
-//! From a `config.json`, with or without tensors beside it, to what the formulas need.
+//! Converts a `config.json` into a [`Shape`].
 
 use std::io::Read;
 
+use super::error::ConfigError;
 use super::fields::Fields;
-use super::{ConfigError, layers, weights};
+use super::{layers, weights};
 use crate::shape::{Format, Shape};
-use crate::source::Fact;
+use crate::source::Sourced;
 
-/// The most layers.
-pub const LAYERS_MOST: u64 = 4096;
+/// The largest number of layers.
+pub const MAX_LAYERS: u64 = 4096;
 
-/// Reads a `config.json` alone.
+/// Reads a `config.json` without tensors.
 pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
     let fields = Fields::read(from)?;
     let count = layer_count(&fields)?;
-    let each = |name: &'static str| {
-        number(&fields, &[name]).map(|fact| fact.map(|value| vec![value; count]))
-    };
     Ok(Shape {
         architecture: fields.architecture().unwrap_or("unknown").to_string(),
         format: Format::Config,
         layers: layers::read(&fields, count)?,
-        heads: each("num_attention_heads")?,
+        heads: for_all_layers(&fields, "num_attention_heads", count)?,
         embedding: number(&fields, &["hidden_size"])?,
-        feed_forward: each("intermediate_size")?,
+        feed_forward: for_all_layers(&fields, "intermediate_size", count)?,
         vocabulary: number(&fields, &["vocab_size"])?,
         trained_context: number(&fields, &["max_position_embeddings"])?,
         experts: number(&fields, &["num_local_experts", "num_experts", "n_routed_experts"])?,
         experts_used: number(&fields, &["num_experts_per_tok", "num_experts_per_token"])?,
-        expert_feed_forward: each("moe_intermediate_size")?,
+        expert_feed_forward: for_all_layers(&fields, "moe_intermediate_size", count)?,
         weights: weights::read(&fields, count)?,
         remarks: Vec::new(),
     })
 }
 
-fn number(fields: &Fields, names: &[&'static str]) -> Result<Fact<u64>, ConfigError> {
+/// Returns the first field that is present; an unknown number names the first of them.
+fn number(fields: &Fields, names: &[&'static str]) -> Result<Sourced<u64>, ConfigError> {
     let found = fields.first_number(names)?;
     let missing = names.first().copied().unwrap_or_default();
-    Ok(found.map_or_else(|| Fact::unknown(missing), |(value, name)| Fact::read(value, name)))
+    Ok(found.map_or_else(|| Sourced::unknown(missing), |(value, name)| Sourced::read(value, name)))
+}
+
+fn for_all_layers(
+    fields: &Fields,
+    name: &'static str,
+    count: usize,
+) -> Result<Sourced<Vec<u64>>, ConfigError> {
+    Ok(number(fields, &[name])?.map(|value| vec![value; count]))
 }
 
 fn layer_count(fields: &Fields) -> Result<usize, ConfigError> {
     let field = "num_hidden_layers";
-    let value = fields.need(field)?;
+    let value = fields.require(field)?;
     match usize::try_from(value) {
-        Ok(count) if (1..=LAYERS_MOST).contains(&value) => Ok(count),
-        _ => Err(ConfigError::Kind { field: field.to_string(), expected: "from 1 to 4096" }),
+        Ok(count) if (1..=MAX_LAYERS).contains(&value) => Ok(count),
+        _ => Err(ConfigError::invalid(field, "from 1 to 4096")),
     }
 }
 
@@ -57,25 +64,25 @@ mod tests {
     use crate::shape::Cache;
     use crate::source::Source;
 
-    fn of(config: &str) -> Shape {
-        read(format!("{{\"num_hidden_layers\":4,{config}}}").as_bytes()).expect("a config")
+    fn read_fields(config: &str) -> Shape {
+        read(format!("{{\"num_hidden_layers\":4,{config}}}").as_bytes()).expect("reads the config")
     }
 
     fn windows(config: &str) -> Vec<Option<u64>> {
         let heads = r#""num_attention_heads":8,"num_key_value_heads":2,"hidden_size":512"#;
-        let shape = of(&format!("{heads},{config}"));
+        let shape = read_fields(&format!("{heads},{config}"));
         let window = |cache: &Cache| match cache {
             Cache::Grouped { window, .. } => *window,
             _ => None,
         };
-        shape.layers.get().expect("known layers").iter().map(window).collect()
+        shape.layers.get().expect("caches are known").iter().map(window).collect()
     }
 
     #[test]
-    fn head_dim_is_read_or_what_the_class_makes_of_its_absence() {
+    fn an_absent_head_dim_follows_the_class() {
         let heads = r#""num_attention_heads":8,"num_key_value_heads":2,"hidden_size":512"#;
         let length = |config: &str| {
-            let shape = of(&format!("{heads},{config}"));
+            let shape = read_fields(&format!("{heads},{config}"));
             let first = shape.layers.get().and_then(|layers| layers.first().copied());
             match first {
                 Some(Cache::Grouped { key_length, .. }) => Ok(key_length),
@@ -88,14 +95,11 @@ mod tests {
         assert_eq!(length(r#""model_type":"qwen3""#), Ok(128));
         assert_eq!(length(r#""model_type":"gemma2","sliding_window":4"#), Ok(256));
         assert_eq!(length(r#""model_type":"qwen3_moe""#), unknown("head_dim"));
-        assert_eq!(
-            length(r#""model_type":"new""#),
-            unknown("a rule for the layers of the model type new")
-        );
+        assert_eq!(length(r#""model_type":"new""#), unknown("a cache rule for the model type new"));
     }
 
     #[test]
-    fn windows_follow_the_class_or_the_list() {
+    fn sliding_windows_follow_the_class_or_the_list() {
         let wide = Some(64);
         assert_eq!(windows(r#""model_type":"mistral","sliding_window":64"#), [wide; 4]);
         assert_eq!(windows(r#""model_type":"mistral","sliding_window":null"#), [None; 4]);
@@ -117,31 +121,32 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_cache_is_read_and_a_nested_text_part_is_found() {
-        let shape = of(r#""model_type":"deepseek_v3","kv_lora_rank":512,"qk_rope_head_dim":64"#);
+    fn latent_caches_and_nested_text_configs_are_read() {
+        let shape =
+            read_fields(r#""model_type":"deepseek_v3","kv_lora_rank":512,"qk_rope_head_dim":64"#);
         assert_eq!(
             shape.layers.get().map(|layers| layers[0]),
             Some(Cache::Latent { kv_lora_rank: 512, rope_length: 64 })
         );
         let nested = r#"{"architectures":["Gemma3ForConditionalGeneration"],"text_config":{"model_type":"gemma3_text",
             "num_hidden_layers":6,"num_key_value_heads":4,"sliding_window":1024,"hidden_size":2560}}"#;
-        let shape = read(nested.as_bytes()).expect("a config");
+        let shape = read(nested.as_bytes()).expect("reads the config");
         assert_eq!(shape.architecture, "Gemma3ForConditionalGeneration");
         assert_eq!(shape.layers.get().map(Vec::len), Some(6));
     }
 
     #[test]
-    fn a_hostile_config_is_refused_with_the_field() {
-        for (text, part) in [
-            ("[]", "an object"),
-            ("{", "malformed"),
+    fn a_hostile_config_is_rejected_with_its_field() {
+        for (text, message) in [
+            ("[]", "not a JSON object"),
+            ("{", "not valid JSON"),
             (r#"{"num_hidden_layers":-1}"#, "num_hidden_layers"),
             (r#"{"num_hidden_layers":18446744073709551615}"#, "from 1 to 4096"),
-            ("{}", "num_hidden_layers of config.json is missing"),
+            ("{}", "num_hidden_layers is missing"),
             (r#"{"num_hidden_layers":2,"hidden_size":"wide"}"#, "hidden_size"),
         ] {
             let error = read(text.as_bytes()).expect_err(text).to_string();
-            assert!(error.contains(part), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
         let huge = r#"{"num_hidden_layers":4096,"model_type":"llama","torch_dtype":"float32","hidden_size":4294967296,
             "intermediate_size":4294967296,"num_attention_heads":4294967296,"num_key_value_heads":4294967296,
@@ -150,9 +155,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is read back is either a model or a refusal, whatever stands in it.
         #[test]
-        fn a_config_of_any_numbers_is_read_or_refused(numbers in prop::collection::vec(any::<u64>(), 9), kind in 0_usize..8) {
+        fn a_config_of_random_numbers_is_read_or_rejected_without_panic(numbers in prop::collection::vec(any::<u64>(), 9), kind in 0_usize..8) {
             let kinds = ["llama", "mixtral", "qwen2", "qwen3_moe", "gemma2", "gpt_oss", "deepseek_v3", "llama4_text"];
             let names = ["hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
                 "sliding_window", "num_local_experts", "head_dim", "attention_chunk_size"];

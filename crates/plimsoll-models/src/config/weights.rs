@@ -1,48 +1,50 @@
-//! The weights of a model whose tensors are not there, counted from its `config.json` where its class leaves nothing open.
+//! The weights of a model without tensor files, computed from its `config.json`.
+//!
+//! This is possible only for types whose class determines every tensor. All others, and all
+//! quantised models, have tensors that the configuration does not describe, so their weights are
+//! unknown until the tensor headers are there.
 
 use plimsoll_core::units::Bytes;
 
-use super::ConfigError;
+use super::error::ConfigError;
 use super::fields::Fields;
 use super::layers::{head_length, kv_heads};
 use crate::shape::Weights;
-use crate::source::Fact;
+use crate::source::Sourced;
 
-/// The weights of a model with so many layers, or the field that keeps them from being counted.
-pub fn read(fields: &Fields, count: usize) -> Result<Fact<Weights>, ConfigError> {
-    match counted(fields, count) {
-        Ok(weights) => Ok(weights),
-        Err(ConfigError::Missing { field }) => Ok(Fact::unknown(field)),
-        Err(error) => Err(error),
+/// Returns the weights of a model with `count` layers, or the field that prevents the computation.
+pub fn read(fields: &Fields, count: usize) -> Result<Sourced<Weights>, ConfigError> {
+    match compute(fields, count) {
+        Err(ConfigError::MissingField { field }) => Ok(Sourced::unknown(field)),
+        weights => weights,
     }
 }
 
-fn counted(fields: &Fields, count: usize) -> Result<Fact<Weights>, ConfigError> {
-    let missing = |field: &str| ConfigError::Missing { field: field.to_string() };
+fn compute(fields: &Fields, count: usize) -> Result<Sourced<Weights>, ConfigError> {
     if fields.get("quantization_config").is_some() {
-        return Err(missing("the headers of the quantised tensors"));
+        return Err(ConfigError::missing("the headers of the quantised tensors"));
     }
-    let width = width(fields).ok_or_else(|| missing("torch_dtype"))?;
+    let element_bytes = element_bytes(fields).ok_or_else(|| ConfigError::missing("torch_dtype"))?;
     let sizes = Sizes::read(fields)?;
     let model_type = fields.text("model_type").unwrap_or_default();
     let layer = match model_type {
-        "llama" | "mistral" | "qwen2" | "qwen3" => sizes.dense(fields, model_type)?,
-        "mixtral" | "qwen3_moe" => sizes.experts(fields, model_type)?,
+        "llama" | "mistral" | "qwen2" | "qwen3" => sizes.dense_layer(fields, model_type)?,
+        "mixtral" | "qwen3_moe" => sizes.expert_layer(fields, model_type)?,
         other => {
-            return Err(missing(&format!(
-                "the headers of the tensors, for the model type {other}"
-            )));
+            let field = format!("the headers of the tensors, for the model type {other}");
+            return Err(ConfigError::missing(field));
         }
     };
-    let tied = fields.flag("tie_word_embeddings")?.unwrap_or(false);
-    let weights = sizes.weights(&layer, tied, count, width).ok_or_else(|| ConfigError::Kind {
-        field: "hidden_size".to_string(),
-        expected: "a possible size",
-    })?;
-    Ok(Fact::computed(weights, format!("the sizes in config.json for the model type {model_type}")))
+    let output = match fields.boolean("tie_word_embeddings")? {
+        Some(true) => OutputMatrix::Tied,
+        Some(false) | None => OutputMatrix::Own,
+    };
+    let weights = sizes.weights(&layer, output, count, element_bytes);
+    let weights = weights.ok_or_else(|| ConfigError::invalid("hidden_size", "a possible size"))?;
+    Ok(Sourced::computed(weights, format!("the sizes in config.json for model type {model_type}")))
 }
 
-fn width(fields: &Fields) -> Option<u64> {
+fn element_bytes(fields: &Fields) -> Option<u128> {
     match fields.text("torch_dtype").or_else(|| fields.text("dtype"))? {
         "bfloat16" | "float16" => Some(2),
         "float32" => Some(4),
@@ -50,104 +52,137 @@ fn width(fields: &Fields) -> Option<u64> {
     }
 }
 
+/// The sizes that the tensors are made of. Each is at most 2^32 (see [`within_limit`]), so that
+/// products of three of them, and sums of a few such products, fit in 128 bits.
 struct Sizes {
     hidden: u128,
+    /// The length of the queries of all heads together.
     queries: u128,
+    /// The length of the keys of all KV heads together.
     keys: u128,
     head: u128,
-    network: u128,
+    feed_forward: u128,
     vocabulary: u128,
 }
 
-/// How many numbers a layer has, and how many of them in vectors.
-struct Layer {
-    numbers: u128,
+/// The number of elements in one layer.
+struct LayerElements {
+    all: u128,
+    /// The part of `all` that is in one-dimensional tensors.
     vectors: u128,
+}
+
+/// The origin of the output matrix.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputMatrix {
+    Own,
+    /// The embedding matrix is used.
+    Tied,
 }
 
 impl Sizes {
     fn read(fields: &Fields) -> Result<Sizes, ConfigError> {
         let head = head_length(fields)?;
-        let missing = || ConfigError::Missing { field: "head_dim".to_string() };
-        let head = within("head_dim", *head.get().ok_or_else(missing)?)?;
-        let number = |field| bounded(fields, field);
+        let head = head.get().ok_or_else(|| ConfigError::missing("head_dim"))?;
+        let head = within_limit("head_dim", *head)?;
         Ok(Sizes {
-            hidden: number("hidden_size")?,
-            queries: head * number("num_attention_heads")?,
-            keys: head * within("num_key_value_heads", kv_heads(fields)?)?,
+            hidden: size(fields, "hidden_size")?,
+            queries: head * size(fields, "num_attention_heads")?,
+            keys: head * within_limit("num_key_value_heads", kv_heads(fields)?)?,
             head,
-            network: number("intermediate_size")?,
-            vocabulary: number("vocab_size")?,
+            feed_forward: size(fields, "intermediate_size")?,
+            vocabulary: size(fields, "vocab_size")?,
         })
     }
 
-    fn attention(&self, fields: &Fields, model_type: &str) -> Result<Layer, ConfigError> {
+    /// Counts the query, key, value and output projections, their biases, the norms of queries
+    /// and keys (Qwen3), and the two norms of the layer.
+    fn attention(&self, fields: &Fields, model_type: &str) -> Result<LayerElements, ConfigError> {
         let matrices = 2 * self.hidden * (self.queries + self.keys);
         let bias = match model_type {
             "qwen2" => self.queries + 2 * self.keys,
-            _ if fields.flag("attention_bias")? == Some(true) => {
+            _ if fields.boolean("attention_bias")? == Some(true) => {
                 self.queries + 2 * self.keys + self.hidden
             }
             _ => 0,
         };
-        let norms = if model_type.starts_with("qwen3") { 2 * self.head } else { 0 };
-        let vectors = bias + norms + 2 * self.hidden;
-        Ok(Layer { numbers: matrices + vectors, vectors })
+        let head_norms = if model_type.starts_with("qwen3") { 2 * self.head } else { 0 };
+        let vectors = bias + head_norms + 2 * self.hidden;
+        Ok(LayerElements { all: matrices + vectors, vectors })
     }
 
-    fn dense(&self, fields: &Fields, model_type: &str) -> Result<Layer, ConfigError> {
+    /// Adds the gate, up and down projections of a dense feed-forward network.
+    fn dense_layer(&self, fields: &Fields, model_type: &str) -> Result<LayerElements, ConfigError> {
         let attention = self.attention(fields, model_type)?;
-        let bias =
-            if fields.flag("mlp_bias")? == Some(true) { 2 * self.network + self.hidden } else { 0 };
-        let numbers = attention.numbers + 3 * self.hidden * self.network + bias;
-        Ok(Layer { numbers, vectors: attention.vectors + bias })
-    }
-
-    fn experts(&self, fields: &Fields, model_type: &str) -> Result<Layer, ConfigError> {
-        let attention = self.attention(fields, model_type)?;
-        let (experts, network) = match model_type {
-            "mixtral" => (bounded(fields, "num_local_experts")?, self.network),
-            _ => (bounded(fields, "num_experts")?, bounded(fields, "moe_intermediate_size")?),
+        let bias = match fields.boolean("mlp_bias")? {
+            Some(true) => 2 * self.feed_forward + self.hidden,
+            Some(false) | None => 0,
         };
-        let dense_too = fields.list("mlp_only_layers")?.is_some_and(|list| !list.is_empty())
+        let all = attention.all + 3 * self.hidden * self.feed_forward + bias;
+        Ok(LayerElements { all, vectors: attention.vectors + bias })
+    }
+
+    /// Adds the projections of all experts and the router.
+    fn expert_layer(
+        &self,
+        fields: &Fields,
+        model_type: &str,
+    ) -> Result<LayerElements, ConfigError> {
+        let attention = self.attention(fields, model_type)?;
+        let (experts, feed_forward) = match model_type {
+            "mixtral" => (size(fields, "num_local_experts")?, self.feed_forward),
+            _ => (size(fields, "num_experts")?, size(fields, "moe_intermediate_size")?),
+        };
+        let has_dense_layers = fields.list("mlp_only_layers")?.is_some_and(|list| !list.is_empty())
             || fields.number("decoder_sparse_step")?.unwrap_or(1) != 1;
-        if dense_too {
-            return Err(ConfigError::Missing {
-                field: "the headers of the dense layers' tensors".to_string(),
-            });
+        if has_dense_layers {
+            return Err(ConfigError::missing("the headers of the dense layers' tensors"));
         }
-        let numbers = attention.numbers + experts * (3 * self.hidden * network + self.hidden);
-        Ok(Layer { numbers, vectors: attention.vectors })
+        let expert = 3 * self.hidden * feed_forward;
+        let router_row = self.hidden;
+        let all = attention.all + experts * (expert + router_row);
+        Ok(LayerElements { all, vectors: attention.vectors })
     }
 
-    fn weights(&self, layer: &Layer, tied: bool, count: usize, width: u64) -> Option<Weights> {
-        let bytes = |numbers: u128| {
-            let bytes = numbers.checked_mul(width.into())?;
-            u64::try_from(bytes).ok().map(Bytes::new)
+    /// Returns the weights in bytes, or `None` on overflow.
+    fn weights(
+        &self,
+        layer: &LayerElements,
+        output: OutputMatrix,
+        count: usize,
+        element_bytes: u128,
+    ) -> Option<Weights> {
+        let embedding = to_bytes(self.vocabulary * self.hidden, element_bytes)?;
+        let output_matrix = match output {
+            OutputMatrix::Own => embedding,
+            OutputMatrix::Tied => Bytes::ZERO,
         };
-        let embedding = bytes(self.vocabulary * self.hidden)?;
-        let output = if tied { Bytes::ZERO } else { embedding };
+        let norm = to_bytes(self.hidden, element_bytes)?;
         let vectors = layer.vectors.checked_mul(count as u128)?.checked_add(self.hidden)?;
         Some(Weights {
-            layers: vec![bytes(layer.numbers)?; count],
+            layers: vec![to_bytes(layer.all, element_bytes)?; count],
             embedding,
-            output: output.checked_add(bytes(self.hidden)?)?,
-            tied: tied.then_some(embedding),
+            output: output_matrix.checked_add(norm)?,
+            tied: (output == OutputMatrix::Tied).then_some(embedding),
             other: Bytes::ZERO,
-            vectors: bytes(vectors)?,
+            vectors: to_bytes(vectors, element_bytes)?,
         })
     }
 }
 
-/// A number that is small enough for products of three of them.
-fn bounded(fields: &Fields, field: &str) -> Result<u128, ConfigError> {
-    within(field, fields.need(field)?)
+fn to_bytes(elements: u128, element_bytes: u128) -> Option<Bytes> {
+    let bytes = elements.checked_mul(element_bytes)?;
+    u64::try_from(bytes).ok().map(Bytes::new)
 }
 
-fn within(field: &str, value: u64) -> Result<u128, ConfigError> {
-    let most = 1 << 32;
-    if value > most {
-        return Err(ConfigError::TooMuch { field: field.to_string(), value, most });
+fn size(fields: &Fields, field: &str) -> Result<u128, ConfigError> {
+    within_limit(field, fields.require(field)?)
+}
+
+fn within_limit(field: &str, value: u64) -> Result<u128, ConfigError> {
+    let limit = 1 << 32;
+    if value > limit {
+        return Err(ConfigError::LimitExceeded { field: field.to_string(), value, limit });
     }
     Ok(value.into())
 }
@@ -156,9 +191,9 @@ fn within(field: &str, value: u64) -> Result<u128, ConfigError> {
 mod tests {
     use super::*;
 
-    /// Parameter counts as the model cards on Hugging Face have them.
+    /// The parameter counts are from the model cards on Hugging Face.
     #[test]
-    fn published_models_have_the_published_number_of_parameters() {
+    fn published_models_have_their_published_parameter_counts() {
         let llama = r#""model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,
             "num_key_value_heads":8,"vocab_size":128256,"tie_word_embeddings":false"#;
         let qwen2 = r#""model_type":"qwen2","hidden_size":3584,"intermediate_size":18944,"num_attention_heads":28,
@@ -184,9 +219,9 @@ mod tests {
             (small, 24, 494_032_768_u64),
         ] {
             let text = format!("{{\"torch_dtype\":\"bfloat16\",{config}}}");
-            let fields = Fields::read(text.as_bytes()).expect("a config");
-            let weights = read(&fields, layers).expect("counted");
-            let weights = weights.get().expect("known");
+            let fields = Fields::read(text.as_bytes()).expect("reads the config");
+            let weights = read(&fields, layers).expect("computes the weights");
+            let weights = weights.get().expect("weights are known");
             let sum = weights.layers.iter().map(|bytes| bytes.get()).sum::<u64>();
             assert_eq!(
                 sum + weights.embedding.get() + weights.output.get(),
@@ -197,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_class_leaves_open_is_unknown_with_the_fields_name() {
+    fn weights_that_the_class_does_not_determine_are_unknown() {
         for (config, missing) in [
             (r#"{"model_type":"llama","hidden_size":8}"#, "torch_dtype"),
             (
@@ -206,8 +241,12 @@ mod tests {
             ),
             (r#"{"torch_dtype":"bfloat16","model_type":"qwen3_moe","hidden_size":8}"#, "head_dim"),
         ] {
-            let fields = Fields::read(config.as_bytes()).expect("a config");
-            assert_eq!(read(&fields, 2).expect("read"), Fact::unknown(missing), "{config}");
+            let fields = Fields::read(config.as_bytes()).expect("reads the config");
+            assert_eq!(
+                read(&fields, 2).expect("computes the weights"),
+                Sourced::unknown(missing),
+                "{config}"
+            );
         }
     }
 }

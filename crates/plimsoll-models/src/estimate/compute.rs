@@ -1,186 +1,239 @@
-//! Buffers for the numbers in between: the largest moment of one pass over a batch, on one GPU.
+//! The compute buffers of one GPU: the intermediate results of one forward pass.
 //!
-//! For llama.cpp the moments are bounds on what its allocator was seen to book for seventeen models: never less, and a few
-//! tens of MiB more at most. `docs/estimate.md` has the comparison.
+//! llama.cpp allocates its graph ahead of time, and tensors reuse the memory of others that are no
+//! longer needed. The peak therefore is the widest step of a pass, plus everything that lives
+//! beside it. Which steps overlap depends on the allocator and on the graph of each architecture.
+//! To build that graph would mean a copy of llama.cpp; instead, each formula is an upper bound
+//! with few terms, fitted to 1067 recorded answers of llama.cpp for 21 models. In total, no answer
+//! is above the estimate, and the estimate is at most a tenth above it; a test checks each
+//! one. `docs/estimates-judged.md` has the comparison.
+//!
+//! A bound that is too low would overcommit the device; a bound that is too high wastes memory.
+//! Where the two conflict, the constants err on the high side.
 
 use plimsoll_core::units::Bytes;
 
-use super::EstimateError;
+use super::error::EstimateError;
+use super::kv;
 use super::parts::Part;
-use crate::kv;
 use crate::settings::{RuntimeKind, Settings};
 use crate::shape::{Cache, Shape};
-use crate::source::Fact;
+use crate::source::{Source, Sourced};
 
-/// The compute buffers on GPU number `gpu`.
-pub(super) fn on(shape: &Shape, settings: &Settings, gpu: usize) -> Result<Part, EstimateError> {
-    let widths = match Widths::of(shape) {
+/// Returns the compute buffers of GPU number `gpu`.
+pub(super) fn on_gpu(
+    shape: &Shape,
+    settings: &Settings,
+    gpu: usize,
+) -> Result<Part, EstimateError> {
+    let widths = match Widths::from_shape(shape) {
         Ok(widths) => widths,
-        Err(missing) => return Ok(missing),
+        Err(unknown) => return Ok(Part::unknown_like(unknown)),
     };
-    let last = gpu as u64 + 1 == settings.gpus;
+    let position =
+        if gpu as u64 + 1 == settings.gpus { Position::Last } else { Position::BeforeLast };
     let bytes = match settings.runtime {
         RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
-            let masks = Masks::of(shape, settings)?;
-            widths.llama(&masks, settings, last)
+            widths.llama_cpp(&Masks::from_shape(shape, settings)?, settings, position)
         }
         RuntimeKind::Vllm => widths.vllm(settings),
     };
     let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
     let bytes = bytes.ok_or(EstimateError::Overflow { what: "the compute buffers" })?;
-    Ok(Part::computed(Bytes::new(bytes), &widths.source(settings)))
+    Ok(Part::computed(Bytes::new(bytes), &widths.summary(settings)))
 }
 
-/// How many numbers one token has at each station of a pass.
+/// The position of a GPU in a split by layers. Only the last one computes the output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Position {
+    BeforeLast,
+    Last,
+}
+
+/// The number of elements that one token has at each step of a pass.
 struct Widths {
     embedding: u128,
     vocabulary: u128,
-    /// Of a dense layer's network, or of all experts that a token uses.
-    network: u128,
-    /// All heads' queries.
+    /// The feed-forward network of a dense layer, or all experts that one token uses.
+    feed_forward: u128,
+    /// The queries of all heads.
     queries: u128,
-    /// All heads' keys and values.
-    pairs: u128,
+    /// The keys and values of all KV heads.
+    keys_and_values: u128,
     heads: u128,
     experts_used: u128,
-    /// Whether a layer keeps a state that is many times as wide as the model.
-    state_space: bool,
+    /// A layer has a recurrent state of at least [`LARGE_STATE`] times the hidden size. Its
+    /// intermediate steps are too large to reuse the memory of others.
+    has_large_state: bool,
 }
 
-/// Small inputs for each token: positions, places in the cache, which tokens are asked for.
-const INPUTS: u128 = 64;
+/// Bytes of one intermediate element: llama.cpp computes in 32-bit floats.
+const FLOAT_BYTES: u128 = 4;
 
-/// Small tensors of fixed size, such as the rotations of a quantised cache.
-const CONSTANTS: u128 = 128 << 10;
+/// Elements of small inputs for each token: positions, cache cells, requested outputs.
+const INPUT_ELEMENTS: u128 = 64;
 
-/// Some backends allocate in chunks of this size; what is larger has a chunk of its own and shares it with nothing.
-const CHUNK: u128 = 1 << 30;
+/// Small tensors of fixed size, such as the rotation matrices of a quantised cache.
+const CONSTANT_BYTES: u128 = 128 << 10;
 
-/// llama.cpp's scheduler keeps so many copies of inputs where several GPUs work one after another.
-const COPIES: u128 = 4;
+/// Some backends allocate in chunks of 1 GiB. A tensor of that size gets a chunk of its own, whose
+/// memory no other tensor reuses.
+const CHUNK_BYTES: u128 = 1 << 30;
+
+/// The number of input copies for pipelining over several GPUs: `GGML_SCHED_MAX_COPIES`.
+const PIPELINE_COPIES: u128 = 4;
+
+/// The ratio of state to hidden size above which a state counts as large. Mamba has 32, RWKV and
+/// Mamba 2 have more; the short convolutions of LFM2 have 2 and do share memory.
+const LARGE_STATE: u128 = 16;
 
 impl Widths {
-    fn of(shape: &Shape) -> Result<Widths, Part> {
-        let embedding = need(&shape.embedding)?;
-        let vocabulary = need(&shape.vocabulary)?;
-        let layers = shape.layers.get().ok_or_else(|| Part::unknown_as(shape.layers.source()))?;
+    /// Collects the widths; the error is the source of the first unknown number.
+    fn from_shape(shape: &Shape) -> Result<Widths, &Source> {
+        let embedding = known(&shape.embedding)?;
+        let vocabulary = known(&shape.vocabulary)?;
+        let layers = shape.layers.get().ok_or(shape.layers.source())?;
         let heads = match shape.heads.get() {
             Some(heads) => u128::from(heads.iter().copied().max().unwrap_or(0)),
-            None if layers.iter().any(attends) => {
-                return Err(Part::unknown_as(shape.heads.source()));
-            }
+            None if layers.iter().any(has_attention) => return Err(shape.heads.source()),
             None => 0,
         };
-        let head = layers.iter().map(head).max().unwrap_or(0);
-        let pairs = layers.iter().map(pairs).max().unwrap_or(0);
-        let queries = heads.saturating_mul(head);
-        let experts_used = u128::from(shape.experts_used.get().copied().unwrap_or(0));
-        let network = network(shape);
-        let state_space = layers.iter().any(|cache| state(cache) > embedding.saturating_mul(16));
+        let head_length = layers.iter().map(head_length).max().unwrap_or(0);
+        let large_state = embedding.saturating_mul(LARGE_STATE);
         Ok(Widths {
             embedding,
             vocabulary,
-            network,
-            queries,
-            pairs,
+            feed_forward: feed_forward(shape),
+            queries: heads.saturating_mul(head_length),
+            keys_and_values: layers.iter().map(keys_and_values).max().unwrap_or(0),
             heads,
-            experts_used,
-            state_space,
+            experts_used: shape.experts_used.get().copied().unwrap_or(0).into(),
+            has_large_state: layers.iter().any(|cache| state_elements(cache) > large_state),
         })
     }
 
-    /// The larger of the output and the widest station of a layer, four bytes a number.
-    fn llama(&self, masks: &Masks, settings: &Settings, last: bool) -> Option<u128> {
-        let tokens = at_once(settings).checked_mul(4)?;
-        let copies = if settings.gpus > 1 { COPIES } else { 1 };
-        let mask = masks.bytes(settings)?.checked_mul(copies)?;
-        let layer = self.layer(masks, settings)?.checked_mul(tokens)?;
-        let output = self.vocabulary.checked_add(self.beside()?)?.checked_mul(tokens)?;
-        let widest = if last { self.widest(layer, output, settings)? } else { layer };
-        let handed_on = self.handed_on(settings)?.checked_mul(tokens)?;
-        let small = (INPUTS * tokens).checked_add(CONSTANTS)?;
-        widest.checked_add(mask)?.checked_add(handed_on)?.checked_add(small)
+    /// Returns llama.cpp's buffers, or `None` on overflow: the peak of a pass, the attention masks,
+    /// the buffers between GPUs, and small inputs and constants.
+    fn llama_cpp(&self, masks: &Masks, settings: &Settings, position: Position) -> Option<u128> {
+        let float_row = tokens_per_pass(settings).checked_mul(FLOAT_BYTES)?;
+        let layer = self.layer(masks, settings)?.checked_mul(float_row)?;
+        let peak = match position {
+            Position::BeforeLast => layer,
+            Position::Last => {
+                let output = self.vocabulary.checked_add(self.residual()?)?;
+                self.peak(layer, output.checked_mul(float_row)?, settings)?
+            }
+        };
+        let copies = if settings.gpus > 1 { PIPELINE_COPIES } else { 1 };
+        let masks = masks.bytes(settings)?.checked_mul(copies)?;
+        let between_gpus = self.between_gpus(settings)?.checked_mul(float_row)?;
+        let small = INPUT_ELEMENTS.checked_mul(float_row)?.checked_add(CONSTANT_BYTES)?;
+        peak.checked_add(masks)?.checked_add(between_gpus)?.checked_add(small)
     }
 
-    /// What one GPU hands to the next is there in each copy, as it comes in, on its way and as it goes out; with it a state's steps.
-    fn handed_on(&self, settings: &Settings) -> Option<u128> {
+    /// Returns the elements per token that are passed between GPUs. Each pipeline copy holds the
+    /// hidden state three times: received, in use, and to be sent. A large state adds its steps.
+    fn between_gpus(&self, settings: &Settings) -> Option<u128> {
         if settings.gpus == 1 {
             return Some(0);
         }
-        let steps = if self.state_space { self.network.checked_mul(4)? } else { 0 };
-        self.embedding.checked_mul(3 * COPIES)?.checked_add(steps)
+        let state_steps = if self.has_large_state { self.feed_forward.checked_mul(4)? } else { 0 };
+        self.embedding.checked_mul(3 * PIPELINE_COPIES)?.checked_add(state_steps)
     }
 
-    /// Layers and output in turn, or side by side where one leaves no room that the other could take.
-    fn widest(&self, layer: u128, output: u128, settings: &Settings) -> Option<u128> {
-        match settings.flash_attention {
-            true if output >= CHUNK || self.state_space => layer.checked_add(output),
-            false if settings.gpus > 1 => layer.max(output).checked_add(layer.min(output) / 2),
-            // A large matrix leaves room that the output takes; what a state leaves is in pieces.
-            false if self.state_space => {
-                output.checked_add(layer.min(output)).map(|both| both.max(layer))
-            }
-            true | false => Some(layer.max(output)),
-        }
-    }
-
-    /// The widest station of a layer. With a full matrix of attention, what follows finds no room between what came before.
-    fn layer(&self, masks: &Masks, settings: &Settings) -> Option<u128> {
-        let attention =
-            self.queries.checked_mul(3)?.checked_add(self.pairs)?.checked_add(self.beside()?)?;
-        let network = self.network.checked_mul(3)?.checked_add(self.beside()?)?;
+    /// Returns the peak of a GPU that computes layers and the output.
+    ///
+    /// The two steps follow each other, so they normally share memory and the larger one counts.
+    /// They add up, in whole or in part, where the first leaves no gap that the second fits in.
+    fn peak(&self, layer: u128, output: u128, settings: &Settings) -> Option<u128> {
+        let (larger, smaller) = (layer.max(output), layer.min(output));
         if settings.flash_attention {
-            return Some(attention.max(network));
+            let shares_memory = output < CHUNK_BYTES && !self.has_large_state;
+            return if shares_memory { Some(larger) } else { layer.checked_add(output) };
         }
-        let matrix = masks.longest.checked_mul(self.heads)?;
-        matrix.checked_add(attention)?.checked_add(network)
+        if settings.gpus > 1 {
+            return larger.checked_add(smaller / 2);
+        }
+        if self.has_large_state {
+            // The score matrix leaves a gap for the output; the state leaves only fragments.
+            return Some(output.checked_add(smaller)?.max(layer));
+        }
+        Some(larger)
     }
 
-    /// Beside each station: the running sum, its norm, what is being added to it, and what each expert said.
-    fn beside(&self) -> Option<u128> {
+    /// Returns the elements per token of the widest step of a layer.
+    ///
+    /// Attention holds queries three times (projected, rotated, result) and keys and values once;
+    /// the feed-forward network holds gate, up and their product. Without flash attention, the
+    /// matrix of scores (one row of all cached tokens per head) fragments the buffer, so that
+    /// attention and network do not share memory.
+    fn layer(&self, masks: &Masks, settings: &Settings) -> Option<u128> {
+        let residual = self.residual()?;
+        let attention = self.queries.checked_mul(3)?.checked_add(self.keys_and_values)?;
+        let attention = attention.checked_add(residual)?;
+        let feed_forward = self.feed_forward.checked_mul(3)?.checked_add(residual)?;
+        if settings.flash_attention {
+            return Some(attention.max(feed_forward));
+        }
+        let scores = masks.longest.checked_mul(self.heads)?;
+        scores.checked_add(attention)?.checked_add(feed_forward)
+    }
+
+    /// Returns the elements per token that live beside every step: the residual stream, its norm,
+    /// the addends, and the result of each expert.
+    fn residual(&self) -> Option<u128> {
         self.embedding.checked_mul(self.experts_used.checked_add(4)?)
     }
 
-    /// Two bytes a number for a whole batch, and the scores of every request's next token three times in four bytes.
+    /// Returns vLLM's activations, or `None` on overflow: the widest step of a whole batch in
+    /// 16-bit floats, and three copies of the next token's scores per request in 32-bit floats.
+    ///
+    /// This is a plausible bound, not a fitted one. vLLM measures its activations at start and
+    /// gives the KV cache what is left, so an error here changes the cache and not the total.
     fn vllm(&self, settings: &Settings) -> Option<u128> {
         let gpus = u128::from(settings.gpus);
-        let network = self.network.checked_mul(3)?.div_ceil(gpus);
+        let feed_forward = self.feed_forward.checked_mul(3)?.div_ceil(gpus);
         let queries = self.queries.checked_mul(3)?.div_ceil(gpus);
-        let wide = network.max(queries).checked_add(self.embedding.checked_mul(4)?)?;
-        let pass = wide.checked_mul(settings.batch.into())?.checked_mul(2)?;
-        let scores = self.vocabulary.checked_mul(settings.parallel.into())?.checked_mul(12)?;
-        pass.checked_add(scores)
+        let residual = self.embedding.checked_mul(4)?;
+        let widest = feed_forward.max(queries).checked_add(residual)?;
+        let pass = widest.checked_mul(settings.batch.into())?.checked_mul(2)?;
+        let scores = self.vocabulary.checked_mul(settings.parallel.into())?;
+        pass.checked_add(scores.checked_mul(3 * FLOAT_BYTES)?)
     }
 
-    fn source(&self, settings: &Settings) -> String {
-        let (embedding, vocabulary) = (self.embedding, self.vocabulary);
+    fn summary(&self, settings: &Settings) -> String {
         let tokens = match settings.runtime {
             RuntimeKind::Vllm => settings.batch,
             RuntimeKind::LlamaCpp | RuntimeKind::Ollama => kv::ubatch(settings),
         };
-        let attention = if settings.flash_attention { "with" } else { "without" };
         format!(
-            "{tokens} tokens a pass, width {embedding}, {vocabulary} tokens known, {attention} flash attention"
+            "{tokens} tokens per pass, hidden size {}, vocabulary {}, flash attention {}",
+            self.embedding,
+            self.vocabulary,
+            if settings.flash_attention { "on" } else { "off" }
         )
     }
 }
 
-/// Who may look at whom: one mask for layers that look at everything, one for layers with a window.
+/// The attention masks: one for all layers with full attention, one for all layers with a window.
 struct Masks {
+    /// The cached tokens that the masks cover, together.
     cells: u128,
+    /// The cached tokens of the longer mask.
     longest: u128,
 }
 
 impl Masks {
-    fn of(shape: &Shape, settings: &Settings) -> Result<Masks, EstimateError> {
+    fn from_shape(shape: &Shape, settings: &Settings) -> Result<Masks, EstimateError> {
         let layers = shape.layers.get().map(Vec::as_slice).unwrap_or_default();
         let (mut full, mut windowed) = (0, 0);
         for layer in layers {
             match *layer {
-                Cache::Latent { .. } => full = kv::cells(None, settings)?,
-                Cache::Grouped { window: None, .. } => full = kv::cells(None, settings)?,
+                Cache::Latent { .. } | Cache::Grouped { window: None, .. } => {
+                    full = kv::cells(None, settings)?;
+                }
                 Cache::Grouped { window, .. } => {
-                    windowed = windowed.max(kv::cells(window, settings)?)
+                    windowed = windowed.max(kv::cells(window, settings)?);
                 }
                 Cache::Recurrent { .. } | Cache::None => {}
             }
@@ -191,38 +244,39 @@ impl Masks {
         })
     }
 
+    /// Returns the size of the masks. Flash attention takes them in 16-bit floats.
     fn bytes(&self, settings: &Settings) -> Option<u128> {
-        let cell = if settings.flash_attention { 2 } else { 4 };
-        self.cells.checked_mul(at_once(settings))?.checked_mul(cell)
+        let element = if settings.flash_attention { 2 } else { FLOAT_BYTES };
+        self.cells.checked_mul(tokens_per_pass(settings))?.checked_mul(element)
     }
 }
 
-/// Tokens that are computed at once. llama.cpp rounds up to as many for each request; this is the most that can add.
-fn at_once(settings: &Settings) -> u128 {
+/// Returns the tokens in one pass. llama.cpp rounds up to the same number for each request, which
+/// adds at most one token per further request.
+fn tokens_per_pass(settings: &Settings) -> u128 {
     u128::from(kv::ubatch(settings)) + u128::from(settings.parallel.saturating_sub(1))
 }
 
-fn need(fact: &Fact<u64>) -> Result<u128, Part> {
-    fact.get().map(|value| u128::from(*value)).ok_or_else(|| Part::unknown_as(fact.source()))
+fn known(number: &Sourced<u64>) -> Result<u128, &Source> {
+    number.get().map(|value| u128::from(*value)).ok_or(number.source())
 }
 
-fn network(shape: &Shape) -> u128 {
-    let widest =
-        |fact: &Fact<Vec<u64>>| fact.get().and_then(|list| list.iter().copied().max()).unwrap_or(0);
-    let dense = widest(&shape.feed_forward);
+fn feed_forward(shape: &Shape) -> u128 {
+    let dense = widest(&shape.feed_forward).unwrap_or(0);
+    let expert = widest(&shape.expert_feed_forward).filter(|width| *width > 0).unwrap_or(dense);
     let used = shape.experts_used.get().copied().unwrap_or(0);
-    let expert = match widest(&shape.expert_feed_forward) {
-        0 => dense,
-        expert => expert,
-    };
     (u128::from(expert) * u128::from(used)).max(dense.into())
 }
 
-fn attends(cache: &Cache) -> bool {
+fn widest(layers: &Sourced<Vec<u64>>) -> Option<u64> {
+    layers.get()?.iter().copied().max()
+}
+
+fn has_attention(cache: &Cache) -> bool {
     matches!(cache, Cache::Grouped { .. } | Cache::Latent { .. })
 }
 
-fn head(cache: &Cache) -> u128 {
+fn head_length(cache: &Cache) -> u128 {
     match *cache {
         Cache::Grouped { key_length, value_length, .. } => key_length.max(value_length).into(),
         Cache::Latent { kv_lora_rank, rope_length } => {
@@ -232,19 +286,18 @@ fn head(cache: &Cache) -> u128 {
     }
 }
 
-/// The numbers of a state.
-fn state(cache: &Cache) -> u128 {
+fn state_elements(cache: &Cache) -> u128 {
     match *cache {
-        Cache::Recurrent { bytes } => u128::from(bytes / 4),
+        Cache::Recurrent { bytes } => u128::from(bytes) / FLOAT_BYTES,
         Cache::Grouped { .. } | Cache::Latent { .. } | Cache::None => 0,
     }
 }
 
-fn pairs(cache: &Cache) -> u128 {
+fn keys_and_values(cache: &Cache) -> u128 {
     match *cache {
         Cache::Grouped { kv_heads, key_length, value_length, .. } => {
-            let both = u128::from(key_length) + u128::from(value_length);
-            both.saturating_mul(kv_heads.into())
+            let lengths = u128::from(key_length) + u128::from(value_length);
+            lengths.saturating_mul(kv_heads.into())
         }
         Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::None => 0,
     }

@@ -1,18 +1,24 @@
-//! What a runtime takes that no file states: the table of measured numbers, and the reserve.
+//! The fixed overhead of each runtime on a GPU: a table of measured numbers.
+//!
+//! No file states this memory, and no formula derives it: the driver's context, libraries and
+//! captured graphs depend on versions and hardware. So these are published measurements, rounded
+//! up, with their source in the output. A user who has measured a machine declares the number of
+//! that machine instead.
 
 use plimsoll_core::units::Bytes;
 
-use super::parts::{self, Part};
-use super::{EstimateError, RuntimeKind};
+use super::parts::Part;
+use crate::settings::RuntimeKind;
 
-/// What a runtime takes on each GPU outside weights, cache and compute buffers, on NVIDIA GPUs.
-pub(crate) fn of(runtime: RuntimeKind) -> Part {
+/// Returns the memory that a runtime uses on each NVIDIA GPU besides weights, KV cache and compute
+/// buffers.
+pub(crate) fn overhead_of(runtime: RuntimeKind) -> Part {
     let (mib, what) = match runtime {
-        // nvidia-smi 23508 MiB, of which llama.cpp had booked 23199 MiB.
+        // nvidia-smi showed 23508 MiB, of which llama.cpp had allocated 23199 MiB.
         RuntimeKind::LlamaCpp => {
             (512, "CUDA context and cuBLAS, NVIDIA: 309 MiB in ollama#6160, rounded up")
         }
-        // Ollama's own constant for NVIDIA is 457 MiB, for others 512 MiB.
+        // Ollama's own constant is 457 MiB for NVIDIA and 512 MiB for others.
         RuntimeKind::Ollama => (512, "the minimum that Ollama 0.11 sets aside on each GPU"),
         // 0.15 GiB outside torch, and the graphs that are captured after the pool is sized.
         RuntimeKind::Vllm => {
@@ -20,16 +26,4 @@ pub(crate) fn of(runtime: RuntimeKind) -> Part {
         }
     };
     Part::table(Bytes::mib(mib), what)
-}
-
-/// One part in fifty: rounding of allocations, and the error that a comparison with the runtime may show.
-pub(super) fn reserve(parts: [&Part; 3]) -> Result<Part, EstimateError> {
-    let Some(sum) = parts::total(parts)? else {
-        let missing = parts.into_iter().find(|part| part.bytes.is_none());
-        return Ok(
-            missing.map_or_else(|| Part::unknown("reserve"), |part| Part::unknown_as(&part.source))
-        );
-    };
-    let reserve = Bytes::new(sum.get().div_ceil(50)).ceil_mib();
-    Ok(Part::computed(reserve, "2 percent of weights, KV cache and compute buffers"))
 }

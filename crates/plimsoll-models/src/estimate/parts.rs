@@ -1,23 +1,22 @@
-//! The parts of an estimate and their sums: exact, or unknown when a part is.
+//! The parts of an estimate and their sums: exact, or unknown if a part is unknown.
 
 use plimsoll_core::units::Bytes;
 use serde::Serialize;
 
-use super::{EstimateError, fixed};
+use super::error::EstimateError;
 use crate::source::Source;
 
-/// One part of what a model takes.
+/// One part of an estimate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// How much; `None` exactly when the source is [`Source::Unknown`].
+    /// The size; `None` exactly when the source is [`Source::Unknown`].
     pub bytes: Option<Bytes>,
-    /// Where the number comes from.
     pub source: Source,
 }
 
 impl Part {
-    pub(super) fn read(bytes: Bytes, from: &str) -> Part {
-        Part { bytes: Some(bytes), source: Source::Read { from: from.to_string() } }
+    pub(super) fn with_source(bytes: Bytes, source: &Source) -> Part {
+        Part { bytes: Some(bytes), source: source.clone() }
     }
 
     pub(super) fn computed(bytes: Bytes, from: &str) -> Part {
@@ -28,65 +27,60 @@ impl Part {
         Part { bytes: Some(bytes), source: Source::Table { what: what.to_string() } }
     }
 
-    pub(super) fn unknown(missing: &str) -> Part {
-        Part { bytes: None, source: Source::Unknown { missing: missing.to_string() } }
-    }
-
-    /// Unknown, because what it follows from is.
-    pub(super) fn unknown_as(source: &Source) -> Part {
-        match source {
-            Source::Unknown { missing } => Part::unknown(missing),
-            Source::Read { from } | Source::Computed { from } | Source::Table { what: from } => {
-                Part::unknown(from)
-            }
-        }
+    /// Returns an unknown part that misses the same field as an unknown input.
+    pub(super) fn unknown_like(source: &Source) -> Part {
+        let (Source::Unknown { missing }
+        | Source::Read { from: missing }
+        | Source::Computed { from: missing }
+        | Source::Table { what: missing }) = source;
+        Part { bytes: None, source: Source::Unknown { missing: missing.clone() } }
     }
 }
 
-/// The parts of what a model takes, and their sum.
+/// The parts of an estimate, for one GPU or for all, and their sum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Parts {
+pub struct Breakdown {
     /// The model's tensors.
     pub weights: Part,
-    /// What is kept for the tokens of running requests.
+    /// The state of the running requests.
     pub kv: Part,
-    /// Buffers for the numbers in between.
+    /// The buffers for intermediate results of one forward pass.
     pub compute: Part,
-    /// What the runtime takes before it has loaded anything.
+    /// The memory that the runtime uses before it loads a model.
     pub fixed: Part,
-    /// What is added so that small things which nobody counts do not exceed the sum.
+    /// The margin for allocator rounding and small allocations that no formula covers.
     pub reserve: Part,
-    /// The sum; unknown when a part is.
+    /// The sum; `None` if a part is unknown.
     pub total: Option<Bytes>,
 }
 
-impl Parts {
-    /// One GPU's parts. The reserve follows from the others.
+impl Breakdown {
+    /// Builds the breakdown of one GPU and adds the reserve.
     pub(super) fn new(
         weights: Part,
         kv: Part,
         compute: Part,
         fixed: Part,
-    ) -> Result<Parts, EstimateError> {
-        let reserve = fixed::reserve([&weights, &kv, &compute])?;
+    ) -> Result<Breakdown, EstimateError> {
+        let reserve = reserve([&weights, &kv, &compute])?;
         let total = total([&weights, &kv, &compute, &fixed, &reserve])?;
-        Ok(Parts { weights, kv, compute, fixed, reserve, total })
+        Ok(Breakdown { weights, kv, compute, fixed, reserve, total })
     }
 
-    /// The parts of all GPUs together.
-    pub(super) fn sum(gpus: &[Parts]) -> Result<Parts, EstimateError> {
-        let weights = column(gpus, |parts| &parts.weights)?;
-        let kv = column(gpus, |parts| &parts.kv)?;
-        let compute = column(gpus, |parts| &parts.compute)?;
-        let fixed = column(gpus, |parts| &parts.fixed)?;
-        let reserve = column(gpus, |parts| &parts.reserve)?;
+    /// Adds up the breakdowns of all GPUs.
+    pub(super) fn sum(gpus: &[Breakdown]) -> Result<Breakdown, EstimateError> {
+        let weights = sum_column(gpus, |gpu| &gpu.weights)?;
+        let kv = sum_column(gpus, |gpu| &gpu.kv)?;
+        let compute = sum_column(gpus, |gpu| &gpu.compute)?;
+        let fixed = sum_column(gpus, |gpu| &gpu.fixed)?;
+        let reserve = sum_column(gpus, |gpu| &gpu.reserve)?;
         let total = total([&weights, &kv, &compute, &fixed, &reserve])?;
-        Ok(Parts { weights, kv, compute, fixed, reserve, total })
+        Ok(Breakdown { weights, kv, compute, fixed, reserve, total })
     }
 
-    /// The parts with their names, in order.
+    /// Returns the parts with their names, in order.
     pub fn named(&self) -> [(&'static str, &Part); 5] {
-        let Parts { weights, kv, compute, fixed, reserve, total: _ } = self;
+        let Breakdown { weights, kv, compute, fixed, reserve, total: _ } = self;
         [
             ("weights", weights),
             ("kv", kv),
@@ -96,7 +90,7 @@ impl Parts {
         ]
     }
 
-    /// The field that the first unknown part misses.
+    /// Returns the field that the first unknown part misses.
     pub fn missing(&self) -> Option<&str> {
         self.named().into_iter().find_map(|(_, part)| match &part.source {
             Source::Unknown { missing } => Some(missing.as_str()),
@@ -105,23 +99,40 @@ impl Parts {
     }
 }
 
-const OVERFLOW: EstimateError = EstimateError::Overflow { what: "the sum" };
-
-fn column(gpus: &[Parts], of: impl Fn(&Parts) -> &Part) -> Result<Part, EstimateError> {
-    let Some(first) = gpus.first() else { return Ok(Part::unknown("gpus")) };
-    let bytes = total(gpus.iter().map(&of))?;
-    let unknown = gpus.iter().map(&of).find(|part| part.bytes.is_none());
-    Ok(Part { bytes, source: unknown.unwrap_or_else(|| of(first)).source.clone() })
+/// Returns the margin on top of the counted parts: 2 percent, rounded up to a MiB.
+///
+/// Allocators round buffers up, and a newer runtime adds small buffers before its formula is known
+/// here. The fixed overhead is not part of the base, because its table is already rounded up. A
+/// larger margin would waste memory on every slot; without one, an estimate that is short by a few
+/// MiB would overcommit the device.
+fn reserve(parts: [&Part; 3]) -> Result<Part, EstimateError> {
+    if let Some(unknown) = parts.into_iter().find(|part| part.bytes.is_none()) {
+        return Ok(Part::unknown_like(&unknown.source));
+    }
+    let sum = total(parts)?.unwrap_or(Bytes::ZERO);
+    let reserve = Bytes::new(sum.get().div_ceil(50)).ceil_mib();
+    Ok(Part::computed(reserve, "2 percent of weights, KV cache and compute buffers"))
 }
 
-/// The sum of parts; unknown when one is.
-pub(super) fn total<'a>(
-    parts: impl IntoIterator<Item = &'a Part>,
-) -> Result<Option<Bytes>, EstimateError> {
+fn sum_column(
+    gpus: &[Breakdown],
+    column: impl Fn(&Breakdown) -> &Part,
+) -> Result<Part, EstimateError> {
+    let bytes = total(gpus.iter().map(&column))?;
+    let unknown = gpus.iter().map(&column).find(|part| part.bytes.is_none());
+    match unknown.or_else(|| gpus.first().map(&column)) {
+        Some(part) => Ok(Part { bytes, source: part.source.clone() }),
+        // `MAX_GPUS` and the check for 0 GPUs make this unreachable for an estimate.
+        None => Ok(Part { bytes: None, source: Source::Unknown { missing: "gpus".to_string() } }),
+    }
+}
+
+/// Adds up parts; `None` if one is unknown.
+fn total<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Result<Option<Bytes>, EstimateError> {
     let mut sum = Bytes::ZERO;
     for part in parts {
         let Some(bytes) = part.bytes else { return Ok(None) };
-        sum = sum.checked_add(bytes).ok_or(OVERFLOW)?;
+        sum = sum.checked_add(bytes).ok_or(EstimateError::Overflow { what: "the sum" })?;
     }
     Ok(Some(sum))
 }

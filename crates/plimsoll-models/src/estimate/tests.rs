@@ -1,14 +1,15 @@
-//! What holds of every estimate, and of every answer to the reverse question.
+//! Properties of all estimates, and of all answers of the reverse search.
 
 use plimsoll_core::units::Bytes;
 use proptest::prelude::*;
 
-use super::{Estimate, EstimateError, Parts, estimate};
+use super::split::assign_layers;
+use super::{Breakdown, Estimate, EstimateError, estimate};
 use crate::fit::{kv_type_that_fits, largest_parallel, longest_context};
 use crate::gguf::sample;
 use crate::settings::{KvType, KvTypes, RuntimeKind, Settings};
 use crate::shape::{Cache, Format, Shape, Weights};
-use crate::source::{Fact, Source};
+use crate::source::{Source, Sourced};
 
 fn cache() -> impl Strategy<Value = Cache> {
     let grouped = (1_u64..=8, 1_u64..=4, 1_u64..=4, prop::option::of(1_u64..10_000)).prop_map(
@@ -39,16 +40,16 @@ fn shape() -> impl Strategy<Value = Shape> {
             Shape {
                 architecture: "any".to_string(),
                 format: Format::Gguf,
-                layers: Fact::read(layers, "layers"),
-                heads: Fact::read(vec![32; count], "heads"),
-                embedding: Fact::read(embedding, "embedding"),
-                feed_forward: Fact::read(vec![network; count], "network"),
-                vocabulary: Fact::read(vocabulary, "vocabulary"),
-                trained_context: Fact::read(131_072, "context"),
-                experts: Fact::unknown("experts"),
-                experts_used: Fact::unknown("experts_used"),
-                expert_feed_forward: Fact::unknown("expert_feed_forward"),
-                weights: Fact::read(weights, "tensors"),
+                layers: Sourced::read(layers, "layers"),
+                heads: Sourced::read(vec![32; count], "heads"),
+                embedding: Sourced::read(embedding, "embedding"),
+                feed_forward: Sourced::read(vec![network; count], "network"),
+                vocabulary: Sourced::read(vocabulary, "vocabulary"),
+                trained_context: Sourced::read(131_072, "context"),
+                experts: Sourced::unknown("experts"),
+                experts_used: Sourced::unknown("experts_used"),
+                expert_feed_forward: Sourced::unknown("expert_feed_forward"),
+                weights: Sourced::read(weights, "tensors"),
                 remarks: Vec::new(),
             }
         },
@@ -81,71 +82,71 @@ fn settings() -> impl Strategy<Value = Settings> {
     )
 }
 
-/// Numbers of every magnitude: a plain random number is nearly always too large for anything.
+/// Generates numbers of every magnitude; a uniform number is nearly always too large.
 fn magnitude() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0_u32..64).prop_map(|(number, shift)| number >> shift)
 }
 
-/// A device that holds so many percent of what the model takes with these settings.
+/// Returns a device with this percentage of the memory that the model needs.
 fn device(shape: &Shape, settings: &Settings, percent: u64) -> Bytes {
-    let largest = estimate(shape, settings).expect("an estimate").largest().expect("known");
+    let largest = estimate(shape, settings).expect("estimates").largest().expect("is known");
     Bytes::new(largest.get() / 100 * percent)
 }
 
-fn sum(parts: &Parts) -> u128 {
-    parts.named().iter().map(|(_, part)| u128::from(part.bytes.expect("known").get())).sum()
+fn sum(parts: &Breakdown) -> u128 {
+    parts.named().iter().map(|(_, part)| u128::from(part.bytes.expect("is known").get())).sum()
 }
 
 fn total(estimate: &Estimate) -> Bytes {
-    estimate.all.total.expect("known")
+    estimate.all.total.expect("is known")
 }
 
 proptest! {
     #[test]
     fn an_estimate_is_the_exact_sum_of_its_parts(shape in shape(), settings in settings()) {
-        let estimate = estimate(&shape, &settings).expect("an estimate");
-        let totals: u128 = estimate.gpus.iter().map(|gpu| u128::from(gpu.total.expect("known").get())).sum();
+        let estimate = estimate(&shape, &settings).expect("estimates");
+        let totals: u128 = estimate.gpus.iter().map(|gpu| u128::from(gpu.total.expect("is known").get())).sum();
         prop_assert_eq!(totals, u128::from(total(&estimate).get()));
         prop_assert_eq!(sum(&estimate.all), totals);
         for gpu in &estimate.gpus {
-            prop_assert_eq!(sum(gpu), u128::from(gpu.total.expect("known").get()));
+            prop_assert_eq!(sum(gpu), u128::from(gpu.total.expect("is known").get()));
         }
         prop_assert_eq!(estimate.gpus.len() as u64, settings.gpus);
     }
 
     #[test]
-    fn an_estimate_grows_with_context_and_with_parallel(
+    fn an_estimate_grows_with_context_and_parallel_requests(
         shape in shape(),
         settings in settings(),
         more in 0_u64..100_000,
         further in 0_u64..64,
     ) {
-        let small = estimate(&shape, &settings).expect("an estimate");
+        let small = estimate(&shape, &settings).expect("estimates");
         let context = settings.context + more;
-        let long = estimate(&shape, &Settings { context, ..settings.clone() }).expect("an estimate");
+        let long = estimate(&shape, &Settings { context, ..settings.clone() }).expect("estimates");
         let parallel = settings.parallel + further;
-        let wide = estimate(&shape, &Settings { parallel, ..settings.clone() }).expect("an estimate");
+        let wide = estimate(&shape, &Settings { parallel, ..settings.clone() }).expect("estimates");
         for (one, other) in small.gpus.iter().zip(&long.gpus).chain(small.gpus.iter().zip(&wide.gpus)) {
             prop_assert!(one.total <= other.total);
             prop_assert!(one.kv.bytes <= other.kv.bytes);
         }
     }
 
-    /// Numbers of any size: a sum that does not fit 64 bits is an error, and arithmetic that wraps would end the test.
+    /// Arithmetic that wraps would panic in a test build; a sum beyond 64 bits must be an error.
     #[test]
-    fn no_number_makes_an_estimate_wrap(
+    fn huge_numbers_never_wrap(
         shape in shape(),
         settings in settings(),
         huge in prop::collection::vec(magnitude(), 10),
     ) {
         let mut shape = shape;
         let (kv_heads, key_length, value_length, window) = (huge[0], huge[1] / 64 * 64, huge[2] / 64 * 64, Some(huge[3]));
-        shape.layers = Fact::read(vec![Cache::Grouped { kv_heads, key_length, value_length, window }; 3], "layers");
+        shape.layers = Sourced::read(vec![Cache::Grouped { kv_heads, key_length, value_length, window }; 3], "layers");
         let layers = vec![Bytes::new(huge[9]); 3];
-        shape.weights = Fact::read(Weights { layers, ..Weights::default() }, "tensors");
-        shape.embedding = Fact::read(huge[4], "embedding");
-        shape.vocabulary = Fact::read(huge[5], "vocabulary");
-        shape.heads = Fact::read(vec![huge[8] / 32 * 32; 3], "heads");
+        shape.weights = Sourced::read(Weights { layers, ..Weights::default() }, "tensors");
+        shape.embedding = Sourced::read(huge[4], "embedding");
+        shape.vocabulary = Sourced::read(huge[5], "vocabulary");
+        shape.heads = Sourced::read(vec![huge[8] / 32 * 32; 3], "heads");
         let settings = Settings { context: huge[6], ubatch: huge[7], batch: huge[7], ..settings };
         match estimate(&shape, &settings) {
             Ok(estimate) => prop_assert_eq!(sum(&estimate.all), u128::from(total(&estimate).get())),
@@ -155,17 +156,17 @@ proptest! {
     }
 
     #[test]
-    fn the_longest_context_fits_and_the_next_does_not(
+    fn the_longest_context_fits_and_the_next_longer_does_not(
         shape in shape(),
         settings in settings(),
         percent in 1_u64..300,
     ) {
         let device = device(&shape, &settings, percent);
         let fits = |context| {
-            let asked = Settings { context, ..settings.clone() };
-            estimate(&shape, &asked).expect("an estimate").fits(device).expect("known")
+            let settings = Settings { context, ..settings.clone() };
+            estimate(&shape, &settings).expect("estimates").fits(device).expect("is known")
         };
-        match longest_context(&shape, &settings, device).expect("an answer") {
+        match longest_context(&shape, &settings, device).expect("searches") {
             Some(context) => {
                 prop_assert!(fits(context));
                 prop_assert!(context == 131_072 || !fits(context + 1));
@@ -175,17 +176,17 @@ proptest! {
     }
 
     #[test]
-    fn the_largest_batch_fits_and_the_next_does_not(
+    fn the_largest_parallel_fits_and_one_more_does_not(
         shape in shape(),
         settings in settings(),
         percent in 1_u64..300,
     ) {
         let device = device(&shape, &settings, percent);
         let fits = |parallel| {
-            let asked = Settings { parallel, ..settings.clone() };
-            estimate(&shape, &asked).expect("an estimate").fits(device).expect("known")
+            let settings = Settings { parallel, ..settings.clone() };
+            estimate(&shape, &settings).expect("estimates").fits(device).expect("is known")
         };
-        match largest_parallel(&shape, &settings, device).expect("an answer") {
+        match largest_parallel(&shape, &settings, device).expect("searches") {
             Some(parallel) => {
                 prop_assert!(fits(parallel));
                 prop_assert!([256, 65_536].contains(&parallel) || !fits(parallel + 1));
@@ -195,70 +196,71 @@ proptest! {
     }
 
     #[test]
-    fn the_type_of_cache_that_is_proposed_fits(
+    fn the_proposed_kv_type_fits(
         shape in shape(),
         settings in settings(),
         percent in 1_u64..300,
     ) {
         let device = device(&shape, &settings, percent);
-        if let Some(kv) = kv_type_that_fits(&shape, &settings, device).expect("an answer") {
-            let asked = Settings { kv, ..settings };
-            prop_assert_eq!(estimate(&shape, &asked).expect("an estimate").fits(device), Some(true));
+        if let Some(kv) = kv_type_that_fits(&shape, &settings, device).expect("searches") {
+            let settings = Settings { kv, ..settings };
+            prop_assert_eq!(estimate(&shape, &settings).expect("estimates").fits(device), Some(true));
         }
     }
 }
 
 #[test]
-fn what_is_unknown_makes_the_sum_unknown_and_names_the_field() {
-    let mut shape = sample::llama().shape().expect("a model");
-    shape.weights = Fact::unknown("the tensors");
+fn an_unknown_part_makes_the_sum_unknown_and_names_the_field() {
+    let mut shape = sample::llama().shape().expect("reads the model");
+    shape.weights = Sourced::unknown("the tensors");
     let estimate =
-        estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
+        estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("estimates");
     assert_eq!((estimate.all.total, estimate.missing()), (None, Some("the tensors")));
     assert_eq!(estimate.all.kv.bytes, Some(Bytes::new(2 * 2 * 2 * 64 * 2 * 4096)));
     assert_eq!(estimate.fits(Bytes::MAX), None);
 }
 
 #[test]
-fn layers_are_dealt_out_in_equal_runs_and_the_output_comes_last() {
-    assert_eq!(super::weights::gpu_of_layers(3, 2), [0, 0, 1, 1]);
-    assert_eq!(super::weights::gpu_of_layers(2, 1), [0, 0, 0]);
-    assert_eq!(super::weights::gpu_of_layers(4, 2), [0, 0, 0, 1, 1]);
+fn layers_are_assigned_in_equal_runs_with_the_output_last() {
+    assert_eq!(assign_layers(3, 2), [0, 0, 1, 1]);
+    assert_eq!(assign_layers(2, 1), [0, 0, 0]);
+    assert_eq!(assign_layers(4, 2), [0, 0, 0, 1, 1]);
 }
 
 #[test]
-fn llama_cpp_leaves_the_embeddings_with_the_host_and_vllm_does_not() {
-    let shape = sample::llama().shape().expect("a model");
+fn llama_cpp_keeps_the_embeddings_on_the_host_and_vllm_does_not() {
+    let shape = sample::llama().shape().expect("reads the model");
     let (matrix, table, norm) = (256 * 512 * 2, 256 * 1000 * 2, 512);
-    let on = |runtime| estimate(&shape, &Settings::new(runtime, 4096)).expect("an estimate");
-    let here = on(RuntimeKind::LlamaCpp);
-    assert_eq!(here.all.weights.bytes, Some(Bytes::new(2 * matrix + table + norm)));
-    assert_eq!(here.host.bytes, Some(Bytes::new(table)));
-    let there = on(RuntimeKind::Vllm);
-    assert_eq!(there.all.weights.bytes, Some(Bytes::new(2 * matrix + 2 * table + norm)));
-    assert!(matches!(there.all.weights.source, Source::Read { .. }));
+    let estimate_for =
+        |runtime| estimate(&shape, &Settings::new(runtime, 4096)).expect("estimates");
+    let llama = estimate_for(RuntimeKind::LlamaCpp);
+    assert_eq!(llama.all.weights.bytes, Some(Bytes::new(2 * matrix + table + norm)));
+    assert_eq!(llama.host.bytes, Some(Bytes::new(table)));
+    let vllm = estimate_for(RuntimeKind::Vllm);
+    assert_eq!(vllm.all.weights.bytes, Some(Bytes::new(2 * matrix + 2 * table + norm)));
+    assert!(matches!(vllm.all.weights.source, Source::Read { .. }));
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused_with_their_name() {
-    let shape = sample::llama().shape().expect("a model");
+fn invalid_settings_are_rejected_with_their_name() {
+    let shape = sample::llama().shape().expect("reads the model");
     let plain = Settings::new(RuntimeKind::Vllm, 4096);
-    let refused =
-        |settings: &Settings| estimate(&shape, settings).expect_err("refused").to_string();
-    assert!(refused(&Settings { context: 0, ..plain.clone() }).starts_with("context is 0"));
+    let rejection =
+        |settings: &Settings| estimate(&shape, settings).expect_err("is rejected").to_string();
+    assert!(rejection(&Settings { context: 0, ..plain.clone() }).starts_with("context is 0"));
     assert!(
-        refused(&Settings { gpus: 3, ..plain.clone() })
+        rejection(&Settings { gpus: 3, ..plain.clone() })
             .contains("3 GPUs do not divide the model's 8")
     );
-    assert!(refused(&Settings { parallel: 1 << 20, ..plain }).starts_with("parallel is 1048576"));
+    assert!(rejection(&Settings { parallel: 1 << 20, ..plain }).starts_with("parallel is 1048576"));
     let config = Shape { format: Format::Config, ..shape.clone() };
     let error = estimate(&config, &Settings::new(RuntimeKind::Ollama, 4096));
     assert_eq!(error, Err(EstimateError::Format { runtime: RuntimeKind::Ollama }));
 }
 
-/// Qwen2.5-3B with flash attention off in LLamaSharp#1099: 300.75 MiB, of which the output has all.
+/// Qwen2.5-3B without flash attention in LLamaSharp#1099: 300.75 MiB, all of it for the output.
 #[test]
-fn a_published_compute_buffer_is_not_undercut() {
+fn a_published_compute_buffer_is_a_lower_bound() {
     let numbers = [
         ("block_count", 36),
         ("embedding_length", 2048),
@@ -268,11 +270,12 @@ fn a_published_compute_buffer_is_not_undercut() {
         ("attention.key_length", 128),
         ("attention.value_length", 128),
     ];
-    let sample = sample::Sample::of("qwen2", &numbers).number("qwen2.vocab_size", 151_936);
-    let shape = sample.shape().expect("a model");
+    let sample =
+        sample::Sample::with_numbers("qwen2", &numbers).number("qwen2.vocab_size", 151_936);
+    let shape = sample.shape().expect("reads the model");
     let estimate =
-        estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("an estimate");
-    let compute = estimate.all.compute.bytes.expect("known");
+        estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("estimates");
+    let compute = estimate.all.compute.bytes.expect("is known");
     let published = Bytes::new(4 * 512 * (151_936 + 2048));
     assert!(
         compute >= published && compute.less(published).get() <= published.get() / 10,

@@ -1,64 +1,70 @@
-//! The header of one GGUF file: its keys, its tensors, and where their data begins.
+//! The header of one GGUF file: metadata, tensor list, and the extent of the tensor data.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 
 use plimsoll_core::units::Bytes;
 
-use super::GgufError;
 use super::cursor::Cursor;
+use super::error::{GgufError, OffsetProblem};
 use super::tensor::{self, Tensor};
 use super::value::{self, Metadata};
 
-/// The most tensors of one file. The largest published models have a few thousand.
-pub const TENSORS_MOST: u64 = 1 << 16;
+/// The largest number of tensors in one file. The largest published models have a few thousand.
+pub const MAX_TENSORS: u64 = 1 << 16;
 
-/// The most keys of one file.
-pub const KEYS_MOST: u64 = 1 << 16;
+/// The largest number of metadata keys in one file.
+pub const MAX_KEYS: u64 = 1 << 16;
 
-/// The longest key, as the format has it.
-pub const KEY_MOST: u64 = (1 << 16) - 1;
+/// The longest metadata key, as the format defines it.
+pub const MAX_KEY_BYTES: u64 = (1 << 16) - 1;
+
+/// The memory charged for one metadata entry besides its key and a list.
+const ENTRY_BYTES: u64 = 64;
+
+/// The alignment of tensor data if `general.alignment` is absent.
+const DEFAULT_ALIGNMENT: u64 = 32;
 
 /// The header of one GGUF file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// The format's version.
     pub version: u32,
-    /// Its keys.
     pub metadata: Metadata,
-    /// Its tensors, in the file's order.
+    /// The tensors, in file order.
     pub tensors: Vec<Tensor>,
-    /// Where the tensors' data begins.
+    /// The position of the tensor data in the file.
     pub data_start: u64,
-    /// How many bytes of data the tensors should have, padding included.
+    /// The length of the tensor data with padding.
     pub data_length: u64,
-    /// How long the file is. Shorter than the two together where only the header was fetched.
+    /// The length of the file. It is shorter than the data's end if only the header was fetched.
     pub file_length: u64,
 }
 
 impl Header {
-    /// How many bytes of the tensors' data are not there.
+    /// Returns the bytes of tensor data that the file lacks.
     pub fn absent(&self) -> Bytes {
-        let whole = self.data_start.saturating_add(self.data_length);
-        Bytes::new(whole.saturating_sub(self.file_length))
+        let end = self.data_start.saturating_add(self.data_length);
+        Bytes::new(end.saturating_sub(self.file_length))
     }
 }
 
-/// Reads the header of a file, and nothing behind it.
+/// Reads the header of a file and nothing after it.
 pub fn read<R: Read + Seek>(from: R) -> Result<Header, GgufError> {
     let mut from = Cursor::new(from)?;
-    let version = version(&mut from)?;
-    let tensor_count = from.count("the number of tensors", TENSORS_MOST)?;
-    let key_count = from.count("the number of keys", KEYS_MOST)?;
-    let metadata = metadata(&mut from, key_count)?;
-    let tensors = tensors(&mut from, tensor_count)?;
+    let version = read_version(&mut from)?;
+    let tensor_count = from.count("the number of tensors", MAX_TENSORS)?;
+    let key_count = from.count("the number of keys", MAX_KEYS)?;
+    let metadata = read_metadata(&mut from, key_count)?;
+    let tensors = read_tensors(&mut from, tensor_count)?;
     let alignment = alignment(&metadata)?;
-    let data_start = from.at().next_multiple_of(alignment);
-    let data_length = places(&tensors, alignment)?;
-    Ok(Header { version, metadata, tensors, data_start, data_length, file_length: from.end() })
+    let data_start = from.position().next_multiple_of(alignment);
+    let data_length = check_offsets(&tensors, alignment)?;
+    let file_length = from.file_length();
+    Ok(Header { version, metadata, tensors, data_start, data_length, file_length })
 }
 
-fn version<R: Read + Seek>(from: &mut Cursor<R>) -> Result<u32, GgufError> {
+/// Reads magic and version. A big-endian file has its version in the upper half of the number.
+fn read_version<R: Read + Seek>(from: &mut Cursor<R>) -> Result<u32, GgufError> {
     let magic: [u8; 4] = from.bytes("the first four bytes")?;
     if magic != *b"GGUF" {
         return Err(GgufError::NotGguf { found: String::from_utf8_lossy(&magic).into_owned() });
@@ -70,64 +76,75 @@ fn version<R: Read + Seek>(from: &mut Cursor<R>) -> Result<u32, GgufError> {
     }
 }
 
-fn metadata<R: Read + Seek>(from: &mut Cursor<R>, count: u64) -> Result<Metadata, GgufError> {
+fn read_metadata<R: Read + Seek>(from: &mut Cursor<R>, count: u64) -> Result<Metadata, GgufError> {
     let mut metadata = Metadata::default();
     for index in 0..count {
-        let key = from.text(&format!("the name of key {index}"), KEY_MOST)?;
-        from.keep(64, &key)?;
+        let key = from.text(&format!("the name of key {index}"), MAX_KEY_BYTES)?;
+        from.reserve(ENTRY_BYTES, &key)?;
         let value = value::read(from, &key)?;
         if metadata.has(&key) {
-            return Err(GgufError::Twice { what: "key", name: key });
+            return Err(GgufError::DuplicateKey { name: key });
         }
         metadata.insert(key, value);
     }
     Ok(metadata)
 }
 
-fn tensors<R: Read + Seek>(from: &mut Cursor<R>, count: u64) -> Result<Vec<Tensor>, GgufError> {
+fn read_tensors<R: Read + Seek>(
+    from: &mut Cursor<R>,
+    count: u64,
+) -> Result<Vec<Tensor>, GgufError> {
     let mut tensors: Vec<Tensor> = Vec::new();
     for index in 0..count {
         tensors.push(tensor::read(from, index)?);
     }
     let mut names = BTreeSet::new();
     match tensors.iter().find(|tensor| !names.insert(tensor.name.as_str())) {
-        Some(twice) => Err(GgufError::Twice { what: "tensor", name: twice.name.clone() }),
+        Some(duplicate) => Err(GgufError::DuplicateTensor { name: duplicate.name.clone() }),
         None => Ok(tensors),
     }
 }
 
 fn alignment(metadata: &Metadata) -> Result<u64, GgufError> {
     let key = "general.alignment";
-    match metadata.number(key)? {
-        None => Ok(32),
-        Some(alignment) if alignment.is_power_of_two() && alignment <= 1 << 20 => Ok(alignment),
-        Some(_) => {
-            Err(GgufError::Kind { key: key.to_string(), expected: "a power of two up to 1048576" })
-        }
+    let alignment = metadata.number(key)?.unwrap_or(DEFAULT_ALIGNMENT);
+    if !alignment.is_power_of_two() || alignment > 1 << 20 {
+        let expected = "a power of two up to 1048576";
+        return Err(GgufError::InvalidValue { key: key.to_string(), expected });
     }
+    Ok(alignment)
 }
 
-/// Where the data ends, after checking that every tensor has a place of its own.
-fn places(tensors: &[Tensor], alignment: u64) -> Result<u64, GgufError> {
-    let mut order: Vec<&Tensor> = tensors.iter().collect();
-    order.sort_by_key(|tensor| tensor.offset);
-    let (mut end, mut before) = (0_u64, "");
-    for tensor in order {
-        let wrong = |problem: String| {
-            let (name, offset) = (tensor.name.clone(), tensor.offset);
-            Err(GgufError::TensorPlace { name, offset, problem })
-        };
-        if !tensor.offset.is_multiple_of(alignment) {
-            return wrong(format!("is no multiple of {alignment}"));
-        }
-        if tensor.offset < end {
-            return wrong(format!("is inside tensor {before}"));
-        }
-        match tensor.offset.checked_add(tensor.bytes.get()) {
-            Some(sum) if sum <= i64::MAX as u64 => end = sum,
-            _ => return wrong("is too far into the file".to_string()),
-        }
-        before = &tensor.name;
+/// Checks that no two tensors overlap and returns the length of the data.
+///
+/// Overlapping tensors would be counted twice, and a file could then claim any total at no cost.
+fn check_offsets(tensors: &[Tensor], alignment: u64) -> Result<u64, GgufError> {
+    let mut by_offset: Vec<&Tensor> = tensors.iter().collect();
+    by_offset.sort_by_key(|tensor| tensor.offset);
+    let mut end = 0;
+    let mut previous: Option<&Tensor> = None;
+    for tensor in by_offset {
+        end = tensor_end(tensor, previous, end, alignment).map_err(|problem| {
+            GgufError::TensorOffset { name: tensor.name.clone(), offset: tensor.offset, problem }
+        })?;
+        previous = Some(tensor);
     }
     Ok(end.next_multiple_of(alignment))
+}
+
+/// Returns the end of a tensor that must start at or after the end of the previous one.
+fn tensor_end(
+    tensor: &Tensor,
+    previous: Option<&Tensor>,
+    previous_end: u64,
+    alignment: u64,
+) -> Result<u64, OffsetProblem> {
+    if !tensor.offset.is_multiple_of(alignment) {
+        return Err(OffsetProblem::Misaligned { alignment });
+    }
+    if let Some(previous) = previous.filter(|_| tensor.offset < previous_end) {
+        return Err(OffsetProblem::Overlaps { other: previous.name.clone() });
+    }
+    let end = tensor.offset.checked_add(tensor.bytes.get());
+    end.filter(|end| *end <= i64::MAX as u64).ok_or(OffsetProblem::TooFar)
 }

@@ -1,267 +1,293 @@
-//! What each layer of a GGUF model keeps: the architecture's rule, with the file's numbers.
+//! The cache of each layer of a GGUF model: the architecture's rule, with the numbers of the file.
 
-use super::GgufError;
-use super::rules::{self, Choice, Pattern, Rule, Width};
+use super::error::GgufError;
+use super::rules::{self, Pattern, RecurrentLayers, Rule, Width};
 use super::value::Metadata;
 use crate::shape::Cache;
-use crate::source::Fact;
+use crate::source::Sourced;
 
-/// What each of `count` layers keeps.
+/// Returns the cache of each of `count` layers.
+///
+/// It is unknown, and not an error, if the architecture is not listed or a key is missing: the
+/// rest of the file is still useful, and the estimate names the gap.
 pub fn read(
     metadata: &Metadata,
     architecture: &str,
     count: usize,
-) -> Result<Fact<Vec<Cache>>, GgufError> {
-    let Some(rule) = rules::of(architecture) else {
-        return Ok(Fact::unknown(format!(
-            "a rule for the layers of the architecture {architecture}"
-        )));
+) -> Result<Sourced<Vec<Cache>>, GgufError> {
+    let Some(rule) = rules::for_architecture(architecture) else {
+        return Ok(Sourced::unknown(format!("a cache rule for the architecture {architecture}")));
     };
     let keys = Keys { metadata, prefix: architecture, count };
     let mut layers = match keys.apply(rule) {
         Ok(layers) => layers,
-        Err(GgufError::Missing { key }) => return Ok(Fact::unknown(key)),
+        Err(GgufError::MissingKey { key }) => return Ok(Sourced::unknown(key)),
         Err(error) => return Err(error),
     };
-    keys.drop_what_no_token_passes(architecture, &mut layers)?;
+    keys.clear_layers_without_cache(&mut layers)?;
     Ok(keys.with_source(layers))
 }
 
+/// The metadata of one architecture: keys without their prefix, lists of one number per layer.
 struct Keys<'a> {
     metadata: &'a Metadata,
+    /// The prefix of the keys, which is the architecture's name.
     prefix: &'a str,
     count: usize,
 }
 
-/// The lengths of one head's key and value, in a layer with a window and in others.
+/// The elements in the key and in the value of one head.
 #[derive(Clone, Copy)]
-struct Lengths {
-    full: (u64, u64),
-    window: (u64, u64),
+struct HeadLengths {
+    key: u64,
+    value: u64,
 }
 
 impl Keys<'_> {
     fn apply(&self, rule: Rule) -> Result<Vec<Cache>, GgufError> {
         match rule {
-            Rule::Nothing => Ok(vec![Cache::None; self.count]),
-            Rule::Plain => self.attention(&vec![None; self.count]),
+            Rule::NoCache => Ok(vec![Cache::None; self.count]),
+            Rule::Full => self.attention(&vec![None; self.count]),
             Rule::Latent => self.latent(),
             Rule::Windowed(width, pattern) => self.attention(&self.windows(width, pattern)?),
-            Rule::Recurrent => Ok(vec![self.state()?; self.count]),
-            Rule::Hybrid(choice) => self.hybrid(choice),
+            Rule::Recurrent => Ok(vec![self.recurrent_state()?; self.count]),
+            Rule::Hybrid(recurrent) => self.hybrid(recurrent),
         }
     }
 
+    /// Returns the caches of attention layers with these windows. Heads may have other lengths in
+    /// layers with a window, and a layer without KV heads has no cache.
     fn attention(&self, windows: &[Option<u64>]) -> Result<Vec<Cache>, GgufError> {
         let heads = self.kv_heads()?;
-        let lengths = self.lengths()?;
-        let layer = |(kv_heads, window): (&u64, &Option<u64>)| {
-            let (key_length, value_length) =
-                if window.is_some() { lengths.window } else { lengths.full };
-            match kv_heads {
-                0 => Cache::None,
-                _ => Cache::Grouped {
-                    kv_heads: *kv_heads,
-                    key_length,
-                    value_length,
-                    window: *window,
-                },
-            }
+        let full = self.head_lengths()?;
+        let windowed = HeadLengths {
+            key: self.number("attention.key_length_swa")?.unwrap_or(full.key),
+            value: self.number("attention.value_length_swa")?.unwrap_or(full.value),
         };
-        Ok(heads.iter().zip(windows).map(layer).collect())
+        let layers = heads.into_iter().zip(windows).map(|(kv_heads, window)| {
+            let lengths = if window.is_some() { windowed } else { full };
+            attention_layer(kv_heads, lengths, *window)
+        });
+        Ok(layers.collect())
     }
 
+    /// Returns MLA caches. Old conversions of DeepSeek lack the MLA lengths; llama.cpp then
+    /// expands the vectors and keeps keys and values of all heads.
     fn latent(&self) -> Result<Vec<Cache>, GgufError> {
-        let compressed = self.number("attention.key_length_mla")?.unwrap_or(0) > 0
-            && self.number("attention.value_length_mla")?.unwrap_or(0) > 0;
-        if !compressed {
+        let key_length_mla = self.number("attention.key_length_mla")?.unwrap_or(0);
+        let value_length_mla = self.number("attention.value_length_mla")?.unwrap_or(0);
+        if key_length_mla == 0 || value_length_mla == 0 {
             return self.attention(&vec![None; self.count]);
         }
-        let key_length = self.lengths()?.full.0;
-        let kv_lora_rank = self.need("attention.kv_lora_rank")?;
-        let rope_length = key_length.checked_sub(kv_lora_rank).ok_or_else(|| GgufError::Kind {
-            key: self.key("attention.key_length"),
-            expected: "at least attention.kv_lora_rank",
-        })?;
+        let key_length = self.head_lengths()?.key;
+        let kv_lora_rank = self.require("attention.kv_lora_rank")?;
+        let rope_length =
+            key_length.checked_sub(kv_lora_rank).ok_or_else(|| GgufError::InvalidValue {
+                key: self.key("attention.key_length"),
+                expected: "at least attention.kv_lora_rank",
+            })?;
         Ok(vec![Cache::Latent { kv_lora_rank, rope_length }; self.count])
     }
 
-    fn hybrid(&self, choice: Choice) -> Result<Vec<Cache>, GgufError> {
-        let state = self.state()?;
-        let recurrent = self.recurrent(choice)?;
-        // Only LFM2 among the hybrids can have a window, and then in every layer with attention.
-        let window = self.number("attention.sliding_window")?.filter(|width| *width > 0);
-        let window = if self.prefix == "lfm2" { window } else { None };
-        let attention = self.attention(&vec![window; self.count])?;
-        let networks = self.networks()?;
-        let layer = |(index, attention): (usize, Cache)| {
-            if recurrent[index] {
-                state
-            } else if choice == Choice::WithoutHeadsOrNetwork && networks[index] > 0 {
-                Cache::None
-            } else {
-                attention
+    fn hybrid(&self, recurrent: RecurrentLayers) -> Result<Vec<Cache>, GgufError> {
+        let state = self.recurrent_state()?;
+        let is_recurrent = self.recurrent_layers(recurrent)?;
+        let attention = self.attention(&vec![self.hybrid_window()?; self.count])?;
+        let feed_forward = self.feed_forward()?;
+        let mut layers = attention;
+        for (index, layer) in layers.iter_mut().enumerate() {
+            if is_recurrent[index] {
+                *layer = state;
+            } else if recurrent == RecurrentLayers::WithoutHeadsOrFeedForward
+                && feed_forward[index] > 0
+            {
+                *layer = Cache::None;
             }
-        };
-        Ok(attention.into_iter().enumerate().map(layer).collect())
+        }
+        Ok(layers)
     }
 
-    fn recurrent(&self, choice: Choice) -> Result<Vec<bool>, GgufError> {
+    /// Returns the window of a hybrid's attention layers. Only llama.cpp's `lfm2` uses one.
+    fn hybrid_window(&self) -> Result<Option<u64>, GgufError> {
+        if self.prefix != "lfm2" {
+            return Ok(None);
+        }
+        Ok(self.number("attention.sliding_window")?.filter(|width| *width > 0))
+    }
+
+    fn recurrent_layers(&self, recurrent: RecurrentLayers) -> Result<Vec<bool>, GgufError> {
         let heads = self.kv_heads()?;
-        match choice {
-            Choice::WithoutHeads => Ok(heads.iter().map(|heads| *heads == 0).collect()),
-            Choice::WithoutHeadsOrNetwork => {
-                let networks = self.networks()?;
-                Ok(heads
-                    .iter()
-                    .zip(networks)
-                    .map(|(heads, network)| *heads == 0 && network == 0)
-                    .collect())
+        match recurrent {
+            RecurrentLayers::WithoutHeads => Ok(heads.iter().map(|heads| *heads == 0).collect()),
+            RecurrentLayers::WithoutHeadsOrFeedForward => {
+                let layers = heads.into_iter().zip(self.feed_forward()?);
+                Ok(layers.map(|(heads, feed_forward)| heads == 0 && feed_forward == 0).collect())
             }
-            Choice::Interval => {
+            RecurrentLayers::Interval => {
                 if let Some(list) = self.per_layer("attention.recurrent_layers")? {
                     return Ok(list.into_iter().map(|recurrent| recurrent != 0).collect());
                 }
+                // llama.cpp's default if the key is absent.
                 let interval = self.number("full_attention_interval")?.unwrap_or(4).max(1);
                 Ok((1..=self.count as u64).map(|number| !number.is_multiple_of(interval)).collect())
             }
         }
     }
 
-    /// One sequence's state in one layer, in 32-bit floats.
-    fn state(&self) -> Result<Cache, GgufError> {
-        let key = if self.metadata.has(&self.key("wkv.head_size")) {
-            "wkv.head_size"
+    /// Returns the state of one sequence in one layer, which llama.cpp keeps in 32-bit floats.
+    ///
+    /// The family decides the size, and its keys tell the families apart: RWKV keeps the last
+    /// tokens and a matrix per head, LFM2 the inputs of a short convolution, and state-space
+    /// models (Mamba) both the inputs of a convolution and a state.
+    fn recurrent_state(&self) -> Result<Cache, GgufError> {
+        let (key, elements) = if self.metadata.has(&self.key("wkv.head_size")) {
+            ("wkv.head_size", self.rwkv_elements()?)
         } else if self.metadata.has(&self.key("shortconv.l_cache")) {
-            "shortconv.l_cache"
+            ("shortconv.l_cache", self.short_convolution_elements()?)
         } else {
-            "ssm.inner_size"
+            ("ssm.inner_size", self.state_space_elements()?)
         };
-        let numbers = match key {
-            "wkv.head_size" => {
-                let shifts = self.number("token_shift_count")?.unwrap_or(2);
-                let width = self.need("embedding_length")?;
-                product(width, shifts).zip(product(width, self.need(key)?))
-            }
-            "shortconv.l_cache" => {
-                product(self.need("embedding_length")?, self.need(key)?.saturating_sub(1))
-                    .zip(Some(0))
-            }
-            _ => self.state_space()?,
-        };
-        let bytes = numbers.and_then(|(one, other)| one.checked_add(other)?.checked_mul(4));
-        let bytes =
-            bytes.ok_or(GgufError::Kind { key: self.key(key), expected: "a possible size" })?;
+        let bytes = elements.and_then(|elements| elements.checked_mul(4));
+        let bytes = bytes.ok_or_else(|| GgufError::InvalidValue {
+            key: self.key(key),
+            expected: "a size that fits in 64 bits",
+        })?;
         Ok(Cache::Recurrent { bytes })
     }
 
-    /// The numbers of the convolution's past and of the state itself.
-    fn state_space(&self) -> Result<Option<(u64, u64)>, GgufError> {
-        let inner = self.need("ssm.inner_size")?;
-        let state = self.need("ssm.state_size")?;
-        let past = self.need("ssm.conv_kernel")?.saturating_sub(1);
+    fn rwkv_elements(&self) -> Result<Option<u64>, GgufError> {
+        let width = self.require("embedding_length")?;
+        // llama.cpp's default if the key is absent.
+        let shifts = self.number("token_shift_count")?.unwrap_or(2);
+        let head_size = self.require("wkv.head_size")?;
+        Ok(shifts.checked_add(head_size).and_then(|rows| rows.checked_mul(width)))
+    }
+
+    /// A convolution over `l_cache` tokens keeps all of them but the newest.
+    fn short_convolution_elements(&self) -> Result<Option<u64>, GgufError> {
+        let width = self.require("embedding_length")?;
+        let past = self.require("shortconv.l_cache")?.saturating_sub(1);
+        Ok(width.checked_mul(past))
+    }
+
+    fn state_space_elements(&self) -> Result<Option<u64>, GgufError> {
+        let inner = self.require("ssm.inner_size")?;
+        let state = self.require("ssm.state_size")?;
+        let past = self.require("ssm.conv_kernel")?.saturating_sub(1);
         let groups = self.number("ssm.group_count")?.unwrap_or(0);
-        let row = product(groups, state).and_then(|group| group.checked_mul(2)?.checked_add(inner));
-        Ok(row.and_then(|row| product(past, row)).zip(product(state, inner)))
+        let convolution = groups
+            .checked_mul(state)
+            .and_then(|group| group.checked_mul(2)?.checked_add(inner)?.checked_mul(past));
+        let state = state.checked_mul(inner);
+        Ok(convolution.zip(state).and_then(|(convolution, state)| convolution.checked_add(state)))
     }
 
     fn windows(&self, width: Width, pattern: Pattern) -> Result<Vec<Option<u64>>, GgufError> {
-        let Some(width) = self.width(width)? else { return Ok(vec![None; self.count]) };
-        Ok(self.windowed(pattern)?.into_iter().map(|windowed| windowed.then_some(width)).collect())
+        let Some(width) = self.window_width(width)? else { return Ok(vec![None; self.count]) };
+        let layers = self.windowed_layers(pattern)?.into_iter();
+        Ok(layers.map(|is_windowed| is_windowed.then_some(width)).collect())
     }
 
-    fn width(&self, width: Width) -> Result<Option<u64>, GgufError> {
+    fn window_width(&self, width: Width) -> Result<Option<u64>, GgufError> {
         let given = self.number("attention.sliding_window")?;
         Ok(match width {
-            Width::Required => Some(self.need("attention.sliding_window")?),
+            Width::Required => Some(self.require("attention.sliding_window")?),
             Width::Optional => given.filter(|width| *width > 0),
             Width::Default(default) => Some(given.unwrap_or(default)),
-            Width::UnlessZero(fixed) => (given != Some(0)).then_some(fixed),
-            Width::WhereGiven(fixed) => given.filter(|width| *width > 0).map(|_| fixed),
-            Width::Sized(layers, default) => {
+            Width::FixedUnlessZero(fixed) => (given != Some(0)).then_some(fixed),
+            Width::FixedIfSet(fixed) => given.filter(|width| *width > 0).map(|_| fixed),
+            Width::OnlyWithLayers { layers, default } => {
                 (self.count as u64 == layers).then(|| given.unwrap_or(default))
             }
         })
     }
 
-    fn windowed(&self, pattern: Pattern) -> Result<Vec<bool>, GgufError> {
+    /// Returns the layers with a window. The file may have a list with one entry per layer, or
+    /// one number that replaces the group size of the pattern; 0 means a window in every layer.
+    fn windowed_layers(&self, pattern: Pattern) -> Result<Vec<bool>, GgufError> {
         let name = "attention.sliding_window_pattern";
-        if self.metadata.length(&self.key(name)).is_ok_and(|list| list.is_some()) {
+        if self.metadata.list_length(&self.key(name)).is_ok_and(|length| length.is_some()) {
             let list = self.per_layer(name)?.unwrap_or_default();
             return Ok(list.into_iter().map(|windowed| windowed != 0).collect());
         }
         let given = self.number(name)?;
         let layers = 0..self.count as u64;
         Ok(match pattern {
-            Pattern::LastFull(period) => {
-                let period = given.unwrap_or(period);
-                layers.map(|layer| period == 0 || layer % period + 1 < period).collect()
+            Pattern::LastOfEach(size) => {
+                let size = given.unwrap_or(size);
+                layers.map(|layer| size == 0 || layer % size + 1 < size).collect()
             }
-            Pattern::FirstFull(period) => {
-                let period = given.unwrap_or(period);
-                layers.map(|layer| period == 0 || layer % period != 0).collect()
+            Pattern::FirstOfEach(size) => {
+                let size = given.unwrap_or(size);
+                layers.map(|layer| size == 0 || layer % size != 0).collect()
             }
-            Pattern::Listed => return Err(GgufError::Missing { key: self.key(name) }),
+            Pattern::Listed => return Err(GgufError::MissingKey { key: self.key(name) }),
         })
     }
 
-    /// Layers that only predict further tokens, and layers that look into another one's cache, keep nothing themselves.
-    fn drop_what_no_token_passes(
-        &self,
-        architecture: &str,
-        layers: &mut [Cache],
-    ) -> Result<(), GgufError> {
-        let further = self.number("nextn_predict_layers")?.unwrap_or(0);
-        let shared = match architecture {
-            "gemma3n" => (self.count as u64).saturating_sub(20),
+    /// Removes the caches of layers that do not allocate one, which are always the last ones.
+    ///
+    /// Multi-token-prediction layers are not part of the normal pass. The upper layers of Gemma 3n
+    /// and Gemma 4 attend to the cache of a lower layer instead of their own.
+    fn clear_layers_without_cache(&self, layers: &mut [Cache]) -> Result<(), GgufError> {
+        let prediction = self.number("nextn_predict_layers")?.unwrap_or(0);
+        let sharing = match self.prefix {
+            "gemma3n" => (self.count as u64).saturating_sub(GEMMA3N_LAYERS_WITH_CACHE),
             "gemma4" => self.number("attention.shared_kv_layers")?.unwrap_or(0),
             _ => 0,
         };
-        let without = usize::try_from(further.saturating_add(shared)).unwrap_or(usize::MAX);
+        let without = usize::try_from(prediction.saturating_add(sharing)).unwrap_or(layers.len());
         layers.iter_mut().rev().take(without).for_each(|layer| *layer = Cache::None);
         Ok(())
     }
 
-    fn lengths(&self) -> Result<Lengths, GgufError> {
-        let full = (self.length("attention.key_length")?, self.length("attention.value_length")?);
-        let key = self.number("attention.key_length_swa")?.unwrap_or(full.0);
-        let value = self.number("attention.value_length_swa")?.unwrap_or(full.1);
-        Ok(Lengths { full, window: (key, value) })
+    fn head_lengths(&self) -> Result<HeadLengths, GgufError> {
+        Ok(HeadLengths {
+            key: self.head_length("attention.key_length")?,
+            value: self.head_length("attention.value_length")?,
+        })
     }
 
-    fn length(&self, name: &str) -> Result<u64, GgufError> {
+    /// Returns a head length from its key, or `embedding_length / head_count` as llama.cpp does.
+    fn head_length(&self, name: &str) -> Result<u64, GgufError> {
         if let Some(length) = self.number(name)? {
             return Ok(length);
         }
         let heads = self.per_layer("attention.head_count")?;
         match heads.and_then(|heads| heads.first().copied()) {
-            Some(heads) if heads > 0 => Ok(self.need("embedding_length")? / heads),
-            _ => Err(GgufError::Missing { key: self.key(name) }),
+            Some(heads) if heads > 0 => Ok(self.require("embedding_length")? / heads),
+            _ => Err(GgufError::MissingKey { key: self.key(name) }),
         }
     }
 
+    /// Returns the KV heads of each layer. Without the key, every attention head has its own.
     fn kv_heads(&self) -> Result<Vec<u64>, GgufError> {
         if let Some(heads) = self.per_layer("attention.head_count_kv")? {
             return Ok(heads);
         }
         let key = "attention.head_count";
-        self.per_layer(key)?.ok_or_else(|| GgufError::Missing { key: self.key(key) })
+        self.per_layer(key)?.ok_or_else(|| GgufError::MissingKey { key: self.key(key) })
     }
 
-    fn networks(&self) -> Result<Vec<u64>, GgufError> {
+    fn feed_forward(&self) -> Result<Vec<u64>, GgufError> {
         Ok(self.per_layer("feed_forward_length")?.unwrap_or_else(|| vec![0; self.count]))
     }
 
-    fn with_source(&self, layers: Vec<Cache>) -> Fact<Vec<Cache>> {
+    fn with_source(&self, layers: Vec<Cache>) -> Sourced<Vec<Cache>> {
         let names = ["attention.head_count_kv", "attention.key_length", "attention.value_length"];
         let absent: Vec<_> =
             names.into_iter().filter(|name| !self.metadata.has(&self.key(name))).collect();
-        let attention = layers.iter().any(|layer| matches!(layer, Cache::Grouped { .. }));
-        if !attention || absent.is_empty() {
-            return Fact::read(layers, format!("{}.attention.*", self.prefix));
+        let has_attention = layers.iter().any(|layer| matches!(layer, Cache::Grouped { .. }));
+        if !has_attention || absent.is_empty() {
+            return Sourced::read(layers, format!("{}.attention.*", self.prefix));
         }
-        let how = "as llama.cpp does without them: heads of head_count, lengths of embedding_length / head_count";
-        Fact::computed(layers, format!("{} {how}", absent.join(", ")))
+        let absent = absent.join(", ");
+        Sourced::computed(
+            layers,
+            format!(
+                "{absent} absent; llama.cpp's defaults: head_count, embedding_length / head_count"
+            ),
+        )
     }
 
     fn key(&self, name: &str) -> String {
@@ -276,11 +302,24 @@ impl Keys<'_> {
         self.metadata.per_layer(&self.key(name), self.count)
     }
 
-    fn need(&self, name: &str) -> Result<u64, GgufError> {
-        self.number(name)?.ok_or_else(|| GgufError::Missing { key: self.key(name) })
+    fn require(&self, name: &str) -> Result<u64, GgufError> {
+        self.number(name)?.ok_or_else(|| GgufError::MissingKey { key: self.key(name) })
     }
 }
 
-fn product(one: u64, other: u64) -> Option<u64> {
-    one.checked_mul(other)
+/// The number of Gemma 3n layers with a cache of their own. llama.cpp hard-codes it
+/// (`n_layer_kv_from_start = 20`), and files have no key for it. It matches `num_hidden_layers`
+/// minus `num_kv_shared_layers` of both published sizes: 30 - 10 for E2B and 35 - 15 for E4B.
+const GEMMA3N_LAYERS_WITH_CACHE: u64 = 20;
+
+fn attention_layer(kv_heads: u64, lengths: HeadLengths, window: Option<u64>) -> Cache {
+    match kv_heads {
+        0 => Cache::None,
+        _ => Cache::Grouped {
+            kv_heads,
+            key_length: lengths.key,
+            value_length: lengths.value,
+            window,
+        },
+    }
 }

@@ -1,64 +1,71 @@
-//! Which layers of an architecture keep what, as llama.cpp decides it; an architecture that is not listed is refused.
+//! The kind of cache that each layer of an architecture keeps, as llama.cpp decides it.
 //!
-//! Looked up in llama.cpp of September 2026: what `load_arch_hparams` of each model sets, and what `create_memory` makes of it.
+//! Metadata alone does not determine the caches. Whether a sliding window applies to every second
+//! or every sixth layer, for example, is code in llama.cpp and not a key in the file. A generic
+//! rule would be wrong by a factor of up to six for the cache of such models, without any sign of
+//! it. So each architecture is looked up, and the cache of one that is not listed here is unknown.
+//!
+//! Source: llama.cpp of September 2026, `load_arch_hparams` (windows, patterns) and
+//! `create_memory` (kind of cache) of each model.
 
-/// What the layers of an architecture keep.
+/// The caches of an architecture's layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Keys and values of every token, in every layer.
-    Plain,
-    /// Nothing: the model reads its whole input at once.
-    Nothing,
-    /// A compressed vector where the file has the lengths for it, else keys and values.
+    /// Keys and values of all tokens in all layers.
+    Full,
+    /// No cache: an encoder or diffusion model that processes its whole input at once.
+    NoCache,
+    /// One compressed vector per token if the file has the MLA lengths, else keys and values.
     Latent,
-    /// Keys and values, in some layers only those of a window.
+    /// Keys and values; some layers keep only those of a sliding window.
     Windowed(Width, Pattern),
-    /// A state of fixed size, in every layer.
+    /// A state of fixed size in all layers.
     Recurrent,
-    /// A state of fixed size in some layers, keys and values in others.
-    Hybrid(Choice),
+    /// A state of fixed size in some layers, keys and values in the others.
+    Hybrid(RecurrentLayers),
 }
 
-/// Where the width of a window stands.
+/// The width of the sliding window. The key is `attention.sliding_window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// Under `attention.sliding_window`, which must be there.
+    /// The key, which must be present.
     Required,
-    /// Under `attention.sliding_window`; without it, or with 0, there is no window.
+    /// The key; there is no window if it is absent or 0.
     Optional,
-    /// Under `attention.sliding_window`, else this.
+    /// The key, or this default.
     Default(u64),
-    /// Always this, unless `attention.sliding_window` is 0.
-    UnlessZero(u64),
-    /// Always this where `attention.sliding_window` is there and not 0, else there is no window.
-    WhereGiven(u64),
-    /// This or what the key says in models of so many layers; no window in others.
-    Sized(u64, u64),
+    /// This constant, unless the key is 0.
+    FixedUnlessZero(u64),
+    /// This constant if the key is present and not 0, else there is no window.
+    FixedIfSet(u64),
+    /// The key or this default in models with exactly this number of layers, else no window.
+    OnlyWithLayers { layers: u64, default: u64 },
 }
 
-/// Which layers have a window.
+/// The layers that have full attention; all others have the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// All but the last of so many, unless the file has a list.
-    LastFull(u64),
-    /// All but the first of so many, unless the file has a list.
-    FirstFull(u64),
-    /// Those that the file lists.
+    /// The last layer of each group of this size, unless the file has a list.
+    LastOfEach(u64),
+    /// The first layer of each group of this size, unless the file has a list.
+    FirstOfEach(u64),
+    /// The layers that the file lists.
     Listed,
 }
 
-/// Which layers of a hybrid keep a state.
+/// The layers of a hybrid architecture that keep a recurrent state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Those without heads for keys and values.
+pub enum RecurrentLayers {
+    /// Layers without KV heads.
     WithoutHeads,
-    /// Those without such heads and without a feed-forward network; a layer with a network keeps nothing.
-    WithoutHeadsOrNetwork,
-    /// All but the last of every `full_attention_interval`.
+    /// Layers without KV heads and without a feed-forward network. A layer with a feed-forward
+    /// network keeps nothing.
+    WithoutHeadsOrFeedForward,
+    /// All layers except the last of each `full_attention_interval`.
     Interval,
 }
 
-const PLAIN: &[&str] = &[
+const FULL_ATTENTION: &[&str] = &[
     "llama",
     "deci",
     "falcon",
@@ -129,7 +136,7 @@ const PLAIN: &[&str] = &[
     "maincoder",
 ];
 
-const NOTHING: &[&str] = &[
+const NO_CACHE: &[&str] = &[
     "bert",
     "modern-bert",
     "nomic-bert",
@@ -145,23 +152,26 @@ const NOTHING: &[&str] = &[
     "rnd1",
 ];
 
-const OTHERS: &[(&str, Rule)] = &[
+const OTHER_RULES: &[(&str, Rule)] = &[
     ("deepseek2", Rule::Latent),
-    ("gemma2", Rule::Windowed(Width::Default(4096), Pattern::LastFull(2))),
-    ("gemma3", Rule::Windowed(Width::Optional, Pattern::LastFull(6))),
-    ("gemma3n", Rule::Windowed(Width::Required, Pattern::LastFull(5))),
+    ("gemma2", Rule::Windowed(Width::Default(4096), Pattern::LastOfEach(2))),
+    ("gemma3", Rule::Windowed(Width::Optional, Pattern::LastOfEach(6))),
+    ("gemma3n", Rule::Windowed(Width::Required, Pattern::LastOfEach(5))),
     ("gemma4", Rule::Windowed(Width::Required, Pattern::Listed)),
-    ("cohere2", Rule::Windowed(Width::Required, Pattern::LastFull(4))),
-    ("cohere2moe", Rule::Windowed(Width::Required, Pattern::FirstFull(4))),
-    ("gpt-oss", Rule::Windowed(Width::Required, Pattern::LastFull(2))),
-    ("llama4", Rule::Windowed(Width::UnlessZero(8192), Pattern::LastFull(4))),
-    ("exaone4", Rule::Windowed(Width::Sized(64, 4096), Pattern::LastFull(4))),
-    ("exaone-moe", Rule::Windowed(Width::Required, Pattern::LastFull(4))),
-    ("olmo2", Rule::Windowed(Width::Optional, Pattern::LastFull(4))),
-    ("afmoe", Rule::Windowed(Width::Optional, Pattern::LastFull(4))),
-    ("smallthinker", Rule::Windowed(Width::WhereGiven(4096), Pattern::FirstFull(4))),
-    ("plamo3", Rule::Windowed(Width::Optional, Pattern::LastFull(8))),
-    ("mellum", Rule::Windowed(Width::Optional, Pattern::LastFull(4))),
+    ("cohere2", Rule::Windowed(Width::Required, Pattern::LastOfEach(4))),
+    ("cohere2moe", Rule::Windowed(Width::Required, Pattern::FirstOfEach(4))),
+    ("gpt-oss", Rule::Windowed(Width::Required, Pattern::LastOfEach(2))),
+    ("llama4", Rule::Windowed(Width::FixedUnlessZero(8192), Pattern::LastOfEach(4))),
+    (
+        "exaone4",
+        Rule::Windowed(Width::OnlyWithLayers { layers: 64, default: 4096 }, Pattern::LastOfEach(4)),
+    ),
+    ("exaone-moe", Rule::Windowed(Width::Required, Pattern::LastOfEach(4))),
+    ("olmo2", Rule::Windowed(Width::Optional, Pattern::LastOfEach(4))),
+    ("afmoe", Rule::Windowed(Width::Optional, Pattern::LastOfEach(4))),
+    ("smallthinker", Rule::Windowed(Width::FixedIfSet(4096), Pattern::FirstOfEach(4))),
+    ("plamo3", Rule::Windowed(Width::Optional, Pattern::LastOfEach(8))),
+    ("mellum", Rule::Windowed(Width::Optional, Pattern::LastOfEach(4))),
     ("mimo2", Rule::Windowed(Width::Required, Pattern::Listed)),
     ("step35", Rule::Windowed(Width::Required, Pattern::Listed)),
     ("granite_swa", Rule::Windowed(Width::Required, Pattern::Listed)),
@@ -171,25 +181,25 @@ const OTHERS: &[(&str, Rule)] = &[
     ("rwkv6qwen2", Rule::Recurrent),
     ("rwkv7", Rule::Recurrent),
     ("arwkv7", Rule::Recurrent),
-    ("jamba", Rule::Hybrid(Choice::WithoutHeads)),
-    ("granitehybrid", Rule::Hybrid(Choice::WithoutHeads)),
-    ("plamo2", Rule::Hybrid(Choice::WithoutHeads)),
-    ("lfm2", Rule::Hybrid(Choice::WithoutHeads)),
-    ("lfm2moe", Rule::Hybrid(Choice::WithoutHeads)),
-    ("nemotron_h", Rule::Hybrid(Choice::WithoutHeadsOrNetwork)),
-    ("nemotron_h_moe", Rule::Hybrid(Choice::WithoutHeadsOrNetwork)),
-    ("qwen3next", Rule::Hybrid(Choice::Interval)),
-    ("qwen35", Rule::Hybrid(Choice::Interval)),
-    ("qwen35moe", Rule::Hybrid(Choice::Interval)),
+    ("jamba", Rule::Hybrid(RecurrentLayers::WithoutHeads)),
+    ("granitehybrid", Rule::Hybrid(RecurrentLayers::WithoutHeads)),
+    ("plamo2", Rule::Hybrid(RecurrentLayers::WithoutHeads)),
+    ("lfm2", Rule::Hybrid(RecurrentLayers::WithoutHeads)),
+    ("lfm2moe", Rule::Hybrid(RecurrentLayers::WithoutHeads)),
+    ("nemotron_h", Rule::Hybrid(RecurrentLayers::WithoutHeadsOrFeedForward)),
+    ("nemotron_h_moe", Rule::Hybrid(RecurrentLayers::WithoutHeadsOrFeedForward)),
+    ("qwen3next", Rule::Hybrid(RecurrentLayers::Interval)),
+    ("qwen35", Rule::Hybrid(RecurrentLayers::Interval)),
+    ("qwen35moe", Rule::Hybrid(RecurrentLayers::Interval)),
 ];
 
-/// The rule of an architecture; `None` for one that nobody looked up.
-pub fn of(architecture: &str) -> Option<Rule> {
-    if PLAIN.contains(&architecture) {
-        return Some(Rule::Plain);
+/// Returns the rule of an architecture; `None` if it is not listed.
+pub fn for_architecture(architecture: &str) -> Option<Rule> {
+    if FULL_ATTENTION.contains(&architecture) {
+        return Some(Rule::Full);
     }
-    if NOTHING.contains(&architecture) {
-        return Some(Rule::Nothing);
+    if NO_CACHE.contains(&architecture) {
+        return Some(Rule::NoCache);
     }
-    OTHERS.iter().find(|(name, _)| *name == architecture).map(|(_, rule)| *rule)
+    OTHER_RULES.iter().find(|(name, _)| *name == architecture).map(|(_, rule)| *rule)
 }

@@ -1,12 +1,13 @@
-//! Small GGUF files for tests, written by hand.
+//! A builder of small GGUF files for tests.
 
 use std::io::Cursor;
 
+use super::error::GgufError;
 use super::header::{self, Header};
-use super::{GgufError, shape};
+use super::shape;
 use crate::shape::Shape;
 
-/// A file that is being written.
+/// A GGUF header under construction.
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
     keys: Vec<Vec<u8>>,
@@ -15,16 +16,15 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// A file with these numbers under an architecture's keys.
-    pub(crate) fn of(architecture: &str, numbers: &[(&str, u32)]) -> Sample {
+    /// Starts a file with these numbers under the keys of an architecture.
+    pub(crate) fn with_numbers(architecture: &str, numbers: &[(&str, u32)]) -> Sample {
         let sample = Sample::default().text("general.architecture", architecture);
-        let add = |sample: Sample, (key, number): &(&str, u32)| {
+        numbers.iter().fold(sample, |sample, (key, number)| {
             sample.number(&format!("{architecture}.{key}"), *number)
-        };
-        numbers.iter().fold(sample, add)
+        })
     }
 
-    /// Adds a key with raw bytes behind its type.
+    /// Adds a key with a type and the raw bytes of its value.
     pub(crate) fn raw(mut self, key: &str, kind: u32, value: &[u8]) -> Sample {
         let mut bytes = text(key);
         bytes.extend(kind.to_le_bytes());
@@ -51,7 +51,7 @@ impl Sample {
         self.raw(key, 9, &bytes)
     }
 
-    /// Adds a vocabulary of so many tokens.
+    /// Adds a vocabulary of `count` tokens.
     pub(crate) fn tokens(self, count: u64) -> Sample {
         let mut bytes = 8_u32.to_le_bytes().to_vec();
         bytes.extend(count.to_le_bytes());
@@ -59,14 +59,14 @@ impl Sample {
         self.raw("tokenizer.ggml.tokens", 9, &bytes)
     }
 
-    /// Adds a tensor of 16-bit floats behind the last one.
+    /// Adds a tensor of 16-bit floats after the last one.
     pub(crate) fn tensor(mut self, name: &str, shape: &[u64]) -> Sample {
         let offset = self.end;
         self.end += (shape.iter().product::<u64>() * 2).next_multiple_of(32);
         self.tensor_at(name, shape, 1, offset)
     }
 
-    /// Adds a tensor of any type at any place.
+    /// Adds a tensor of any type at any offset.
     pub(crate) fn tensor_at(mut self, name: &str, shape: &[u64], kind: u32, offset: u64) -> Sample {
         let mut bytes = text(name);
         bytes.extend(u32::try_from(shape.len()).expect("few dimensions").to_le_bytes());
@@ -77,7 +77,7 @@ impl Sample {
         self
     }
 
-    /// The file without the tensors' data.
+    /// Returns the file without tensor data.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = b"GGUF".to_vec();
         bytes.extend(3_u32.to_le_bytes());
@@ -87,14 +87,14 @@ impl Sample {
         bytes
     }
 
-    /// Its header, read back.
+    /// Returns the header as the reader sees it.
     pub(crate) fn header(&self) -> Result<Header, GgufError> {
         header::read(Cursor::new(self.bytes()))
     }
 
-    /// What the formulas need of it.
+    /// Returns the shape as the reader sees it.
     pub(crate) fn shape(&self) -> Result<Shape, GgufError> {
-        shape::of(&[self.header()?])
+        shape::from_headers(&[self.header()?])
     }
 }
 
@@ -104,7 +104,7 @@ fn text(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A small model of the family that most others follow.
+/// Returns a small model with plain attention.
 pub(crate) fn llama() -> Sample {
     let numbers = [
         ("block_count", 2),
@@ -116,8 +116,9 @@ pub(crate) fn llama() -> Sample {
         ("attention.key_length", 64),
         ("attention.value_length", 64),
     ];
-    let sample =
-        Sample::of("llama", &numbers).tokens(1000).tensor("token_embd.weight", &[256, 1000]);
+    let sample = Sample::with_numbers("llama", &numbers)
+        .tokens(1000)
+        .tensor("token_embd.weight", &[256, 1000]);
     let sample = sample
         .tensor("blk.0.attn_q.weight", &[256, 512])
         .tensor("blk.1.attn_q.weight", &[256, 512]);

@@ -1,128 +1,147 @@
-//! From the headers of a GGUF model to what the formulas need of it.
+//! Converts the headers of a GGUF model into a [`Shape`].
 
 use std::path::Path;
 
 use plimsoll_core::units::Bytes;
 
+use super::error::{GgufError, ShapeProblem};
 use super::header::Header;
 use super::tensor::Tensor;
 use super::value::Metadata;
-use super::{GgufError, layers, split};
-use crate::shape::{Format, Place, Shape, Weights};
-use crate::source::Fact;
+use super::{layers, split};
+use crate::shape::{Format, Shape, TensorRank, TensorRole, Weights};
+use crate::source::Sourced;
 
-/// The most layers. llama.cpp has 512.
-pub const LAYERS_MOST: u64 = 4096;
+/// The largest number of layers. llama.cpp accepts 512 (`LLAMA_MAX_LAYERS`).
+pub const MAX_LAYERS: u64 = 4096;
 
-/// Reads the model at `path`, with every other part where it is split.
+const EMBEDDING_TENSOR: &str = "token_embd.weight";
+const ARCHITECTURE_KEY: &str = "general.architecture";
+
+/// Reads the model at `path`, with all parts if it is split.
 pub fn read(path: &Path) -> Result<Shape, GgufError> {
-    of(&split::read(path)?)
+    from_headers(&split::read(path)?)
 }
 
-/// What the formulas need of a model whose parts have these headers, the first part first.
-pub fn of(parts: &[Header]) -> Result<Shape, GgufError> {
-    let missing = |key: &str| GgufError::Missing { key: key.to_string() };
-    let metadata = &parts.first().ok_or_else(|| missing("general.architecture"))?.metadata;
-    let name =
-        metadata.text("general.architecture")?.ok_or_else(|| missing("general.architecture"))?;
+/// Builds the shape of a model from the headers of its parts, the first part first.
+pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
+    let metadata = &parts.first().ok_or_else(missing_architecture)?.metadata;
+    let name = metadata.text(ARCHITECTURE_KEY)?.ok_or_else(missing_architecture)?;
     let count = layer_count(metadata, name)?;
-    let number = |key: &str| fact(metadata, &format!("{name}.{key}"));
+    let number = |key: &str| sourced_number(metadata, &format!("{name}.{key}"));
+    let per_layer = |key: &str| sourced_per_layer(metadata, &format!("{name}.{key}"), count);
     Ok(Shape {
         architecture: name.to_string(),
         format: Format::Gguf,
         layers: layers::read(metadata, name, count)?,
-        heads: per_layer(metadata, &format!("{name}.attention.head_count"), count)?,
+        heads: per_layer("attention.head_count")?,
         embedding: number("embedding_length")?,
-        feed_forward: per_layer(metadata, &format!("{name}.feed_forward_length"), count)?,
+        feed_forward: per_layer("feed_forward_length")?,
         vocabulary: vocabulary(metadata, name, parts)?,
         trained_context: number("context_length")?,
         experts: number("expert_count")?,
-        experts_used: used(metadata, name, count)?,
-        expert_feed_forward: per_layer(
-            metadata,
-            &format!("{name}.expert_feed_forward_length"),
-            count,
-        )?,
-        weights: Fact::read(weights(parts, count)?, "the list of tensors"),
+        experts_used: per_layer("expert_used_count")?
+            .map(|layers| layers.into_iter().max().unwrap_or(0)),
+        expert_feed_forward: per_layer("expert_feed_forward_length")?,
+        weights: Sourced::read(weights(parts, count)?, "the tensor list"),
         remarks: remarks(parts),
     })
 }
 
+fn missing_architecture() -> GgufError {
+    GgufError::MissingKey { key: ARCHITECTURE_KEY.to_string() }
+}
+
 fn layer_count(metadata: &Metadata, name: &str) -> Result<usize, GgufError> {
     let key = format!("{name}.block_count");
-    let value = metadata.number(&key)?.ok_or_else(|| GgufError::Missing { key: key.clone() })?;
+    let Some(value) = metadata.number(&key)? else { return Err(GgufError::MissingKey { key }) };
     match usize::try_from(value) {
-        Ok(count) if (1..=LAYERS_MOST).contains(&value) => Ok(count),
-        _ => Err(GgufError::Kind { key, expected: "from 1 to 4096" }),
+        Ok(count) if (1..=MAX_LAYERS).contains(&value) => Ok(count),
+        _ => Err(GgufError::InvalidValue { key, expected: "from 1 to 4096" }),
     }
 }
 
-fn fact(metadata: &Metadata, key: &str) -> Result<Fact<u64>, GgufError> {
-    Ok(metadata.number(key)?.map_or_else(|| Fact::unknown(key), |number| Fact::read(number, key)))
+fn sourced_number(metadata: &Metadata, key: &str) -> Result<Sourced<u64>, GgufError> {
+    let number = metadata.number(key)?;
+    Ok(number.map_or_else(|| Sourced::unknown(key), |number| Sourced::read(number, key)))
 }
 
-fn per_layer(metadata: &Metadata, key: &str, count: usize) -> Result<Fact<Vec<u64>>, GgufError> {
-    Ok(metadata
-        .per_layer(key, count)?
-        .map_or_else(|| Fact::unknown(key), |list| Fact::read(list, key)))
+fn sourced_per_layer(
+    metadata: &Metadata,
+    key: &str,
+    count: usize,
+) -> Result<Sourced<Vec<u64>>, GgufError> {
+    let list = metadata.per_layer(key, count)?;
+    Ok(list.map_or_else(|| Sourced::unknown(key), |list| Sourced::read(list, key)))
 }
 
-fn used(metadata: &Metadata, name: &str, count: usize) -> Result<Fact<u64>, GgufError> {
-    let most = per_layer(metadata, &format!("{name}.expert_used_count"), count)?;
-    Ok(most.map(|list| list.into_iter().max().unwrap_or(0)))
-}
-
-/// The number of tokens: the list's length, else the key, else the rows of the table of embeddings.
-fn vocabulary(metadata: &Metadata, name: &str, parts: &[Header]) -> Result<Fact<u64>, GgufError> {
+/// Returns the vocabulary size: the length of the token list, else the key, else the rows of the
+/// embedding matrix.
+fn vocabulary(
+    metadata: &Metadata,
+    name: &str,
+    parts: &[Header],
+) -> Result<Sourced<u64>, GgufError> {
     let list = "tokenizer.ggml.tokens";
-    if let Some(length) = metadata.length(list)? {
-        return Ok(Fact::read(length, list));
+    if let Some(length) = metadata.list_length(list)? {
+        return Ok(Sourced::read(length, list));
     }
     let key = format!("{name}.vocab_size");
     if let Some(size) = metadata.number(&key)? {
-        return Ok(Fact::read(size, key));
+        return Ok(Sourced::read(size, key));
     }
-    let table = tensors(parts).find(|tensor| tensor.name == "token_embd.weight");
-    let rows = table.and_then(|table| table.shape.get(1).copied());
-    Ok(rows.map_or_else(
-        || Fact::unknown(list),
-        |rows| Fact::read(rows, "the shape of token_embd.weight"),
-    ))
+    match find_tensor(parts, EMBEDDING_TENSOR).and_then(|matrix| matrix.shape.get(1)) {
+        Some(rows) => Ok(Sourced::read(*rows, format!("the shape of {EMBEDDING_TENSOR}"))),
+        None => Ok(Sourced::unknown(list)),
+    }
 }
 
 fn tensors(parts: &[Header]) -> impl Iterator<Item = &Tensor> {
     parts.iter().flat_map(|part| &part.tensors)
 }
 
+fn find_tensor<'a>(parts: &'a [Header], name: &str) -> Option<&'a Tensor> {
+    tensors(parts).find(|tensor| tensor.name == name)
+}
+
 fn weights(parts: &[Header], count: usize) -> Result<Weights, GgufError> {
-    let mut weights = Weights::of_layers(count);
+    let mut weights = Weights::with_layers(count);
     for tensor in tensors(parts) {
-        let is_vector = tensor.shape.iter().skip(1).all(|length| *length == 1);
-        let added = weights.add(&place(&tensor.name), tensor.bytes, is_vector);
-        added.ok_or_else(|| too_large(tensor))?;
+        let added = weights.add(&role(&tensor.name), rank(&tensor.shape), tensor.bytes);
+        added.ok_or_else(|| GgufError::TensorShape {
+            name: tensor.name.clone(),
+            shape: tensor.shape.clone(),
+            problem: ShapeProblem::ModelTooLarge,
+        })?;
     }
-    let has = |name: &str| tensors(parts).any(|tensor| tensor.name == name);
-    if !has("output.weight") && !has("cls.weight") {
-        weights.tied = tensors(parts)
-            .find(|tensor| tensor.name == "token_embd.weight")
-            .map(|table| table.bytes);
+    // llama.cpp uses the embedding matrix as output matrix if the file has none.
+    let has_output =
+        ["output.weight", "cls.weight"].iter().any(|name| find_tensor(parts, name).is_some());
+    if !has_output {
+        weights.tied = find_tensor(parts, EMBEDDING_TENSOR).map(|matrix| matrix.bytes);
     }
     Ok(weights)
 }
 
-fn too_large(tensor: &Tensor) -> GgufError {
-    let problem = "makes the model too large";
-    GgufError::TensorShape { name: tensor.name.clone(), shape: tensor.shape.clone(), problem }
+fn rank(shape: &[u64]) -> TensorRank {
+    if shape.iter().skip(1).all(|length| *length == 1) {
+        TensorRank::Vector
+    } else {
+        TensorRank::Matrix
+    }
 }
 
-fn place(name: &str) -> Place {
+/// Returns the role of a tensor by its name. llama.cpp puts the `Embedding` group on the host.
+fn role(name: &str) -> TensorRole {
     if let Some((number, _)) = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
-        return number.parse().map_or(Place::Other, Place::Layer);
+        return number.parse().map_or(TensorRole::Other, TensorRole::Layer);
     }
     match name.split_once('.').map_or(name, |(first, _)| first) {
-        "token_embd" | "token_types" | "position_embd" | "per_layer_token_embd" => Place::Embedding,
-        "output" | "output_norm" | "cls" | "token_embd_norm" => Place::Output,
-        _ => Place::Other,
+        "token_embd" | "token_types" | "position_embd" | "per_layer_token_embd" => {
+            TensorRole::Embedding
+        }
+        "output" | "output_norm" | "cls" | "token_embd_norm" => TensorRole::Output,
+        _ => TensorRole::Other,
     }
 }
 
@@ -131,7 +150,5 @@ fn remarks(parts: &[Header]) -> Vec<String> {
     if absent.is_zero() {
         return Vec::new();
     }
-    vec![format!(
-        "{absent} of the tensors' data is not in the file; the sizes are those that the header states"
-    )]
+    vec![format!("{absent} of tensor data is not in the file; the sizes come from the header")]
 }

@@ -1,84 +1,81 @@
-//! A model in several files: every part is read, or the missing one is named.
+//! Models that are split over several GGUF files: all parts are read, or the missing one is named.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::GgufError;
+use super::error::{GgufError, PartProblem};
 use super::header::{self, Header};
 
-/// The most parts of one model.
-pub const PARTS_MOST: u64 = 1000;
+/// The largest number of parts of one model.
+pub const MAX_PARTS: u64 = 1000;
 
-/// Reads the file at `path`, and every other part when it is one of several. The first part comes first.
+/// Reads the file at `path` and, if it belongs to a split model, all parts of it in order.
+///
+/// Only the first part has the metadata, and each part has tensors of its own. A model with a
+/// missing part would be estimated too low, so an incomplete set is an error.
 pub fn read(path: &Path) -> Result<Vec<Header>, GgufError> {
-    let asked = open(path)?;
-    let count = asked.metadata.number("split.count")?.unwrap_or(0);
-    if count <= 1 {
-        return Ok(vec![asked]);
+    let header = read_header(path)?;
+    let parts = header.metadata.number("split.count")?.unwrap_or(0);
+    if parts <= 1 {
+        return Ok(vec![header]);
     }
-    if count > PARTS_MOST {
+    if parts > MAX_PARTS {
         let field = "split.count".to_string();
-        return Err(GgufError::TooMuch { at: 0, field, value: count, most: PARTS_MOST });
+        return Err(GgufError::LimitExceeded { at: 0, field, value: parts, limit: MAX_PARTS });
     }
-    let mut parts = Vec::new();
-    for number in 1..=count {
-        parts.push(part(path, number, count)?);
-    }
-    complete(&parts, path, count)?;
-    Ok(parts)
+    let headers = (1..=parts).map(|part| read_part(path, part, parts));
+    let headers = headers.collect::<Result<Vec<_>, _>>()?;
+    check_tensor_count(&headers, path, parts)?;
+    Ok(headers)
 }
 
-fn open(path: &Path) -> Result<Header, GgufError> {
-    let file = File::open(path);
-    header::read(file.map_err(|source| GgufError::Io {
-        at: 0,
-        field: path.display().to_string(),
-        source,
-    })?)
+fn read_header(path: &Path) -> Result<Header, GgufError> {
+    match File::open(path) {
+        Ok(file) => header::read(file),
+        Err(source) => Err(GgufError::Io { at: 0, field: path.display().to_string(), source }),
+    }
 }
 
-fn part(path: &Path, number: u64, count: u64) -> Result<Header, GgufError> {
-    let wrong = |file: &Path, problem: String| {
-        let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        GgufError::Part { part: number, parts: count, file, problem }
-    };
-    let Some(file) = sibling(path, number, count) else {
-        let problem = format!("cannot be found: a part's name ends in -00001-of-{count:05}.gguf");
-        return Err(wrong(path, problem));
+fn read_part(path: &Path, part: u64, parts: u64) -> Result<Header, GgufError> {
+    let Some(file) = sibling(path, part, parts) else {
+        return Err(part_error(path, part, parts, PartProblem::FileName { parts }));
     };
     if !file.exists() {
-        return Err(wrong(&file, "is not there".to_string()));
+        return Err(part_error(&file, part, parts, PartProblem::Missing));
     }
-    let header = open(&file)?;
-    let says = (header.metadata.number("split.no")?, header.metadata.number("split.count")?);
-    if says != (Some(number - 1), Some(count)) {
-        return Err(wrong(&file, "says that it is another part".to_string()));
+    let header = read_header(&file)?;
+    let number = header.metadata.number("split.no")?;
+    let count = header.metadata.number("split.count")?;
+    // `split.no` counts from 0, file names count from 1.
+    if (number, count) != (Some(part - 1), Some(parts)) {
+        return Err(part_error(&file, part, parts, PartProblem::WrongPart));
     }
     Ok(header)
 }
 
-/// The name of another part of the same model: `model-00002-of-00003.gguf`.
-fn sibling(path: &Path, number: u64, count: u64) -> Option<PathBuf> {
-    let name = path.file_name()?.to_str()?;
-    let stem = name.strip_suffix(&format!("-of-{count:05}.gguf"))?;
-    let (stem, digits) = stem.rsplit_once('-')?;
-    let is_number = digits.len() == 5 && digits.bytes().all(|digit| digit.is_ascii_digit());
-    is_number.then(|| path.with_file_name(format!("{stem}-{number:05}-of-{count:05}.gguf")))
+fn part_error(path: &Path, part: u64, parts: u64, problem: PartProblem) -> GgufError {
+    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    GgufError::Part { part, parts, file, problem }
 }
 
-fn complete(parts: &[Header], path: &Path, count: u64) -> Result<(), GgufError> {
-    let first =
-        parts.first().and_then(|part| part.metadata.number("split.tensors.count").transpose());
-    let Some(expected) = first.transpose()? else { return Ok(()) };
-    let found: u64 = parts.iter().map(|part| part.tensors.len() as u64).sum();
+/// Returns the path of another part of the same model: `model-00002-of-00003.gguf`.
+fn sibling(path: &Path, part: u64, parts: u64) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let stem = name.strip_suffix(&format!("-of-{parts:05}.gguf"))?;
+    let (stem, digits) = stem.rsplit_once('-')?;
+    let is_number = digits.len() == 5 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| path.with_file_name(format!("{stem}-{part:05}-of-{parts:05}.gguf")))
+}
+
+/// Checks that the parts together have as many tensors as the first part declares.
+fn check_tensor_count(headers: &[Header], path: &Path, parts: u64) -> Result<(), GgufError> {
+    let Some(first) = headers.first() else { return Ok(()) };
+    let Some(expected) = first.metadata.number("split.tensors.count")? else { return Ok(()) };
+    let found: u64 = headers.iter().map(|header| header.tensors.len() as u64).sum();
     if found == expected {
         return Ok(());
     }
-    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let problem = format!(
-        "belongs to parts with {found} tensors, not the {expected} that the first one promises"
-    );
-    Err(GgufError::Part { part: 1, parts: count, file, problem })
+    Err(part_error(path, 1, parts, PartProblem::TensorCount { found, expected }))
 }
 
 #[cfg(test)]
@@ -94,20 +91,20 @@ mod tests {
         sample.tensor(&format!("blk.{number}.weight"), &[32])
     }
 
-    fn written(parts: &[(&str, Sample)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn write_parts(parts: &[(&str, Sample)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("creates a directory");
         for (name, sample) in parts {
-            fs::write(folder.path().join(name), sample.bytes()).expect("written");
+            fs::write(directory.path().join(name), sample.bytes()).expect("writes the file");
         }
-        folder
+        directory
     }
 
     #[test]
-    fn any_part_finds_all_the_others() {
+    fn each_part_leads_to_all_parts() {
         let (one, two) = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf");
-        let folder = written(&[(one, part(0, 2, 2)), (two, part(1, 2, 2))]);
-        for asked in [one, two] {
-            let parts = read(&folder.path().join(asked)).expect("all parts");
+        let directory = write_parts(&[(one, part(0, 2, 2)), (two, part(1, 2, 2))]);
+        for path in [one, two] {
+            let parts = read(&directory.path().join(path)).expect("reads all parts");
             let names: Vec<_> =
                 parts.iter().flat_map(|part| &part.tensors).map(|t| t.name.as_str()).collect();
             assert_eq!(names, ["blk.0.weight", "blk.1.weight"]);
@@ -115,19 +112,24 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_missing_or_another_is_named() {
+    fn a_missing_or_wrong_part_is_named() {
         let (one, two) = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf");
-        for (files, part) in [
-            (vec![(one, part(0, 2, 2))], "part 2 of 2, m-00002-of-00002.gguf, is not there"),
-            (vec![(one, part(0, 2, 2)), (two, part(0, 2, 2))], "says that it is another part"),
-            (vec![(one, part(0, 2, 3)), (two, part(1, 2, 3))], "2 tensors, not the 3"),
-            (vec![(one, part(0, 5000, 2))], "more than 1000"),
+        for (files, message) in [
+            (vec![(one, part(0, 2, 2))], "part 2 of 2 (m-00002-of-00002.gguf) is missing"),
+            (vec![(one, part(0, 2, 2)), (two, part(0, 2, 2))], "contains a different part"),
+            (
+                vec![(one, part(0, 2, 3)), (two, part(1, 2, 3))],
+                "declares 3 tensors for the whole model, but the parts have 2",
+            ),
+            (vec![(one, part(0, 5000, 2))], "the limit is 1000"),
         ] {
-            let error = read(&written(&files).path().join(one)).expect_err("refused").to_string();
-            assert!(error.contains(part), "{error}");
+            let error =
+                read(&write_parts(&files).path().join(one)).expect_err("is rejected").to_string();
+            assert!(error.contains(message), "{error}");
         }
-        let odd = written(&[("renamed.gguf", part(0, 2, 2))]);
-        let error = read(&odd.path().join("renamed.gguf")).expect_err("refused").to_string();
-        assert!(error.contains("a part's name ends in -00001-of-00002.gguf"), "{error}");
+        let renamed = write_parts(&[("renamed.gguf", part(0, 2, 2))]);
+        let error =
+            read(&renamed.path().join("renamed.gguf")).expect_err("is rejected").to_string();
+        assert!(error.contains("does not end in -00001-of-00002.gguf"), "{error}");
     }
 }

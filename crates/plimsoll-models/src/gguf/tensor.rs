@@ -1,73 +1,82 @@
-//! Tensors as a header lists them, and the one table of how many bytes each type takes.
+//! Tensors as a header lists them, and the table of block sizes of the tensor types.
 
 use std::io::{Read, Seek};
 
 use plimsoll_core::units::Bytes;
 
-use super::GgufError;
 use super::cursor::Cursor;
+use super::error::{GgufError, ShapeProblem};
 
-/// The longest name. llama.cpp keeps 63 bytes of it.
-pub const NAME_MOST: u64 = 256;
+/// The longest tensor name, in bytes. llama.cpp keeps 63 bytes (`GGML_MAX_NAME` is 64).
+pub const MAX_NAME: u64 = 256;
+
+/// The largest number of dimensions: `GGML_MAX_DIMS`.
+const MAX_DIMENSIONS: u32 = 4;
+
+/// The bytes that one entry of the tensor list needs besides its name: the struct and the heap
+/// part of `shape`.
+const ENTRY_BYTES: u64 = size_of::<Tensor>() as u64 + MAX_DIMENSIONS as u64 * 8;
 
 /// A tensor as a header lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name.
     pub name: String,
-    /// Its dimensions, the one that changes fastest first.
+    /// The dimensions, contiguous one first.
     pub shape: Vec<u64>,
-    /// Its type's number.
+    /// The number of the type in `enum ggml_type`.
     pub kind: u32,
-    /// Where it begins, from the start of the data.
+    /// The position of the data, from the start of the data section.
     pub offset: u64,
-    /// How many bytes it takes.
     pub bytes: Bytes,
 }
 
-/// Reads one entry of the list.
+/// Reads one entry of the tensor list.
 pub fn read<R: Read + Seek>(from: &mut Cursor<R>, index: u64) -> Result<Tensor, GgufError> {
-    let name = from.text(&format!("the name of tensor {index}"), NAME_MOST)?;
-    from.keep(size_of::<Tensor>() as u64 + 32, &name)?;
-    let at = from.at();
-    let dimensions = from.u32(&format!("the dimensions of {name}"))?;
-    if dimensions > 4 {
-        let field = format!("the number of dimensions of {name}");
-        return Err(GgufError::TooMuch { at, field, value: dimensions.into(), most: 4 });
+    let name = from.text(&format!("the name of tensor {index}"), MAX_NAME)?;
+    from.reserve(ENTRY_BYTES, &name)?;
+    let at = from.position();
+    let dimensions = from.u32(&format!("the number of dimensions of {name}"))?;
+    if dimensions > MAX_DIMENSIONS {
+        return Err(GgufError::LimitExceeded {
+            at,
+            field: format!("the number of dimensions of {name}"),
+            value: dimensions.into(),
+            limit: MAX_DIMENSIONS.into(),
+        });
     }
     let mut shape = Vec::new();
     for _ in 0..dimensions {
         shape.push(from.u64(&format!("the shape of {name}"))?);
     }
     let kind = from.u32(&format!("the type of {name}"))?;
-    let offset = from.u64(&format!("the place of {name}"))?;
-    let bytes = bytes(&name, &shape, kind)?;
-    Ok(Tensor { name, shape, kind, offset, bytes })
+    let offset = from.u64(&format!("the offset of {name}"))?;
+    let (elements, size) =
+        block(kind).ok_or_else(|| GgufError::TensorType { name: name.clone(), kind })?;
+    match tensor_bytes(&shape, elements, size) {
+        Ok(bytes) => Ok(Tensor { name, shape, kind, offset, bytes }),
+        Err(problem) => Err(GgufError::TensorShape { name, shape, problem }),
+    }
 }
 
-fn bytes(name: &str, shape: &[u64], kind: u32) -> Result<Bytes, GgufError> {
-    let (block, size) =
-        block(kind).ok_or_else(|| GgufError::TensorType { name: name.to_string(), kind })?;
-    let wrong =
-        |problem| GgufError::TensorShape { name: name.to_string(), shape: shape.to_vec(), problem };
+/// Returns the size of a tensor. Only the first dimension is divided into blocks.
+fn tensor_bytes(shape: &[u64], elements: u64, block_bytes: u64) -> Result<Bytes, ShapeProblem> {
     if shape.contains(&0) {
-        return Err(wrong("has no numbers in it"));
+        return Err(ShapeProblem::Empty);
     }
     let row = shape.first().copied().unwrap_or(1);
-    if !row.is_multiple_of(block) {
-        return Err(wrong("its type's blocks do not divide"));
+    if !row.is_multiple_of(elements) {
+        return Err(ShapeProblem::PartialBlock);
     }
     let rows = shape.iter().skip(1).try_fold(1_u64, |product, length| product.checked_mul(*length));
-    let bytes = rows.and_then(|rows| (row / block).checked_mul(size)?.checked_mul(rows));
-    bytes
-        .filter(|bytes| *bytes <= i64::MAX as u64)
-        .map(Bytes::new)
-        .ok_or_else(|| wrong("is too large"))
+    let bytes = rows.and_then(|rows| (row / elements).checked_mul(block_bytes)?.checked_mul(rows));
+    let bytes = bytes.filter(|bytes| *bytes <= i64::MAX as u64);
+    bytes.map(Bytes::new).ok_or(ShapeProblem::TooLarge)
 }
 
-/// How many numbers stand in one block of a type, and how many bytes it has; `None` for a type that is not known or was removed.
+/// Returns the number of elements in one block of a type and the bytes of that block; `None` for
+/// a type that is unknown or that ggml has removed.
 pub const fn block(kind: u32) -> Option<(u64, u64)> {
-    // The numbers and sizes are those of `enum ggml_type` and its blocks in ggml.
+    // Numbers from `enum ggml_type`, sizes from the block structs of ggml.
     Some(match kind {
         0 => (1, 4),      // F32
         1 => (1, 2),      // F16

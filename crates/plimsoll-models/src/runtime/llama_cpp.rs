@@ -1,117 +1,143 @@
-//! llama.cpp's `llama-server`: everything that decides its memory is a flag, and nothing is left for it to choose.
+//! The command of llama.cpp's `llama-server`: every setting that decides its memory is a flag.
 //!
-//! It knows no limit: it takes what the flags make it take. What it would adjust by itself is switched off, so that a charge that is too
-//! small is seen at the start and not as a context that somebody shortened. Looked at: v0.5.0.
+//! `llama-server` has no memory limit, so the flags must leave it no choice. What it would adjust
+//! by itself (`--fit`) is off: a charge that is too small then shows up as memory use above the
+//! charge, and not as a context that is silently shorter than declared. Verified against v0.5.0.
 
-use plimsoll_core::units::Bytes;
+use super::command::{CommandLine, LaunchCommand, MAX_FLAG_VALUE, environment};
+use super::error::{RenderError, ReservedReason};
+use super::reserved::{self, Reserved, Syntax};
+use super::spec::{LaunchSpec, UserOptions};
 
-use super::refusal::Refusal;
-use super::reserved::{self, Because, Grammar, Reserved};
-use super::{Extra, Line, Record, Rendered, variables};
-
-pub(super) fn render(record: &Record, extra: &Extra) -> Result<Rendered, Refusal> {
-    let settings = &record.settings;
-    reserved::check(extra, Grammar::Full, FLAGS, VARIABLES)?;
-    check_split(record)?;
-    let mut line =
-        Line::new(&[record.program.as_deref().unwrap_or("llama-server"), "--model", &record.model]);
-    line.flag("--host", &"{host}");
-    line.flag("--port", &"{port}");
-    line.flag("--ctx-size", &all_tokens(record)?);
-    line.flag("--parallel", &settings.parallel);
-    line.0.push(if settings.unified { "--kv-unified" } else { "--no-kv-unified" }.to_string());
-    line.flag("--cache-type-k", &settings.kv.k);
-    line.flag("--cache-type-v", &settings.kv.v);
-    line.flag("--flash-attn", &if settings.flash_attention { "on" } else { "off" });
-    line.flag("--batch-size", &settings.batch);
-    line.flag("--ubatch-size", &settings.ubatch);
-    line.flag("--fit", &"off");
-    let (layers, split) = placement(record);
-    line.flag("--n-gpu-layers", &layers);
-    split.iter().for_each(|(flag, value)| line.flag(flag, value));
-    Ok(Rendered {
-        argv: line.finish(extra),
-        env: variables(extra, []),
+pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchCommand, RenderError> {
+    let settings = &spec.settings;
+    reserved::check(user, Syntax::FullNames, FLAGS, VARIABLES)?;
+    check_gpu_count(spec)?;
+    let program = spec.program.as_deref().unwrap_or("llama-server");
+    let mut line = CommandLine::new(&[program, "--model", &spec.model]);
+    line.flag("--host", "{host}");
+    line.flag("--port", "{port}");
+    line.flag("--ctx-size", total_context(spec)?);
+    line.flag("--parallel", settings.parallel);
+    line.switch(if settings.unified { "--kv-unified" } else { "--no-kv-unified" });
+    line.flag("--cache-type-k", settings.kv.k);
+    line.flag("--cache-type-v", settings.kv.v);
+    line.flag("--flash-attn", if settings.flash_attention { "on" } else { "off" });
+    line.flag("--batch-size", settings.batch);
+    line.flag("--ubatch-size", settings.ubatch);
+    line.flag("--fit", "off");
+    let offload = GpuOffload::new(spec);
+    line.flag("--n-gpu-layers", offload.layers);
+    offload.split.iter().for_each(|(flag, value)| line.flag(flag, value));
+    Ok(LaunchCommand {
+        argv: line.finish(user),
+        env: environment(user, []),
         ready: "/health",
         preload: None,
         memory_ratio: None,
         remarks: vec![
-            "a config.ini of llama.cpp's on the runner can add what is not on the command line, such as a draft model",
+            "a config.ini of llama.cpp on the runner can add flags, such as those of a draft model",
         ],
     })
 }
 
-/// One entry less than the devices that llama.cpp has room for: its reader of splits wants it so.
-const MOST_GPUS: u64 = 15;
+/// llama.cpp has room for 16 devices (`llama_max_devices`), and its parser of `--tensor-split`
+/// rejects a list of that length.
+const MAX_GPUS: u64 = 15;
 
-pub(super) fn check_split(record: &Record) -> Result<(), Refusal> {
-    let (runtime, gpus) = (record.settings.runtime, record.devices.len() as u64);
-    if gpus > MOST_GPUS {
-        return Err(Refusal::TooManyGpus { runtime, gpus, most: MOST_GPUS });
+pub(super) fn check_gpu_count(spec: &LaunchSpec) -> Result<(), RenderError> {
+    let gpus = spec.devices.len() as u64;
+    if gpus > MAX_GPUS {
+        let runtime = spec.settings.runtime;
+        return Err(RenderError::TooManyGpus { runtime, gpus, max: MAX_GPUS });
     }
     Ok(())
 }
 
-/// The context of all requests together, which the server divides among them. It counts in 32 bits.
-pub(super) fn all_tokens(record: &Record) -> Result<u64, Refusal> {
-    let (context, parallel) = (record.settings.context, record.settings.parallel);
-    let most = u64::from(u32::MAX >> 1);
-    let tokens = context.saturating_mul(parallel);
-    if tokens > most {
-        let most = most / parallel;
-        return Err(Refusal::OutOfRange { field: "context", value: context, least: 1, most });
+/// Returns the context of all requests together, which the server divides among them.
+pub(super) fn total_context(spec: &LaunchSpec) -> Result<u64, RenderError> {
+    let (context, parallel) = (spec.settings.context, spec.settings.parallel);
+    let total = context.saturating_mul(parallel);
+    if total > MAX_FLAG_VALUE {
+        let max = MAX_FLAG_VALUE / parallel;
+        return Err(RenderError::OutOfRange { field: "context", value: context, min: 1, max });
     }
-    Ok(tokens)
+    Ok(total)
 }
 
-/// How many layers go to the GPUs, and how they are divided: all, in the proportion of what is left of the charges.
-pub(super) fn placement(record: &Record) -> (&'static str, Vec<(&'static str, String)>) {
-    let split = match record.devices.len() {
-        0 => return ("0", vec![("--device", "none".to_string())]),
-        1 => vec![("--split-mode", "none".to_string()), ("--main-gpu", "0".to_string())],
-        _ => vec![("--split-mode", "layer".to_string()), ("--tensor-split", proportions(record))],
-    };
-    ("all", split)
+/// The flags that put the model on the charged GPUs.
+pub(super) struct GpuOffload {
+    /// The value of `--n-gpu-layers`.
+    pub(super) layers: &'static str,
+    /// The flags that divide the layers, with their values.
+    pub(super) split: Vec<(&'static str, String)>,
 }
 
-/// In mebibytes, and no proportion is 0: that would leave a booked GPU empty and its part to the others.
-fn proportions(record: &Record) -> String {
-    let rest = |charge: Bytes| charge.less(record.outside.bytes).ceil_mib().get() >> 20;
-    let parts: Vec<String> =
-        record.devices.iter().map(|device| rest(device.charge).max(1).to_string()).collect();
-    parts.join(",")
+impl GpuOffload {
+    pub(super) fn new(spec: &LaunchSpec) -> GpuOffload {
+        match spec.devices.len() {
+            0 => GpuOffload { layers: "0", split: vec![("--device", "none".to_string())] },
+            1 => GpuOffload {
+                layers: "all",
+                split: vec![("--split-mode", "none".to_string()), ("--main-gpu", "0".to_string())],
+            },
+            _ => GpuOffload {
+                layers: "all",
+                split: vec![
+                    ("--split-mode", "layer".to_string()),
+                    ("--tensor-split", tensor_split(spec)),
+                ],
+            },
+        }
+    }
 }
 
-const ALL_ON_GPU: Because = Because::Fixed("all layers and the cache are on the booked GPUs");
-const SECOND_MODEL: Because = Because::Uncharged("it loads a second model");
-const MODEL: Because = Because::SetBy("file");
+/// Returns the proportions in which layers are divided: the charges without the overhead, in MiB.
+///
+/// A proportion of 0 would leave a charged GPU empty and move its layers to the others, so each is
+/// at least 1.
+fn tensor_split(spec: &LaunchSpec) -> String {
+    let proportions = spec.devices.iter().map(|device| {
+        let mib = device.charge.less(spec.outside.bytes).ceil_mib().get() >> 20;
+        mib.max(1).to_string()
+    });
+    proportions.collect::<Vec<_>>().join(",")
+}
+
+const ALL_ON_GPU: ReservedReason =
+    ReservedReason::Fixed("all layers and the KV cache are on the charged GPUs");
+const SECOND_MODEL: ReservedReason = ReservedReason::Uncharged("it loads a second model");
+const MODEL: ReservedReason = ReservedReason::SetBy("file");
 
 pub(super) const FLAGS: &[Reserved] = &[
     Reserved {
         names: &["-c", "--ctx-size", "--kv-unified-per-slot"],
-        because: Because::SetBy("context"),
+        reason: ReservedReason::SetBy("context"),
     },
-    Reserved { names: &["-np", "--parallel"], because: Because::SetBy("concurrency") },
+    Reserved { names: &["-np", "--parallel"], reason: ReservedReason::SetBy("concurrency") },
     Reserved {
         names: &["-kvu", "--kv-unified", "-no-kvu", "--no-kv-unified"],
-        because: Because::Fixed("each request has its own part of the context"),
+        reason: ReservedReason::Fixed("each request has its own KV cache"),
     },
     Reserved {
         names: &["-ctk", "--cache-type-k", "-ctv", "--cache-type-v"],
-        because: Because::SetBy("kv"),
+        reason: ReservedReason::SetBy("kv"),
     },
     Reserved {
         names: &["-fa", "--flash-attn"],
-        because: Because::SetBy("runtime.llama_cpp.flash_attention"),
+        reason: ReservedReason::SetBy("runtime.llama_cpp.flash_attention"),
     },
-    Reserved { names: &["-b", "--batch-size"], because: Because::SetBy("runtime.llama_cpp.batch") },
+    Reserved {
+        names: &["-b", "--batch-size"],
+        reason: ReservedReason::SetBy("runtime.llama_cpp.batch"),
+    },
     Reserved {
         names: &["-ub", "--ubatch-size"],
-        because: Because::SetBy("runtime.llama_cpp.ubatch"),
+        reason: ReservedReason::SetBy("runtime.llama_cpp.ubatch"),
     },
     Reserved {
         names: &["-fit", "--fit", "-fitt", "--fit-target", "-fitc", "--fit-ctx"],
-        because: Because::Fixed("the context is the one that was charged"),
+        reason: ReservedReason::Fixed("the context is the charged one"),
     },
     Reserved {
         names: &[
@@ -131,7 +157,7 @@ pub(super) const FLAGS: &[Reserved] = &[
             "-ncffn",
             "--n-cpu-ffn",
         ],
-        because: ALL_ON_GPU,
+        reason: ALL_ON_GPU,
     },
     Reserved {
         names: &[
@@ -145,7 +171,7 @@ pub(super) const FLAGS: &[Reserved] = &[
             "--device",
             "--rpc",
         ],
-        because: Because::SetBy("gpus"),
+        reason: ReservedReason::SetBy("gpus"),
     },
     Reserved {
         names: &[
@@ -161,35 +187,35 @@ pub(super) const FLAGS: &[Reserved] = &[
             "-hff",
             "--hf-file",
         ],
-        because: MODEL,
+        reason: MODEL,
     },
     Reserved {
         names: &["--models-dir", "--models-preset", "--models-max", "--models-autoload"],
-        because: Because::Other("a slot serves one model; declare the others"),
+        reason: ReservedReason::NotAllowed("a slot serves one model; declare each model"),
     },
     Reserved {
         names: &["--host", "--port", "--reuse-port"],
-        because: Because::Fixed("the runner finds the server where it told it to listen"),
+        reason: ReservedReason::Fixed("the runner can reach the server"),
     },
     Reserved {
         names: &["--api-prefix", "--ssl-key-file", "--ssl-cert-file"],
-        because: Because::Fixed("the runner can ask /health over plain HTTP"),
+        reason: ReservedReason::Fixed("the runner can query /health over plain HTTP"),
     },
     Reserved {
         names: &["--swa-full"],
-        because: Because::Uncharged("layers with a window keep the whole context"),
+        reason: ReservedReason::Uncharged("layers with a sliding window keep the whole context"),
     },
     Reserved {
         names: &["--override-kv"],
-        because: Because::Other("the charge was made of what the file says"),
+        reason: ReservedReason::NotAllowed("the charge is computed from the metadata of the file"),
     },
     Reserved {
         names: &["-mm", "--mmproj", "-mmu", "--mmproj-url", "-mmdev", "--mmproj-device"],
-        because: Because::Uncharged("it loads a projector"),
+        reason: ReservedReason::Uncharged("it loads a projector"),
     },
     Reserved {
         names: &["--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled"],
-        because: Because::Uncharged("it loads tensors beside the model's"),
+        reason: ReservedReason::Uncharged("it loads additional tensors"),
     },
     Reserved {
         names: &[
@@ -219,7 +245,7 @@ pub(super) const FLAGS: &[Reserved] = &[
             "--dflash",
             "--eagle3",
         ],
-        because: SECOND_MODEL,
+        reason: SECOND_MODEL,
     },
     Reserved {
         names: &[
@@ -235,25 +261,27 @@ pub(super) const FLAGS: &[Reserved] = &[
             "--vision-gemma-4b-default",
             "--vision-gemma-12b-default",
         ],
-        because: Because::Other("it sets model, context and batch at once; declare them"),
+        reason: ReservedReason::NotAllowed(
+            "it sets model, context and batch; declare them instead",
+        ),
     },
 ];
 
 pub(super) const VARIABLES: &[Reserved] = &[
     Reserved {
         names: &["LLAMA_ARG_*"],
-        because: Because::Other("it stands for a flag; write `args`"),
+        reason: ReservedReason::NotAllowed("it sets a flag; use `args`"),
     },
     Reserved {
         names: &["MTMD_BACKEND_DEVICE"],
-        because: Because::Uncharged("it places a projector"),
+        reason: ReservedReason::Uncharged("it places a projector"),
     },
     Reserved {
         names: &["GGML_CUDA_ENABLE_UNIFIED_MEMORY"],
-        because: Because::Uncharged("what does not fit goes to the host"),
+        reason: ReservedReason::Uncharged("it moves memory to the host"),
     },
     Reserved {
         names: &["XDG_CONFIG_HOME"],
-        because: Because::Other("a config.ini there can hold any flag; write `args`"),
+        reason: ReservedReason::NotAllowed("a config.ini there can set any flag; use `args`"),
     },
 ];

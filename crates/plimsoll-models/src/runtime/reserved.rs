@@ -1,111 +1,102 @@
-//! Flags and variables that are not the user's to give, because the record gives them or nobody charged what they take.
+//! Flags and variables that the user may not set.
+//!
+//! A flag is reserved if Plimsoll sets it from the declaration, or if it makes the server use
+//! memory that is not in the charge. An allowlist would be safer, but runtimes add harmless flags
+//! with every release, and each would have to wait for a release of Plimsoll.
 
-use std::fmt;
+use super::error::{RenderError, ReservedReason};
+use super::spec::UserOptions;
 
-use super::Extra;
-use super::refusal::Refusal;
-
-/// Why something is not the user's to give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Because {
-    /// It is rendered from a field of the declaration.
-    SetBy(&'static str),
-    /// It is decided here, always in the same way.
-    Fixed(&'static str),
-    /// It takes memory that is not in the charge.
-    Uncharged(&'static str),
-    /// It makes the process another one than the one that was booked.
-    Other(&'static str),
-}
-
-impl fmt::Display for Because {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Because::SetBy(field) => write!(f, "is set from `{field}`; write that instead"),
-            Because::Fixed(what) => write!(f, "is set so that {what}; leave it out"),
-            Because::Uncharged(what) => write!(f, "takes memory that nobody charged: {what}"),
-            Because::Other(what) => write!(f, "is refused: {what}"),
-        }
-    }
-}
-
-/// Some flags or variables, and why they are not the user's to give.
+/// Flags or variables that are reserved for the same reason.
 pub(super) struct Reserved {
     pub(super) names: &'static [&'static str],
-    pub(super) because: Because,
+    pub(super) reason: ReservedReason,
 }
 
-/// How a runtime reads the flags on its command line.
+/// The syntax in which a runtime accepts flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grammar {
-    /// Python's `argparse`: a flag may be cut short, joined to its value, written with underscores, or dotted into an object.
+pub(super) enum Syntax {
+    /// Python's `argparse` with vLLM's additions: a flag may be abbreviated, joined to its value,
+    /// written with underscores, or continued with dots into an object.
     Argparse,
-    /// llama.cpp's own: names in full, underscores allowed in long ones.
-    Full,
+    /// llama.cpp's own: full names, underscores allowed in long ones.
+    FullNames,
 }
 
-/// Refuses the first argument or variable of the user's that is reserved.
+/// Rejects the first reserved argument or variable of the user.
+///
+/// Every word is checked, also one that may be the value of another flag: only the runtime knows
+/// which flags take a value.
 pub(super) fn check(
-    extra: &Extra,
-    grammar: Grammar,
+    user: &UserOptions,
+    syntax: Syntax,
     flags: &[Reserved],
     variables: &[Reserved],
-) -> Result<(), Refusal> {
-    // A value that looks like a flag is refused with the flags: which of the two it is, only the runtime knows.
-    for written in &extra.args {
-        if let Some((flag, because)) = reserved(written, grammar, flags) {
-            let written = written.split('=').next().unwrap_or(written).to_string();
-            return Err(Refusal::Argument { written, flag: flag.to_string(), because });
+) -> Result<(), RenderError> {
+    for word in &user.args {
+        if let Some((flag, reason)) = reserved_flag(word, syntax, flags) {
+            let written = word.split('=').next().unwrap_or(word).to_string();
+            return Err(RenderError::ReservedArgument { written, flag: flag.to_string(), reason });
         }
     }
-    for name in extra.env.keys() {
-        if let Some(because) = reserved_variable(name, variables) {
-            return Err(Refusal::Variable { name: name.clone(), because });
+    for name in user.env.keys() {
+        if let Some(reason) = reserved_variable(name, variables) {
+            return Err(RenderError::ReservedVariable { name: name.clone(), reason });
         }
     }
     Ok(())
 }
 
-fn reserved(
-    written: &str,
-    grammar: Grammar,
+/// Finds the reserved flag that a word means. A full name wins over a longer flag that it
+/// abbreviates, as in `argparse`.
+fn reserved_flag(
+    word: &str,
+    syntax: Syntax,
     flags: &[Reserved],
-) -> Option<(&'static str, Because)> {
-    let given = normal(written, grammar)?;
-    let all =
-        || flags.iter().flat_map(|row| row.names.iter().map(move |name| (*name, row.because)));
-    // What is written in full is that flag, whatever longer name it is the beginning of.
-    let exact = all().find(|(name, _)| *name == given);
-    exact.or_else(|| {
-        all().find(|(name, _)| grammar == Grammar::Argparse && abbreviates(&given, name))
-    })
+) -> Option<(&'static str, ReservedReason)> {
+    let given = flag_name(word, syntax)?;
+    let exact = names(flags).find(|(name, _)| *name == given);
+    match syntax {
+        Syntax::FullNames => exact,
+        Syntax::Argparse => {
+            exact.or_else(|| names(flags).find(|(name, _)| abbreviates(&given, name)))
+        }
+    }
 }
 
-/// The flag's name as the runtime takes it; `None` where the word is no flag.
-fn normal(written: &str, grammar: Grammar) -> Option<String> {
-    let name = written.split('=').next()?;
-    let name = match grammar {
-        Grammar::Argparse => name.split('.').next()?,
-        Grammar::Full => name,
+fn names(flags: &[Reserved]) -> impl Iterator<Item = (&'static str, ReservedReason)> {
+    flags.iter().flat_map(|row| row.names.iter().map(|name| (*name, row.reason)))
+}
+
+/// Returns the flag in a word as the runtime reads it; `None` if the word is not a flag.
+fn flag_name(word: &str, syntax: Syntax) -> Option<String> {
+    let name = word.split('=').next()?;
+    let name = match syntax {
+        Syntax::Argparse => name.split('.').next()?,
+        Syntax::FullNames => name,
     };
-    let is_flag = name.len() > 1 && name.starts_with('-') && name != "--";
-    let name = if name.starts_with("--") { name.replace('_', "-") } else { name.to_string() };
-    is_flag.then_some(name)
+    if name.len() < 2 || !name.starts_with('-') || name == "--" {
+        return None;
+    }
+    Some(if name.starts_with("--") { name.replace('_', "-") } else { name.to_string() })
 }
 
-/// Whether `argparse` takes what was given for the flag: a beginning of it, or a short flag with its number attached.
+/// Returns true if `argparse` accepts `given` for the flag: a prefix of its name, or a short flag
+/// with its number attached.
 fn abbreviates(given: &str, flag: &str) -> bool {
-    let is_short = !flag.starts_with("--");
-    let attached =
-        || given.strip_prefix(flag).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
-    (flag.starts_with(given) && is_short != given.starts_with("--")) || (is_short && attached())
+    if flag.starts_with("--") {
+        return given.starts_with("--") && flag.starts_with(given);
+    }
+    let value = given.strip_prefix(flag);
+    let is_joined = value.is_some_and(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
+    is_joined || (!given.starts_with("--") && flag.starts_with(given))
 }
 
-/// A name that ends in `*` stands for all that begin so.
-fn reserved_variable(name: &str, variables: &[Reserved]) -> Option<Because> {
-    let is_it = |pattern: &&str| match pattern.strip_suffix('*') {
-        Some(beginning) => name.starts_with(beginning),
+/// Finds the reason of a variable. A reserved name that ends in `*` is a prefix.
+fn reserved_variable(name: &str, variables: &[Reserved]) -> Option<ReservedReason> {
+    let matches = |pattern: &&str| match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
         None => name == *pattern,
     };
-    variables.iter().find(|row| row.names.iter().any(is_it)).map(|row| row.because)
+    variables.iter().find(|row| row.names.iter().any(matches)).map(|row| row.reason)
 }

@@ -1,120 +1,129 @@
-//! vLLM: a share of each GPU that it keeps to, and the rest of the record beside it.
+//! The command of vLLM: a fraction of each GPU that it does not exceed, and the serving parameters.
 //!
-//! The share bounds everything that vLLM allocates: weights, activations, graphs and cache, for it measures the others and gives
-//! the cache what is left. `--kv-cache-memory-bytes` would fix the cache alone; vLLM then measures nothing and ignores the share, so
-//! that a model which is larger than was thought would exceed the charge instead of failing. Looked at: 0.32.0.
+//! `--gpu-memory-utilization` bounds everything that vLLM allocates. It measures weights,
+//! activations and graphs at start and gives the KV cache what is left. `--kv-cache-memory-bytes`
+//! would fix the cache in bytes, but vLLM then measures nothing and ignores the fraction: a model
+//! that is larger than expected would exceed its charge instead of failing to start. Verified
+//! against 0.32.0.
 
 use plimsoll_core::units::Bytes;
 
-use super::refusal::Refusal;
-use super::reserved::{self, Because, Grammar, Reserved};
-use super::{Booked, Extra, Line, Record, Rendered, variables};
+use super::command::{CommandLine, LaunchCommand, MAX_FLAG_VALUE, environment};
+use super::error::{RenderError, ReservedReason};
+use super::reserved::{self, Reserved, Syntax};
+use super::spec::{DeviceCharge, LaunchSpec, UserOptions};
 use crate::settings::{KvType, RuntimeKind};
 
-pub(super) fn render(record: &Record, extra: &Extra) -> Result<Rendered, Refusal> {
-    let settings = &record.settings;
-    reserved::check(extra, Grammar::Argparse, FLAGS, VARIABLES)?;
-    check_split(record)?;
+pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchCommand, RenderError> {
+    let settings = &spec.settings;
+    reserved::check(user, Syntax::Argparse, FLAGS, VARIABLES)?;
+    check_heads(spec)?;
     if settings.batch < settings.parallel {
-        let (value, least) = (settings.batch, settings.parallel);
-        return Err(Refusal::OutOfRange {
-            field: "batch",
-            value,
-            least,
-            most: u64::from(u32::MAX >> 1),
-        });
+        let (value, min) = (settings.batch, settings.parallel);
+        return Err(RenderError::OutOfRange { field: "batch", value, min, max: MAX_FLAG_VALUE });
     }
-    let ratio = written(share(record)?);
-    let mut line =
-        Line::new(&[record.program.as_deref().unwrap_or("vllm"), "serve", &record.model]);
-    line.flag("--host", &"{host}");
-    line.flag("--port", &"{port}");
-    line.flag("--tensor-parallel-size", &record.devices.len());
-    line.flag("--max-model-len", &settings.context);
-    line.flag("--max-num-seqs", &settings.parallel);
-    line.flag("--max-num-batched-tokens", &settings.batch);
-    line.flag("--kv-cache-dtype", &cache_type(settings.kv.k));
-    line.flag("--gpu-memory-utilization", &ratio);
+    let share = format_share(share_of_all_gpus(spec)?);
+    let program = spec.program.as_deref().unwrap_or("vllm");
+    let mut line = CommandLine::new(&[program, "serve", &spec.model]);
+    line.flag("--host", "{host}");
+    line.flag("--port", "{port}");
+    line.flag("--tensor-parallel-size", spec.devices.len());
+    line.flag("--max-model-len", settings.context);
+    line.flag("--max-num-seqs", settings.parallel);
+    line.flag("--max-num-batched-tokens", settings.batch);
+    line.flag("--kv-cache-dtype", cache_dtype(settings.kv.k));
+    line.flag("--gpu-memory-utilization", &share);
     let ours = [
-        // Without the estimate, graphs come on top of the share.
+        // Otherwise CUDA graphs come on top of the limit.
         ("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "1".to_string()),
-        // A remembered plan would set the cache without measuring.
+        // A stored plan would size the cache without measuring.
         ("VLLM_ENABLE_STARTUP_PLAN", "0".to_string()),
     ];
-    Ok(Rendered {
-        argv: line.finish(extra),
-        env: variables(extra, ours),
+    Ok(LaunchCommand {
+        argv: line.finish(user),
+        env: environment(user, ours),
         ready: "/health",
         preload: None,
-        memory_ratio: Some(ratio),
+        memory_ratio: Some(share),
         remarks: Vec::new(),
     })
 }
 
-/// A model is split by its heads, so that each GPU has as many.
-fn check_split(record: &Record) -> Result<(), Refusal> {
-    let gpus = record.devices.len() as u64;
+/// Checks that the model can be split: vLLM gives each GPU the same number of attention heads. KV
+/// heads are divided, or copied if there are more GPUs than KV heads.
+fn check_heads(spec: &LaunchSpec) -> Result<(), RenderError> {
+    let gpus = spec.devices.len() as u64;
     if gpus == 0 {
-        return Err(Refusal::NoGpu { runtime: RuntimeKind::Vllm });
+        return Err(RenderError::NoGpu { runtime: RuntimeKind::Vllm });
     }
-    let Some(heads) = record.heads else { return Ok(()) };
+    let Some(heads) = spec.heads else { return Ok(()) };
     if !heads.attention.is_multiple_of(gpus) {
-        return Err(Refusal::Heads { gpus, heads: heads.attention });
+        return Err(RenderError::Heads { gpus, heads: heads.attention });
     }
-    // Heads with keys and values are divided, or copied where there are more GPUs than heads.
-    match heads.kv.filter(|kv| *kv == 0 || !(kv.is_multiple_of(gpus) || gpus.is_multiple_of(*kv))) {
-        Some(kv) => Err(Refusal::KvHeads { gpus, heads: kv }),
-        None => Ok(()),
-    }
-}
-
-/// Shares are written in ten-thousandths: at most 8 MiB of an 80 GiB GPU are lost to that.
-const PARTS: u32 = 10_000;
-
-/// The share that holds on every GPU, for vLLM takes one for all.
-fn share(record: &Record) -> Result<u32, Refusal> {
-    let mut least = PARTS;
-    for (place, Booked { charge, total }) in record.devices.iter().enumerate() {
-        let total = total.filter(|total| !total.is_zero()).ok_or(Refusal::UnknownGpu { place })?;
-        let pool = charge.less(record.outside.bytes);
-        let parts = share_of(pool, total);
-        if parts == 0 {
-            return Err(Refusal::SmallShare { pool, total });
+    match heads.kv {
+        Some(0) => Err(RenderError::KvHeads { gpus, heads: 0 }),
+        Some(kv) if !kv.is_multiple_of(gpus) && !gpus.is_multiple_of(kv) => {
+            Err(RenderError::KvHeads { gpus, heads: kv })
         }
-        least = least.min(parts);
+        Some(_) | None => Ok(()),
     }
-    Ok(least)
 }
 
-/// The most ten-thousandths of the GPU that are no more than the pool, in vLLM's own arithmetic: it multiplies a float and rounds up.
-fn share_of(pool: Bytes, total: Bytes) -> u32 {
-    let exact = u128::from(pool.get()) * u128::from(PARTS) / u128::from(total.get());
-    let mut parts = u32::try_from(exact).unwrap_or(PARTS).min(PARTS);
-    while parts > 0 && taken(parts, total) > pool.get() as f64 {
-        parts -= 1;
+/// Shares have four digits. At most 8 MiB of an 80 GiB GPU are lost to that.
+const SHARE_STEPS: u32 = 10_000;
+
+/// Returns the share for all GPUs, in steps. vLLM takes one share for all, so the smallest counts.
+fn share_of_all_gpus(spec: &LaunchSpec) -> Result<u32, RenderError> {
+    let mut smallest = SHARE_STEPS;
+    for (index, DeviceCharge { charge, total }) in spec.devices.iter().enumerate() {
+        let total = total.filter(|total| !total.is_zero());
+        let total = total.ok_or(RenderError::UnknownGpu { index })?;
+        let pool = charge.less(spec.outside.bytes);
+        let share = largest_share(pool, total);
+        if share == 0 {
+            return Err(RenderError::ShareTooSmall { pool, total });
+        }
+        smallest = smallest.min(share);
     }
-    parts
+    Ok(smallest)
 }
 
-fn taken(parts: u32, total: Bytes) -> f64 {
-    (total.get() as f64 * (f64::from(parts) / f64::from(PARTS))).ceil()
+/// Returns the largest share of a GPU that vLLM turns into at most `pool` bytes.
+///
+/// The exact quotient is not enough: vLLM multiplies in floating point and rounds up, which can
+/// yield one byte more than the pool. So the quotient is the start, and the share decreases until
+/// vLLM's own arithmetic stays within the pool. One step is larger than any rounding error, so the
+/// loop ends after a step or two, and in any case at 0.
+fn largest_share(pool: Bytes, total: Bytes) -> u32 {
+    let exact = u128::from(pool.get()) * u128::from(SHARE_STEPS) / u128::from(total.get());
+    let mut share = u32::try_from(exact).unwrap_or(SHARE_STEPS).min(SHARE_STEPS);
+    while share > 0 && bytes_used(share, total) > pool.get() as f64 {
+        share -= 1;
+    }
+    share
 }
 
-fn written(parts: u32) -> String {
-    format!("{}.{:04}", parts / PARTS, parts % PARTS)
+/// Computes vLLM's limit in bytes, with vLLM's own floating-point operations.
+fn bytes_used(share: u32, total: Bytes) -> f64 {
+    (total.get() as f64 * (f64::from(share) / f64::from(SHARE_STEPS))).ceil()
 }
 
-/// Two bytes a number are the model's own type. By name, vLLM takes them only for models whose cache is smaller by default.
-fn cache_type(kv: KvType) -> &'static str {
+fn format_share(share: u32) -> String {
+    format!("{}.{:04}", share / SHARE_STEPS, share % SHARE_STEPS)
+}
+
+/// Returns the `--kv-cache-dtype`. The 16-bit types are `auto`, the model's own type: vLLM accepts
+/// them by name only for models whose default cache is smaller.
+fn cache_dtype(kv: KvType) -> &'static str {
     match kv {
         KvType::Fp8 => "fp8",
         _ => "auto",
     }
 }
 
-const HOST: Because = Because::Uncharged("it is the host's, of which nothing is booked");
-const ONE_PROCESS: Because = Because::Other(
-    "the slot is one server on the booked GPUs; `gpus` and `max_slots` say how many",
+const HOST: ReservedReason = ReservedReason::Uncharged("host memory is not charged");
+const ONE_PROCESS: ReservedReason = ReservedReason::NotAllowed(
+    "a slot is one server on its charged GPUs; use `gpus` and `max_slots`",
 );
 
 const FLAGS: &[Reserved] = &[
@@ -125,41 +134,41 @@ const FLAGS: &[Reserved] = &[
             "--kv-cache-memory-bytes",
             "--num-gpu-blocks-override",
         ],
-        because: Because::SetBy("memory"),
+        reason: ReservedReason::SetBy("memory"),
     },
-    Reserved { names: &["--max-model-len"], because: Because::SetBy("context") },
+    Reserved { names: &["--max-model-len"], reason: ReservedReason::SetBy("context") },
     Reserved {
         names: &["--max-num-seqs", "--max-num-active-seqs"],
-        because: Because::SetBy("concurrency"),
+        reason: ReservedReason::SetBy("concurrency"),
     },
     Reserved {
         names: &["--max-num-batched-tokens"],
-        because: Because::SetBy("runtime.vllm.batch"),
+        reason: ReservedReason::SetBy("runtime.vllm.batch"),
     },
     Reserved {
         names: &["--kv-cache-dtype", "--kv-cache-dtype-skip-layers"],
-        because: Because::SetBy("kv"),
+        reason: ReservedReason::SetBy("kv"),
     },
     Reserved {
         names: &["--tensor-parallel-size", "-tp"],
-        because: Because::SetBy("tensor_parallel"),
+        reason: ReservedReason::SetBy("tensor_parallel"),
     },
-    Reserved { names: &["--model"], because: Because::SetBy("runtime.vllm.model") },
+    Reserved { names: &["--model"], reason: ReservedReason::SetBy("runtime.vllm.model") },
     Reserved {
         names: &["--device-ids"],
-        because: Because::Fixed("the process is confined to the booked GPUs"),
+        reason: ReservedReason::Fixed("the process uses the charged GPUs only"),
     },
     Reserved {
         names: &["--host", "--port", "--uds", "--grpc", "--grpc-port", "--headless"],
-        because: Because::Fixed("the runner finds the server where it told it to listen"),
+        reason: ReservedReason::Fixed("the runner can reach the server"),
     },
     Reserved {
         names: &["--root-path", "--ssl-keyfile", "--ssl-certfile"],
-        because: Because::Fixed("the runner can ask /health over plain HTTP"),
+        reason: ReservedReason::Fixed("the runner can query /health over plain HTTP"),
     },
     Reserved {
         names: &["--config"],
-        because: Because::Other("a file can hold any flag; write `args`"),
+        reason: ReservedReason::NotAllowed("a file can set any flag; use `args`"),
     },
     Reserved {
         names: &[
@@ -199,7 +208,7 @@ const FLAGS: &[Reserved] = &[
             "--enable-elastic-ep",
             "--elastic-ep-max-dp-size",
         ],
-        because: ONE_PROCESS,
+        reason: ONE_PROCESS,
     },
     Reserved {
         names: &[
@@ -214,41 +223,41 @@ const FLAGS: &[Reserved] = &[
             "--offload-prefetch-step",
             "--offload-params",
         ],
-        because: HOST,
+        reason: HOST,
     },
     Reserved {
         names: &["--kv-transfer-config", "--ec-transfer-config", "--weight-transfer-config"],
-        because: Because::Uncharged("its buffers are outside the share"),
+        reason: ReservedReason::Uncharged("its buffers are outside vLLM's limit"),
     },
     Reserved {
         names: &["--mm-processor-device", "--mm-ipc-gpu-memory-gb"],
-        because: Because::Uncharged("it opens the GPU from a second process"),
+        reason: ReservedReason::Uncharged("it opens the GPU from a second process"),
     },
     Reserved {
         names: &["--skip-mm-profiling"],
-        because: Because::Uncharged("images and sound come on top of what was measured"),
+        reason: ReservedReason::Uncharged("images and audio come on top of the measured memory"),
     },
     Reserved {
         names: &["--worker-cls", "--worker-extension-cls"],
-        because: Because::Other("another worker need not keep to the share"),
+        reason: ReservedReason::NotAllowed("another worker may ignore vLLM's limit"),
     },
 ];
 
 const VARIABLES: &[Reserved] = &[
     Reserved {
         names: &["VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"],
-        because: Because::Fixed("graphs are part of the share"),
+        reason: ReservedReason::Fixed("CUDA graphs count against vLLM's limit"),
     },
     Reserved {
         names: &["VLLM_ENABLE_STARTUP_PLAN"],
-        because: Because::Fixed("memory is measured at every start"),
+        reason: ReservedReason::Fixed("memory is measured at every start"),
     },
     Reserved {
         names: &["VLLM_MODEL_REDIRECT_PATH"],
-        because: Because::Other("it replaces the model by another"),
+        reason: ReservedReason::NotAllowed("it replaces the model"),
     },
-    Reserved { names: &["VLLM_CPU_KVCACHE_SPACE"], because: HOST },
-    Reserved { names: &["VLLM_DP_*", "VLLM_RAY_*"], because: ONE_PROCESS },
+    Reserved { names: &["VLLM_CPU_KVCACHE_SPACE"], reason: HOST },
+    Reserved { names: &["VLLM_DP_*", "VLLM_RAY_*"], reason: ONE_PROCESS },
 ];
 
 #[cfg(test)]
@@ -258,8 +267,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_never_more_than_the_charge_is_of_the_gpu() {
-        let share = |pool, total| written(share_of(Bytes::gib(pool), Bytes::gib(total)));
+    fn a_share_is_rounded_down_to_four_digits() {
+        let share = |pool, total| format_share(largest_share(Bytes::gib(pool), Bytes::gib(total)));
         assert_eq!(share(39, 80), "0.4875");
         assert_eq!(share(70, 80), "0.8750");
         assert_eq!(share(80, 80), "1.0000");
@@ -267,22 +276,22 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_up_would_take_too_much_is_a_part_less() {
-        // In floats 0.07 of 100 is 7.000000000000001, and vLLM rounds that up to 8.
-        assert_eq!(share_of(Bytes::new(7), Bytes::new(100)), 699);
+    fn a_share_that_vllm_would_round_up_is_one_step_lower() {
+        // In floats, 0.07 of 100 is 7.000000000000001, which vLLM rounds up to 8.
+        assert_eq!(largest_share(Bytes::new(7), Bytes::new(100)), 699);
     }
 
     proptest! {
         #[test]
-        fn what_vllm_takes_for_its_share_is_in_the_pool(total in 1..1_u64 << 42, of in 0.0..1.0_f64) {
+        fn vllm_never_uses_more_than_the_pool(total in 1..1_u64 << 42, of in 0.0..1.0_f64) {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let pool = (total as f64 * of) as u64;
-            let parts = share_of(Bytes::new(pool), Bytes::new(total));
-            prop_assert!(taken(parts, Bytes::new(total)) <= pool as f64);
-            prop_assert!(u128::from(parts) * u128::from(total) <= u128::from(pool) * u128::from(PARTS));
-            // Nor is more given away than one part and what rounding costs.
+            let parts = largest_share(Bytes::new(pool), Bytes::new(total));
+            prop_assert!(bytes_used(parts, Bytes::new(total)) <= pool as f64);
+            prop_assert!(u128::from(parts) * u128::from(total) <= u128::from(pool) * u128::from(SHARE_STEPS));
+            // At most one step is lost, besides the rounding.
             let next = u128::from(parts + 2) * u128::from(total);
-            prop_assert!(next > u128::from(pool) * u128::from(PARTS));
+            prop_assert!(next > u128::from(pool) * u128::from(SHARE_STEPS));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The one table of how many bits a number of each type has.
+//! The size of an element of each safetensors type.
 
-/// How many bits one number has; `None` for a type that the format does not have.
+/// Returns the bits of one element; `None` for a type that the format does not define.
 pub fn bits(dtype: &str) -> Option<u64> {
     Some(match dtype {
         "F4" => 4,

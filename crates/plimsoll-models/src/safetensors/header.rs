@@ -1,4 +1,8 @@
-//! The header of one safetensors file: every tensor with its size, each with a place of its own.
+//! The header of one safetensors file: the tensors with their sizes, checked for overlap.
+//!
+//! A header is untrusted input. Its length is compared with the format's limit and with the file
+//! before it is read, so the cost is bounded by [`MAX_HEADER_BYTES`], and the number of tensors by
+//! [`MAX_TENSORS`].
 
 use std::fmt;
 use std::io::{Read, Seek, SeekFrom};
@@ -7,98 +11,107 @@ use plimsoll_core::units::Bytes;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{SafetensorsError, dtype};
+use super::dtype;
+use super::error::{SafetensorsError, TensorProblem};
 
-/// The longest header, as the format has it.
-pub const HEADER_MOST: u64 = 100_000_000;
+/// The longest header, as the format defines it.
+pub const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// The most tensors of one file.
-pub const TENSORS_MOST: usize = 1 << 20;
+/// The largest number of tensors in one file.
+pub const MAX_TENSORS: usize = 1 << 20;
+
+/// The longest tensor name that is quoted in an error.
+const MAX_QUOTED_NAME: usize = 200;
+
+/// The bytes before the header, which hold its length.
+const LENGTH_BYTES: u64 = 8;
 
 /// A tensor as a header lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name.
     pub name: String,
-    /// The name of its numbers' type.
     pub dtype: String,
-    /// Its dimensions.
     pub shape: Vec<u64>,
-    /// How many bytes it takes.
     pub bytes: Bytes,
 }
 
 /// The header of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its tensors, in the order of their names.
+    /// The tensors, sorted by name.
     pub tensors: Vec<Tensor>,
-    /// How many bytes of their data are not in the file.
+    /// The bytes of tensor data that the file lacks.
     pub absent: Bytes,
 }
 
-/// Reads the header of a file, and nothing behind it. `file` is its name, for errors.
+/// Reads the header of a file and nothing after it. `file` is its name for errors.
 pub fn read<R: Read + Seek>(mut from: R, file: &str) -> Result<Header, SafetensorsError> {
-    let failed = |source| SafetensorsError::Io { file: file.to_string(), source };
-    let end = from.seek(SeekFrom::End(0)).map_err(failed)?;
-    from.seek(SeekFrom::Start(0)).map_err(failed)?;
-    let truncated =
-        |length| SafetensorsError::Truncated { file: file.to_string(), at: end, length };
-    if end < 8 {
-        return Err(truncated(8));
-    }
+    let io_error = |source| SafetensorsError::Io { file: file.to_string(), source };
+    let file_length = from.seek(SeekFrom::End(0)).map_err(io_error)?;
+    from.seek(SeekFrom::Start(0)).map_err(io_error)?;
+    let Some(rest) = file_length.checked_sub(LENGTH_BYTES) else {
+        return Err(truncated(file, file_length, LENGTH_BYTES));
+    };
     let mut length = [0; 8];
-    from.read_exact(&mut length).map_err(failed)?;
+    from.read_exact(&mut length).map_err(io_error)?;
     let length = u64::from_le_bytes(length);
-    if length > HEADER_MOST {
-        let (file, most) = (file.to_string(), HEADER_MOST);
-        return Err(SafetensorsError::TooMuch { what: "the header", file, value: length, most });
+    if length > MAX_HEADER_BYTES {
+        let (file, limit) = (format!("the header of {file}"), MAX_HEADER_BYTES);
+        return Err(SafetensorsError::LimitExceeded { file, value: length, limit });
     }
-    if length > end - 8 {
-        return Err(truncated(length));
-    }
+    let Some(data_length) = rest.checked_sub(length) else {
+        return Err(truncated(file, file_length, length));
+    };
     let mut text = Vec::new();
-    from.take(length).read_to_end(&mut text).map_err(failed)?;
-    header(&text, end - 8 - length, file)
+    from.take(length).read_to_end(&mut text).map_err(io_error)?;
+    parse(&text, data_length, file)
 }
 
-fn header(text: &[u8], data_there: u64, file: &str) -> Result<Header, SafetensorsError> {
-    let malformed = |source| SafetensorsError::Malformed { file: file.to_string(), source };
-    let Entries(mut entries) = serde_json::from_slice(text).map_err(malformed)?;
-    let data = places(&mut entries, file)?;
+fn truncated(file: &str, at: u64, length: u64) -> SafetensorsError {
+    SafetensorsError::Truncated { file: file.to_string(), at, length }
+}
+
+fn parse(text: &[u8], data_length: u64, file: &str) -> Result<Header, SafetensorsError> {
+    let Entries(mut entries) = serde_json::from_slice(text).map_err(|source| {
+        SafetensorsError::Malformed { file: format!("the header of {file}"), source }
+    })?;
+    let data_end = check_offsets(&mut entries, file)?;
     entries.sort_by(|one, other| one.0.cmp(&other.0));
-    if let Some(twice) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        return Err(wrong(&twice[0].0, file, "stands there twice"));
+    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(tensor_error(&pair[0].0, file, TensorProblem::Duplicate));
     }
-    let tensors = entries.into_iter().map(|(name, entry)| entry.tensor(name, file));
-    let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
-    Ok(Header { tensors, absent: Bytes::new(data.saturating_sub(data_there)) })
-}
-
-fn wrong(name: &str, file: &str, problem: impl Into<String>) -> SafetensorsError {
-    let (name, file) = (name.chars().take(200).collect(), file.to_string());
-    SafetensorsError::Tensor { name, file, problem: problem.into() }
-}
-
-/// Where the data ends, after checking that every tensor has a place of its own.
-fn places(entries: &mut [(String, Entry)], file: &str) -> Result<u64, SafetensorsError> {
-    entries.sort_by_key(|(_, entry)| entry.data_offsets);
-    let mut end = 0;
+    let mut tensors = Vec::with_capacity(entries.len());
     for (name, entry) in entries {
-        let [from, to] = entry.data_offsets;
-        if to < from {
-            return Err(wrong(name, file, format!("ends at {to}, before it begins at {from}")));
+        match entry.bytes() {
+            Ok(bytes) => {
+                tensors.push(Tensor { name, dtype: entry.dtype, shape: entry.shape, bytes });
+            }
+            Err(problem) => return Err(tensor_error(&name, file, problem)),
         }
-        if from < end {
-            return Err(wrong(
-                name,
-                file,
-                format!("begins at {from}, inside the tensor before it"),
-            ));
-        }
-        end = to;
     }
-    Ok(end)
+    Ok(Header { tensors, absent: Bytes::new(data_end.saturating_sub(data_length)) })
+}
+
+fn tensor_error(name: &str, file: &str, problem: TensorProblem) -> SafetensorsError {
+    let name = name.chars().take(MAX_QUOTED_NAME).collect();
+    SafetensorsError::Tensor { name, file: file.to_string(), problem }
+}
+
+/// Checks that no two tensors overlap and returns the end of the data.
+fn check_offsets(entries: &mut [(String, Entry)], file: &str) -> Result<u64, SafetensorsError> {
+    entries.sort_by_key(|(_, entry)| entry.data_offsets);
+    let mut previous_end = 0;
+    for (name, entry) in entries {
+        let [start, end] = entry.data_offsets;
+        if end < start {
+            return Err(tensor_error(name, file, TensorProblem::Reversed { start, end }));
+        }
+        if start < previous_end {
+            return Err(tensor_error(name, file, TensorProblem::Overlaps { start }));
+        }
+        previous_end = end;
+    }
+    Ok(previous_end)
 }
 
 #[derive(Deserialize)]
@@ -109,34 +122,30 @@ struct Entry {
 }
 
 impl Entry {
-    fn tensor(self, name: String, file: &str) -> Result<Tensor, SafetensorsError> {
-        let Entry { dtype, shape, data_offsets: [from, to] } = self;
-        let Some(bits) = dtype::bits(&dtype) else {
-            return Err(wrong(
-                &name,
-                file,
-                format!("has the type {dtype}, whose size is not known"),
-            ));
+    /// Returns the size of the tensor, which the shape and the offsets must agree on.
+    fn bytes(&self) -> Result<Bytes, TensorProblem> {
+        let Some(bits) = dtype::bits(&self.dtype) else {
+            return Err(TensorProblem::UnknownType { dtype: self.dtype.clone() });
         };
-        let numbers = shape.iter().try_fold(1_u64, |product, length| product.checked_mul(*length));
-        let bits = numbers.and_then(|numbers| numbers.checked_mul(bits));
+        let elements =
+            self.shape.iter().try_fold(1_u64, |product, side| product.checked_mul(*side));
+        let bits = elements.and_then(|elements| elements.checked_mul(bits));
         let Some(bits) = bits.filter(|bits| bits.is_multiple_of(8)) else {
-            return Err(wrong(
-                &name,
-                file,
-                format!("has the shape {shape:?}, which is not possible"),
-            ));
+            return Err(TensorProblem::Shape { shape: self.shape.clone() });
         };
-        if bits / 8 != to - from {
-            let problem =
-                format!("has {} bytes of data, not the {} of its shape", to - from, bits / 8);
-            return Err(wrong(&name, file, problem));
+        let (found, expected) = (self.data_offsets[1] - self.data_offsets[0], bits / 8);
+        if found != expected {
+            return Err(TensorProblem::Length { found, expected });
         }
-        Ok(Tensor { name, dtype, shape, bytes: Bytes::new(bits / 8) })
+        Ok(Bytes::new(expected))
     }
 }
 
-/// The entries of a header, with those that stand there twice: a map would keep the last and say nothing.
+/// The entries of a header in file order, duplicates included.
+///
+/// The visitor is hand-written because a derived map keeps the last of two entries with the same
+/// name, which would hide tensors from the sum, and because it checks [`MAX_TENSORS`] while it
+/// reads.
 struct Entries(Vec<(String, Entry)>);
 
 impl<'de> Deserialize<'de> for Entries {
@@ -151,7 +160,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     type Value = Entries;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("an object with an entry for each tensor")
+        out.write_str("an object with one entry per tensor")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
@@ -161,8 +170,8 @@ impl<'de> Visitor<'de> for EntriesVisitor {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            if entries.len() == TENSORS_MOST {
-                return Err(de::Error::custom(format!("more than {TENSORS_MOST} tensors")));
+            if entries.len() == MAX_TENSORS {
+                return Err(de::Error::custom(format!("more than {MAX_TENSORS} tensors")));
             }
             entries.push((name, map.next_value::<Entry>()?));
         }
@@ -185,15 +194,15 @@ mod tests {
         bytes
     }
 
-    fn of(header: &str, data: usize) -> Result<Header, SafetensorsError> {
+    fn read_header(header: &str, data: usize) -> Result<Header, SafetensorsError> {
         read(Cursor::new(file(header, data)), "m.safetensors")
     }
 
     #[test]
-    fn every_tensor_has_the_size_of_its_shape() {
+    fn tensors_have_the_size_of_their_shape() {
         let header = r#"{"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},
             "b":{"dtype":"F4","shape":[4],"data_offsets":[12,14]},"c":{"dtype":"F8_E4M3","shape":[],"data_offsets":[14,15]}}"#;
-        let header = of(header, 15).expect("a header");
+        let header = read_header(header, 15).expect("reads the header");
         let sizes: Vec<_> =
             header.tensors.iter().map(|t| (t.name.as_str(), t.bytes.get())).collect();
         assert_eq!(sizes, [("a", 12), ("b", 2), ("c", 1)]);
@@ -201,68 +210,73 @@ mod tests {
     }
 
     #[test]
-    fn a_header_alone_is_enough_and_says_what_is_absent() {
-        let header =
-            of(r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}"#, 3).expect("a header");
+    fn a_header_without_data_reports_the_absent_bytes() {
+        let header = read_header(r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}"#, 3)
+            .expect("reads the header");
         assert_eq!(header.absent, Bytes::new(13));
     }
 
     #[test]
-    fn a_hostile_header_is_refused_with_what_is_wrong() {
-        for (header, part) in [
+    fn a_hostile_header_is_rejected_with_its_problem() {
+        for (header, message) in [
             (
                 r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,15]}}"#,
-                "15 bytes of data, not the 16",
+                "has 15 bytes of data, but its shape needs 16",
             ),
-            (r#"{"a":{"dtype":"F3","shape":[4],"data_offsets":[0,16]}}"#, "type F3"),
-            (r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[16,0]}}"#, "before it begins"),
+            (r#"{"a":{"dtype":"F3","shape":[4],"data_offsets":[0,16]}}"#, "unknown type F3"),
+            (r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[16,0]}}"#, "before its start"),
             (
                 r#"{"a":{"dtype":"F32","shape":[9223372036854775808,4],"data_offsets":[0,16]}}"#,
-                "not possible",
+                "not a whole number of bytes or too large",
             ),
-            (r#"{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}}"#, "not possible"),
+            (
+                r#"{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}}"#,
+                "not a whole number of bytes or too large",
+            ),
             (
                 r#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}}"#,
-                "inside the tensor before it",
+                "inside the previous tensor",
             ),
             (
                 r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#,
-                "twice",
+                "is listed twice",
             ),
-            ("[]", "malformed"),
-            (r#"{"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}}"#, "malformed"),
+            ("[]", "is malformed"),
+            (r#"{"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}}"#, "is malformed"),
         ] {
-            let error = of(header, 64).expect_err(header).to_string();
-            assert!(error.contains(part), "{header}: {error}");
+            let error = read_header(header, 64).expect_err(header).to_string();
+            assert!(error.contains(message), "{header}: {error}");
         }
         let nested = "[".repeat(100_000);
-        assert!(of(&format!("{{\"__metadata__\":{nested}"), 0).is_err());
+        assert!(read_header(&format!("{{\"__metadata__\":{nested}"), 0).is_err());
     }
 
     #[test]
-    fn a_header_longer_than_the_format_allows_or_than_the_file_is_refused() {
-        for (length, part) in
-            [(u64::MAX, "more than 100000000"), (1 << 63, "more than"), (99, "ends at byte 10")]
-        {
+    fn a_header_longer_than_the_limit_or_the_file_is_rejected() {
+        for (length, message) in [
+            (u64::MAX, "the limit is 100000000"),
+            (1 << 63, "the limit is"),
+            (99, "ends at byte 10"),
+        ] {
             let mut bytes = length.to_le_bytes().to_vec();
             bytes.extend(b"{}");
-            let error = read(Cursor::new(bytes), "m.safetensors").expect_err("refused").to_string();
-            assert!(error.contains(part), "{error}");
+            let error =
+                read(Cursor::new(bytes), "m.safetensors").expect_err("is rejected").to_string();
+            assert!(error.contains(message), "{error}");
         }
         assert!(read(Cursor::new([1, 2, 3]), "m.safetensors").is_err());
     }
 
     proptest! {
-        /// What is read back is either a list of tensors or a refusal, whatever was changed.
         #[test]
-        fn a_changed_header_is_read_or_refused(
+        fn a_corrupted_header_is_read_or_rejected_without_panic(
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         ) {
             let header = r#"{"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},"b":{"dtype":"F4","shape":[4],"data_offsets":[12,14]}}"#;
             let mut bytes = file(header, 14);
-            for (place, byte) in changes {
-                let place = place.index(bytes.len());
-                bytes[place] = byte;
+            for (index, byte) in changes {
+                let index = index.index(bytes.len());
+                bytes[index] = byte;
             }
             let _ = read(Cursor::new(bytes), "m.safetensors");
         }

@@ -1,10 +1,10 @@
-//! From the tensors of a safetensors model to its weights by layer.
+//! Groups the tensors of a safetensors model by layer.
 
 use super::shards::Tensors;
-use crate::shape::{Place, Weights};
+use crate::shape::{TensorRank, TensorRole, Weights};
 
-/// What stands before the number of a layer in the names of the model's own tensors.
-const LAYERS: [&str; 6] = [
+/// The prefixes of layer tensors, before the number of the layer.
+const LAYER_PREFIXES: [&str; 6] = [
     "model.layers.",
     "language_model.model.layers.",
     "model.language_model.layers.",
@@ -13,32 +13,33 @@ const LAYERS: [&str; 6] = [
     "layers.",
 ];
 
-/// The weights of a model with so many layers; `None` when they are more than can be counted.
-pub fn of(tensors: &Tensors, count: usize) -> Option<Weights> {
-    let mut weights = Weights::of_layers(count);
-    let mut head = false;
+/// Returns the weights of a model with `count` layers, or `None` on overflow.
+pub fn sum_by_layer(tensors: &Tensors, count: usize) -> Option<Weights> {
+    let mut weights = Weights::with_layers(count);
+    let mut has_output_matrix = false;
     for tensor in &tensors.all {
-        let place = place(&tensor.name);
-        head |= matches!(place, Place::Output) && tensor.name.contains("lm_head");
-        weights.add(&place, tensor.bytes, tensor.shape.len() < 2)?;
+        let role = role(&tensor.name);
+        has_output_matrix |= matches!(role, TensorRole::Output) && tensor.name.contains("lm_head");
+        let rank = if tensor.shape.len() < 2 { TensorRank::Vector } else { TensorRank::Matrix };
+        weights.add(&role, rank, tensor.bytes)?;
     }
-    weights.tied = (!head).then_some(weights.embedding);
+    weights.tied = (!has_output_matrix).then_some(weights.embedding);
     Some(weights)
 }
 
-fn place(name: &str) -> Place {
-    let rest = LAYERS.iter().find_map(|prefix| name.strip_prefix(prefix));
+fn role(name: &str) -> TensorRole {
+    let rest = LAYER_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
     if let Some((number, _)) = rest.and_then(|rest| rest.split_once('.')) {
-        return number.parse().map_or(Place::Other, Place::Layer);
+        return number.parse().map_or(TensorRole::Other, TensorRole::Layer);
     }
     if name.contains("embed_tokens.")
         || name.ends_with("wte.weight")
         || name.contains("embeddings.weight")
     {
-        Place::Embedding
+        TensorRole::Embedding
     } else if name.contains("lm_head.") || name.ends_with("model.norm.weight") {
-        Place::Output
+        TensorRole::Output
     } else {
-        Place::Other
+        TensorRole::Other
     }
 }

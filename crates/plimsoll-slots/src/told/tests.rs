@@ -32,14 +32,14 @@ fn what_a_runtime_cannot_be_told_is_refused_with_its_field() {
     for (rest, part) in [
         (
             "context: 4096\nmemory: 8GiB\nkv: q8_0\nruntime: {vllm: {model: a/b}}",
-            "kv: vllm cannot store its cache as q8_0",
+            "kv: vllm does not support KV cache type q8_0",
         ),
-        ("context: 4096\nkv: q9\nruntime: {vllm: {model: a/b}}", "`q9` is not a type of cache"),
+        ("context: 4096\nkv: q9\nruntime: {vllm: {model: a/b}}", "unknown KV cache type `q9`"),
         (VLLM, "context: it is missing"),
         ("context: 0\nruntime: {vllm: {model: a/b}}", "context: context is 0"),
         (
             "context: 4096\nmemory: 1GiB\nruntime: {vllm: {model: a/b}}",
-            "memory: 1 GiB are booked, and the runtime takes",
+            "memory: the charge of 1 GiB leaves nothing for the model",
         ),
         ("context: 4096\ngpus: 0\nruntime: {vllm: {model: a/b}}", "gpus: vllm needs a GPU"),
         (
@@ -52,7 +52,7 @@ fn what_a_runtime_cannot_be_told_is_refused_with_its_field() {
         ),
         (
             "context: 4096\nruntime: {vllm: {model: a/b, env: {VLLM_DP_SIZE: '2'}}}",
-            "runtime.vllm.env: VLLM_DP_SIZE is refused",
+            "runtime.vllm.env: VLLM_DP_SIZE is not allowed",
         ),
         (
             "context: 4096\nruntime: {vllm: {model: a/b, env: {CUDA_VISIBLE_DEVICES: '0'}}}",
@@ -75,13 +75,16 @@ fn what_a_runtime_cannot_be_told_is_refused_with_its_field() {
         ("context: 4096\nfile: /m\nruntime: {llama_cpp: {model: /n}}", "write one of the two"),
         (
             "context: 4096\nfile: /m\nkv: q8_0\nruntime: {llama_cpp: {flash_attention: false}}",
-            "kv: values can be stored as q8_0 only with flash attention",
+            "kv: KV cache type q8_0 for values requires flash attention",
         ),
-        ("context: 4096\nfile: /m\ngpus: 16\nruntime: {llama_cpp: {}}", "gpus: 16 GPUs are booked"),
+        (
+            "context: 4096\nfile: /m\ngpus: 16\nruntime: {llama_cpp: {}}",
+            "gpus: llama.cpp supports at most 15 GPUs",
+        ),
         ("context: 4096\nruntime: {ollama: {model: q, args: [-v]}}", "args"),
         (
             "context: 4096\nkv: f16/q8_0\nruntime: {ollama: {model: q}}",
-            "kv: ollama stores keys and values alike",
+            "kv: ollama supports only one KV cache type",
         ),
         ("context: 4096\nruntime: {sglang: {model: q}}", "sglang"),
     ] {

@@ -57,7 +57,7 @@ fn a_gguf_file_of_which_only_the_header_is_there_is_enough() {
 fn what_is_unknown_is_an_error_that_names_the_field() {
     let path = gguf("unknown", "newarch");
     let run = plimsoll(&format!("estimate {}", path.display()));
-    run.fails_with(&["there is no sum", "a rule for the layers of the architecture newarch"]);
+    run.fails_with(&["there is no sum", "a cache rule for the architecture newarch"]);
     assert!(run.out.contains("unknown"), "{}", run.out);
 }
 
@@ -66,18 +66,17 @@ fn files_and_settings_that_make_no_sense_are_named() {
     let dir = scratch("estimate-wrong");
     let text = dir.join("text.gguf");
     fs::write(&text, "hello, this is no model").expect("a file");
-    plimsoll(&format!("estimate {}", text.display()))
-        .fails_with(&["text.gguf", "this is no GGUF file"]);
+    plimsoll(&format!("estimate {}", text.display())).fails_with(&["text.gguf", "not a GGUF file"]);
     plimsoll("estimate no-such-file.gguf").fails_with(&["no-such-file.gguf"]);
     plimsoll(&format!("estimate {CONFIG} --runtime ollama"))
         .fails_with(&["ollama reads GGUF files only"]);
     plimsoll(&format!("estimate {CONFIG} --gpus 3"))
         .fails_with(&["3 GPUs do not divide the model's 32"]);
     plimsoll(&format!("estimate {CONFIG} --kv q8_0"))
-        .fails_with(&["vllm cannot store its cache as q8_0"]);
+        .fails_with(&["vllm does not support KV cache type q8_0"]);
     let typo = plimsoll(&format!("estimate {CONFIG} --kv q9"));
     assert!(
-        typo.code == Some(2) && typo.err.contains("`q9` is not a type of cache"),
+        typo.code == Some(2) && typo.err.contains("unknown KV cache type `q9`"),
         "{}",
         typo.err
     );

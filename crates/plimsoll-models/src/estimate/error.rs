@@ -1,0 +1,46 @@
+//! The reasons why an estimate is not possible.
+
+use std::fmt;
+
+use crate::settings::{KvType, RuntimeKind};
+
+/// The reason why an estimate is not possible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EstimateError {
+    #[error("the size of {what} does not fit in 64 bits")]
+    Overflow { what: &'static str },
+    #[error("{setting} is {value}, but must be from 1 to {limit}")]
+    OutOfRange { setting: &'static str, value: u64, limit: u64 },
+    #[error("{runtime} reads GGUF files only; use --runtime vllm for this model")]
+    Format { runtime: RuntimeKind },
+    #[error(
+        "{runtime} does not support KV cache type {kv}; it supports {}",
+        KvType::names_for(*.runtime)
+    )]
+    KvType { runtime: RuntimeKind, kv: KvType },
+    #[error(
+        "KV cache type {kv} has blocks of {block} elements, which do not divide the {length} \
+         elements of a head's {half}"
+    )]
+    KvBlocks { kv: KvType, block: u64, half: CacheHalf, length: u64 },
+    #[error("KV cache type {kv} for values requires flash attention")]
+    NeedsFlashAttention { kv: KvType },
+    #[error("{gpus} GPUs do not divide the model's {heads} attention heads")]
+    Heads { gpus: u64, heads: u64 },
+}
+
+/// One half of a KV cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheHalf {
+    Key,
+    Value,
+}
+
+impl fmt::Display for CacheHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CacheHalf::Key => "key",
+            CacheHalf::Value => "value",
+        })
+    }
+}

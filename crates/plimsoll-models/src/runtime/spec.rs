@@ -1,0 +1,73 @@
+//! The record of what is charged for a slot and how its model is served.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::units::Bytes;
+use serde::Serialize;
+
+use super::overhead::Overhead;
+use crate::settings::Settings;
+use crate::shape::{Cache, Shape};
+
+/// The record of what is charged for a slot and how its model is served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LaunchSpec {
+    /// The program, if it is not found under its usual name.
+    pub program: Option<String>,
+    /// The model's file or directory, or its name in the runtime's own store.
+    pub model: String,
+    /// The serving parameters. `gpus` is the number of `devices`.
+    pub settings: Settings,
+    pub devices: Vec<DeviceCharge>,
+    /// The memory that the runtime uses outside its own pool.
+    pub outside: Overhead,
+    /// The model's heads, if they are known.
+    pub heads: Option<Heads>,
+}
+
+/// The charge on one GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceCharge {
+    pub charge: Bytes,
+    /// The memory of the GPU as the runtime sees it.
+    pub total: Option<Bytes>,
+}
+
+/// The numbers of heads that decide how a model can be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Heads {
+    pub attention: u64,
+    /// KV heads, if they are known and the same in all layers.
+    pub kv: Option<u64>,
+}
+
+impl Heads {
+    /// Returns the heads of a model whose file was read.
+    pub fn from_shape(shape: &Shape) -> Option<Heads> {
+        Heads::common(shape.heads.get()?, shape.layers.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// Combines the heads of all layers. A number of GPUs divides the heads of every layer exactly
+    /// if it divides their greatest common divisor.
+    pub(super) fn common(heads: &[u64], layers: &[Cache]) -> Option<Heads> {
+        let attention = heads.iter().copied().filter(|heads| *heads > 0).reduce(gcd)?;
+        let mut kv = layers.iter().filter_map(|cache| match cache {
+            Cache::Grouped { kv_heads, .. } => Some(*kv_heads),
+            Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::None => None,
+        });
+        let first = kv.next();
+        Some(Heads { attention, kv: first.filter(|first| kv.all(|other| other == *first)) })
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The arguments and variables that the user adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserOptions {
+    /// Arguments after Plimsoll's own.
+    pub args: Vec<String>,
+    pub env: BTreeMap<String, String>,
+}
