@@ -131,7 +131,10 @@ impl Copy {
         let copy = Copy {
             files: listed(workspace)?,
             source: place.join("src"),
-            target: place.join("target"),
+            // Shared with the workspace: dependencies are built once, and its own crates are kept
+            // apart by their paths.
+            target: std::env::var_os("CARGO_TARGET_DIR")
+                .map_or_else(|| workspace.join("target"), |target| workspace.join(target)),
         };
         if copy.source.exists() {
             fs::remove_dir_all(&copy.source).context("cannot remove the copy of an earlier run")?;

@@ -20,7 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-api", &["core", "kube", "models", "slots", "sim"]),
     ("plimsoll-server", &["core", "kube", "models", "slots", "sim", "engine", "api"]),
     ("plimsoll-cluster", &["core", "kube", "engine", "api", "server"]),
-    ("plimsoll-runner", &["core", "models", "slots", "api"]),
+    ("plimsoll-runner", &["core", "kube", "models", "slots", "api"]),
     (
         "plimsoll",
         &["core", "kube", "models", "slots", "sim", "engine", "api", "server", "cluster", "runner"],
