@@ -1,7 +1,5 @@
 //! Developer chores that are tests or generators: `cargo run -p xtask -- help` lists them.
 
-mod source;
-
 mod tidy;
 
 mod mutants;
@@ -18,12 +16,13 @@ use anyhow::{Result, bail};
 const HELP: &str = "\
 usage: cargo run -p xtask -- <chore>
 
-  tidy              hold the rules of the house that no compiler knows (also a test: cargo test -p xtask)
-  mutants [NAME…]   break the code on purpose, line by line, and see that the tests notice
-  goldens FOLDER    write the header of every golden model, as a file as long as the real one
+  tidy [--summary]  check the rules that neither compiler nor linter knows (also run by cargo test)
+  mutants [NAME…]   change marked lines one at a time, and check that tests fail
+  goldens FOLDER    write the header of every golden model, as sparse files of the real size
   judge [cpu|vulkan|table]
-                    ask llama.cpp what it books for every golden model, and write docs/estimates-judged.md;
-                    needs node and npm, except for table, which is made from what is recorded
+                    ask llama.cpp how much memory it allocates for every golden model, and write
+                    docs/estimates-judged.md; needs node and npm, except for table, which uses the
+                    recorded answers
   help              print this
 ";
 
@@ -43,6 +42,7 @@ fn run() -> Result<()> {
     let rest: Vec<String> = args.collect();
     match (chore.as_deref(), rest.as_slice()) {
         (Some("tidy"), []) => tidy::run(&workspace()),
+        (Some("tidy"), [flag]) if flag == "--summary" => tidy::summary(&workspace()),
         (Some("mutants"), names) => mutants::run(&workspace(), names),
         (Some("goldens"), [folder]) => goldens::run(Path::new(folder)),
         (Some("judge"), args) => judge::run(&workspace(), args),
@@ -51,7 +51,7 @@ fn run() -> Result<()> {
             Ok(())
         }
         (Some(chore), _) => {
-            bail!("no chore is called like that: {chore} {}\n\n{HELP}", rest.join(" "))
+            bail!("unknown chore: {chore} {}\n\n{HELP}", rest.join(" "))
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Breaks the code on purpose, one marked line at a time, and sees that the tests notice.
+//! Mutation tests: changes one marked line at a time, and checks that the tests fail.
 //!
-//! A line that may not be lost carries the comment `// mutant: <name>` at its end, and [`MUTANTS`] says what takes its
-//! place. All of it happens in a copy under `target/mutants`. A change that does not compile has killed nothing.
+//! A line that a promise depends on ends with the comment `// mutant: <name>`, and [`MUTANTS`] has
+//! its replacement. The changes are made in a copy under `target/mutants`. A change that does not
+//! compile proves nothing, and fails the run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,20 +12,20 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// One change, and the tests that must notice it.
+/// One change, and the tests that must detect it.
 struct Mutant {
     /// As in the mark `// mutant: <name>`.
     name: &'static str,
-    /// Where the marked line stands.
     file: &'static str,
-    /// What the marked line becomes; it keeps its indentation.
+    /// Replaces the marked line, and gets its indentation.
     becomes: &'static str,
-    /// The arguments of `cargo test`, an invocation a row. Every one must pass before the change and fail after it.
+    /// Arguments of `cargo test`, one invocation per row. Each must pass before the change and fail
+    /// after it.
     must_fail: &'static [&'static [&'static str]],
 }
 
 const MUTANTS: &[Mutant] = &[
-    // The commit asks about an empty node, so that a proposal made on an older ledger is added to a newer one.
+    // The commit judges an empty node, and accepts a proposal made on an older ledger.
     Mutant {
         name: "commit-check",
         file: "crates/plimsoll-core/src/ledger.rs",
@@ -35,35 +36,35 @@ const MUTANTS: &[Mutant] = &[
             &["-p", "plimsoll-sim", "--test", "properties", "a2_models_planned"],
         ],
     },
-    // Memory that is being given back counts as free.
+    // Memory being released counts as free.
     Mutant {
         name: "releasing-counts",
         file: "crates/plimsoll-core/src/room.rs",
         becomes: "self.held.plus(self.floating).plus(self.foreign)",
         must_fail: &[&["-p", "plimsoll-sim", "--test", "scenarios", "every_scenario_holds"]],
     },
-    // Somebody is sent to a slot of which nobody knows whether it serves.
+    // A reservation goes to a slot whose runner is silent.
     Mutant {
         name: "silent-slots",
         file: "crates/plimsoll-slots/src/desk/seating.rs",
         becomes: "let Some(stage) = now.stage.filter(|stage| *stage < SlotStage::Releasing) else { return };",
         must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c7_no_reservation_joins"]],
     },
-    // A runner where every start fails is chosen like any other.
+    // A runner where every start fails is chosen like any other runner.
     Mutant {
         name: "failed-starts",
         file: "crates/plimsoll-slots/src/desk/reports.rs",
         becomes: "const MAX_FAILED_STARTS: u16 = 0;",
         must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c6_a_runner_where"]],
     },
-    // One who waits for a further slot stays there when an earlier one gets room.
+    // A reservation that waits for a new slot stays there when an existing slot gets room.
     Mutant {
         name: "moving-up",
         file: "crates/plimsoll-slots/src/desk/serving.rs",
         becomes: "let _ = Desk::move_up;",
         must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "f6_a_reservation_in_a_pending_slot"]],
     },
-    // What was measured under other settings is charged.
+    // A measurement made with other settings is charged.
     Mutant {
         name: "unfit-measure",
         file: "crates/plimsoll-slots/src/memory.rs",
@@ -72,12 +73,12 @@ const MUTANTS: &[Mutant] = &[
     },
 ];
 
-/// Tries the mutants with these names, or all of them.
+/// Runs the mutants with these names, or all of them.
 pub(crate) fn run(workspace: &Path, names: &[String]) -> Result<()> {
     for name in names {
         ensure!(
             MUTANTS.iter().any(|m| m.name == name),
-            "no mutant is called {name}: see MUTANTS in xtask/src/mutants.rs"
+            "unknown mutant {name}: see MUTANTS in xtask/src/mutants.rs"
         );
     }
     let chosen: Vec<&Mutant> = MUTANTS
@@ -87,7 +88,7 @@ pub(crate) fn run(workspace: &Path, names: &[String]) -> Result<()> {
     let copy = Copy::of(workspace)?;
     copy.check_marks()?;
     chosen.iter().try_for_each(|mutant| copy.changed(mutant).map(drop))?;
-    // A test that fails anyway notices nothing.
+    // A test that fails without the change detects nothing.
     let invocations: BTreeSet<&[&str]> =
         chosen.iter().flat_map(|m| m.must_fail.iter().copied()).collect();
     for invocation in invocations {
@@ -109,11 +110,15 @@ pub(crate) fn run(workspace: &Path, names: &[String]) -> Result<()> {
         }
         copy.write(mutant, &original)?;
     }
-    ensure!(survivors.is_empty(), "{}: write the test that notices", survivors.join("\n"));
+    ensure!(
+        survivors.is_empty(),
+        "{}: write a test that fails with this change",
+        survivors.join("\n")
+    );
     Ok(())
 }
 
-/// The workspace as it is now, tracked or not, in a place where it may be broken.
+/// A copy of the working tree, including untracked files, that can be changed.
 struct Copy {
     files: Vec<PathBuf>,
     source: PathBuf,
@@ -126,27 +131,29 @@ impl Copy {
         let copy = Copy {
             files: listed(workspace)?,
             source: place.join("src"),
-            target: place.join("target"),
+            // Shared with the workspace: dependencies are built once, and its own crates are kept
+            // apart by their paths.
+            target: std::env::var_os("CARGO_TARGET_DIR")
+                .map_or_else(|| workspace.join("target"), |target| workspace.join(target)),
         };
         if copy.source.exists() {
-            fs::remove_dir_all(&copy.source)
-                .context("could not clear the copy of an earlier run")?;
+            fs::remove_dir_all(&copy.source).context("cannot remove the copy of an earlier run")?;
         }
-        // The copies get the time of now and not that of the original, so that cargo never takes what a broken-off run
-        // has built for fresh.
+        // The copies get the current time instead of that of the original. Otherwise cargo could
+        // take the build of a mutant, left by an interrupted run, for up to date.
         for file in &copy.files {
             let to = copy.source.join(file);
-            let folder = to.parent().expect("a file in the copy stands in a folder");
+            let folder = to.parent().expect("a path below `src` has a parent");
             fs::create_dir_all(folder)
-                .with_context(|| format!("could not create {}", folder.display()))?;
+                .with_context(|| format!("cannot create {}", folder.display()))?;
             let bytes = fs::read(workspace.join(file))
-                .with_context(|| format!("could not read {}", file.display()))?;
-            fs::write(&to, bytes).with_context(|| format!("could not write {}", to.display()))?;
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            fs::write(&to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
         }
         Ok(copy)
     }
 
-    /// Every mark in the source has its row in the table.
+    /// Checks that every mark in the source has a row in the table.
     fn check_marks(&self) -> Result<()> {
         for file in self
             .files
@@ -155,7 +162,7 @@ impl Copy {
         {
             let path = self.source.join(file);
             let text = fs::read_to_string(&path)
-                .with_context(|| format!("could not read {}", path.display()))?;
+                .with_context(|| format!("cannot read {}", path.display()))?;
             for name in text.lines().filter_map(mark) {
                 let is_known = MUTANTS.iter().any(|m| m.name == name && Path::new(m.file) == file);
                 ensure!(
@@ -168,33 +175,33 @@ impl Copy {
         Ok(())
     }
 
-    /// Applies the mutant, and returns what the file was.
+    /// Applies the mutant, and returns the original text of the file.
     fn change(&self, mutant: &Mutant) -> Result<String> {
         let (original, changed) = self.changed(mutant)?;
         self.write(mutant, &changed)?;
         Ok(original)
     }
 
-    /// What the mutant's file is, and what it becomes.
+    /// Returns the text of the mutant's file before and after the change.
     fn changed(&self, mutant: &Mutant) -> Result<(String, String)> {
         let path = self.source.join(mutant.file);
         let original =
-            fs::read_to_string(path).with_context(|| format!("could not read {}", mutant.file))?;
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", mutant.file))?;
         let changed = mutated(&original, mutant.name, mutant.becomes).context(mutant.file)?;
         Ok((original, changed))
     }
 
     fn write(&self, mutant: &Mutant, text: &str) -> Result<()> {
         let path = self.source.join(mutant.file);
-        fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Whether the tests notice the mutant that is applied.
+    /// Returns true if the tests fail with the applied mutant.
     fn kills(&self, mutant: &Mutant, invocation: &[&str]) -> Result<bool> {
         let build = self.cargo_test(&["--no-run"], invocation)?;
         if !build.status.success() {
             bail!(
-                "{} does not compile, which kills nothing: mend `becomes`\n{}",
+                "{} does not compile, which proves nothing: fix `becomes`\n{}",
                 mutant.name,
                 end_of(&build)
             );
@@ -220,11 +227,11 @@ impl Copy {
             .arg("test")
             .args(flags)
             .args(invocation);
-        command.output().with_context(|| format!("could not run {}", shown(invocation)))
+        command.output().with_context(|| format!("cannot run {}", shown(invocation)))
     }
 }
 
-/// What git tracks or would track, and exists.
+/// Lists the files that git tracks or would track, and that exist.
 fn listed(workspace: &Path) -> Result<Vec<PathBuf>> {
     let mut command = Command::new("git");
     command.current_dir(workspace).args([
@@ -234,26 +241,26 @@ fn listed(workspace: &Path) -> Result<Vec<PathBuf>> {
         "--others",
         "--exclude-standard",
     ]);
-    let output = command.output().context("could not run git to list the files")?;
+    let output = command.output().context("cannot run git to list the files")?;
     ensure!(
         output.status.success(),
-        "git lists no files: {}",
+        "cannot list the files: {}",
         String::from_utf8_lossy(&output.stderr).trim()
     );
-    let names = String::from_utf8(output.stdout).context("a file has a name that is no text")?;
+    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
     let files = names.split_terminator('\0').map(PathBuf::from);
     Ok(files.filter(|file| workspace.join(file).is_file()).collect())
 }
 
-/// The name in the mark at the end of a line.
+/// Returns the name in the mark at the end of a line.
 fn mark(line: &str) -> Option<&str> {
     line.rsplit_once("// mutant: ").map(|(_, name)| name.trim())
 }
 
-/// The text with the one marked line changed.
+/// Returns the text with the marked line replaced.
 fn mutated(text: &str, name: &str, becomes: &str) -> Result<String> {
     let marked = text.lines().filter(|line| mark(line) == Some(name)).count();
-    ensure!(marked == 1, "{marked} lines end with `// mutant: {name}`, and there must be one");
+    ensure!(marked == 1, "{marked} lines end with `// mutant: {name}`, expected one");
     let change = |line: &str| match mark(line) {
         Some(found) if found == name => {
             let indentation = line.len() - line.trim_start().len();
@@ -268,7 +275,7 @@ fn shown(invocation: &[&str]) -> String {
     format!("`cargo test {}`", invocation.join(" "))
 }
 
-/// What a reader needs of a run that went wrong.
+/// Returns the last lines of a failed run.
 fn end_of(output: &Output) -> String {
     const LINES: usize = 40;
     let text = [&output.stdout, &output.stderr]

@@ -1,6 +1,6 @@
 //! What the server says on standard error: its own doings, what is wrong with a device, and, where wanted, every step of a decision.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use jiff::Timestamp;
 use plimsoll_core::front::Front;
@@ -8,7 +8,6 @@ use plimsoll_core::steps::{self, Fact, Step, Vocabulary};
 use plimsoll_core::units::Millis;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tracing_subscriber::EnvFilter;
 
 use super::breaches::{Changed, Watch};
 use plimsoll_api::breach::sentence;
@@ -22,20 +21,6 @@ pub enum LogFormat {
     #[default]
     Text,
     Json,
-}
-
-/// Starts to log. What is logged is what RUST_LOG says, else what matters to an operator.
-pub fn start(format: LogFormat, quiet: bool) {
-    let usual = if quiet { "warn" } else { "info" };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_target(false);
-    match format {
-        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
 }
 
 /// Says when something is wrong with a device, and when it is over.

@@ -11,6 +11,7 @@ mod commands;
 mod input;
 mod json;
 mod load;
+mod logging;
 mod near;
 mod output;
 mod progress;

@@ -1,22 +1,22 @@
 //! `plimsoll runner`: the agent on a machine with devices.
 
-use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anyhow::Result;
 use plimsoll_runner::{
     DeviceSource, OnExit, PlaintextToken, ProbeConfig, RunnerConfig, TokenSource,
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
-use crate::cli::{LogFormat, RunnerArgs};
+use crate::cli::RunnerArgs;
+use crate::logging;
 use crate::output::Outcome;
 
 /// The environment variable that may hold the token.
 const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
 
 pub(super) fn run(args: &RunnerArgs) -> Result<Outcome> {
-    log_to_stderr(args.log);
+    logging::start(args.log.into(), LevelFilter::INFO);
     plimsoll_runner::run(&config(args))?;
     Ok(Outcome::Fine)
 }
@@ -53,17 +53,5 @@ fn token(args: &RunnerArgs) -> TokenSource {
         (Some(file), _) => TokenSource::File(file.clone()),
         (None, Ok(text)) if !text.trim().is_empty() => TokenSource::Text(text.trim().to_owned()),
         (None, _) => TokenSource::None,
-    }
-}
-
-fn log_to_stderr(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_target(false);
-    match format {
-        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
     }
 }

@@ -6,10 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::cli::{LogFormat, ServeArgs};
+use crate::logging;
 use crate::output::{self, Outcome};
 use plimsoll_server::config::{self, Config, Loaded, Options, TlsFiles};
 use plimsoll_server::guard::tls;
-use plimsoll_server::{application, demo, life, log};
+use plimsoll_server::{application, demo, life};
+use tracing_subscriber::filter::LevelFilter;
 
 /// What still runs when everything is durable gets so long to end.
 const LEFTOVERS: Duration = Duration::from_millis(200);
@@ -24,7 +26,7 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
         output::text("the configuration can be used\n")?;
         return Ok(Outcome::Fine);
     }
-    log::start(config.log, quiet);
+    logging::start(config.log, if quiet { LevelFilter::WARN } else { LevelFilter::INFO });
     avoid_huge_pages();
     for warning in warnings {
         tracing::warn!("{warning}");
