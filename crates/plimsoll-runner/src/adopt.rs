@@ -1,114 +1,109 @@
-//! What an earlier agent left running goes on under this one: nothing is started twice, and nothing is killed.
+//! Adoption of model servers that an earlier agent left running.
+//!
+//! A model takes minutes to load, so that an agent that exits, crashes or is upgraded must not take
+//! its model servers down, and its successor must not start them twice. Two sources tell the
+//! successor what runs:
+//!
+//! - The records in the state directory. A record is written before the process starts, so that
+//!   there is no process without a record, except after a disk error.
+//! - The environment of all processes (`processes::Tag`). It finds the process if the agent was
+//!   killed between writing the record and noting the PID, and if the record is lost.
+//!
+//! A recorded PID counts only with the same start time and boot id, because PIDs are reused. A slot
+//! whose first process has exited is not adopted as running: its remaining processes are
+//! terminated, and it is reported as ended after the usual evidence. Nothing else is killed.
+//! Supervising the model servers from a separate process that never restarts was rejected: that
+//! process would itself have to be upgraded some day.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use plimsoll_slots::wire::Launch;
+use procfs::ProcError;
 use tracing::{info, warn};
 
 use super::agent::{Agent, now_ms};
-use super::books::{Phase, Slot};
+use super::orders;
 use super::processes::{self, ProcessId, ProcessTable, Tag};
-use super::record::Record;
-use super::watch::Begin;
+use super::slot::{Phase, Slot};
+use super::state_dir::SlotRecord;
+use super::watch::Origin;
 
-/// How long a process of which nothing is written down may take to go.
-const GRACE_MS: u64 = 10_000;
+/// Failure to find out what runs.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error("cannot list the processes of this machine")]
+    Processes(#[source] ProcError),
+    #[error("cannot read the state directory")]
+    Records(#[source] io::Error),
+}
 
-/// Adopts everything that the records and the process list tell of.
-pub(crate) fn adopt(agent: &Arc<Agent>) -> Result<()> {
-    let census = ProcessTable::read(&agent.owner).context("could not look at the processes")?;
-    let records = agent.state.records().context("could not read the state directory")?;
-    let mut found: BTreeMap<String, Record> =
+/// Adopts all slots that have a record or a running process.
+pub(crate) fn adopt_slots(agent: &Arc<Agent>) -> Result<(), AdoptError> {
+    let processes = ProcessTable::read(&agent.owner).map_err(AdoptError::Processes)?;
+    let records = agent.state_dir.load_records().map_err(AdoptError::Records)?;
+    let mut found: BTreeMap<String, SlotRecord> =
         records.into_iter().map(|record| (record.slot.clone(), record)).collect();
-    for (_, tag) in census.tagged() {
-        found.entry(tag.slot.clone()).or_insert_with(|| unrecorded(tag));
+    for (_, tag) in processes.tagged() {
+        found.entry(tag.slot.clone()).or_insert_with(|| record_from_tag(tag));
     }
     for (_, mut record) in found {
-        record.leader = leader(&record, &census);
-        take_in(agent, record, &census);
+        record.leader = find_leader(&record, &processes);
+        adopt_slot(agent, record, &processes);
     }
     Ok(())
 }
 
-fn take_in(agent: &Arc<Agent>, record: Record, census: &ProcessTable) {
-    let name = record.slot.clone();
-    if let Some((state, reason)) = record.over.clone() {
-        let mut slot = Slot::new(record, Phase::Over(state));
-        slot.reason = reason;
-        agent.shared.change(|books| books.slots.insert(name, slot));
+fn adopt_slot(agent: &Arc<Agent>, record: SlotRecord, processes: &ProcessTable) {
+    if let Some(end) = record.end.clone() {
+        let mut slot = Slot::new(record, Phase::Ended(end.state));
+        slot.reason = end.reason;
+        agent.shared.update(|state| state.insert(slot));
         return;
     }
-    let is_alive = record.leader.is_some_and(|leader| is_alive(leader, census));
-    let begin = if is_alive {
-        let pid = record.leader.map(|leader| leader.pid);
-        info!(slot = name, pid, generation = record.generation, "the slot is adopted");
-        agent.keep(&record);
-        Begin::Adopted
-    } else {
-        warn!(
-            slot = name,
-            generation = record.generation,
-            "the slot's process ended while no agent was there"
-        );
-        Begin::Remains
+    let (slot, generation) = (record.slot.clone(), record.generation);
+    let leader = record.leader.filter(|leader| processes.is_running(*leader));
+    let phase = match leader {
+        Some(leader) => {
+            info!(slot, pid = leader.pid, generation, "slot adopted");
+            agent.save(&record);
+            if record.was_ready { Phase::Running } else { Phase::Starting }
+        }
+        None => {
+            warn!(slot, generation, "slot process exited while no agent was running");
+            Phase::Stopping
+        }
     };
-    let phase = match begin {
-        Begin::Remains => Phase::Stopping,
-        _ if record.was_ready => Phase::Running,
-        _ => Phase::Starting,
-    };
-    agent.shared.change(|books| books.slots.insert(name.clone(), Slot::new(record, phase)));
-    agent.watch(&name, begin);
+    agent.shared.update(|state| state.insert(Slot::new(record, phase)));
+    orders::spawn_watcher(agent, &slot, Origin::Adopted);
 }
 
-/// The slot's first process: the recorded one, if it is of this boot. Where the agent was killed before it could write it down, the
-/// earliest tagged process that leads a group.
-fn leader(record: &Record, census: &ProcessTable) -> Option<ProcessId> {
+/// Returns the first process of a slot: the recorded one, if it is from this boot. If the agent was
+/// killed before it recorded the process, the earliest tagged process that leads a group.
+fn find_leader(record: &SlotRecord, processes: &ProcessTable) -> Option<ProcessId> {
     match record.leader {
         Some(leader) => Some(leader).filter(|_| record.boot == processes::boot_id()),
-        None => {
-            let tagged = census
-                .tagged()
-                .filter(|(seen, tag)| tag.slot == record.slot && seen.id.pid == seen.group);
-            tagged.map(|(seen, _)| seen.id).min_by_key(|id| id.start)
-        }
+        None => processes
+            .tagged()
+            .filter(|(process, tag)| tag.slot == record.slot && process.id.pid == process.group)
+            .map(|(process, _)| process.id)
+            .min_by_key(|id| id.start),
     }
 }
 
-fn is_alive(leader: ProcessId, census: &ProcessTable) -> bool {
-    census.get(leader.pid).is_some_and(|seen| seen.id == leader && !seen.has_exited)
-}
-
-/// How something was started of which only the model is known.
-pub(crate) fn unknown_launch(model: &str) -> Launch {
-    Launch {
-        model: model.to_owned(),
-        devices: Vec::new(),
-        argv: Vec::new(),
-        env: BTreeMap::new(),
-        ready: None,
-        ready_within_ms: u64::MAX,
-        grace_ms: GRACE_MS,
-        context: None,
-        concurrency: 1,
-        tensor_parallel: 1,
-        told: None,
-    }
-}
-
-/// What its variables tell of a process without a record. How it was started is learnt from the next order for it.
-fn unrecorded(tag: &Tag) -> Record {
-    Record {
+/// Returns a record for a process that has none. The next order for the slot completes it with the
+/// launch.
+fn record_from_tag(tag: &Tag) -> SlotRecord {
+    SlotRecord {
         slot: tag.slot.clone(),
         generation: tag.generation,
-        launch: unknown_launch(&tag.model),
+        model: tag.model.clone(),
+        launch: None,
         port: tag.port,
         leader: None,
         boot: processes::boot_id(),
         started_ms: now_ms(),
         was_ready: false,
-        over: None,
+        end: None,
     }
 }

@@ -1,4 +1,13 @@
-//! Whose the measured memory is: the slots', by their processes, or somebody else's.
+//! Attribution of measured memory to slots and to foreign processes.
+//!
+//! A device lists PIDs. A PID that belongs or belonged to a slot (`ProcessTable::members`) counts
+//! for the slot; every other PID is foreign and is reported with its name and size, because the
+//! server must subtract it from the free memory. Members are remembered after their exit, so that
+//! memory that a dead process still holds is not reported as foreign and charged twice.
+//!
+//! A declaration of foreign memory is an estimate of memory that may also be measured. Only
+//! the part that exceeds the measured foreign memory is added; the sum of both would count the same
+//! bytes twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,27 +16,29 @@ use plimsoll_slots::wire::{DeviceStatus, OnDevice, Process};
 use super::devices::Devices;
 use super::meter::DeviceReading;
 
-/// The processes that each slot has or had.
-pub(crate) type Pids = BTreeMap<String, BTreeSet<u32>>;
+/// PIDs of the processes that each slot has or had.
+pub(crate) type SlotPids = BTreeMap<String, BTreeSet<u32>>;
 
-/// What a device shows, without what the slots use of it. `name_of` names a process.
-pub(crate) fn status(
+/// Returns the status of a measured device: its total use, and the processes that belong to no
+/// slot.
+pub(crate) fn device_status(
     reading: &DeviceReading,
-    pids: &Pids,
+    slot_pids: &SlotPids,
     devices: &Devices,
-    name_of: impl Fn(u32) -> Option<String>,
+    process_name: impl Fn(u32) -> Option<String>,
 ) -> DeviceStatus {
-    let is_foreign = |pid: &u32| !pids.values().any(|of_slot| of_slot.contains(pid));
-    let listed = reading.processes.iter().flatten().filter(|process| is_foreign(&process.pid));
+    let listed = reading.processes.iter().flatten();
     let mut foreign: Vec<Process> = listed
+        .filter(|process| !slot_pids.values().any(|pids| pids.contains(&process.pid)))
         .map(|process| Process {
             pid: process.pid,
-            name: name_of(process.pid),
+            name: process_name(process.pid),
             bytes: process.bytes,
         })
         .collect();
     let measured = foreign.iter().filter_map(|process| process.bytes).fold(0, u64::saturating_add);
-    foreign.extend(declared(devices.foreign_on(reading.index).saturating_sub(measured)));
+    let declared = devices.declared_foreign_on(reading.index);
+    foreign.extend(declared_process(declared.saturating_sub(measured)));
     DeviceStatus {
         index: reading.index,
         used: reading.used,
@@ -37,11 +48,15 @@ pub(crate) fn status(
     }
 }
 
-/// What is declared as used by others on devices that nothing measures.
-pub(crate) fn declared_only(devices: &Devices, measured: &BTreeSet<u16>) -> Vec<DeviceStatus> {
-    let unmeasured = (0..).zip(&devices.foreign).filter(|(index, _)| !measured.contains(index));
-    let with_use = unmeasured.filter_map(|(index, bytes)| Some((index, declared(*bytes)?)));
-    with_use
+/// Returns the statuses of devices that are not measured, but have declared foreign memory.
+pub(crate) fn unmeasured_statuses(
+    devices: &Devices,
+    measured: &BTreeSet<u16>,
+) -> Vec<DeviceStatus> {
+    let declared = (0..).zip(&devices.declared_foreign);
+    declared
+        .filter(|(index, _)| !measured.contains(index))
+        .filter_map(|(index, bytes)| Some((index, declared_process(*bytes)?)))
         .map(|(index, process)| DeviceStatus {
             index,
             used: None,
@@ -52,31 +67,30 @@ pub(crate) fn declared_only(devices: &Devices, measured: &BTreeSet<u16>) -> Vec<
         .collect()
 }
 
-/// What the operator says that somebody else uses stands as a process without a number.
-fn declared(bytes: u64) -> Option<Process> {
+/// Represents declared foreign memory as a process. The protocol reserves PID 0 for it, which no
+/// process has.
+fn declared_process(bytes: u64) -> Option<Process> {
     (bytes > 0).then(|| Process { pid: 0, name: Some("declared".to_owned()), bytes: Some(bytes) })
 }
 
-/// What a slot uses: on the devices that list what each process uses, and of those only where it is booked or listed.
-pub(crate) fn used(
+/// Returns the memory that a slot uses, on the devices that it is placed on or was found on. A
+/// device that does not report the bytes of each process is left out: unknown is not 0.
+pub(crate) fn slot_usage(
     readings: &[DeviceReading],
     pids: &BTreeSet<u32>,
-    booked: &BTreeSet<u16>,
+    placed_on: &BTreeSet<u16>,
 ) -> Vec<OnDevice> {
-    let mut used = Vec::new();
+    let mut usage = Vec::new();
     for reading in readings {
         let Some(processes) = reading.attributed() else { continue };
-        let own: Vec<u64> = processes
-            .iter()
-            .filter(|(pid, _)| pids.contains(pid))
-            .map(|(_, bytes)| *bytes)
-            .collect();
-        if booked.contains(&reading.index) || !own.is_empty() {
+        let own = processes.iter().filter(|(pid, _)| pids.contains(pid));
+        let own: Vec<u64> = own.map(|(_, bytes)| *bytes).collect();
+        if placed_on.contains(&reading.index) || !own.is_empty() {
             let bytes = own.into_iter().fold(0, u64::saturating_add);
-            used.push(OnDevice { index: reading.index, bytes });
+            usage.push(OnDevice { index: reading.index, bytes });
         }
     }
-    used
+    usage
 }
 
 #[cfg(test)]
@@ -85,51 +99,48 @@ mod tests {
     use crate::meter::ProcessReading;
 
     fn reading(index: u16, processes: Option<&[(u32, Option<u64>)]>) -> DeviceReading {
-        let listed = |list: &[(u32, Option<u64>)]| {
+        let listed = processes.map(|list| {
             list.iter().map(|(pid, bytes)| ProcessReading { pid: *pid, bytes: *bytes }).collect()
-        };
+        });
         DeviceReading {
             index,
             used: Some(100),
             utilisation: None,
-            processes: processes.map(listed),
+            processes: listed,
             healthy: None,
         }
     }
 
     fn devices(foreign: &[u64]) -> Devices {
-        Devices { facts: Vec::new(), foreign: foreign.to_vec() }
+        Devices { facts: Vec::new(), declared_foreign: foreign.to_vec() }
+    }
+
+    fn sizes(status: &DeviceStatus) -> Vec<(u32, Option<u64>)> {
+        status.foreign.iter().map(|process| (process.pid, process.bytes)).collect()
     }
 
     #[test]
-    fn what_no_slot_accounts_for_is_foreign() {
+    fn processes_of_no_slot_are_foreign() {
         let pids = BTreeMap::from([
             ("a".to_owned(), BTreeSet::from([1])),
             ("b".to_owned(), BTreeSet::from([2])),
         ]);
         let listed = reading(0, Some(&[(1, Some(10)), (2, Some(20)), (3, Some(30)), (4, None)]));
-        let status = status(&listed, &pids, &devices(&[0]), |pid| Some(format!("p{pid}")));
-        let foreign: Vec<(u32, Option<u64>)> =
-            status.foreign.iter().map(|p| (p.pid, p.bytes)).collect();
-        assert_eq!(foreign, [(3, Some(30)), (4, None)]);
+        let status = device_status(&listed, &pids, &devices(&[0]), |pid| Some(format!("p{pid}")));
+        assert_eq!(sizes(&status), [(3, Some(30)), (4, None)]);
         assert_eq!(status.foreign[0].name.as_deref(), Some("p3"));
     }
 
     #[test]
-    fn declared_use_counts_as_far_as_it_is_not_measured() {
-        let bytes = |declared, listed: &[(u32, Option<u64>)]| {
-            let status =
-                status(&reading(0, Some(listed)), &Pids::new(), &devices(&[declared]), |_| None);
-            status.foreign.iter().map(|process| (process.pid, process.bytes)).collect::<Vec<_>>()
-        };
-        assert_eq!(bytes(50, &[(3, Some(30))]), [(3, Some(30)), (0, Some(20))]);
-        assert_eq!(bytes(20, &[(3, Some(30))]), [(3, Some(30))]);
-        let rest = declared_only(&devices(&[5, 0, 7]), &BTreeSet::from([0]));
-        assert_eq!(
-            rest.iter().map(|status| (status.index, status.used)).collect::<Vec<_>>(),
-            [(2, None)]
-        );
-        assert_eq!(rest[0].foreign[0].bytes, Some(7));
+    fn declared_memory_counts_as_far_as_it_is_not_measured() {
+        let listed = reading(0, Some(&[(3, Some(30))]));
+        let status =
+            |declared| device_status(&listed, &SlotPids::new(), &devices(&[declared]), |_| None);
+        assert_eq!(sizes(&status(50)), [(3, Some(30)), (0, Some(20))]);
+        assert_eq!(sizes(&status(20)), [(3, Some(30))]);
+        let rest = unmeasured_statuses(&devices(&[5, 0, 7]), &BTreeSet::from([0]));
+        let [only] = &rest[..] else { panic!("{rest:?}") };
+        assert_eq!((only.index, only.used, sizes(only)), (2, None, vec![(0, Some(7))]));
     }
 
     #[test]
@@ -141,8 +152,8 @@ mod tests {
             reading(3, None),
             reading(4, Some(&[(1, None)])),
         ];
-        let used = used(&readings, &BTreeSet::from([1, 2]), &BTreeSet::from([0, 2, 3, 4]));
+        let usage = slot_usage(&readings, &BTreeSet::from([1, 2]), &BTreeSet::from([0, 2, 3, 4]));
         let expected = [(0, 15), (1, 7), (2, 0)].map(|(index, bytes)| OnDevice { index, bytes });
-        assert_eq!(used, expected);
+        assert_eq!(usage, expected);
     }
 }

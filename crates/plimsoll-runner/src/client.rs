@@ -1,270 +1,341 @@
-//! Speaks to the server over HTTP, and says in a few words what went wrong.
+//! HTTP client for the runner's part of the server's API.
 
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
 use plimsoll_slots::wire::{Heartbeat, Orders, Registration, Welcome};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use ureq::http::uri::InvalidUri;
 use ureq::http::{Response, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
-use super::config::{PlaintextToken, TokenSource};
+use super::config::{PlaintextToken, RunnerConfig, TokenSource};
 
-/// How long an ordinary answer may take.
-const ANSWER: Duration = Duration::from_secs(15);
+/// Time limit of a request that the server answers at once.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long the server holds the question for new orders back before the agent asks again.
-const WORK: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-fn read_token(source: &TokenSource) -> Result<Option<String>> {
-    match source {
-        TokenSource::None => Ok(None),
-        TokenSource::Text(text) => Ok(Some(text.clone())),
-        TokenSource::File(path) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("could not read the token in {}", path.display()))?;
-            let token = text.trim();
-            let is_plain = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-            if !is_plain {
-                bail!("{} holds no token", path.display());
-            }
-            Ok(Some(token.to_owned()))
-        }
-    }
+/// Time for which the server holds back a request for new orders.
+const POLL_WAIT: Duration = Duration::from_secs(60);
+
+/// Bytes of an error response that are read.
+const PROBLEM_LIMIT: u64 = 64 << 10;
+
+/// Characters of an error message that are logged.
+const MESSAGE_LENGTH: usize = 300;
+
+/// Invalid configuration of the client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientConfigError {
+    #[error("--server {server} is not a URL")]
+    Url { server: String, source: InvalidUri },
+    #[error("--server {server} must start with http:// or https://")]
+    Scheme { server: String },
+    #[error("--server {server} names no host")]
+    NoHost { server: String },
+    #[error(
+        "the token would be sent unencrypted to {host}; \
+         use https, or --insecure if the network is trusted"
+    )]
+    PlaintextToken { host: String },
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error("cannot read {}", path.display())]
+    CaFile { path: PathBuf, source: io::Error },
+    #[error("{} is not valid PEM", path.display())]
+    CaPem { path: PathBuf, source: ureq::Error },
+    #[error("{} contains no certificate", path.display())]
+    NoCertificate { path: PathBuf },
 }
 
-/// Why a call brought nothing.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// There was no answer, or none that can be understood.
-    Unreachable(String),
-    /// The server said no.
-    Refused { status: u16, code: Option<String>, message: String },
+/// Failure to read the token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error("cannot read the token file {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the file {} contains no token", path.display())]
+    Invalid { path: PathBuf },
 }
 
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Failure::Unreachable(why) => write!(f, "the server does not answer: {why}"),
-            Failure::Refused { status, message, .. } => {
-                write!(f, "the server answers {status}: {message}")
-            }
-        }
-    }
+/// Failure of a request.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("cannot reach the server")]
+    Unreachable(#[source] ureq::Error),
+    #[error("cannot understand the server's response")]
+    InvalidResponse(#[source] ureq::Error),
+    #[error("the server's response is empty")]
+    EmptyResponse,
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error("the server answered {status}: {message}")]
+    Rejected { status: u16, code: Option<String>, message: String },
 }
 
-/// The server, as one runner sees it.
+/// A client for one runner.
 pub(crate) struct Client {
     agent: Agent,
+    /// URL of the runner's resource.
     runner: String,
     token: TokenSource,
 }
 
 impl Client {
-    /// Checks what can be checked without a call. A token does not go unencrypted to another machine, unless that is wanted.
-    pub(crate) fn new(
-        server: &str,
-        name: &str,
-        token: TokenSource,
-        authorities: Option<&[u8]>,
-        plaintext_token: PlaintextToken,
-    ) -> Result<Client> {
-        let server = server.trim_end_matches('/');
-        let uri: Uri =
-            server.parse().with_context(|| format!("--server {server} is no address"))?;
+    /// Checks the configuration, without sending a request.
+    pub(crate) fn new(config: &RunnerConfig, name: &str) -> Result<Client, ClientConfigError> {
+        let server = config.server.trim_end_matches('/').to_owned();
+        let uri: Uri = match server.parse() {
+            Ok(uri) => uri,
+            Err(source) => return Err(ClientConfigError::Url { server, source }),
+        };
         let is_encrypted = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => bail!("--server {server} must begin with http:// or https://"),
+            _ => return Err(ClientConfigError::Scheme { server }),
         };
-        let host = uri.host().with_context(|| format!("--server {server} names no host"))?;
-        let has_token = read_token(&token)?.is_some();
-        if has_token
-            && !is_encrypted
-            && !is_loopback(host)
-            && plaintext_token == PlaintextToken::LoopbackOnly
+        let Some(host) = uri.host() else { return Err(ClientConfigError::NoHost { server }) };
+        let is_private = is_encrypted || is_loopback(host);
+        if read_token(&config.token)?.is_some()
+            && !is_private
+            && config.plaintext_token == PlaintextToken::LoopbackOnly
         {
-            bail!(
-                "the token would go unencrypted to {host}; use https, or --insecure if the network is trusted"
-            );
+            return Err(ClientConfigError::PlaintextToken { host: host.to_owned() });
         }
         let mut tls = TlsConfig::builder();
-        if let Some(pem) = authorities {
-            tls = tls.root_certs(certificates(pem)?);
+        if let Some(file) = &config.ca_file {
+            tls = tls.root_certs(load_certificates(file)?);
         }
-        let mut config = Agent::config_builder()
+        let mut agent = Agent::config_builder()
             .tls_config(tls.build())
             .http_status_as_error(false)
-            // A redirection would carry the token to somebody else.
+            // A redirect would send the token to another server.
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .timeout_connect(Some(Duration::from_secs(5)))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("plimsoll-runner/", env!("CARGO_PKG_VERSION")));
         if is_loopback(host) {
-            config = config.proxy(None);
+            agent = agent.proxy(None);
         }
-        Ok(Client {
-            agent: config.build().new_agent(),
-            runner: format!("{server}/api/v1/runners/{name}"),
-            token,
-        })
+        let agent = agent.build().new_agent();
+        let runner = format!("{server}/api/v1/runners/{name}");
+        Ok(Client { agent, runner, token: config.token.clone() })
     }
 
-    /// Says what this runner is.
-    pub(crate) fn register(&self, registration: &Registration) -> Result<Welcome, Failure> {
-        let request = self.agent.put(&self.runner).config().timeout_global(Some(ANSWER)).build();
-        answer(self.authorised(request)?.send_json(registration))?.ok_or_else(empty)
+    /// Registers the runner.
+    pub(crate) fn register(&self, registration: &Registration) -> Result<Welcome, RequestError> {
+        let request = self.agent.put(&self.runner);
+        let request = request.config().timeout_global(Some(REQUEST_TIMEOUT)).build();
+        let response = self.authorize(request)?.send_json(registration);
+        read_response(response)?.ok_or(RequestError::EmptyResponse)
     }
 
-    /// Says what is so now.
-    pub(crate) fn beat(&self, heartbeat: &Heartbeat) -> Result<Orders, Failure> {
+    /// Sends a heartbeat.
+    pub(crate) fn send_heartbeat(&self, heartbeat: &Heartbeat) -> Result<Orders, RequestError> {
         let request = self.agent.post(format!("{}/heartbeat", self.runner));
-        let request = request.config().timeout_global(Some(ANSWER)).build();
-        answer(self.authorised(request)?.send_json(heartbeat))?.ok_or_else(empty)
+        let request = request.config().timeout_global(Some(REQUEST_TIMEOUT)).build();
+        let response = self.authorize(request)?.send_json(heartbeat);
+        read_response(response)?.ok_or(RequestError::EmptyResponse)
     }
 
-    /// Waits for orders other than these; nothing when none came in time.
-    pub(crate) fn work(&self, session: u64, after: u64) -> Result<Option<Orders>, Failure> {
-        let (runner, wait) = (&self.runner, WORK.as_secs());
-        let request =
-            self.agent.get(format!("{runner}/work?session={session}&after={after}&wait={wait}s"));
-        let request = request.config().timeout_global(Some(WORK + ANSWER)).build();
-        match self.authorised(request)?.call() {
+    /// Waits for orders with another revision. Returns `None` if there were none in time.
+    pub(crate) fn poll_orders(
+        &self,
+        session: u64,
+        after: u64,
+    ) -> Result<Option<Orders>, RequestError> {
+        let (runner, wait) = (&self.runner, POLL_WAIT.as_secs());
+        let url = format!("{runner}/work?session={session}&after={after}&wait={wait}s");
+        let timeout = POLL_WAIT + REQUEST_TIMEOUT;
+        let request = self.agent.get(url).config().timeout_global(Some(timeout)).build();
+        match self.authorize(request)?.call() {
             Err(ureq::Error::Timeout(ureq::Timeout::Global)) => Ok(None),
-            answered => answer(answered),
+            response => read_response(response),
         }
     }
 
-    fn authorised<B>(
+    fn authorize<B>(
         &self,
         request: ureq::RequestBuilder<B>,
-    ) -> Result<ureq::RequestBuilder<B>, Failure> {
-        match read_token(&self.token) {
-            Ok(Some(token)) => Ok(request.header("Authorization", format!("Bearer {token}"))),
-            Ok(None) => Ok(request),
-            Err(error) => Err(Failure::Unreachable(format!("{error:#}"))),
-        }
+    ) -> Result<ureq::RequestBuilder<B>, TokenError> {
+        Ok(match read_token(&self.token)? {
+            Some(token) => request.header("Authorization", format!("Bearer {token}")),
+            None => request,
+        })
     }
 }
 
-fn empty() -> Failure {
-    Failure::Unreachable("the answer is empty".to_owned())
+fn read_token(source: &TokenSource) -> Result<Option<String>, TokenError> {
+    let path = match source {
+        TokenSource::None => return Ok(None),
+        TokenSource::Text(text) => return Ok(Some(text.clone())),
+        TokenSource::File(path) => path,
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| TokenError::Read { path: path.clone(), source })?;
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(TokenError::Invalid { path: path.clone() });
+    }
+    Ok(Some(token.to_owned()))
 }
 
-fn answer<T: DeserializeOwned>(
-    answered: Result<Response<Body>, ureq::Error>,
-) -> Result<Option<T>, Failure> {
-    let mut response = answered.map_err(|error| Failure::Unreachable(error.to_string()))?;
+fn load_certificates(path: &Path) -> Result<RootCerts, ClientConfigError> {
+    let pem = std::fs::read(path)
+        .map_err(|source| ClientConfigError::CaFile { path: path.to_owned(), source })?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        let item =
+            item.map_err(|source| ClientConfigError::CaPem { path: path.to_owned(), source })?;
+        if let PemItem::Certificate(certificate) = item {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(ClientConfigError::NoCertificate { path: path.to_owned() });
+    }
+    Ok(RootCerts::new_with_certs(&certificates))
+}
+
+fn read_response<T: DeserializeOwned>(
+    response: Result<Response<Body>, ureq::Error>,
+) -> Result<Option<T>, RequestError> {
+    let mut response = response.map_err(RequestError::Unreachable)?;
     let status = response.status();
-    if status.as_u16() == 204 || status.as_u16() == 304 {
+    if matches!(status.as_u16(), 204 | 304) {
         return Ok(None);
     }
     if !status.is_success() {
-        let text = response.body_mut().read_to_string().unwrap_or_default();
-        let problem: Option<serde_json::Value> = serde_json::from_str(&text).ok();
-        let code =
-            problem.as_ref().and_then(|problem| Some(problem.get("code")?.as_str()?.to_owned()));
-        let message = message(&text, problem.as_ref());
-        return Err(Failure::Refused { status: status.as_u16(), code, message });
+        let body = response.body_mut().with_config().limit(PROBLEM_LIMIT);
+        let problem = Problem::parse(&body.read_to_string().unwrap_or_default());
+        let Problem { code, message } = problem;
+        return Err(RequestError::Rejected { status: status.as_u16(), code, message });
     }
-    let read = response.body_mut().read_json();
-    read.map(Some)
-        .map_err(|error| Failure::Unreachable(format!("its answer cannot be read: {error}")))
+    response.body_mut().read_json().map(Some).map_err(RequestError::InvalidResponse)
 }
 
-/// The server's words, however it wraps them.
-fn message(text: &str, problem: Option<&serde_json::Value>) -> String {
-    let field = |name: &str| Some(problem?.get(name)?.as_str()?.to_owned());
-    let message = ["message", "detail", "error", "title"].into_iter().find_map(field);
-    message.unwrap_or_else(|| text.trim().to_owned()).chars().take(300).collect()
+/// The error response of a server, or of a proxy in front of it.
+struct Problem {
+    code: Option<String>,
+    message: String,
 }
 
-/// Whether a host is this machine.
+/// The fields in which servers and proxies put their message.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ProblemFields {
+    code: Option<String>,
+    message: Option<String>,
+    detail: Option<String>,
+    error: Option<String>,
+    title: Option<String>,
+}
+
+impl Problem {
+    fn parse(text: &str) -> Problem {
+        let fields: ProblemFields = serde_json::from_str(text).unwrap_or_default();
+        let message = fields.message.or(fields.detail).or(fields.error).or(fields.title);
+        let message = message.unwrap_or_else(|| text.trim().to_owned());
+        Problem { code: fields.code, message: message.chars().take(MESSAGE_LENGTH).collect() }
+    }
+}
+
+/// Returns true if the host is this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare == "localhost"
-        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The host in an address.
-pub(crate) fn host_of(server: &str) -> Option<String> {
-    server.parse::<Uri>().ok()?.host().map(str::to_owned)
-}
-
-fn certificates(pem: &[u8]) -> Result<RootCerts> {
-    let mut found = Vec::new();
-    for item in parse_pem(pem) {
-        if let PemItem::Certificate(certificate) =
-            item.context("--ca-file holds something that is no PEM")?
-        {
-            found.push(certificate);
-        }
-    }
-    if found.is_empty() {
-        bail!("--ca-file holds no certificate");
-    }
-    Ok(RootCerts::new_with_certs(&found))
+/// Returns the host of a URL.
+pub(crate) fn host_of(url: &str) -> Option<String> {
+    url.parse::<Uri>().ok()?.host().map(str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
 
-    fn client(server: &str, token: TokenSource, plaintext: PlaintextToken) -> Result<(), String> {
-        Client::new(server, "r", token, None, plaintext)
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+    use super::*;
+    use crate::config::{DeviceSource, OnExit};
+
+    fn config(server: &str, token: TokenSource) -> RunnerConfig {
+        RunnerConfig {
+            server: server.to_owned(),
+            name: None,
+            labels: BTreeMap::new(),
+            devices: DeviceSource::Driver,
+            probe: None,
+            token,
+            plaintext_token: PlaintextToken::LoopbackOnly,
+            ca_file: None,
+            state_dir: None,
+            advertise: None,
+            listen: None,
+            ports: 1..=2,
+            on_exit: OnExit::KeepSlots,
+        }
     }
 
     fn secret() -> TokenSource {
         TokenSource::Text("secret".to_owned())
     }
 
+    fn check(config: &RunnerConfig) -> Result<(), String> {
+        Client::new(config, "r").map(|_| ()).map_err(|error| error.to_string())
+    }
+
     #[test]
-    fn a_token_goes_unencrypted_only_to_this_machine() {
+    fn a_token_is_sent_unencrypted_only_to_this_machine() {
         for server in
-            ["https://far.example", "http://127.0.0.1:1", "http://localhost:1/", "http://[::1]:1"]
+            ["https://far.example", "http://127.0.0.1:1", "http://LocalHost:1/", "http://[::1]:1"]
         {
-            assert_eq!(client(server, secret(), PlaintextToken::LoopbackOnly), Ok(()), "{server}");
+            assert_eq!(check(&config(server, secret())), Ok(()), "{server}");
         }
-        let refused = client("http://far.example:80", secret(), PlaintextToken::LoopbackOnly)
-            .expect_err("it is far");
-        assert!(
-            refused.contains("unencrypted to far.example") && !refused.contains("secret"),
-            "{refused}"
-        );
-        assert_eq!(client("http://far.example", secret(), PlaintextToken::Anywhere), Ok(()));
-        assert_eq!(
-            client("http://far.example", TokenSource::None, PlaintextToken::LoopbackOnly),
-            Ok(())
-        );
+        let far = config("http://far.example:80", secret());
+        let error = check(&far).expect_err("the server is on another machine");
+        assert!(error.contains("unencrypted to far.example") && !error.contains("secret"));
+        let trusted = RunnerConfig { plaintext_token: PlaintextToken::Anywhere, ..far };
+        assert_eq!(check(&trusted), Ok(()));
+        assert_eq!(check(&config("http://far.example", TokenSource::None)), Ok(()));
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn an_invalid_url_is_rejected() {
         for server in ["far.example", "ftp://far.example", "http://", "", "/x"] {
-            assert!(
-                client(server, TokenSource::None, PlaintextToken::LoopbackOnly).is_err(),
-                "{server}"
-            );
+            assert!(check(&config(server, TokenSource::None)).is_err(), "{server}");
         }
     }
 
     #[test]
-    fn the_servers_words_are_found_however_they_are_wrapped() {
-        let message = |text: &str| message(text, serde_json::from_str(text).ok().as_ref());
+    fn the_token_is_not_printed() {
+        let text = format!("{:?}", config("http://127.0.0.1", secret()));
+        assert!(!text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn the_message_of_a_problem_is_found() {
+        let message = |text: &str| Problem::parse(text).message;
         assert_eq!(message(r#"{"error":"no such runner"}"#), "no such runner");
         assert_eq!(message(r#"{"title":"t","detail":"d"}"#), "d");
         assert_eq!(message(" plain "), "plain");
-        assert_eq!(message(&"x".repeat(1000)).len(), 300);
+        assert_eq!(message(&"x".repeat(1000)).len(), MESSAGE_LENGTH);
+        let problem = Problem::parse(r#"{"code":"device_taken","detail":"d","status":409}"#);
+        assert_eq!(problem.code.as_deref(), Some("device_taken"));
     }
 
     #[test]
-    fn only_certificates_are_trusted() {
-        let refused =
-            |pem: &[u8]| certificates(pem).map(|_| ()).expect_err("no certificate").to_string();
-        assert!(refused(b"").contains("holds no certificate"));
-        assert!(refused(b"hello").contains("holds no certificate"));
+    fn a_ca_file_must_contain_a_certificate() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for content in ["", "hello"] {
+            let path = dir.path().join("ca.pem");
+            std::fs::write(&path, content).expect("the file is written");
+            let error = load_certificates(&path).map(|_| ()).expect_err("no certificate");
+            assert!(matches!(error, ClientConfigError::NoCertificate { .. }), "{error}");
+        }
     }
 }

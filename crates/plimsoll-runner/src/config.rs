@@ -1,12 +1,13 @@
-//! The configuration of a runner, as plain data.
+//! Configuration of a runner, as plain data.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Everything that an operator chooses about a runner. `None` means the default that `run` derives from the machine.
+/// The operator's choices. `None` stands for a default that `run` derives from the machine.
 #[derive(Clone, Debug)]
 pub struct RunnerConfig {
     /// URL of the Plimsoll server.
@@ -15,13 +16,13 @@ pub struct RunnerConfig {
     pub name: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub devices: DeviceSource,
-    /// Overrides the NVIDIA driver as the source of measurements.
+    /// Replaces the NVIDIA driver as the source of measurements.
     pub probe: Option<ProbeConfig>,
     pub token: TokenSource,
     pub plaintext_token: PlaintextToken,
-    /// Replaces the system's root certificates.
+    /// Replaces the root certificates of the system.
     pub ca_file: Option<PathBuf>,
-    /// Defaults to a directory of the service manager or the user, see `setup::state_dir`.
+    /// Defaults to a directory of the service manager or of the user.
     pub state_dir: Option<PathBuf>,
     /// Host under which clients reach the model servers.
     pub advertise: Option<String>,
@@ -58,9 +59,9 @@ pub enum TokenSource {
     Text(String),
 }
 
-// The derived implementation would print the secret into logs.
-impl std::fmt::Debug for TokenSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+// The derived implementation would print the secret.
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TokenSource::None => f.write_str("None"),
             TokenSource::File(path) => f.debug_tuple("File").field(path).finish(),
@@ -78,11 +79,11 @@ pub enum PlaintextToken {
     Anywhere,
 }
 
-/// What a signal to end does to the model servers.
+/// Effect of SIGINT and SIGTERM on the model servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnExit {
     /// They keep running, and the next agent adopts them.
     KeepSlots,
-    /// The agent stops them first.
+    /// The agent stops them before it exits.
     StopSlots,
 }

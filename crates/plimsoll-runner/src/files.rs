@@ -1,4 +1,4 @@
-//! Files of models that the server asks about: looked at in a thread of their own, since a disk may take its time.
+//! Inspection of model files that the server asks about.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,44 +9,41 @@ use plimsoll_slots::wire::FileReport;
 use tracing::info;
 
 use super::agent::Agent;
-use super::books::Books;
+use super::error::with_causes;
+use super::state::RunnerState;
 
-/// Looks at the files that the server asks about and that nobody has looked at since it asked.
-pub(super) fn look(agent: &Arc<Agent>, books: &mut Books, wanted: Vec<String>) {
-    books.files.retain(|path, _| wanted.contains(path));
-    let unread: Vec<String> =
-        wanted.into_iter().filter(|path| !books.files.contains_key(path)).collect();
-    if unread.is_empty() {
+/// Inspects the wanted files that were not inspected since the server asked. It runs in a thread,
+/// because a network file system can take minutes to answer.
+pub(crate) fn inspect(agent: &Arc<Agent>, state: &mut RunnerState, wanted: Vec<String>) {
+    state.files.retain(|path, _| wanted.contains(path));
+    let new: Vec<String> =
+        wanted.into_iter().filter(|path| !state.files.contains_key(path)).collect();
+    if new.is_empty() {
         return;
     }
-    books.files.extend(unread.iter().map(|path| (path.clone(), None)));
+    state.files.extend(new.iter().map(|path| (path.clone(), None)));
     let agent = Arc::clone(agent);
     thread::spawn(move || {
-        for path in unread {
-            let report = read(&path);
-            info!(path, problem = report.problem, "looked at a model's file");
-            agent.shared.change(|books| {
-                // Nobody may want it any more.
-                if let Some(known) = books.files.get_mut(&path) {
-                    *known = Some(report);
-                    books.news += 1;
+        for path in new {
+            let report = read_header(&path);
+            info!(path, problem = report.problem, "inspected model file");
+            agent.shared.update(|state| {
+                // The server may have stopped asking for the file.
+                if let Some(entry) = state.files.get_mut(&path) {
+                    *entry = Some(report);
+                    state.changes += 1;
                 }
             });
         }
     });
 }
 
-/// What is at a path: only headers are read.
-fn read(path: &str) -> FileReport {
-    let read = open::open(Path::new(path));
-    let problem = read.as_ref().err().map(|error| with_causes(error));
+/// Reads the header of a model file.
+fn read_header(path: &str) -> FileReport {
+    let shape = open::open(Path::new(path));
+    let problem = shape.as_ref().err().map(|error| with_causes(error));
     let is_there = Path::new(path).exists();
-    FileReport { path: path.to_string(), is_there, shape: read.ok().map(Box::new), problem }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    FileReport { path: path.to_string(), is_there, shape: shape.ok().map(Box::new), problem }
 }
 
 #[cfg(test)]
@@ -54,13 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_told_from_what_is_not_understood() {
+    fn a_missing_file_differs_from_an_invalid_one() {
         let dir = tempfile::tempdir().expect("a directory");
-        let odd = dir.path().join("odd.gguf");
-        std::fs::write(&odd, b"GGML").expect("a file");
-        let odd = read(odd.to_str().expect("text"));
-        assert!(odd.is_there && odd.shape.is_none() && odd.problem.is_some(), "{odd:?}");
-        let gone = read("/nothing/is/here.gguf");
-        assert!(!gone.is_there && gone.problem.is_some_and(|why| why.contains("No such file")));
+        let path = dir.path().join("odd.gguf");
+        std::fs::write(&path, b"GGML").expect("the file is written");
+        let invalid = read_header(path.to_str().expect("UTF-8"));
+        assert!(invalid.is_there && invalid.shape.is_none() && invalid.problem.is_some());
+        let missing = read_header("/nothing/is/here.gguf");
+        let problem = missing.problem.expect("the file does not exist");
+        assert!(!missing.is_there && problem.contains("No such file"), "{problem}");
     }
 }

@@ -1,281 +1,294 @@
-//! What a launch order becomes on this machine: checked, filled in, and started in a group of its own.
+//! Start of a model server: checks of the launch, its arguments and environment, and the process.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, TcpListener};
-use std::ops::RangeInclusive;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use plimsoll_slots::template;
 use plimsoll_slots::wire::{DeviceFacts, Launch};
 
-use super::processes;
+use super::listen::{ListenConfig, NoFreePort};
+use super::processes::ENV_PORT;
 
-/// The variables that a program's runtime obeys, each vendor's own.
-const CONFINING: &[&str] = &[
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-    "ASCEND_RT_VISIBLE_DEVICES",
-];
+/// Variables that confine a CUDA or ROCm process to devices. Empty, they hide all devices.
+const CUDA_AND_ROCM: [&str; 3] =
+    ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
 
-/// The variable that container runtimes obey. It confines no plain process, but must not say anything else.
+/// Variables that confine a process of another vendor's runtime to devices.
+const OTHER_VENDORS: [&str; 2] = ["ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES"];
+
+/// The variable that container runtimes obey. It does not confine a plain process, but it must not
+/// contradict the placement.
 const FOR_CONTAINERS: &str = "NVIDIA_VISIBLE_DEVICES";
 
-/// What a model server gets of the agent's own environment.
-const INHERITED: &[&str] = &["PATH", "HOME", "LANG"];
+/// Variables of the agent that a model server inherits.
+const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-/// Why a launch is not carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// There is no such device.
-    NoDevice { index: u16, has: usize },
-    /// The device at that place is another one.
-    OtherDevice { index: u16, wanted: String, has: Option<String> },
-    /// It is booked on devices, and no variable confines it to them.
+/// Reason why a slot is not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("not started: this runner is shutting down")]
+    RunnerEnding,
+    #[error("not started: {0}")]
+    Launch(#[from] LaunchError),
+    #[error("not started: {0}")]
+    Port(#[from] NoFreePort),
+    #[error("not started: cannot write its record")]
+    Record(#[source] io::Error),
+    #[error("not started: cannot create its log")]
+    Log(#[source] io::Error),
+    #[error("not started: cannot run {program}")]
+    Spawn { program: String, source: io::Error },
+}
+
+/// Reason why a launch is rejected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LaunchError {
+    #[error("placed on GPU {index}, but this runner has {count} GPUs")]
+    NoSuchDevice { index: u16, count: usize },
+    #[error("placed on {wanted}, but GPU {index} {}", describe_uuid(actual.as_deref()))]
+    OtherDevice { index: u16, wanted: String, actual: Option<String> },
+    #[error(
+        "no environment variable confines it to its GPUs; set one of {}, {}",
+        CUDA_AND_ROCM.join(", "),
+        OTHER_VENDORS.join(", ")
+    )]
     Unconfined,
-    /// A variable names other devices than those booked.
-    Confined { variable: String, value: String, booked: String },
-    /// The server could not tell the runtime what was booked.
-    Untold { reason: String },
-    /// There is no program.
+    #[error("{variable} is \"{value}\", but the slot is placed on {placed_on}")]
+    ConfinedElsewhere { variable: &'static str, value: String, placed_on: String },
+    /// The server could not render the placement into flags of the runtime.
+    #[error("{reason}")]
+    Runtime { reason: String },
+    #[error("the launch names no program")]
     NoProgram,
-    /// Every port is taken.
-    NoPort { from: u16, to: u16 },
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::NoDevice { index, has } => {
-                write!(
-                    f,
-                    "not started: it is booked on device {index}, and this runner has {has} devices"
-                )
-            }
-            Refusal::OtherDevice { index, wanted, has } => {
-                let has = has.as_deref().unwrap_or("a device without UUID");
-                write!(f, "not started: it is booked on {wanted}, and device {index} is {has}")
-            }
-            Refusal::Unconfined => write!(
-                f,
-                "not started: no variable confines it to its devices; one of {} is needed",
-                CONFINING.join(", ")
-            ),
-            Refusal::Confined { variable, value, booked } => {
-                write!(f, "not started: {variable} is \"{value}\", and it is booked on {booked}")
-            }
-            Refusal::Untold { reason } => write!(f, "not started: {reason}"),
-            Refusal::NoProgram => write!(f, "not started: the launch names no program"),
-            Refusal::NoPort { from, to } => {
-                write!(f, "not started: no port from {from} to {to} is free")
-            }
-        }
-    }
+fn describe_uuid(uuid: Option<&str>) -> String {
+    uuid.map_or("has no UUID".to_owned(), |uuid| format!("is {uuid}"))
 }
 
-/// Refuses what would run on other devices than those that were charged.
-pub(crate) fn check(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), Refusal> {
+/// Checks that the process would use exactly the devices that are charged.
+pub(crate) fn check_launch(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), LaunchError> {
     if let Some(reason) = launch.told.as_ref().and_then(|told| told.refused.clone()) {
-        return Err(Refusal::Untold { reason });
+        return Err(LaunchError::Runtime { reason });
     }
     if launch.argv.first().is_none_or(String::is_empty) {
-        return Err(Refusal::NoProgram);
+        return Err(LaunchError::NoProgram);
     }
-    for booked in &launch.devices {
-        let index = booked.index;
-        let own = devices
-            .get(usize::from(index))
-            .ok_or(Refusal::NoDevice { index, has: devices.len() })?;
-        if let Some(wanted) =
-            booked.uuid.as_ref().filter(|wanted| own.uuid.as_ref() != Some(wanted))
+    for placed in &launch.devices {
+        let index = placed.index;
+        let device = devices.get(usize::from(index));
+        let device = device.ok_or(LaunchError::NoSuchDevice { index, count: devices.len() })?;
+        if let Some(wanted) = &placed.uuid
+            && device.uuid.as_ref() != Some(wanted)
         {
-            return Err(Refusal::OtherDevice {
-                index,
-                wanted: wanted.clone(),
-                has: own.uuid.clone(),
-            });
+            let (wanted, actual) = (wanted.clone(), device.uuid.clone());
+            return Err(LaunchError::OtherDevice { index, wanted, actual });
         }
     }
     check_confinement(launch, devices)
 }
 
-fn check_confinement(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), Refusal> {
-    let names = |index: u16| {
-        let uuid = devices.get(usize::from(index)).and_then(|device| device.uuid.clone());
-        [Some(index.to_string()), uuid]
-    };
-    let booked: BTreeSet<u16> = launch.devices.iter().map(|device| device.index).collect();
-    let variables = CONFINING.iter().chain([&FOR_CONTAINERS]);
-    for (variable, value) in variables.filter_map(|name| Some((name, launch.env.get(*name)?))) {
-        let words = value.split(',').map(str::trim).filter(|word| !word.is_empty());
-        let named = |word: &str| {
-            booked.iter().find(|index| names(**index).iter().flatten().any(|n| n == word))
-        };
-        let found: Option<BTreeSet<u16>> = words.map(|word| named(word).copied()).collect();
-        let says_none = booked.is_empty() && (value == "void" || value == "none");
-        if found.as_ref() != Some(&booked) && !says_none {
-            let list: Vec<String> = booked
-                .iter()
-                .flat_map(|index| names(*index).into_iter().flatten().last())
-                .collect();
-            let booked = if list.is_empty() { "no device".to_owned() } else { list.join(",") };
-            return Err(Refusal::Confined {
-                variable: (*variable).to_owned(),
-                value: value.clone(),
-                booked,
-            });
+/// Checks that a variable confines the process to its devices, and that no variable names others.
+fn check_confinement(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), LaunchError> {
+    let placed: BTreeSet<u16> = launch.devices.iter().map(|device| device.index).collect();
+    let confining = || CUDA_AND_ROCM.into_iter().chain(OTHER_VENDORS);
+    for variable in confining().chain([FOR_CONTAINERS]) {
+        let Some(value) = launch.env.get(variable) else { continue };
+        let names_none = placed.is_empty() && (value == "void" || value == "none");
+        if !names_none && named_devices(value, &placed, devices).as_ref() != Some(&placed) {
+            let placed_on = describe_devices(&placed, devices);
+            let value = value.clone();
+            return Err(LaunchError::ConfinedElsewhere { variable, value, placed_on });
         }
     }
-    let is_confined = CONFINING.iter().any(|variable| launch.env.contains_key(*variable));
-    if booked.is_empty() || is_confined { Ok(()) } else { Err(Refusal::Unconfined) }
+    let is_confined = confining().any(|variable| launch.env.contains_key(variable));
+    if placed.is_empty() || is_confined { Ok(()) } else { Err(LaunchError::Unconfined) }
 }
 
-/// Where model servers listen.
-#[derive(Clone, Debug)]
-pub(crate) struct Places {
-    pub(crate) listen: IpAddr,
-    pub(crate) advertise: String,
-    pub(crate) ports: RangeInclusive<u16>,
+/// Parses a list of indices or UUIDs. Returns `None` if it names a device that the slot is not
+/// placed on.
+fn named_devices(
+    value: &str,
+    placed: &BTreeSet<u16>,
+    devices: &[DeviceFacts],
+) -> Option<BTreeSet<u16>> {
+    let words = value.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words
+        .map(|word| {
+            let mut placed = placed.iter().copied();
+            placed.find(|index| uuid(devices, *index) == Some(word) || word == index.to_string())
+        })
+        .collect()
 }
 
-impl Places {
-    /// The address by which the agent itself reaches what listens here.
-    pub(crate) fn local(&self) -> IpAddr {
-        match self.listen {
-            IpAddr::V4(address) if address.is_unspecified() => std::net::Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(address) if address.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
-            address => address,
-        }
+fn describe_devices(placed: &BTreeSet<u16>, devices: &[DeviceFacts]) -> String {
+    if placed.is_empty() {
+        return "no GPU".to_owned();
     }
-
-    /// The address by which others reach the port.
-    pub(crate) fn endpoint(&self, port: u16) -> String {
-        let is_bare_v6 = self.advertise.parse::<std::net::Ipv6Addr>().is_ok();
-        if is_bare_v6 {
-            format!("http://[{}]:{port}", self.advertise)
-        } else {
-            format!("http://{}:{port}", self.advertise)
-        }
-    }
-
-    /// A port that nobody listens on and that no slot was given, looked for from `after` on and around: the one that was given last is
-    /// tried last, as its old callers may still ask for it.
-    pub(crate) fn free_port(&self, after: u16, taken: &BTreeSet<u16>) -> Result<u16, Refusal> {
-        let (from, to) = (*self.ports.start(), *self.ports.end());
-        let later = self.ports.clone().filter(|port| *port > after);
-        let earlier = self.ports.clone().filter(|port| *port <= after);
-        let is_free =
-            |port: &u16| !taken.contains(port) && TcpListener::bind((self.listen, *port)).is_ok();
-        later.chain(earlier).find(is_free).ok_or(Refusal::NoPort { from, to })
-    }
+    let names = placed
+        .iter()
+        .map(|index| uuid(devices, *index).map_or_else(|| index.to_string(), str::to_owned));
+    names.collect::<Vec<String>>().join(",")
 }
 
-/// Whether the launch wants a port.
-pub(crate) fn wants_port(launch: &Launch) -> bool {
+fn uuid(devices: &[DeviceFacts], index: u16) -> Option<&str> {
+    devices.get(usize::from(index))?.uuid.as_deref()
+}
+
+/// Returns true if the launch uses `{port}`.
+pub(crate) fn needs_port(launch: &Launch) -> bool {
     launch.argv.iter().chain(launch.env.values()).any(|text| text.contains("{port}"))
 }
 
-/// Text with the port and the host filled in, and doubled braces made single. In text that is no template other braces stay.
-pub(crate) fn fill(text: &str, places: &Places, port: Option<u16>) -> String {
-    let (host, port) =
-        (places.listen.to_string(), port.map_or("{port}".to_owned(), |port| port.to_string()));
+/// Replaces `{host}` and `{port}`, and unescapes doubled braces. In a text that is not a valid
+/// template other braces stay as they are.
+pub(crate) fn fill_placeholders(text: &str, listen: &ListenConfig, port: Option<u16>) -> String {
+    let host = listen.address.to_string();
+    let port = port.map_or("{port}".to_owned(), |port| port.to_string());
     template::finish(text, &host, &port)
         .unwrap_or_else(|_| text.replace("{host}", &host).replace("{port}", &port))
 }
 
-/// The whole environment of a slot's process: a little of the agent's, the launch's, and whose it is.
-pub(crate) fn environment(
+/// Returns the complete environment of a model server: the inherited variables, those of the
+/// launch, and the tags of the slot.
+pub(crate) fn build_environment(
     launch: &Launch,
-    places: &Places,
+    listen: &ListenConfig,
     port: Option<u16>,
     tags: &[(&str, String)],
 ) -> BTreeMap<String, String> {
-    let inherited =
-        INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
-    let mut environment: BTreeMap<String, String> = inherited.collect();
+    let mut environment = BTreeMap::new();
+    for name in INHERITED {
+        environment.extend(std::env::var(name).ok().map(|value| (name.to_owned(), value)));
+    }
     if launch.devices.is_empty() {
-        // Work without a device gets none, also where it would take all that it sees.
-        environment.extend(CONFINING[..3].iter().map(|name| ((*name).to_owned(), String::new())));
+        // Most runtimes use all devices that they see, and this slot has none.
+        environment.extend(CUDA_AND_ROCM.map(|name| (name.to_owned(), String::new())));
         environment.insert(FOR_CONTAINERS.to_owned(), "void".to_owned());
     }
-    environment
-        .extend(launch.env.iter().map(|(name, value)| (name.clone(), fill(value, places, port))));
-    environment.extend(tags.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    if let Some(port) = port {
-        environment.insert(processes::ENV_PORT.to_owned(), port.to_string());
+    for (name, value) in &launch.env {
+        environment.insert(name.clone(), fill_placeholders(value, listen, port));
     }
+    environment.extend(tags.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    environment.extend(port.map(|port| (ENV_PORT.to_owned(), port.to_string())));
     environment
 }
 
-/// Starts the program in a process group of its own, so that it outlives the agent and can be ended as a whole.
+/// Starts the program in a process group of its own, so that it survives the agent and can be
+/// signalled as a whole.
 pub(crate) fn spawn(
     argv: &[String],
     environment: &BTreeMap<String, String>,
     log: &File,
-) -> io::Result<Child> {
-    let (program, args) =
-        argv.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
+) -> Result<Child, StartError> {
+    let (program, args) = argv.split_first().ok_or(LaunchError::NoProgram)?;
+    let (stdout, stderr) =
+        log.try_clone().and_then(|out| Ok((out, log.try_clone()?))).map_err(StartError::Log)?;
     Command::new(program)
         .args(args)
         .env_clear()
         .envs(environment)
         .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log.try_clone()?)
+        .stdout(stdout)
+        .stderr(stderr)
         .process_group(0)
         .spawn()
-        .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))
+        .map_err(|source| StartError::Spawn { program: program.clone(), source })
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_slots::wire::{FactsSource, LaunchDevice, Told};
+    use plimsoll_slots::wire::{LaunchDevice, Told};
 
     use super::*;
+    use crate::listen::tests::listen_config;
+    use crate::state_dir::tests::launch as blank_launch;
+
+    const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 
     fn device(uuid: Option<&str>) -> DeviceFacts {
-        DeviceFacts {
-            uuid: uuid.map(str::to_owned),
-            kind: "NVIDIA".to_owned(),
-            model: None,
-            total: Some(1),
-            reserve: 0,
-            cap: None,
-            numa: None,
-            healthy: true,
-            source: FactsSource::Declared,
-        }
+        DeviceFacts { uuid: uuid.map(str::to_owned), ..DeviceFacts::new("", 1) }
     }
 
     fn launch(devices: &[(u16, Option<&str>)], env: &[(&str, &str)]) -> Launch {
-        let booked = |(index, uuid): &(u16, Option<&str>)| LaunchDevice {
+        let placed = devices.iter().map(|(index, uuid)| LaunchDevice {
             index: *index,
             uuid: uuid.map(str::to_owned),
             bytes: 1,
             total: None,
-        };
-        Launch {
-            model: "m".to_owned(),
-            devices: devices.iter().map(booked).collect(),
-            argv: vec!["serve".to_owned(), "--port={port}".to_owned(), "{host}".to_owned()],
-            env: env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-            ready: None,
-            ready_within_ms: 0,
-            grace_ms: 0,
-            context: None,
-            concurrency: 1,
-            tensor_parallel: 1,
-            told: None,
+        });
+        let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        Launch { devices: placed.collect(), env: env.collect(), ..blank_launch() }
+    }
+
+    /// Checks a launch on a runner with GPU-a, GPU-b and a device without UUID.
+    fn check(devices: &[(u16, Option<&str>)], env: &[(&str, &str)]) -> Result<(), String> {
+        let has = [device(Some("GPU-a")), device(Some("GPU-b")), device(None)];
+        check_launch(&launch(devices, env), &has).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn placeholders_are_replaced_and_other_braces_stay_single() {
+        let listen = listen_config();
+        for (text, expected) in [
+            ("--port={port}", "--port=81"),
+            ("http://{host}:{port}", "http://127.0.0.1:81"),
+            (r#"{{"a":{{}}}}"#, r#"{"a":{}}"#),
+            (r#"{"a":"{port}"}"#, r#"{"a":"81"}"#),
+        ] {
+            assert_eq!(fill_placeholders(text, &listen, Some(81)), expected);
+        }
+        assert_eq!(fill_placeholders("{port}", &listen, None), "{port}");
+    }
+
+    #[test]
+    fn a_launch_that_is_confined_to_its_devices_is_accepted() {
+        for (devices, value) in [
+            (&[(0, Some("GPU-a"))][..], "GPU-a"),
+            (&[(0, None)], "0"),
+            (&[(0, Some("GPU-a")), (1, Some("GPU-b"))], "GPU-b, GPU-a"),
+            (&[(2, None)], "2"),
+            (&[], ""),
+        ] {
+            assert_eq!(check(devices, &[(CUDA, value)]), Ok(()), "{value}");
+        }
+        assert_eq!(check(&[], &[]), Ok(()));
+    }
+
+    #[test]
+    fn a_launch_for_other_devices_or_without_confinement_is_rejected() {
+        for (devices, env, part) in [
+            (&[(3, None)][..], &[(CUDA, "3")][..], "placed on GPU 3, but this runner has 3 GPUs"),
+            (&[(0, Some("GPU-b"))], &[(CUDA, "GPU-b")], "placed on GPU-b, but GPU 0 is GPU-a"),
+            (&[(2, Some("GPU-c"))], &[(CUDA, "GPU-c")], "GPU 2 has no UUID"),
+            (&[(0, None)], &[], "no environment variable confines it"),
+            (
+                &[(0, None)],
+                &[("NVIDIA_VISIBLE_DEVICES", "GPU-a")],
+                "no environment variable confines it",
+            ),
+            (
+                &[(0, None)],
+                &[(CUDA, "GPU-b")],
+                "CUDA_VISIBLE_DEVICES is \"GPU-b\", but the slot is placed on GPU-a",
+            ),
+            (&[(0, None)], &[(CUDA, "")], "is \"\", but the slot is placed on GPU-a"),
+            (&[(0, None)], &[(CUDA, "GPU-a,GPU-b")], "placed on GPU-a"),
+            (&[(0, None)], &[(CUDA, "GPU-a"), ("NVIDIA_VISIBLE_DEVICES", "all")], "is \"all\""),
+            (&[], &[(CUDA, "0")], "placed on no GPU"),
+        ] {
+            let error = check(devices, env).expect_err(part);
+            assert!(error.contains(part), "{error}");
         }
     }
 
-    fn told(refused: &str) -> Told {
-        Told {
+    #[test]
+    fn a_launch_without_a_program_is_rejected() {
+        let mut unrendered = launch(&[], &[]);
+        unrendered.told = Some(Told {
             runtime: "vllm".to_owned(),
             kv: "q8_0".to_owned(),
             batch: 1,
@@ -284,81 +297,20 @@ mod tests {
             outside_source: String::new(),
             preload: None,
             remarks: Vec::new(),
-            refused: Some(refused.to_owned()),
-        }
+            refused: Some("kv: not supported".to_owned()),
+        });
+        let error = check_launch(&unrendered, &[]).map_err(|error| error.to_string());
+        assert_eq!(error, Err("kv: not supported".to_owned()));
+        let mut empty = launch(&[], &[]);
+        empty.argv.clear();
+        assert_eq!(check_launch(&empty, &[]), Err(LaunchError::NoProgram));
     }
 
     #[test]
-    fn host_and_port_are_filled_in_and_other_braces_stay_single() {
-        for (text, filled) in [
-            ("--port={port}", "--port=81"),
-            ("http://{host}:{port}", "http://127.0.0.1:81"),
-            (r#"{{"a":{{}}}}"#, r#"{"a":{}}"#),
-            (r#"{"a":"{port}"}"#, r#"{"a":"81"}"#),
-        ] {
-            assert_eq!(fill(text, &places(), Some(81)), filled);
-        }
-        assert_eq!(fill("{port}", &places(), None), "{port}");
-    }
-
-    fn places() -> Places {
-        Places {
-            listen: "127.0.0.1".parse().expect("an address"),
-            advertise: "here".to_owned(),
-            ports: 1..=2,
-        }
-    }
-
-    #[test]
-    fn only_a_launch_for_devices_that_are_here_and_that_confines_itself_to_them_is_started() {
-        let has = [device(Some("GPU-a")), device(Some("GPU-b")), device(None)];
-        let check = |devices: &[(u16, Option<&str>)], env: &[(&str, &str)]| {
-            check(&launch(devices, env), &has).map_err(|refusal| refusal.to_string())
-        };
-        let cuda = "CUDA_VISIBLE_DEVICES";
-        for (devices, value) in [
-            (&[(0, Some("GPU-a"))][..], "GPU-a"),
-            (&[(0, None)], "0"),
-            (&[(0, Some("GPU-a")), (1, Some("GPU-b"))], "GPU-b, GPU-a"),
-            (&[(2, None)], "2"),
-            (&[], ""),
-        ] {
-            assert_eq!(check(devices, &[(cuda, value)]), Ok(()), "{value}");
-        }
-        assert_eq!(check(&[], &[]), Ok(()));
-        for (devices, env, part) in [
-            (&[(3, None)][..], &[(cuda, "3")][..], "booked on device 3, and this runner has 3"),
-            (&[(0, Some("GPU-b"))], &[(cuda, "GPU-b")], "booked on GPU-b, and device 0 is GPU-a"),
-            (&[(2, Some("GPU-c"))], &[(cuda, "GPU-c")], "device 2 is a device without UUID"),
-            (&[(0, None)], &[], "no variable confines it"),
-            (&[(0, None)], &[("NVIDIA_VISIBLE_DEVICES", "GPU-a")], "no variable confines it"),
-            (
-                &[(0, None)],
-                &[(cuda, "GPU-b")],
-                "CUDA_VISIBLE_DEVICES is \"GPU-b\", and it is booked on GPU-a",
-            ),
-            (&[(0, None)], &[(cuda, "")], "is \"\", and it is booked on GPU-a"),
-            (&[(0, None)], &[(cuda, "GPU-a,GPU-b")], "booked on GPU-a"),
-            (&[(0, None)], &[(cuda, "GPU-a"), ("NVIDIA_VISIBLE_DEVICES", "all")], "is \"all\""),
-            (&[], &[(cuda, "0")], "it is booked on no device"),
-        ] {
-            let refused = check(devices, env).expect_err(part);
-            assert!(refused.contains(part), "{refused}");
-        }
-        let mut untold = launch(&[], &[]);
-        untold.told = Some(told("kv: it cannot"));
-        let refused = super::check(&untold, &has).map_err(|refusal| refusal.to_string());
-        assert_eq!(refused, Err("not started: kv: it cannot".to_owned()));
-        let mut nothing = launch(&[], &[]);
-        nothing.argv.clear();
-        assert_eq!(super::check(&nothing, &has), Err(Refusal::NoProgram));
-    }
-
-    #[test]
-    fn the_environment_is_small_and_says_whose_it_is() {
+    fn the_environment_is_minimal_and_tagged() {
         let launch = launch(&[(0, None)], &[("A", "{host}:{port}"), ("PLIMSOLL_SLOT", "another")]);
-        let environment =
-            environment(&launch, &places(), Some(81), &[("PLIMSOLL_SLOT", "s".to_owned())]);
+        let tags = [("PLIMSOLL_SLOT", "s".to_owned())];
+        let environment = build_environment(&launch, &listen_config(), Some(81), &tags);
         assert_eq!(environment["A"], "127.0.0.1:81");
         assert_eq!(environment["PLIMSOLL_SLOT"], "s");
         let allowed = ["A", "PATH", "HOME", "LANG", "PLIMSOLL_SLOT", "PLIMSOLL_PORT"];
@@ -366,29 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn work_without_a_device_sees_none() {
-        let environment = environment(&launch(&[], &[]), &places(), None, &[]);
-        assert_eq!(environment["CUDA_VISIBLE_DEVICES"], "");
+    fn a_slot_without_devices_sees_none() {
+        let environment = build_environment(&launch(&[], &[]), &listen_config(), None, &[]);
+        assert_eq!(environment[CUDA], "");
         assert_eq!(environment["NVIDIA_VISIBLE_DEVICES"], "void");
-    }
-
-    #[test]
-    fn a_port_is_free_and_given_once() {
-        let held = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = held.local_addr().expect("it has one").port();
-        let narrow = Places { ports: port..=port, ..places() };
-        assert!(matches!(narrow.free_port(0, &BTreeSet::new()), Err(Refusal::NoPort { .. })));
-        drop(held);
-        assert_eq!(narrow.free_port(0, &BTreeSet::new()), Ok(port));
-        assert!(narrow.free_port(0, &BTreeSet::from([port])).is_err());
-    }
-
-    #[test]
-    fn an_endpoint_is_an_address() {
-        assert_eq!(places().endpoint(8), "http://here:8");
-        assert_eq!(
-            Places { advertise: "::1".to_owned(), ..places() }.endpoint(8),
-            "http://[::1]:8"
-        );
     }
 }

@@ -1,246 +1,263 @@
-//! Keeps in touch with the server: registers, reports, and fetches orders, for as long as it takes.
+//! The link to the server: registration, heartbeats and orders, retried for as long as it takes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
-use plimsoll_slots::wire::{Heartbeat, Orders, Registration};
+use plimsoll_slots::wire::{Heartbeat, Registration};
 use tracing::{info, warn};
 
 use super::agent::Agent;
-use super::books::{Books, Phase};
-use super::client::{Client, Failure};
+use super::client::{Client, RequestError};
+use super::error::with_causes;
+use super::orders;
+use super::state::RunnerState;
 
-/// What the runner says of itself beside its devices.
-pub(crate) struct Identity {
-    pub(crate) labels: std::collections::BTreeMap<String, String>,
+/// Pause after the first failure.
+const FIRST_BACKOFF: Duration = Duration::from_millis(250);
+
+const LONGEST_BACKOFF: Duration = Duration::from_secs(15);
+
+/// Lower limit of the heartbeat interval that a server can choose.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(20);
+
+/// Pause before the next poll, if the server answered a poll at once without new orders.
+const POLL_PAUSE: Duration = Duration::from_millis(500);
+
+/// Reason for the agent to exit. The model servers keep running.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error(
+        "another runner has one of these devices: {message}; \
+         this agent exits, and its model servers keep running"
+    )]
+    DeviceTaken { message: String },
+    #[error(
+        "a later agent has registered under this name: {message}; \
+         this agent exits, and its model servers keep running"
+    )]
+    Superseded { message: String },
+    #[error("the server rejects the token of this runner ({status}): {message}; see --token-file")]
+    TokenRejected { status: u16, message: String },
+    #[error("the server rejects the registration ({status}): {message}")]
+    RegistrationRejected { status: u16, message: String },
 }
-
-/// The first pause after a failure, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-
-/// A server cannot make the agent report more often than this.
-const SHORTEST_BEAT: Duration = Duration::from_millis(20);
 
 /// The link of one session.
 pub(crate) struct Link<'a> {
     agent: &'a Arc<Agent>,
-    client: &'a Arc<Client>,
-    identity: Identity,
+    client: &'a Client,
+    labels: BTreeMap<String, String>,
     sequence: u64,
-    /// How many changes the server has heard of.
-    told: u64,
+    /// The value of `RunnerState::changes` that the server has heard about.
+    reported_changes: u64,
+    /// Consecutive failures.
     failures: u32,
-    /// What was logged last about the server, so that each change is said once.
-    last_words: Option<String>,
-    was_welcome: bool,
-    /// Whether the server did not know this runner when it was last spoken to.
-    was_forgotten: bool,
-    /// How long the server lets a runner be silent.
+    /// The last error that was logged, so that a lasting error is logged once.
+    last_error: Option<String>,
+    has_registered: bool,
+    /// True if the server answered the previous request with 404.
+    was_unknown: bool,
+    /// Time without a heartbeat after which the server gives the runner no new work.
     lease: Duration,
 }
 
 impl<'a> Link<'a> {
     pub(crate) fn new(
         agent: &'a Arc<Agent>,
-        client: &'a Arc<Client>,
-        identity: Identity,
+        client: &'a Client,
+        labels: BTreeMap<String, String>,
     ) -> Link<'a> {
-        let (told, last_words) = (0, None);
-        let (was_welcome, was_forgotten, lease) = (false, false, LONGEST_PAUSE);
         Link {
             agent,
             client,
-            identity,
+            labels,
             sequence: 0,
-            told,
+            reported_changes: 0,
             failures: 0,
-            last_words,
-            was_welcome,
-            was_forgotten,
-            lease,
+            last_error: None,
+            has_registered: false,
+            was_unknown: false,
+            lease: LONGEST_BACKOFF,
         }
     }
 
-    /// Stays in touch until the agent is to end and the server has heard that nothing is left of any slot.
-    pub(crate) fn run(&mut self) -> Result<()> {
+    /// Runs until the agent is to exit and the server has heard that all slots ended.
+    pub(crate) fn run(&mut self) -> Result<(), LinkError> {
         loop {
-            let is_end = self.agent.shared.open().is_done();
-            self.speak()?;
-            if is_end {
-                info!("nothing is left of any slot; the agent ends");
+            let is_done = self.agent.shared.lock().is_done();
+            self.exchange()?;
+            if is_done {
+                info!("all slots ended; exiting");
                 return Ok(());
             }
-            self.rest();
+            self.wait_for_next_exchange();
         }
     }
 
-    /// One exchange.
-    fn speak(&mut self) -> Result<()> {
-        let is_registered = self.agent.shared.open().is_registered;
-        let spoken = if is_registered { self.beat() } else { self.register() };
-        match spoken {
+    /// Registers, or sends a heartbeat.
+    fn exchange(&mut self) -> Result<(), LinkError> {
+        let is_registered = self.agent.shared.lock().is_registered;
+        let result = if is_registered { self.send_heartbeat() } else { self.register() };
+        match result {
             Ok(()) => {
-                if self.last_words.take().is_some() {
-                    info!("the server answers again");
+                if self.last_error.take().is_some() {
+                    info!("server is reachable again");
                 }
                 self.failures = 0;
+                Ok(())
             }
-            Err(failure) => self.failed(&failure)?,
+            Err(error) => self.handle_error(&error),
         }
-        Ok(())
     }
 
-    fn register(&mut self) -> Result<(), Failure> {
+    fn register(&mut self) -> Result<(), RequestError> {
         let (devices, asked_with) = {
-            let books = self.agent.shared.open();
-            (books.devices.facts.clone(), books.revision)
+            let state = self.agent.shared.lock();
+            (state.devices.facts.clone(), state.revision)
         };
         let registration = Registration {
             session: self.agent.session,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            labels: self.identity.labels.clone(),
+            labels: self.labels.clone(),
             devices,
         };
-        let sent = registration.devices.clone();
         let welcome = self.client.register(&registration)?;
-        info!(
-            heartbeat_ms = welcome.heartbeat_ms,
-            lease_ms = welcome.lease_ms,
-            "registered with the server"
-        );
-        self.was_welcome = true;
-        self.lease = Duration::from_millis(welcome.lease_ms);
-        self.agent.shared.change(|books| {
-            books.heartbeat = Duration::from_millis(welcome.heartbeat_ms).max(SHORTEST_BEAT);
-            // A device whose health changed meanwhile is registered once more.
-            books.is_registered = books.devices.facts == sent;
-            books.news += 1;
+        let (heartbeat_ms, lease_ms) = (welcome.heartbeat_ms, welcome.lease_ms);
+        info!(heartbeat_ms, lease_ms, "registered with the server");
+        self.has_registered = true;
+        self.lease = Duration::from_millis(lease_ms);
+        self.agent.shared.update(|state| {
+            state.heartbeat = Duration::from_millis(heartbeat_ms).max(SHORTEST_HEARTBEAT);
+            // If the health of a device changed meanwhile, the runner registers once more.
+            state.is_registered = state.devices.facts == registration.devices;
+            state.changes += 1;
         });
-        self.agent.take_orders(welcome.orders, asked_with);
+        orders::apply_orders(self.agent, welcome.orders, asked_with);
         Ok(())
     }
 
-    fn beat(&mut self) -> Result<(), Failure> {
+    fn send_heartbeat(&mut self) -> Result<(), RequestError> {
         self.sequence += 1;
-        let (heartbeat, news, asked_with) = {
-            let books = self.agent.shared.open();
-            let places = &self.agent.places;
+        let (heartbeat, changes, asked_with) = {
+            let state = self.agent.shared.lock();
+            let agent = self.agent;
             let heartbeat =
-                books.heartbeat(self.agent.session, self.sequence, places, Instant::now());
-            (heartbeat, books.news, books.revision)
+                state.heartbeat(agent.session, self.sequence, &agent.listen, Instant::now());
+            (heartbeat, state.changes, state.revision)
         };
-        let orders = self.client.beat(&heartbeat)?;
-        (self.told, self.was_forgotten) = (news, false);
-        self.note_told(&heartbeat);
-        self.agent.take_orders(orders, asked_with);
+        let orders = self.client.send_heartbeat(&heartbeat)?;
+        (self.reported_changes, self.was_unknown) = (changes, false);
+        self.acknowledge_ends(&heartbeat);
+        orders::apply_orders(self.agent, orders, asked_with);
         Ok(())
     }
 
-    /// A report that a slot is over can be dropped once it was heard and nobody asks for it any more.
-    fn note_told(&self, heartbeat: &Heartbeat) {
-        let mut books = self.agent.shared.open();
+    /// Marks the ends that the heartbeat reported. Such a slot is forgotten once no order mentions
+    /// it.
+    fn acknowledge_ends(&self, heartbeat: &Heartbeat) {
+        let mut state = self.agent.shared.lock();
         for report in heartbeat.slots.iter().filter(|report| report.state.is_over()) {
-            if let Some(slot) = books.slots.get_mut(&report.slot) {
-                let is_the_same = slot.record.generation == report.generation;
-                slot.is_told |= is_the_same && matches!(slot.phase, Phase::Over(_));
+            if let Some(slot) = state.slots.get_mut(&report.slot) {
+                let is_same = slot.record.generation == report.generation;
+                slot.is_end_acknowledged |= is_same && slot.phase.is_ended();
             }
         }
     }
 
-    fn failed(&mut self, failure: &Failure) -> Result<()> {
+    /// Decides whether the agent exits. Before the first registration an error is one of the
+    /// configuration; after it, only a later agent or another runner with the same devices ends
+    /// this one.
+    fn handle_error(&mut self, error: &RequestError) -> Result<(), LinkError> {
         self.failures = self.failures.saturating_add(1);
-        if let Failure::Refused { status, code, message } = failure {
+        if let RequestError::Rejected { status, code, message } = error {
+            let (status, message) = (*status, message.clone());
             match status {
-                409 if code.as_deref() == Some("device_taken") => bail!(
-                    "another runner has one of these devices: {message}; this agent ends, and the model servers go on"
-                ),
-                409 => bail!(
-                    "a later agent has registered under this name: {message}; this one ends, and the model servers go on"
-                ),
-                401 | 403 if !self.was_welcome => {
-                    bail!(
-                        "the server refuses this runner's token ({status}): {message}; see --token-file"
-                    )
+                409 if code.as_deref() == Some("device_taken") => {
+                    return Err(LinkError::DeviceTaken { message });
                 }
-                400 | 413 | 415 | 422 if !self.was_welcome => {
-                    bail!("the server refuses the registration ({status}): {message}")
+                409 => return Err(LinkError::Superseded { message }),
+                401 | 403 if !self.has_registered => {
+                    return Err(LinkError::TokenRejected { status, message });
                 }
-                404 if self.was_welcome => {
-                    info!("the server does not know this runner any more; it registers again");
-                    self.agent.shared.change(|books| books.is_registered = false);
-                    // The server is there, so that whatever kept it away is over. One that forgets all the time is not asked without end.
-                    self.failures = u32::from(std::mem::replace(&mut self.was_forgotten, true));
+                400 | 413 | 415 | 422 if !self.has_registered => {
+                    return Err(LinkError::RegistrationRejected { status, message });
+                }
+                404 if self.has_registered => {
+                    info!("server does not know this runner; registering again");
+                    self.agent.shared.update(|state| state.is_registered = false);
+                    // The server answers, so that the backoff restarts. It does not for a server
+                    // that answers 404 every time.
+                    self.failures = u32::from(std::mem::replace(&mut self.was_unknown, true));
                     return Ok(());
                 }
                 _ => {}
             }
         }
-        let words = failure.to_string();
-        if self.last_words.as_ref() != Some(&words) {
-            warn!(why = words, "trying again; the model servers go on");
-            self.last_words = Some(words);
+        let error = with_causes(error);
+        if self.last_error.as_ref() != Some(&error) {
+            warn!(error, "request to the server failed; retrying (model servers keep running)");
+            self.last_error = Some(error);
         }
         Ok(())
     }
 
-    /// Waits until the next exchange is due. News shortens the wait, unless the server does not answer anyway.
-    fn rest(&self) {
+    /// Waits until the next exchange is due. A change shortens the wait, unless the server does not
+    /// answer anyway.
+    fn wait_for_next_exchange(&self) {
         let shared = &self.agent.shared;
-        let told = self.told;
         if self.failures > 0 {
-            // A server that is back hears of everybody before it takes them for lost.
-            let pause = pause(self.failures, u64::from(std::process::id())).min(self.lease / 3);
-            shared.wait(pause.max(SHORTEST_BEAT), Books::is_done);
+            // A server that was restarted must hear from its runners before their leases expire.
+            let pause = backoff(self.failures, u64::from(std::process::id())).min(self.lease / 3);
+            shared.wait(pause.max(SHORTEST_HEARTBEAT), RunnerState::is_done);
             return;
         }
-        let heartbeat = shared.open().heartbeat;
-        shared.wait(heartbeat, |books| !books.is_registered || books.news != told);
+        let heartbeat = shared.lock().heartbeat;
+        shared.wait(heartbeat, |state| {
+            !state.is_registered || state.changes != self.reported_changes
+        });
     }
 }
 
-/// Fetches orders in a thread of its own, so that they arrive at once.
-pub(crate) fn fetch_orders(agent: &Arc<Agent>, client: &Arc<Client>) {
+/// Starts a thread that polls for orders, so that they arrive before the next heartbeat.
+pub(crate) fn spawn_poll(agent: &Arc<Agent>, client: &Arc<Client>) {
     let (agent, client) = (Arc::clone(agent), Arc::clone(client));
     thread::spawn(move || {
         let mut failures = 0_u32;
         loop {
-            agent.shared.wait(Duration::from_secs(3600), |books| books.is_registered);
-            let after = agent.shared.open().revision;
+            agent.shared.wait(Duration::from_secs(3600), |state| state.is_registered);
+            let after = agent.shared.lock().revision;
             let began = Instant::now();
-            let is_news = match client.work(agent.session, after) {
+            match client.poll_orders(agent.session, after) {
                 Ok(orders) => {
                     failures = 0;
-                    take(&agent, orders, after)
+                    let is_new = orders.as_ref().is_some_and(|orders| orders.revision != after);
+                    if let Some(orders) = orders {
+                        orders::apply_orders(&agent, orders, after);
+                    }
+                    // Protects a server that does not hold the request back.
+                    if !is_new && began.elapsed() < Duration::from_secs(1) {
+                        thread::sleep(POLL_PAUSE);
+                    }
                 }
-                // The reports meet the same failure and say so.
+                // The heartbeats meet the same error and log it.
                 Err(_) => {
                     failures = failures.saturating_add(1);
-                    thread::sleep(pause(failures, u64::from(std::process::id()).rotate_left(7)));
-                    continue;
+                    let salt = u64::from(std::process::id()).rotate_left(7);
+                    thread::sleep(backoff(failures, salt));
                 }
-            };
-            // A server that does not hold the question back is not asked without end.
-            if !is_news && began.elapsed() < Duration::from_secs(1) {
-                thread::sleep(Duration::from_millis(500));
             }
         }
     });
 }
 
-fn take(agent: &Arc<Agent>, orders: Option<Orders>, after: u64) -> bool {
-    let Some(orders) = orders else { return false };
-    let is_news = orders.revision != after;
-    agent.take_orders(orders, after);
-    is_news
-}
-
-/// Doubles with every failure, up to a limit, and differs from runner to runner, so that they do not all come at once.
-fn pause(failures: u32, salt: u64) -> Duration {
+/// Returns the pause after a number of consecutive failures. It doubles up to a limit. Up to half
+/// of it is taken off depending on the salt, so that runners do not return all at once when a
+/// server restarts.
+fn backoff(failures: u32, salt: u64) -> Duration {
     let doubled =
-        FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
+        FIRST_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_BACKOFF);
     let mixed = (salt ^ u64::from(failures)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     let percent = u32::try_from(mixed % 50).expect("less than 50");
     doubled * (100 - percent) / 100
@@ -248,21 +265,21 @@ fn pause(failures: u32, salt: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn pauses_grow_to_a_limit_and_differ() {
+    fn backoff_grows_to_a_limit_and_differs_between_runners() {
         for salt in 0..100 {
             for failures in [1, 2, 5, 20, u32::MAX] {
-                let pause = pause(failures, salt);
-                assert!(
-                    pause >= FIRST_PAUSE / 2 && pause <= LONGEST_PAUSE,
-                    "{failures}: {pause:?}"
-                );
+                let pause = backoff(failures, salt);
+                assert!(pause >= FIRST_BACKOFF / 2 && pause <= LONGEST_BACKOFF, "{pause:?}");
             }
-            assert!(pause(1, salt) <= FIRST_PAUSE && pause(20, salt) >= LONGEST_PAUSE / 2);
+            assert!(backoff(1, salt) <= FIRST_BACKOFF);
+            assert!(backoff(20, salt) >= LONGEST_BACKOFF / 2);
         }
-        let different: std::collections::BTreeSet<_> = (0..20).map(|salt| pause(3, salt)).collect();
+        let different: BTreeSet<Duration> = (0..20).map(|salt| backoff(3, salt)).collect();
         assert!(different.len() > 10);
     }
 }

@@ -1,91 +1,101 @@
-//! Measures the devices and counts the processes, again and again, in a thread of its own: a meter that hangs delays no report.
+//! The thread that measures the devices and assigns processes to slots.
+//!
+//! It is separate from the link to the server, so that a meter that hangs delays no heartbeat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use procfs::ProcError;
 use tracing::{info, warn};
 
 use super::agent::Agent;
-use super::books::{Books, Phase};
-use super::evidence::SLACK;
-use super::meter::Meter;
+use super::error::with_causes;
+use super::evidence::DRIVER_SLACK;
+use super::meter::{Meter, MeterError};
 use super::processes::ProcessTable;
-use super::record::Baselines;
+use super::state_dir::Baselines;
+use super::telemetry::Measurement;
 
-/// Measurements are at least so far apart.
-const SOONEST: Duration = Duration::from_millis(50);
+/// Shortest pause between measurements.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Begins to measure.
-pub(crate) fn begin(agent: &Arc<Agent>, mut meter: Box<dyn Meter>) {
+/// Difference below which baselines are not saved again: it does not change a judgement.
+const SAVE_THRESHOLD: u64 = DRIVER_SLACK / 4;
+
+#[derive(Debug, thiserror::Error)]
+enum MeasureError {
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+    #[error("cannot list the processes of this machine")]
+    Processes(#[from] ProcError),
+}
+
+/// Starts the thread.
+pub(crate) fn spawn(agent: &Arc<Agent>, mut meter: Box<dyn Meter>) {
     let agent = Arc::clone(agent);
     thread::spawn(move || {
-        let mut kept = Baselines::default();
+        let mut saved = Baselines::default();
         loop {
-            once(&agent, meter.as_mut());
-            let learnt = agent.shared.open().gauge.baselines.clone();
-            if has_moved(&kept, &learnt) {
-                if let Err(error) = agent.state.keep_baselines(&learnt) {
-                    warn!(%error, "what the devices usually show cannot be written down");
+            measure(&agent, meter.as_mut());
+            let learned = agent.shared.lock().telemetry.baselines.clone();
+            if differs(&saved.unexplained, &learned.unexplained)
+                || differs(&saved.idle, &learned.idle)
+            {
+                if let Err(error) = agent.state_dir.save_baselines(&learned) {
+                    warn!(%error, "cannot write baselines");
                 }
-                kept = learnt;
+                saved = learned;
             }
-            thread::sleep(SOONEST);
-            let pause = agent.shared.open().pause();
-            agent.shared.wait(pause, |books| books.wants_measure);
+            thread::sleep(SHORTEST_PAUSE);
+            let pause = agent.shared.lock().measurement_interval();
+            agent.shared.wait(pause, |state| state.measure_now);
         }
     });
 }
 
-/// Whether what was learnt is worth writing down again: small differences do not change a judgement.
-fn has_moved(kept: &Baselines, learnt: &Baselines) -> bool {
-    let differs = |before: &BTreeMap<u16, u64>, now: &BTreeMap<u16, u64>| {
-        now.iter().any(|(index, bytes)| {
-            before.get(index).is_none_or(|kept| kept.abs_diff(*bytes) > SLACK / 4)
-        })
-    };
-    differs(&kept.unexplained, &learnt.unexplained) || differs(&kept.idle, &learnt.idle)
+fn differs(saved: &BTreeMap<u16, u64>, learned: &BTreeMap<u16, u64>) -> bool {
+    learned.iter().any(|(index, bytes)| {
+        saved.get(index).is_none_or(|saved| saved.abs_diff(*bytes) > SAVE_THRESHOLD)
+    })
 }
 
 /// Measures once.
-pub(crate) fn once(agent: &Agent, meter: &mut dyn Meter) {
-    agent.shared.open().wants_measure = false;
-    // Processes are counted before and after: one that ends while the meter reads still belongs to its slot.
-    let before = ProcessTable::read(&agent.owner);
-    if let Ok(census) = &before {
-        agent.shared.open().counted(census);
-    }
-    let began = Instant::now();
-    let readings = meter.read();
-    let census = ProcessTable::read(&agent.owner).context("could not look at the processes");
-    agent.shared.change(|books| match readings.and_then(|readings| Ok((readings, census?))) {
-        Ok((readings, census)) => {
-            if books.gauge.failure.is_some() {
-                info!("measuring works again");
+pub(crate) fn measure(agent: &Agent, meter: &mut dyn Meter) {
+    agent.shared.lock().measure_now = false;
+    let result = read(agent, meter);
+    agent.shared.update(|state| match result {
+        Ok(measurement) => {
+            if state.telemetry.failure.is_some() {
+                info!("measurements work again");
             }
-            books.counted(&census);
-            if books.measured(began, &readings, &census) {
-                warn!("the health of a device has changed");
-                books.is_registered = false;
-                books.news += 1;
+            state.update_members(&measurement.processes);
+            state.telemetry.record(&measurement, &mut state.slots, &state.devices);
+            if state.devices.update_health(&measurement.readings) {
+                warn!("device health changed; registering again");
+                state.is_registered = false;
+                state.changes += 1;
             }
         }
         Err(error) => {
-            let why = format!("{error:#}");
-            if books.gauge.failure.as_ref() != Some(&why) {
-                warn!(why, "measuring fails; the last good numbers stand");
+            let error = with_causes(&error);
+            if state.telemetry.failure.as_ref() != Some(&error) {
+                warn!(error, "measurement failed; keeping the last values");
             }
-            books.unmeasured(why);
+            state.telemetry.failure = Some(error);
         }
     });
 }
 
-impl Books {
-    /// How long until the next measurement: as long as between reports, and shorter while somebody waits for memory to come back.
-    fn pause(&self) -> Duration {
-        let is_awaited = self.slots.values().any(|slot| matches!(slot.phase, Phase::Draining(_)));
-        if is_awaited { self.heartbeat / 4 } else { self.heartbeat }
+/// Reads the processes before and after the meter: a process that exits while the meter reads still
+/// belongs to its slot.
+fn read(agent: &Agent, meter: &mut dyn Meter) -> Result<Measurement, MeasureError> {
+    if let Ok(processes) = ProcessTable::read(&agent.owner) {
+        agent.shared.lock().update_members(&processes);
     }
+    let began = Instant::now();
+    let readings = meter.read()?;
+    let processes = ProcessTable::read(&agent.owner)?;
+    Ok(Measurement { began, readings, processes })
 }

@@ -1,48 +1,62 @@
-//! What is measured on the devices, and by what.
+//! Measurements of the devices, and their sources.
 
 mod nvml;
 mod probe;
 
-use anyhow::Result;
+use nvml_wrapper::error::NvmlError;
 use serde::Deserialize;
 
 pub(crate) use nvml::Driver;
 pub(crate) use probe::Probe;
+pub use probe::ProbeError;
 
-/// Something that can tell what the devices hold now.
+/// A source of measurements.
 pub(crate) trait Meter: Send {
-    /// Measures. A device that is not in the answer was not measured.
-    fn read(&mut self) -> Result<Vec<DeviceReading>>;
+    /// Measures the devices. A device that is missing from the result was not measured.
+    fn read(&mut self) -> Result<Vec<DeviceReading>, MeterError>;
 }
 
-/// Where nothing can be measured. The end of a slot's processes is then all the evidence there is.
-pub(crate) struct Unmeasured;
+/// Failure of a measurement, or of a query to the driver.
+#[derive(Debug, thiserror::Error)]
+pub enum MeterError {
+    #[error("cannot open the NVIDIA driver")]
+    Open(#[source] NvmlError),
+    #[error("cannot read the {what} of GPU {index} from the NVIDIA driver")]
+    Query { index: u32, what: &'static str, source: NvmlError },
+    #[error("cannot count the GPUs")]
+    Count(#[source] NvmlError),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+}
 
-impl Meter for Unmeasured {
-    fn read(&mut self) -> Result<Vec<DeviceReading>> {
+/// The meter of a machine without a driver and without a probe. The exit of a slot's processes is
+/// then the only evidence of release.
+pub(crate) struct NoMeter;
+
+impl Meter for NoMeter {
+    fn read(&mut self) -> Result<Vec<DeviceReading>, MeterError> {
         Ok(Vec::new())
     }
 }
 
-/// What was measured on one device. It is also what a probe prints.
+/// The measurement of one device. Also the format that a probe prints.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeviceReading {
     pub(crate) index: u16,
-    /// Memory in use, by whomever.
+    /// Bytes in use by all processes.
     #[serde(default)]
     pub(crate) used: Option<u64>,
     #[serde(default)]
     pub(crate) utilisation: Option<u8>,
-    /// Who uses it; nothing where the meter cannot tell, which is not the same as nobody.
+    /// `None` if the meter cannot list processes, which is not the same as an empty list.
     #[serde(default)]
     pub(crate) processes: Option<Vec<ProcessReading>>,
-    /// Whether the device works, where the meter can tell.
     #[serde(default)]
     pub(crate) healthy: Option<bool>,
 }
 
-/// What one process uses of a device.
+/// The memory that one process uses on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProcessReading {
@@ -52,15 +66,15 @@ pub(crate) struct ProcessReading {
 }
 
 impl DeviceReading {
-    /// The processes with what each uses, if that is known of every one of them.
+    /// Returns PID and bytes of each process, if the bytes of all of them are known.
     pub(crate) fn attributed(&self) -> Option<Vec<(u32, u64)>> {
         self.processes.as_ref()?.iter().map(|process| Some((process.pid, process.bytes?))).collect()
     }
 
-    /// What is in use and no listed process accounts for.
+    /// Returns the bytes in use that no listed process accounts for.
     pub(crate) fn unexplained(&self) -> Option<u64> {
-        let explained: u64 =
-            self.attributed()?.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        let processes = self.attributed()?;
+        let explained = processes.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
         Some(self.used?.saturating_sub(explained))
     }
 }

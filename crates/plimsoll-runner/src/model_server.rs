@@ -1,4 +1,5 @@
-//! HTTP requests to the model server of a slot: the readiness check and the request that loads the model.
+//! HTTP requests to the model server of a slot: the readiness check, and the request that loads the
+//! model.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -11,7 +12,8 @@ use ureq::http::StatusCode;
 /// Time limit of one readiness check.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Shortest time limit of a preload. A slot whose time is almost up still gets a real error instead of a timeout of 0.
+/// Shortest time limit of a preload, so that a slot whose time is almost up gets a meaningful error
+/// instead of a timeout of 0.
 const SHORTEST_PRELOAD: Duration = Duration::from_secs(1);
 
 /// Bytes of a response body that are read. Error messages of model servers are shorter.
@@ -19,16 +21,16 @@ const BODY_LIMIT: u64 = 1 << 10;
 
 /// Returns true if the model server answers the path with 200.
 pub(crate) fn answers_200(address: SocketAddr, path: &str) -> bool {
-    let response = agent(CHECK_TIMEOUT).get(url(address, path)).call();
+    let response = agent(Some(CHECK_TIMEOUT)).get(url(address, path)).call();
     response.is_ok_and(|response| response.status() == StatusCode::OK)
 }
 
 /// Failure of the request that loads a model.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PreloadError {
-    #[error("loading the model failed: {0}")]
+    #[error("loading the model failed")]
     Request(#[from] ureq::Error),
-    #[error("loading the model failed: the response could not be read: {0}")]
+    #[error("loading the model failed: cannot read the response")]
     Response(#[from] io::Error),
     #[error("loading the model failed: the model server answered {status}: {body}")]
     Status { status: StatusCode, body: String },
@@ -36,14 +38,21 @@ pub(crate) enum PreloadError {
     Panicked,
 }
 
-/// A request that makes the model server load its model. It runs in a thread, so that the slot can be stopped meanwhile.
+/// A request that makes the model server load its model. It runs in a thread, so that the slot can
+/// be stopped meanwhile.
 pub(crate) struct Preload(JoinHandle<Result<(), PreloadError>>);
 
 impl Preload {
     /// Sends the request, with a JSON body.
-    pub(crate) fn start(address: SocketAddr, path: &str, body: String, timeout: Duration) -> Self {
+    pub(crate) fn start(
+        address: SocketAddr,
+        path: &str,
+        body: String,
+        timeout: Option<Duration>,
+    ) -> Preload {
         let url = url(address, path);
-        Preload(thread::spawn(move || post(&url, &body, timeout.max(SHORTEST_PRELOAD))))
+        let timeout = timeout.map(|timeout| timeout.max(SHORTEST_PRELOAD));
+        Preload(thread::spawn(move || post(&url, &body, timeout)))
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -56,11 +65,12 @@ impl Preload {
     }
 }
 
-fn post(url: &str, body: &str, timeout: Duration) -> Result<(), PreloadError> {
+fn post(url: &str, body: &str, timeout: Option<Duration>) -> Result<(), PreloadError> {
     let request = agent(timeout).post(url).content_type("application/json");
     let response = request.send(body)?;
     let status = response.status();
-    // The body is read for a success too: the model is loaded when the response is complete, not when it begins.
+    // The body of a success is read too: the model is loaded when the response ends, not when it
+    // begins.
     let mut text = Vec::new();
     response.into_body().into_reader().take(BODY_LIMIT).read_to_end(&mut text)?;
     if status == StatusCode::OK {
@@ -70,16 +80,17 @@ fn post(url: &str, body: &str, timeout: Duration) -> Result<(), PreloadError> {
     Err(PreloadError::Status { status, body })
 }
 
-/// A client for one request. It follows no redirect and uses no proxy, as the model server runs on this machine. It keeps no
-/// connection open: the next request to the port can go to another model server.
-fn agent(timeout: Duration) -> Agent {
+/// Returns a client for one request. It uses no proxy, because the model server runs on this
+/// machine. It keeps no connection open: the next request to the port can be for another model
+/// server.
+fn agent(timeout: Option<Duration>) -> Agent {
     Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .proxy(None)
         .max_idle_connections(0)
-        .timeout_global(Some(timeout))
+        .timeout_global(timeout)
         .build()
         .new_agent()
 }
@@ -95,7 +106,8 @@ mod tests {
 
     use super::*;
 
-    /// Serves one request with this response. The thread returns the request's head and the first bytes of its body.
+    /// Serves one request with this response. The thread returns the request's head and the first
+    /// bytes of its body.
     fn serve(response: &'static str, body_length: usize) -> (SocketAddr, JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("the listener has an address");
@@ -118,7 +130,7 @@ mod tests {
         let body = r#"{"a":1}"#;
         let (address, server) = serve(response, body.len());
         let preload =
-            Preload::start(address, "/api/generate", body.to_owned(), Duration::from_secs(5));
+            Preload::start(address, "/api/generate", body.to_owned(), Some(Duration::from_secs(5)));
         let result = preload.join().map_err(|error| error.to_string());
         (result, server.join().expect("the server returns"))
     }

@@ -1,8 +1,9 @@
 //! Processes of this machine, read from `/proc`, and their assignment to slots.
 //!
-//! A process belongs to a slot by its process group, by its parent, or by the environment variables that the agent set. None of the
-//! three is sufficient: a process can leave its group, outlive its parent, and overwrite its environment (programs that change their
-//! title do). The agent therefore takes the union, and remembers every process that it ever saw in a slot.
+//! A process belongs to a slot by its process group, by its parent, or by the environment variables
+//! that the agent set. None of the three is sufficient: a process can leave its group, outlive its
+//! parent, and overwrite its environment (programs that change their title do). The agent therefore
+//! takes the union, and remembers every process that it ever saw in a slot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -68,7 +69,8 @@ impl ProcessTable {
         let own_pid = std::process::id();
         let mut processes = BTreeMap::new();
         for process in all_processes()? {
-            // Processes exit while the list is read, so that one that cannot be read counts as exited.
+            // Processes exit while the list is read, so that one that cannot be read counts as
+            // exited.
             let Some((process, mut info)) = process.ok().and_then(with_info) else { continue };
             if info.id.pid != own_pid {
                 info.tag = environment(&process).and_then(|text| parse_tag(&text, owner));
@@ -96,9 +98,10 @@ impl ProcessTable {
 
     /// Returns the running processes of a slot.
     ///
-    /// The roots are the `known` processes, the leader's group and the processes that are tagged with the slot. A depth-first search adds
-    /// all their descendants. Each process enters `found` once, so that the search ends after at most as many steps as there are
-    /// processes, even if PIDs were reused while the table was read and the parent links form a cycle.
+    /// The roots are the `known` processes, the leader's group and the processes that are tagged
+    /// with the slot. A depth-first search adds all their descendants. Each process enters `found`
+    /// once, so that the search ends after at most as many steps as there are processes, even if
+    /// PIDs were reused while the table was read and the parent links form a cycle.
     pub(crate) fn members(
         &self,
         slot: &str,
@@ -125,7 +128,8 @@ impl ProcessTable {
         running.map(|info| info.id).collect()
     }
 
-    /// Returns true if the group with the leader's PID is still the leader's. It is not if another process has the PID now.
+    /// Returns true if the group with the leader's PID is still the leader's. It is not if another
+    /// process has the PID now.
     fn owns_group(&self, leader: ProcessId) -> bool {
         self.get(leader.pid).is_none_or(|info| info.id == leader)
     }
@@ -135,7 +139,8 @@ fn is_in_group(info: &ProcessInfo, leader: ProcessId) -> bool {
     info.group == leader.pid && info.id.start >= leader.start
 }
 
-/// Finds a running process of a slot of this runner that was started by an agent with another state directory.
+/// Finds a running process of a slot of this runner that was started by an agent with another state
+/// directory.
 pub(crate) fn find_under_other_state_dir(owner: &Owner, slot: &str) -> Option<u32> {
     let is_match = |environment: &[u8]| {
         variable(environment, ENV_RUNNER).is_some_and(|runner| runner == owner.runner)
@@ -168,14 +173,16 @@ pub(crate) fn process_name(pid: u32) -> Option<String> {
 
 /// Returns the id of the current boot. PIDs and start times are only comparable within one boot.
 pub(crate) fn boot_id() -> String {
-    // A kernel without the file has one boot id, the empty one: records of an earlier boot are then compared by start time alone.
+    // A kernel without the file has one boot id, the empty one: records of an earlier boot are then
+    // compared by start time alone.
     procfs::sys::kernel::random::boot_id().unwrap_or_default()
 }
 
-/// Sends a signal to the processes of a slot: to the group as a whole, and to the members outside of it one by one.
+/// Sends a signal to the processes of a slot: to the group as a whole, and to the members outside
+/// of it one by one.
 ///
-/// The group signal is atomic, so that a process that forks meanwhile does not escape. It is sent only if a known member is in the
-/// group, because the kernel reuses group ids.
+/// The group signal is atomic, so that a process that forks meanwhile does not escape. It is sent
+/// only if a known member is in the group, because the kernel reuses group ids.
 pub(crate) fn send_signal(
     members: &BTreeSet<ProcessId>,
     leader: Option<ProcessId>,
@@ -194,7 +201,8 @@ pub(crate) fn send_signal(
     outside.into_iter().for_each(|id| signal_process(*id, signal));
 }
 
-/// Sends a signal to exactly this process. The pidfd is opened before the identity is checked, so that a reused PID is not signalled.
+/// Sends a signal to exactly this process. The pidfd is opened before the identity is checked, so
+/// that a reused PID is not signalled.
 fn signal_process(id: ProcessId, signal: Signal) {
     let Some(pid) = i32::try_from(id.pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
@@ -203,7 +211,8 @@ fn signal_process(id: ProcessId, signal: Signal) {
     }
 }
 
-/// Reads the stat of a process. The returned handle refers to the same process even if its PID is reused.
+/// Reads the stat of a process. The returned handle refers to the same process even if its PID is
+/// reused.
 fn with_info(process: Process) -> Option<(Process, ProcessInfo)> {
     let info = info_from_stat(&process.stat().ok()?)?;
     Some((process, info))
@@ -215,7 +224,8 @@ fn info_from_stat(stat: &Stat) -> Option<ProcessInfo> {
         id: ProcessId { pid: u32::try_from(stat.pid).ok()?, start: stat.starttime },
         parent: u32::try_from(stat.ppid).ok()?,
         group: u32::try_from(stat.pgrp).ok()?,
-        // A program whose first thread ended shows as a zombie while its other threads run and hold memory.
+        // A program whose first thread ended shows as a zombie while its other threads run and hold
+        // memory.
         has_exited: is_zombie && stat.num_threads <= 1,
         tag: None,
     })
@@ -227,7 +237,8 @@ fn environment(process: &Process) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Returns the value of a variable. `Process::environ` would build a map of all variables of all processes for every table.
+/// Returns the value of a variable. `Process::environ` would build a map of all variables of all
+/// processes for every table.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
     let mut variables = environment.split(|byte| *byte == 0);
     let value =
@@ -313,8 +324,8 @@ pub(crate) mod tests {
 
     #[test]
     fn tags_are_read_by_their_own_agent_only() {
-        let text = "A=1\0PLIMSOLL_RUNNER=r\0PLIMSOLL_SLOT=s\0PLIMSOLL_GENERATION=3\0PLIMSOLL_PORT=81\0\
-                    PLIMSOLL_STATE=/s\0";
+        let text = "A=1\0PLIMSOLL_RUNNER=r\0PLIMSOLL_SLOT=s\0PLIMSOLL_GENERATION=3\0\
+                    PLIMSOLL_PORT=81\0PLIMSOLL_STATE=/s\0";
         let parse = |text: &str| parse_tag(text.as_bytes(), &owner());
         let expected =
             Tag { slot: "s".to_owned(), generation: 3, model: String::new(), port: Some(81) };

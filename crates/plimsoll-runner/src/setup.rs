@@ -1,119 +1,136 @@
-//! What was typed, made into what is meant: the name, the places, the devices and what measures them.
+//! Defaults for values that the operator did not configure, derived from the machine.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
 use tracing::info;
 
-use super::client::{self, Client};
+use super::client;
 use super::config::{DeviceSource, RunnerConfig};
-use super::devices::Devices;
-use super::launch::Places;
-use super::meter::{Driver, Meter, Probe, Unmeasured};
+use super::devices::{Devices, DevicesError};
+use super::listen::ListenConfig;
+use super::meter::{Driver, Meter, MeterError, NoMeter, Probe};
 
-/// The runner's name. It stands in addresses, so that few characters are allowed.
-pub(crate) fn name(config: &RunnerConfig) -> Result<String> {
+/// Longest name of a runner.
+const NAME_LENGTH: usize = 253;
+
+/// Configuration that does not fit this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    #[error("cannot read the host name of this machine; use {option}")]
+    HostName { option: &'static str, source: io::Error },
+    #[error(
+        "--name \"{0}\" is invalid: \
+         use letters, digits, -, _ and ., and start with a letter or a digit"
+    )]
+    Name(String),
+    #[error("no directory for the state was found; use --state DIR")]
+    NoStateDir,
+    #[error(transparent)]
+    Devices(#[from] DevicesError),
+    #[error(
+        "no devices to report; install the NVIDIA driver, \
+         or declare the devices in a file and use --devices FILE:\n\n  \
+         [{{\"uuid\":\"GPU-…\",\"model\":\"NVIDIA A100\",\"memory\":\"80GiB\"}}]\n"
+    )]
+    NoDriver(#[source] MeterError),
+    #[error("the driver knows no device; declare the devices in a file and use --devices FILE")]
+    NoDevices,
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+}
+
+/// Returns the name of the runner. It is part of URLs, so that few characters are allowed.
+pub(crate) fn runner_name(config: &RunnerConfig) -> Result<String, SetupError> {
     let name = match &config.name {
         Some(name) => name.clone(),
-        None => hostname().context("the name of this machine cannot be read; give --name")?,
+        None => host_name("--name")?,
     };
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let starts_well = name.starts_with(|first: char| first.is_ascii_alphanumeric());
-    if !starts_well || name.len() > 253 || !name.bytes().all(is_allowed) {
-        bail!(
-            "--name \"{name}\" must be of letters, digits, -, _ and . only, and begin with a letter or a digit"
-        );
+    let has_valid_start = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+    if !has_valid_start || name.len() > NAME_LENGTH || !name.bytes().all(is_allowed) {
+        return Err(SetupError::Name(name));
     }
     Ok(name)
 }
 
-fn hostname() -> Result<String> {
-    Ok(std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned())
+/// Reads the host name. The option is the alternative that an error names.
+fn host_name(option: &'static str) -> Result<String, SetupError> {
+    match std::fs::read_to_string("/proc/sys/kernel/hostname") {
+        Ok(name) => Ok(name.trim().to_owned()),
+        Err(source) => Err(SetupError::HostName { option, source }),
+    }
 }
 
-/// The client for the server.
-pub(crate) fn client(config: &RunnerConfig, name: &str) -> Result<Client> {
-    let authorities = match &config.ca_file {
-        Some(file) => Some(
-            std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?,
-        ),
-        None => None,
-    };
-    Client::new(
-        &config.server,
-        name,
-        config.token.clone(),
-        authorities.as_deref(),
-        config.plaintext_token,
-    )
-}
-
-/// Where model servers listen and are reached.
-pub(crate) fn places(config: &RunnerConfig) -> Result<Places> {
-    let is_server_here =
+/// Returns the addresses of model servers. If the server runs on this machine, everything stays on
+/// the loopback interface.
+pub(crate) fn listen_config(config: &RunnerConfig) -> Result<ListenConfig, SetupError> {
+    let is_server_local =
         client::host_of(&config.server).is_some_and(|host| client::is_loopback(&host));
-    let advertise = match &config.advertise {
+    let advertised_host = match &config.advertise {
         Some(host) => host.clone(),
-        None if is_server_here => "127.0.0.1".to_owned(),
-        None => hostname().context("the name of this machine cannot be read; give --advertise")?,
+        None if is_server_local => "127.0.0.1".to_owned(),
+        None => host_name("--advertise")?,
     };
-    let listen = config.listen.unwrap_or_else(|| {
-        let is_here_only = client::is_loopback(&advertise);
-        if is_here_only {
-            std::net::Ipv4Addr::LOCALHOST.into()
-        } else {
-            std::net::Ipv4Addr::UNSPECIFIED.into()
-        }
-    });
-    Ok(Places { listen, advertise, ports: config.ports.clone() })
+    let address = match config.listen {
+        Some(address) => address,
+        None if client::is_loopback(&advertised_host) => Ipv4Addr::LOCALHOST.into(),
+        None => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    Ok(ListenConfig { address, advertised_host, ports: config.ports.clone() })
 }
 
-/// The state directory: as given, the service manager's, or the user's.
-pub(crate) fn state_dir(config: &RunnerConfig, name: &str) -> Result<PathBuf> {
-    let variable =
-        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let below = |folder: PathBuf| folder.join("plimsoll").join("runner").join(name);
-    config
-        .state_dir
-        .clone()
-        .or_else(|| variable("STATE_DIRECTORY").map(|folder| folder.join(name)))
-        .or_else(|| variable("XDG_STATE_HOME").map(below))
-        .or_else(|| variable("HOME").map(|home| below(home.join(".local/state"))))
-        .context("there is no place for the state; give --state DIR")
+/// Returns the state directory: the configured one, that of the service manager, or that of the
+/// user.
+pub(crate) fn state_dir(config: &RunnerConfig, name: &str) -> Result<PathBuf, SetupError> {
+    if let Some(dir) = &config.state_dir {
+        return Ok(dir.clone());
+    }
+    if let Some(dir) = path_variable("STATE_DIRECTORY") {
+        return Ok(dir.join(name));
+    }
+    let user_dir = path_variable("XDG_STATE_HOME")
+        .or_else(|| Some(path_variable("HOME")?.join(".local/state")))
+        .ok_or(SetupError::NoStateDir)?;
+    Ok(user_dir.join("plimsoll").join("runner").join(name))
 }
 
-/// The devices and what measures them. With neither a list nor a driver there is nothing to report.
-pub(crate) fn devices(config: &RunnerConfig) -> Result<(Devices, Box<dyn Meter>)> {
+fn path_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Returns the devices, and the meter that measures them.
+pub(crate) fn devices(config: &RunnerConfig) -> Result<(Devices, Box<dyn Meter>), SetupError> {
     let driver = Driver::open();
     let devices = match (&config.devices, &driver) {
-        (DeviceSource::File(file), driver) => declared(file, driver.as_ref().ok())?,
-        (DeviceSource::Driver, Ok(driver)) => Devices::found(driver.devices()?),
-        (DeviceSource::Driver, Err(error)) => bail!(
-            "there are no devices to report: {error} ({})\n\nInstall the driver, or declare the devices in a file and give it with --devices:\n\n  \
-             [{{\"uuid\":\"GPU-…\",\"model\":\"NVIDIA A100\",\"memory\":\"80GiB\"}}]\n",
-            error.root_cause()
-        ),
+        (DeviceSource::File(file), driver) => {
+            let mut devices = Devices::from_file(file)?;
+            if let Some(found) = driver.as_ref().ok().and_then(|driver| driver.devices().ok()) {
+                devices.merge_driver_facts(&found);
+            }
+            devices
+        }
+        (DeviceSource::Driver, Ok(driver)) => Devices::from_driver(driver.devices()?),
+        (DeviceSource::Driver, Err(_)) => Devices::default(),
     };
-    if devices.facts.is_empty() {
-        bail!("the driver knows no device; declare devices in a file and give it with --devices");
+    match driver {
+        Err(error) if config.devices == DeviceSource::Driver => {
+            return Err(SetupError::NoDriver(error));
+        }
+        _ if devices.facts.is_empty() => return Err(SetupError::NoDevices),
+        _ => {}
     }
     let meter: Box<dyn Meter> = match (&config.probe, &driver) {
         (Some(probe), _) => {
-            Box::new(Probe::new(&probe.command, probe.timeout, devices.facts.len())?)
+            let probe = Probe::new(&probe.command, probe.timeout, devices.facts.len());
+            Box::new(probe.map_err(MeterError::Probe)?)
         }
         (None, Ok(driver)) => Box::new(driver.meter(&devices.uuids())),
         (None, Err(_)) => {
-            info!("nothing is measured: there is no driver and no --probe");
-            Box::new(Unmeasured)
+            info!("no measurements: there is no NVIDIA driver and no --probe");
+            Box::new(NoMeter)
         }
     };
     Ok((devices, meter))
-}
-
-fn declared(file: &Path, driver: Option<&Driver>) -> Result<Devices> {
-    let devices = Devices::declared(file)?;
-    Ok(match driver.map(Driver::devices) {
-        Some(Ok(found)) => devices.checked_against(&found),
-        _ => devices,
-    })
 }

@@ -9,13 +9,13 @@ use signal_hook::iterator::Signals;
 use tracing::info;
 
 use super::agent::Agent;
-use super::books::Phase;
 use super::config::OnExit;
 
-/// Handles signals in a thread of its own. The first signal exits the process; with `OnExit::StopSlots` it stops the slots first, and a
-/// second signal exits at once.
+/// Handles signals in a thread. The first signal exits the process; with `OnExit::StopSlots` it
+/// stops the slots first, and a second signal exits immediately.
 ///
-/// The process can exit at any moment, because everything that the next agent needs is on disk before it takes effect.
+/// The process can exit at any moment, because everything that the next agent needs is written
+/// before it takes effect.
 pub(crate) fn handle_signals(agent: &Arc<Agent>, on_exit: OnExit) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let agent = Arc::clone(agent);
@@ -23,19 +23,18 @@ pub(crate) fn handle_signals(agent: &Arc<Agent>, on_exit: OnExit) -> io::Result<
         let mut received = signals.forever();
         if on_exit == OnExit::StopSlots {
             received.next();
-            info!("shutdown requested: stopping all slots; a second signal exits immediately");
-            agent.shared.change(|books| books.is_ending = true);
-            agent.stop_all();
+            info!("shutdown requested; stopping all slots (a second signal exits immediately)");
+            agent.shared.update(|state| state.is_ending = true);
+            agent.stop_all_slots();
         }
         received.next();
-        log_running_slots(&agent);
+        let slots = running_slots(&agent);
+        info!(slots, "exiting; model servers keep running until the next agent adopts them");
         std::process::exit(0);
     });
     Ok(())
 }
 
-fn log_running_slots(agent: &Agent) {
-    let books = agent.shared.open();
-    let slots = books.slots.values().filter(|slot| !matches!(slot.phase, Phase::Over(_))).count();
-    info!(slots, "exiting; model servers keep running until the next agent adopts them");
+fn running_slots(agent: &Agent) -> usize {
+    agent.shared.lock().slots.values().filter(|slot| !slot.phase.is_ended()).count()
 }

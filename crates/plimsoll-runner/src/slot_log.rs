@@ -1,22 +1,23 @@
-//! What a slot's process says: a file that it writes itself, kept small, of which the last lines explain a failure.
+//! Log files of model servers.
 //!
-//! The process writes to the file and not through the agent, so that it can go on when the agent does not.
+//! The processes write to the file themselves. A pipe through the agent would block or kill them
+//! when the agent exits.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A log that is larger is put aside and begun anew; one older part is kept.
-const MOST_BYTES: u64 = 10 << 20;
+/// Size at which a log is rotated. One older part is kept.
+const ROTATE_BYTES: u64 = 10 << 20;
 
-/// So much of the end is looked at for the last lines.
+/// Bytes at the end of a log that are searched for the last lines.
 const TAIL_BYTES: u64 = 4096;
 
 const TAIL_LINES: usize = 10;
 
-/// Opens the log for a new process, and puts that of an earlier one aside. What is appended after the file was cut short goes to the
-/// new end.
+/// Opens the log for a new process, and moves the log of an earlier process aside. The file is
+/// opened for appending, so that the process continues at the new end after a rotation.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     if path.exists() {
         fs::rename(path, path.with_extension("log.1"))?;
@@ -24,16 +25,16 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// Puts the log aside when it has become too large. What is written in that very moment may be lost.
-pub(crate) fn cap(path: &Path) -> io::Result<()> {
-    if fs::metadata(path)?.len() > MOST_BYTES {
+/// Copies a large log aside and truncates it. Output that is written between the two steps is lost.
+pub(crate) fn rotate_if_large(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.len() > ROTATE_BYTES {
         fs::copy(path, path.with_extension("log.1"))?;
         OpenOptions::new().write(true).open(path)?.set_len(0)?;
     }
     Ok(())
 }
 
-/// The last lines, or nothing where nothing was said.
+/// Returns the last lines of a log, or `None` if it is empty.
 pub(crate) fn last_lines(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -44,9 +45,9 @@ pub(crate) fn last_lines(path: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> =
         text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    // The first line is probably not whole, unless the file is.
-    let whole = if from > 0 && lines.len() > 1 { &lines[1..] } else { &lines[..] };
-    let last = &whole[whole.len().saturating_sub(TAIL_LINES)..];
+    // The first line is cut, unless the whole file was read.
+    let complete = if from > 0 && lines.len() > 1 { &lines[1..] } else { &lines[..] };
+    let last = &complete[complete.len().saturating_sub(TAIL_LINES)..];
     (!last.is_empty()).then(|| last.join("\n"))
 }
 
@@ -57,38 +58,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_whole_and_few() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("slot-a.log");
+    fn the_last_lines_are_complete_and_few() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("slot-a.log");
         assert_eq!(last_lines(&path), None);
-        let mut log = create(&path).expect("it can be written");
+        let mut log = create(&path).expect("the log is created");
         assert_eq!(last_lines(&path), None);
-        writeln!(log, "one\n\ntwo \n\u{fffd}").expect("it can be written");
-        log.write_all(b"\xff\n").expect("it can be written");
+        log.write_all("one\n\ntwo \n\u{fffd}\n".as_bytes()).expect("written");
+        log.write_all(b"\xff\n").expect("written");
         assert_eq!(last_lines(&path).as_deref(), Some("one\ntwo\n\u{fffd}\n\u{fffd}"));
         for number in 0..10_000 {
-            writeln!(log, "line {number}").expect("it can be written");
+            writeln!(log, "line {number}").expect("written");
         }
-        let lines = last_lines(&path).expect("there are some");
+        let lines = last_lines(&path).expect("the log is not empty");
         assert_eq!(lines.lines().next(), Some("line 9990"));
         assert_eq!(lines.lines().last(), Some("line 9999"));
     }
 
     #[test]
-    fn a_log_stays_bounded_while_its_process_goes_on_writing() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("slot-a.log");
-        let mut log = create(&path).expect("it can be written");
-        let size = usize::try_from(MOST_BYTES).expect("it is small") + 1;
-        log.write_all(&vec![b'x'; size]).expect("it can be written");
-        cap(&path).expect("it can be cut");
-        writeln!(log, "after").expect("it can be written");
-        assert_eq!(fs::read_to_string(&path).expect("it can be read"), "after\n");
-        assert_eq!(
-            fs::metadata(path.with_extension("log.1")).expect("it is kept").len(),
-            MOST_BYTES + 1
-        );
-        cap(&path).expect("it is small");
+    fn a_log_stays_bounded_while_its_process_writes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("slot-a.log");
+        let mut log = create(&path).expect("the log is created");
+        let size = usize::try_from(ROTATE_BYTES).expect("a small number") + 1;
+        log.write_all(&vec![b'x'; size]).expect("written");
+        rotate_if_large(&path).expect("rotated");
+        writeln!(log, "after").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("readable"), "after\n");
+        let older = fs::metadata(path.with_extension("log.1")).expect("the older part is kept");
+        assert_eq!(older.len(), ROTATE_BYTES + 1);
+        rotate_if_large(&path).expect("nothing to rotate");
         assert_eq!(last_lines(&path).as_deref(), Some("after"));
     }
 }

@@ -1,87 +1,116 @@
-//! The life of one slot, from its start to the moment when nothing is left of it. Every slot has a watcher of its own.
+//! The life of one slot, from the start of its process to the evidence that its memory is released.
+//!
+//! Each slot has a thread of its own, so that a model that takes an hour to load delays no other
+//! slot.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
+use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_slots::wire::{Launch, SlotState};
 use rustix::process::Signal;
 use tracing::{info, warn};
 
 use super::agent::{Agent, now_ms};
-use super::books::{Books, Phase, Slot};
-use super::launch;
-use super::model_server::{self, Preload};
+use super::error::with_causes;
+use super::launch::{self, LaunchError, StartError};
+use super::model_server::{self, Preload, PreloadError};
 use super::processes::{self, ProcessId, ProcessTable};
-use super::record::Record;
+use super::slot::{Phase, Slot};
 use super::slot_log;
+use super::state::RunnerState;
+use super::state_dir::{EndState, SlotEnd, SlotRecord};
 
-/// How often a slot is looked at while it starts or goes.
-const SOON: Duration = Duration::from_millis(50);
+/// Interval between checks of a slot that starts or stops.
+const FAST_POLL: Duration = Duration::from_millis(50);
 
-/// How often a slot is looked at while it runs.
-const SELDOM: Duration = Duration::from_millis(500);
+/// Interval between checks of a running slot.
+const SLOW_POLL: Duration = Duration::from_millis(500);
 
-/// What a watcher finds when it begins.
+/// The origin of the process that a watcher watches.
 #[derive(Clone, Copy)]
-pub(crate) enum Begin {
-    /// Nothing: the process is to be started.
-    Start,
-    /// A process that an earlier agent started.
+pub(crate) enum Origin {
+    /// The watcher starts the process.
+    New,
+    /// An earlier agent started it. It may have exited since.
     Adopted,
-    /// No first process any more, but perhaps others, or their memory.
-    Remains,
 }
 
-/// Why a slot ends.
-enum End {
-    /// It was asked to.
-    Asked,
-    /// It took too long to become ready.
+/// The first process of a slot.
+enum Leader {
+    /// Started by this agent, which therefore learns the exit status.
+    Child(Child),
+    /// Started by an earlier agent; only `/proc` shows its exit. `None` if it is not known or from
+    /// an earlier boot.
+    Adopted(Option<ProcessId>),
+}
+
+impl Leader {
+    /// Returns the cause of the end, once the process exited.
+    fn exit(&mut self) -> Option<EndCause> {
+        match self {
+            Leader::Child(child) => match child.try_wait() {
+                Ok(None) => None,
+                Ok(Some(status)) => Some(EndCause::Exited(Some(status))),
+                Err(_) => Some(EndCause::Exited(None)),
+            },
+            Leader::Adopted(Some(leader)) if processes::is_running(*leader) => None,
+            Leader::Adopted(_) => Some(EndCause::Exited(None)),
+        }
+    }
+
+    /// Collects an exited child, so that no zombie stays.
+    fn collect(&mut self) {
+        if let Leader::Child(child) = self {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The cause of the end of a slot whose process was started.
+enum EndCause {
+    /// An order, or the shutdown of the runner.
+    Requested,
     NotReady,
-    /// It answered, and could not load its model.
-    NotLoaded(String),
-    /// Its first process ended by itself.
-    Ended(Option<ExitStatus>),
-    /// It could not be started.
-    NotStarted(String),
+    PreloadFailed(PreloadError),
+    /// The first process exited by itself. The status is known only if this agent started it.
+    Exited(Option<ExitStatus>),
 }
 
-/// How far a slot has come that is not ready yet.
-#[derive(PartialEq, Eq)]
-enum Progress {
-    Waits,
+/// Progress of a slot that starts.
+enum Readiness {
+    Pending,
     Ready,
-    Failed(String),
+    Failed(PreloadError),
 }
 
-/// Watches a slot until it is over.
-pub(crate) fn watch(agent: &Arc<Agent>, slot: &str, begin: Begin) {
+/// Watches a slot until it ended.
+pub(crate) fn watch(agent: &Arc<Agent>, slot: &str, origin: Origin) {
     let watcher = Watcher { agent, slot };
-    let mut child = None;
-    let end = match begin {
-        Begin::Start => match watcher.start() {
-            Ok(started) => watcher.live(child.insert(started)),
-            Err(error) => End::NotStarted(format!("not started: {error}")),
-        },
-        Begin::Adopted => watcher.live_adopted(),
-        Begin::Remains => End::Ended(None),
+    let leader = match origin {
+        Origin::New => watcher.spawn().map(Leader::Child),
+        Origin::Adopted => Ok(Leader::Adopted(watcher.read(|slot| slot.record.leader))),
     };
-    let (state, reason) = watcher.outcome(&end);
-    if let Some(reason) = &reason {
-        warn!(slot, reason, "the slot ends");
+    let mut leader = match leader {
+        Ok(leader) => leader,
+        Err(error) => {
+            // A process that was never started leaves nothing to clean up.
+            let reason = with_causes(&error);
+            warn!(slot, reason, "slot not started");
+            return watcher.end(SlotEnd { state: EndState::Failed, reason: Some(reason) });
+        }
+    };
+    let cause = watcher.run(&mut leader);
+    let end = watcher.describe_end(&cause);
+    if let Some(reason) = &end.reason {
+        warn!(slot, reason, "slot is ending");
     }
-    // What never ran left nothing behind.
-    if !matches!(end, End::NotStarted(_)) {
-        watcher.enter(Phase::Stopping, reason.clone());
-        watcher.clear_out(&mut child);
-        watcher.settle(reason.as_deref());
-    }
-    watcher.finish(state, reason);
+    watcher.enter(Phase::Stopping, end.reason.clone());
+    watcher.terminate(&mut leader);
+    watcher.await_release(end.reason.clone());
+    watcher.end(end);
 }
 
 struct Watcher<'a> {
@@ -90,12 +119,14 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    fn start(&self) -> io::Result<Child> {
-        let record = self.with(|slot| slot.record.clone());
-        let launch = &record.launch;
-        let places = &self.agent.places;
-        let argv: Vec<String> =
-            launch.argv.iter().map(|arg| launch::fill(arg, places, record.port)).collect();
+    fn spawn(&self) -> Result<Child, StartError> {
+        let record = self.read(|slot| slot.record.clone());
+        let launch = record.launch.as_ref().ok_or(LaunchError::NoProgram)?;
+        let listen = &self.agent.listen;
+        let arguments = launch.argv.iter();
+        let argv: Vec<String> = arguments
+            .map(|argument| launch::fill_placeholders(argument, listen, record.port))
+            .collect();
         let owner = &self.agent.owner;
         let tags = [
             (processes::ENV_SLOT, record.slot.clone()),
@@ -104,239 +135,260 @@ impl Watcher<'_> {
             (processes::ENV_STATE, owner.state_dir.clone()),
             (processes::ENV_MODEL, launch.model.clone()),
         ];
-        let environment = launch::environment(launch, places, record.port, &tags);
-        let log: File = slot_log::create(&self.agent.state.log(self.slot))?;
+        let environment = launch::build_environment(launch, listen, record.port, &tags);
+        let log = slot_log::create(&self.log_path()).map_err(StartError::Log)?;
         let child = launch::spawn(&argv, &environment, &log)?;
-        let leader = processes::process_info(child.id()).map(|seen| seen.id);
-        self.change(|slot| {
+        let leader = processes::process_info(child.id()).map(|process| process.id);
+        self.update_record(|slot| {
             slot.record.leader = leader;
             slot.members.extend(leader);
         });
         Ok(child)
     }
 
-    /// Waits while the process that this agent started lives.
-    fn live(&self, child: &mut Child) -> End {
-        self.live_while(|| match child.try_wait() {
-            Ok(None) => None,
-            Ok(Some(status)) => Some(End::Ended(Some(status))),
-            Err(_) => Some(End::Ended(None)),
-        })
-    }
-
-    /// Waits while a process lives that another agent started, which only `/proc` tells.
-    fn live_adopted(&self) -> End {
-        let leader = self.with(|slot| slot.record.leader);
-        let is_alive = |leader: ProcessId| {
-            processes::process_info(leader.pid)
-                .is_some_and(|seen| seen.id == leader && !seen.has_exited)
-        };
-        self.live_while(|| (!leader.is_some_and(is_alive)).then_some(End::Ended(None)))
-    }
-
-    fn live_while(&self, mut has_ended: impl FnMut() -> Option<End>) -> End {
-        let patience = self.patience();
-        let began = Instant::now();
-        let mut loading = None;
+    /// Waits until the process exits, the slot is to stop, or it fails to become ready.
+    fn run(&self, leader: &mut Leader) -> EndCause {
+        let started = Instant::now();
+        let ready_timeout = self.remaining_ready_timeout();
+        let mut preload = None;
         loop {
-            if let Some(end) = has_ended() {
-                return end;
+            if let Some(cause) = leader.exit() {
+                return cause;
             }
-            let (phase, is_asked) = self.with(|slot| (slot.phase, slot.stop));
-            if is_asked {
-                return End::Asked;
+            let phase = self.read(|slot| slot.phase);
+            if !phase.is_live() {
+                return EndCause::Requested;
             }
             if phase == Phase::Starting {
-                let record = self.with(|slot| slot.record.clone());
-                let left = patience.saturating_sub(began.elapsed());
-                let progress = self.progress(&record, &mut loading, left);
-                if let Progress::Failed(why) = progress {
-                    return End::NotLoaded(why);
-                }
-                if progress == Progress::Ready {
-                    // A process that has ended is not ready, whoever answers in its place.
-                    if let Some(end) = has_ended() {
-                        return end;
+                let remaining =
+                    ready_timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+                match self.check_readiness(&mut preload, remaining) {
+                    Readiness::Failed(error) => return EndCause::PreloadFailed(error),
+                    Readiness::Ready => {
+                        // Another process may answer on the port of a process that exited.
+                        if let Some(cause) = leader.exit() {
+                            return cause;
+                        }
+                        self.mark_ready();
                     }
-                    info!(slot = self.slot, "the slot is ready");
-                    self.change(|slot| slot.record.was_ready = true);
-                    self.enter(Phase::Running, None);
-                } else if began.elapsed() >= patience {
-                    return End::NotReady;
+                    Readiness::Pending => {
+                        if remaining.is_some_and(|remaining| remaining.is_zero()) {
+                            return EndCause::NotReady;
+                        }
+                    }
                 }
             }
-            let _ = slot_log::cap(&self.agent.state.log(self.slot));
-            self.pause(if phase == Phase::Starting { SOON } else { SELDOM });
+            let _ = slot_log::rotate_if_large(&self.log_path());
+            self.pause(if phase == Phase::Starting { FAST_POLL } else { SLOW_POLL });
         }
     }
 
-    /// How much of its time to become ready is left. The clock can jump; nobody gets more time than was given, and an adopted slot
-    /// does not get all of it again.
-    fn patience(&self) -> Duration {
-        let (started, within) =
-            self.with(|slot| (slot.record.started_ms, slot.record.launch.ready_within_ms));
-        Duration::from_millis(within.saturating_sub(now_ms().saturating_sub(started)))
+    /// Returns the time that is left for becoming ready. An adopted slot gets the rest of its time,
+    /// not all of it again; if the clock was set back it gets at most the whole.
+    fn remaining_ready_timeout(&self) -> Option<Duration> {
+        let (started_ms, timeout) =
+            self.read(|slot| (slot.record.started_ms, slot.record.ready_timeout()));
+        let elapsed = Duration::from_millis(now_ms().saturating_sub(started_ms));
+        timeout.map(|timeout| timeout.saturating_sub(elapsed))
     }
 
-    /// How far a slot has come that is not ready yet: it answers first, and then loads its model where it is asked to.
-    fn progress(&self, record: &Record, loading: &mut Option<Preload>, left: Duration) -> Progress {
-        if let Some(over) = loading.take_if(|loading| loading.is_finished()) {
-            return match over.join() {
-                Ok(()) => Progress::Ready,
-                Err(error) => Progress::Failed(error.to_string()),
-            };
+    /// Checks the model server first. Then, if the launch has a preload, it sends that and waits
+    /// for its result.
+    fn check_readiness(
+        &self,
+        preload: &mut Option<Preload>,
+        remaining: Option<Duration>,
+    ) -> Readiness {
+        if let Some(finished) = preload.take_if(|preload| preload.is_finished()) {
+            return finished.join().map_or_else(Readiness::Failed, |()| Readiness::Ready);
         }
-        if loading.is_some() || !self.is_ready(&record.launch, record.port) {
-            return Progress::Waits;
+        let record = self.read(|slot| slot.record.clone());
+        if preload.is_some() || !self.answers(&record) {
+            return Readiness::Pending;
         }
-        *loading = self.load(record, left);
-        if loading.is_some() { Progress::Waits } else { Progress::Ready }
+        *preload = self.start_preload(&record, remaining);
+        if preload.is_some() { Readiness::Pending } else { Readiness::Ready }
     }
 
-    fn load(&self, record: &Record, left: Duration) -> Option<Preload> {
-        let (preload, port) = (record.launch.told.as_ref()?.preload.as_ref()?, record.port?);
-        let places = &self.agent.places;
-        let body = launch::fill(&preload.body, places, Some(port));
-        Some(Preload::start(SocketAddr::new(places.local(), port), &preload.path, body, left))
+    fn start_preload(&self, record: &SlotRecord, remaining: Option<Duration>) -> Option<Preload> {
+        let preload = record.launch.as_ref()?.told.as_ref()?.preload.as_ref()?;
+        let port = record.port?;
+        let body = launch::fill_placeholders(&preload.body, &self.agent.listen, Some(port));
+        Some(Preload::start(self.address(port), &preload.path, body, remaining))
     }
 
-    fn is_ready(&self, launch: &Launch, port: Option<u16>) -> bool {
-        let Some(port) = port else { return true };
-        let address = SocketAddr::new(self.agent.places.local(), port);
-        match &launch.ready {
+    /// Returns true if the path answers 200; without a path, if the port accepts connections;
+    /// without a port, always.
+    fn answers(&self, record: &SlotRecord) -> bool {
+        let Some(port) = record.port else { return true };
+        let address = self.address(port);
+        match record.launch.as_ref().and_then(|launch| launch.ready.as_ref()) {
             Some(path) => {
-                let path = launch::fill(path, &self.agent.places, Some(port));
+                let path = launch::fill_placeholders(path, &self.agent.listen, Some(port));
                 model_server::answers_200(address, &path)
             }
             None => TcpStream::connect_timeout(&address, model_server::CHECK_TIMEOUT).is_ok(),
         }
     }
 
-    /// What is reported once nothing is left, and why.
-    fn outcome(&self, end: &End) -> (SlotState, Option<String>) {
-        let (was_ready, within) =
-            self.with(|slot| (slot.record.was_ready, slot.record.launch.ready_within_ms));
-        let failed = if was_ready { SlotState::Gone } else { SlotState::Failed };
-        match end {
-            End::Asked => (SlotState::Gone, None),
-            End::NotStarted(why) => (SlotState::Failed, Some(why.clone())),
-            End::NotLoaded(why) => (failed, Some(self.with_last_lines(why))),
-            End::NotReady => (
-                failed,
-                Some(self.with_last_lines(&format!("it was not ready within {within} ms"))),
-            ),
-            End::Ended(status) => {
-                let how = status.map_or("ended, nobody saw how".to_owned(), |status| {
-                    format!("ended with {status}")
-                });
-                let when = if was_ready { "while it was running" } else { "before it was ready" };
-                (failed, Some(self.with_last_lines(&format!("its process {how}, {when}"))))
+    fn address(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.agent.listen.local_address(), port)
+    }
+
+    fn mark_ready(&self) {
+        info!(slot = self.slot, "slot is ready");
+        self.update_record(|slot| slot.record.was_ready = true);
+        self.agent.shared.update(|state| {
+            // An order to stop may have arrived during the check.
+            let slot = slot_mut(state, self.slot);
+            if slot.phase == Phase::Starting {
+                slot.phase = Phase::Running;
+                slot.reason = None;
+                state.changes += 1;
             }
-        }
-    }
-
-    fn with_last_lines(&self, what: &str) -> String {
-        match slot_log::last_lines(&self.agent.state.log(self.slot)) {
-            Some(lines) => format!("{what}; it said last:\n{lines}"),
-            None => format!("{what}; it said nothing"),
-        }
-    }
-
-    /// Ends every process of the slot: first by asking, then, after the grace, without.
-    fn clear_out(&self, child: &mut Option<Child>) {
-        let began = Instant::now();
-        let (leader, grace) = self.with(|slot| (slot.record.leader, slot.record.launch.grace_ms));
-        let mut has_asked = false;
-        loop {
-            let members = self.members();
-            if members.as_ref().is_some_and(BTreeSet::is_empty) {
-                // It has ended and only waits to be collected.
-                let _ = child.as_mut().map(Child::wait);
-                return;
-            }
-            let is_patient = began.elapsed() < Duration::from_millis(grace);
-            if let Some(members) = members.filter(|_| !has_asked || !is_patient) {
-                let signal = if is_patient { Signal::TERM } else { Signal::KILL };
-                info!(
-                    slot = self.slot,
-                    ?signal,
-                    processes = members.len(),
-                    "the slot's processes are ended"
-                );
-                processes::send_signal(&members, leader, signal);
-                has_asked = true;
-            }
-            std::thread::sleep(SOON);
-        }
-    }
-
-    /// The living processes of the slot; nothing where that cannot be read, which is not the same as none.
-    fn members(&self) -> Option<BTreeSet<ProcessId>> {
-        let census = ProcessTable::read(&self.agent.owner).ok()?;
-        let (leader, known) = self.with(|slot| (slot.record.leader, slot.members.clone()));
-        let members = census.members(self.slot, leader, &known);
-        self.change_quietly(|slot| slot.members.extend(&members));
-        Some(members)
-    }
-
-    /// Waits until a measurement shows that the memory is back, however long that takes.
-    fn settle(&self, reason: Option<&str>) {
-        self.enter(Phase::Draining(Instant::now()), reason.map(str::to_owned));
-        self.agent.shared.change(|books| books.wants_measure = true);
-        let is_back =
-            |books: &Books| books.slots.get(self.slot).is_none_or(|slot| slot.phase == Phase::Back);
-        while !is_back(&self.agent.shared.open()) {
-            self.agent.shared.wait(Duration::from_secs(1), is_back);
-        }
-    }
-
-    fn finish(&self, state: SlotState, reason: Option<String>) {
-        info!(slot = self.slot, ?state, "nothing is left of the slot");
-        self.change(|slot| slot.record.over = Some((state, reason.clone())));
-        self.enter(Phase::Over(state), reason);
-        // What was ordered anew while this one was going can begin now.
-        self.agent.shared.change(|books| self.agent.reconcile(books));
-    }
-
-    fn enter(&self, phase: Phase, reason: Option<String>) {
-        self.agent.shared.change(|books| {
-            let slot =
-                books.slots.get_mut(self.slot).expect("a slot that is not over is not forgotten");
-            slot.phase = phase;
-            slot.reason = reason;
-            books.news += 1;
         });
     }
 
-    /// Waits, unless the slot is asked to go.
+    fn describe_end(&self, cause: &EndCause) -> SlotEnd {
+        let (was_ready, ready_timeout) =
+            self.read(|slot| (slot.record.was_ready, slot.record.ready_timeout()));
+        let what = match cause {
+            EndCause::Requested => return SlotEnd { state: EndState::Gone, reason: None },
+            EndCause::PreloadFailed(error) => with_causes(error),
+            EndCause::NotReady => {
+                let limit = ready_timeout.map(|limit| format!(" within {}", ShortDuration(limit)));
+                format!("the model server did not become ready{}", limit.unwrap_or_default())
+            }
+            EndCause::Exited(status) => {
+                let when =
+                    if was_ready { "while it was running" } else { "before it became ready" };
+                let status =
+                    status.map_or("exit status unknown".to_owned(), |status| status.to_string());
+                format!("the process exited {when} ({status})")
+            }
+        };
+        let reason = match slot_log::last_lines(&self.log_path()) {
+            Some(lines) => format!("{what}; last output:\n{lines}"),
+            None => format!("{what}; no output"),
+        };
+        let state = if was_ready { EndState::Gone } else { EndState::Failed };
+        SlotEnd { state, reason: Some(reason) }
+    }
+
+    /// Terminates all processes of the slot: SIGTERM first, and SIGKILL after the grace period,
+    /// until none is left. A process that survives SIGKILL is stuck in the kernel; its memory is
+    /// not free, and the slot stays `stopping`.
+    fn terminate(&self, leader: &mut Leader) {
+        let started = Instant::now();
+        let (leader_id, grace) = self.read(|slot| (slot.record.leader, slot.record.grace()));
+        let mut is_term_sent = false;
+        loop {
+            let members = self.running_members();
+            if members.as_ref().is_some_and(BTreeSet::is_empty) {
+                return leader.collect();
+            }
+            let is_grace_over = started.elapsed() >= grace;
+            if let Some(members) = members.filter(|_| is_grace_over || !is_term_sent) {
+                let signal = if is_grace_over { Signal::KILL } else { Signal::TERM };
+                let count = members.len();
+                info!(slot = self.slot, ?signal, processes = count, "signalling slot processes");
+                processes::send_signal(&members, leader_id, signal);
+                is_term_sent = true;
+            }
+            std::thread::sleep(FAST_POLL);
+        }
+    }
+
+    /// Returns the running processes of the slot; `None` if `/proc` cannot be read, which is not
+    /// the same as no process.
+    fn running_members(&self) -> Option<BTreeSet<ProcessId>> {
+        let processes = ProcessTable::read(&self.agent.owner).ok()?;
+        let (leader, known) = self.read(|slot| (slot.record.leader, slot.members.clone()));
+        let members = processes.members(self.slot, leader, &known);
+        slot_mut(&mut self.agent.shared.lock(), self.slot).members.extend(&members);
+        Some(members)
+    }
+
+    /// Waits until a measurement shows that the memory is released, however long that takes.
+    fn await_release(&self, reason: Option<String>) {
+        self.enter(Phase::AwaitingRelease { since: Instant::now() }, reason);
+        self.agent.shared.update(|state| state.measure_now = true);
+        let is_released = |state: &RunnerState| {
+            state.slots.get(self.slot).is_none_or(|slot| slot.phase == Phase::Released)
+        };
+        while !is_released(&self.agent.shared.lock()) {
+            self.agent.shared.wait(Duration::from_secs(1), is_released);
+        }
+    }
+
+    fn end(&self, end: SlotEnd) {
+        info!(slot = self.slot, state = ?end.state, "slot ended");
+        self.update_record(|slot| slot.record.end = Some(end.clone()));
+        self.enter(Phase::Ended(end.state), end.reason);
+    }
+
+    fn enter(&self, phase: Phase, reason: Option<String>) {
+        self.agent.shared.update(|state| {
+            let slot = slot_mut(state, self.slot);
+            slot.phase = phase;
+            slot.reason = reason;
+            state.changes += 1;
+        });
+    }
+
+    /// Waits, unless the slot is to stop.
     fn pause(&self, time: Duration) {
-        self.agent
-            .shared
-            .wait(time, |books| books.slots.get(self.slot).is_none_or(|slot| slot.stop));
+        self.agent.shared.wait(time, |state| {
+            state.slots.get(self.slot).is_none_or(|slot| !slot.phase.is_live())
+        });
     }
 
-    fn with<T>(&self, look: impl FnOnce(&Slot) -> T) -> T {
-        look(
-            self.agent
-                .shared
-                .open()
-                .slots
-                .get(self.slot)
-                .expect("a slot that is not over is not forgotten"),
-        )
+    fn read<T>(&self, read: impl FnOnce(&Slot) -> T) -> T {
+        read(slot_mut(&mut self.agent.shared.lock(), self.slot))
     }
 
-    fn change_quietly(&self, change: impl FnOnce(&mut Slot)) {
-        let mut books = self.agent.shared.open();
-        change(books.slots.get_mut(self.slot).expect("a slot that is not over is not forgotten"));
+    /// Changes the slot, and saves its record.
+    fn update_record(&self, update: impl FnOnce(&mut Slot)) {
+        let mut state = self.agent.shared.lock();
+        let slot = slot_mut(&mut state, self.slot);
+        update(slot);
+        self.agent.save(&slot.record);
     }
 
-    /// Changes the record, here and on disk.
-    fn change(&self, change: impl FnOnce(&mut Slot)) {
-        let mut books = self.agent.shared.open();
-        let slot =
-            books.slots.get_mut(self.slot).expect("a slot that is not over is not forgotten");
-        change(slot);
-        self.agent.keep(&slot.record);
+    fn log_path(&self) -> std::path::PathBuf {
+        self.agent.state_dir.log_path(self.slot)
+    }
+}
+
+fn slot_mut<'a>(state: &'a mut RunnerState, slot: &str) -> &'a mut Slot {
+    state.slots.get_mut(slot).expect("only ended slots are removed, and their watcher is done")
+}
+
+/// A duration for people: `400ms`, `12s`, `3m20s`.
+struct ShortDuration(Duration);
+
+impl fmt::Display for ShortDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (minutes, seconds) = (self.0.as_secs() / 60, self.0.as_secs() % 60);
+        match (minutes, seconds) {
+            _ if self.0 < Duration::from_secs(1) => write!(f, "{}ms", self.0.as_millis()),
+            (0, seconds) => write!(f, "{seconds}s"),
+            (minutes, 0) => write!(f, "{minutes}m"),
+            (minutes, seconds) => write!(f, "{minutes}m{seconds}s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        for (ms, text) in
+            [(400, "400ms"), (1_000, "1s"), (59_900, "59s"), (200_000, "3m20s"), (1_200_000, "20m")]
+        {
+            assert_eq!(ShortDuration(Duration::from_millis(ms)).to_string(), text);
+        }
     }
 }

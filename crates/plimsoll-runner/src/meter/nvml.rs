@@ -1,10 +1,9 @@
-//! What NVIDIA's driver says about its devices.
+//! Devices and measurements from the NVIDIA driver.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
@@ -12,7 +11,7 @@ use nvml_wrapper::{Device, Nvml as Library};
 use plimsoll_slots::wire::{DeviceFacts, FactsSource};
 use tracing::warn;
 
-use super::{DeviceReading, Meter, ProcessReading};
+use super::{DeviceReading, Meter, MeterError, ProcessReading};
 
 /// The driver of this machine.
 pub(crate) struct Driver {
@@ -20,38 +19,39 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Opens the driver; where there is none, says why.
-    pub(crate) fn open() -> Result<Driver> {
-        // The name with the version is the one that machines have which run programs and build none.
+    /// Loads the driver's library.
+    pub(crate) fn open() -> Result<Driver, MeterError> {
+        // Machines without the driver's development files have only the name with the version.
         let library = Library::builder()
             .lib_path(OsStr::new("libnvidia-ml.so.1"))
             .init()
             .or_else(|_| Library::init());
-        Ok(Driver { library: Arc::new(library.context("the NVIDIA driver cannot be asked")?) })
+        Ok(Driver { library: Arc::new(library.map_err(MeterError::Open)?) })
     }
 
-    /// Its devices, in its order.
-    pub(crate) fn devices(&self) -> Result<Vec<DeviceFacts>> {
-        let count = self.library.device_count().context("could not count the devices")?;
+    /// Returns the devices, in the driver's order.
+    pub(crate) fn devices(&self) -> Result<Vec<DeviceFacts>, MeterError> {
+        let count = self.library.device_count().map_err(MeterError::Count)?;
         (0..count).map(|index| self.facts(index)).collect()
     }
 
-    /// A meter for devices with these UUIDs. What the driver does not know is not measured.
+    /// Returns a meter for the devices with these UUIDs. It does not measure devices that the
+    /// driver does not know.
     pub(crate) fn meter(&self, uuids: &[Option<String>]) -> Nvml {
-        let indices =
+        let known =
             (0..u16::MAX).zip(uuids).filter_map(|(index, uuid)| Some((index, uuid.clone()?)));
-        Nvml { library: Arc::clone(&self.library), uuids: indices.collect() }
+        Nvml { library: Arc::clone(&self.library), uuids: known.collect() }
     }
 
-    fn facts(&self, index: u32) -> Result<DeviceFacts> {
-        let failed = |what: &str| format!("could not ask device {index} for its {what}");
+    fn facts(&self, index: u32) -> Result<DeviceFacts, MeterError> {
         let device = match self.library.device_by_index(index) {
-            Err(NvmlError::GpuLost) => return Ok(lost()),
-            found => found.with_context(|| failed("handle"))?,
+            Err(NvmlError::GpuLost) => return Ok(lost_device()),
+            found => found.map_err(|source| query_error(index, "handle", source))?,
         };
         let memory = memory(&device, index);
+        let uuid = device.uuid().map_err(|source| query_error(index, "UUID", source))?;
         Ok(DeviceFacts {
-            uuid: Some(device.uuid().with_context(|| failed("UUID"))?),
+            uuid: Some(uuid),
             kind: "NVIDIA".to_owned(),
             model: device.name().ok(),
             total: memory.map(|(total, _)| total),
@@ -64,8 +64,12 @@ impl Driver {
     }
 }
 
-/// A device that has fallen off its bus keeps its place, so that the others keep their index.
-fn lost() -> DeviceFacts {
+fn query_error(index: u32, what: &'static str, source: NvmlError) -> MeterError {
+    MeterError::Query { index, what, source }
+}
+
+/// A device that fell off the bus stays in the list, so that the others keep their index.
+fn lost_device() -> DeviceFacts {
     DeviceFacts {
         uuid: None,
         kind: "NVIDIA".to_owned(),
@@ -79,34 +83,35 @@ fn lost() -> DeviceFacts {
     }
 }
 
-/// Total and reserved. Not known for a device that is cut into instances: its memory is theirs, and nothing runs on the whole.
+/// Returns total and reserved memory. A device in MIG mode has none: its memory belongs to the
+/// instances, and nothing can run on the whole device.
 fn memory(device: &Device<'_>, index: u32) -> Option<(u64, u64)> {
     if device.mig_mode().is_ok_and(|mode| mode.current == 1) {
-        warn!(device = index, "the device is cut into MIG instances and takes no model as a whole");
+        warn!(device = index, "device is in MIG mode and takes no model");
         return None;
     }
     match device.memory_info() {
         Ok(memory) => Some((memory.total, memory.reserved)),
         Err(error) => {
-            warn!(device = index, %error, "the memory of the device is not known, so that it takes no model");
+            warn!(device = index, %error, "device memory is unknown; the device takes no model");
             None
         }
     }
 }
 
-/// Measures with the driver. Memory in use is without what the driver reserves.
+/// Measures with the driver. The memory in use excludes what the driver reserves.
 pub(crate) struct Nvml {
     library: Arc<Library>,
     uuids: BTreeMap<u16, String>,
 }
 
 impl Meter for Nvml {
-    fn read(&mut self) -> Result<Vec<DeviceReading>> {
-        self.uuids.iter().map(|(index, uuid)| read(&self.library, *index, uuid)).collect()
+    fn read(&mut self) -> Result<Vec<DeviceReading>, MeterError> {
+        self.uuids.iter().map(|(index, uuid)| read_device(&self.library, *index, uuid)).collect()
     }
 }
 
-fn read(library: &Library, index: u16, uuid: &str) -> Result<DeviceReading> {
+fn read_device(library: &Library, index: u16, uuid: &str) -> Result<DeviceReading, MeterError> {
     let unhealthy = DeviceReading {
         index,
         used: None,
@@ -116,25 +121,24 @@ fn read(library: &Library, index: u16, uuid: &str) -> Result<DeviceReading> {
     };
     let device = match library.device_by_uuid(uuid) {
         Err(NvmlError::GpuLost) => return Ok(unhealthy),
-        found => found.with_context(|| format!("could not find device {index}, {uuid}"))?,
+        found => found.map_err(|source| query_error(index.into(), "handle", source))?,
     };
     let memory = match device.memory_info() {
         Err(NvmlError::GpuLost) => return Ok(unhealthy),
-        memory => memory.with_context(|| format!("could not measure device {index}"))?,
+        memory => memory.map_err(|source| query_error(index.into(), "memory", source))?,
     };
-    let utilisation =
-        device.utilization_rates().ok().and_then(|rates| u8::try_from(rates.gpu).ok());
-    let processes = processes(&device);
+    let rates = device.utilization_rates().ok();
     Ok(DeviceReading {
         index,
         used: Some(memory.used),
-        utilisation,
-        processes,
+        utilisation: rates.and_then(|rates| u8::try_from(rates.gpu).ok()),
+        processes: processes(&device),
         healthy: Some(true),
     })
 }
 
-/// Compute and graphics processes; one that does both is listed in both, with the same memory.
+/// Returns compute and graphics processes. A process that does both is in both lists, with the same
+/// memory.
 fn processes(device: &Device<'_>) -> Option<Vec<ProcessReading>> {
     let compute = device.running_compute_processes().ok()?;
     let graphics = device.running_graphics_processes().ok()?;

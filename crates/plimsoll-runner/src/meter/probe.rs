@@ -1,107 +1,139 @@
-//! A program of the operator's that measures: the plug for other vendors' tools.
+//! Measurements from a program of the operator, for tools of other vendors.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 
-use super::{DeviceReading, Meter};
+use super::{DeviceReading, Meter, MeterError};
 
-/// More than this is no list of devices.
-const MOST_OUTPUT: u64 = 4 << 20;
+/// Bytes of output that are read. A longer output is cut, and is then not valid JSON.
+const OUTPUT_LIMIT: u64 = 4 << 20;
 
-/// The command, split at spaces. There is no shell: a probe that needs one is written `sh -c` in a file of its own.
+/// Interval at which a running probe is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Failure of a probe.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    #[error("--probe must name a program")]
+    NoProgram,
+    #[error("cannot start the probe {program}")]
+    Start { program: String, source: io::Error },
+    #[error("cannot wait for the probe")]
+    Wait(#[source] io::Error),
+    #[error("the probe did not exit within {} ms", .0.as_millis())]
+    Timeout(Duration),
+    #[error("the probe failed with {0}")]
+    Failed(ExitStatus),
+    #[error("the probe exited, but a process that it started keeps its output open")]
+    OutputOpen,
+    #[error("cannot read the output of the probe")]
+    Output(#[source] io::Error),
+    #[error("the output of the probe is not a list of devices")]
+    Invalid(#[source] serde_json::Error),
+    #[error("the probe reported device {index}, but this runner has {count} devices")]
+    UnknownDevice { index: u16, count: usize },
+    #[error("the probe reported device {index} twice")]
+    DuplicateDevice { index: u16 },
+}
+
+/// A command, split at spaces. There is no shell: a pipeline belongs into a script.
 pub(crate) struct Probe {
     program: String,
     args: Vec<String>,
     timeout: Duration,
-    devices: usize,
+    device_count: usize,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Printed {
+struct Output {
     devices: Vec<DeviceReading>,
 }
 
 impl Probe {
-    /// Makes a probe of a command line for a runner with so many devices.
-    pub(crate) fn new(line: &str, timeout: Duration, devices: usize) -> Result<Probe> {
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let program = words.next().context("--probe names no program")?;
-        Ok(Probe { program, args: words.collect(), timeout, devices })
+    /// Parses the command line of a probe.
+    pub(crate) fn new(
+        command: &str,
+        timeout: Duration,
+        device_count: usize,
+    ) -> Result<Probe, ProbeError> {
+        let mut words = command.split_whitespace().map(str::to_owned);
+        let program = words.next().ok_or(ProbeError::NoProgram)?;
+        Ok(Probe { program, args: words.collect(), timeout, device_count })
     }
 
-    fn run(&self) -> Result<String> {
+    fn run(&self) -> Result<String, ProbeError> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command
             .process_group(0)
             .spawn()
-            .with_context(|| format!("could not start the probe {}", self.program))?;
-        let pipe = child.stdout.take().expect("it is piped");
-        let (sender, printed) = mpsc::channel();
-        thread::spawn(move || drop(sender.send(read_all(pipe))));
+            .map_err(|source| ProbeError::Start { program: self.program.clone(), source })?;
+        let pipe = child.stdout.take().expect("stdout is piped");
+        let (sender, output) = mpsc::channel();
+        thread::spawn(move || drop(sender.send(read_output(pipe))));
         let status = wait(&mut child, Instant::now() + self.timeout);
-        // Whatever the probe started goes with it: a tool that hangs would pile up.
+        // Kills what the probe started. A tool that hangs would otherwise accumulate.
         kill_group(&child);
-        match status.context("could not wait for the probe")? {
-            None => bail!("the probe did not end within {} ms", self.timeout.as_millis()),
-            Some(status) if !status.success() => bail!("the probe ended with {status}"),
-            // Something that left the probe's group may hold the pipe open for ever; the agent does not wait for it.
-            Some(_) => {
-                printed.recv_timeout(self.timeout).context("the probe's output does not end")?
+        match status.map_err(ProbeError::Wait)? {
+            None => Err(ProbeError::Timeout(self.timeout)),
+            Some(status) if !status.success() => Err(ProbeError::Failed(status)),
+            // A process that left the group may keep the pipe open for ever.
+            Some(_) => output
+                .recv_timeout(self.timeout)
+                .map_err(|_| ProbeError::OutputOpen)?
+                .map_err(ProbeError::Output),
+        }
+    }
+
+    fn readings(&self) -> Result<Vec<DeviceReading>, ProbeError> {
+        let output: Output = serde_json::from_str(&self.run()?).map_err(ProbeError::Invalid)?;
+        let mut seen = BTreeSet::new();
+        for device in &output.devices {
+            let index = device.index;
+            if usize::from(index) >= self.device_count {
+                return Err(ProbeError::UnknownDevice { index, count: self.device_count });
+            }
+            if !seen.insert(index) {
+                return Err(ProbeError::DuplicateDevice { index });
             }
         }
-        .context("could not read what the probe prints")
+        Ok(output.devices)
     }
 }
 
 impl Meter for Probe {
-    fn read(&mut self) -> Result<Vec<DeviceReading>> {
-        let text = self.run()?;
-        let printed: Printed =
-            serde_json::from_str(&text).context("the probe prints something else than devices")?;
-        let mut seen = std::collections::BTreeSet::new();
-        for device in &printed.devices {
-            if usize::from(device.index) >= self.devices {
-                bail!(
-                    "the probe prints device {}, and this runner has {}",
-                    device.index,
-                    self.devices
-                );
-            }
-            if !seen.insert(device.index) {
-                bail!("the probe prints device {} twice", device.index);
-            }
-        }
-        Ok(printed.devices)
+    fn read(&mut self) -> Result<Vec<DeviceReading>, MeterError> {
+        Ok(self.readings()?)
     }
 }
 
-fn read_all(pipe: ChildStdout) -> io::Result<String> {
+fn read_output(pipe: ChildStdout) -> io::Result<String> {
     let mut text = String::new();
-    pipe.take(MOST_OUTPUT).read_to_string(&mut text)?;
+    pipe.take(OUTPUT_LIMIT).read_to_string(&mut text)?;
     Ok(text)
 }
 
-fn wait(child: &mut Child, until: Instant) -> io::Result<Option<std::process::ExitStatus>> {
+/// Waits for the exit; kills the probe at the deadline and returns `None`.
+fn wait(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if Instant::now() >= until {
+        if Instant::now() >= deadline {
             child.kill()?;
             child.wait()?;
             return Ok(None);
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -117,30 +149,30 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::error::with_causes;
     use crate::meter::ProcessReading;
 
     fn probe(script: &str) -> (tempfile::TempDir, Probe) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("probe");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("it can be written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
-            .expect("it can be made a program");
-        let probe = Probe::new(path.to_str().expect("it is text"), Duration::from_millis(300), 2)
-            .expect("a command");
-        (folder, probe)
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("probe");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("the script is written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is executable");
+        let probe = Probe::new(path.to_str().expect("UTF-8"), Duration::from_millis(300), 2);
+        (dir, probe.expect("a command"))
     }
 
     fn error(script: &str) -> String {
-        let (_folder, mut probe) = probe(script);
-        format!("{:#}", probe.read().expect_err(script))
+        let (_dir, mut probe) = probe(script);
+        with_causes(&probe.read().expect_err(script))
     }
 
     #[test]
-    fn what_is_printed_is_read() {
-        let (_folder, mut probe) = probe(
-            r#"echo '{"devices":[{"index":0,"used":123,"utilisation":5,"processes":[{"pid":1,"bytes":5},{"pid":2}]},{"index":1}]}'"#,
+    fn output_is_parsed() {
+        let (_dir, mut probe) = probe(
+            r#"echo '{"devices":[{"index":0,"used":123,"utilisation":5,
+                "processes":[{"pid":1,"bytes":5},{"pid":2}]},{"index":1}]}'"#,
         );
-        let devices = probe.read().expect("it is right");
+        let devices = probe.read().expect("valid output");
         assert_eq!((devices[0].used, devices[0].utilisation), (Some(123), Some(5)));
         let processes =
             vec![ProcessReading { pid: 1, bytes: Some(5) }, ProcessReading { pid: 2, bytes: None }];
@@ -149,27 +181,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_an_error_and_never_an_empty_answer() {
+    fn invalid_output_is_an_error_and_never_an_empty_result() {
         for (script, part) in [
             ("exit 3", "exit status: 3"),
-            ("echo no", "something else than devices"),
-            ("echo '{}'", "something else than devices"),
-            (r#"echo '{"devices":[{"index":2}]}'"#, "prints device 2, and this runner has 2"),
+            ("echo no", "not a list of devices"),
+            ("echo '{}'", "not a list of devices"),
+            (r#"echo '{"devices":[{"index":2}]}'"#, "device 2, but this runner has 2 devices"),
             (r#"echo '{"devices":[{"index":0},{"index":0}]}'"#, "device 0 twice"),
-            (r#"echo '{"devices":[{"index":0,"used":-1}]}'"#, "something else than devices"),
+            (r#"echo '{"devices":[{"index":0,"used":-1}]}'"#, "not a list of devices"),
         ] {
             assert!(error(script).contains(part), "{script}: {}", error(script));
         }
         let mut missing =
             Probe::new("/no/such/program -x", Duration::from_secs(1), 1).expect("a command");
-        assert!(
-            missing.read().expect_err("it is not there").to_string().contains("/no/such/program")
-        );
+        let message = missing.read().expect_err("the program does not exist").to_string();
+        assert!(message.contains("/no/such/program"), "{message}");
         assert!(Probe::new("  ", Duration::from_secs(1), 1).is_err());
     }
 
     #[test]
-    fn a_probe_that_hangs_is_ended_with_all_that_it_started() {
+    fn a_hanging_probe_is_killed_with_its_children() {
         let began = Instant::now();
         assert!(error("sleep 60 & sleep 60").contains("within 300 ms"));
         assert!(began.elapsed() < Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! What can be typed after `plimsoll runner`.
+//! Arguments of `plimsoll runner`.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -6,70 +6,76 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use serde::Deserialize;
 
-pub(super) const EXAMPLES: &str = "Examples:\n  plimsoll runner --server https://plimsoll.example:8443 --token-file token\n  \
-plimsoll runner --server http://127.0.0.1:8080 --devices devices.json --label zone=a\n  \
-plimsoll runner --server http://127.0.0.1:8080 --devices devices.json --probe '/usr/local/bin/my-probe --json'\n\n\
-The model servers go on when the agent ends; the next agent with the same name and state adopts them.\n\n\
-Exit codes: 0 asked to end; 2 error, or a later agent has taken the name.";
+pub(super) const EXAMPLES: &str = "Examples:
+  plimsoll runner --server https://plimsoll.example:8443 --token-file token
+  plimsoll runner --server http://127.0.0.1:8080 --devices devices.json --label zone=a
+  plimsoll runner --server http://127.0.0.1:8080 --devices devices.json --probe './probe --json'
+
+Model servers keep running when the agent exits; the next agent with the same name and state
+directory adopts them.
+
+Exit codes: 0 shut down by a signal; 2 error, or a later agent has taken the name.";
 
 #[derive(Args, Debug)]
 pub(crate) struct RunnerArgs {
-    /// The server's address, such as https://plimsoll.example:8443
+    /// URL of the server, such as https://plimsoll.example:8443
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) server: String,
-    /// The runner's name; the name of the machine if not given
+    /// Name of the runner; defaults to the host name
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// A label that models select runners by; may be given several times
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    /// Label for the runner selectors of models; repeatable
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, String)>,
-    /// The devices, as JSON in the form of the annotation plimsoll.dev/devices; asked of the NVIDIA driver if not given
+    /// Declare the devices in a JSON file, in the format of the annotation plimsoll.dev/devices;
+    /// defaults to the devices of the NVIDIA driver
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) devices: Option<PathBuf>,
-    /// A program that prints what the devices hold, run on every beat; split at spaces, no shell
+    /// Run this program at each heartbeat to measure the devices; split at spaces, no shell
     #[arg(long, value_name = "COMMAND")]
     pub(crate) probe: Option<String>,
-    /// How long the probe may take, in milliseconds
+    /// Time limit of the probe in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5000, requires = "probe")]
     pub(crate) probe_timeout: u64,
-    /// A file with the token; otherwise the variable PLIMSOLL_TOKEN is looked at
+    /// Read the token from this file; defaults to the environment variable PLIMSOLL_TOKEN
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
-    /// Send the token even without encryption to another machine
+    /// Allow sending the token unencrypted to another machine
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Trust the certificates in this file, and no others
+    /// Trust only the certificates in this file
     #[arg(long, value_name = "PEM", value_hint = ValueHint::FilePath)]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Where to keep what a later agent needs to know, and the logs of the model servers
+    /// Keep slot records and logs of the model servers in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state: Option<PathBuf>,
-    /// The host by which others reach the model servers of this machine; 127.0.0.1 where the server is on this machine,
-    /// else the name of the machine
+    /// Host under which clients reach the model servers; defaults to 127.0.0.1 if the server is on
+    /// this machine, and to the host name otherwise
     #[arg(long, value_name = "HOST")]
     pub(crate) advertise: Option<String>,
-    /// The address that model servers are told to listen on, as {host}; 127.0.0.1 where that is advertised, else 0.0.0.0
+    /// Address that model servers listen on, passed to them as {host}; defaults to 127.0.0.1 if
+    /// that is advertised, and to 0.0.0.0 otherwise
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<std::net::IpAddr>,
-    /// The ports that model servers may get, as {port}
-    #[arg(long, value_name = "FROM-TO", default_value = "20000-29999", value_parser = ports)]
+    /// Ports for model servers, passed to them as {port}
+    #[arg(long, value_name = "FROM-TO", default_value = "20000-29999", value_parser = parse_ports)]
     pub(crate) ports: RangeInclusive<u16>,
-    /// Stop the model servers when the agent ends, instead of leaving them to the next agent
+    /// Stop the model servers before the agent exits, instead of leaving them to the next agent
     #[arg(long)]
     pub(crate) stop_slots_on_exit: bool,
-    /// How to write the log to standard error; RUST_LOG chooses what is in it
+    /// Format of the log on standard error; RUST_LOG selects its content
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log: LogFormat,
 }
 
-/// How to write a log.
+/// Format of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
-    /// Lines for people
+    /// One readable line per entry
     #[default]
     Text,
-    /// A JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -82,20 +88,23 @@ impl From<LogFormat> for plimsoll_server::log::LogFormat {
     }
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("a label is written KEY=VALUE".to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 
-fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
+fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let (from, to) = text.split_once('-').unwrap_or((text, text));
-    match (port(from), port(to)) {
+    match (parse_port(from), parse_port(to)) {
         (Some(from), Some(to)) if from <= to => Ok(from..=to),
-        _ => Err("ports are written FROM-TO, such as 20000-29999".to_owned()),
+        _ => Err("expected FROM-TO, such as 20000-29999".to_owned()),
     }
+}
+
+fn parse_port(text: &str) -> Option<u16> {
+    text.trim().parse().ok().filter(|port| *port > 0)
 }
 
 #[cfg(test)]
@@ -103,11 +112,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_ports_are_read_or_refused() {
-        assert_eq!(label("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
-        assert!(label("a").is_err() && label("=b").is_err());
-        assert_eq!(ports("1-2"), Ok(1..=2));
-        assert_eq!(ports("7"), Ok(7..=7));
-        assert!(["2-1", "0-1", "a-b", "1-70000", ""].iter().all(|text| ports(text).is_err()));
+    fn labels_are_parsed() {
+        assert_eq!(parse_label("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(parse_label("a").is_err() && parse_label("=b").is_err());
+    }
+
+    #[test]
+    fn ports_are_parsed() {
+        assert_eq!(parse_ports("1-2"), Ok(1..=2));
+        assert_eq!(parse_ports("7"), Ok(7..=7));
+        let invalid = ["2-1", "0-1", "a-b", "1-70000", ""];
+        assert!(invalid.iter().all(|text| parse_ports(text).is_err()));
     }
 }

@@ -1,4 +1,4 @@
-//! `plimsoll runner`: the agent on a machine with devices.
+//! `plimsoll runner`: the agent on a GPU machine.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! An agent that ends, however it ends, leaves its model servers to the next one.
+//! An agent that exits, however it exits, leaves its model servers to the next one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::world::{GIB, World, is_alive, order, report, signal};
 
-/// A machine on which one slot runs.
+/// Returns a machine with one running slot, and its PID.
 fn running() -> (World, u32) {
     let world = World::started();
     world.server.order(vec![world.start_order("s", 1, "")]);
@@ -23,23 +23,24 @@ fn record(world: &World) -> PathBuf {
     world.path("state").join("slot-s.json")
 }
 
-fn kept(world: &World) -> Value {
-    serde_json::from_slice(&fs::read(record(world)).expect("it is kept")).expect("it is JSON")
+fn saved(world: &World) -> Value {
+    serde_json::from_slice(&fs::read(record(world)).expect("the record exists")).expect("JSON")
 }
 
 fn edit(world: &World, edit: impl FnOnce(&mut Value)) {
-    let mut value = kept(world);
+    let mut value = saved(world);
     edit(&mut value);
-    fs::write(record(world), value.to_string()).expect("it can be written");
+    fs::write(record(world), value.to_string()).expect("the file is written");
 }
 
-/// The next agent takes over what runs, and does not start it again.
-fn is_adopted(world: &mut World, pid: u32) {
-    let endpoint = world.server.heard(|said| report(said.beats.last()?, "s")?.endpoint);
+/// Starts the next agent, and checks that it takes over the process instead of starting another.
+fn assert_adopted(world: &mut World, pid: u32) {
+    let endpoint =
+        world.server.received(|received| report(received.heartbeats.last()?, "s")?.endpoint);
     world.start();
     let adopted = world.wait_state("s", SlotState::Running);
     assert_eq!((adopted.endpoint, adopted.generation), (endpoint, 1));
-    world.beats(3);
+    world.next_heartbeats(3);
     assert_eq!(world.pids("s"), [pid], "{}", world.log());
     world.server.order(vec![order("s", 1, Action::Stop, world.model(""))]);
     world.wait_state("s", SlotState::Gone);
@@ -47,37 +48,37 @@ fn is_adopted(world: &mut World, pid: u32) {
 }
 
 #[test]
-fn a_killed_agents_model_servers_are_adopted_and_not_started_twice() {
+fn the_next_agent_adopts_the_model_servers_of_a_killed_agent() {
     let (mut world, pid) = running();
     world.kill_agent();
     assert!(is_alive(pid));
-    is_adopted(&mut world, pid);
+    assert_adopted(&mut world, pid);
 }
 
 #[test]
-fn an_agent_that_was_killed_before_it_wrote_the_process_down_loses_nothing() {
+fn a_process_is_adopted_if_the_agent_was_killed_before_recording_it() {
     let (mut world, pid) = running();
     world.kill_agent();
     edit(&world, |record| record["leader"] = Value::Null);
-    is_adopted(&mut world, pid);
+    assert_adopted(&mut world, pid);
 }
 
 #[test]
-fn a_process_without_any_record_is_found_by_its_variables() {
+fn a_process_without_a_record_is_found_by_its_environment() {
     let (mut world, pid) = running();
     world.kill_agent();
-    let before = kept(&world);
-    fs::remove_file(record(&world)).expect("it is kept");
+    let before = saved(&world);
+    fs::remove_file(record(&world)).expect("the record exists");
     world.start();
     world.wait_state("s", SlotState::Running);
-    world.beats(2);
-    assert_eq!(kept(&world)["launch"], before["launch"], "the server says how it was started");
+    world.next_heartbeats(2);
+    assert_eq!(saved(&world)["launch"], before["launch"], "the server sends the launch again");
     world.kill_agent();
-    is_adopted(&mut world, pid);
+    assert_adopted(&mut world, pid);
 }
 
 #[test]
-fn what_starts_slowly_goes_on_starting_under_the_next_agent() {
+fn a_starting_slot_continues_to_start_under_the_next_agent() {
     let mut world = World::started();
     world.server.order(vec![world.start_order("s", 1, "--ready-after 1500")]);
     world.wait_state("s", SlotState::Starting);
@@ -89,59 +90,62 @@ fn what_starts_slowly_goes_on_starting_under_the_next_agent() {
 }
 
 #[test]
-fn what_ended_while_no_agent_was_there_is_reported_and_its_number_is_nobody_elses() {
+fn an_exit_while_no_agent_was_running_is_reported_even_if_the_pid_is_reused() {
     let (mut world, pid) = running();
     world.kill_agent();
     signal(pid, Signal::KILL);
-    // Somebody else has the number now: this test.
+    // Another process has the PID now: this test.
     edit(&world, |record| record["leader"]["pid"] = std::process::id().into());
     world.start();
     let gone = world.wait_state("s", SlotState::Gone);
     assert!(
-        gone.reason.as_ref().is_some_and(|reason| reason.contains("nobody saw how")),
+        gone.reason.as_ref().is_some_and(|reason| reason.contains("exit status unknown")),
         "{gone:?}"
     );
     assert_eq!((gone.generation, world.pids("s")), (1, vec![]));
 }
 
 #[test]
-fn an_end_that_the_server_has_not_heard_of_is_told_by_the_next_agent() {
+fn the_next_agent_reports_an_end_that_the_server_has_not_acknowledged() {
     let mut world = World::started();
     world.server.order(vec![world.start_order("s", 1, "--ready-after 60000 --crash-after 100")]);
     world.wait_state("s", SlotState::Failed);
     world.kill_agent();
     world.start();
     let failed = world.wait_state("s", SlotState::Failed);
-    let reason = failed.reason.expect("it says why");
-    assert!(reason.contains("exit status: 1, before it was ready"), "{reason}");
+    let reason = failed.reason.expect("a reason");
+    assert!(reason.contains("before it became ready (exit status: 1)"), "{reason}");
     assert!(world.pids("s").is_empty());
 }
 
 #[test]
-fn an_agent_that_is_asked_to_end_leaves_its_model_servers_and_says_so() {
+fn an_agent_that_gets_sigterm_leaves_its_model_servers_running() {
     let (mut world, pid) = running();
-    assert_eq!(world.end_agent().code(), Some(0));
+    assert_eq!(world.stop_agent().code(), Some(0));
     assert!(world.log().contains("model servers keep running"), "{}", world.log());
     assert!(is_alive(pid));
-    is_adopted(&mut world, pid);
+    assert_adopted(&mut world, pid);
 }
 
 #[test]
-fn an_agent_can_be_told_to_take_its_model_servers_along() {
+fn an_agent_can_stop_its_model_servers_before_it_exits() {
     let mut world = World::new();
     world.measure("");
     world.extra.push("--stop-slots-on-exit".to_owned());
     world.start();
     world.server.order(vec![world.start_order("s", 1, &format!("--use 0={}", 10 * GIB))]);
     world.wait_state("s", SlotState::Running);
-    assert_eq!(world.end_agent().code(), Some(0));
+    assert_eq!(world.stop_agent().code(), Some(0));
     assert!(world.pids("s").is_empty());
-    let last = world.server.heard(|said| report(said.beats.last()?, "s")).expect("it is reported");
+    let last = world
+        .server
+        .received(|received| report(received.heartbeats.last()?, "s"))
+        .expect("the slot is reported");
     assert_eq!(last.state, SlotState::Gone);
 }
 
 #[test]
-fn an_agent_with_another_state_does_not_say_that_what_it_never_knew_is_gone() {
+fn an_agent_with_another_state_directory_does_not_report_a_running_slot_as_gone() {
     let mut world = World::started();
     let launch = world.model("");
     world.server.order(vec![order("s", 1, Action::Start, launch.clone())]);
@@ -152,18 +156,18 @@ fn an_agent_with_another_state_does_not_say_that_what_it_never_knew_is_gone() {
     world.state = "another-state";
     world.start();
     world.wait_log("was started by an agent with another state directory");
-    assert!(report(&world.beats(3), "s").is_none());
+    assert!(report(&world.next_heartbeats(3), "s").is_none());
     signal(pid, Signal::KILL);
     world.wait_state("s", SlotState::Gone);
 }
 
 #[test]
-fn an_agent_without_the_device_of_a_slot_does_not_say_that_the_slot_is_gone() {
+fn an_agent_without_the_device_of_a_slot_does_not_report_it_as_gone() {
     let world = World::started();
     let mut launch = world.model("");
     launch.devices =
         vec![LaunchDevice { index: 0, uuid: Some("GPU-x".to_owned()), bytes: GIB, total: None }];
     world.server.order(vec![order("s", 1, Action::Keep, launch)]);
-    world.wait_log("started on device GPU-x, which this machine does not have");
-    assert!(report(&world.beats(3), "s").is_none());
+    world.wait_log("started on GPU GPU-x, which this machine does not have");
+    assert!(report(&world.next_heartbeats(3), "s").is_none());
 }

@@ -1,4 +1,4 @@
-//! The real agent with real processes, against a server that says what each test wants.
+//! Tests of the real agent with real processes, against a server that each test scripts.
 
 mod adoption;
 mod ending;

@@ -1,4 +1,4 @@
-//! A server that speaks the runner's protocol, and lets a test decide what it orders and hear what it is told.
+//! A server that speaks the runner protocol. The test sets the orders and reads the requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,37 +10,37 @@ use plimsoll_slots::wire::{Heartbeat, Order, Orders, Registration, Welcome};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What the server has and was told.
+/// Requests that the server received, and its answers.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct Received {
     pub(crate) registrations: Vec<Registration>,
-    pub(crate) beats: Vec<Heartbeat>,
-    /// What was sent as authorisation, call by call.
+    pub(crate) heartbeats: Vec<Heartbeat>,
+    /// The `Authorization` header of each request.
     pub(crate) tokens: Vec<Option<String>>,
-    /// The sessions of those who asked for orders, call by call.
-    pub(crate) questions: Vec<u64>,
+    /// The session of each poll for orders.
+    pub(crate) polls: Vec<u64>,
     orders: Orders,
     heartbeat_ms: u64,
-    /// Answered to everything instead of the right answer.
-    refusal: Option<u16>,
-    /// Answered to the next heartbeat alone.
-    refuse_one_beat: Option<u16>,
+    /// Status that answers every request.
+    rejection: Option<u16>,
+    /// Status that answers the next heartbeat.
+    reject_one_heartbeat: Option<u16>,
 }
 
-/// The server.
+/// A running server.
 #[derive(Clone)]
 pub(crate) struct Server {
-    said: Arc<(Mutex<Said>, Condvar)>,
+    received: Arc<(Mutex<Received>, Condvar)>,
     pub(crate) address: String,
 }
 
 impl Server {
-    /// A server on this machine.
+    /// Starts a server.
     pub(crate) fn start() -> Server {
         Server::listen("http", Server::answer)
     }
 
-    /// The same behind TLS, with this certificate and its key.
+    /// Starts a server with TLS.
     pub(crate) fn start_tls(
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
@@ -51,21 +51,22 @@ impl Server {
                 .and_then(|config| {
                     config.with_no_client_auth().with_single_cert(vec![certificate], key)
                 })
-                .expect("the certificate and the key are a pair");
+                .expect("certificate and key match");
         let config = Arc::new(config);
         Server::listen("https", move |server, stream| {
             let connection =
-                ServerConnection::new(Arc::clone(&config)).expect("the configuration is right");
+                ServerConnection::new(Arc::clone(&config)).expect("a valid configuration");
             server.answer(StreamOwned::new(connection, stream));
         })
     }
 
     fn listen(scheme: &str, answer: impl Fn(&Server, TcpStream) + Send + Sync + 'static) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = format!("{scheme}://{}", listener.local_addr().expect("it has one"));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address =
+            format!("{scheme}://{}", listener.local_addr().expect("the listener has an address"));
         let answer = Arc::new(answer);
-        let said = Said { heartbeat_ms: 100, ..Said::default() };
-        let server = Server { said: Arc::new((Mutex::new(said), Condvar::new())), address };
+        let received = Received { heartbeat_ms: 100, ..Received::default() };
+        let server = Server { received: Arc::new((Mutex::new(received), Condvar::new())), address };
         let answering = server.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -76,55 +77,66 @@ impl Server {
         server
     }
 
-    /// Gives these orders from now on.
+    /// Sets the orders, with the next revision.
     pub(crate) fn order(&self, orders: Vec<Order>) {
-        self.change(|said| {
-            said.orders = Orders { revision: said.orders.revision + 1, orders, files: Vec::new() }
+        self.change(|received| {
+            received.orders =
+                Orders { revision: received.orders.revision + 1, orders, files: Vec::new() }
         });
     }
 
-    /// Gives these orders under a number that it chooses.
+    /// Sets the orders, with this revision.
     pub(crate) fn order_as(&self, revision: u64, orders: Vec<Order>) {
-        self.change(|said| said.orders = Orders { revision, orders, files: Vec::new() });
+        self.change(|received| received.orders = Orders { revision, orders, files: Vec::new() });
     }
 
-    /// Wants to be told so often.
-    pub(crate) fn beat_every(&self, time: Duration) {
-        self.change(|said| {
-            said.heartbeat_ms = u64::try_from(time.as_millis()).expect("not so long")
+    /// Sets the heartbeat interval of the next registration.
+    pub(crate) fn set_heartbeat(&self, time: Duration) {
+        self.change(|received| {
+            received.heartbeat_ms = u64::try_from(time.as_millis()).expect("a short time")
         });
     }
 
-    /// Answers everything with this status, or rightly again.
-    pub(crate) fn refuse(&self, status: Option<u16>) {
-        self.change(|said| said.refusal = status);
+    /// Answers every request with this status; `None` ends that.
+    pub(crate) fn reject(&self, status: Option<u16>) {
+        self.change(|received| received.rejection = status);
     }
 
     /// Answers the next heartbeat with this status.
-    pub(crate) fn refuse_one_beat(&self, status: u16) {
-        self.change(|said| said.refuse_one_beat = Some(status));
+    pub(crate) fn reject_one_heartbeat(&self, status: u16) {
+        self.change(|received| received.reject_one_heartbeat = Some(status));
     }
 
-    pub(crate) fn heard<T>(&self, look: impl FnOnce(&Said) -> T) -> T {
-        look(&self.said.0.lock().expect("no test panics while it looks"))
+    pub(crate) fn received<T>(&self, read: impl FnOnce(&Received) -> T) -> T {
+        read(&self.received.0.lock().expect("no thread panics while it holds the lock"))
     }
 
-    /// Waits until what was said is as wanted; nothing if that does not happen in time.
-    pub(crate) fn wait<T>(&self, time: Duration, wanted: impl Fn(&Said) -> Option<T>) -> Option<T> {
+    /// Waits until the requests match. Returns `None` after the timeout.
+    pub(crate) fn wait<T>(
+        &self,
+        time: Duration,
+        matches: impl Fn(&Received) -> Option<T>,
+    ) -> Option<T> {
         let until = Instant::now() + time;
-        let mut said = self.said.0.lock().expect("no test panics while it looks");
+        let mut received =
+            self.received.0.lock().expect("no thread panics while it holds the lock");
         loop {
-            if let Some(found) = wanted(&said) {
+            if let Some(found) = matches(&received) {
                 return Some(found);
             }
             let left = until.checked_duration_since(Instant::now())?;
-            said = self.said.1.wait_timeout(said, left).expect("no test panics while it looks").0;
+            received = self
+                .received
+                .1
+                .wait_timeout(received, left)
+                .expect("no thread panics while it holds the lock")
+                .0;
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Said)) {
-        change(&mut self.said.0.lock().expect("no test panics while it looks"));
-        self.said.1.notify_all();
+    fn change(&self, change: impl FnOnce(&mut Received)) {
+        change(&mut self.received.0.lock().expect("no thread panics while it holds the lock"));
+        self.received.1.notify_all();
     }
 
     fn answer(&self, mut stream: impl Read + Write) {
@@ -138,29 +150,32 @@ impl Server {
     }
 
     fn reply(&self, line: &str, token: Option<String>, body: &[u8]) -> (u16, String) {
-        self.change(|said| said.tokens.push(token));
-        if let Some(status) = self.heard(|said| said.refusal) {
-            return (status, r#"{"error":"because the test wants it"}"#.to_owned());
+        self.change(|received| received.tokens.push(token));
+        if let Some(status) = self.received(|received| received.rejection) {
+            return (status, r#"{"error":"rejected by the test"}"#.to_owned());
         }
         if line.starts_with("PUT ") {
             let registration = serde_json::from_slice(body).expect("a registration");
-            self.change(|said| said.registrations.push(registration));
-            let welcome = self.heard(|said| Welcome {
-                heartbeat_ms: said.heartbeat_ms,
+            self.change(|received| received.registrations.push(registration));
+            let welcome = self.received(|received| Welcome {
+                heartbeat_ms: received.heartbeat_ms,
                 lease_ms: 5000,
-                orders: said.orders.clone(),
+                orders: received.orders.clone(),
             });
             return (200, serde_json::to_string(&welcome).expect("JSON"));
         }
         if line.starts_with("POST ") {
-            let mut refused = None;
-            self.change(|said| refused = said.refuse_one_beat.take());
-            if let Some(status) = refused {
+            let mut rejection = None;
+            self.change(|received| rejection = received.reject_one_heartbeat.take());
+            if let Some(status) = rejection {
                 return (status, "{}".to_owned());
             }
-            let beat = serde_json::from_slice(body).expect("a heartbeat");
-            self.change(|said| said.beats.push(beat));
-            return (200, self.heard(|said| serde_json::to_string(&said.orders).expect("JSON")));
+            let heartbeat = serde_json::from_slice(body).expect("a heartbeat");
+            self.change(|received| received.heartbeats.push(heartbeat));
+            return (
+                200,
+                self.received(|received| serde_json::to_string(&received.orders).expect("JSON")),
+            );
         }
         let parameter = |name: &str| {
             let mut pairs = line.split(['?', '&', ' ']).filter_map(|part| part.split_once('='));
@@ -169,9 +184,10 @@ impl Server {
             text.and_then(|text| text.parse::<u64>().ok())
         };
         let (session, after, wait) = (parameter("session"), parameter("after"), parameter("wait"));
-        self.change(|said| said.questions.push(session.expect("it says who it is")));
-        let other =
-            |said: &Said| (Some(said.orders.revision) != after).then(|| said.orders.clone());
+        self.change(|received| received.polls.push(session.expect("the poll has a session")));
+        let other = |received: &Received| {
+            (Some(received.orders.revision) != after).then(|| received.orders.clone())
+        };
         match self.wait(Duration::from_secs(wait.unwrap_or(0)), other) {
             Some(orders) => (200, serde_json::to_string(&orders).expect("JSON")),
             None => (204, String::new()),
@@ -179,7 +195,7 @@ impl Server {
     }
 }
 
-/// The request line, the token and the body.
+/// Reads the request line, the token and the body.
 fn read(stream: &mut impl Read) -> Option<(String, Option<String>, Vec<u8>)> {
     let mut reader = BufReader::new(stream);
     let mut first = String::new();
@@ -192,7 +208,7 @@ fn read(stream: &mut impl Read) -> Option<(String, Option<String>, Vec<u8>)> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().ok()?,
             "authorization" => token = Some(value.trim().to_owned()),
-            "transfer-encoding" => panic!("the agent says how long its messages are"),
+            "transfer-encoding" => panic!("the agent sends a length"),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Names, sessions and tokens: who may speak as this runner, and what it does when the server says no.
+//! Names, sessions, tokens, and reactions to errors of the server.
 
 use std::fs;
 use std::path::Path;
@@ -16,11 +16,11 @@ fn error(output: &Output) -> String {
 }
 
 #[test]
-fn a_runner_says_what_it_is() {
+fn a_runner_registers_its_labels_and_devices() {
     let mut world = World::new();
     world.extra.extend(["--label", "zone=a", "--label", "gpu=a100"].map(str::to_owned));
     world.start();
-    let registration = world.server.heard(|said| said.registrations[0].clone());
+    let registration = world.server.received(|received| received.registrations[0].clone());
     assert_eq!(
         (registration.labels["zone"].as_str(), registration.labels["gpu"].as_str()),
         ("a", "a100")
@@ -31,50 +31,52 @@ fn a_runner_says_what_it_is() {
 }
 
 #[test]
-fn heartbeats_count_up_and_sessions_too() {
+fn sequences_and_sessions_increase() {
     let mut world = World::started();
-    world.beats(5);
-    let beats = world.server.heard(|said| said.beats.clone());
+    world.next_heartbeats(5);
+    let beats = world.server.received(|received| received.heartbeats.clone());
     assert!(beats.windows(2).all(|pair| pair[0].sequence < pair[1].sequence));
     world.kill_agent();
     world.start();
-    let sessions: Vec<u64> =
-        world.server.heard(|said| said.registrations.iter().map(|r| r.session).collect());
+    let sessions: Vec<u64> = world
+        .server
+        .received(|received| received.registrations.iter().map(|r| r.session).collect());
     assert!(sessions[0] < sessions[1], "{sessions:?}");
 }
 
 #[test]
-fn orders_come_at_once_where_nothing_is_to_be_reported_and_are_not_asked_for_all_the_time() {
+fn orders_arrive_without_a_heartbeat_and_without_busy_polling() {
     let mut world = World::new();
-    world.server.beat_every(Duration::from_secs(600));
+    world.server.set_heartbeat(Duration::from_secs(600));
     world.start();
     std::thread::sleep(Duration::from_secs(2));
     world.server.order(vec![world.start_order("s", 1, "")]);
     world.wait_pids("s", 1);
-    let (session, questions) =
-        world.server.heard(|said| (said.registrations[0].session, said.questions.clone()));
+    let (session, questions) = world
+        .server
+        .received(|received| (received.registrations[0].session, received.polls.clone()));
     assert!(
-        questions.len() <= 3 && questions.iter().all(|asked| *asked == session),
+        questions.len() <= 3 && questions.iter().all(|polled| *polled == session),
         "{questions:?}"
     );
 }
 
 #[test]
-fn a_second_agent_with_the_same_state_is_refused() {
+fn a_second_agent_with_the_same_state_directory_is_rejected() {
     let world = World::started();
-    let output = world.command().output().expect("it ends");
+    let output = world.command().output().expect("the agent exits");
     assert!(error(&output).contains("another agent uses the state directory"), "{output:?}");
-    world.beats(2);
+    world.next_heartbeats(2);
 }
 
 #[test]
-fn an_agent_that_a_later_one_has_replaced_ends_and_leaves_its_model_servers() {
+fn a_superseded_agent_exits_and_leaves_its_model_servers_running() {
     let mut world = World::started();
     world.server.order(vec![world.start_order("s", 1, "")]);
     world.wait_state("s", SlotState::Running);
     let pid = world.pids("s")[0];
-    world.server.refuse(Some(409));
-    assert_eq!(world.agent_ends().code(), Some(2));
+    world.server.reject(Some(409));
+    assert_eq!(world.wait_for_exit().code(), Some(2));
     assert!(
         world.log().contains("a later agent has registered under this name"),
         "{}",
@@ -84,67 +86,67 @@ fn an_agent_that_a_later_one_has_replaced_ends_and_leaves_its_model_servers() {
 }
 
 #[test]
-fn a_runner_that_the_server_has_forgotten_registers_again() {
+fn a_runner_that_the_server_does_not_know_registers_again() {
     let world = World::started();
-    world.beats(1);
-    world.server.refuse_one_beat(404);
-    let twice = world
-        .server
-        .wait(Duration::from_secs(10), |said| (said.registrations.len() == 2).then_some(()));
+    world.next_heartbeats(1);
+    world.server.reject_one_heartbeat(404);
+    let twice = world.server.wait(Duration::from_secs(10), |received| {
+        (received.registrations.len() == 2).then_some(())
+    });
     assert!(twice.is_some(), "{}", world.log());
-    world.beats(2);
+    world.next_heartbeats(2);
 }
 
 #[test]
-fn a_server_that_is_away_changes_nothing_for_what_runs() {
+fn an_unavailable_server_does_not_affect_running_slots() {
     let world = World::started();
     world.server.order(vec![world.start_order("s", 1, "")]);
     world.wait_state("s", SlotState::Running);
     let pids = world.pids("s");
-    let before = world.server.heard(|said| said.beats.len());
-    world.server.refuse(Some(503));
-    let many = world.server.heard(|said| said.tokens.len()) + 4;
+    let before = world.server.received(|received| received.heartbeats.len());
+    world.server.reject(Some(503));
+    let many = world.server.received(|received| received.tokens.len()) + 4;
     world
         .server
-        .wait(Duration::from_secs(10), |said| (said.tokens.len() > many).then_some(()))
-        .expect("it goes on");
-    world.server.refuse(None);
-    let beat = world.beats(1);
-    assert!(world.server.heard(|said| said.beats.len()) > before);
-    assert_eq!((beat.slots[0].state, world.pids("s")), (SlotState::Running, pids));
-    assert_eq!(world.log().matches("trying again").count(), 1, "{}", world.log());
+        .wait(Duration::from_secs(10), |received| (received.tokens.len() > many).then_some(()))
+        .expect("the agent retries");
+    world.server.reject(None);
+    let heartbeat = world.next_heartbeats(1);
+    assert!(world.server.received(|received| received.heartbeats.len()) > before);
+    assert_eq!((heartbeat.slots[0].state, world.pids("s")), (SlotState::Running, pids));
+    assert_eq!(world.log().matches("retrying").count(), 1, "{}", world.log());
 }
 
 #[test]
-fn a_wrong_token_ends_the_agent_at_first_and_later_does_not() {
+fn a_rejected_token_ends_the_agent_only_before_the_first_registration() {
     let mut world = World::new();
-    world.server.refuse(Some(401));
+    world.server.reject(Some(401));
     world.launch_agent();
-    assert_eq!(world.agent_ends().code(), Some(2));
-    assert!(world.log().contains("refuses this runner's token (401)"), "{}", world.log());
+    assert_eq!(world.wait_for_exit().code(), Some(2));
+    assert!(world.log().contains("rejects the token of this runner (401)"), "{}", world.log());
 
-    world.server.refuse(None);
+    world.server.reject(None);
     world.start();
-    world.beats(1);
-    world.server.refuse(Some(403));
-    let many = world.server.heard(|said| said.tokens.len()) + 3;
+    world.next_heartbeats(1);
+    world.server.reject(Some(403));
+    let many = world.server.received(|received| received.tokens.len()) + 3;
     world
         .server
-        .wait(Duration::from_secs(10), |said| (said.tokens.len() > many).then_some(()))
-        .expect("it goes on");
-    world.server.refuse(None);
-    world.beats(1);
+        .wait(Duration::from_secs(10), |received| (received.tokens.len() > many).then_some(()))
+        .expect("the agent retries");
+    world.server.reject(None);
+    world.next_heartbeats(1);
 }
 
 #[test]
-fn the_token_is_sent_and_never_logged() {
+fn the_token_is_sent_and_not_logged() {
     let mut world = World::new();
-    fs::write(world.path("token"), "s3cret-word\n").expect("it can be written");
+    fs::write(world.path("token"), "s3cret-word\n").expect("the file is written");
     let file = world.path("token").display().to_string();
     world.extra.extend(["--token-file".to_owned(), file, "--log".to_owned(), "json".to_owned()]);
     world.start();
-    world.beats(2);
-    let tokens = world.server.heard(|said| said.tokens.clone());
+    world.next_heartbeats(2);
+    let tokens = world.server.received(|received| received.tokens.clone());
     assert!(
         tokens.iter().all(|token| token.as_deref() == Some("Bearer s3cret-word")),
         "{tokens:?}"
@@ -154,7 +156,7 @@ fn the_token_is_sent_and_never_logged() {
 }
 
 #[test]
-fn a_server_is_trusted_by_its_certificate_and_not_without() {
+fn a_server_is_trusted_only_with_its_certificate() {
     let pair =
         rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivateKeyDer::try_from(pair.signing_key.serialize_der())
@@ -162,29 +164,29 @@ fn a_server_is_trusted_by_its_certificate_and_not_without() {
     let mut world = World::new();
     world.server = Server::start_tls(pair.cert.der().clone(), key);
     world.launch_agent();
-    world.wait_log("the server does not answer");
+    world.wait_log("cannot reach the server");
     world.kill_agent();
-    assert!(world.server.heard(|said| said.registrations.is_empty()));
+    assert!(world.server.received(|received| received.registrations.is_empty()));
 
-    fs::write(world.path("ca.pem"), pair.cert.pem()).expect("it can be written");
+    fs::write(world.path("ca.pem"), pair.cert.pem()).expect("the file is written");
     let file = world.path("ca.pem").display().to_string();
     world.extra.extend(["--ca-file".to_owned(), file]);
     world.start();
-    world.beats(2);
+    world.next_heartbeats(2);
 }
 
 #[test]
-fn a_token_does_not_go_unencrypted_to_another_machine() {
+fn a_token_is_not_sent_unencrypted_to_another_machine() {
     let world = World::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
     command.args(["runner", "--server", "http://192.0.2.1:1", "--state"]).arg(world.path("state"));
-    let output = command.env("PLIMSOLL_TOKEN", "s3cret-word").output().expect("it ends");
+    let output = command.env("PLIMSOLL_TOKEN", "s3cret-word").output().expect("the agent exits");
     let text = error(&output);
     assert!(text.contains("unencrypted to 192.0.2.1") && !text.contains("s3cret-word"), "{text}");
 }
 
 #[test]
-fn without_a_driver_or_a_list_the_agent_says_what_to_do() {
+fn without_a_driver_and_a_declaration_the_error_says_what_to_do() {
     if Path::new("/proc/driver/nvidia").exists() {
         return;
     }
@@ -192,16 +194,16 @@ fn without_a_driver_or_a_list_the_agent_says_what_to_do() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
     command.args(["runner", "--server", "http://127.0.0.1:1", "--state"]).arg(world.path("state"));
     let began = Instant::now();
-    let text = error(&command.output().expect("it ends"));
+    let text = error(&command.output().expect("the agent exits"));
     assert!(text.contains("--devices") && text.contains("\"memory\":\"80GiB\""), "{text}");
     assert!(began.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
-fn a_server_that_counts_anew_is_still_heard() {
+fn orders_of_a_server_that_was_restored_from_a_copy_are_applied() {
     let world = World::started();
     world.server.order_as(50, vec![]);
-    world.beats(2);
+    world.next_heartbeats(2);
     world.server.order_as(3, vec![world.start_order("s", 1, "")]);
     world.wait_state("s", SlotState::Running);
 }

@@ -1,4 +1,4 @@
-//! How model servers begin: confined to what is booked, none delayed by another, and refused where the devices are not here.
+//! Start of model servers: confinement, readiness, failures and rejected launches.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use plimsoll_slots::wire::{Action, OnDevice, SlotState};
 use crate::world::{GIB, World, order, report};
 
 #[test]
-fn the_environment_of_a_model_server_is_its_allocation_and_nothing_else() {
+fn a_model_server_gets_exactly_the_environment_of_its_launch() {
     let world = World::started();
     let dump = world.path("environment");
     let mut launch = world.model(&format!("--dump-env {}", dump.display()));
@@ -19,23 +19,22 @@ fn the_environment_of_a_model_server_is_its_allocation_and_nothing_else() {
     world.server.order(vec![order("s", 7, Action::Start, launch)]);
     let running = world.wait_state("s", SlotState::Running);
 
-    let endpoint = running.endpoint.expect("it has a port");
-    let port =
-        endpoint.strip_prefix("http://127.0.0.1:").expect("it is advertised where the server is");
+    let endpoint = running.endpoint.expect("an endpoint");
+    let port = endpoint.strip_prefix("http://127.0.0.1:").expect("the server is on this machine");
     let text = fs::read_to_string(dump).expect("the model server wrote it");
     let got: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
-    let state = world.path("state").canonicalize().expect("it is there");
-    let place = format!("127.0.0.1:{port}");
+    let state = world.path("state").canonicalize().expect("it exists");
+    let address = format!("127.0.0.1:{port}");
     let mut expected = BTreeMap::from([
         ("CUDA_VISIBLE_DEVICES", "GPU-a"),
         ("NVIDIA_VISIBLE_DEVICES", "GPU-a"),
-        ("WHERE", &place),
+        ("WHERE", &address),
         ("PLIMSOLL_SLOT", "s"),
         ("PLIMSOLL_GENERATION", "7"),
         ("PLIMSOLL_RUNNER", &world.name),
         ("PLIMSOLL_MODEL", "llama"),
         ("PLIMSOLL_PORT", port),
-        ("PLIMSOLL_STATE", state.to_str().expect("text")),
+        ("PLIMSOLL_STATE", state.to_str().expect("UTF-8")),
     ]);
     let inherited: Vec<(&str, String)> = ["PATH", "HOME", "LANG"]
         .into_iter()
@@ -44,11 +43,11 @@ fn the_environment_of_a_model_server_is_its_allocation_and_nothing_else() {
     expected.extend(inherited.iter().map(|(name, value)| (*name, value.as_str())));
     assert_eq!(got, expected);
     assert_eq!(running.booked, [OnDevice { index: 0, bytes: 10 * GIB }]);
-    TcpStream::connect(place).expect("it answers where it is said to");
+    TcpStream::connect(address).expect("the endpoint accepts connections");
 }
 
 #[test]
-fn a_slow_start_delays_nobody() {
+fn a_slow_start_delays_no_other_slot() {
     let world = World::started();
     world.server.order(vec![world.start_order("slow", 1, "--ready-after 60000")]);
     world.wait_state("slow", SlotState::Starting);
@@ -59,43 +58,46 @@ fn a_slow_start_delays_nobody() {
     ]);
     world.wait_state("quick", SlotState::Running);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    let beat = world.beats(1);
-    assert_eq!(report(&beat, "slow").expect("it is there").state, SlotState::Starting);
+    let heartbeat = world.next_heartbeats(1);
+    assert_eq!(report(&heartbeat, "slow").expect("it exists").state, SlotState::Starting);
 }
 
 #[test]
-fn a_crash_before_it_is_ready_is_a_failure_with_the_last_words() {
+fn a_crash_before_readiness_is_a_failure_with_the_last_output() {
     let world = World::started();
     let options = "--ready-after 60000 --say loading-the-weights --crash-after 100 --code 3";
     world.server.order(vec![world.start_order("s", 1, options)]);
-    let reason = world.wait_state("s", SlotState::Failed).reason.expect("it says why");
-    assert!(reason.contains("ended with exit status: 3, before it was ready"), "{reason}");
+    let reason = world.wait_state("s", SlotState::Failed).reason.expect("a reason");
+    assert!(
+        reason.contains("the process exited before it became ready (exit status: 3)"),
+        "{reason}"
+    );
     assert!(reason.contains("loading-the-weights\nsomething went wrong"), "{reason}");
 }
 
 #[test]
-fn a_program_that_is_not_there_is_a_failure() {
+fn a_missing_program_is_a_failure() {
     let world = World::started();
     let mut launch = world.model("");
     launch.argv[0] = "/no/such/program".to_owned();
     world.server.order(vec![order("s", 1, Action::Start, launch)]);
-    let reason = world.wait_state("s", SlotState::Failed).reason.expect("it says why");
-    assert!(reason.contains("not started"), "{reason}");
+    let reason = world.wait_state("s", SlotState::Failed).reason.expect("a reason");
+    assert!(reason.starts_with("not started: cannot run /no/such/program: "), "{reason}");
 }
 
 #[test]
-fn what_is_not_ready_in_time_is_ended_and_failed() {
+fn a_slot_that_is_not_ready_in_time_fails() {
     let world = World::started();
     let mut launch = world.model("--ready-after 60000");
     launch.ready_within_ms = 400;
     world.server.order(vec![order("s", 1, Action::Start, launch)]);
-    let reason = world.wait_state("s", SlotState::Failed).reason.expect("it says why");
-    assert!(reason.contains("it was not ready within 400 ms"), "{reason}");
+    let reason = world.wait_state("s", SlotState::Failed).reason.expect("a reason");
+    assert!(reason.contains("did not become ready within 400ms"), "{reason}");
     assert!(world.pids("s").is_empty());
 }
 
 #[test]
-fn without_a_ready_path_the_port_tells_and_without_a_port_the_process() {
+fn readiness_is_checked_by_path_or_port_or_not_at_all() {
     let world = World::started();
     let mut by_port = world.model("--ready-after 60000");
     by_port.ready = None;
@@ -110,7 +112,7 @@ fn without_a_ready_path_the_port_tells_and_without_a_port_the_process() {
 }
 
 #[test]
-fn a_launch_for_devices_that_are_not_here_or_that_is_not_confined_is_refused() {
+fn a_launch_for_other_devices_or_without_confinement_fails() {
     let world = World::started();
     let mut other = world.model("");
     other.devices[0].uuid = Some("GPU-z".to_owned());
@@ -129,12 +131,12 @@ fn a_launch_for_devices_that_are_not_here_or_that_is_not_confined_is_refused() {
     let orders = launches.map(|(slot, launch)| order(slot, 1, Action::Start, launch));
     world.server.order(orders.to_vec());
     for (slot, part) in [
-        ("other", "booked on GPU-z, and device 0 is GPU-a"),
-        ("beyond", "booked on device 5"),
-        ("unconfined", "no variable confines it"),
-        ("elsewhere", "CUDA_VISIBLE_DEVICES is \"GPU-b\", and it is booked on GPU-a"),
+        ("other", "placed on GPU-z, but GPU 0 is GPU-a"),
+        ("beyond", "placed on GPU 5"),
+        ("unconfined", "no environment variable confines it"),
+        ("elsewhere", "CUDA_VISIBLE_DEVICES is \"GPU-b\", but the slot is placed on GPU-a"),
     ] {
-        let reason = world.wait_state(slot, SlotState::Failed).reason.expect("it says why");
+        let reason = world.wait_state(slot, SlotState::Failed).reason.expect("a reason");
         assert!(reason.contains(part), "{slot}: {reason}");
         assert!(world.pids(slot).is_empty());
     }

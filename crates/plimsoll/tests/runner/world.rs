@@ -1,4 +1,4 @@
-//! One test's machine: a state directory, pretended devices, a server and an agent.
+//! The machine of one test: a state directory, fake devices, a server and an agent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_slots::wire::{Action, Heartbeat, Launch, LaunchDevice, Order, SlotReport, SlotState};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,8 +16,8 @@ use crate::server::Server;
 
 pub(crate) const GIB: u64 = 1 << 30;
 
-/// Long enough for a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit of a wait. Long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 const DEVICES: &str = r#"[{"uuid":"GPU-a","memory":"80GiB"},{"uuid":"GPU-b","memory":"80GiB"}]"#;
 
@@ -29,20 +29,20 @@ pub(crate) struct World {
     pub(crate) name: String,
     agent: Option<Child>,
     ports: String,
-    /// The folder of its state.
+    /// Name of the state directory.
     pub(crate) state: &'static str,
-    /// What is added to the agent's command line.
+    /// Added to the agent's command line.
     pub(crate) extra: Vec<String>,
 }
 
 impl World {
-    /// A machine whose agent is not started yet.
+    /// Returns a machine whose agent is not started yet.
     pub(crate) fn new() -> World {
         let number = WORLDS.fetch_add(1, Ordering::Relaxed);
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::create_dir(folder.path().join("meter")).expect("a folder");
-        fs::write(folder.path().join("devices.json"), DEVICES).expect("it can be written");
-        // Every test has ports of its own, as the model servers of two would otherwise be given the same.
+        let folder = tempfile::tempdir().expect("a directory");
+        fs::create_dir(folder.path().join("meter")).expect("a directory");
+        fs::write(folder.path().join("devices.json"), DEVICES).expect("the file is written");
+        // Each test has its own ports. Otherwise the agents of two tests could assign the same one.
         let from = 20_000 + (std::process::id().wrapping_mul(97).wrapping_add(number) % 480) * 20;
         World {
             folder,
@@ -55,14 +55,14 @@ impl World {
         }
     }
 
-    /// A machine with a running agent that measures nothing.
+    /// Returns a machine with a running agent that measures nothing.
     pub(crate) fn started() -> World {
         let mut world = World::new();
         world.start();
         world
     }
 
-    /// A machine with a running agent that measures the pretended devices.
+    /// Returns a machine with a running agent that measures the fake devices.
     pub(crate) fn measured(probe: &str) -> World {
         let mut world = World::new();
         world.measure(probe);
@@ -70,14 +70,17 @@ impl World {
         world
     }
 
-    /// Lets the agent measure, with these options of the probe.
+    /// Configures a probe with these options.
     pub(crate) fn measure(&mut self, probe: &str) {
-        let command =
-            format!("{} probe --meter {} --devices 2 {probe}", pretend(), self.meter().display());
+        let command = format!(
+            "{} probe --meter {} --devices 2 {probe}",
+            fake_model_server(),
+            self.meter().display()
+        );
         self.extra.extend(["--probe".to_owned(), command]);
     }
 
-    /// The agent's command line.
+    /// Returns the agent's command line.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command
@@ -96,14 +99,15 @@ impl World {
 
     /// Starts the agent, and waits until it has registered.
     pub(crate) fn start(&mut self) {
-        let before = self.server.heard(|said| said.registrations.len());
+        let before = self.server.received(|received| received.registrations.len());
         self.launch_agent();
-        let is_there =
-            |said: &crate::server::Said| (said.registrations.len() > before).then_some(());
-        self.server.wait(PATIENCE, is_there).unwrap_or_else(|| panic!("no agent:\n{}", self.log()));
+        let registered = self
+            .server
+            .wait(TIMEOUT, |received| (received.registrations.len() > before).then_some(()));
+        registered.unwrap_or_else(|| panic!("the agent did not register:\n{}", self.log()));
     }
 
-    /// Starts the agent, and waits for nothing.
+    /// Starts the agent without waiting.
     pub(crate) fn launch_agent(&mut self) {
         let log = fs::OpenOptions::new()
             .create(true)
@@ -115,66 +119,67 @@ impl World {
             Some(command.stderr(log).stdout(Stdio::null()).spawn().expect("the binary was built"));
     }
 
-    /// Kills the agent without a word.
+    /// Kills the agent with SIGKILL.
     pub(crate) fn kill_agent(&mut self) {
-        let mut agent = self.agent.take().expect("it runs");
-        agent.kill().expect("it can be killed");
-        agent.wait().expect("it ends");
+        let mut agent = self.agent.take().expect("the agent is running");
+        agent.kill().expect("killed");
+        agent.wait().expect("exited");
     }
 
-    /// Asks the agent to end, and waits until it has.
-    pub(crate) fn end_agent(&mut self) -> ExitStatus {
+    /// Sends SIGTERM to the agent, and waits until it exits.
+    pub(crate) fn stop_agent(&mut self) -> ExitStatus {
         self.terminate_agent();
-        self.agent_ends()
+        self.wait_for_exit()
     }
 
-    /// Asks the agent to end.
+    /// Sends SIGTERM to the agent.
     pub(crate) fn terminate_agent(&self) {
-        signal(self.agent.as_ref().expect("it runs").id(), Signal::TERM);
+        signal(self.agent.as_ref().expect("the agent is running").id(), Signal::TERM);
     }
 
-    /// Waits until the agent has ended.
-    pub(crate) fn agent_ends(&mut self) -> ExitStatus {
-        let until = Instant::now() + PATIENCE;
+    /// Waits until the agent exits.
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
-            let agent = self.agent.as_mut().expect("it runs");
-            if let Some(status) = agent.try_wait().expect("it can be asked") {
+            let agent = self.agent.as_mut().expect("the agent is running");
+            if let Some(status) = agent.try_wait().expect("the child is ours") {
                 self.agent = None;
                 return status;
             }
             thread::sleep(Duration::from_millis(10));
         }
-        panic!("the agent does not end:\n{}", self.log());
+        panic!("the agent does not exit:\n{}", self.log());
     }
 
-    /// Waits for a heartbeat that is as wanted, counted from the last one that the server has.
-    pub(crate) fn wait<T>(&self, what: &str, wanted: impl Fn(&Heartbeat) -> Option<T>) -> T {
-        let from = self.server.heard(|said| said.beats.len().saturating_sub(1));
-        let found =
-            self.server.wait(PATIENCE, |said| said.beats[from..].iter().rev().find_map(&wanted));
+    /// Waits for a matching heartbeat, from the last received one on.
+    pub(crate) fn wait<T>(&self, what: &str, matches: impl Fn(&Heartbeat) -> Option<T>) -> T {
+        let from = self.server.received(|received| received.heartbeats.len().saturating_sub(1));
+        let found = self
+            .server
+            .wait(TIMEOUT, |received| received.heartbeats[from..].iter().rev().find_map(&matches));
         found.unwrap_or_else(|| {
-            let last = self.server.heard(|said| said.beats.last().cloned());
-            panic!("{what} never came; last: {last:#?}\n{}", self.log())
+            let last = self.server.received(|received| received.heartbeats.last().cloned());
+            panic!("no heartbeat with {what}; last: {last:#?}\n{}", self.log())
         })
     }
 
     /// Waits until a slot is in this state.
     pub(crate) fn wait_state(&self, slot: &str, state: SlotState) -> SlotReport {
-        self.wait(&format!("{slot} {state:?}"), |beat| {
-            report(beat, slot).filter(|report| report.state == state)
+        self.wait(&format!("{slot} {state:?}"), |heartbeat| {
+            report(heartbeat, slot).filter(|report| report.state == state)
         })
     }
 
-    /// Waits until so many more heartbeats came, and gives the last.
-    pub(crate) fn beats(&self, more: usize) -> Heartbeat {
-        let from = self.server.heard(|said| said.beats.len());
-        let found = self.server.wait(PATIENCE, |said| {
-            (said.beats.len() >= from + more).then(|| said.beats.last().cloned())
+    /// Waits for this number of heartbeats, and returns the last one.
+    pub(crate) fn next_heartbeats(&self, more: usize) -> Heartbeat {
+        let from = self.server.received(|received| received.heartbeats.len());
+        let found = self.server.wait(TIMEOUT, |received| {
+            (received.heartbeats.len() >= from + more).then(|| received.heartbeats.last().cloned())
         });
-        found.flatten().unwrap_or_else(|| panic!("no heartbeats:\n{}", self.log()))
+        found.flatten().unwrap_or_else(|| panic!("too few heartbeats:\n{}", self.log()))
     }
 
-    /// The living processes of a slot, first the earliest.
+    /// Returns the running processes of a slot, the earliest first.
     pub(crate) fn pids(&self, slot: &str) -> Vec<u32> {
         let mark = format!("PLIMSOLL_SLOT={slot}\0");
         let own = format!("PLIMSOLL_RUNNER={}\0", self.name);
@@ -183,16 +188,17 @@ impl World {
             let text = String::from_utf8_lossy(&environment);
             text.contains(&mark) && text.contains(&own) && is_alive(*pid)
         };
-        let entries = fs::read_dir("/proc").expect("it is there").flatten();
+        let entries = fs::read_dir("/proc").expect("/proc exists").flatten();
         let mut pids: Vec<u32> =
             entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).filter(of).collect();
         pids.sort_unstable();
         pids
     }
 
-    /// Waits until a slot has so many processes: one is reported from the moment in which it is about to be started.
+    /// Waits until a slot has this number of processes. A slot is reported before its process
+    /// starts.
     pub(crate) fn wait_pids(&self, slot: &str, count: usize) -> Vec<u32> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.pids(slot).len() != count {
             assert!(Instant::now() < until, "{slot} has {:?}:\n{}", self.pids(slot), self.log());
             thread::sleep(Duration::from_millis(20));
@@ -200,7 +206,7 @@ impl World {
         self.pids(slot)
     }
 
-    /// The slots that processes of this machine's agent belong to.
+    /// Returns the slots of all processes that this agent started.
     fn slots(&self) -> Vec<String> {
         let own = format!("PLIMSOLL_RUNNER={}", self.name);
         let slot = |entry: fs::DirEntry| {
@@ -210,7 +216,7 @@ impl World {
             text.split('\0').any(|line| line == own).then_some(())?;
             lines.find_map(|line| line.strip_prefix("PLIMSOLL_SLOT=").map(str::to_owned))
         };
-        fs::read_dir("/proc").expect("it is there").flatten().filter_map(slot).collect()
+        fs::read_dir("/proc").expect("/proc exists").flatten().filter_map(slot).collect()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -221,31 +227,31 @@ impl World {
         self.path("meter")
     }
 
-    /// Waits until the agent has logged this.
-    pub(crate) fn wait_log(&self, words: &str) {
-        let until = Instant::now() + PATIENCE;
-        while !self.log().contains(words) {
-            assert!(Instant::now() < until, "`{words}` is not in:\n{}", self.log());
+    /// Waits until the agent logged this text.
+    pub(crate) fn wait_log(&self, text: &str) {
+        let until = Instant::now() + TIMEOUT;
+        while !self.log().contains(text) {
+            assert!(Instant::now() < until, "`{text}` is not in:\n{}", self.log());
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// What the agent logged.
+    /// Returns the agent's log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path("agent.log")).unwrap_or_default()
     }
 
-    /// An order to start the pretended model server on the first device, with these options.
+    /// Returns an order to start the fake model server on the first device, with these options.
     pub(crate) fn start_order(&self, slot: &str, generation: u64, options: &str) -> Order {
         order(slot, generation, Action::Start, self.model(options))
     }
 
-    /// A launch of the pretended model server on the first device, with 10 GiB booked.
+    /// Returns a launch of the fake model server on the first device, charged 10 GiB.
     pub(crate) fn model(&self, options: &str) -> Launch {
         let meter = self.meter();
         let line = format!(
             "{} --port {{port}} --host {{host}} --meter {} {options}",
-            pretend(),
+            fake_model_server(),
             meter.display()
         );
         Launch {
@@ -286,9 +292,9 @@ pub(crate) fn order(slot: &str, generation: u64, action: Action, launch: Launch)
     Order { slot: slot.to_owned(), generation, model, action, launch: Some(launch) }
 }
 
-/// What a heartbeat says of a slot.
-pub(crate) fn report(beat: &Heartbeat, slot: &str) -> Option<SlotReport> {
-    beat.slots.iter().find(|report| report.slot == slot).cloned()
+/// Returns the report of a slot in a heartbeat.
+pub(crate) fn report(heartbeat: &Heartbeat, slot: &str) -> Option<SlotReport> {
+    heartbeat.slots.iter().find(|report| report.slot == slot).cloned()
 }
 
 pub(crate) fn is_alive(pid: u32) -> bool {
@@ -297,33 +303,31 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 }
 
 pub(crate) fn signal(pid: u32, signal: Signal) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process number");
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a PID");
     let _ = kill_process(pid, signal);
 }
 
-/// The pretended model server. `cargo test` builds it; where one test alone is built, it is built here.
-pub(crate) fn pretend() -> &'static str {
+/// Returns the path of the fake model server. `cargo test` builds all examples; `cargo test --test
+/// runner` does not, and then it is built here. `rustc` alone takes a second, because the example uses
+/// only the standard library; cargo would first build the dependencies of the package again.
+pub(crate) fn fake_model_server() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| {
-        let test = std::env::current_exe().expect("this test has a file");
+        let test = std::env::current_exe().expect("the test is an executable");
         let profile = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
-        let path = profile.join("examples").join("pretend-model-server");
-        if !path.exists() {
-            let target = profile.parent().expect("the target directory");
-            let built = Command::new(env!("CARGO"))
-                .args([
-                    "build",
-                    "--quiet",
-                    "-p",
-                    "plimsoll",
-                    "--example",
-                    "pretend-model-server",
-                    "--target-dir",
-                ])
-                .arg(target)
-                .status();
-            assert!(built.is_ok_and(|status| status.success()), "the example can be built");
+        let path = profile.join("examples").join("fake-model-server");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/fake-model-server.rs");
+        if modified(&path) < modified(&source) {
+            fs::create_dir_all(profile.join("examples")).expect("the target directory is writable");
+            let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
+            let mut command = Command::new(rustc);
+            let built = command.args(["--edition", "2024", "-o"]).arg(&path).arg(source).status();
+            assert!(built.is_ok_and(|status| status.success()), "the example is built");
         }
-        path.to_str().expect("a path that is text").to_owned()
+        path.to_str().expect("UTF-8").to_owned()
     })
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }

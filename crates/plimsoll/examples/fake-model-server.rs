@@ -1,15 +1,17 @@
-//! A process that behaves like a model server on a device, well or badly, and a probe that measures its pretended memory.
+//! A process that behaves like a model server, and a probe that measures its fake memory.
 //!
 //! ```text
-//! pretend-model-server --port PORT [--host HOST] [--ready-after MS] [--say TEXT]... [--crash-after MS] [--code N]
+//! fake-model-server --port PORT [--host HOST] [--ready-after MS] [--say TEXT]...
+//!     [--crash-after MS] [--code N]
 //!     [--meter DIR] [--use INDEX=BYTES]... [--grow INDEX=BYTES] [--grow-after MS]
 //!     [--ignore-term] [--fork] [--fork-away] [--dump-env FILE]
-//! pretend-model-server probe --meter DIR --devices N [--lag MS] [--hidden] [--sums-only]
+//! fake-model-server probe --meter DIR --devices N [--lag MS] [--hidden] [--sums-only]
 //! ```
 //!
-//! The server writes what it pretends to use into `DIR/PID.json`. The probe adds these up. A process that is dead keeps its memory for
-//! the lag, and for as long as `DIR/hold` exists: listed, or with `--hidden` in the sum alone. Lines `INDEX PID BYTES` in `DIR/foreign`
-//! are other processes. While `DIR/fail` exists the probe fails; while `DIR/hang` exists it hangs.
+//! The server writes its fake memory into `DIR/PID.json`, and the probe adds these files up. The
+//! memory of a dead process stays for the lag, and while `DIR/hold` exists: listed, or with
+//! `--hidden` only in the sum. Lines `INDEX PID BYTES` in `DIR/foreign` are other processes. While
+//! `DIR/fail` exists the probe fails; while `DIR/hang` exists it hangs.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -29,7 +31,7 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// What was typed: flags, and options with their values.
+/// Command line: flags, and options with their values.
 struct Options {
     values: BTreeMap<String, Vec<String>>,
 }
@@ -59,7 +61,7 @@ impl Options {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.one(name)
-            .map(|text| text.parse().unwrap_or_else(|_| panic!("--{name} {text} is no number")))
+            .map(|text| text.parse().unwrap_or_else(|_| panic!("--{name} {text} is not a number")))
     }
 
     fn milliseconds(&self, name: &str) -> Option<Duration> {
@@ -89,7 +91,7 @@ fn serve(args: &[String]) -> io::Result<()> {
         replace(Path::new(file), &lines.join("\n"))?;
     }
     options.all("say").iter().for_each(|line| println!("{line}"));
-    pretend_use(&options, &options.sizes("use"))?;
+    write_use(&options, &options.sizes("use"))?;
     if options.has("fork") || options.has("fork-away") {
         fork(&options)?;
     }
@@ -100,20 +102,20 @@ fn serve(args: &[String]) -> io::Result<()> {
         let ready_at = began + options.milliseconds("ready-after").unwrap_or_default();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                thread::spawn(move || answer(stream, Instant::now() >= ready_at));
+                thread::spawn(move || answer(stream, ready_at));
             }
         });
     }
     live(&options, began)
 }
 
-/// Ends as it was told to, or never.
+/// Crashes after the given time, or runs until it is killed.
 fn live(options: &Options, began: Instant) -> io::Result<()> {
     let crash_after = options.milliseconds("crash-after");
     let mut grow_after = options.milliseconds("grow-after");
     loop {
         if grow_after.is_some_and(|after| began.elapsed() >= after) {
-            pretend_use(options, &options.sizes("grow"))?;
+            write_use(options, &options.sizes("grow"))?;
             grow_after = None;
         }
         if crash_after.is_some_and(|after| began.elapsed() >= after) {
@@ -124,7 +126,7 @@ fn live(options: &Options, began: Instant) -> io::Result<()> {
     }
 }
 
-/// A signal that is ignored stays ignored in the program that takes the process over.
+/// Executes itself with SIGTERM ignored: an ignored signal stays ignored after exec.
 fn ignoring_term(args: &[String]) -> io::Result<()> {
     let rest = args.iter().filter(|arg| *arg != "--ignore-term");
     let error = Command::new("sh")
@@ -135,7 +137,7 @@ fn ignoring_term(args: &[String]) -> io::Result<()> {
     Err(error)
 }
 
-/// Starts a process that stays when this one goes, in this group or away from it.
+/// Starts a process that survives this one, in the same group or in its own.
 fn fork(options: &Options) -> io::Result<()> {
     let mut command = Command::new(env::current_exe()?);
     command.arg("linger");
@@ -152,13 +154,13 @@ fn fork(options: &Options) -> io::Result<()> {
 }
 
 fn linger(options: &Options) -> io::Result<()> {
-    pretend_use(options, &options.sizes("use"))?;
+    write_use(options, &options.sizes("use"))?;
     loop {
         thread::sleep(Duration::from_secs(1));
     }
 }
 
-fn pretend_use(options: &Options, sizes: &BTreeMap<u16, u64>) -> io::Result<()> {
+fn write_use(options: &Options, sizes: &BTreeMap<u16, u64>) -> io::Result<()> {
     let Some(folder) = options.one("meter").filter(|_| !sizes.is_empty()) else { return Ok(()) };
     let fields: Vec<String> =
         sizes.iter().map(|(index, bytes)| format!("\"{index}\":{bytes}")).collect();
@@ -172,14 +174,14 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     fs::rename(beside, file)
 }
 
-fn answer(mut stream: TcpStream, is_ready: bool) {
+fn answer(mut stream: TcpStream, ready_at: Instant) {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
         head.push(byte[0]);
     }
     let is_health = head.starts_with(b"GET /health ");
-    let (status, body) = match (is_ready, is_health) {
+    let (status, body) = match (Instant::now() >= ready_at, is_health) {
         (false, _) => ("503 Service Unavailable", r#"{"error":"loading"}"#.to_owned()),
         (true, true) => ("200 OK", r#"{"status":"ok"}"#.to_owned()),
         (true, false) => ("200 OK", format!(r#"{{"answered_by":{}}}"#, std::process::id())),
@@ -191,14 +193,14 @@ fn answer(mut stream: TcpStream, is_ready: bool) {
     );
 }
 
-/// A process whose memory shows.
+/// A process whose memory the probe shows.
 struct Process {
     pid: u32,
     sizes: BTreeMap<u16, u64>,
     is_dead: bool,
 }
 
-/// What processes use on one device, and what is in use without being listed.
+/// Memory of listed processes on one device, and memory without a listed process.
 #[derive(Default)]
 struct Device {
     listed: Vec<(u32, u64)>,
@@ -258,7 +260,7 @@ fn text(index: u16, device: &Device, options: &Options) -> String {
     format!("{{\"index\":{index},\"used\":{used},\"utilisation\":0{processes}}}")
 }
 
-/// The processes whose memory shows: those that live, and those that died a short while ago.
+/// Returns running processes, and dead ones within the lag.
 fn processes(folder: &Path, options: &Options) -> io::Result<Vec<Process>> {
     let lag = options.milliseconds("lag").unwrap_or_default();
     let is_held = folder.join("hold").exists();
@@ -292,7 +294,7 @@ fn is_alive(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// Reads `{"0":5,"1":7}`.
+/// Parses `{"0":5,"1":7}`.
 fn sizes(text: &str) -> BTreeMap<u16, u64> {
     let fields = text.trim_matches(['{', '}']).split(',');
     let pairs = fields.filter_map(|field| field.split_once(':'));
