@@ -83,7 +83,7 @@ Exit codes: 0 nothing found; 1 something found; 2 error."
     )]
     Audit(AuditArgs),
     /// Run scenario files, or convert a dump into one to attach to a bug report
-    #[command(after_help = "Examples:\n  plimsoll scenario run scenarios/a1-time-slicing.txt\n  \
+    #[command(after_help = "Examples:\n  plimsoll scenario run scenarios/time-slicing-replicas-are-not-capacity.txt\n  \
 plimsoll scenario run scenarios/*.txt --update\n  \
 plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
 Exit codes: 0 as expected; 1 the outcome differs; 2 error.")]
