@@ -62,7 +62,13 @@ const MUTANTS: &[Mutant] = &[
         name: "moving-up",
         file: "crates/plimsoll-slots/src/desk/serving.rs",
         becomes: "let _ = Desk::move_up;",
-        must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "f6_a_reservation_in_a_pending_slot"]],
+        must_fail: &[&[
+            "-p",
+            "plimsoll-slots",
+            "--test",
+            "desk",
+            "f6_a_reservation_in_a_pending_slot",
+        ]],
     },
     // A measurement made with other settings is charged.
     Mutant {

@@ -83,10 +83,12 @@ Exit codes: 0 nothing found; 1 something found; 2 error."
     )]
     Audit(AuditArgs),
     /// Run scenario files, or convert a dump into one to attach to a bug report
-    #[command(after_help = "Examples:\n  plimsoll scenario run scenarios/time-slicing-replicas-are-not-capacity.txt\n  \
+    #[command(
+        after_help = "Examples:\n  plimsoll scenario run scenarios/time-slicing-replicas-are-not-capacity.txt\n  \
 plimsoll scenario run scenarios/*.txt --update\n  \
 plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
-Exit codes: 0 as expected; 1 the outcome differs; 2 error.")]
+Exit codes: 0 as expected; 1 the outcome differs; 2 error."
+    )]
     #[command(args_conflicts_with_subcommands = true)]
     Scenario(ScenarioArgs),
     /// Replay a server's journal and compare the decisions, or show one decision in full
