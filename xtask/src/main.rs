@@ -16,7 +16,8 @@ use anyhow::{Result, bail};
 const HELP: &str = "\
 usage: cargo run -p xtask -- <chore>
 
-  tidy [--summary]  check the rules that neither compiler nor linter knows (also run by cargo test)
+  tidy [--summary | --write-baseline]
+                    check the rules that neither compiler nor linter knows (also run by cargo test)
   mutants [NAME…]   change marked lines one at a time, and check that tests fail
   goldens FOLDER    write the header of every golden model, as sparse files of the real size
   judge [cpu|vulkan|table]
@@ -43,6 +44,7 @@ fn run() -> Result<()> {
     match (chore.as_deref(), rest.as_slice()) {
         (Some("tidy"), []) => tidy::run(&workspace()),
         (Some("tidy"), [flag]) if flag == "--summary" => tidy::summary(&workspace()),
+        (Some("tidy"), [flag]) if flag == "--write-baseline" => tidy::write_baseline(&workspace()),
         (Some("mutants"), names) => mutants::run(&workspace(), names),
         (Some("goldens"), [folder]) => goldens::run(Path::new(folder)),
         (Some("judge"), args) => judge::run(&workspace(), args),

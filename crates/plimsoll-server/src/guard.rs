@@ -181,7 +181,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 fn is_routine(path: &str) -> bool {
     path == ASKING
         || path == "/api/v1/scheduler/whatif"
-        || path.starts_with("/api/v1/scheduler/slots/place-")
+        || path.starts_with("/api/v1/scheduler/slots/reservation-")
 }
 
 /// What a query asks to wait, as in `wait=20s`.

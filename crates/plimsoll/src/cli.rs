@@ -17,8 +17,8 @@ use plimsoll_core::request::PlainRule;
 
 pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
-    ApplyArgs, AskArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RunnersArgs, ServerArgs, ShowArgs,
-    SlotsArgs, TopArgs,
+    ApplyArgs, DecisionsArgs, QueueArgs, ReleaseArgs, ReserveArgs, RunnersArgs, ServerArgs,
+    ShowArgs, SlotsArgs, TopArgs,
 };
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use runner::{LogFormat, RunnerArgs};
@@ -115,8 +115,8 @@ Exit codes: 0 as expected; 1 the outcome differs; 2 error."
     #[command(after_help = client::APPLY)]
     Apply(ApplyArgs),
     /// Reserve one request's share of a model, as a client program would
-    #[command(after_help = client::ASK)]
-    Ask(AskArgs),
+    #[command(after_help = client::RESERVE)]
+    Reserve(ReserveArgs),
     /// Release a reservation or stop a slot
     #[command(after_help = client::RELEASE)]
     Release(ReleaseArgs),

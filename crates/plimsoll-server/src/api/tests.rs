@@ -145,7 +145,7 @@ impl World {
         answered.body
     }
 
-    async fn place(&self, id: &Value) -> Value {
+    async fn reservation(&self, id: &Value) -> Value {
         self.get(&format!("/api/v1/scheduler/slots/{}", id.as_str().expect("an id"))).await
     }
 }

@@ -12,9 +12,12 @@ use crate::rehearsal::{GIB, Rehearsal};
 /// What a look shows.
 fn shown(world: &Rehearsal, counted: &Counted) -> String {
     let dir = tempfile::tempdir().expect("a directory");
-    for (file, text) in
-        [("journal.db", "12345"), ("journal.db-wal", "1"), ("base-0.json", "123"), ("lock", "1")]
-    {
+    for (file, text) in [
+        ("journal.db", "12345"),
+        ("journal.db-wal", "1"),
+        ("snapshot-0.json", "123"),
+        ("lock", "1"),
+    ] {
         fs::write(dir.path().join(file), text).expect("a file");
     }
     render(
@@ -77,8 +80,8 @@ fn what_happened_is_counted_by_its_kind() {
         (r#"plimsoll_build_info{version="0.1.0"}"#, 1.0),
         (r#"plimsoll_effects_total{effect="stop"}"#, 1.0),
         ("plimsoll_evictions_total", 1.0),
-        (r#"plimsoll_places_ended_total{how="released"}"#, 1.0),
-        (r#"plimsoll_places_ended_total{how="refused"}"#, 1.0),
+        (r#"plimsoll_reservations_ended_total{ending="released"}"#, 1.0),
+        (r#"plimsoll_reservations_ended_total{ending="rejected"}"#, 1.0),
         (r#"plimsoll_breaches_found_total{kind="over_line"}"#, 1.0),
         (r#"plimsoll_breaches{kind="over_line"}"#, 1.0),
         (r#"plimsoll_breaches{kind="sums_differ"}"#, 0.0),
@@ -86,7 +89,7 @@ fn what_happened_is_counted_by_its_kind() {
         (r#"plimsoll_runners{state="alive"}"#, 1.0),
         ("plimsoll_models", 4.0),
         (r#"plimsoll_store_bytes{file="journal"}"#, 5.0),
-        (r#"plimsoll_store_bytes{file="bases"}"#, 3.0),
+        (r#"plimsoll_store_bytes{file="snapshots"}"#, 3.0),
     ] {
         assert_eq!(rows.get(name), Some(&expected), "{name} in {rows:#?}");
     }
@@ -148,10 +151,12 @@ fn models_beyond_a_number_share_a_label() {
     let rows = rows(&shown(&world, &Counted::default()));
     let names: BTreeSet<&str> = rows
         .keys()
-        .filter_map(|name| name.strip_prefix("plimsoll_model_places{model=\"")?.split('"').next())
+        .filter_map(|name| {
+            name.strip_prefix("plimsoll_model_reservations{model=\"")?.split('"').next()
+        })
         .collect();
     assert_eq!(names.len(), 201);
-    assert_eq!(rows[r#"plimsoll_model_places{model="(others)",status="coming"}"#], 1.0);
+    assert_eq!(rows[r#"plimsoll_model_reservations{model="(others)",status="starting"}"#], 1.0);
 }
 
 #[test]

@@ -123,12 +123,12 @@ pub(crate) struct ApplyArgs {
     pub(crate) server: ServerArgs,
 }
 
-pub(super) const ASK: &str = "Examples:\n  plimsoll ask qwen3-8b --wait 30s\n  \
-plimsoll ask qwen3-8b --deadline 60s --key order-17 --as team-a/trainer-0\n\n\
+pub(super) const RESERVE: &str = "Examples:\n  plimsoll reserve qwen3-8b --wait 30s\n  \
+plimsoll reserve qwen3-8b --deadline 60s --key order-17 --as team-a/trainer-0\n\n\
 Exit codes: 0 ready; 1 pending, starting, impossible, expired or lost; 2 error.";
 
 #[derive(Args, Debug)]
-pub(crate) struct AskArgs {
+pub(crate) struct ReserveArgs {
     /// The model to use
     #[arg(value_name = "MODEL")]
     pub(crate) model: String,
@@ -142,8 +142,8 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
     /// The client's name, for explanations
-    #[arg(long = "as", value_name = "NAMESPACE/NAME", value_parser = who)]
-    pub(crate) who: Option<(String, String)>,
+    #[arg(long = "as", value_name = "NAMESPACE/NAME", value_parser = parse_client)]
+    pub(crate) client: Option<(String, String)>,
     /// The output format; json is the server's own
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
@@ -178,7 +178,7 @@ pub(crate) struct TopArgs {
     pub(crate) server: ServerArgs,
 }
 
-fn who(text: &str) -> Result<(String, String), String> {
+fn parse_client(text: &str) -> Result<(String, String), String> {
     match text.split_once('/') {
         Some((namespace, name))
             if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
@@ -217,10 +217,10 @@ mod tests {
     #[test]
     fn a_client_has_a_namespace_and_a_name() {
         assert!(
-            matches!(parsed("plimsoll ask m --as a/b"), Ok(Command::Ask(args)) if args.who.is_some())
+            matches!(parsed("plimsoll reserve m --as a/b"), Ok(Command::Reserve(args)) if args.client.is_some())
         );
         for name in ["b", "a/", "/b", "a/b/c"] {
-            assert!(parsed(&format!("plimsoll ask m --as {name}")).is_err(), "{name}");
+            assert!(parsed(&format!("plimsoll reserve m --as {name}")).is_err(), "{name}");
         }
     }
 }

@@ -164,8 +164,8 @@ pub(crate) struct Problem {
     pub(crate) detail: Option<String>,
     /// The kind of problem, as programs know it.
     pub(crate) code: Option<String>,
-    /// The place that this is about.
-    pub(crate) place: Option<String>,
+    /// The reservation that the problem is about.
+    pub(crate) reservation: Option<String>,
 }
 
 impl Problem {
@@ -180,22 +180,29 @@ impl Problem {
         })
     }
 
-    /// Whether this is the answer to one who asked for a place, and no error: it is over.
+    /// Returns whether this is the outcome of a reservation rather than an error.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(
             self.code.as_deref(),
-            Some("refused" | "deadline_passed" | "place_lost" | "place_released")
+            Some(
+                "insufficient_capacity"
+                    | "model_removed"
+                    | "deadline_exceeded"
+                    | "reservation_lost"
+                    | "reservation_released"
+            )
         )
     }
 
-    /// The answer to one who asked for a place, in a line.
+    /// Returns the outcome of a reservation in a line.
     pub(crate) fn answer(&self) -> String {
-        let place = self.place.as_ref().map_or(String::new(), |place| clean(&format!("{place}: ")));
+        let reservation = self.reservation.as_ref();
+        let reservation = reservation.map_or(String::new(), |id| clean(&format!("{id}: ")));
         let title = self
             .title
             .as_ref()
             .map_or(String::new(), |title| clean(&format!("{}, ", title.to_lowercase())));
-        format!("{place}{title}{}", self.words())
+        format!("{reservation}{title}{}", self.words())
     }
 
     /// What it says, in a line.

@@ -35,7 +35,7 @@ pub(crate) struct RunnerRow {
     pub(crate) gpus: Vec<GpuRow>,
 }
 
-/// A slot, or a place in one: the server has both under one path.
+/// A slot or a reservation: the server serves both under one path.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct SlotRow {
@@ -91,7 +91,7 @@ pub(crate) struct QueueRow {
     pub(crate) model: String,
     pub(crate) created: Option<Moment>,
     pub(crate) reason: Option<String>,
-    pub(crate) places: Option<u32>,
+    pub(crate) reservations: Option<u32>,
     pub(crate) priority: Option<i64>,
     pub(crate) prewarmed: bool,
     pub(crate) deadline: Option<Moment>,
@@ -100,10 +100,10 @@ pub(crate) struct QueueRow {
     pub(crate) promised: Option<PromisedRow>,
 }
 
-/// One request's place in a model.
+/// A client's claim to one concurrency unit of a model.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct PlaceRow {
+pub(crate) struct ReservationRow {
     pub(crate) id: String,
     pub(crate) model: String,
     pub(crate) status: Option<String>,
@@ -117,7 +117,7 @@ pub(crate) struct PlaceRow {
     pub(crate) deadline: Option<Moment>,
 }
 
-impl PlaceRow {
+impl ReservationRow {
     /// Whether it is served.
     pub(crate) fn is_ready(&self) -> bool {
         self.status.as_deref() == Some("ready")
@@ -125,7 +125,7 @@ impl PlaceRow {
 
     /// Whether it may still be served.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.status.as_deref(), Some("waiting" | "coming" | "ready"))
+        matches!(self.status.as_deref(), Some("pending" | "starting" | "ready"))
     }
 }
 

@@ -1,7 +1,6 @@
 //! One file a command: what was asked, done and printed.
 
 mod apply;
-mod ask;
 mod audit;
 mod chaos;
 mod decisions;
@@ -11,6 +10,7 @@ mod look;
 mod queue;
 mod release;
 mod replay;
+mod reserve;
 mod runner;
 mod runners;
 mod scenario;
@@ -46,7 +46,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Decisions(args) => decisions::run(args, cli.quiet),
         Command::Queue(args) => queue::run(args, cli.quiet),
         Command::Apply(args) => apply::run(args, cli.quiet),
-        Command::Ask(args) => ask::run(args, cli.quiet),
+        Command::Reserve(args) => reserve::run(args, cli.quiet),
         Command::Release(args) => release::run(args, cli.quiet),
         Command::Top(args) => top::run(args, cli.color),
         Command::Chaos(args) => chaos::run(args, cli.quiet),

@@ -1,4 +1,4 @@
-//! `plimsoll release`: gives back a place, or lets a slot go.
+//! `plimsoll release`: releases a reservation or stops a slot.
 
 use anyhow::Result;
 
@@ -13,10 +13,6 @@ pub(super) fn run(args: &ReleaseArgs, quiet: bool) -> Result<Outcome> {
     let path = format!("/api/v1/scheduler/slots/{}", segment(&args.id));
     progress::meanwhile(quiet, &asking, || client.delete(&path))?;
     let going = args.id.starts_with("slot-");
-    output::text(&format!(
-        "{} {}\n",
-        args.id,
-        if going { "is asked to go" } else { "is given back" }
-    ))?;
+    output::text(&format!("{} {}\n", args.id, if going { "is stopping" } else { "is released" }))?;
     Ok(Outcome::Fine)
 }

@@ -3,8 +3,8 @@
 pub(crate) mod decision;
 pub(crate) mod decisions;
 pub(crate) mod gpu;
-pub(crate) mod place;
 pub(crate) mod queue;
+pub(crate) mod reservation;
 pub(crate) mod runners;
 pub(crate) mod schedulerlog;
 pub(crate) mod slots;

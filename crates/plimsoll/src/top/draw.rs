@@ -228,8 +228,8 @@ fn cell_style(cell: Cell) -> Style {
 fn stage_style(stage: &str) -> Style {
     match stage {
         "running" | "ready" | "placed" => FINE,
-        "starting" | "coming" => NEW,
-        "waiting" | "releasing" => WARNING,
+        "starting" => NEW,
+        "pending" | "releasing" => WARNING,
         _ => Style::new(),
     }
 }

@@ -117,7 +117,7 @@ fn an_empty_fleet_says_so_in_every_view() {
     let mut state = state(empty);
     check("empty", &mut state);
     for (view, words) in
-        View::ALL.iter().zip(["no runners", "nobody waits", "no decisions yet", "no slots"])
+        View::ALL.iter().zip(["no runners", "nothing is pending", "no decisions yet", "no slots"])
     {
         assert_eq!(state.view, *view);
         let screen = drawn(&mut state, 80, 24);

@@ -24,7 +24,7 @@ fn state(server: &Serve) -> Value {
     json!({
         "models": server.get("/api/v1/models"),
         "slots": server.get("/api/v1/scheduler/slots"),
-        "place": server.get("/api/v1/scheduler/slots/place-1"),
+        "place": server.get("/api/v1/scheduler/slots/reservation-1"),
         "load": load,
     })
 }

@@ -218,7 +218,7 @@ async fn a_silent_runner_keeps_its_slots_and_gets_them_back_by_id() {
     assert_eq!(row().await["held"], 50 * GIB, "still charged");
     world.declare("n", json!({"memory": "1GiB"})).await;
     let waiting = world.ask("n").await;
-    assert_eq!(waiting["status"], "waiting");
+    assert_eq!(waiting["status"], "pending");
     assert!(waiting["reason"].as_str().expect("a reason").contains("silent"), "{waiting}");
     runner.settle(&world).await;
     assert_eq!(row().await["status"], "online");

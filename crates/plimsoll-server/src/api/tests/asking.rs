@@ -10,10 +10,10 @@ async fn a_place_is_coming_then_ready_then_given_back() {
     let mut runner = Runner::registered(&world, "r1", &[80]).await;
     world.declare("m", json!({"memory": "10GiB"})).await;
     let asked = world.post(SLOTS, json!({"model": "m"})).await;
-    assert_eq!((asked.status, &asked.body["status"]), (StatusCode::ACCEPTED, &json!("coming")));
-    assert_eq!(asked.headers[header::LOCATION], "/api/v1/scheduler/slots/place-1");
+    assert_eq!((asked.status, &asked.body["status"]), (StatusCode::ACCEPTED, &json!("starting")));
+    assert_eq!(asked.headers[header::LOCATION], "/api/v1/scheduler/slots/reservation-1");
     runner.settle(&world).await;
-    let ready = world.place(&asked.body["id"]).await;
+    let ready = world.reservation(&asked.body["id"]).await;
     assert_eq!((&ready["status"], &ready["runner_id"]), (&json!("ready"), &json!("r1")));
     assert_eq!(
         (&ready["endpoint"], &ready["slot_id"]),
@@ -27,27 +27,30 @@ async fn a_place_is_coming_then_ready_then_given_back() {
     );
     for _ in 0..2 {
         assert_eq!(
-            world.delete("/api/v1/scheduler/slots/place-1").await.status,
+            world.delete("/api/v1/scheduler/slots/reservation-1").await.status,
             StatusCode::NO_CONTENT
         );
     }
-    assert_eq!(world.place(&json!("place-1")).await["status"], "released");
+    assert_eq!(world.reservation(&json!("reservation-1")).await["status"], "released");
     let again = world.post(SLOTS, json!({"model": "m", "key": "k"})).await;
     assert_eq!(
         (again.status, &again.body["id"]),
-        (StatusCode::CREATED, &json!("place-2")),
+        (StatusCode::CREATED, &json!("reservation-2")),
         "it took the seat"
     );
     assert_eq!(
-        world.delete("/api/v1/scheduler/slots/place-77").await.status,
+        world.delete("/api/v1/scheduler/slots/reservation-77").await.status,
         StatusCode::NOT_FOUND
     );
     assert_eq!(
-        world.delete("/api/v1/scheduler/slots/place-2").await.status,
+        world.delete("/api/v1/scheduler/slots/reservation-2").await.status,
         StatusCode::NO_CONTENT
     );
     let over = world.post(SLOTS, json!({"model": "m", "key": "k"})).await;
-    assert_eq!((over.status, &over.body["code"]), (StatusCode::CONFLICT, &json!("place_released")));
+    assert_eq!(
+        (over.status, &over.body["code"]),
+        (StatusCode::CONFLICT, &json!("reservation_released"))
+    );
 }
 
 #[tokio::test]
@@ -139,11 +142,11 @@ async fn a_deadline_turns_waiting_into_409_with_the_reason() {
     let expired = world.post(SLOTS, json!({"model": "b", "deadline": "100ms"})).await;
     assert_eq!(
         (expired.status, &expired.body["code"]),
-        (StatusCode::CONFLICT, &json!("deadline_passed"))
+        (StatusCode::CONFLICT, &json!("deadline_exceeded"))
     );
     let reason = expired.body["reason"].as_str().expect("a reason");
     assert!(reason.contains("short by 20 GiB") && reason.contains("a/slot-1"), "{reason}");
-    assert_eq!(world.place(&expired.body["place"]).await["status"], "expired");
+    assert_eq!(world.reservation(&expired.body["reservation"]).await["status"], "expired");
     assert_eq!(world.get("/api/v1/scheduler/queue").await, json!([]), "nobody waits any more");
 }
 
@@ -162,7 +165,7 @@ async fn a_long_poll_answers_when_the_place_is_served() {
     let begun = std::time::Instant::now();
     let slot = world.get("/api/v1/scheduler/slots/slot-1?wait=30s").await;
     assert_eq!((&slot["stage"], &slot["active_requests"]), (&json!("running"), &json!(1)));
-    let place = world.get("/api/v1/scheduler/slots/place-1?wait=30s").await;
+    let place = world.get("/api/v1/scheduler/slots/reservation-1?wait=30s").await;
     assert_eq!(place["status"], "ready");
     assert!(begun.elapsed() < Duration::from_secs(5), "what is so already is not waited for");
 }
@@ -176,12 +179,12 @@ async fn eight_find_a_place_and_the_ninth_waits() {
         assert_eq!(world.ask("m").await["slot_id"], "slot-1");
     }
     let ninth = world.ask("m").await;
-    assert_eq!((&ninth["status"], &ninth["slot_id"]), (&json!("waiting"), &Value::Null));
-    assert_eq!(ninth["reason"], "model m has 1 of at most 1 slot, and all 8 places are taken");
+    assert_eq!((&ninth["status"], &ninth["slot_id"]), (&json!("pending"), &Value::Null));
+    assert_eq!(ninth["reason"], "model m has 1 of at most 1 slot, with all 8 reservations taken");
     runner.settle(&world).await;
-    assert_eq!(world.place(&ninth["id"]).await["status"], "waiting");
-    world.delete("/api/v1/scheduler/slots/place-3").await;
-    assert_eq!(world.place(&ninth["id"]).await["status"], "ready");
+    assert_eq!(world.reservation(&ninth["id"]).await["status"], "pending");
+    world.delete("/api/v1/scheduler/slots/reservation-3").await;
+    assert_eq!(world.reservation(&ninth["id"]).await["status"], "ready");
     let slots = world.get(SLOTS).await;
     assert_eq!(
         (slots.as_array().map(Vec::len), &slots[0]["active_requests"]),
@@ -199,12 +202,12 @@ async fn the_queue_has_four_requirements_in_the_order_of_their_coming() {
         world.declare(name, json!({"memory": "40GiB", "concurrency": 8})).await;
     }
     for name in ["a", "b", "c", "d", "a"] {
-        assert_eq!(world.ask(name).await["status"], "waiting");
+        assert_eq!(world.ask(name).await["status"], "pending");
     }
     let queue = world.get("/api/v1/scheduler/queue").await;
     assert_eq!(column(&queue, "model"), ["a", "b", "c", "d"]);
     let places: Vec<&Value> =
-        queue.as_array().expect("a list").iter().map(|row| &row["places"]).collect();
+        queue.as_array().expect("a list").iter().map(|row| &row["reservations"]).collect();
     assert_eq!(places, [&json!(2), &json!(1), &json!(1), &json!(1)]);
     assert!(queue[0]["reason"].as_str().expect("a reason").contains("40 GiB"), "{queue}");
     for deadline in ["2h", "1h"] {

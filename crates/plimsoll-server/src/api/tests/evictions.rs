@@ -37,7 +37,7 @@ async fn one_idle_slot_goes_and_its_memory_is_promised_until_it_is_back() {
 
     runner.lingers = true;
     let waiting = world.ask("c").await;
-    assert_eq!(waiting["status"], "waiting");
+    assert_eq!(waiting["status"], "pending");
     let decision = &world.get("/api/v1/scheduler/decisions?model=c").await[0];
     assert_eq!(decision["placed"], false);
     assert_eq!(
@@ -70,10 +70,10 @@ async fn one_idle_slot_goes_and_its_memory_is_promised_until_it_is_back() {
 
     runner.lingers = false;
     runner.settle(&world).await;
-    assert_eq!(world.place(&waiting["id"]).await["status"], "ready");
+    assert_eq!(world.reservation(&waiting["id"]).await["status"], "ready");
     let slots = world.get("/api/v1/scheduler/slots").await;
     assert_eq!(column(&slots, "model"), ["b", "c", "d", "e"], "exactly one went");
-    assert_eq!(column(&slots, "stage"), ["running", "running", "running", "waiting"]);
+    assert_eq!(column(&slots, "stage"), ["running", "running", "running", "pending"]);
 }
 
 #[tokio::test]

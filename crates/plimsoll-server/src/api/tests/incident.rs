@@ -138,7 +138,7 @@ async fn a_runner_that_reports_too_much_is_a_breach_and_gets_nothing_new() {
     );
     assert_eq!(breach["holders"].as_array().map(Vec::len), Some(3));
     world.declare("tiny", json!({"memory": "1MiB"})).await;
-    assert_eq!(world.ask("tiny").await["status"], "waiting");
+    assert_eq!(world.ask("tiny").await["status"], "pending");
 }
 
 #[tokio::test]

@@ -123,7 +123,7 @@ async fn work_whose_slots_are_full_names_the_runners_that_hold_them() {
     check_shape(&log);
     assert_eq!(
         log["filter"]["summary"],
-        "model m has 1 of at most 1 slot, and its one place is taken"
+        "model m has 1 of at most 1 slot, with its only reservation taken"
     );
     assert_eq!(column(&log["filter"]["nodes"], "name"), ["r1"]);
     let first = world.get(&path("first")).await["reservation_id"].clone();
@@ -175,7 +175,7 @@ async fn the_newest_of_a_name_wins_and_the_least_recently_used_goes_first() {
     ask_as(&world, "a", "one").await;
     ask_as(&world, "b", "one").await;
     assert_eq!(world.get(&path("one")).await["model"], "b", "the newest wins");
-    world.delete("/api/v1/scheduler/slots/place-1").await;
+    world.delete("/api/v1/scheduler/slots/reservation-1").await;
     assert_eq!(
         world.get(&path("one")).await["model"],
         "b",

@@ -1,16 +1,16 @@
-//! Explanations of a server: a decision, a slot, a place, or one who asked by name.
+//! Explanations from a server: a decision, a slot, a reservation, or a client by name.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use crate::cli::{ExplainArgs, Format};
-use crate::client::rows::{DecisionRow, Moment, PlaceRow, SchedulerLog, SlotRow};
+use crate::client::rows::{DecisionRow, Moment, ReservationRow, SchedulerLog, SlotRow};
 use crate::client::{Answer, Client, SERVER_VARIABLE, pretty, segment};
 use crate::output::{self, Outcome};
 use crate::progress;
 use crate::text::Page;
-use crate::text::live::{decision, place, schedulerlog};
+use crate::text::live::{decision, reservation, schedulerlog};
 
 /// Decisions of a model among which the last one about a slot is looked for.
 const LOOKED_AT: usize = 200;
@@ -25,7 +25,7 @@ pub(super) fn is_meant(args: &ExplainArgs) -> bool {
 enum What<'a> {
     Decision(&'a str),
     Slot(&'a str),
-    Place(&'a str),
+    Reservation(&'a str),
     Who(&'a str, &'a str),
 }
 
@@ -38,7 +38,9 @@ impl What<'_> {
         }
         match text.split_once('.') {
             Some((seq, index)) if is_number(seq) && is_number(index) => What::Decision(text),
-            _ if text.strip_prefix("place-").is_some_and(is_number) => What::Place(text),
+            _ if text.strip_prefix("reservation-").is_some_and(is_number) => {
+                What::Reservation(text)
+            }
             // A slot that a runner brought along may be called anything.
             _ => What::Slot(text),
         }
@@ -56,7 +58,7 @@ struct Told {
 pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
     let Some(what) = &args.what else {
         bail!(
-            "what is to be explained? Name a decision (1234.0), a slot (slot-7), a place (place-12) or NAMESPACE/NAME"
+            "nothing to explain; name a decision (1234.0), a slot (slot-7), a reservation (reservation-12) or NAMESPACE/NAME"
         );
     };
     let what = What::of(what);
@@ -87,26 +89,26 @@ fn tell(client: &Client, what: &What, format: Format) -> Result<Told> {
         What::Slot(id) => {
             let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
             let row: SlotRow = answer.read()?;
-            let waits = row.stage.as_deref() == Some("waiting");
+            let waits = row.stage.as_deref() == Some("pending");
             let last = if for_people { last_decision(client, &row.model, &row.id)? } else { None };
             let now = if for_people && waits { decided_now(client, &row.model)? } else { None };
             Ok(told(&answer, !waits, |page| {
-                place::slot(page, &row, Moment::now());
+                reservation::slot(page, &row, Moment::now());
                 last.iter().for_each(|last| decision::decision(page, last, Moment::now()));
                 now.iter().for_each(|now| decision::now(page, now));
             }))
         }
-        What::Place(id) => {
+        What::Reservation(id) => {
             let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
-            let row: PlaceRow = answer.read()?;
-            let served = matches!(row.status.as_deref(), Some("ready" | "coming" | "released"));
-            let waits = row.status.as_deref() == Some("waiting");
+            let row: ReservationRow = answer.read()?;
+            let served = matches!(row.status.as_deref(), Some("ready" | "starting" | "released"));
+            let waits = row.status.as_deref() == Some("pending");
             let slot = row.slot_id.as_ref().filter(|_| for_people);
             let last = slot.map_or(Ok(None), |slot| last_decision(client, &row.model, slot))?;
             // One who waits for room in the slots that there may be is not helped by a device.
             let now = if last.is_some() && waits { decided_now(client, &row.model)? } else { None };
             Ok(told(&answer, served, |page| {
-                place::place(page, &row, Moment::now());
+                reservation::reservation(page, &row, Moment::now());
                 last.iter().for_each(|last| decision::decision(page, last, Moment::now()));
                 now.iter().for_each(|now| decision::now(page, now));
             }))

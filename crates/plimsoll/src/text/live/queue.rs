@@ -5,26 +5,26 @@ use crate::client::rows::{Moment, QueueRow};
 use crate::text::page::{BAD, FAINT, GOOD, PLAIN, Page};
 use crate::text::table::{Align, Table};
 
-/// The table of those who wait, and why each does.
+/// Prints the pending entries, and the reason for each.
 pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Moment) {
     if rows.is_empty() {
-        return page.styled(0, GOOD, "nobody waits");
+        return page.styled(0, GOOD, "nothing is pending");
     }
     let mut table = Table::new(&[
-        ("TURN", Align::Right),
-        ("WAITS", Align::Left),
+        ("POSITION", Align::Right),
+        ("PENDING", Align::Left),
         ("MODEL", Align::Left),
-        ("PLACES", Align::Right),
+        ("RESERVATIONS", Align::Right),
         ("PRIORITY", Align::Right),
-        ("FOR", Align::Right),
-        ("GIVES UP", Align::Left),
+        ("AGE", Align::Right),
+        ("DEADLINE", Align::Left),
     ]);
     for row in rows {
         table.row([
             or_unknown(row.position),
             row.id.clone(),
             row.model.clone(),
-            or_unknown(row.places),
+            or_unknown(row.reservations),
             or_unknown(row.priority),
             ago(row.created, now),
             row.deadline.map_or("-".to_string(), |deadline| format!("in {}", deadline.ahead(now))),
@@ -44,16 +44,19 @@ pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Moment) {
 pub(crate) fn waiting(page: &mut Page, row: &QueueRow, now: Moment) {
     let kind = match row.kind.as_deref() {
         Some("slot") => "a slot that waits for a GPU",
-        Some("place") => "a place that waits for a slot",
+        Some("reservation") => "a reservation that waits for a slot",
         _ => "somebody who waits",
     };
     let deadline =
         row.deadline.map_or(String::new(), |at| format!(", gives up in {}", at.ahead(now)));
     page.line(1, &format!("{kind}: model {}, for {}{deadline}", row.model, ago(row.created, now)));
-    let (places, priority) = (or_unknown(row.places), or_unknown(row.priority));
+    let (reservations, priority) = (or_unknown(row.reservations), or_unknown(row.priority));
     page.line(
         1,
-        &format!("turn {}, places {places}, priority {priority}", or_unknown(row.position)),
+        &format!(
+            "position {}, reservations {reservations}, priority {priority}",
+            or_unknown(row.position)
+        ),
     );
     page.styled(1, BAD, &why(row));
     for line in besides(row, now) {

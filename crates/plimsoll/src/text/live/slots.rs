@@ -22,7 +22,7 @@ pub(crate) fn slots(page: &mut Page, rows: &[SlotRow], now: Moment) {
         ("ACTIVE", Align::Right),
         ("IDLE", Align::Right),
         ("AGE", Align::Right),
-        ("MAY GO", Align::Left),
+        ("EVICTABLE", Align::Left),
     ]);
     for row in rows {
         let stage = row.stage.as_deref().unwrap_or_default();
@@ -68,7 +68,7 @@ pub(crate) fn stage_style(stage: &str) -> Style {
     match stage {
         "running" => GOOD,
         "starting" => NEW,
-        "waiting" | "releasing" => ODD,
+        "pending" | "releasing" => ODD,
         _ => PLAIN,
     }
 }

@@ -6,7 +6,7 @@ use ratatui::text::Line;
 use super::{clean, fitted, paint};
 use crate::client::rows::Moment;
 use crate::text::Page;
-use crate::text::live::{decision, gpu, place, queue};
+use crate::text::live::{decision, gpu, queue, reservation};
 use crate::top::state::{State, View};
 
 /// What the details are about.
@@ -62,7 +62,7 @@ pub(super) fn details(state: &State, now: Moment) -> Vec<Line<'static>> {
         }
         View::Slots => {
             if let Some(row) = fleet.slots().get(at) {
-                place::slot(&mut page, row, now);
+                reservation::slot(&mut page, row, now);
             }
         }
     }

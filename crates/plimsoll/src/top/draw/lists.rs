@@ -51,13 +51,13 @@ pub(super) fn waiting(
     now: Moment,
 ) -> (Line<'static>, Vec<Line<'static>>) {
     let columns = [
-        ("TURN", 4),
+        ("POS", 4),
         ("WAITS", wide(width, 10, 16)),
         ("MODEL", wide(width, 16, 28)),
         ("FOR", 6),
         ("WHY", 10),
     ];
-    table(state, width, &columns, &state.fleet.queue, "nobody waits", |row: &QueueRow| {
+    table(state, width, &columns, &state.fleet.queue, "nothing is pending", |row: &QueueRow| {
         vec![
             (Style::new(), row.position.map_or("?".to_string(), |turn| turn.to_string())),
             (Style::new(), row.id.clone()),
@@ -109,7 +109,7 @@ pub(super) fn slots(state: &State, width: u16, now: Moment) -> (Line<'static>, V
         ("RUNNER", wide(width, 8, 16)),
         ("STAGE", 9),
         ("MEMORY", wide(width, 11, 16)),
-        ("MAY GO", 10),
+        ("EVICTABLE", 10),
     ];
     let none = if state.fleet.asked_slots.is_some() { "no slots" } else { "asking for the slots" };
     table(state, width, &columns, state.fleet.slots(), none, |row: &SlotRow| {

@@ -7,9 +7,16 @@ use crate::tool::{command, finish, plimsoll, scratch};
 
 #[test]
 fn a_server_that_is_not_there_is_named_with_what_to_do() {
-    for line in
-        ["slots", "runners", "decisions", "queue", "explain 1.0", "ask m", "release place-1", "top"]
-    {
+    for line in [
+        "slots",
+        "runners",
+        "decisions",
+        "queue",
+        "explain 1.0",
+        "reserve m",
+        "release reservation-1",
+        "top",
+    ] {
         let run = plimsoll(&format!("{line} --server http://127.0.0.1:1"));
         run.fails_with(&["http://127.0.0.1:1/api/v1/", "plimsoll serve", "--server", "refused"]);
     }
@@ -26,9 +33,9 @@ fn a_place_may_have_been_made_by_a_server_that_went_away_and_that_is_said() {
         }
     });
     let said = ["may have been made", "went away before it answered", &url];
-    let asked = plimsoll(&format!("ask m --server {url}"));
+    let asked = plimsoll(&format!("reserve m --server {url}"));
     asked.fails_with(&[&said[..], &["plimsoll slots", "--key"]].concat());
-    let asked = plimsoll(&format!("ask m --key order-17 --server {url}"));
+    let asked = plimsoll(&format!("reserve m --key order-17 --server {url}"));
     asked.fails_with(&[&said[..], &["the same --key"]].concat());
     let looked = plimsoll(&format!("slots --server {url}"));
     looked.fails_with(&["went away before it answered"]);

@@ -21,8 +21,8 @@ fn every_list_and_explanation_says_what_it_said() {
         ("explain-forgotten", "explain 7.0"),
         ("explain-slot", "explain slot-4"),
         ("explain-running-slot", "explain slot-1"),
-        ("explain-place", "explain place-12"),
-        ("explain-place-in-slot", "explain place-13"),
+        ("explain-reservation", "explain reservation-12"),
+        ("explain-reservation-in-slot", "explain reservation-13"),
         ("explain-name", "explain team-a/trainer-0"),
         ("explain-name-forgotten", "explain team-a/trainer-1"),
     ] {
@@ -45,7 +45,7 @@ fn an_empty_server_is_said_to_be_empty() {
     for (line, words) in [
         ("runners", "there are no runners"),
         ("slots", "there are no slots"),
-        ("queue", "nobody waits"),
+        ("queue", "nothing is pending"),
         ("decisions", "there are no decisions"),
         ("top", "there are no runners"),
     ] {
@@ -131,7 +131,7 @@ fn a_name_cannot_paint_the_terminal() {
         "GET",
         "scheduler/slots",
         200,
-        r#"[{"id":"a","model":"m\u001b[2J","stage":"waiting","reason":"\u001b]0;x\u0007"}]"#,
+        r#"[{"id":"a","model":"m\u001b[2J","stage":"pending","reason":"\u001b]0;x\u0007"}]"#,
     );
     let run = fake.run("slots --color always");
     assert!(!run.out.contains("\u{1b}[2J") && !run.out.contains("\u{1b}]0"), "{:?}", run.out);
@@ -146,7 +146,7 @@ fn a_watch_prints_again_when_something_changed_and_ends_with_its_reader() {
     command.env("PLIMSOLL_SERVER", &fake.url).stdout(std::process::Stdio::piped());
     let mut child = command.spawn().expect("the binary was built for this test");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    assert_eq!(lines.next().expect("a line").expect("text"), "nobody waits");
+    assert_eq!(lines.next().expect("a line").expect("text"), "nothing is pending");
     fake.says("GET", "scheduler/queue", 200, r#"[{"id":"slot-9","model":"m","reason":"full"}]"#);
     assert!(lines.any(|line| line.expect("text").contains("slot-9: full")), "the change is shown");
     drop(lines);

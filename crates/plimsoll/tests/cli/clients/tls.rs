@@ -24,7 +24,7 @@ fn server() -> (String, std::path::PathBuf) {
     let answer = |headers: HeaderMap| async move {
         let token =
             headers.get("authorization").and_then(|token| token.to_str().ok()).unwrap_or("none");
-        format!(r#"[{{"id":"place-1","model":"m","reason":"it was asked with {token}"}}]"#)
+        format!(r#"[{{"id":"reservation-1","model":"m","reason":"it was asked with {token}"}}]"#)
     };
     let router = Router::new().route("/api/v1/scheduler/queue", get(answer));
     std::thread::spawn(move || {

@@ -1,17 +1,17 @@
-//! A place in a model, and a slot, each by itself: how it stands and why.
+//! One reservation or one slot: its status and the reason for it.
 
 use super::{ago, gpus, memory};
-use crate::client::rows::{Moment, PlaceRow, SlotRow};
+use crate::client::rows::{Moment, ReservationRow, SlotRow};
 use crate::text::live::slots::{may_go, stage_style};
 use crate::text::page::{BAD, FAINT, GOOD, NEW, ODD, PLAIN, Page};
 
-/// How a place stands.
-pub(crate) fn place(page: &mut Page, row: &PlaceRow, now: Moment) {
+/// Prints a reservation.
+pub(crate) fn reservation(page: &mut Page, row: &ReservationRow, now: Moment) {
     let status = row.status.as_deref().unwrap_or("?");
     let style = match status {
         "ready" => GOOD,
-        "coming" => NEW,
-        "waiting" | "released" => ODD,
+        "starting" => NEW,
+        "pending" | "released" => ODD,
         _ => BAD,
     };
     page.heading(&row.id);
@@ -37,26 +37,26 @@ pub(crate) fn place(page: &mut Page, row: &PlaceRow, now: Moment) {
         page.line(2, &promised.words());
     }
     if let Some(deadline) = row.deadline.filter(|_| row.is_open() && !row.is_ready()) {
-        page.line(2, &format!("gives up in {}", deadline.ahead(now)));
+        page.line(2, &format!("expires in {}", deadline.ahead(now)));
     }
 }
 
-/// What to type next.
-pub(crate) fn what_next(page: &mut Page, row: &PlaceRow, server: &str) {
+/// Prints the commands that follow up on a reservation.
+pub(crate) fn next_steps(page: &mut Page, row: &ReservationRow, server: &str) {
     let id = &row.id;
     if row.is_open() && !row.is_ready() {
         page.styled(
             2,
             FAINT,
-            &format!("how it stands later: plimsoll explain --server {server} {id}"),
+            &format!("check its status: plimsoll explain --server {server} {id}"),
         );
     }
     if row.is_open() {
-        page.styled(2, FAINT, &format!("to give it back: plimsoll release --server {server} {id}"));
+        page.styled(2, FAINT, &format!("release it: plimsoll release --server {server} {id}"));
     }
 }
 
-/// How a slot stands.
+/// Prints a slot.
 pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Moment) {
     let stage = row.stage.as_deref().unwrap_or("?");
     page.heading(&row.id);
@@ -80,9 +80,12 @@ pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Moment) {
     }
     let active = row.active_requests.map_or("?".to_string(), |active| active.to_string());
     let most = row.concurrency.map_or("?".to_string(), |most| most.to_string());
-    page.line(2, &format!("places taken: {active} of {most}; made {} ago", ago(row.created, now)));
+    page.line(
+        2,
+        &format!("reservations: {active} of {most}; created {} ago", ago(row.created, now)),
+    );
     if let Some(evictable) = &row.evictable {
-        page.line(2, &format!("may go: {}", may_go(evictable, now)));
+        page.line(2, &format!("evictable: {}", may_go(evictable, now)));
     }
     if let Some(endpoint) = &row.endpoint {
         page.line(2, &format!("answers at {endpoint}"));
