@@ -8,13 +8,13 @@ use crate::tool::{plimsoll, scratch};
 fn a_directory_without_a_journal_is_named() {
     let empty = scratch("no-journal");
     plimsoll(&format!("replay {}", empty.display())).fails_with(&[
-        "there is no journal at",
+        "no journal at",
         "journal.db",
         "the data directory of a server",
     ]);
     assert_eq!(fs::read_dir(&empty).expect("a directory").count(), 0, "reading makes nothing");
     plimsoll("replay /no/such/directory")
-        .fails_with(&["there is no journal at /no/such/directory"]);
+        .fails_with(&["no journal at /no/such/directory"]);
 }
 
 #[test]

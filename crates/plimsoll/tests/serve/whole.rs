@@ -99,7 +99,7 @@ fn f3_the_charge_the_flags_and_the_report_of_a_model_come_from_its_file() {
         server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": "q", "wait": "0s"})));
     assert_eq!(status, 202, "{place}");
     assert!(
-        place["reason"].as_str().is_some_and(|why| why.contains("no runner has said yet")),
+        place["reason"].as_str().is_some_and(|why| why.contains("no runner has reported yet")),
         "{place}"
     );
     let _agent = Agent::start(&server, dir.path());

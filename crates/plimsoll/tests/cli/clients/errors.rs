@@ -23,7 +23,7 @@ fn a_server_that_is_not_there_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_place_may_have_been_made_by_a_server_that_went_away_and_that_is_said() {
+fn a_lost_connection_says_that_the_reservation_may_have_been_created() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
@@ -32,7 +32,7 @@ fn a_place_may_have_been_made_by_a_server_that_went_away_and_that_is_said() {
             let _ = connection.expect("a connection").read(&mut [0; 4096]);
         }
     });
-    let said = ["may have been made", "went away before it answered", &url];
+    let said = ["may have been created", "went away before it answered", &url];
     let asked = plimsoll(&format!("reserve m --server {url}"));
     asked.fails_with(&[&said[..], &["plimsoll slots", "--key"]].concat());
     let asked = plimsoll(&format!("reserve m --key order-17 --server {url}"));
@@ -110,7 +110,7 @@ fn explain_reads_files_or_asks_a_server_and_never_both() {
     both.fails_with(&["-f", "--server"]);
     plimsoll("explain 1234.0").fails_with(&["there is nothing to read", "--server"]);
     plimsoll("explain --server http://127.0.0.1:1")
-        .fails_with(&["what is to be explained?", "slot-7"]);
+        .fails_with(&["nothing to explain", "slot-7"]);
     let mut command = command("explain -f examples/gang.yaml default/busy");
     command.env("PLIMSOLL_SERVER", "http://127.0.0.1:1");
     let run = finish(command, "");

@@ -7,7 +7,7 @@ use crate::golden::compare;
 use crate::tool::Run;
 
 #[test]
-fn a_place_is_asked_for_as_a_program_would() {
+fn a_reservation_is_created_as_a_client_program_would() {
     let fake = Fake::new();
     fake.says("POST", "scheduler/slots", 201, &read("reservation-ready"));
     let line = "reserve qwen3-8b --wait 2s --deadline 60s --key order-17 --as team-a/trainer-0";
