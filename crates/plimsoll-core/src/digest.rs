@@ -15,7 +15,7 @@ pub fn digest(decision: &Decision) -> u64 {
             (1_u8, &found.place.node, found.place.shape, &found.place.picks).hash(&mut hasher);
         }
         Outcome::Refused(reason) => {
-            (0_u8, reason.as_ref().map(ToString::to_string)).hash(&mut hasher)
+            (0_u8, reason.as_ref().map(ToString::to_string)).hash(&mut hasher);
         }
     }
     decision.views.digest().hash(&mut hasher);

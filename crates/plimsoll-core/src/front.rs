@@ -204,7 +204,7 @@ impl<F: Front> Host<F> {
 
     /// Lets time pass.
     pub fn tick(&mut self, now: Millis) {
-        self.with(now, |front, core| front.tick(core));
+        self.with(now, Front::tick);
     }
 
     /// Checks every device for breaches, whether it changed or not.

@@ -139,15 +139,15 @@ impl Step<'_> {
             Event::Take { request, node } => self.take_offer(&request, node.as_ref()),
             Event::Submit { request, deadline } => self.submit(request, deadline),
             Event::SubmitGang { name, minimum, members } => {
-                self.submit_gang(&name, minimum, members)
+                self.submit_gang(&name, minimum, members);
             }
             Event::Withdraw { request } => self.withdraw(&request),
             Event::Started { request, generation, activity } => {
-                self.started(&request, generation, activity)
+                self.started(&request, generation, activity);
             }
             Event::Failed { request, generation } => self.failed(&request, generation),
             Event::Freed { request, generation, ordinal } => {
-                self.freed(&request, generation, ordinal)
+                self.freed(&request, generation, ordinal);
             }
             Event::Observed { holding } => self.observed(*holding),
             Event::Measured { node, ordinal, measured } => self.measured(&node, ordinal, measured),

@@ -70,10 +70,10 @@ impl Value<'_> {
                 put_text(out, text);
             }
             Value::I32List(list) => {
-                put_list(out, 5, list, |out, number| out.extend(number.to_le_bytes()))
+                put_list(out, 5, list, |out, number| out.extend(number.to_le_bytes()));
             }
             Value::F32List(list) => {
-                put_list(out, 6, list, |out, number| out.extend(number.to_le_bytes()))
+                put_list(out, 6, list, |out, number| out.extend(number.to_le_bytes()));
             }
             Value::BoolList(list) => put_list(out, 7, list, |out, flag| out.push(u8::from(*flag))),
             Value::TextList(list) => put_list(out, 8, list, |out, text| put_text(out, text)),

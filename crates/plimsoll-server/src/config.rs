@@ -239,9 +239,7 @@ fn desk_config(heartbeat: Option<Span>, lease: Option<Span>) -> Result<DeskConfi
     }
     if lease.0 < heartbeat.0.saturating_mul(2) {
         bail!(
-            "lease: {} is less than two heartbeats of {}; one late heartbeat would close a runner",
-            lease,
-            heartbeat
+            "lease: {lease} is less than two heartbeats of {heartbeat}; one late heartbeat would close a runner"
         );
     }
     Ok(DeskConfig { heartbeat, lease, ..usual })

@@ -196,7 +196,7 @@ fn take_over(loaded: Result<Loaded>, guard: &Guard, shown: &Shown) {
             "tokens and certificate were read again; everything else is as it was at the start"
         ),
         Err(error) => {
-            tracing::error!("the configuration cannot be used, and stays as it was: {error:#}")
+            tracing::error!("the configuration cannot be used, and stays as it was: {error:#}");
         }
     }
 }

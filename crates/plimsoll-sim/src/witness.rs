@@ -154,7 +154,7 @@ impl Witness {
             let Some(stage) = stage else { continue };
             match decided_place(outcome, request) {
                 Some((decision, place)) => {
-                    self.grant(request, stage, decision, place, after, objections)
+                    self.grant(request, stage, decision, place, after, objections);
                 }
                 None => self.books.restage(request, stage),
             }

@@ -29,7 +29,7 @@ fn every_scenario_holds() {
             Err(error) => problems.push_str(&format!("{name}: {error}\n")),
             Ok(report) if report.holds() => {}
             Ok(report) if update => {
-                fs::write(&path, report.updated()).expect("a scenario can be written")
+                fs::write(&path, report.updated()).expect("a scenario can be written");
             }
             Ok(report) => problems.push_str(&format!("{name}:\n{}", report.diff())),
         }

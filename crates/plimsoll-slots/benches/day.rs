@@ -96,7 +96,9 @@ impl Day {
         for _ in 0..wave(second) {
             self.reserve(second);
         }
-        for runner in (second % HEARTBEAT..RUNNERS).step_by(HEARTBEAT as usize) {
+        for runner in (second % HEARTBEAT..RUNNERS)
+            .step_by(usize::try_from(HEARTBEAT).expect("a small number"))
+        {
             self.beat(now, usize::try_from(runner).expect("few"));
         }
         self.host.tick(now);

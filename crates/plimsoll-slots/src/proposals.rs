@@ -73,7 +73,7 @@ impl Bench<'_> {
         let sizes = (most + 1..=widest.min(64)).filter(|size| size.is_power_of_two());
         let split = |size: u16| {
             move |declared: &mut Declaration| {
-                (declared.gpus, declared.tensor_parallel) = (None, vec![size])
+                (declared.gpus, declared.tensor_parallel) = (None, vec![size]);
             }
         };
         let size = sizes.into_iter().find(|size| self.fits(split(*size)))?;

@@ -44,7 +44,7 @@ pub(crate) fn load(
             files.insert(Name::from(&*node.metadata.name), origin.source.to_string());
         }
     }
-    let reading = Reading { plain, node_pool_key: node_pool_key.into(), ..Reading::default() };
+    let reading = Reading { plain, node_pool_key: node_pool_key.into() };
     let cluster = plimsoll_kube::translate::cluster(material.objects, material.ignored, &reading);
     recognised(&cluster)?;
     Ok(Loaded { cluster, files, first })

@@ -94,7 +94,7 @@ fn a_decision_is_explained_as_it_was_or_not_at_all() {
         assert!(same.decision.table().is_some_and(|table| !table.by_name().is_empty()));
     }
     rewrite(root.path(), |record| {
-        record.decisions.iter_mut().for_each(|decision| decision.digest ^= 1)
+        record.decisions.iter_mut().for_each(|decision| decision.digest ^= 1);
     });
     let other = one(&history(), DecisionId { seq: 1, index: 0 }).expect("it is in the journal");
     assert!(!other.is_same());

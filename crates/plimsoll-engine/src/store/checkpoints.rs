@@ -41,7 +41,7 @@ impl Checkpoints {
             match checkpoint(&connection) {
                 Ok(pages) => seen.store(pages >= LONG, Ordering::Relaxed),
                 Err(error) => {
-                    tracing::warn!("cannot checkpoint the journal's WAL: {error}")
+                    tracing::warn!("cannot checkpoint the journal's WAL: {error}");
                 }
             }
             ControlFlow::Continue(())

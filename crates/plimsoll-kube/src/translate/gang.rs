@@ -166,7 +166,7 @@ impl Groups {
 
     /// Lists the pending members of a group.
     pub(super) fn pending(&self, name: &str) -> impl Iterator<Item = &RequestId> {
-        self.members.get(name).into_iter().flat_map(|members| members.to_place()).map(|(id, _)| id)
+        self.members.get(name).into_iter().flat_map(Members::to_place).map(|(id, _)| id)
     }
 
     /// The minimum of a group, by preference of this flavor; `None` if no such group is known.

@@ -300,7 +300,7 @@ fn name_models(registry: &mut Registry, models: &BTreeMap<String, Model>) {
         .iter()
         .for_each(|(stage, none)| _ = slots.get_or_create(&[("stage", *stage)]).set(*none));
     no_reservations.iter().for_each(|(status, none)| {
-        _ = reservations.get_or_create(&[("status", *status)]).set(*none)
+        _ = reservations.get_or_create(&[("status", *status)]).set(*none);
     });
     for (index, (model, row)) in models.iter().enumerate() {
         let model = if index < MODELS { model } else { OTHERS };

@@ -158,7 +158,7 @@ impl Day {
             Due::GiveUp { asker } => self.give_up(asker),
             Due::Orders { machine, connection, orders } => self.arrive(machine, connection, orders),
             Due::Word { machine, connection, number, word } => {
-                self.hear(machine, connection, number, &word)
+                self.hear(machine, connection, number, &word);
             }
             Due::Report { machine } => {
                 let word = self.machines[machine].report();
@@ -170,7 +170,7 @@ impl Day {
                 self.again(self.temper.sync, Due::Sync { machine });
             }
             Due::Loaded { machine, request, generation } => {
-                self.loaded(machine, request, generation)
+                self.loaded(machine, request, generation);
             }
             Due::Left { machine, request } => self.left(machine, &request),
             Due::Stir { machine } => self.stir(machine),

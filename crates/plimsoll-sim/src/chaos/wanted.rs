@@ -22,7 +22,7 @@ impl Wanted {
         match event {
             Event::Submit { request, .. } | Event::Ask { request } => self.asked(request),
             Event::SubmitGang { members, .. } => {
-                members.iter().for_each(|member| self.asked(member))
+                members.iter().for_each(|member| self.asked(member));
             }
             Event::Withdraw { request } => {
                 self.0.remove(request);

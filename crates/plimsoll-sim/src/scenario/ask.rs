@@ -254,7 +254,8 @@ impl Asking {
             "not-uuid" => need.wishes.not_uuids = names(value),
             "mode" => need.wishes.modes = names(value),
             _ => {
-                need.wishes.one_numa = one_of(value, "NUMA wish", &[("one", true), ("any", false)])?
+                need.wishes.one_numa =
+                    one_of(value, "NUMA wish", &[("one", true), ("any", false)])?;
             }
         }
         Ok(true)

@@ -234,7 +234,7 @@ fn freed(
         match &word {
             Word::Pair(key, value) if key == "generation" => generation = Some(number(value)?),
             Word::Pair(key, value) if key == "device" => {
-                ordinal = Some(device(world, node, value)?)
+                ordinal = Some(device(world, node, value)?);
             }
             _ => {
                 return Err(unknown(

@@ -113,7 +113,7 @@ fn change_device(device: &mut Device, ordinal: u16, mut words: Words) -> Result<
         match key.as_str() {
             "kind" => device.kind = value.as_str().into(),
             "uuid" => {
-                device.identity = Identity::Uuid(value.replace('*', &ordinal.to_string()).into())
+                device.identity = Identity::Uuid(value.replace('*', &ordinal.to_string()).into());
             }
             "model" => device.model = some(value),
             "memory" => device.memory.total = capacity(value, source_of(device))?,

@@ -217,7 +217,7 @@ fn one_word(text: &str) -> Result<(Word, &str), Problem> {
             '"' => quoted = !quoted,
             '\\' if quoted => word.extend(chars.next().map(|(_, c)| c)),
             '=' if !quoted && key.is_none() && !word.is_empty() => {
-                key = Some(std::mem::take(&mut word))
+                key = Some(std::mem::take(&mut word));
             }
             c if c.is_whitespace() && !quoted => return Ok((finished(key, word), &text[at..])),
             c => word.push(c),

@@ -261,7 +261,7 @@ impl Books {
                 return self.give_back(request, Some(*generation));
             }
             Event::Freed { request, generation, ordinal } => {
-                self.freed(request, *generation, *ordinal)
+                self.freed(request, *generation, *ordinal);
             }
             Event::Observed { holding } => self.observed(holding),
             Event::Measured { node, ordinal, measured } => {

@@ -66,7 +66,7 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
             let most = Bytes::new(amount.expect("so many bytes"));
             match need.amount {
                 Amount::Bytes(bytes) => {
-                    need.amount = Amount::bytes(most.min(Bytes::new(bytes.get())))
+                    need.amount = Amount::bytes(most.min(Bytes::new(bytes.get())));
                 }
                 Amount::Portion(_) => need.amount = Amount::bytes(most),
                 _ => {}

@@ -190,7 +190,7 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
             );
         }
         Planned::Impossible => {
-            prop_assert_eq!(expected, None, "there is a way:\n{}", told(ledger, request))
+            prop_assert_eq!(expected, None, "there is a way:\n{}", told(ledger, request));
         }
         Planned::NotFound { .. } => {}
     }

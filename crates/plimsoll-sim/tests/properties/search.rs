@@ -110,7 +110,7 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
             );
         }
         None => {
-            prop_assert_eq!(found, None, "brute force finds a place:\n{}", told(ledger, request))
+            prop_assert_eq!(found, None, "brute force finds a place:\n{}", told(ledger, request));
         }
     }
     Ok(())

@@ -323,7 +323,7 @@ impl<'a> DeskView<'a> {
             Some(PendingEntry::Slot { slot, waiting, reservations })
         });
         let reservations = self.desk.reservations.pending().into_iter();
-        slots.chain(reservations.map(|one| PendingEntry::Reservation(&**one)))
+        slots.chain(reservations.map(|one| PendingEntry::Reservation(one)))
     }
 
     /// Returns the runners, by name.

@@ -124,7 +124,10 @@ fn perform(known: &mut BTreeMap<String, KnownSlot>, act: &Act) {
         Act::Stop(order) => (order, SlotState::Stopping),
         Act::Missing(order) => (order, SlotState::Gone),
         Act::Adopt(order) => (order, known[&order.slot].state),
-        Act::Forget(slot) => return drop(known.remove(slot)),
+        Act::Forget(slot) => {
+            known.remove(slot);
+            return;
+        }
     };
     known.insert(order.slot.clone(), known_slot(order.generation, state));
 }

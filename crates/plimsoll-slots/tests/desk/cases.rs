@@ -104,7 +104,14 @@ fn f7_one_request_and_three_runners_make_one_slot_also_with_the_same_key_again()
     let other = with_key(&mut world, "other");
     assert!(matches!(other, Err(ReserveError::KeyUsed { .. })), "{other:?}");
     world.settle();
-    assert_eq!(world.machines.values().map(|machine| machine.starts()).sum::<u64>(), 1);
+    assert_eq!(
+        world
+            .machines
+            .values()
+            .map(plimsoll_slots::simulated_runner::SimulatedRunner::starts)
+            .sum::<u64>(),
+        1
+    );
     let unknown = world.call(|desk, core| desk.reserve(core, NewReservation::of_model("none")));
     assert_eq!(unknown, Err(ReserveError::UnknownModel));
 }

@@ -122,11 +122,11 @@ fn e3_a_proposal_for_a_model_with_a_file_fits_when_it_is_declared_so() {
         let amount = remedy.amount.unwrap_or_default();
         match remedy.kind {
             Kind::MoreDevices => {
-                declared.tensor_parallel = vec![u16::try_from(amount).expect("few")]
+                declared.tensor_parallel = vec![u16::try_from(amount).expect("few")];
             }
             Kind::LowerContext => declared.context = Some(amount),
             Kind::SmallerCache => {
-                declared.kv = serde_saphyr::from_str(&remedy.target[0]).expect("a type")
+                declared.kv = serde_saphyr::from_str(&remedy.target[0]).expect("a type");
             }
             other => panic!("{other:?} is not about a model"),
         }

@@ -108,7 +108,7 @@ fn run(plan: &Plan, dir: &Path) {
                 .spawn(move || runners::beat(address, voice, HEARTBEAT, &world.done, &world.beats));
         }
         let filled = pace::offer(server.address, *rate, *slots, |client, number| {
-            ask(client, number, &world)
+            ask(client, number, &world);
         });
         println!("filled: {filled}; server: {} MiB, data {} MiB", server.memory(), server.disk());
         // The last of them start meanwhile.

@@ -111,11 +111,11 @@ fn show(file: &Path, single: bool, quiet: bool) -> Result<Came> {
     let (came, name) = (Came::of(&report, &text), file.display());
     match came {
         Came::Differently => {
-            output::text(&format!("{name} came out differently:\n{}", report.diff()))?
+            output::text(&format!("{name} came out differently:\n{}", report.diff()))?;
         }
         Came::AsExpected if !quiet => output::text(&format!("{name} came out as expected\n"))?,
         Came::Unchecked if !quiet => {
-            output::text(&format!("{name} was run; nothing is checked in it\n"))?
+            output::text(&format!("{name} was run; nothing is checked in it\n"))?;
         }
         Came::AsExpected | Came::Unchecked => {}
     }

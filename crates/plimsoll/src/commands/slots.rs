@@ -17,7 +17,7 @@ pub(super) fn run(args: &SlotsArgs, quiet: bool) -> Result<Outcome> {
         let mut listed = client.list(&path, None)?;
         let rows = listed.keep(wanted)?;
         Ok(Look::at(listed, args.show.output, Outcome::Fine, |page| {
-            slots::slots(page, &rows, Moment::now())
+            slots::slots(page, &rows, Moment::now());
         }))
     })
 }

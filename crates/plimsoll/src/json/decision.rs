@@ -83,7 +83,7 @@ pub(super) fn chosen(node: &Node, shape: Option<&Shape>, charges: &[Charge]) -> 
             match rows.iter_mut().find(|row| row.name == part.container) {
                 Some(row) => row.devices.push(device),
                 None => {
-                    rows.push(ChosenRow { name: part.container.clone(), devices: vec![device] })
+                    rows.push(ChosenRow { name: part.container.clone(), devices: vec![device] });
                 }
             }
         }

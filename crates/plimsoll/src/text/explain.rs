@@ -175,7 +175,7 @@ fn container_on(
     match summary::container_reason(verdict, index) {
         Some(reason) => page.pieces(4, &[(PLAIN, &head), (BAD, " failed: "), (PLAIN, &reason)]),
         None if needs.is_empty() => {
-            page.pieces(4, &[(PLAIN, &head), (FAINT, " passed: wants no device")])
+            page.pieces(4, &[(PLAIN, &head), (FAINT, " passed: wants no device")]);
         }
         None => page.pieces(4, &[(PLAIN, &head), (GOOD, " passed")]),
     }

@@ -13,8 +13,7 @@ fn a_directory_without_a_journal_is_named() {
         "the data directory of a server",
     ]);
     assert_eq!(fs::read_dir(&empty).expect("a directory").count(), 0, "reading makes nothing");
-    plimsoll("replay /no/such/directory")
-        .fails_with(&["no journal at /no/such/directory"]);
+    plimsoll("replay /no/such/directory").fails_with(&["no journal at /no/such/directory"]);
 }
 
 #[test]

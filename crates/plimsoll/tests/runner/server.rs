@@ -93,7 +93,7 @@ impl Server {
     /// Sets the heartbeat interval of the next registration.
     pub(crate) fn set_heartbeat(&self, time: Duration) {
         self.change(|received| {
-            received.heartbeat_ms = u64::try_from(time.as_millis()).expect("a short time")
+            received.heartbeat_ms = u64::try_from(time.as_millis()).expect("a short time");
         });
     }
 

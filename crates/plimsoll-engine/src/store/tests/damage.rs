@@ -164,7 +164,7 @@ fn a_page_that_was_overwritten_is_found_or_was_not_needed() {
             fs::write(schema::file(root.path()), &bytes).expect("a file");
             match Store::open(root.path()) {
                 Ok((_, found)) => {
-                    assert_eq!(after_base(found), good, "page {page} filled with {with}")
+                    assert_eq!(after_base(found), good, "page {page} filled with {with}");
                 }
                 Err(
                     StoreError::NotADatabase { .. }

@@ -151,7 +151,7 @@ fn container_on(page: &mut Page, container: &ContainerRow, chosen: impl Fn(&Devi
     let passed = container.status == "passed";
     match &container.reason {
         Some(reason) => {
-            page.pieces(4, &[(PLAIN, &container.name), (BAD, " failed: "), (PLAIN, reason)])
+            page.pieces(4, &[(PLAIN, &container.name), (BAD, " failed: "), (PLAIN, reason)]);
         }
         None if container.devices.is_empty() && passed => {
             page.pieces(4, &[(PLAIN, &container.name), (FAINT, " passed: wants no device")]);

@@ -109,8 +109,7 @@ fn explain_reads_files_or_asks_a_server_and_never_both() {
     let both = plimsoll("explain -f examples/gang.yaml --server http://127.0.0.1:1 default/busy");
     both.fails_with(&["-f", "--server"]);
     plimsoll("explain 1234.0").fails_with(&["there is nothing to read", "--server"]);
-    plimsoll("explain --server http://127.0.0.1:1")
-        .fails_with(&["nothing to explain", "slot-7"]);
+    plimsoll("explain --server http://127.0.0.1:1").fails_with(&["nothing to explain", "slot-7"]);
     let mut command = command("explain -f examples/gang.yaml default/busy");
     command.env("PLIMSOLL_SERVER", "http://127.0.0.1:1");
     let run = finish(command, "");

@@ -19,6 +19,7 @@ pub(super) fn any_object() -> impl Strategy<Value = Object> {
 }
 
 /// Reads an object as it would be read from a file.
+#[expect(clippy::needless_pass_by_value, reason = "prop_map passes values")]
 pub(super) fn parse(object: Value) -> Object {
     let mut objects = Vec::new();
     read::read("test", &object.to_string(), &mut objects).expect("the test's own object is sound");
