@@ -1,15 +1,15 @@
 #!/bin/sh
-# Turns the scheduler log of named work into one line and an exit code, for cron or a monitor. Needs curl and sed.
+# Converts the scheduler log of a client or pod into one line and an exit code, for cron or monitoring. Needs curl and sed.
 #
 #   schedulerlog-alert.sh URL NAMESPACE NAME
 #   schedulerlog-alert.sh http://127.0.0.1:8642 default chat
 #
-# 0  it was placed and runs
-# 1  it was refused, or its start failed; the line says why
-# 2  its log could not be read; the line says why
-# 3  it was placed and is still starting
+# 0  placed and running
+# 1  refused, or its start failed; the line says why
+# 2  the log could not be read; the line says why
+# 3  placed and still starting
 #
-# PLIMSOLL_TOKEN, where it is set, is sent as a bearer token.
+# If PLIMSOLL_TOKEN is set, it is sent as a bearer token.
 set -eu
 
 if [ $# -ne 3 ]; then
@@ -19,7 +19,7 @@ fi
 work="$2/$3"
 url="$1/api/v1/namespaces/$2/pods/$3/schedulerlog"
 
-# The token goes in by the standard input, so that it does not stand in the list of processes.
+# Pass the token on standard input, so that it does not appear in the process list.
 options=''
 if [ -n "${PLIMSOLL_TOKEN:-}" ]; then
     options="header = \"Authorization: Bearer $PLIMSOLL_TOKEN\""
@@ -31,12 +31,12 @@ answer=$(printf '%s\n' "$options" | curl -sS -K - --max-time 10 -w '\n%{http_cod
 code=$(printf '%s\n' "$answer" | tail -n 1)
 json=$(printf '%s\n' "$answer" | sed '$d')
 
-# Some shells take a backslash in what echo is given for more than a backslash.
+# Some shells interpret backslashes in the arguments of echo; printf does not.
 say() {
     printf '%s\n' "$1"
 }
 
-# The text after a pattern in the answer, which is one line, as people read it.
+# Prints the JSON string after a pattern in the response, which is one line, with its escapes decoded.
 aside=$(printf '\001')
 text_after() {
     say "$json" |

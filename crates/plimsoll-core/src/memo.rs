@@ -13,8 +13,8 @@
 //! again. The answer equals that of `decide::decide`, table included; a property test compares
 //! them.
 //!
-//! Size: at most [`VERDICTS_KEPT`] findings over all specs, about a kilobyte each, but always
-//! [`SPECS_KEPT`] specs, so that a fleet of any size keeps some benefit. Beyond that the specs
+//! Size: at most `VERDICTS_KEPT` findings over all specs, about a kilobyte each, but always
+//! `SPECS_KEPT` specs, so that a fleet of any size keeps some benefit. Beyond that the specs
 //! whose last use is longest ago are dropped; `shrink_to` ends because each round drops one.
 //! Keeping only the best node per spec was rejected: the explanation needs the verdicts of all
 //! nodes, and the best node is the one that changes when a request is placed.

@@ -75,7 +75,7 @@ pub fn remedies(
 /// The smallest changes that would let a whole rejected gang in, those that harm nobody first. A change that would let in
 /// one member alone is no help and is not proposed.
 ///
-/// Only single holders are tried, the smallest first and at most [`HOLDERS_TRIED`] of them, since each costs a whole
+/// Only single holders are tried, the smallest first and at most `HOLDERS_TRIED` of them, since each costs a whole
 /// decision of the gang. Sets of holders would be as many as there are subsets.
 pub fn gang_remedies(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Vec<Remedy> {
     let mut holders: Vec<(HoldingId, &Holding)> =

@@ -11,9 +11,9 @@
 //! client's claim to one concurrency unit of a model; a slot seats as many as the model's
 //! `concurrency`. The desk holds no sum of memory: that is the ledger's.
 //!
-//! Each kind of state has a module with private fields: [`models`], [`slots`], [`reservations`],
-//! [`runners`]. The desk puts their verbs in order: [`serving`] for clients, [`sessions`] and
-//! [`reports`] for runners, [`following`] for what the core does.
+//! Each kind of state has a module with private fields: `models`, `slots`, `reservations`,
+//! `runners`. The desk puts their verbs in order: `serving` for clients, `sessions` and
+//! `reports` for runners, `following` for what the core does.
 
 use std::collections::BTreeSet;
 

@@ -16,7 +16,7 @@ pub struct SlotRow {
     pub runner_id: Option<String>,
     /// What it holds of GPUs; null while it waits for one, and where it needs none.
     pub gpu_allocation: Option<GpuAllocation>,
-    /// `waiting`, `starting`, `running`, `releasing`, or `gone`.
+    /// `pending`, `starting`, `running`, `releasing`, or `gone`.
     pub stage: String,
     /// When it was made.
     pub created: String,

@@ -37,7 +37,7 @@ pub(super) struct Models {
     impossible: BTreeSet<String>,
 }
 
-/// A journalled change of [`Models`].
+/// A journalled change of `Models`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelChange {
@@ -61,7 +61,7 @@ pub enum ModelChange {
     RunnerForgotten(Name),
 }
 
-/// The saved form of [`Models`].
+/// The saved form of `Models`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelsState {

@@ -145,7 +145,7 @@ pub(super) struct Reservations {
     changed: BTreeSet<ReservationId>,
 }
 
-/// A journalled change of [`Reservations`]. Rows are shared with the live state, so that a change
+/// A journalled change of `Reservations`. Rows are shared with the live state, so that a change
 /// copies none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -154,7 +154,7 @@ pub enum ReservationChange {
     Forgotten(ReservationId),
 }
 
-/// The saved form of [`Reservations`].
+/// The saved form of `Reservations`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReservationsState {

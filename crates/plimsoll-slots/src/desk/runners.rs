@@ -81,7 +81,7 @@ pub(super) struct Runners {
     changed: BTreeSet<Name>,
 }
 
-/// A journalled change of [`Runners`].
+/// A journalled change of `Runners`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunnerChange {
@@ -89,7 +89,7 @@ pub enum RunnerChange {
     Removed(Name),
 }
 
-/// The saved form of [`Runners`].
+/// The saved form of `Runners`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunnersState {

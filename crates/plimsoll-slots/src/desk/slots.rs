@@ -92,7 +92,7 @@ pub(super) struct Slots {
     is_ranked: bool,
 }
 
-/// A journalled change of [`Slots`].
+/// A journalled change of `Slots`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotChange {
@@ -101,7 +101,7 @@ pub enum SlotChange {
     Removed(Name),
 }
 
-/// The saved form of [`Slots`].
+/// The saved form of `Slots`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotsState {
