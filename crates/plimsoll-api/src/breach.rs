@@ -6,8 +6,6 @@ use plimsoll_core::units::{Bytes, Name};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::device::device_labels;
-
 /// One thing that is wrong with what is held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BreachRow {
@@ -40,7 +38,7 @@ pub struct BreachRow {
 pub fn breach_row(ledger: &Ledger, breach: Breach) -> BreachRow {
     let row = |kind: &str, node: Name, ordinal: Option<u16>, holders| BreachRow {
         kind: kind.to_string(),
-        uuid: ordinal.and_then(|ordinal| device_labels(ledger, &node, [ordinal].into_iter()).pop()),
+        uuid: ordinal.and_then(|ordinal| ledger.device_labels(&node, [ordinal]).pop()),
         node,
         usable: None,
         held: None,
@@ -73,9 +71,8 @@ pub fn breach_row(ledger: &Ledger, breach: Breach) -> BreachRow {
 
 /// One thing that is wrong, in a sentence.
 pub fn sentence(ledger: &Ledger, breach: &Breach) -> String {
-    let device = |ordinal: &u16| {
-        device_labels(ledger, breach.node(), [*ordinal].into_iter()).pop().unwrap_or_default()
-    };
+    let device =
+        |ordinal: &u16| ledger.device_labels(breach.node(), [*ordinal]).pop().unwrap_or_default();
     let by = |holders: &[Name]| holders.join(", ");
     match breach {
         Breach::OverLine { node, ordinal, usable, held, over_by, holders } => {

@@ -247,16 +247,3 @@ fn tenants(on: &[(HoldingId, &Holding, &Charge)]) -> Vec<TenantRow> {
     }
     rows.into_iter().map(|(_, row)| row).collect()
 }
-
-/// The labels of some devices of a node, by ordinal, each once.
-pub fn device_labels(
-    ledger: &Ledger,
-    node: &str,
-    ordinals: impl Iterator<Item = u16>,
-) -> Vec<String> {
-    let Some(view) = ledger.view_of(node) else { return Vec::new() };
-    let mut ordinals: Vec<u16> = ordinals.collect();
-    ordinals.sort_unstable();
-    ordinals.dedup();
-    ordinals.iter().map(|ordinal| view.node.device_label(usize::from(*ordinal))).collect()
-}

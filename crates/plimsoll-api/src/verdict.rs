@@ -13,8 +13,6 @@ use plimsoll_core::verdict::{DeviceVerdict, NodeVerdict, Table};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::device::device_labels;
-
 /// One term of a score.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScorePart {
@@ -243,11 +241,7 @@ pub struct PromisedRow {
 
 /// A promise on a ledger as a row.
 pub fn promise_on(ledger: &Ledger, promise: &Promise) -> PromisedRow {
-    let node = &promise.placement.node;
-    let labels = |on: &Vec<u16>| device_labels(ledger, node, on.iter().copied());
-    let devices: Vec<Vec<String>> =
-        promise.charges.iter().map(|charge| labels(&charge.on)).collect();
-    promised_row(promise, &devices)
+    promised_row(promise, &ledger.promised_device_labels(promise))
 }
 
 /// A promise, with the devices of each of its charges by name.
