@@ -31,10 +31,10 @@ pub struct LostBy {
 
 /// Every place that fits and was not chosen: other nodes, and other devices of the chosen node.
 pub fn lost_by(decision: &Decision) -> Vec<LostBy> {
-    let Some(found) = decision.place() else { return Vec::new() };
+    let Some(found) = decision.chosen() else { return Vec::new() };
     let nodes = verdict::ordered(decision)
         .into_iter()
-        .filter(|verdict| verdict.view.node.name != found.place.node);
+        .filter(|verdict| verdict.view.node.name != found.placement.node);
     let mut rows: Vec<LostBy> = nodes
         .filter_map(|verdict| {
             let best = verdict.best.as_ref()?;
@@ -48,7 +48,7 @@ pub fn lost_by(decision: &Decision) -> Vec<LostBy> {
 /// Other devices of the chosen node, where one device was wanted: each scored as if it had been chosen.
 fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
     let ([picked], Some(verdict)) =
-        (&found.place.picks[..], verdict_on(decision, &found.place.node))
+        (&found.placement.picks[..], verdict_on(decision, &found.placement.node))
     else {
         return Vec::new();
     };
@@ -60,12 +60,12 @@ fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
         .devices
         .iter()
         .filter(|device| device.reason.is_none() && !picked.contains(&device.ordinal));
-    let judge = Judge::new(&decision.policy, &decision.spec, found.place.shape);
+    let judge = Judge::new(&decision.policy, &decision.spec, found.placement.shape);
     let row = |ordinal: u16| {
-        let place = fit::Placement { picks: vec![vec![ordinal]], ..found.place.clone() };
+        let place = fit::Placement { picks: vec![vec![ordinal]], ..found.placement.clone() };
         let score = judge.score(verdict.view, &place);
         let label = verdict.view.node.device_label(usize::from(ordinal));
-        lost(found.place.node.clone(), Some(label), &score, &found.score)
+        lost(found.placement.node.clone(), Some(label), &score, &found.score)
     };
     others.map(|device| row(device.ordinal)).collect()
 }

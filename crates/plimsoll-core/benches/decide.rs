@@ -57,7 +57,7 @@ fn decide_charge_and_free(bencher: Bencher, nodes: usize) {
     let request = fleet::request("coming-and-going", 8);
     bencher.bench_local(|| {
         let decision = memo.decide(&ledger, &policy, &request);
-        let place = &decision.place().expect("8 GiB fit on some device").place;
+        let place = &decision.chosen().expect("8 GiB fit on some device").place;
         let _ = ledger.send(&request, place).expect("the commit admits what decide proposes");
         let _ = ledger.freed(&request.id).expect("the request was just charged");
     });

@@ -74,7 +74,7 @@ fn run(case: &str, nodes: usize) {
 
 fn charge_and_free(ledger: &mut Ledger, policy: &Policy, memo: &mut Memo, request: &Request) {
     let decision = memo.decide(ledger, policy, request);
-    let place = &decision.place().expect("8 GiB fit on some device").place;
+    let place = &decision.chosen().expect("8 GiB fit on some device").place;
     let _ = ledger.send(request, place).expect("the commit admits what decide proposes");
     let _ = ledger.freed(&request.id).expect("the request was just charged");
 }

@@ -268,7 +268,7 @@ fn decided_place<'a>(
 ) -> Option<(&'a Decision, &'a Placement)> {
     let of = |decision: &&Decision| decision.request == *request;
     let decision = outcome.decisions.iter().rev().find(of)?;
-    Some((decision, &decision.place()?.place))
+    Some((decision, &decision.chosen()?.place))
 }
 
 /// The nodes whose reality an event tells of.

@@ -63,7 +63,7 @@ impl Bench<'_> {
             Purpose::Reservation,
             Span::default(),
         );
-        decide(&Draft::of(self.ledger), self.policy, &request).place().is_some()
+        decide(&Draft::of(self.ledger), self.policy, &request).chosen().is_some()
     }
 
     fn more_gpus(&self) -> Option<Remedy> {

@@ -322,9 +322,9 @@ proptest! {
             fits_anywhere |= fits;
         }
         let decision = decide(&pair.ledger, &Policy::pack(), &new);
-        prop_assert_eq!(decision.place().is_some(), fits_anywhere);
-        if let Some(best) = decision.place() {
-            prop_assert!(pair.ledger.send(&new, &best.place).is_ok());
+        prop_assert_eq!(decision.chosen().is_some(), fits_anywhere);
+        if let Some(best) = decision.chosen() {
+            prop_assert!(pair.ledger.send(&new, &best.placement).is_ok());
         }
     }
 
@@ -376,10 +376,10 @@ fn a_node_may_have_more_than_256_kinds_of_devices() {
             let id = RequestId::new("tests", format!("{kind}-{number}"));
             let request = Request { id, spec: spec.clone(), terms: Terms::default() };
             let decision = decide(&ledger, &Policy::pack(), &request);
-            assert_eq!(decision.place().is_some(), expected, "request {number} for kind {kind}");
-            if let Some(best) = decision.place() {
-                assert_eq!(best.place.picks, [[kind]]);
-                let _ = ledger.send(&request, &best.place).expect("the commit admits the proposal");
+            assert_eq!(decision.chosen().is_some(), expected, "request {number} for kind {kind}");
+            if let Some(best) = decision.chosen() {
+                assert_eq!(best.placement.picks, [[kind]]);
+                let _ = ledger.send(&request, &best.placement).expect("the commit admits the proposal");
             }
         }
     }

@@ -191,12 +191,12 @@ pub(crate) fn row(kept: &Kept) -> DecisionRow {
 
 /// Everything that a decision itself says.
 pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
-    let found = decision.place();
+    let found = decision.chosen();
     let verdict = runner(decision);
     // The same question that the commit asked, of the same rows: what the place is charged.
     let admitted = found
         .zip(verdict)
-        .and_then(|(found, verdict)| fit::admit(verdict.view, &decision.spec, &found.place).ok());
+        .and_then(|(found, verdict)| fit::admit(verdict.view, &decision.spec, &found.placement).ok());
     let charges = admitted.unwrap_or_default();
     let taken = |index: u16| {
         let on = charges.iter().filter(|charge| charge.on.contains(&index));
@@ -234,7 +234,7 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
 /// The verdict that a decision is shown by: that on the runner chosen, or that of the nearest miss, or the first.
 pub(crate) fn runner(decision: &Decision) -> Option<NodeVerdict<'_>> {
     let table = decision.table()?;
-    let chosen = decision.place().map(|found| found.place.node.clone());
+    let chosen = decision.chosen().map(|found| found.placement.node.clone());
     match chosen.or_else(|| decision.nearest_miss().map(|miss| miss.node)) {
         Some(name) => table.unordered().find(|verdict| verdict.node == name),
         None => verdict::ordered_in(table).first().copied(),

@@ -23,7 +23,7 @@ pub(crate) struct Narrator {
 impl Narrator {
     fn tell(&mut self, decision: &Decision) {
         let (who, sentence) = (&decision.request, summary::sentence(decision));
-        if decision.place().is_some() {
+        if decision.chosen().is_some() {
             self.waiting.remove(who);
             return line(AnsiColor::Green, "placed", &format!("{who}: {sentence}"));
         }

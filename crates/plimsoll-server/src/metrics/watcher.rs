@@ -29,7 +29,7 @@ impl Watcher {
     }
 
     fn count_decision(&self, decision: &Decision) {
-        let placed = decision.place().is_some();
+        let placed = decision.chosen().is_some();
         let outcome = if placed { "placed" } else { "refused" };
         self.counted.decisions.get_or_create(&[("outcome", outcome)]).inc();
         if !placed {

@@ -189,7 +189,7 @@ pub(crate) fn waits_in_vain(scheduler: &Scheduler, now: Millis) -> Option<String
 
 fn could_be_placed(scheduler: &Scheduler, request: &Request, now: Millis) -> Option<String> {
     let Settings { policy, residency, .. } = scheduler.settings();
-    if decide(scheduler.ledger(), policy, request).place().is_some() {
+    if decide(scheduler.ledger(), policy, request).chosen().is_some() {
         return Some(String::new());
     }
     if request.terms.speculative || request.terms.eviction == Eviction::Never {

@@ -30,7 +30,7 @@ fn lines(decision: &Decision) -> Vec<String> {
         if several {
             lines.push(format!("as {}:", summary::describe(shape)));
         }
-        let best = decision.place().map(|found| found.score);
+        let best = decision.chosen().map(|found| found.score);
         for verdict in table.by_name() {
             lines.extend(node(decision, verdict, best));
         }
@@ -40,7 +40,7 @@ fn lines(decision: &Decision) -> Vec<String> {
 
 fn node(decision: &Decision, verdict: NodeVerdict, best: Option<Score>) -> Vec<String> {
     let name = &verdict.view.node.name;
-    let chosen = decision.place().filter(|found| found.place.node == *name).is_some();
+    let chosen = decision.chosen().filter(|found| found.placement.node == *name).is_some();
     let mut lines = vec![match (&verdict.best, &verdict.reason) {
         (Some(found), _) if chosen => format!("{name} is chosen, score {}", points(&found.score)),
         (Some(found), _) => {
@@ -88,7 +88,7 @@ fn devices(verdict: NodeVerdict, need: &NeedVerdict) -> Vec<String> {
 /// The smallest changes that would make a refused request fit.
 pub(crate) fn remedies(world: &World, request: &Request) -> Vec<String> {
     let decision = decided(world, request);
-    if decision.place().is_some() {
+    if decision.chosen().is_some() {
         return vec![format!("{} fits as it is", request.id)];
     }
     let scheduler = world.scheduler();

@@ -148,7 +148,7 @@ impl Run<'_> {
         for decision in outcome.decisions {
             (self.watch)(&decision);
             let pending = self.submitted[&decision.request];
-            let answer = match decision.place() {
+            let answer = match decision.chosen() {
                 Some(found) => Answer::Placed(found.clone()),
                 None => {
                     let pod = &self.cluster.pending[pending];

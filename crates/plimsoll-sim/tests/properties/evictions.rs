@@ -153,7 +153,7 @@ proptest! {
 }
 
 fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), TestCaseError> {
-    if plimsoll_core::decide::decide(ledger, policy, request).place().is_some() {
+    if plimsoll_core::decide::decide(ledger, policy, request).chosen().is_some() {
         return Ok(());
     }
     let expected = cheapest(ledger, request);
@@ -174,9 +174,9 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
             let sites = brute::sites(ledger, &plan.victims);
             let site = sites
                 .iter()
-                .find(|site| site.name == *plan.place.node)
+                .find(|site| site.name == *plan.placement.node)
                 .expect("a node that is there");
-            let shape = &spec.shapes()[usize::from(plan.place.shape)];
+            let shape = &spec.shapes()[usize::from(plan.placement.shape)];
             let picks = plan
                 .place
                 .picks

@@ -90,7 +90,7 @@ fn c1_of_planners_that_all_saw_the_device_free_exactly_one_commits() {
         .iter()
         .map(|request| {
             decide(&stale, &Policy::pack(), request)
-                .place()
+                .chosen()
                 .expect("the device is free")
                 .place
                 .clone()
@@ -150,13 +150,13 @@ fn a2_models_planned_on_a_stale_view_never_share_a_device_that_cannot_hold_them(
             for at in order {
                 let request = request(&format!("m{at}"), Amount::bytes(Bytes::new(sizes[at])));
                 let planned =
-                    decide(&stale, &policy, &request).place().expect("both are free").place.clone();
+                    decide(&stale, &policy, &request).chosen().expect("both are free").place.clone();
                 let sent = ledger.send(&request, &planned);
                 if let Err(LedgerError::Refused(_)) = sent
-                    && let Some(found) = decide(&ledger, &policy, &request).place()
+                    && let Some(found) = decide(&ledger, &policy, &request).chosen()
                 {
                     ledger
-                        .send(&request, &found.place.clone())
+                        .send(&request, &found.placement.clone())
                         .expect("planned and committed on one ledger");
                 }
                 let loads = ledger.nodes().flat_map(|(_, view)| {

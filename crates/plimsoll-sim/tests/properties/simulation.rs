@@ -264,7 +264,7 @@ proptest! {
             Answer::Waiting { request: id, promised, .. } if *id == request.id => Some(promised.clone()),
             _ => None,
         });
-        if let (None, Some(promised)) = (decision.place(), promised) {
+        if let (None, Some(promised)) = (decision.chosen(), promised) {
             prop_assert_eq!(promised, plan.map(|plan| plan.after).unwrap_or_default());
         }
     }

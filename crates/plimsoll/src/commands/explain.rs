@@ -80,7 +80,7 @@ fn answered(
         Format::Json => output::json(&json::explain(cluster, decision, refused, not_considered))?,
         Format::Table => explain::explain(page, decision, refused, not_considered),
     }
-    Ok(decision.place().is_some())
+    Ok(decision.chosen().is_some())
 }
 
 /// A pod that already has a node.

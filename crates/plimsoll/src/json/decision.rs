@@ -48,7 +48,7 @@ pub(super) fn placement<'a>(
     placed: &'a Placed,
 ) -> PlacementRow<'a> {
     let request = &cluster.pending[placed.pending].request;
-    let place = &placed.found.place;
+    let place = &placed.found.placement;
     let shape = request.spec.shapes().get(usize::from(place.shape));
     let ledger = simulation.ledger();
     let held = ledger.of_request(&request.id).map(|(_, holding)| holding.charges.as_slice());

@@ -69,7 +69,7 @@ pub(super) fn explained<'a>(
     not_considered: &'a [Name],
 ) -> ExplainSheet<'a> {
     static NO_ADVICE: Advice = Advice { would_fit_if: Vec::new(), promised: None };
-    let found = decision.place();
+    let found = decision.chosen();
     let advice = refused.map_or(&NO_ADVICE, |refused| &*refused.advice);
     let verdicts = verdict::ordered(decision);
     ExplainSheet {
@@ -81,7 +81,7 @@ pub(super) fn explained<'a>(
         understood: None,
         policy: Some(&decision.policy.name),
         ledger_revision: Some(decision.revision),
-        node: found.map(|found| &found.place.node),
+        node: found.map(|found| &found.placement.node),
         chosen: found.and_then(|found| chosen(decision, found)),
         score: found.map(|found| found.score.total()),
         score_parts: found.map(|found| verdict::score_parts(&found.score)).unwrap_or_default(),
@@ -95,12 +95,12 @@ pub(super) fn explained<'a>(
 }
 
 fn chosen<'a>(decision: &'a Decision, found: &'a Candidate) -> Option<ChosenSheet<'a>> {
-    let verdict = verdict_on(decision, &found.place.node)?;
-    let shape = decision.spec.shapes().get(usize::from(found.place.shape));
+    let verdict = verdict_on(decision, &found.placement.node)?;
+    let shape = decision.spec.shapes().get(usize::from(found.placement.shape));
     // The same question that the commit asked, of the same rows: what the place is charged.
-    let charges = fit::admit(verdict.view, &decision.spec, &found.place).ok()?;
+    let charges = fit::admit(verdict.view, &decision.spec, &found.placement).ok()?;
     Some(ChosenSheet {
-        node: &found.place.node,
+        node: &found.placement.node,
         containers: decision::chosen(&verdict.view.node, shape, &charges),
     })
 }

@@ -27,10 +27,10 @@ pub(crate) fn explain(
 ) {
     page.heading(&decision.request.to_string());
     asked(page, decision);
-    match (decision.place(), refused) {
+    match (decision.chosen(), refused) {
         (Some(found), _) => {
             let text =
-                format!("placed on {}, score {}", found.place.node, score_words(&found.score));
+                format!("placed on {}, score {}", found.placement.node, score_words(&found.score));
             page.styled(2, GOOD, &text);
             chosen(page, decision);
         }
@@ -62,7 +62,7 @@ fn asked(page: &mut Page, decision: &Decision) {
 
 /// The devices of the chosen place, with what each is charged.
 fn chosen(page: &mut Page, decision: &Decision) {
-    let Some(place) = decision.place().map(|found| &found.place) else { return };
+    let Some(place) = decision.chosen().map(|found| &found.placement) else { return };
     let verdicts = verdict::ordered(decision);
     let Some(verdict) = verdicts.iter().find(|verdict| verdict.view.node.name == place.node) else {
         return;
@@ -134,7 +134,7 @@ fn nodes(page: &mut Page, decision: &Decision) {
     let Some(shape) = shape.filter(|_| !verdicts.is_empty()) else { return };
     page.heading("Nodes");
     for verdict in verdicts {
-        let place = decision.place().map(|found| &found.place);
+        let place = decision.chosen().map(|found| &found.placement);
         let chosen = place.filter(|place| place.node == verdict.view.node.name);
         node(page, verdict, shape, chosen);
     }
@@ -231,7 +231,7 @@ fn device_row(
 }
 
 fn best(verdict: NodeVerdict, need: usize, ordinal: u16) -> bool {
-    verdict.best.as_ref().is_some_and(|best| picks(&best.place, need, ordinal))
+    verdict.best.as_ref().is_some_and(|best| picks(&best.placement, need, ordinal))
 }
 
 /// Whether a place gives this device to this need.

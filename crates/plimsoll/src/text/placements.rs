@@ -28,12 +28,12 @@ pub(crate) fn placements(page: &mut Page, cluster: &Cluster, simulation: &Simula
     for placed in &simulation.placed {
         let request = &cluster.pending[placed.pending].request;
         let ledger = simulation.ledger();
-        let view = ledger.view_of(&placed.found.place.node);
+        let view = ledger.view_of(&placed.found.placement.node);
         let charges =
             ledger.of_request(&request.id).map_or(&[][..], |(_, holding)| &holding.charges);
         table.row([
             request.id.to_string(),
-            placed.found.place.node.to_string(),
+            placed.found.placement.node.to_string(),
             view.map(|view| devices(&view.node, charges)).unwrap_or_default(),
             memory(charges),
             placed.found.score.total().to_string(),
