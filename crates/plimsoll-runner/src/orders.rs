@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use plimsoll_slots::reconcile::{self, Correction};
 use plimsoll_slots::wire::{Launch, Order, Orders};
 use tracing::{info, warn};
 
@@ -12,8 +13,7 @@ use super::files;
 use super::launch::{self, StartError};
 use super::listen::NoFreePort;
 use super::processes;
-use super::reconcile::{self, Correction};
-use super::slot::{Phase, Slot};
+use super::slot::{self, Phase, Slot};
 use super::state::RunnerState;
 use super::state_dir::{EndState, SlotEnd, SlotRecord};
 use super::watch::{self, Origin};
@@ -65,7 +65,7 @@ fn learn_launches(agent: &Agent, state: &mut RunnerState) {
 }
 
 fn reconcile(agent: &Arc<Agent>, state: &mut RunnerState) {
-    let known = reconcile::known_slots(&state.slots);
+    let known = slot::known_slots(&state.slots);
     for correction in reconcile::reconcile(&state.orders, &known) {
         match correction {
             Correction::Start(order) => start(agent, state, order),

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::units::Millis;
 
-use crate::reconcile::{Act, KnownSlot, reconcile};
+use crate::reconcile::{Correction, KnownSlot, reconcile};
 use crate::size::Span;
 use crate::wire::{
     DeviceFacts, DeviceStatus, FileReport, Heartbeat, Launch, OnDevice, Order, Orders, Process,
@@ -233,35 +233,35 @@ impl SimulatedRunner {
     }
 
     /// Carries out orders; returns what was done.
-    pub fn obey(&mut self, now: Millis, orders: &Orders) -> Vec<Act> {
+    pub fn obey(&mut self, now: Millis, orders: &Orders) -> Vec<Correction> {
         let known = |(slot, process): (&String, &SimulatedProcess)| {
             let known = KnownSlot { generation: process.generation, state: process.state };
             (slot.clone(), known)
         };
-        let acts = reconcile(&orders.orders, &self.processes.iter().map(known).collect());
-        acts.iter().for_each(|act| self.perform(now, act));
-        acts
+        let corrections = reconcile(&orders.orders, &self.processes.iter().map(known).collect());
+        corrections.iter().for_each(|correction| self.perform(now, correction));
+        corrections
     }
 
-    fn perform(&mut self, now: Millis, act: &Act) {
-        match act {
-            Act::Start(order) => self.start(now, order),
-            Act::Adopt(order) => self.adopt(order),
-            Act::Stop(order) => {
-                self.adopt(order);
+    fn perform(&mut self, now: Millis, correction: &Correction) {
+        match correction {
+            Correction::Start(order) => self.start(now, order),
+            Correction::SetGeneration(order) => self.set_generation(order),
+            Correction::Stop(order) => {
+                self.set_generation(order);
                 let stop = self.conduct.stop;
                 if let Some(process) = self.processes.get_mut(&order.slot) {
                     enter_after(process, now, stop, SlotState::Stopping, SlotState::Gone);
                 }
             }
-            Act::Missing(order) => {
+            Correction::ReportMissing(order) => {
                 let (model, generation) = (order.model.clone(), order.generation);
                 let mut gone =
                     SimulatedProcess::new(model, generation, SlotState::Gone, Vec::new());
                 gone.reason = Some("this runner has no process of it".to_string());
                 self.processes.insert(order.slot.clone(), gone);
             }
-            Act::Forget(slot) => {
+            Correction::Forget(slot) => {
                 if self.processes.get(slot).is_some_and(|process| process.is_reported) {
                     self.processes.remove(slot);
                 }
@@ -294,7 +294,7 @@ impl SimulatedRunner {
         self.processes.insert(order.slot.clone(), process);
     }
 
-    fn adopt(&mut self, order: &Order) {
+    fn set_generation(&mut self, order: &Order) {
         if let Some(process) = self.processes.get_mut(&order.slot) {
             process.generation = order.generation;
             process.is_reported = false;

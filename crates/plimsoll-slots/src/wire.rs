@@ -253,6 +253,11 @@ pub enum SlotState {
 }
 
 impl SlotState {
+    /// Returns true while the slot is meant to serve.
+    pub fn is_live(self) -> bool {
+        matches!(self, SlotState::Starting | SlotState::Running)
+    }
+
     /// Whether nothing is left of it on the device.
     pub fn is_over(self) -> bool {
         matches!(self, SlotState::Failed | SlotState::Gone)
