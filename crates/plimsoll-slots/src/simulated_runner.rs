@@ -26,7 +26,7 @@ mod process;
 
 pub use process::{Conduct, Delay, MemoryUse, Origin, SimulatedProcess, Telemetry};
 
-/// The unanswered requests that a runner remembers. A client gives up on earlier ones, so that
+/// The unanswered requests that a runner remembers. Earlier ones have timed out, so that
 /// their answers are not heard.
 const MAX_UNANSWERED: usize = 8;
 
@@ -122,7 +122,7 @@ impl SimulatedRunner {
         &mut self.registration
     }
 
-    /// Replaces its devices; the caller registers it again. Devices are told apart by UUID, or
+    /// Replaces its devices; the caller registers it again. Devices are identified by UUID, or
     /// by index where they have none, so that what runs on one goes on under its new index. What
     /// runs on a device that is gone ends.
     pub fn replace_devices(&mut self, devices: Vec<DeviceFacts>) {
