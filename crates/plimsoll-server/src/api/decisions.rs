@@ -194,9 +194,9 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
     let found = decision.chosen();
     let verdict = runner(decision);
     // The same question that the commit asked, of the same rows: what the place is charged.
-    let admitted = found
-        .zip(verdict)
-        .and_then(|(found, verdict)| fit::admit(verdict.view, &decision.spec, &found.placement).ok());
+    let admitted = found.zip(verdict).and_then(|(found, verdict)| {
+        fit::admit(verdict.view, &decision.spec, &found.placement).ok()
+    });
     let charges = admitted.unwrap_or_default();
     let taken = |index: u16| {
         let on = charges.iter().filter(|charge| charge.on.contains(&index));

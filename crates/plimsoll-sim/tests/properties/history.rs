@@ -65,8 +65,8 @@ fn same_answer(one: &Scheduler, other: &Scheduler, request: &Request) -> Result<
     prop_assert_eq!(&first.outcome, &second.outcome);
     prop_assert_eq!(digest(&first), digest(&second));
     prop_assert_eq!(
-        plimsoll_core::summary::sentence(&first),
-        plimsoll_core::summary::sentence(&second)
+        first.summary(),
+        second.summary()
     );
     Ok(())
 }

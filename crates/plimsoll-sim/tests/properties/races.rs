@@ -92,7 +92,7 @@ fn c1_of_planners_that_all_saw_the_device_free_exactly_one_commits() {
             decide(&stale, &Policy::pack(), request)
                 .chosen()
                 .expect("the device is free")
-                .place
+                .placement
                 .clone()
         })
         .collect();
@@ -149,10 +149,13 @@ fn a2_models_planned_on_a_stale_view_never_share_a_device_that_cannot_hold_them(
             let mut ledger = stale.clone();
             for at in order {
                 let request = request(&format!("m{at}"), Amount::bytes(Bytes::new(sizes[at])));
-                let planned =
-                    decide(&stale, &policy, &request).chosen().expect("both are free").place.clone();
+                let planned = decide(&stale, &policy, &request)
+                    .chosen()
+                    .expect("both are free")
+                    .placement
+                    .clone();
                 let sent = ledger.send(&request, &planned);
-                if let Err(LedgerError::Refused(_)) = sent
+                if let Err(LedgerError::NotAdmitted(_)) = sent
                     && let Some(found) = decide(&ledger, &policy, &request).chosen()
                 {
                     ledger

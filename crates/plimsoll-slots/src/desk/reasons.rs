@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use plimsoll_core::queue::PendingReason;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,7 @@ pub enum StatusReason {
     },
     /// The core has not placed the slot; `failure` is why its last start failed.
     NotPlaced {
-        rejection: String,
+        reason: PendingReason,
         failure: Option<String>,
     },
     RunnerSilent {
@@ -74,8 +75,8 @@ impl fmt::Display for StatusReason {
                     _ => write!(f, "all {concurrency} reservations taken"),
                 }
             }
-            StatusReason::NotPlaced { rejection, failure } => {
-                f.write_str(rejection)?;
+            StatusReason::NotPlaced { reason, failure } => {
+                reason.fmt(f)?;
                 in_brackets(f, failure)
             }
             StatusReason::RunnerSilent { slot, runner, since } => write!(
@@ -125,7 +126,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ending::Released => f.write_str("released by the client"),
-            Ending::Impossible { reason, .. } => f.write_str(reason),
+            Ending::Impossible { rejection, .. } => rejection.fmt(f),
             Ending::ModelRemoved => f.write_str("the model was removed"),
             Ending::Expired { pending } => write!(f, "deadline exceeded: {pending}"),
             Ending::Lost(loss) => loss.fmt(f),

@@ -116,7 +116,7 @@ fn placed(facts: &NodeFacts, pods: usize, kind: &str, amount: &Amount) -> (usize
         let request = Request { id, spec: Arc::new(spec), terms: Terms::default() };
         let decision = decide(&ledger, &Policy::pack(), &request);
         let Some(candidate) = decision.chosen() else {
-            return (count, plimsoll_core::summary::sentence(&decision));
+            return (count, decision.summary().to_string());
         };
         let _ = ledger.send(&request, &candidate.placement).expect("what is proposed is admitted");
         count += 1;

@@ -169,10 +169,12 @@ fn placed(cluster: &Cluster) -> (usize, Vec<String>) {
         let decision = decide(&ledger, &Policy::pack(), &pending.request);
         match decision.chosen() {
             Some(found) => {
-                ledger.send(&pending.request, &found.placement).expect("what is proposed is admitted");
+                ledger
+                    .send(&pending.request, &found.placement)
+                    .expect("what is proposed is admitted");
                 placed += 1;
             }
-            None => refused.push(plimsoll_core::summary::sentence(&decision)),
+            None => refused.push(decision.summary().to_string()),
         }
     }
     (placed, refused)
