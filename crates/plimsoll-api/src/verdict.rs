@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::ledger::{Ledger, Promise};
 use plimsoll_core::reason::{NodeReason, Reason};
+use plimsoll_core::rejection::HeldBy;
 use plimsoll_core::remedy::{Kind, Remedy};
 use plimsoll_core::score::{Score, Term};
-use plimsoll_core::summary;
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_core::verdict::{DeviceVerdict, NodeVerdict, Table};
+use plimsoll_core::wording;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -127,7 +128,7 @@ pub struct DeviceVerdictRow {
 pub fn node(decision: &Decision, shape: usize, verdict: NodeVerdict) -> NodeVerdictRow {
     let containers = decision.spec.shapes().get(shape).map_or(&[][..], |shape| &shape.containers);
     let row = |(index, name): (usize, &Name)| {
-        let reason = summary::container_reason(verdict, index);
+        let reason = wording::container_reason(verdict, index);
         let needs = verdict.needs.iter().filter(|need| usize::from(need.container) == index);
         ContainerVerdictRow {
             name: name.clone(),
@@ -178,7 +179,8 @@ fn device_row(verdict: NodeVerdict, device: &DeviceVerdict) -> DeviceVerdictRow 
 
 /// Who is on a device and with how much; `None` where nobody is.
 pub fn held_by(verdict: NodeVerdict, ordinal: u16) -> Option<String> {
-    Some(summary::holders(verdict, ordinal)).filter(|holders| !holders.is_empty())
+    let held_by = HeldBy::of(&verdict.view.room.devices()[usize::from(ordinal)]);
+    (!held_by.is_empty()).then(|| wording::held_by(&held_by))
 }
 
 /// What a device was asked for, what it has, and what is lacking; `None` where that is not known.

@@ -76,10 +76,10 @@ pub fn evictable_since(
         }
     };
     if idle_from > now {
-        return Err(NotEvictable::NotIdleLongEnough { until: idle_from });
+        return Err(NotEvictable::NotIdleYet { until: idle_from });
     }
     if protected_until > now {
-        return Err(NotEvictable::StartedRecently { until: protected_until });
+        return Err(NotEvictable::RecentlyStarted { until: protected_until });
     }
     Ok(idle_from.max(protected_until))
 }
@@ -92,7 +92,7 @@ pub fn check_evictable(
     residency: Timespan,
 ) -> Result<(), NotEvictable> {
     if request.terms.speculative || request.terms.eviction == Eviction::Never {
-        return Err(NotEvictable::RequestMayNotEvict);
+        return Err(NotEvictable::RequesterMayNotEvict);
     }
     if request.terms.model.is_some() && holding.terms.model == request.terms.model {
         return Err(NotEvictable::SameModel);
@@ -104,7 +104,7 @@ pub fn check_evictable(
             NotEvictable::Active { .. }
             | NotEvictable::ActivityUnknown
             | NotEvictable::NoIdleLimit
-            | NotEvictable::NotIdleLongEnough { .. },
+            | NotEvictable::NotIdleYet { .. },
         ) if lower && request.terms.eviction == Eviction::LowerPriority => Ok(()),
         Err(reason) => Err(reason),
     }

@@ -12,7 +12,7 @@ mod answer;
 mod reason;
 mod rejection;
 
-pub use answer::cannot_place;
+pub use answer::{answer_reason, cannot_place};
 pub use reason::container_reason;
 pub use rejection::{describe_needs, held_by};
 

@@ -222,10 +222,10 @@ fn settings(policy: Option<&str>, residency: Option<Span>) -> Result<Settings> {
     Ok(Settings {
         policy: found
             .with_context(|| format!("policy: there is no policy {policy:?}, but {}", names()))?,
-        residency: residency.unwrap_or(Span::seconds(30)).0,
+        residency: residency.unwrap_or(Span::seconds(30)).into(),
         serial_starts: true,
         // A runner that says nothing is noticed by its lease, whatever it measures.
-        telemetry_for: u64::MAX,
+        telemetry_for: None,
         ..Settings::default()
     })
 }
@@ -292,7 +292,7 @@ mod tests {
             );
             assert_eq!(
                 (config.settings.residency, config.settings.telemetry_for),
-                (30_000, u64::MAX)
+                (plimsoll_core::units::Timespan::seconds(30), None)
             );
             assert_eq!(
                 (config.schedulerlog.enabled, config.schedulerlog.max_pods.get()),

@@ -9,14 +9,14 @@ use crate::units::Millis;
 #[serde(rename_all = "snake_case")]
 pub enum NotEvictable {
     /// The pending request may not evict.
-    RequestMayNotEvict,
+    RequesterMayNotEvict,
     Pinned,
     /// It serves the model that the pending request asks for.
     SameModel,
     Starting,
     Releasing,
     /// It started recently. Evicting it at once would only thrash.
-    StartedRecently {
+    RecentlyStarted {
         until: Millis,
     },
     Active {
@@ -26,7 +26,7 @@ pub enum NotEvictable {
     ActivityUnknown,
     NoIdleLimit,
     /// It has not been idle for long enough.
-    NotIdleLongEnough {
+    NotIdleYet {
         until: Millis,
     },
 }
@@ -35,23 +35,23 @@ impl NotEvictable {
     /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            NotEvictable::RequestMayNotEvict => "request_may_not_evict",
+            NotEvictable::RequesterMayNotEvict => "requester_may_not_evict",
             NotEvictable::Pinned => "pinned",
             NotEvictable::SameModel => "same_model",
             NotEvictable::Starting => "starting",
             NotEvictable::Releasing => "releasing",
-            NotEvictable::StartedRecently { .. } => "started_recently",
+            NotEvictable::RecentlyStarted { .. } => "recently_started",
             NotEvictable::Active { .. } => "active",
             NotEvictable::ActivityUnknown => "activity_unknown",
             NotEvictable::NoIdleLimit => "no_idle_limit",
-            NotEvictable::NotIdleLongEnough { .. } => "not_idle_long_enough",
+            NotEvictable::NotIdleYet { .. } => "not_idle_yet",
         }
     }
 
     /// Returns the time at which it becomes evictable, if time alone decides that.
     pub fn until(&self) -> Option<Millis> {
         match self {
-            NotEvictable::StartedRecently { until } | NotEvictable::NotIdleLongEnough { until } => {
+            NotEvictable::RecentlyStarted { until } | NotEvictable::NotIdleYet { until } => {
                 Some(*until)
             }
             _ => None,

@@ -12,6 +12,16 @@ pub fn cannot_place(request: &RequestId, reason: &impl Display) -> String {
     format!("cannot place {request}: {reason}")
 }
 
+/// Renders why an answer does not place its request; `None` if it does.
+pub fn answer_reason(answer: &Answer) -> Option<String> {
+    match answer {
+        Answer::Offered { .. } | Answer::Placed { .. } => None,
+        Answer::Pending { reason, .. } => Some(reason.to_string()),
+        Answer::Impossible { rejection, .. } => Some(rejection.to_string()),
+        Answer::Rejected { reason, .. } => Some(reason.to_string()),
+    }
+}
+
 impl Display for PendingReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -228,19 +228,19 @@ impl fmt::Display for NotEvictable {
     /// Reads in brackets after the name of the holder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotEvictable::RequestMayNotEvict => f.write_str("the request may not evict"),
+            NotEvictable::RequesterMayNotEvict => f.write_str("the request may not evict"),
             NotEvictable::Pinned => f.write_str("pinned"),
             NotEvictable::SameModel => f.write_str("same model"),
             NotEvictable::Starting => f.write_str("starting"),
             NotEvictable::Releasing => f.write_str("already releasing"),
-            NotEvictable::StartedRecently { until } => {
+            NotEvictable::RecentlyStarted { until } => {
                 write!(f, "started recently; evictable from {until}")
             }
             NotEvictable::Active { requests: 1 } => f.write_str("1 request in flight"),
             NotEvictable::Active { requests } => write!(f, "{requests} requests in flight"),
             NotEvictable::ActivityUnknown => f.write_str("activity unknown"),
             NotEvictable::NoIdleLimit => f.write_str("no idle limit"),
-            NotEvictable::NotIdleLongEnough { until } => write!(f, "idle; evictable from {until}"),
+            NotEvictable::NotIdleYet { until } => write!(f, "idle; evictable from {until}"),
         }
     }
 }

@@ -14,8 +14,8 @@ use plimsoll_core::policy::Policy;
 use plimsoll_core::request::{
     Amount, Compute, Need, NodeNeed, Request, RequestId, Shape, Spec, Terms, Wishes,
 };
-use plimsoll_core::wording::container_reason;
 use plimsoll_core::units::{Bytes, Cores, Millis, Portion};
+use plimsoll_core::wording::container_reason;
 
 /// Creates a card as HAMi registers it.
 fn card(uuid: &str, mib: u64) -> Device {

@@ -156,9 +156,11 @@ impl Pair {
             Verb::Queue { card, gib } => model.hold(number, card, gib, Life::Queued),
             Verb::Take => model.restage(number, Life::is_before_start, Life::Sent),
             Verb::TakeQueued => model.restage(number, is_offered, Life::Queued),
-            Verb::Confirm => {
-                model.restage(number, |life| life.is_before_start() || life == Life::Sent, Life::Running)
-            }
+            Verb::Confirm => model.restage(
+                number,
+                |life| life.is_before_start() || life == Life::Sent,
+                Life::Running,
+            ),
             Verb::Fail => model.end(number, |life| life != Life::Running),
             Verb::BeginRelease => {
                 model.restage(number, |life| life != Life::Releasing, Life::Releasing)

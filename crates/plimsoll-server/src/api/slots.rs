@@ -5,7 +5,6 @@ use axum::http::Uri;
 use axum::response::Response;
 use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::device::Node;
-use plimsoll_core::evict::Stays;
 use plimsoll_core::units::{Bytes, Millis};
 use plimsoll_slots::desk::{DeskView, Evictable, Slot, SlotStage};
 use serde::Deserialize;
@@ -135,46 +134,20 @@ pub(crate) fn allocation(node: &Node, charges: &[Charge]) -> Option<GpuAllocatio
 }
 
 fn evictable(evictable: Evictable) -> EvictionStatusRow {
-    let stays = match evictable {
-        Evictable::Since(since) => {
-            let since = Some(time(since));
-            return EvictionStatusRow {
-                evictable: true,
-                since,
-                from: None,
-                code: None,
-                reason: None,
-            };
-        }
-        Evictable::No(stays) => stays,
-    };
-    let (code, from) = match stays {
-        Stays::AskerMayNot => ("requester_may_not_evict", None),
-        Stays::Pinned => ("pinned", None),
-        Stays::SameModel => ("same_model", None),
-        Stays::Starting => ("starting", None),
-        Stays::Going => ("releasing", None),
-        Stays::Fresh { until } => ("recently_started", Some(until)),
-        Stays::Active { .. } => ("active", None),
-        Stays::ActivityUnknown => ("activity_unknown", None),
-        Stays::NoIdleLimit => ("no_idle_limit", None),
-        Stays::NotIdleYet { from } => ("not_idle_yet", Some(from)),
-    };
-    // The core counts milliseconds; people read clocks.
-    let reason = match (&stays, from) {
-        (Stays::Fresh { .. }, Some(until)) => {
-            format!("it came only lately and stays until {}", time(until))
-        }
-        (Stays::NotIdleYet { .. }, Some(from)) => {
-            format!("it is idle, but may go only from {} on", time(from))
-        }
-        (stays, _) => stays.to_string(),
-    };
-    EvictionStatusRow {
-        evictable: false,
-        since: None,
-        from: from.map(time),
-        code: Some(code.to_string()),
-        reason: Some(reason),
+    match evictable {
+        Evictable::Since(since) => EvictionStatusRow {
+            evictable: true,
+            since: Some(time(since)),
+            from: None,
+            code: None,
+            reason: None,
+        },
+        Evictable::No(reason) => EvictionStatusRow {
+            evictable: false,
+            since: None,
+            from: reason.until().map(time),
+            code: Some(reason.code().to_string()),
+            reason: Some(reason.to_string()),
+        },
     }
 }

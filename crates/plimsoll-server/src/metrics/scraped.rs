@@ -160,8 +160,8 @@ fn queue(desk: DeskView<'_>, now: Millis) -> ([u64; 3], f64) {
     let (mut lengths, mut oldest) = ([0; 3], now);
     for entry in desk.pending() {
         let (kind, since) = match entry {
-            PendingEntry::Slot { waiting, .. } if waiting.request.terms.speculative => (1, now),
-            PendingEntry::Slot { waiting, .. } => (0, waiting.since),
+            PendingEntry::Slot { entry, .. } if entry.request.terms.speculative => (1, now),
+            PendingEntry::Slot { entry, .. } => (0, entry.since),
             PendingEntry::Reservation(reservation) => (2, reservation.created),
         };
         lengths[kind] += 1;

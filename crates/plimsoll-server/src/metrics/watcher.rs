@@ -114,7 +114,7 @@ impl Observer<Desk> for Watcher {
 
 /// The codes of all reasons that a refusal has, each once.
 fn codes(decision: &Decision) -> BTreeSet<&'static str> {
-    if let decide::Outcome::Refused(Some(reason)) = &decision.outcome {
+    if let decide::Outcome::Rejected(Some(reason)) = &decision.outcome {
         return BTreeSet::from([match reason {
             RequestReason::Malformed(_) => "Malformed",
             RequestReason::NoNodes => "NoNodes",

@@ -102,8 +102,14 @@ pub(crate) fn charges(node: &Node, charges: &[Charge]) -> String {
 
 /// How often each answer was given: its first words behind the name.
 pub(crate) fn counts(said: &[String]) -> Vec<String> {
-    const KINDS: [&str; 6] =
-        [" offered ", " placed ", " pending: ", " impossible: ", " rejected: ", " asked to stop on "];
+    const KINDS: [&str; 6] = [
+        " offered ",
+        " placed ",
+        " pending: ",
+        " impossible: ",
+        " rejected: ",
+        " asked to stop on ",
+    ];
     let kind_of = |line: &String| KINDS.into_iter().find(|kind| line.contains(kind));
     let mut counts: Vec<(&str, usize)> = Vec::new();
     let mut rest: Vec<String> = Vec::new();

@@ -14,7 +14,9 @@ fn four_of_five_fit_the_card_and_equal_refusals_share_one_search() {
     assert!(simulation.rejected.iter().all(|rejected| Arc::ptr_eq(&rejected.advice, first)));
     assert!(
         simulation.rejected[0]
-            .decision.summary().to_string()
+            .decision
+            .summary()
+            .to_string()
             .contains("needs 8000 MiB, 607 MiB free, short by 7393 MiB")
     );
 }

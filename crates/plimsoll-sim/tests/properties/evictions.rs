@@ -158,7 +158,9 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
     }
     let expected = cheapest(ledger, request);
     let spec: &Arc<Spec> = &request.spec;
-    match plan(ledger, policy, request, |holding| check_evictable(holding, request, NOW, Timespan::ZERO).is_ok()) {
+    match plan(ledger, policy, request, |holding| {
+        check_evictable(holding, request, NOW, Timespan::ZERO).is_ok()
+    }) {
         Planned::Found(plan) => {
             let victims: Vec<&Holding> = plan
                 .victims

@@ -162,9 +162,7 @@ fn last_words(outcomes: &[Outcome]) -> BTreeMap<RequestId, bool> {
             Answer::Placed { request, .. } => words.insert(request.clone(), true),
             Answer::Pending { request, .. }
             | Answer::Impossible { request, .. }
-            | Answer::Rejected { request, .. } => {
-                words.insert(request.clone(), false)
-            }
+            | Answer::Rejected { request, .. } => words.insert(request.clone(), false),
             Answer::Offered { .. } => None,
         };
     }

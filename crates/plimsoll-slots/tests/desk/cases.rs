@@ -73,7 +73,8 @@ fn f6_a_model_that_no_empty_fleet_could_hold_is_rejected_at_once() {
     let mut world = World::with(&models, &[80]);
     for (name, part) in [("huge", "80.0 GiB"), ("unknown", "memory")] {
         let id = world.reserve(name);
-        let ReservationStatus::Ended(Ending::Impossible { rejection, .. }) = world.status(id) else {
+        let ReservationStatus::Ended(Ending::Impossible { rejection, .. }) = world.status(id)
+        else {
             panic!("{name}: {:?}", world.status(id))
         };
         assert!(rejection.to_string().contains(part), "{rejection}");

@@ -114,7 +114,7 @@ pub(super) fn refused<'a>(
     RefusedRow {
         namespace: &request.account,
         pod: &request.name,
-        summary: refused.sentence(),
+        summary: refused.decision.summary().to_string(),
         promised: promised(&refused.advice),
         nodes_considered: verdicts.len(),
         nodes: verdicts

@@ -7,7 +7,6 @@ use plimsoll_core::decide::Decision;
 use plimsoll_core::fit;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::RequestId;
-use plimsoll_core::summary;
 use plimsoll_core::units::Name;
 use plimsoll_core::verdict::Candidate;
 use plimsoll_kube::cluster::Cluster;
@@ -77,7 +76,7 @@ pub(super) fn explained<'a>(
         namespace: &decision.request.account,
         pod: &decision.request.name,
         status: if found.is_some() { "placed" } else { "refused" },
-        summary: refused.map_or_else(|| summary::sentence(decision), Rejected::sentence),
+        summary: decision.summary().to_string(),
         understood: None,
         policy: Some(&decision.policy.name),
         ledger_revision: Some(decision.revision),

@@ -42,7 +42,7 @@ struct DecisionRow<'a> {
     account: &'a Name,
     name: &'a Name,
     uid: &'a Name,
-    summary: &'a str,
+    summary: String,
     digest: String,
 }
 
@@ -85,7 +85,7 @@ fn decision(decision: &DecisionRecord) -> DecisionRow<'_> {
         account: &decision.request.account,
         name: &decision.request.name,
         uid: &decision.request.uid,
-        summary: &decision.summary,
+        summary: decision.summary.to_string(),
         digest: digest(decision.digest),
     }
 }

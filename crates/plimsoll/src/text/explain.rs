@@ -6,9 +6,9 @@ use plimsoll_core::fit::{self, Placement};
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::{Container, RequestId, Shape};
 use plimsoll_core::score::{Score, Term};
-use plimsoll_core::summary;
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_core::verdict::{DeviceVerdict, NodeVerdict};
+use plimsoll_core::wording;
 use plimsoll_sim::simulation::Rejected;
 
 use super::page::{BAD, FAINT, GOOD, ODD, PLAIN, Page, STRONG};
@@ -27,15 +27,16 @@ pub(crate) fn explain(
 ) {
     page.heading(&decision.request.to_string());
     asked(page, decision);
-    match (decision.chosen(), refused) {
-        (Some(found), _) => {
+    match decision.chosen() {
+        Some(found) => {
             let text =
                 format!("placed on {}, score {}", found.placement.node, score_words(&found.score));
             page.styled(2, GOOD, &text);
             chosen(page, decision);
         }
-        (None, Some(refused)) => page.styled(2, BAD, &format!("refused: {}", refused.sentence())),
-        (None, None) => page.styled(2, BAD, &format!("refused: {}", summary::sentence(decision))),
+        None => {
+            page.styled(2, BAD, &wording::cannot_place(&decision.request, &decision.summary()));
+        }
     }
     for what in not_considered {
         page.styled(2, ODD, &format!("not considered: {what}"));
@@ -56,7 +57,7 @@ pub(crate) fn explain(
 
 fn asked(page: &mut Page, decision: &Decision) {
     for shape in decision.spec.shapes() {
-        page.line(2, &format!("asks for {}", summary::describe(shape)));
+        page.line(2, &format!("asks for {}", wording::describe_needs(shape)));
     }
 }
 
@@ -172,7 +173,7 @@ fn container_on(
         .filter(|(_, need)| usize::from(need.container) == index)
         .collect();
     let head = format!("{} ({})", container.name, container.role);
-    match summary::container_reason(verdict, index) {
+    match wording::container_reason(verdict, index) {
         Some(reason) => page.pieces(4, &[(PLAIN, &head), (BAD, " failed: "), (PLAIN, &reason)]),
         None if needs.is_empty() => {
             page.pieces(4, &[(PLAIN, &head), (FAINT, " passed: wants no device")]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_kube::cluster::Cluster;
-use plimsoll_sim::simulation::{Advice, Promised, Rejected, Simulation};
+use plimsoll_sim::simulation::{Advice, Promised, Simulation};
 
 use super::page::{BAD, FAINT, PLAIN, Page};
 
@@ -16,7 +16,11 @@ pub(crate) fn refused(page: &mut Page, cluster: &Cluster, simulation: &Simulatio
         return;
     }
     page.heading("Refused");
-    let sentences: Vec<String> = simulation.rejected.iter().map(Rejected::sentence).collect();
+    let sentences: Vec<String> = simulation
+        .rejected
+        .iter()
+        .map(|rejected| rejected.decision.summary().to_string())
+        .collect();
     let mut from = 0;
     while from < simulation.rejected.len() {
         let advice = &simulation.rejected[from].advice;

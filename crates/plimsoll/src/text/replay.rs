@@ -96,7 +96,7 @@ pub(crate) fn one(page: &mut Page, replayed: &Replayed) {
         page.heading(&replayed.decision.request.to_string());
         page.styled(2, BAD, "it came out differently, so that its explanation cannot be shown");
         page.styled(4, ODD, &format!("journal: {}", replayed.recorded.summary));
-        let again = plimsoll_core::summary::sentence(&replayed.decision);
+        let again = replayed.decision.summary();
         page.styled(4, BAD, &format!("again:   {again}"));
         page.heading("Decided by");
     }
