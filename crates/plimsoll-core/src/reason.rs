@@ -175,6 +175,20 @@ impl Reason {
         }
     }
 
+    /// Returns true if the tenants of the device are the reason, whatever memory they hold.
+    pub fn is_by_tenants(&self) -> bool {
+        matches!(
+            self,
+            Reason::SlotsExhausted { .. }
+                | Reason::NotAlone
+                | Reason::HeldUndeclared
+                | Reason::ShortOfCores { .. }
+                | Reason::Exclusive
+                | Reason::ComputeExhausted
+                | Reason::NoSlice { .. }
+        )
+    }
+
     /// Returns the change that could make the request fit here.
     pub fn clears_on(&self) -> Change {
         match self {

@@ -134,7 +134,10 @@ pub struct NearestMiss {
     /// The peak of the whole request on this device.
     pub need: Bytes,
     pub free: Bytes,
+    /// The missing memory: `need` less `free`.
     pub short_by: Bytes,
+    /// The memory of the device when it is empty.
+    pub usable: Bytes,
     /// It would not fit even if the device were empty.
     pub too_small: bool,
     pub held_by: HeldBy,

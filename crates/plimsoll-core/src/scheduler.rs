@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::breach::{self, Breach};
+use crate::charge::Stage;
 use crate::decide::{Decision, decide};
 use crate::draft::OneNode;
 use crate::event::{Answer, Effect, Event, Operation, Outcome, RejectedCall, Settings};
@@ -271,8 +272,9 @@ impl Step<'_> {
 
     fn take_offer_here(&mut self, id: &RequestId, node: Name) {
         if self.machine.settings.serial_starts && !self.is_quiet_for(id) {
+            // An offer that was taken before stays queued.
             let queued = self.machine.ledger.take_queued(id);
-            if self.keep(queued) {
+            if self.keep(queued) || self.is_queued(id) {
                 return self.out.answers.push(Answer::Placed { request: id.clone(), node });
             }
         }
@@ -283,6 +285,11 @@ impl Step<'_> {
             }
             Err(error) => self.reject_call(id, RejectedCall::NotAdmitted(Arc::new(error))),
         }
+    }
+
+    fn is_queued(&self, id: &RequestId) -> bool {
+        let holding = self.machine.ledger.of_request(id);
+        holding.is_some_and(|(_, holding)| holding.stage == Stage::Queued)
     }
 
     fn reject_call(&mut self, request: &RequestId, reason: RejectedCall) {

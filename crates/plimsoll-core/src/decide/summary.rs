@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Decision, Outcome};
 use crate::device::Node;
-use crate::reason::{Change, NodeReason, Reason, RequestReason};
+use crate::reason::{NodeReason, Reason, RequestReason};
 use crate::rejection::{
     AskedNeed, DecisionSummary, DeviceReasonCount, DeviceRef, HeldBy, NearestMiss, NodeReasonCount,
     OccupiedDevice, PlacedOn, Rejection,
@@ -146,11 +146,12 @@ fn count_reasons(rejection: Rejection, table: Table) -> Rejection {
     }
 }
 
-/// A device that lacks memory, on the way to the nearest one.
+/// A device that lacks memory.
 #[derive(Clone, Copy)]
 struct Miss<'a> {
+    /// The missing memory, or for a device that is too small the memory missing when it is empty.
+    distance: Bytes,
     too_small: bool,
-    short_by: Bytes,
     verdict: NodeVerdict<'a>,
     ordinal: u16,
     need: Bytes,
@@ -159,20 +160,26 @@ struct Miss<'a> {
 
 impl<'a> Miss<'a> {
     fn of(verdict: NodeVerdict<'a>, device: &DeviceVerdict) -> Option<Miss<'a>> {
-        let (too_small, need, free) = match device.reason.as_ref()? {
-            Reason::ShortOfMemory { need, free, .. } => (false, *need, *free),
-            Reason::PromisedAway { need, open, .. } => (false, *need, *open),
-            Reason::TooSmall { need, free, .. } => (true, *need, *free),
+        let (need, free, usable) = match device.reason.as_ref()? {
+            Reason::ShortOfMemory { need, free, .. } => (*need, *free, None),
+            Reason::PromisedAway { need, open, .. } => (*need, *open, None),
+            Reason::TooSmall { need, free, usable } => (*need, *free, Some(*usable)),
             _ => return None,
         };
-        let ordinal = device.ordinal;
-        Some(Miss { too_small, short_by: need.less(free), verdict, ordinal, need, free })
+        Some(Miss {
+            distance: need.less(usable.unwrap_or(free)),
+            too_small: usable.is_some(),
+            verdict,
+            ordinal: device.ordinal,
+            need,
+            free,
+        })
     }
 
     /// Orders by distance, then by node name and ordinal.
     fn compare(&self, other: &Miss) -> Ordering {
-        (self.too_small, self.short_by)
-            .cmp(&(other.too_small, other.short_by))
+        (self.too_small, self.distance)
+            .cmp(&(other.too_small, other.distance))
             .then_with(|| self.verdict.finding.node.cmp(&other.verdict.finding.node))
             .then_with(|| self.ordinal.cmp(&other.ordinal))
     }
@@ -184,14 +191,16 @@ fn nearest_miss(table: Table) -> Option<NearestMiss> {
     let judged = table.unordered().filter(|verdict| verdict.finding.reason.is_none());
     let nearest = judged.filter_map(nearest_on).min_by(Miss::compare)?;
     let node = &nearest.verdict.view.node;
+    let room = &nearest.verdict.view.room.devices()[usize::from(nearest.ordinal)];
     Some(NearestMiss {
         node: node.name.clone(),
         device: device_ref(node, nearest.ordinal),
         need: nearest.need,
         free: nearest.free,
-        short_by: nearest.short_by,
+        short_by: nearest.need.less(nearest.free),
+        usable: room.usable().unwrap_or_default(),
         too_small: nearest.too_small,
-        held_by: held_by(nearest.verdict, nearest.ordinal),
+        held_by: HeldBy::of(room),
     })
 }
 
@@ -216,9 +225,9 @@ fn first_occupied(table: Table) -> Option<OccupiedDevice> {
 
 fn occupied_on(verdict: NodeVerdict) -> Option<OccupiedDevice> {
     let failed = verdict.finding.needs.iter().filter(|need| !need.passed);
-    let occupied = failed.flat_map(|need| &need.devices).filter(|device| {
-        device.reason.as_ref().is_some_and(|reason| reason.clears_on() == Change::LoadFell)
-    });
+    let occupied = failed
+        .flat_map(|need| &need.devices)
+        .filter(|device| device.reason.as_ref().is_some_and(Reason::is_by_tenants));
     let (ordinal, held_by) = occupied
         .map(|device| (device.ordinal, held_by(verdict, device.ordinal)))
         .find(|(_, held_by)| !held_by.is_empty())?;

@@ -39,7 +39,9 @@ impl fmt::Display for Reason {
             Reason::NotAlone | Reason::Exclusive => {
                 f.write_str("has tenants, and the request needs it exclusively")
             }
-            Reason::NeedUnknown { missing } => write!(f, "cannot be judged: {missing} is missing"),
+            Reason::NeedUnknown { missing } => {
+                write!(f, "cannot be judged: the request lacks {missing}")
+            }
             Reason::CapacityUnknown { missing } => write!(f, "has unknown memory: {missing}"),
             Reason::ShareTooSmall => f.write_str("would give less than 1 MiB for this share"),
             Reason::UndeclaredMemory => {
@@ -125,8 +127,8 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
 /// Returns what the phrase leaves out of a device's reason and the nearest miss does not say.
 pub(super) fn device_detail(reason: &Reason) -> Option<String> {
     match reason {
-        Reason::NeedUnknown { missing } => Some(format!("{missing} is missing")),
-        Reason::CapacityUnknown { missing } => Some(missing.to_string()),
+        Reason::NeedUnknown { missing } => Some(format!("the request lacks {missing}")),
+        Reason::CapacityUnknown { missing } => Some(format!("missing: {missing}")),
         Reason::StaleTelemetry { since } => Some(format!("since {since}")),
         Reason::ShortOfCores { need, free, .. } => Some(format!("needs {need}, {free} free")),
         Reason::UndeclaredMemory => Some("the request declares no memory".to_string()),
@@ -213,7 +215,11 @@ impl fmt::Display for RequestReason {
                 )
             }
             RequestReason::GangIncomplete { gang, minimum, placed, .. } => {
-                write!(f, "gang {gang} needs {minimum} members placed together; {placed} fit")
+                let fit = if *placed == 1 { "fits" } else { "fit" };
+                write!(
+                    f,
+                    "gang {gang} needs {minimum} members placed together; only {placed} {fit}"
+                )
             }
             RequestReason::GangNotFound { gang, minimum, placed, steps } => write!(
                 f,

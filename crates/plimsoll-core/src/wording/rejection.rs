@@ -77,38 +77,47 @@ impl Rejection {
         needs_text(&self.asked, self.format())
     }
 
-    /// Returns the unit of all sizes in the sentence.
+    /// Returns the unit of all sizes that the sentence compares.
     fn format(&self) -> Option<SizeFormat> {
-        self.nearest.as_ref().map(|nearest| SizeFormat::for_shortfall(nearest.need, nearest.free))
+        self.nearest.as_ref().map(|nearest| SizeFormat::for_shortfall(nearest.need, limit(nearest)))
     }
 
     fn nearest_text(&self, nearest: &NearestMiss) -> String {
-        let NearestMiss { node, device, need, free, too_small, held_by, .. } = nearest;
-        let format = SizeFormat::for_shortfall(*need, *free);
-        let short_by = format.show_difference(*need, *free);
+        let NearestMiss { node, device, need, held_by, .. } = nearest;
+        let format = SizeFormat::for_shortfall(*need, limit(nearest));
         let is_asked = matches!(
             &self.asked[..],
             [AskedNeed { amount: Amount::Bytes(asked), .. }] if Bytes::new(asked.get()) == *need
         );
         let needed = if is_asked { String::new() } else { format!(" for {}", format.show(*need)) };
-        let free = format.show(*free);
+        let kind = if nearest.too_small { "in total" } else { "free" };
+        let size = format.show(limit(nearest));
+        let short_by = format.show_difference(*need, limit(nearest));
         let mut text = format!(
-            "nearest is {} on {node} with {free} free{needed} ({short_by} short)",
+            "nearest is {} on {node} with {size} {kind}{needed} ({short_by} short)",
             device.name
         );
-        if *too_small {
-            text.push_str(", too small even when empty");
-        } else if !held_by.is_empty() {
-            text.push_str(&format!(", held by {}", held_by_in(held_by, Some(format))));
+        if !nearest.too_small && !held_by.is_empty() {
+            text.push_str(&format!(", held by {}", held_by_in(held_by, format)));
         }
         text
     }
 
-    /// Renders the counts. They follow from the nearest miss if all devices are short of memory.
     fn counts(&self) -> Option<String> {
         let mut counts: Vec<String> = Vec::new();
-        let devices = self.devices;
-        counts.extend(self.device_reasons.iter().map(|row| device_count(row, devices)));
+        for (index, row) in self.device_reasons.iter().enumerate() {
+            let DeviceReasonCount { example, count } = row;
+            let phrase = device_phrase(example);
+            let detail = device_detail(example);
+            let detail = detail.map_or(String::new(), |detail| in_brackets(&detail, *count));
+            counts.push(match index {
+                0 => {
+                    let gpus = plural(self.devices, "GPU", "GPUs");
+                    format!("{count} of {} {gpus} {phrase}{detail}", self.devices)
+                }
+                _ => format!("{count} {phrase}{detail}"),
+            });
+        }
         if self.nodes_with_too_few_devices > 0 {
             let nodes = self.nodes_with_too_few_devices;
             counts
@@ -119,12 +128,9 @@ impl Rejection {
     }
 }
 
-fn device_count(row: &DeviceReasonCount, devices: u32) -> String {
-    let DeviceReasonCount { example, count } = row;
-    let gpus = plural(devices, "GPU", "GPUs");
-    let detail =
-        device_detail(example).map_or(String::new(), |detail| in_brackets(&detail, *count));
-    format!("{count} of {devices} {gpus} {}{detail}", device_phrase(example))
+/// Returns the memory that the nearest device can give: when it is empty if even that is too little.
+fn limit(nearest: &NearestMiss) -> Bytes {
+    if nearest.too_small { nearest.usable } else { nearest.free }
 }
 
 fn node_count(row: &NodeReasonCount) -> String {
@@ -152,13 +158,14 @@ impl Display for HolderNotEvictable {
 
 /// Renders the holders of one device: `a/x (40.0 GiB), a/y (8.0 GiB, releasing) and 2 more`.
 pub fn held_by(held_by: &HeldBy) -> String {
-    held_by_in(held_by, None)
-}
-
-fn held_by_in(held_by: &HeldBy, format: Option<SizeFormat>) -> String {
     let sizes = held_by.holders.iter().filter_map(|holder| holder.bytes);
     let largest = sizes.chain([held_by.foreign]).max().unwrap_or_default();
-    let format = format.unwrap_or_else(|| SizeFormat::for_size(largest));
+    held_by_in(held_by, SizeFormat::for_size(largest))
+}
+
+fn held_by_in(held_by: &HeldBy, format: SizeFormat) -> String {
+    // A difference of single bytes says nothing about the holders.
+    let format = if format == SizeFormat::Bytes { SizeFormat::Mib } else { format };
     let holders: Vec<String> =
         held_by.holders.iter().map(|holder| holder_text(holder, format)).collect();
     let holders = list(&holders, held_by.more);

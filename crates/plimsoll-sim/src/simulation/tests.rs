@@ -17,7 +17,7 @@ fn four_of_five_fit_the_card_and_equal_refusals_share_one_search() {
             .decision
             .summary()
             .to_string()
-            .contains("needs 8000 MiB, 607 MiB free, short by 7393 MiB")
+            .contains("with 607 MiB free (7393 MiB short)")
     );
 }
 

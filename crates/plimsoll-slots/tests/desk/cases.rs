@@ -135,7 +135,7 @@ fn a_deadline_ends_a_pending_reservation_and_not_a_served_one() {
     assert!(world.is_ready(served));
     assert!(matches!(world.status(late), ReservationStatus::Ended(Ending::Expired { .. })));
     let reason = world.reason(late);
-    assert!(reason.contains("deadline") && reason.contains("20 GiB free"), "{reason}");
+    assert!(reason.contains("deadline") && reason.contains("20.0 GiB free"), "{reason}");
     assert!(world.host.scheduler().queue().is_empty(), "its slot is withdrawn");
 }
 
@@ -163,7 +163,7 @@ fn a2_a_runner_that_reports_more_than_a_card_has_is_a_breach_and_gets_nothing() 
     assert!(matches!(&breaches[..], [Breach::OverLine { .. }]), "{breaches:?}");
     let id = world.reserve("m");
     assert_eq!(world.status(id), ReservationStatus::Pending);
-    assert!(world.reason(id).contains("0 free"), "{}", world.reason(id));
+    assert!(world.reason(id).contains("0 MiB free"), "{}", world.reason(id));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn d1_an_idle_slot_makes_room_and_an_active_one_does_not() {
     let (a, b) = (world.reserve("a"), world.reserve("b"));
     world.settle();
     let c = world.reserve("c");
-    assert!(world.reason(c).contains("active (1 in flight)"), "{}", world.reason(c));
+    assert!(world.reason(c).contains("1 request in flight"), "{}", world.reason(c));
     world.release(a);
     world.release(b);
     world.pass(9_000);
