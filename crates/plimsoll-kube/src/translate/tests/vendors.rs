@@ -99,7 +99,7 @@ fn a_dcu_short_of_memory_says_so() {
     let text = node.to_owned() + &pod_with("hygon.com/dcunum: 1, hygon.com/dcumem: 2048");
     let (placed, refused) = placed(&means(&text));
     assert_eq!(placed, 0);
-    assert!(refused[0].contains("2 GiB") && refused[0].contains("1 GiB"), "{}", refused[0]);
+    assert!(refused[0].contains("2048 MiB") && refused[0].contains("1024 MiB"), "{}", refused[0]);
 }
 
 #[test]
