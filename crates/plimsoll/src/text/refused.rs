@@ -88,10 +88,10 @@ mod tests {
     fn a_refusal_names_the_nearest_miss_and_what_would_help() {
         let text = text(&fixture::time_sliced(5), false);
         assert!(
-            text.contains("default/test-4: no place for 8000 MiB: 1 of 1 devices short of memory"),
+            text.contains("default/test-4: needs 8000 MiB on one GPU; nearest is gpu-0 on"),
             "{text}"
         );
-        assert!(text.contains("needs 8000 MiB, 607 MiB free, short by 7393 MiB"), "{text}");
+        assert!(text.contains("with 607 MiB free (7393 MiB short)"), "{text}");
         assert!(text.contains("    would fit if it asked for at most 607 MiB\n"), "{text}");
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let cluster = fixture::time_sliced(400);
         let short = text(&cluster, false);
         assert!(short.contains("and 388 more with the same answer"), "{short}");
-        assert_eq!(text(&cluster, true).matches("no place for").count(), 396);
+        assert_eq!(text(&cluster, true).matches("needs 8000 MiB").count(), 396);
     }
 
     #[test]
