@@ -1,94 +1,73 @@
-//! What one container asks of one vendor, by HAMi's resources.
+//! A container's request for devices of one vendor, by HAMi's resources.
 
 use crate::object::ContainerResources;
 use crate::quantity::{Quantity, QuantityError};
 
 use super::vendor::{CountUnit, Vendor};
 
-/// What a container asks of one vendor.
+/// A container's request for devices of one vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// How many devices; `None` where only cores are asked and their number says how many.
+    /// `None` where only cores are requested, and their number determines it.
     pub devices: Option<u64>,
-    /// How many slices of a device, for vendors that count those.
+    /// Slices of one device, for vendors that count those.
     pub slices: Option<u64>,
-    /// How much memory of each device.
+    /// Memory of each device.
     pub memory: MemoryAsk,
-    /// How much compute, in the vendor's unit.
+    /// Compute, in the vendor's unit.
     pub cores: Option<u64>,
 }
 
-/// How much memory of a device is asked.
+/// The requested memory of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryAsk {
-    /// Nothing is said: all of it.
+    /// Not specified, which is all of it.
     Unset,
-    /// So many MiB.
     Mib(u64),
-    /// So many hundredths, 1 to 100.
+    /// Hundredths, 1 to 100.
     Percent(u8),
 }
 
-/// Why it is not known what a container asks. The caller names pod and container.
+/// An invalid request. The caller names pod and container.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// An amount cannot be read.
     #[error("{resource}: {error}")]
     Amount {
-        /// The resource.
         resource: &'static str,
-        /// Why.
         error: QuantityError,
     },
-    /// A memory of zero.
     #[error("{resource} is 0; leave it out to take the whole device, or say how much is needed")]
     NoMemory {
-        /// The resource.
         resource: &'static str,
     },
-    /// Memory is asked in two ways.
     #[error("{memory} is {mib} and {percentage} is {percent}; say one of them")]
     TwoMemories {
-        /// The resource with an amount.
         memory: &'static str,
-        /// The amount.
         mib: u64,
-        /// The resource with a percentage.
         percentage: &'static str,
-        /// The percentage.
         percent: u64,
     },
-    /// A part of a device is asked, but no device.
     #[error("{resource} is asked without {count}; say how many devices")]
     NoCount {
-        /// The resource that is asked.
         resource: &'static str,
-        /// The one that is missing.
         count: &'static str,
     },
-    /// A part of a device is asked, and of no device.
     #[error("{count} is 0 and {resource} is {amount}; ask for a device, or leave {resource} out")]
     NoDevice {
-        /// The resource that counts devices.
         count: &'static str,
-        /// The one that is asked all the same.
         resource: &'static str,
-        /// How much of it.
         amount: u64,
     },
-    /// A sum cannot be divided evenly over the devices.
     #[error("{resource} is {amount}, which cannot be divided evenly over {devices} devices")]
     Uneven {
-        /// The resource.
         resource: &'static str,
-        /// The sum.
         amount: u64,
-        /// The number of devices.
         devices: u64,
     },
 }
 
-/// Reads what a container asks of a vendor; `None` if it asks nothing of it. Limits count, and requests where no limit is.
+/// Reads a container's request for devices of a vendor; `None` if there is none. Limits count, and
+/// requests where there is no limit.
 pub fn read(
     vendor: &'static Vendor,
     resources: &ContainerResources,
@@ -110,7 +89,7 @@ pub fn read(
     per_device(vendor, ask).map(Some)
 }
 
-/// Who asks for no device cannot ask for a part of one.
+/// Rejects a request for memory or cores that explicitly counts no device.
 fn no_device(vendor: &'static Vendor, resources: &ContainerResources) -> Result<(), AskError> {
     let parts = [
         vendor.memory.map(|memory| memory.name),
@@ -135,7 +114,7 @@ fn devices(
         (Some(slices), CountUnit::Slices) => Ok((Some(1), Some(slices))),
         (Some(devices), CountUnit::Devices) => Ok((Some(devices), None)),
         (None, _) if vendor.count_defaults_to_one => Ok((Some(1), None)),
-        // Neuron cores can be asked for by themselves.
+        // Neuron cores can be requested without devices.
         (None, _) if vendor.memory.is_none() && cores.is_some() => Ok((None, None)),
         (None, _) => {
             let asked = if memory == MemoryAsk::Unset {
@@ -151,7 +130,8 @@ fn devices(
 
 fn memory(vendor: &'static Vendor, resources: &ContainerResources) -> Result<MemoryAsk, AskError> {
     let percent = match vendor.percentage {
-        // HAMi takes 0 for "not said", and more than 100 for 100. Both book the whole device, so that they are kept.
+        // HAMi reads 0 as "not specified" and more than 100 as 100. Both book the whole device, so
+        // this does too.
         Some(name) => amount(resources, name, Quantity::whole)?
             .filter(|percent| *percent > 0)
             .map(|percent| (name, percent)),
@@ -175,7 +155,7 @@ fn memory(vendor: &'static Vendor, resources: &ContainerResources) -> Result<Mem
     }
 }
 
-/// Sums over all devices of the container, divided into what each device gives.
+/// Divides sums over all devices of the container into the part of each device.
 fn per_device(vendor: &'static Vendor, mut ask: Ask) -> Result<Ask, AskError> {
     let Some(devices) = ask.devices.filter(|devices| *devices > 0) else {
         return Ok(ask);
@@ -260,10 +240,12 @@ mod tests {
 
     #[test]
     fn rows_of_table_a3_that_make_a_request_vanish_are_refused_instead() {
-        // A3 "-1 -> treated as unset": a negative amount is a mistake, and acceptance B10 refuses it.
+        // A3 "-1 -> treated as unset": a negative amount is a mistake, and acceptance B10 refuses
+        // it.
         let error = ask("NVIDIA", &[GPU, (PCT, "-1")]).unwrap_err().to_string();
         assert_eq!(error, "nvidia.com/gpumem-percentage: \"-1\" is negative; an amount cannot be");
-        // A3 "gpumem 16Gi or 16.0Gi -> empty request": such a pod would be placed anywhere with nothing booked (B10).
+        // A3 "gpumem 16Gi or 16.0Gi -> empty request": such a pod would be placed anywhere with
+        // nothing booked (B10).
         for text in ["16Gi", "16.0Gi"] {
             let error = ask("NVIDIA", &[GPU, (MEM, text)]).unwrap_err().to_string();
             assert!(

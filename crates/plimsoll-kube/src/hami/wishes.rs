@@ -1,4 +1,4 @@
-//! Which devices a user wants and which not, by HAMi's annotations on the pod.
+//! Device selection by HAMi's annotations on the pod.
 
 use crate::object::StringMap;
 use crate::quantity::quoted;
@@ -9,39 +9,38 @@ use super::weights::{
     DEVICE_POLICY, DevicePolicy, NODE_POLICY, NodePolicy, PolicyError, WEIGHTS, Weights,
 };
 
-/// The pod annotation that asks for devices of one NUMA node.
+/// Pod annotation: use devices of one NUMA node.
 pub const NUMA_BIND: &str = "nvidia.com/numa-bind";
 
-/// The pod annotation that asks for a way of sharing.
+/// Pod annotation: the accepted sharing modes.
 pub const MODE: &str = "nvidia.com/vgpu-mode";
 
-/// Names that are wanted and names that are not. Without wanted names all are wanted.
+/// Names to include and to exclude. Without included names all are included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Only these, if there are any.
     pub wanted: Vec<String>,
-    /// Not these, even if they are wanted too.
+    /// Excluded even if included too.
     pub unwanted: Vec<String>,
 }
 
 impl Wish {
-    /// Reads lists of names between commas; blanks around a name, and empty names, are nothing.
+    /// Parses comma-separated lists. Spaces around names and empty names are ignored.
     pub fn parse(wanted: Option<&str>, unwanted: Option<&str>) -> Wish {
         Wish { wanted: names(wanted), unwanted: names(unwanted) }
     }
 
-    /// Whether a device of this UUID may be used: the whole UUID must match.
+    /// Returns true if a device of this UUID is selected. UUIDs match whole.
     pub fn allows_uuid(&self, uuid: &str) -> bool {
         self.allows(|name| name == uuid)
     }
 
-    /// Whether a device of this model may be used: a part of the model must match, in small or capital letters.
+    /// Returns true if a device of this model is selected. Names match a part of the model,
+    /// ignoring case.
     pub fn allows_model(&self, model: &str) -> bool {
         let model = model.to_uppercase();
         self.allows(|name| model.contains(&name.to_uppercase()))
     }
 
-    /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty() && self.unwanted.is_empty()
     }
@@ -57,48 +56,38 @@ fn names(list: Option<&str>) -> Vec<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// All that a pod's annotations ask about devices of one vendor.
+/// The device selection of a pod for one vendor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// By model.
     pub models: Wish,
-    /// By UUID.
     pub uuids: Wish,
-    /// Whether all devices of a container must be of one NUMA node.
+    /// True if all devices of a container must be on one NUMA node.
     pub numa_bind: bool,
-    /// The ways of sharing that are accepted, as written; `None` for all.
+    /// The accepted sharing modes, as written; `None` for all.
     pub mode: Option<String>,
-    /// How to choose among nodes.
     pub node_policy: Option<NodePolicy>,
-    /// How to choose among devices, the first key first.
+    /// Most important first.
     pub device_policy: Vec<DevicePolicy>,
-    /// The weights of the score of a device.
     pub weights: Option<Weights>,
 }
 
-/// Why a wish could not be read.
+/// An invalid annotation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WishError {
-    /// A policy or weights.
     #[error("annotation {key}: {error}")]
     Policy {
-        /// The annotation.
         key: &'static str,
-        /// Why.
         error: PolicyError,
     },
-    /// A switch is neither on nor off.
     #[error("annotation {key} is \"{value}\", and must be \"true\" or \"false\"")]
     NotABool {
-        /// The annotation.
         key: &'static str,
-        /// What it says.
         value: String,
     },
 }
 
 impl Wishes {
-    /// Reads what a pod asks about devices of one vendor.
+    /// Reads the device selection of a pod for one vendor.
     pub fn read(vendor: &Vendor, annotations: &StringMap) -> Result<Wishes, WishError> {
         let wish = |keys: super::vendor::WishKeys| {
             Wish::parse(annotations.get(keys.wanted), annotations.get(keys.unwanted))
@@ -132,7 +121,8 @@ impl Wishes {
         })
     }
 
-    /// Whether a device that is shared in this way may be used: the wish must contain the way's name.
+    /// Returns true if a device in this sharing mode is selected: the annotation contains the
+    /// mode's name.
     pub fn allows_mode(&self, mode: &str) -> bool {
         self.mode.as_deref().is_none_or(|wish| wish.contains(mode))
     }

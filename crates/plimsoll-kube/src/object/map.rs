@@ -1,4 +1,4 @@
-//! Maps of strings and of quantities, in the order of their keys; a key that stands twice is an error.
+//! Maps of strings and of quantities, ordered by key. A duplicate key is an error.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,22 +13,22 @@ use crate::quantity::{Quantity, QuantityError, float_text};
 pub struct StringMap(BTreeMap<String, String>);
 
 impl StringMap {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
 
-    /// Whether the key is there, with whatever value.
+    /// Returns true if the key is present, even with an empty value.
     pub fn contains_key(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
 
-    /// All pairs, in the order of their keys.
+    /// Iterates over all pairs, ordered by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Whether there is nothing in it.
+    /// Returns true if there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -47,27 +47,28 @@ impl<'de> Deserialize<'de> for StringMap {
     }
 }
 
-/// Amounts by resource name. One that cannot be read is kept as its error, so that only what needs it is refused.
+/// Amounts by resource name. An unreadable amount is stored as its error, so that only a reader of
+/// this resource fails.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources(BTreeMap<String, Result<Quantity, QuantityError>>);
 
 impl Resources {
-    /// The amount of a resource, or why it cannot be read; `None` if it is not listed.
+    /// Returns the amount of a resource, or why it is unreadable; `None` if it is not listed.
     pub fn get(&self, name: &str) -> Option<Result<&Quantity, &QuantityError>> {
         self.0.get(name).map(Result::as_ref)
     }
 
-    /// Whether the resource is listed, readable or not.
+    /// Returns true if the resource is listed, readable or not.
     pub fn contains_key(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// All resources, in the order of their names.
+    /// Iterates over all resources, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Result<&Quantity, &QuantityError>)> {
         self.0.iter().map(|(name, amount)| (name.as_str(), amount.as_ref()))
     }
 
-    /// Whether nothing is listed.
+    /// Returns true if no resource is listed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -92,8 +93,8 @@ impl<'de> Deserialize<'de> for Resources {
     }
 }
 
-/// Reads a map and refuses a key that stands twice: which of the two counts would be a guess. `null` values of strings
-/// are empty, as in Kubernetes.
+/// Reads a map and rejects duplicate keys: picking one of them would be a guess. `null` values of
+/// strings are empty, as in Kubernetes.
 struct UniqueKeys<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for UniqueKeys<T> {
@@ -117,7 +118,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for UniqueKeys<T> {
     }
 }
 
-/// A string in a map, with a hint where a number or a boolean was written without quotes.
+/// A string in a map. The error for an unquoted number or boolean tells to quote it.
 struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {
@@ -148,7 +149,7 @@ impl Visitor<'_> for TextVisitor {
     }
 }
 
-/// An amount or the reason why there is none: reading it never fails.
+/// An amount or its error. Deserializing it never fails.
 struct Amount(Result<Quantity, QuantityError>);
 
 impl Amount {

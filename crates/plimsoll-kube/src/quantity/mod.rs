@@ -1,7 +1,7 @@
-//! The one place that says what number a Kubernetes quantity is.
+//! Kubernetes quantities, exactly.
 //!
-//! A quantity is kept exactly, as a whole number over a power of ten, together with the text it was written as. Kubernetes
-//! itself rounds what is finer than a billionth and caps what is larger than 2^63; here both stay exact or are an error.
+//! A quantity is stored as a whole number over a power of ten, together with its text. Kubernetes
+//! itself rounds beyond nine decimal places and caps at 2^63; here both are exact or an error.
 
 mod error;
 mod parse;
@@ -17,19 +17,19 @@ use parse::{Number, Suffix, split};
 
 /// A number as Kubernetes writes amounts: `8000`, `8k`, `8e3`, `500m`, `16Gi`.
 ///
-/// Two quantities are equal if they are the same number, however they were written.
+/// Quantities that are the same number are equal, however they are written.
 #[derive(Debug, Clone)]
 pub struct Quantity {
     text: Box<str>,
     binary: bool,
     /// The number times `10^scale`.
     scaled: i128,
-    /// Decimal places; the last one is not zero, so that equal numbers have equal fields.
+    /// Decimal places. The last one is not zero, so that equal numbers have equal fields.
     scale: u32,
 }
 
 impl Quantity {
-    /// Reads a quantity by Kubernetes' grammar, exactly. The work is bounded by the length of the text.
+    /// Parses a quantity by Kubernetes' grammar, exactly and in time linear in its length.
     pub fn parse(text: &str) -> Result<Quantity, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Empty);
@@ -50,22 +50,21 @@ impl Quantity {
         })
     }
 
-    /// The text as it was written.
+    /// Returns the text as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it was written with a binary suffix (`Ki` to `Ei`).
+    /// Returns true if it was written with a binary suffix (`Ki` to `Ei`).
     pub fn has_binary_suffix(&self) -> bool {
         self.binary
     }
 
-    /// Whether the number is zero.
     pub fn is_zero(&self) -> bool {
         self.scaled == 0
     }
 
-    /// The number itself, where it must be whole and not negative.
+    /// Returns the number if it is whole and not negative.
     pub fn whole(&self) -> Result<u64, QuantityError> {
         if self.scale > 0 && self.scaled >= 0 {
             return Err(QuantityError::NotWhole { value: quoted(&self.text) });
@@ -73,20 +72,21 @@ impl Quantity {
         self.ceil_of(1)
     }
 
-    /// Thousandths, rounded up: what Kubernetes books for CPU.
+    /// Returns thousandths, rounded up, as Kubernetes does for CPU.
     pub fn milli_ceil(&self) -> Result<u64, QuantityError> {
         self.ceil_of(1000)
     }
 
-    /// The number rounded up: what Kubernetes books for memory and storage.
+    /// Returns the number rounded up, as Kubernetes does for memory and storage.
     pub fn bytes_ceil(&self) -> Result<u64, QuantityError> {
         self.ceil_of(1)
     }
 
-    /// The number of units of `unit_mib` MiB each, for resources that count such units and not bytes.
+    /// Returns the number of units of `unit_mib` MiB each, for resources that count units instead
+    /// of bytes.
     ///
-    /// `3Gi` of a resource counted in MiB would be three thousand million MiB. Nobody means that, so a binary suffix is
-    /// refused with what to write instead.
+    /// `3Gi` of a resource counted in MiB would be 3,221,225,472 MiB, which is never intended. A
+    /// binary suffix is rejected with the number to write instead.
     pub fn units(&self, unit_mib: u64) -> Result<u64, QuantityError> {
         if self.binary && self.scaled > 0 {
             return Err(self.suffix_on_units(unit_mib.max(1)));
@@ -114,7 +114,8 @@ impl Quantity {
         let scaled = u128::try_from(self.scaled)
             .map_err(|_| QuantityError::Negative { value: quoted(&self.text) })?;
         let power = 10u128.checked_pow(self.scale).ok_or_else(too_large)?;
-        // Whole part and rest apart: the product of the whole number and the factor could overflow where the result does not.
+        // Whole part and remainder are multiplied separately: their product with the factor could
+        // overflow where the result does not.
         let factor = u128::from(factor);
         let whole = (scaled / power).checked_mul(factor).ok_or_else(too_large)?;
         let rest = ceil_of_rest(scaled % power, factor, power);
@@ -122,7 +123,8 @@ impl Quantity {
     }
 }
 
-/// `ceil(rest * factor / power)` for `rest < power <= 10^38`, without overflow: digits too fine to matter are rounded up first.
+/// Computes `ceil(rest * factor / power)` for `rest < power <= 10^38` without overflow: digits too
+/// fine to matter are rounded up first.
 fn ceil_of_rest(mut rest: u128, factor: u128, mut power: u128) -> u128 {
     while rest.checked_mul(factor).is_none() {
         rest = rest.div_ceil(10);
@@ -153,7 +155,7 @@ impl std::str::FromStr for Quantity {
     }
 }
 
-/// A whole number with a comma before every third digit.
+/// Formats a number with a comma before every third digit.
 fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -172,7 +174,6 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// Reads a quantity from a string or a number, as manifests have both.
 struct QuantityVisitor;
 
 impl Visitor<'_> for QuantityVisitor {
@@ -199,7 +200,7 @@ impl Visitor<'_> for QuantityVisitor {
     }
 }
 
-/// The shortest text that is this float: what the author wrote, save for its spelling.
+/// Returns the shortest text of a float: what its author wrote, except for its spelling.
 pub(crate) fn float_text(number: f64) -> String {
     if number == 0.0 || (1e-9..1e15).contains(&number.abs()) {
         format!("{number}")

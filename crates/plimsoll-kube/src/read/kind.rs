@@ -1,4 +1,4 @@
-//! The kinds that are read, and the types that they are read as.
+//! The kinds that are read, and their types.
 
 use crate::object::{Kind, PodGroupFields, PodGroupFlavor, WorkloadFields, WorkloadKind};
 
@@ -21,8 +21,8 @@ pub(super) fn build<T: Tree>(kind: Kind, tree: T) -> Result<Object, FieldError> 
     })
 }
 
-/// Finds the kind by its name; `None` if it is not read. A kind counts in its own API group only: Volcano has a Job too.
-/// Manifests that leave `apiVersion` out are taken by their kind, where that is unambiguous.
+/// Finds a kind by its name; `None` if it is not read. A kind counts in its own API group only:
+/// Volcano has a Job too. Without `apiVersion` the kind alone decides, where it is unambiguous.
 pub(super) fn known(kind: &str, api_version: Option<&str>) -> Result<Option<Kind>, Problem> {
     let group = api_version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
     let (home, known) = match kind {

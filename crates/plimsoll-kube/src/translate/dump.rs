@@ -1,4 +1,4 @@
-//! Translates a whole dump: all its objects are put into an index, and each is translated from there.
+//! Translates a whole dump: puts all objects into an index, and translates each from there.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use super::pod::request_as;
 use super::workload::{Expansion, WorkloadKey};
 use super::{PodRequest, PodState, Translation, holding, request};
 
-/// Translates all these objects. `ignored` are the kinds that were read over.
+/// Translates all these objects. `ignored` are the kinds that were not read.
 ///
-/// An object that is there twice counts once, as it was written last; but a pod that has a node is never replaced by one that
-/// has none. Nodes and running pods are listed in the order of appearance.
+/// An object that occurs twice counts once, in its last form; but a pod that has a node is never
+/// replaced by one that has none. Nodes and running pods are listed in order of appearance.
 pub fn cluster(
     objects: Vec<(Origin, Object)>,
     ignored: BTreeMap<String, usize>,
@@ -45,7 +45,7 @@ pub fn cluster(
     listing.finish(dump.findings, ignored)
 }
 
-/// The objects of a dump, each once, in the order of appearance.
+/// The objects of a dump, each once, in order of appearance.
 #[derive(Default)]
 struct Dump {
     objects: Vec<Object>,
@@ -84,7 +84,8 @@ impl Dump {
         }
     }
 
-    /// Names an object whose name is left to the API server (`generateName`), so that each is one of its own.
+    /// Names an object whose name is left to the API server (`generateName`), so that each counts
+    /// separately.
     fn name(&mut self, metadata: &mut Metadata) {
         if metadata.name.is_empty() {
             self.unnamed += 1;
@@ -93,7 +94,6 @@ impl Dump {
     }
 }
 
-/// That a pod was given both with a node and without one.
 fn given_twice(bound: &Pod) -> Finding {
     let node = bound.node_name().unwrap_or_default();
     Finding {
@@ -119,8 +119,8 @@ struct Listing<'a> {
     running_findings: Vec<Finding>,
 }
 
-/// The order in which pending pods are served: by priority, then by creation. Those that were not created yet keep the order
-/// of appearance, in which a client would create them.
+/// The order of pending pods: by priority, then by creation. Pods that do not exist yet keep their
+/// order of appearance, in which a client would create them.
 type Turn = (Reverse<i32>, Created, Option<PodKey>);
 
 impl<'a> Listing<'a> {
@@ -168,7 +168,7 @@ impl<'a> Listing<'a> {
     }
 
     fn expansion(&mut self, expansion: &Expansion) {
-        // All of them ask the same: what the first one asks is translated, and shared.
+        // All of them have the same request: the first one is translated, and its request shared.
         let Some(id) = expansion.ids().next() else { return };
         let first = request_as(id, &expansion.pattern, self.index);
         self.cluster.findings.extend(first.findings);

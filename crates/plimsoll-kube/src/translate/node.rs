@@ -1,7 +1,9 @@
-//! What a Kubernetes node has, by whoever says so best: a declaration, HAMi's register, NVIDIA's labels, its capacity.
+//! The devices of a Kubernetes node, by the best source: a declaration, HAMi's register, NVIDIA's
+//! labels, or the node's capacity.
 //!
-//! A declaration wins over everything for the vendors that it names. What contradicts itself or cannot be read is never
-//! replaced by a guess: the node's devices are then unknown, with the reason, and take no device work.
+//! A declaration overrides all other sources for the vendors it names. Contradictory or unreadable
+//! facts are never replaced by a guess: the node's devices are then unknown, with the reason, and
+//! accept no work.
 
 mod advertised;
 mod basics;
@@ -31,10 +33,10 @@ use super::Translation;
 
 use notes::{Note, Notes};
 
-/// HAMi's word for NVIDIA, and the kind of its cards.
+/// HAMi's name of NVIDIA, and the kind of its cards.
 const NVIDIA: &str = "NVIDIA";
 
-/// What a node has, and what is wrong with what it says.
+/// Translates a node.
 pub fn node(node: &object::Node) -> Translation<NodeFacts> {
     let mut notes = Notes::new(node.metadata.name.as_str());
     let annotated = annotated_choice(node, &mut notes);
@@ -74,21 +76,21 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
     Translation { value: facts, findings }
 }
 
-/// The devices of a node as far as they are known, and what goes with them.
+/// The devices of a node as far as they are known.
 #[derive(Default)]
 struct Shown {
     devices: Vec<Device>,
-    /// Physical cards; more than the devices where labels count cards that are cut into slices.
+    /// Physical cards. More than the devices where labels count cards that are cut into slices.
     physical: u16,
-    /// Tokens a card, where they are known.
+    /// Tokens per card, where known.
     tokens: Option<u32>,
-    /// Whole cards that are unhealthy without anybody saying which, by kind.
+    /// The number of unhealthy cards by kind, where it is unknown which they are.
     missing: BTreeMap<Name, u16>,
-    /// Whether a device plugin that knows nothing of bookings picks the card.
+    /// True if a device plugin that does not know bookings picks the card.
     plugin_picks: bool,
-    /// Where the devices are known from; it may be known how many there are and not how much memory they have.
+    /// The sources of the devices. The number of devices can be known without their memory.
     sources: BTreeSet<Source>,
-    /// Memory that is declared to be in use by nobody's booking, by ordinal.
+    /// Memory declared to be in use by processes without a booking, by ordinal.
     foreign: Vec<(u16, Bytes)>,
 }
 
@@ -105,7 +107,7 @@ impl Shown {
             .extend(more.foreign.into_iter().map(|(at, bytes)| (before.saturating_add(at), bytes)));
     }
 
-    /// The strongest of the sources, in a word.
+    /// Returns the strongest source.
     fn source(&self) -> &'static str {
         let order = [Source::Declared, Source::Register, Source::Label, Source::Capacity];
         let strongest = order.into_iter().find(|source| self.sources.contains(source));
@@ -119,7 +121,7 @@ impl Shown {
     }
 }
 
-/// Whatever the sources say, in the order of their authority.
+/// Reads the devices from all sources, strongest first.
 fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes) -> Shown {
     let mut shown = Shown::default();
     let declared = match declared::devices(node, annotated, notes) {
@@ -140,7 +142,7 @@ fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes)
     shown
 }
 
-/// The vendor whose word a kind is, where a MIG instance is NVIDIA's.
+/// Returns the vendor of a kind. MIG instances are NVIDIA's.
 fn vendor_of(kind: &str) -> &str {
     if kind.starts_with(mig::RESOURCE_PREFIX) { NVIDIA } else { kind }
 }
@@ -157,7 +159,8 @@ fn annotated_choice(node: &object::Node, notes: &mut Notes) -> Option<Annotated>
     }))
 }
 
-/// Where the operator says that the plugin picks, shares of a card are tokens to any card, whatever register lists them.
+/// Turns shares into tokens of any card, where the operator states that the plugin picks the card,
+/// whatever the register says.
 fn hand_out_blindly(device: &mut Device) {
     if device.sharing == Sharing::Shares && device.slots != Some(1) {
         let replicas = device.slots.unwrap_or(1);
@@ -165,7 +168,7 @@ fn hand_out_blindly(device: &mut Device) {
     }
 }
 
-/// One device is one device: listed twice it would be counted twice.
+/// Closes a node that lists a device twice: it would be counted twice.
 fn check_identities(shown: &mut Shown, notes: &mut Notes) {
     let listed = shown.devices.len() as u64;
     if listed > MAX_DEVICES {
@@ -192,8 +195,9 @@ fn check_identities(shown: &mut Shown, notes: &mut Notes) {
     }
 }
 
-/// Cards that are missing without a name: so many fewer to book where all are of one kind. Beside other kinds the number
-/// would not say whose they are, so that then all of a kind are missing or it is unknown.
+/// Returns the number of cards that are unhealthy without being named. On a node with cards of
+/// several kinds the number would not tell which kind they are of: then either all cards of the
+/// kind are faulty, or the devices are unknown.
 fn settle_missing(shown: &mut Shown, notes: &mut Notes) -> u16 {
     let kinds: BTreeSet<Name> = shown.devices.iter().map(|device| device.kind.clone()).collect();
     let missing = std::mem::take(&mut shown.missing);

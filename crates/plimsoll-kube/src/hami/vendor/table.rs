@@ -1,4 +1,4 @@
-//! The entries of the table.
+//! The entries of the vendor table.
 
 use super::{
     CapacityRule, CoresResource, CoresUnit, CountUnit, MemoryResource, MemorySource, Register,
@@ -31,7 +31,7 @@ const fn template(name: &'static str, memory_mib: u64, cores: u64) -> Template {
     Template { name, memory_mib, cores }
 }
 
-/// What most vendors have in common; each entry says what is its own.
+/// Defaults that most vendors share.
 const COMMON: Vendor = Vendor {
     word: "",
     count: "",

@@ -1,7 +1,7 @@
-//! What HAMi's annotations say that a running pod was given.
+//! The devices of a running pod, by HAMi's annotations.
 //!
-//! Users can write them too. They say on which card a container is, if that is a card of the pod's node; they raise what the
-//! spec asks, and never lower it.
+//! Users can write them too. They name the card of a container, if the pod's node has it, and they
+//! raise the amount that the spec requests, but never lower it.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ use super::cards::Cards;
 use super::claim::{Claim, Given, Held, Place, asked_of};
 use super::findings::Findings;
 
-/// The annotations that only HAMi should write on a pod, with which it has been given devices.
+/// Lists the annotations on a pod that only HAMi should write.
 pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = &'static str> {
     let keys =
         VENDORS.iter().flat_map(|vendor| [Some(vendor.allocated), vendor.to_allocate]).flatten();
     keys.filter(|key| pod.metadata.annotations.contains_key(key))
 }
 
-/// Adds what annotations say to what the spec asks.
+/// Merges the annotations into the claims of the spec.
 pub(super) fn add(
     pod: &Pod,
     cards: Cards<'_>,
@@ -38,7 +38,7 @@ pub(super) fn add(
 ) {
     let annotations = &pod.metadata.annotations;
     let Some(key) = keys(pod).next() else { return };
-    // HAMi's resource names can be configured, so that a resource unknown here may be what was given.
+    // HAMi's resource names can be configured: an unknown resource can be what was allocated.
     if claims.is_empty() && other_resources(&pod.spec).is_empty() {
         return findings.by_user(key, "but asks for no device");
     }
@@ -74,7 +74,7 @@ pub(super) fn add(
     claims.sort_by_key(|claim| (claim.container, claim.lane));
 }
 
-/// The MIG instances of a pod, by the positions of container and device.
+/// The MIG instances of a pod, by container and device index.
 type Slices = BTreeMap<(u32, u32), MigAllocation>;
 
 fn slices(pod: &Pod, findings: &mut Findings<'_>) -> Slices {
@@ -92,16 +92,17 @@ fn slices(pod: &Pod, findings: &mut Findings<'_>) -> Slices {
     }
 }
 
-/// Which container stands at which position of an annotation.
+/// Maps positions in an annotation to containers.
 struct Places {
-    /// The role of each container, in the order of start.
+    /// The role of each container, in start order.
     roles: Vec<Role>,
-    /// How many containers of the pod come before the first one listed.
+    /// The number of containers before the first one listed.
     skipped: usize,
 }
 
 impl Places {
-    /// Init containers come first. Up to version 2.8 they were left out, which shows where only the apps are listed.
+    /// Init containers come first. HAMi up to 2.8 left them out, which shows where only as many
+    /// containers are listed as the pod has apps.
     fn of(pod: &Pod, listed: usize, ends_empty: bool) -> Places {
         let roles: Vec<Role> =
             super::super::pod::in_start_order(&pod.spec).map(|(role, _)| role).collect();
@@ -116,7 +117,7 @@ impl Places {
     }
 }
 
-/// One vendor's annotation while it is read into claims.
+/// One vendor's annotation while it is merged into claims.
 struct Book<'a> {
     vendor: &'static Vendor,
     key: &'static str,
@@ -184,7 +185,8 @@ impl Book<'_> {
         Some(Slice { profile: one.profile.as_str().into(), span: Span { start, size } })
     }
 
-    /// Says where an annotation gives less than the spec asks, or more than that can have been rounded up to.
+    /// Reports an annotation with less than the spec requests, or with more than HAMi rounds that
+    /// up to.
     fn compare(&self, claim: &Claim, findings: &mut Findings<'_>) {
         let (Some(need), Some(given), Place::On(ordinal)) =
             (&claim.asked, &claim.given, &claim.place)
@@ -214,12 +216,13 @@ impl Book<'_> {
     }
 }
 
-/// Whether HAMi gives nobody so much of a device who asks for this. Templates are rounded up to where the need is read; who
-/// has the card whole cannot have more than it; and a slice is as large as its profile.
+/// Returns true if HAMi never gives this much of a device to such a request. Requests are already
+/// rounded up to templates; a whole card has no more than its memory; and a slice is as large as
+/// its profile.
 fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
     let most = match &need.amount {
         Amount::Bytes(bytes) if need.compute != Compute::All => Some(Bytes::new(bytes.get())),
-        // HAMi takes the percentage of all the memory that it knows of, with nothing reserved.
+        // HAMi takes the percentage of the total, without reserve.
         Amount::Portion(portion) => device.memory.total.bytes().and_then(|total| portion.of(total)),
         _ => None,
     };
@@ -228,7 +231,7 @@ fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
         && !profiles.map(|profile| profile.memory).any(|size| size == given)
 }
 
-/// Says where a container asks for more devices than the annotation lists.
+/// Reports devices that a container requests and the annotation does not list.
 fn left_out(vendor: &Vendor, key: &str, claims: &[Claim], findings: &mut Findings<'_>) {
     let of_vendor =
         |claim: &&Claim| *claim.kind == *vendor.kind() && claim.slots > 0 && claim.asked.is_some();

@@ -1,4 +1,4 @@
-//! From claims to charges: one charge a device, at the pod's peak there.
+//! From claims to charges: one charge per device, at the pod's peak there.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use plimsoll_core::units::{Bytes, Cores, Name};
 use super::cards::Cards;
 use super::claim::{Claim, Held, Place};
 
-/// What all claims of a pod are charged. A claim on a kind that the node has no device of is charged nowhere.
+/// Computes the charges of a pod. A claim on a kind that the node does not have is not charged.
 pub(super) fn charges(claims: &[Claim], names: &Names, cards: Cards<'_>) -> Vec<Charge> {
     let init = claims.iter().any(|claim| claim.role == Role::Init);
     let mut spots: BTreeMap<Spot, Vec<&Claim>> = BTreeMap::new();
@@ -28,30 +28,30 @@ pub(super) fn charges(claims: &[Claim], names: &Names, cards: Cards<'_>) -> Vec<
     spots.into_iter().filter_map(charge).collect()
 }
 
-/// The names of a pod's containers, in the order in which they start.
+/// The names of a pod's containers, in start order.
 pub(super) struct Names(Vec<Name>);
 
 impl Names {
-    /// The names in a shape.
     pub(super) fn of(shape: &Shape) -> Names {
         Names(shape.containers.iter().map(|container| container.name.clone()).collect())
     }
 
-    /// The name of a container; one that the spec does not have is called by its position.
+    /// Returns the name of a container, or its position if the spec does not have it.
     fn get(&self, container: usize) -> Name {
         self.0.get(container).cloned().unwrap_or_else(|| format!("container {container}").into())
     }
 }
 
-/// What is summed into one charge.
+/// The claims that are summed into one charge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
-    /// All that is on one card.
+    /// All claims on one card.
     Card(u16),
     /// One hardware slice of a card.
     Slice(u16, usize),
-    /// One of several cards. Containers that run at once may be on different ones and are apart; with init containers, whose
-    /// memory is given back, the peak is one sum.
+    /// A claim on one of several cards. Containers that run concurrently can be on different cards
+    /// and are charged separately; with init containers, whose memory is released, the peak is one
+    /// sum.
     Lane(Name, (usize, usize)),
 }
 
@@ -66,7 +66,7 @@ fn spot(at: usize, claim: &Claim, init: bool, cards: Cards<'_>) -> Spot {
     }
 }
 
-/// What one container holds on one device, or on whichever of several is worst.
+/// The part of one container in a charge. Among several possible cards the worst counts.
 struct Stake {
     container: usize,
     role: Role,
@@ -116,7 +116,7 @@ fn charge(on: Vec<u16>, claims: &[&Claim], names: &Names, devices: &[Device]) ->
     }
 }
 
-/// The stakes of the containers, in the order of start. What one container has of one device in several ways adds up.
+/// Adds up the claims of each container, in start order.
 fn stakes(claims: &[&Claim], cards: &[&Device]) -> Vec<Stake> {
     let mut stakes: Vec<Stake> = Vec::new();
     for claim in claims {

@@ -1,7 +1,7 @@
-//! Translates pods that have a node into holdings: their charges on devices, and what they take of the node.
+//! Translates pods that have a node into holdings: charges on devices, and resources of the node.
 //!
-//! Reality wins: nothing is rejected here. What cannot be read is a finding, and is counted as undeclared, which closes the
-//! devices it may be on.
+//! Reality wins: nothing is rejected here. An unreadable pod is a finding and counts as undeclared,
+//! which closes the devices it can be on.
 
 mod allocated;
 mod cards;
@@ -34,10 +34,10 @@ pub(super) use findings::node_unknown;
 pub(super) use reserved::Reserved;
 pub(super) use seating::Seats;
 
-/// Translates a pod that has a node into what it holds there.
+/// Translates a pod that has a node into its holding.
 ///
-/// `None` if it holds nothing (see [`PodState`]), or its node is not known to the index. A pod that the index does not know, or
-/// knows otherwise, is translated as if it had come to its node after all others.
+/// `None` if it holds nothing (see [`PodState`]), or if the index does not know its node. A pod
+/// that the index does not know in this form is translated as if it had come to its node last.
 pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
     if PodState::of(pod) != PodState::Bound {
         return None;
@@ -50,7 +50,7 @@ pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
     Some(Translation { value: tenant.holding(node, index.classes()), findings })
 }
 
-/// Assigns the cards of a node to its tenants, which come in the order of creation.
+/// Assigns the cards of a node to its tenants, which are in order of creation.
 pub(super) fn seat_tenants<'a>(
     tenants: impl Iterator<Item = &'a Pod>,
     node: &Node,
@@ -67,7 +67,7 @@ pub(super) fn seat_tenants<'a>(
     claims.iter().map(|claims| claims.iter().map(ordinal).collect()).collect()
 }
 
-/// Reports whether a pod may have claims on devices, without reading what it asks for: `false` is certain.
+/// Returns false if a pod certainly has no claims on devices. Does not read its amounts.
 pub(super) fn may_claim_devices(pod: &Pod) -> bool {
     let annotations = &pod.metadata.annotations;
     let is_annotated = || {
@@ -78,7 +78,7 @@ pub(super) fn may_claim_devices(pod: &Pod) -> bool {
         || in_start_order(&pod.spec).any(|(_, container)| container.resources.has_extended())
 }
 
-/// Finds annotations which only a scheduler should write on a pod that no scheduler has placed.
+/// Reports annotations that only a scheduler should write on a pod that has no node.
 pub(super) fn written_by_user(pod: &Pod) -> Option<Finding> {
     allocated::keys(pod).next().map(|key| findings::by_user(pod, key, "but has no node yet"))
 }
@@ -107,7 +107,7 @@ impl<'a> Tenant<'a> {
         (Tenant { pod, names: Names::of(&shape), claims }, findings.found)
     }
 
-    /// Takes the seats that were assigned to its claims.
+    /// Applies the seats that were assigned to the claims.
     fn sit(&mut self, seats: &Seats) {
         for (claim, seat) in self.claims.iter_mut().zip(seats) {
             claim.place = seat.map_or(Place::Somewhere, Place::On);
@@ -134,8 +134,8 @@ impl<'a> Tenant<'a> {
     }
 }
 
-/// Makes the shape of a pod that runs although its spec contradicts itself: an unknown amount of one device of each kind that
-/// it names.
+/// Creates the shape of a running pod whose spec is invalid: an unknown amount of one device of
+/// each kind that it names.
 fn undeclared(pod: &Pod, misuse: &Misuse, findings: &mut Findings<'_>) -> Shape {
     let unknown = |kind: &str| Need::one(kind, Amount::Unknown("what it asks".into()));
     let containers = in_start_order(&pod.spec).map(|(role, container)| {

@@ -1,4 +1,4 @@
-//! Finds the card of a KAI share: the reservation pods know it. They hold nothing themselves.
+//! The cards of KAI's shares, which KAI's reservation pods name.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::cards::Cards;
 use super::claim::{CardSet, Claim, Held, Place, asked_of};
 use super::findings::Findings;
 
-/// The UUIDs that the reservation pods of one node have learnt, by group.
+/// The UUIDs that the reservation pods of one node have reported, by group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::translate) struct Reserved(BTreeMap<String, String>);
 
 impl Reserved {
-    /// Gathers what these reservation pods say; the first one of a group that knows a UUID counts.
+    /// Collects the UUIDs of these reservation pods. The first one of a group counts.
     pub(in crate::translate) fn of<'a>(
         reservations: impl Iterator<Item = &'a Reservation>,
     ) -> Reserved {
@@ -29,7 +29,7 @@ impl Reserved {
         Reserved(learnt)
     }
 
-    /// Lists the groups whose UUID is not the same in both.
+    /// Lists the groups whose UUID differs.
     pub(in crate::translate) fn changed<'a>(
         &'a self,
         other: &'a Reserved,
@@ -38,7 +38,7 @@ impl Reserved {
         groups.filter(|group| self.0.get(*group) != other.0.get(*group)).map(String::as_str)
     }
 
-    /// Puts the shares of a pod on the cards of its groups, one each.
+    /// Assigns the shares of a pod to the cards of its groups, one each.
     pub(super) fn place_shares(
         &self,
         pod: &Pod,
@@ -64,7 +64,7 @@ impl Reserved {
         findings: &mut Findings<'_>,
     ) -> Place {
         let Some(uuid) = self.0.get(group) else {
-            // A group has a card to itself where each card has one token.
+            // A group has a card of its own where each card has one token.
             return if cards.are_exclusive(&claim.kind) {
                 Place::Shared { name: group.to_owned(), among: CardSet::All }
             } else {
@@ -74,8 +74,8 @@ impl Reserved {
         if let Some(ordinal) = cards.by_uuid(&claim.kind, uuid) {
             return Place::On(ordinal);
         }
-        // The UUID is true although the node does not list it. Its ordinal does not matter, as long as it is the same one for
-        // all pods that share this card.
+        // The UUID is valid although the node does not list it. Its ordinal does not matter, as
+        // long as all pods on this card get the same one.
         if cards.has_unnamed(&claim.kind) {
             return Place::Shared { name: uuid.clone(), among: CardSet::Unnamed };
         }

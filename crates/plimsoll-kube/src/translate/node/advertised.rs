@@ -1,4 +1,4 @@
-//! How many devices the device plugin advertises: tokens and all, so never a number of cards.
+//! The number of advertised devices. It counts tokens, so it is never a number of cards.
 
 use crate::hami::vendor::VENDORS;
 use crate::object::{NodeStatus, Resources};
@@ -6,19 +6,19 @@ use crate::quantity::{Quantity, QuantityError};
 
 use super::mig;
 
-/// NVIDIA's resource for shared GPUs, where its plugin is told to rename them.
+/// NVIDIA's resource for shared GPUs, where its plugin is configured to rename them.
 pub(super) const SHARED: &str = "nvidia.com/gpu.shared";
 
-/// What is advertised of a resource; `None` where nothing is said.
+/// The advertised amount of a resource; `None` where it is not listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Advertised {
-    /// All there is. Where only what is allocatable is listed, that.
+    /// The capacity, or the allocatable amount where only that is listed.
     pub(super) capacity: Option<u64>,
-    /// What of it is healthy.
+    /// The healthy part of the capacity.
     pub(super) allocatable: Option<u64>,
 }
 
-/// What is advertised under these names together, or the field that cannot be read and why.
+/// Sums what is advertised under these names.
 pub(super) fn of(status: &NodeStatus, names: &[&str]) -> Result<Advertised, String> {
     let total = |field: &str, resources: &Resources| {
         let mut total: Option<u64> = None;
@@ -37,7 +37,7 @@ pub(super) fn of(status: &NodeStatus, names: &[&str]) -> Result<Advertised, Stri
     })
 }
 
-/// All devices of all vendors that are advertised, as far as that can be read; `None` when none are listed.
+/// Sums the devices of all vendors, as far as readable; `None` if none are listed.
 pub(super) fn in_all(status: &NodeStatus) -> Option<u64> {
     let mut names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.count).collect();
     names.push(SHARED);

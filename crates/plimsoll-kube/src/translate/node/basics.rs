@@ -1,4 +1,4 @@
-//! What every scheduler reads of a node: labels, taints, and how much CPU, memory and pods it takes.
+//! The facts of a node that do not depend on devices: labels, taints, CPU, memory and pods.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) fn labels(node: &object::Node) -> BTreeMap<Name, Name> {
     node.metadata.labels.iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
-/// The taints. One whose effect is not known keeps work away, as the strictest reading does.
+/// Reads the taints. One with an unknown effect counts as `NoSchedule`, the strictest.
 pub(super) fn taints(node: &object::Node, notes: &mut Notes) -> Vec<Taint> {
     let taint = |taint: &object::Taint| {
         let effect = match taint.effect.as_str() {
@@ -36,7 +36,8 @@ pub(super) fn taints(node: &object::Node, notes: &mut Notes) -> Vec<Taint> {
     node.spec.taints.iter().map(taint).collect()
 }
 
-/// What the node offers besides devices. What it does not list is not limited, as in manifests.
+/// Reads the node's allocatable amounts. An amount that is not listed is unlimited, as in
+/// manifests.
 pub(super) fn allocatable(node: &object::Node, notes: &mut Notes) -> Allocatable {
     let mut amount = |name, read: fn(&Quantity) -> Result<u64, QuantityError>| {
         let (field, said) = listed(&node.status, name)?;

@@ -1,4 +1,4 @@
-//! The devices that an operator declares, which win over what anybody else says about their vendor.
+//! The devices that an operator declares. They override all other sources for their vendor.
 
 use plimsoll_core::device::{Device, Health, Identity, Memory, Sharing, Source};
 use plimsoll_core::units::{Bytes, Cores, Name};
@@ -14,7 +14,8 @@ use super::discovered::{GPU, sharing, unreadable};
 use super::notes::{Note, Notes};
 use super::{NVIDIA, Shown, memory, mig, narrow, tokens};
 
-/// The declared devices; an error where they cannot be read, so that no weaker source takes their place.
+/// Reads the declared devices. An unreadable declaration is an error, so that no weaker source
+/// replaces it.
 pub(super) fn devices(
     node: &object::Node,
     annotated: Option<DeviceChoice>,
@@ -42,7 +43,7 @@ pub(super) fn devices(
     Ok(shown(node, &listed, annotated, notes))
 }
 
-/// A vendor that nobody knows is a device that nobody can ask for.
+/// Rejects unknown vendors: no request could ask for their devices.
 fn check_vendors(listed: &[DeclaredDevice], notes: &mut Notes) -> Result<(), ()> {
     let known = |vendor: &str| {
         Vendor::by_word(vendor).is_some() || vendor.starts_with(mig::RESOURCE_PREFIX)
@@ -137,15 +138,16 @@ fn device(declared: &DeclaredDevice, sharing: Sharing, slots: Option<u32>) -> De
     }
 }
 
-/// What labels and the device plugin say about tokens of declared cards.
+/// Tokens of declared cards, by labels and device plugin.
 struct Tokens {
     per_card: u32,
-    /// Whether anybody said so.
+    /// True if a label or the plugin gives the number.
     known: bool,
     missing: u16,
 }
 
-/// Tokens a declared card. How many cards there are is declared; tokens only tell how they are handed out.
+/// Determines the tokens per declared card. The number of cards is declared; tokens only show how
+/// they are shared.
 fn tokens_a_card(
     node: &object::Node,
     labels: &FeatureLabels,
@@ -161,7 +163,7 @@ fn tokens_a_card(
         .capacity
         .filter(|number| cards > 0 && number.is_multiple_of(cards))
         .map(|number| number / cards);
-    // Whichever says that a card is shared is believed: to take it for exclusive would promise more.
+    // The larger number counts: treating a shared card as exclusive would promise too much.
     let said_tokens = advertised.max(labelled).filter(|tokens| *tokens > 0);
     let (per_card, known) = (said_tokens.unwrap_or(1), said_tokens.is_some());
     if cards > 0 && said.capacity.is_some_and(|number| number != cards.saturating_mul(per_card)) {

@@ -1,7 +1,8 @@
-//! The GPUs that NVIDIA's feature discovery describes by labels: how many, how large, how shared.
+//! GPUs described by the labels of NVIDIA's feature discovery: number, memory, sharing.
 //!
-//! One set of labels stands for all cards of a node, or for all MIG instances of one profile. Where counts and capacity
-//! disagree, cards of several models are the likely cause, and the labels are then not believed.
+//! One set of labels describes all cards of a node, or all MIG instances of one profile. If counts
+//! and capacity disagree, the node probably has cards of several models, and the labels are not
+//! trusted.
 
 use plimsoll_core::device::{Capacity, Device, Health, Identity, Sharing, Source, Strategy};
 use plimsoll_core::units::Name;
@@ -15,13 +16,13 @@ use super::notes::{Note, Notes};
 use super::tokens::{Claim, Counted};
 use super::{NVIDIA, Shown, memory, mig};
 
-/// The resource that NVIDIA's plugin advertises cards as.
+/// The resource of NVIDIA's device plugin.
 pub(super) const GPU: &str = "nvidia.com/gpu";
 
-/// What the model's name ends in where the device plugin shares the card.
+/// The suffix of the model's name where the device plugin shares the card.
 const SHARED_PRODUCT: &str = "-SHARED";
 
-/// The devices that labels describe, whole cards first.
+/// Reads the devices that labels describe, whole cards first.
 pub(super) fn devices(node: &object::Node, notes: &mut Notes) -> Shown {
     let labels = FeatureLabels::read(&node.metadata.labels);
     let profiles = mig::profiles(&labels, &node.status);
@@ -37,7 +38,7 @@ pub(super) fn devices(node: &object::Node, notes: &mut Notes) -> Shown {
     shown
 }
 
-/// The cards of a node that are not cut into instances of their own name.
+/// Reads the cards that are not cut into MIG instances.
 fn whole(
     node: &object::Node,
     labels: &FeatureLabels,
@@ -62,7 +63,7 @@ fn whole(
     let described = !beside_slices && (labels.memory_mib.is_some() || labels.product.is_some());
     let claim =
         Claim { resource: GPU, count: &count, replicas: &labels.replicas, described, advertised };
-    // Whatever cards there are, labels alone mean that the plugin picks among them.
+    // With labels alone the plugin picks among the cards.
     let Some(counted) = claim.count(notes) else {
         return Shown { plugin_picks: true, ..Shown::default() };
     };
@@ -76,7 +77,7 @@ fn whole(
     group.shown(counted, notes)
 }
 
-/// Why the labels describe no card that can be used, where that is so.
+/// Returns the reason why the labels describe no usable card, if there is one.
 fn unusable(labels: &FeatureLabels) -> Option<Note> {
     if let Some(Err(error)) = &labels.mig_strategy {
         let note = Note::error("label-unreadable", error.to_string());
@@ -95,7 +96,6 @@ fn unusable(labels: &FeatureLabels) -> Option<Note> {
     Some(Note::warning("mig-invalid", message).remedy(remedy))
 }
 
-/// A number of devices that cannot be read.
 pub(super) fn unreadable(problem: String) -> Note {
     let remedy = format!(
         "restart the device plugin on this node, or declare its devices in annotation {DEVICES}"
@@ -109,12 +109,11 @@ pub(super) struct Group<'a> {
     pub(super) kind: &'a str,
     pub(super) memory: &'a Field<u64>,
     pub(super) product: Option<&'a str>,
-    /// Whether tenants share by NVIDIA's multi-process service, and not in turns.
     pub(super) is_mps: bool,
 }
 
 impl Group<'_> {
-    /// The devices, once it is known how many there are.
+    /// Creates the devices, once their number is known.
     pub(super) fn shown(&self, counted: Counted, notes: &mut Notes) -> Shown {
         if counted.cards == 0 {
             return Shown::default();
@@ -174,7 +173,8 @@ impl Group<'_> {
     }
 }
 
-/// How a card of so many tokens is handed out. A model's name that says it is shared is believed, also against the number.
+/// Determines the sharing of a card with this many tokens. A model's name that says it is shared
+/// overrides the number.
 pub(super) fn sharing(tokens: u32, product: Option<&str>, is_mps: bool) -> Sharing {
     let named_shared = product.is_some_and(|product| product.ends_with(SHARED_PRODUCT));
     if tokens <= 1 && !named_shared {

@@ -1,7 +1,8 @@
-//! MIG instances that are advertised each under its profile, and the whole cards beside them.
+//! MIG instances that are advertised under their profiles, and the whole cards beside them.
 //!
-//! Under the strategy "mixed" feature discovery counts all cards of the node, those that are cut into instances as well,
-//! and nobody says how many those are: what is advertised does. Under "single" an instance is labelled as if it were a card.
+//! Under the strategy `mixed` feature discovery counts all cards of the node, including those that
+//! are cut into instances; only the advertised resources tell how many are whole. Under `single` an
+//! instance is labelled as if it were a card.
 
 use std::collections::BTreeSet;
 
@@ -15,19 +16,20 @@ use super::discovered::{GPU, Group, unreadable};
 use super::notes::{Note, Notes};
 use super::tokens::Claim;
 
-/// What stands before the profile in the name of a resource; with the profile it is the kind of such devices.
+/// The prefix before the profile in a resource name. The resource name is the kind of these
+/// devices.
 pub(super) const RESOURCE_PREFIX: &str = "nvidia.com/mig-";
 
-/// What the device plugin puts behind a resource that it shares, where it is told to rename those.
+/// The suffix of a shared resource, where the device plugin is configured to rename it.
 const RENAMED: &str = ".shared";
 
-/// The resources of MIG instances that a node lists.
+/// Lists the node's resources of MIG instances.
 pub(super) fn resources(status: &NodeStatus) -> BTreeSet<&str> {
     let names = status.capacity.iter().chain(status.allocatable.iter()).map(|(name, _)| name);
     names.filter(|name| name.starts_with(RESOURCE_PREFIX)).collect()
 }
 
-/// The profiles that labels or the device plugin name.
+/// Lists the profiles that labels or the device plugin name.
 pub(super) fn profiles(labels: &FeatureLabels, status: &NodeStatus) -> BTreeSet<String> {
     let advertised =
         resources(status).into_iter().filter_map(|name| name.strip_prefix(RESOURCE_PREFIX));
@@ -36,7 +38,7 @@ pub(super) fn profiles(labels: &FeatureLabels, status: &NodeStatus) -> BTreeSet<
     profiles.chain(labels.mig.keys().cloned()).collect()
 }
 
-/// The instances of one profile.
+/// Reads the instances of one profile.
 pub(super) fn instances(
     node: &object::Node,
     labels: &FeatureLabels,
@@ -74,8 +76,8 @@ pub(super) fn instances(
     group.shown(counted, notes)
 }
 
-/// How many cards of a node can be taken whole: those that are labelled, or beside instances those that are advertised.
-/// `None` where that is unknown, which is then noted.
+/// Determines the number of cards that are not cut: the labelled ones, or beside instances the
+/// advertised ones. `None` if unknown, which is reported.
 pub(super) fn whole_cards(
     labels: &FeatureLabels,
     advertised: Advertised,
@@ -90,7 +92,7 @@ pub(super) fn whole_cards(
         Some(Ok(replicas)) => replicas,
         Some(Err(_)) | None => u64::from(advertised.capacity.unwrap_or(0) > 0),
     };
-    // Where instances are advertised, a plugin runs, and cards that it does not advertise are all cut.
+    // If instances are advertised, a plugin runs; all cards that it does not advertise are cut.
     let advertised = advertised.capacity.or_else(|| (!resources(status).is_empty()).then_some(0));
     let cards = match (advertised, replicas) {
         (Some(0) | None, 0) => Some(0),
@@ -101,7 +103,8 @@ pub(super) fn whole_cards(
     };
     let at_most = match labels.count {
         Some(Ok(count)) => count,
-        // Without a count the labels do not bound it; that they are missing is found where the cards are counted.
+        // Without a count the labels set no upper limit. The missing label is reported where the
+        // cards are counted.
         Some(Err(_)) | None => {
             return Some(if cards == Some(0) { None } else { labels.count.clone() });
         }

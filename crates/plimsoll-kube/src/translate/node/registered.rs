@@ -1,4 +1,4 @@
-//! The devices that HAMi's annotations list, and those that follow from capacity by HAMi's rules.
+//! Devices of HAMi's register annotations, and devices that follow from capacity by HAMi's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::object;
 use super::notes::{Note, Notes};
 use super::{NVIDIA, Shown, advertised, memory, mig, narrow, scaled};
 
-/// Vendors whose cards are listed under one of two words, by how they are handed out.
+/// Vendors whose cards are listed under one of two names, depending on how they are handed out.
 const SAME_CARDS: &[[&str; 2]] =
     &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
 
-/// The devices of every vendor that is not `taken` by a stronger source. A vendor whose list cannot be read stands here
-/// without devices, so that no weaker source replaces it.
+/// Reads the devices of every vendor that is not `taken` by a stronger source. A vendor with an
+/// unreadable list is returned without devices, so that no weaker source replaces it.
 pub(super) fn devices(
     node: &object::Node,
     taken: &BTreeSet<String>,
@@ -53,7 +53,8 @@ pub(super) fn devices(
     found
 }
 
-/// Says so where devices are advertised and nothing lists them. Where the node has no other devices, what it has is unknown.
+/// Reports advertised devices that no register lists. If the node has no other devices, its devices
+/// are unknown.
 pub(super) fn check_listed(
     node: &object::Node,
     taken: &BTreeSet<String>,
@@ -83,7 +84,7 @@ pub(super) fn check_listed(
     }
 }
 
-/// Says so where a vendor's devices are advertised and its list of them is empty: then it is unknown which there are.
+/// Reports advertised devices of a vendor whose register is empty.
 fn check_empty(vendor: &Vendor, node: &object::Node, notes: &mut Notes) {
     let Some(key) = annotation(vendor) else { return };
     let mut names = vec![vendor.count];
@@ -106,7 +107,7 @@ fn check_empty(vendor: &Vendor, node: &object::Node, notes: &mut Notes) {
     );
 }
 
-/// The annotation that lists a vendor's devices, where one does.
+/// Returns the annotation that lists a vendor's devices, if there is one.
 fn annotation(vendor: &Vendor) -> Option<&'static str> {
     match vendor.register {
         Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => {
@@ -204,7 +205,7 @@ fn total(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source) -> 
     }
 }
 
-/// How a card in MIG mode can be cut. Without profiles nothing can be cut from it, rather than anything.
+/// Reads the MIG profiles of a card. Without profiles no instance is placed on it.
 fn geometry(
     vendor: &'static Vendor,
     listed: &RegisteredDevice,
@@ -244,7 +245,8 @@ fn profile(listed: &MigProfile) -> Result<Profile, String> {
     Ok(Profile { name: name.into(), memory, cores: Cores(cores), placements })
 }
 
-/// Slices are bits of a word: what reaches beyond the last bit would overlap nothing.
+/// Converts a placement. Slices are bits of a word: a slice beyond the last bit would overlap
+/// nothing.
 fn span(name: &str, placement: &Placement) -> Result<Span, String> {
     let Placement { start, size } = *placement;
     let problem = || format!("a placement of {name} starts at {start} with size {size}");
@@ -253,7 +255,8 @@ fn span(name: &str, placement: &Placement) -> Result<Span, String> {
     Ok(Span { start: narrow(start)?, size: narrow(size)? })
 }
 
-/// How well NVIDIA's cards are linked. It only orders what fits, so that an unreadable score closes nothing.
+/// Reads the connection scores of NVIDIA's cards. They only order devices, so that unreadable ones
+/// close nothing.
 fn link(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
     let Some(text) = node.metadata.annotations.get(SCORE) else { return };
     let scores = match decode_score(text) {

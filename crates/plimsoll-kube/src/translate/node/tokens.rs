@@ -1,8 +1,8 @@
-//! How many cards there are, and how many tokens each: what labels, capacity and allocatable say, or why they disagree.
+//! The number of cards and of tokens per card, from labels, capacity and allocatable.
 //!
-//! Tokens never make a card. With one card their number decides nothing but how many tenants may come, so that a
-//! contradiction is only told. With several it decides how many cards the labels describe, so that what the node has is
-//! then unknown.
+//! Tokens are never cards. With one card their number only limits its tenants, so that a
+//! contradiction is reported and changes nothing else. With several cards it decides how many cards
+//! the labels describe, so that a contradiction makes the node's devices unknown.
 
 use crate::declared::DEVICES;
 use crate::hami::capacity::MAX_DEVICES;
@@ -11,33 +11,30 @@ use crate::labels::Field;
 use super::advertised::Advertised;
 use super::notes::{Note, Notes};
 
-/// What is said about the devices of one resource.
+/// The facts about the devices of one resource.
 pub(super) struct Claim<'a> {
-    /// The resource, such as `nvidia.com/gpu`.
     pub(super) resource: &'a str,
-    /// How many devices, by label.
+    /// The number of devices, by label.
     pub(super) count: &'a Field<u64>,
-    /// Tokens a device, by label.
+    /// Tokens per device, by label.
     pub(super) replicas: &'a Field<u64>,
-    /// Whether anything else is said of such devices, so that there must be some.
+    /// True if other labels describe such devices, so that there must be some.
     pub(super) described: bool,
-    /// What the device plugin advertises.
     pub(super) advertised: Advertised,
 }
 
-/// How many devices there are, and what goes with that.
+/// The number of devices and of their tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// Devices.
     pub(super) cards: u16,
-    /// Tokens for each.
+    /// Tokens per device.
     pub(super) tokens: u32,
-    /// Devices that are unhealthy without anybody saying which.
+    /// Unhealthy devices of which it is unknown which they are.
     pub(super) missing: u16,
 }
 
 impl Claim<'_> {
-    /// The devices and their tokens; `None` where that is unknown, which is then noted.
+    /// Counts devices and tokens; `None` if unknown, which is reported.
     pub(super) fn count(&self, notes: &mut Notes) -> Option<Counted> {
         let cards = self.cards(notes)?;
         if cards == 0 {
@@ -107,7 +104,8 @@ impl Claim<'_> {
         }
     }
 
-    /// With one card, what is advertised is what the kubelet hands out, whatever the label says.
+    /// Determines the tokens of a single card. The kubelet hands out what is advertised, whatever
+    /// the label says.
     fn tokens_of_one(&self, notes: &mut Notes) -> Option<u64> {
         let said = match self.replicas {
             Some(Ok(0)) => return self.cut_up(notes),
@@ -153,8 +151,9 @@ impl Claim<'_> {
         match self.advertised.capacity {
             Some(advertised) if advertised != expected => {
                 self.contradicts(u64::from(cards), said, notes);
-                // Fewer tokens than the labels make are tokens of these cards all the same: the cards stay, so that what
-                // runs can be audited. More may be those of cards that the labels do not count.
+                // If fewer tokens are advertised than the labels imply, they are tokens of these
+                // cards: the cards are kept, so that running pods can be audited. More can belong
+                // to cards that the labels do not count.
                 (said > 1 && advertised < expected).then_some(said)
             }
             _ => Some(said),
@@ -184,7 +183,7 @@ impl Claim<'_> {
         None
     }
 
-    /// Feature discovery says 0 replicas of cards that cannot be used whole.
+    /// Reports cards that cannot be used whole, for which feature discovery writes 0 replicas.
     fn cut_up(&self, notes: &mut Notes) -> Option<u64> {
         let message = format!(
             "label {} is 0: these cards are cut by MIG in a way that the labels do not describe",
@@ -211,8 +210,8 @@ impl Claim<'_> {
     }
 }
 
-/// Whole devices that are unhealthy: the kubelet takes their tokens out of allocatable, and does not say whose they were.
-/// `None` where the difference is no whole number of devices, which is then noted.
+/// Counts unhealthy devices: the kubelet takes their tokens out of allocatable, and does not tell
+/// which they are. `None` if the difference is no whole number of devices, which is reported.
 pub(super) fn missing(
     resource: &str,
     cards: u64,

@@ -1,4 +1,4 @@
-//! What each container of a pod needs of devices, by the resources of HAMi's vendors, of plain plugins and of MIG.
+//! Device needs of a pod's containers, by the resources of HAMi's vendors, plain plugins and MIG.
 
 use std::num::NonZeroU16;
 
@@ -14,17 +14,18 @@ use crate::quantity::Quantity;
 use super::super::misuse::{listed, misuse, misuse_of, resource};
 use super::{in_start_order, share, wish};
 
-/// What stands before the profile in a resource that counts MIG instances.
+/// The prefix before the profile in resources of MIG instances.
 pub(in crate::translate) const MIG_PREFIX: &str = "nvidia.com/mig-";
 
-/// What a shared device is called where its plugin renames it.
+/// NVIDIA's resource for shared GPUs, where its plugin is configured to rename them.
 const SHARED_GPU: &str = "nvidia.com/gpu.shared";
 const SHARED_SUFFIX: &str = ".shared";
 
-/// The cores of a Neuron device, by HAMi's rule; memory is not known, so that each is taken whole.
+/// The cores of a Neuron device, by HAMi's rule. Their memory is unknown, so that each device is
+/// used whole.
 const NEURON_CORES: u64 = 2;
 
-/// What the containers of a pod need, in the order in which they start.
+/// Translates the needs of the containers, in start order.
 pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape, Misuse> {
     let containers = in_start_order(&pod.spec).map(|(role, container)| {
         let needs = needs(container, reading)?;
@@ -36,12 +37,12 @@ pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape,
     Ok(Shape { containers })
 }
 
-/// Whether a resource asks for a device, or for a part of one.
+/// Returns true if a resource requests a device or a part of one.
 pub(in crate::translate) fn asks_devices(name: &str) -> bool {
     name == SHARED_GPU || name.starts_with(MIG_PREFIX) || kind_asked(name).is_some()
 }
 
-/// The kind of device that a vendor's resource asks for.
+/// Returns the kind of device that a vendor's resource requests.
 pub(in crate::translate) fn kind_asked(name: &str) -> Option<&'static str> {
     let asks = |vendor: &&Vendor| vendor.resource_names().any(|resource| resource == name);
     VENDORS.iter().find(asks).map(Vendor::kind)
@@ -50,7 +51,7 @@ pub(in crate::translate) fn kind_asked(name: &str) -> Option<&'static str> {
 fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, Misuse> {
     let resources = &container.resources;
     let names = || resources.limits.iter().chain(resources.requests.iter()).map(|(name, _)| name);
-    // Most containers ask for no extended resource at all.
+    // Most containers request no extended resource at all.
     if !resources.has_extended() {
         return Ok(Vec::new());
     }
@@ -72,7 +73,7 @@ fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, 
     Ok(needs)
 }
 
-/// Extended resources cannot be overcommitted: where both lists have one, they must say the same.
+/// Rejects an extended resource whose limit and request differ: it cannot be overcommitted.
 fn agree(container: &object::Container) -> Result<(), Misuse> {
     let (limits, requests) = (&container.resources.limits, &container.resources.requests);
     for (name, limit) in limits.iter().filter(|(name, _)| asks_devices(name)) {
@@ -162,15 +163,16 @@ fn with_memory(
             let portion = Portion::new(u64::from(percent), 100);
             let amount =
                 portion.map_or(Amount::Unknown("a percentage above 0".into()), Amount::Portion);
-            // HAMi's webhook gives all cores to who takes all memory and says nothing of cores.
+            // HAMi's webhook gives all cores to a request for all memory that does not mention
+            // cores.
             let all = percent == 100 && need.compute == Compute::Any;
             Need { amount, compute: if all { Compute::All } else { need.compute }, ..need }
         }
         MemoryAsk::Mib(mib) => match vendor.charged(mib) {
             Charged::AsAsked(mib) => Need { amount: bytes(mib)?, ..need },
             Charged::Template(template) => Need { amount: bytes(template.memory_mib)?, ..need },
-            // No template is large enough: the device goes whole. It must be that large all the same, so that the amount
-            // stays, and nobody may be beside it.
+            // No template is large enough: the device is used whole. The amount is kept, since the
+            // device must be that large.
             Charged::Whole => {
                 let wishes = Wishes { alone: true, ..Wishes::default() };
                 Need { amount: bytes(mib)?, compute: Compute::All, wishes, ..need }
@@ -179,7 +181,7 @@ fn with_memory(
     })
 }
 
-/// Vendors whose plain plugin shares cards among tokens that say nothing of memory.
+/// Returns true for vendors whose plain plugin shares cards by tokens without memory.
 fn is_plain(vendor: &Vendor) -> bool {
     matches!(vendor.word, "NVIDIA" | "AMD")
 }
@@ -190,7 +192,8 @@ fn compute(vendor: &Vendor, asked: Ask) -> Compute {
         return Compute::Any;
     };
     match resource.unit {
-        // NVIDIA's devices have as many hundredths as their operator scales them to, and are compared by number.
+        // NVIDIA's devices have as many hundredths as their operator configures, and are compared
+        // by number.
         CoresUnit::Percent if vendor.word != "NVIDIA" => {
             Compute::Percent(u8::try_from(cores.min(100)).unwrap_or(100))
         }
@@ -198,7 +201,8 @@ fn compute(vendor: &Vendor, asked: Ask) -> Compute {
     }
 }
 
-/// MIG instances, and shared devices that their plugin renamed: a number, and nothing else.
+/// Translates MIG instances, and shared devices that their plugin renamed: a number and nothing
+/// else.
 fn whole_slices(
     container: &object::Container,
     name: &str,

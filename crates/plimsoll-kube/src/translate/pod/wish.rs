@@ -1,4 +1,4 @@
-//! Which devices a pod wants and how it would like them chosen, by HAMi's annotations.
+//! Device selection and scheduling policies of a pod, by HAMi's annotations.
 
 use plimsoll_core::request::{Container, Leaning, Misuse, Need, Order, Weights, Wishes};
 use plimsoll_core::units::Name;
@@ -10,7 +10,7 @@ use crate::object::StringMap;
 
 use super::super::misuse::{annotation, misuse};
 
-/// Adds what a pod wishes to all that its containers need.
+/// Adds the device selection of a pod to all its needs.
 pub(super) fn add(annotations: &StringMap, containers: &mut [Container]) -> Result<(), Misuse> {
     if annotations.is_empty() {
         return Ok(());
@@ -22,7 +22,7 @@ pub(super) fn add(annotations: &StringMap, containers: &mut [Container]) -> Resu
     Ok(())
 }
 
-/// How a pod would like nodes and devices ordered. Only what asks for devices has a say.
+/// Reads the scheduling policies of a pod. They apply only to pods with device needs.
 pub(super) fn leaning(annotations: &StringMap, needs_devices: bool) -> Result<Leaning, Misuse> {
     if !needs_devices || annotations.is_empty() {
         return Ok(Leaning::default());
@@ -47,7 +47,7 @@ pub(super) fn leaning(annotations: &StringMap, needs_devices: bool) -> Result<Le
     })
 }
 
-/// The vendor of a kind; MIG instances are NVIDIA's.
+/// Returns the vendor of a kind. MIG instances are NVIDIA's.
 fn vendor_of(need: &Need) -> &'static Vendor {
     VENDORS.iter().find(|vendor| vendor.kind() == &*need.kind).unwrap_or(&VENDORS[0])
 }
@@ -56,7 +56,7 @@ fn wishes(vendor: &Vendor, read: Read, alone: bool) -> Wishes {
     let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
     let asked = |policy| read.device_policy.contains(&policy);
     let (alone, linked) = (alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
-    // The ways of sharing are NVIDIA's; what other vendors call a mode is another thing.
+    // Sharing modes are NVIDIA's; a mode of another vendor is something else.
     let modes = read.mode.filter(|_| vendor.kind() == "NVIDIA").unwrap_or_default();
     let modes = modes.split(',').map(str::trim).filter(|mode| !mode.is_empty());
     Wishes {
