@@ -5,7 +5,7 @@ use plimsoll_core::device::{DeviceChoice, Node};
 use plimsoll_core::request::{PlainRule, Request};
 use plimsoll_core::units::{Bytes, Name};
 
-use crate::finding::Finding;
+use crate::finding::{Finding, PodProblem, Problem, Severity};
 
 /// Options for reading what Kubernetes leaves open.
 #[derive(Clone, Debug)]
@@ -22,6 +22,7 @@ impl Default for Reading {
     }
 }
 
+/// A cluster, translated.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// In order of appearance.
@@ -35,6 +36,19 @@ pub struct Cluster {
     /// Problems found while reading.
     pub findings: Vec<Finding>,
     pub understood: Understood,
+}
+
+impl Cluster {
+    /// Iterates over the errors and warnings about pods: pods that are not counted, or not as
+    /// written.
+    pub fn pod_problems(&self) -> impl Iterator<Item = (&Finding, &PodProblem)> {
+        self.findings.iter().filter_map(|finding| match &finding.problem {
+            Problem::Pod(problem) if finding.severity() != Severity::Note => {
+                Some((finding, problem))
+            }
+            _ => None,
+        })
+    }
 }
 
 /// A node, and the facts about its devices that the core does not need.

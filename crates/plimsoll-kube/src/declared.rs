@@ -1,10 +1,10 @@
 //! The operator's declarations about a node, in Plimsoll's own annotations. They override labels.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::de::{Deserialize, Deserializer};
 
+use crate::object::Scalar;
 use crate::quantity::quoted;
 
 /// Node annotation: the devices of the node, as a JSON list.
@@ -76,29 +76,15 @@ fn healthy() -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeclaredError {
     #[error("annotation {DEVICES}, at {path}: {message}")]
-    Json {
-        path: String,
-        message: String,
-    },
+    Json { path: String, message: String },
     #[error("annotation {DEVICES} declares the UUID \"{uuid}\" twice")]
-    UuidTwice {
-        uuid: String,
-    },
+    UuidTwice { uuid: String },
     #[error("annotation {DEVICES} declares the index {index} twice")]
-    IndexTwice {
-        index: u32,
-    },
+    IndexTwice { index: u32 },
     #[error("annotation {DEVICES}, device {position}: {field} is {value}, {why}")]
-    Impossible {
-        position: usize,
-        field: &'static str,
-        value: String,
-        why: &'static str,
-    },
+    Impossible { position: usize, field: &'static str, value: String, why: &'static str },
     #[error("annotation {DEVICE_CHOICE} is \"{value}\", and must be \"owned\" or \"plugin\"")]
-    Choice {
-        value: String,
-    },
+    Choice { value: String },
 }
 
 /// Parses the declared devices of a node.
@@ -192,27 +178,17 @@ impl Size {
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
-        from.deserialize_any(SizeVisitor)
-    }
-}
-
-struct SizeVisitor;
-
-impl Visitor<'_> for SizeVisitor {
-    type Value = Size;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(
-            "a whole number of bytes, or text with a unit such as \"80GiB\" or \"32607MiB\"",
-        )
-    }
-
-    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {
-        Ok(Size(bytes))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-        Size::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(&quoted(text)), &self))
+        const EXPECTED: &str =
+            "a whole number of bytes, or text with a unit such as \"80GiB\" or \"32607MiB\"";
+        let scalar = match Scalar::deserialize(from)? {
+            Scalar::Unsigned(bytes) => return Ok(Size(bytes)),
+            Scalar::Text(text) => match Size::parse(&text) {
+                Some(size) => return Ok(size),
+                None => Scalar::Text(quoted(&text)),
+            },
+            other => other,
+        };
+        Err(scalar.unexpected(&EXPECTED))
     }
 }
 

@@ -30,7 +30,7 @@ const MAX_PLACES: usize = 18;
 
 /// The GPU share that a pod requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct ShareRequest {
     pub share: Share,
     pub devices: u32,
     /// The container that gets the GPUs; the first one if not given.
@@ -62,31 +62,22 @@ pub enum KaiError {
     #[error(
         "annotation {GPU_FRACTION} is \"{value}\", and must be a decimal number above 0 and below 1, such as 0.5"
     )]
-    Fraction {
-        value: String,
-    },
+    Fraction { value: String },
     #[error(
         "annotations {GPU_MEMORY} (\"{memory}\") and {GPU_FRACTION} (\"{fraction}\") are both there; say one of them"
     )]
-    Both {
-        memory: String,
-        fraction: String,
-    },
+    Both { memory: String, fraction: String },
     #[error("annotation {NUM_DEVICES} is \"{value}\", and must be a positive whole number")]
-    Devices {
-        value: String,
-    },
+    Devices { value: String },
     #[error(
         "annotation {key} is there without {GPU_MEMORY} or {GPU_FRACTION}; say how much of each GPU"
     )]
-    NoShare {
-        key: &'static str,
-    },
+    NoShare { key: &'static str },
 }
 
-impl Ask {
+impl ShareRequest {
     /// Reads a pod's request; `None` if it has no annotation of KAI's.
-    pub fn read(annotations: &StringMap) -> Result<Option<Ask>, KaiError> {
+    pub fn read(annotations: &StringMap) -> Result<Option<ShareRequest>, KaiError> {
         let share = match (annotations.get(GPU_MEMORY), annotations.get(GPU_FRACTION)) {
             (Some(memory), Some(fraction)) => {
                 return Err(KaiError::Both { memory: quoted(memory), fraction: quoted(fraction) });
@@ -102,7 +93,7 @@ impl Ask {
         };
         let container =
             annotations.get(CONTAINER_NAME).map(str::trim).filter(|name| !name.is_empty());
-        Ok(Some(Ask {
+        Ok(Some(ShareRequest {
             share,
             devices: annotations.get(NUM_DEVICES).map_or(Ok(1), devices)?,
             container: container.map(str::to_owned),
@@ -201,14 +192,14 @@ mod tests {
 
     use super::*;
 
-    fn ask(annotations: &[(&str, &str)]) -> Result<Option<Ask>, KaiError> {
-        Ask::read(&annotations.iter().copied().collect())
+    fn ask(annotations: &[(&str, &str)]) -> Result<Option<ShareRequest>, KaiError> {
+        ShareRequest::read(&annotations.iter().copied().collect())
     }
 
     #[test]
     fn memory_is_a_positive_number_of_mib_by_kubernetes_rules() {
         for text in ["8000", "8k", "8e3"] {
-            let expected = Ask { share: Share::Mib(8000), devices: 1, container: None };
+            let expected = ShareRequest { share: Share::Mib(8000), devices: 1, container: None };
             assert_eq!(ask(&[(GPU_MEMORY, text)]), Ok(Some(expected)), "{text}");
         }
         for text in ["0", "-1", "1500m", "1e9999", "NaN", "8000MB", "", "3Gi", "abc", " 8000"] {

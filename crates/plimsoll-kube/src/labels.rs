@@ -79,27 +79,15 @@ pub struct MigLabels {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
     #[error("label {label} is \"{value}\", and must be a whole number")]
-    NotANumber {
-        label: String,
-        value: String,
-    },
+    NotANumber { label: String, value: String },
     #[error("label {label} is 0; a GPU without memory does not exist, so its memory is not known")]
-    NoMemory {
-        label: String,
-    },
+    NoMemory { label: String },
     #[error(
         "label {label} is {mib} MiB, more than any GPU has; it looks like bytes, and must be MiB"
     )]
-    Bytes {
-        label: String,
-        mib: u64,
-    },
+    Bytes { label: String, mib: u64 },
     #[error("label {label} is \"{value}\", and must be {expected}")]
-    Unknown {
-        label: String,
-        value: String,
-        expected: &'static str,
-    },
+    Unknown { label: String, value: String, expected: &'static str },
 }
 
 impl FeatureLabels {

@@ -56,45 +56,25 @@ pub enum AllocatedError {
     #[error(
         "\"{device}\" of container {container} has {count} fields; a device has uuid, type, memory and cores"
     )]
-    FieldCount {
-        container: usize,
-        device: String,
-        count: usize,
-    },
+    FieldCount { container: usize, device: String, count: usize },
     #[error(
         "{field} of \"{device}\" in container {container} is \"{value}\", and must be 0 to {}",
         i32::MAX
     )]
-    Number {
-        container: usize,
-        device: String,
-        field: &'static str,
-        value: String,
-    },
+    Number { container: usize, device: String, field: &'static str, value: String },
     #[error("container {container} is given something of a device without UUID")]
-    NoUuid {
-        container: usize,
-    },
+    NoUuid { container: usize },
     #[error("\"{uuid}\" in container {container} does not end in [template-position]")]
-    MigSuffix {
-        container: usize,
-        uuid: String,
-    },
+    MigSuffix { container: usize, uuid: String },
     #[error(transparent)]
     Json(RegisterError),
     #[error("the MIG instance of container {container}, device {device} stands twice")]
-    MigTwice {
-        container: u32,
-        device: u32,
-    },
+    MigTwice { container: u32, device: u32 },
     #[error(
         "the MIG instance of container {container}, device {device} must have all of migUUID, gpuInstanceID and \
          computeInstanceID, or none"
     )]
-    MigPartly {
-        container: u32,
-        device: u32,
-    },
+    MigPartly { container: u32, device: u32 },
 }
 
 /// Parses an annotation of allocated devices, or of devices to allocate.
@@ -120,7 +100,7 @@ pub fn encode(containers: &[Vec<AllocatedDevice>]) -> String {
 
 /// The annotations of one vendor on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct VendorAllocations {
     pub vendor: &'static Vendor,
     pub allocated: Option<Result<Containers, AllocatedError>>,
     /// The devices that the device plugin has not handed out yet.
@@ -128,9 +108,9 @@ pub struct Written {
 }
 
 /// Reads all annotations of HAMi on a pod, in the order of the vendor table.
-pub fn written(annotations: &StringMap) -> Vec<Written> {
+pub fn read_all(annotations: &StringMap) -> Vec<VendorAllocations> {
     let read = |key: &str| annotations.get(key).map(decode);
-    let of = |vendor: &'static Vendor| Written {
+    let of = |vendor: &'static Vendor| VendorAllocations {
         vendor,
         allocated: read(vendor.allocated),
         to_allocate: vendor.to_allocate.and_then(read),
@@ -337,11 +317,12 @@ mod tests {
     #[test]
     fn the_annotations_of_every_vendor_are_found() {
         let pairs = VENDORS.iter().map(|vendor| (vendor.allocated, "U,T,1,1:;"));
-        let found = written(&pairs.chain([("hami.io/vgpu-devices-to-allocate", "junk")]).collect());
+        let found =
+            read_all(&pairs.chain([("hami.io/vgpu-devices-to-allocate", "junk")]).collect());
         assert_eq!(found.len(), VENDORS.len());
         assert!(found[0].to_allocate.as_ref().is_some_and(Result::is_err));
         assert!(found.iter().all(|written| written.allocated.as_ref().is_some_and(Result::is_ok)));
-        assert_eq!(written(&StringMap::default()), []);
+        assert_eq!(read_all(&StringMap::default()), []);
     }
 
     proptest! {

@@ -23,28 +23,15 @@ const CORES_PER_MTHREADS: u64 = 16;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DevicesError {
     #[error("annotation {key}: {error}")]
-    Annotation {
-        key: &'static str,
-        error: RegisterError,
-    },
+    Annotation { key: &'static str, error: RegisterError },
     #[error("capacity {resource}: {error}")]
-    Amount {
-        resource: &'static str,
-        error: QuantityError,
-    },
+    Amount { resource: &'static str, error: QuantityError },
     #[error(
         "capacity {resource} is {amount}, which is no whole number of cards of {per_card} each"
     )]
-    PartOfACard {
-        resource: &'static str,
-        amount: u64,
-        per_card: u64,
-    },
+    PartOfACard { resource: &'static str, amount: u64, per_card: u64 },
     #[error("capacity {resource} would be {count} devices; no node has more than {MAX_DEVICES}")]
-    TooMany {
-        resource: &'static str,
-        count: u64,
-    },
+    TooMany { resource: &'static str, count: u64 },
 }
 
 /// Lists the devices of one vendor on a node; `None` if the node has nothing of this vendor.
@@ -181,7 +168,7 @@ fn device(vendor: &Vendor, node: &str, infix: &str, index: u32) -> RegisteredDev
         id: format!("{node}-{infix}-{index}"),
         index,
         slots: 1,
-        model: vendor.word.to_owned(),
+        model: vendor.name.to_owned(),
         numa: Some(0),
         healthy: true,
         ..RegisteredDevice::default()
@@ -279,7 +266,7 @@ mod tests {
         word: &str,
         capacity: &[(&'static str, &'static str)],
     ) -> Result<Option<Vec<RegisteredDevice>>, DevicesError> {
-        let vendor = Vendor::by_word(word).unwrap();
+        let vendor = Vendor::by_name(word).unwrap();
         devices(vendor, "n", &StringMap::default(), &capacity.iter().copied().collect())
     }
 
@@ -336,7 +323,7 @@ mod tests {
                 devices(vendor, "n", &StringMap::default(), &Resources::default()),
                 Ok(None),
                 "{}",
-                vendor.word
+                vendor.name
             );
         }
         assert_eq!(read("Metax-GPU", &[("metax-tech.com/gpu", "0")]), Ok(None));
@@ -396,7 +383,7 @@ mod tests {
     #[test]
     fn an_error_names_the_annotation() {
         let annotations = StringMap::from_iter([("hami.io/node-nvidia-register", "junk")]);
-        let nvidia = Vendor::by_word("NVIDIA").unwrap();
+        let nvidia = Vendor::by_name("NVIDIA").unwrap();
         let error =
             devices(nvidia, "n", &annotations, &Resources::default()).unwrap_err().to_string();
         assert!(

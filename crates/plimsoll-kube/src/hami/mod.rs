@@ -14,6 +14,6 @@ pub mod allocated;
 
 pub mod weights;
 
-pub mod wishes;
+pub mod selection;
 
-pub mod ask;
+pub mod request;

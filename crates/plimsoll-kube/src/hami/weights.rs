@@ -49,31 +49,17 @@ pub struct Weights {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     #[error("\"{value}\" is not a policy; use {known}")]
-    Unknown {
-        value: String,
-        known: &'static str,
-    },
+    Unknown { value: String, known: &'static str },
     #[error("\"{part}\" is not a weight; write slot=1,core=1,memory=3")]
-    NotAWeight {
-        part: String,
-    },
+    NotAWeight { part: String },
     #[error("\"{name}\" is not a weight; there are slot, core and memory")]
-    UnknownWeight {
-        name: String,
-    },
+    UnknownWeight { name: String },
     #[error("the weight {name} is \"{value}\", and must be a whole number that is not negative")]
-    Number {
-        name: String,
-        value: String,
-    },
+    Number { name: String, value: String },
     #[error("the weight {name} stands twice")]
-    Twice {
-        name: String,
-    },
+    Twice { name: String },
     #[error("the weight {name} is missing; slot, core and memory are all needed")]
-    Missing {
-        name: &'static str,
-    },
+    Missing { name: &'static str },
     #[error("all weights are 0; at least one must count")]
     AllZero,
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{Present, nullable};
 
+/// `spec.affinity` of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {

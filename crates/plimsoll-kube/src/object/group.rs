@@ -20,7 +20,7 @@ pub enum PodGroupFlavor {
 
 impl PodGroupFlavor {
     /// Returns the flavor of an API group, if it has PodGroups.
-    pub fn of_api_group(group: &str) -> Option<PodGroupFlavor> {
+    pub fn from_api_group(group: &str) -> Option<PodGroupFlavor> {
         match group {
             "scheduling.k8s.io" => Some(PodGroupFlavor::Kubernetes),
             "scheduling.x-k8s.io" => Some(PodGroupFlavor::Coscheduling),
@@ -72,7 +72,7 @@ struct Gang {
 }
 
 impl PodGroupFields {
-    pub(crate) fn of_flavor(self, flavor: PodGroupFlavor) -> PodGroup {
+    pub(crate) fn into_group(self, flavor: PodGroupFlavor) -> PodGroup {
         let min_member = match flavor {
             PodGroupFlavor::Kubernetes => self.spec.policy.gang.and_then(|gang| gang.min_count),
             _ => self.spec.min_member,
@@ -112,10 +112,10 @@ mod tests {
             ),
             ("scheduling.k8s.io", r#"{"spec":{"policy":{"basic":{}}}}"#, None),
         ] {
-            let flavor = PodGroupFlavor::of_api_group(group).unwrap();
+            let flavor = PodGroupFlavor::from_api_group(group).unwrap();
             let fields: PodGroupFields = serde_json::from_str(json).unwrap();
-            assert_eq!(fields.of_flavor(flavor).min_member, minimum, "{group} {json}");
+            assert_eq!(fields.into_group(flavor).min_member, minimum, "{group} {json}");
         }
-        assert_eq!(PodGroupFlavor::of_api_group("example.com"), None);
+        assert_eq!(PodGroupFlavor::from_api_group("example.com"), None);
     }
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-use crate::quantity::{Quantity, QuantityError, float_text};
+use crate::quantity::{Quantity, QuantityError};
+
+use super::Scalar;
 
 /// Labels, annotations or a node selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,7 +111,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for UniqueKeys<T> {
         while let Some((key, value)) = from.next_entry::<String, T>()? {
             if map.contains_key(&key) {
                 return Err(de::Error::custom(format_args!(
-                    "the key \"{key}\" stands twice; remove one of them"
+                    "the key \"{key}\" is there twice; remove one of them"
                 )));
             }
             map.insert(key, value);
@@ -123,88 +125,31 @@ struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Text, D::Error> {
-        from.deserialize_any(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl Visitor<'_> for TextVisitor {
-    type Value = Text;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a string; put the value in quotes")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
-        Ok(Text(text.to_owned()))
-    }
-
-    fn visit_string<E: de::Error>(self, text: String) -> Result<Text, E> {
-        Ok(Text(text))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Text, E> {
-        Ok(Text(String::new()))
+        match Scalar::deserialize(from)? {
+            Scalar::Text(text) => Ok(Text(text)),
+            Scalar::Null => Ok(Text(String::new())),
+            other => Err(other.unexpected(&"a string; put the value in quotes")),
+        }
     }
 }
 
 /// An amount or its error. Deserializing it never fails.
 struct Amount(Result<Quantity, QuantityError>);
 
-impl Amount {
-    fn unreadable(value: impl Into<String>) -> Amount {
-        Amount(Err(QuantityError::NotANumber { value: value.into() }))
-    }
-}
-
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Amount, D::Error> {
-        from.deserialize_any(AmountVisitor)
-    }
-}
-
-struct AmountVisitor;
-
-impl<'de> Visitor<'de> for AmountVisitor {
-    type Value = Amount;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a Kubernetes quantity")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
-        Ok(Amount(Quantity::parse(text)))
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Amount, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Amount, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Amount, E> {
-        self.visit_str(&float_text(number))
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Amount, E> {
-        Ok(Amount::unreadable(value.to_string()))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Amount, E> {
-        Ok(Amount::unreadable("null"))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Amount, A::Error> {
-        while from.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Amount::unreadable("[…]"))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Amount, A::Error> {
-        while from.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Amount::unreadable("{…}"))
+        let scalar = Scalar::deserialize(from)?;
+        let written = match &scalar {
+            Scalar::Bool(value) => value.to_string(),
+            Scalar::List => "[…]".to_owned(),
+            Scalar::Map => "{…}".to_owned(),
+            _ => "null".to_owned(),
+        };
+        let text = scalar.into_number_text();
+        let amount = text.map_or(Err(QuantityError::NotANumber { value: written }), |text| {
+            Quantity::parse(&text)
+        });
+        Ok(Amount(amount))
     }
 }
 
@@ -232,7 +177,7 @@ mod tests {
     fn a_key_that_stands_twice_is_refused() {
         let twice = r#"{"gpu-memory": "1", "gpu-memory": "2"}"#;
         let error = serde_json::from_str::<StringMap>(twice).unwrap_err().to_string();
-        assert!(error.contains("\"gpu-memory\" stands twice"), "{error}");
+        assert!(error.contains("\"gpu-memory\" is there twice"), "{error}");
         assert!(serde_json::from_str::<Resources>(twice).is_err());
     }
 

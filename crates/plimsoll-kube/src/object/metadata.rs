@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{StringMap, nullable};
 
+/// `metadata` of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Metadata {

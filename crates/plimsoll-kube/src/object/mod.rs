@@ -11,6 +11,7 @@ mod metadata;
 mod node;
 mod pod;
 mod reference;
+mod scalar;
 mod strict;
 mod workload;
 
@@ -32,6 +33,7 @@ pub use workload::{Ordinals, PodTemplate, Workload, WorkloadKind, WorkloadSpec, 
 
 use serde::{Deserialize, Deserializer};
 
+pub(crate) use scalar::Scalar;
 pub(crate) use strict::{NoLists, nullable};
 
 /// A field of which only the presence is read.

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{Metadata, Resources, nullable};
 
+/// A `Node`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Node {
@@ -34,6 +35,7 @@ pub struct NodeSpec {
     pub taints: Vec<Taint>,
 }
 
+/// `spec.taints[]` of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Taint {

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{Affinity, Metadata, Present, Resources, StringMap, nullable};
 
+/// A `Pod`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Pod {
@@ -76,6 +77,7 @@ pub struct SchedulingGroup {
     pub pod_group_name: Option<String>,
 }
 
+/// `spec.tolerations[]` of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
@@ -88,6 +90,7 @@ pub struct Toleration {
     pub effect: Option<String>,
 }
 
+/// `spec.containers[]` or `spec.initContainers[]` of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
@@ -129,6 +132,7 @@ impl ContainerResources {
     }
 }
 
+/// `ports[]` of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
@@ -160,6 +164,7 @@ pub struct PodStatus {
     pub container_statuses: Vec<ContainerStatus>,
 }
 
+/// `status.containerStatuses[]` of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerStatus {
@@ -169,6 +174,7 @@ pub struct ContainerStatus {
     pub state: ContainerState,
 }
 
+/// `state` of a container status.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerState {

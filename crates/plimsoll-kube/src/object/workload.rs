@@ -30,6 +30,7 @@ impl WorkloadKind {
     }
 }
 
+/// A Deployment, ReplicaSet, ReplicationController, StatefulSet or Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     pub kind: WorkloadKind,
@@ -41,7 +42,7 @@ pub struct Workload {
 impl Workload {
     /// Returns the number of pods that should exist now: `replicas`, or for a Job the lesser of
     /// `parallelism` and the remaining `completions`. A finished Job needs none.
-    pub fn pods_wanted(&self) -> u64 {
+    pub fn desired_pods(&self) -> u64 {
         if self.spec.suspend {
             return 0;
         }
@@ -76,7 +77,7 @@ pub(crate) struct WorkloadFields {
 }
 
 impl WorkloadFields {
-    pub(crate) fn of_kind(self, kind: WorkloadKind) -> Workload {
+    pub(crate) fn into_workload(self, kind: WorkloadKind) -> Workload {
         Workload { kind, metadata: self.metadata, spec: self.spec, status: self.status }
     }
 }
@@ -108,6 +109,7 @@ pub struct Ordinals {
     pub start: i64,
 }
 
+/// `spec.template` of a workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     fn workload(kind: WorkloadKind, json: &str) -> Workload {
-        serde_json::from_str::<WorkloadFields>(json).unwrap().of_kind(kind)
+        serde_json::from_str::<WorkloadFields>(json).unwrap().into_workload(kind)
     }
 
     #[test]
@@ -202,7 +204,7 @@ mod tests {
                 1,
             ),
         ] {
-            assert_eq!(workload(kind, json).pods_wanted(), wanted, "{kind:?} {json}");
+            assert_eq!(workload(kind, json).desired_pods(), wanted, "{kind:?} {json}");
         }
     }
 }

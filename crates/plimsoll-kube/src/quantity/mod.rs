@@ -11,8 +11,6 @@ pub(crate) use error::quoted;
 
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
-
 use parse::{Number, Suffix, split};
 
 /// A number as Kubernetes writes amounts: `8000`, `8k`, `8e3`, `500m`, `16Gi`.
@@ -60,6 +58,7 @@ impl Quantity {
         self.binary
     }
 
+    /// Returns true for zero, however it is written.
     pub fn is_zero(&self) -> bool {
         self.scaled == 0
     }
@@ -166,47 +165,6 @@ fn grouped(number: u128) -> String {
         text.push(digit);
     }
     text
-}
-
-impl<'de> Deserialize<'de> for Quantity {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Quantity, D::Error> {
-        from.deserialize_any(QuantityVisitor)
-    }
-}
-
-struct QuantityVisitor;
-
-impl Visitor<'_> for QuantityVisitor {
-    type Value = Quantity;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a Kubernetes quantity such as 8000, 0.5 or \"16Gi\"")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
-        Quantity::parse(text).map_err(E::custom)
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Quantity, E> {
-        self.visit_str(&float_text(number))
-    }
-}
-
-/// Returns the shortest text of a float: what its author wrote, except for its spelling.
-pub(crate) fn float_text(number: f64) -> String {
-    if number == 0.0 || (1e-9..1e15).contains(&number.abs()) {
-        format!("{number}")
-    } else {
-        format!("{number:e}")
-    }
 }
 
 #[cfg(test)]
@@ -360,24 +318,6 @@ mod tests {
         );
         assert_eq!(quantity("8k").units(1), Ok(8000));
         assert!(matches!(quantity("1500m").units(1), Err(QuantityError::NotWhole { .. })));
-    }
-
-    #[test]
-    fn json_strings_and_numbers_are_both_quantities() {
-        for (json, text) in [
-            ("8000", "8000"),
-            ("\"8k\"", "8k"),
-            ("8e3", "8000"),
-            ("0.5", "500m"),
-            ("-1", "-1"),
-            ("1e18", "1E"),
-        ] {
-            let read: Quantity = serde_json::from_str(json).unwrap();
-            assert_eq!(read, quantity(text), "{json}");
-        }
-        for json in ["true", "null", "[]", "\"\"", "\"8000MB\"", "1e300"] {
-            assert!(serde_json::from_str::<Quantity>(json).is_err(), "{json}");
-        }
     }
 
     proptest! {

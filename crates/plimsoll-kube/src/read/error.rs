@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 /// An error and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{position}: {problem}")]
 pub struct ReadError {
-    pub place: Box<Place>,
+    pub position: Box<Position>,
     pub problem: Problem,
 }
 
 /// A position in a text, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The file, as the caller named it.
     pub source: Arc<str>,
     /// The number of the document, from 1.
@@ -26,7 +26,7 @@ pub struct Place {
     pub field: Option<String>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.source)?;
         if let Some(document) = self.document {
@@ -45,9 +45,9 @@ impl fmt::Display for Place {
     }
 }
 
-impl Place {
-    pub(super) fn whole(source: Arc<str>) -> Place {
-        Place { source, document: None, line: None, object: None, field: None }
+impl Position {
+    pub(super) fn whole(source: Arc<str>) -> Position {
+        Position { source, document: None, line: None, object: None, field: None }
     }
 }
 
@@ -57,45 +57,27 @@ pub enum Problem {
     #[error("it is empty; give the output of kubectl get nodes,pods -A -o json, or manifests")]
     Empty,
     #[error("it is not UTF-8 text (from byte {at}); save it as UTF-8")]
-    NotUtf8 {
-        at: usize,
-    },
+    NotUtf8 { at: usize },
     #[error("this is not valid JSON: {message}")]
-    Json {
-        message: String,
-    },
+    Json { message: String },
     #[error(
         "this is not valid YAML: {message}; give manifests, or the output of kubectl with -o json or -o yaml"
     )]
-    Yaml {
-        message: String,
-    },
+    Yaml { message: String },
     #[error(
         "this YAML goes beyond what is read: {message}; use -o json, which has no such limit and is much faster"
     )]
-    Budget {
-        message: String,
-    },
+    Budget { message: String },
     #[error("this is {found}, not a Kubernetes object; use kubectl with -o json or -o yaml")]
-    NotAnObject {
-        found: &'static str,
-    },
+    NotAnObject { found: &'static str },
     #[error("{} has no kind; is it a Kubernetes object?", .name.as_deref().unwrap_or("this"))]
-    NoKind {
-        name: Option<String>,
-    },
+    NoKind { name: Option<String> },
     #[error("a {kind} without apiVersion could be one of several; write its apiVersion")]
-    NoApiVersion {
-        kind: String,
-    },
+    NoApiVersion { kind: String },
     #[error("lists stand in lists more than {limit} deep; take them apart")]
-    TooDeep {
-        limit: usize,
-    },
+    TooDeep { limit: usize },
     #[error("{message}")]
-    Field {
-        message: String,
-    },
+    Field { message: String },
 }
 
 /// A problem and the path of its field, before the rest of its position is known.

@@ -12,10 +12,10 @@ pub(super) fn build<T: Tree>(kind: Kind, tree: T) -> Result<Object, FieldError> 
         Kind::Node => Object::Node(tree.typed()?),
         Kind::Pod => Object::Pod(tree.typed()?),
         Kind::Workload(kind) => {
-            Object::Workload(Box::new(tree.typed::<WorkloadFields>()?.of_kind(kind)))
+            Object::Workload(Box::new(tree.typed::<WorkloadFields>()?.into_workload(kind)))
         }
         Kind::PodGroup(flavor) => {
-            Object::PodGroup(Box::new(tree.typed::<PodGroupFields>()?.of_flavor(flavor)))
+            Object::PodGroup(Box::new(tree.typed::<PodGroupFields>()?.into_group(flavor)))
         }
         Kind::PriorityClass => Object::PriorityClass(tree.typed()?),
     })
@@ -36,7 +36,7 @@ pub(super) fn known(kind: &str, api_version: Option<&str>) -> Result<Option<Kind
         "PriorityClass" => ("scheduling.k8s.io", Kind::PriorityClass),
         "PodGroup" => {
             let group = group.ok_or_else(|| Problem::NoApiVersion { kind: kind.to_owned() })?;
-            return Ok(PodGroupFlavor::of_api_group(group).map(Kind::PodGroup));
+            return Ok(PodGroupFlavor::from_api_group(group).map(Kind::PodGroup));
         }
         _ => return Ok(None),
     };

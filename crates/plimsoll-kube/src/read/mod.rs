@@ -10,7 +10,7 @@ mod kind;
 mod reader;
 mod yaml;
 
-pub use error::{Place, Problem, ReadError};
+pub use error::{Position, Problem, ReadError};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -105,8 +105,8 @@ pub fn read_bytes(source: &str, bytes: &[u8], sink: &mut dyn Sink) -> Result<Sum
     match std::str::from_utf8(bytes) {
         Ok(text) => read(source, text, sink),
         Err(error) => {
-            let place = Box::new(Place::whole(source.into()));
-            Err(ReadError { place, problem: Problem::NotUtf8 { at: error.valid_up_to() } })
+            let position = Box::new(Position::whole(source.into()));
+            Err(ReadError { position, problem: Problem::NotUtf8 { at: error.valid_up_to() } })
         }
     }
 }

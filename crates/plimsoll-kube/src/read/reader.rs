@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::object::Kind;
 
-use super::error::{FieldError, Place, Problem, ReadError};
+use super::error::{FieldError, Position, Problem, ReadError};
 use super::kind;
 use super::{Origin, Sink, Summary};
 
@@ -91,8 +91,8 @@ impl<'a> Reader<'a> {
 
     pub(super) fn finish(self, bytes: usize) -> Result<Summary, ReadError> {
         if self.summary.documents == 0 {
-            let place = Box::new(Place::whole(self.source));
-            return Err(ReadError { place, problem: Problem::Empty });
+            let position = Box::new(Position::whole(self.source));
+            return Err(ReadError { position, problem: Problem::Empty });
         }
         self.sink.progress(bytes);
         Ok(self.summary)
@@ -189,13 +189,13 @@ impl<'a> Reader<'a> {
 
     pub(super) fn error(&self, object: Option<&str>, problem: impl Into<FieldError>) -> ReadError {
         let FieldError { field, problem } = problem.into();
-        let place = Place {
+        let position = Position {
             source: self.source.clone(),
             document: Some(self.document),
             line: self.line,
             object: object.map(str::to_owned),
             field,
         };
-        ReadError { place: Box::new(place), problem }
+        ReadError { position: Box::new(position), problem }
     }
 }

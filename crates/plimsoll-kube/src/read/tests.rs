@@ -199,7 +199,7 @@ fn a_key_that_stands_twice_is_an_error() {
     assert!(error(r#"{"kind":"Pod","kind":"Node"}"#).contains("duplicate field `kind`"));
     assert!(
         error(r#"{"kind":"Pod","metadata":{"labels":{"a":"b","a":"c"}}}"#)
-            .contains("\"a\" stands twice")
+            .contains("\"a\" is there twice")
     );
 }
 
@@ -254,7 +254,7 @@ impl Sink for Watching {
 }
 
 #[test]
-fn progress_is_told_and_ends_with_the_whole_length() {
+fn progress_is_reported_and_ends_with_the_whole_length() {
     let filler = "x".repeat(1 << 20);
     let pod = format!(r#"{{"kind":"Pod","metadata":{{"annotations":{{"a":"{filler}"}}}}}}"#);
     let texts = [

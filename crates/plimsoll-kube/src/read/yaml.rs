@@ -11,7 +11,7 @@ use super::reader::{Head, Reader, Shape, Tree};
 
 /// Reads all YAML documents of a text. A document that is JSON is read as JSON.
 pub(super) fn read(reader: &mut Reader<'_>, text: &str) -> Result<(), ReadError> {
-    for part in Parts::of(text) {
+    for part in Parts::new(text) {
         reader.line = Some(part.line);
         reader.progress(part.start);
         if json::looks_like_json(part.text.trim_start_matches("---")) {
@@ -48,7 +48,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(text: &'a str) -> Parts<'a> {
+    fn new(text: &'a str) -> Parts<'a> {
         Parts { text, start: 0, line: 1 }
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_core::request::Request;
 use plimsoll_core::units::Name;
 
 use crate::cluster::{Cluster, Pending, Reading, Understood};
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, PodProblem, Problem};
 use crate::object::{Kind, Metadata, ObjectRef, Pod};
 use crate::read::{Object, Origin};
 
@@ -25,7 +25,7 @@ pub fn cluster(
     ignored: BTreeMap<String, usize>,
     reading: &Reading,
 ) -> Cluster {
-    let dump = Dump::of(objects.into_iter().map(|(_, object)| object));
+    let dump = Dump::from_objects(objects.into_iter().map(|(_, object)| object));
     let order: Vec<ObjectRef> = dump.objects.iter().map(Object::reference).collect();
     let mut index = Index::new(reading.clone());
     index.update(dump.objects.into_iter().map(Change::Applied));
@@ -55,7 +55,7 @@ struct Dump {
 }
 
 impl Dump {
-    fn of(objects: impl Iterator<Item = Object>) -> Dump {
+    fn from_objects(objects: impl Iterator<Item = Object>) -> Dump {
         let mut dump = Dump::default();
         objects.for_each(|object| dump.add(object));
         dump
@@ -95,19 +95,10 @@ impl Dump {
 }
 
 fn given_twice(bound: &Pod) -> Finding {
-    let node = bound.node_name().unwrap_or_default();
-    Finding {
-        code: "object-given-twice",
-        severity: Severity::Note,
-        node: Some(node.into()),
-        uuid: None,
-        message: format!(
-            "{} is given twice, on node {node} and without a node; the one that has a node counts",
-            bound.metadata.namespaced_name()
-        ),
-        numbers: BTreeMap::new(),
-        remedy: "to have the other one placed as well, give it a name of its own".to_owned(),
-    }
+    let node = Name::from(bound.node_name().unwrap_or_default());
+    let pod = bound.metadata.namespaced_name().into();
+    let problem = PodProblem::GivenTwice { pod, node: node.clone() };
+    Finding { node: Some(node), device: None, problem: Problem::Pod(problem) }
 }
 
 /// A cluster while the objects of its index are listed.
@@ -146,7 +137,7 @@ impl<'a> Listing<'a> {
         let (namespace, name) = (object.namespace.clone(), object.name.clone());
         let Some(pod) = self.index.pod_by_key(&PodKey { namespace, name }) else { return };
         let name = || Name::from(pod.metadata.namespaced_name());
-        match PodState::of(pod) {
+        match PodState::from_pod(pod) {
             PodState::Finished => self.cluster.understood.finished_pods.push(name()),
             PodState::Reservation => {}
             PodState::Bound => {
@@ -179,7 +170,7 @@ impl<'a> Listing<'a> {
         }
         self.cluster.understood.expanded += expansion.names.len();
         for id in expansion.ids() {
-            let rank = Rank { created: Created::NotYet, key: PodKey::of_request(&id) };
+            let rank = Rank { created: Created::NotYet, key: PodKey::from_request(&id) };
             let request = Request { id, ..first.value.request.clone() };
             self.push(rank, PodRequest { request, ..first.value.clone() });
         }

@@ -74,7 +74,7 @@ pub(super) struct Membership {
 
 impl Groups {
     /// Adds a pod group, or replaces the one of its name and flavor.
-    pub(super) fn put(&mut self, group: &PodGroup) -> Name {
+    pub(super) fn insert(&mut self, group: &PodGroup) -> Name {
         let name = Name::from(group.metadata.namespaced_name());
         self.minimums.entry(name.clone()).or_default().insert(group.flavor, group.min_member);
         name

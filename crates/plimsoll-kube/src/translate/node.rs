@@ -24,14 +24,15 @@ use plimsoll_core::device::{
 use plimsoll_core::units::{Bytes, Name};
 
 use crate::cluster::NodeFacts;
-use crate::declared::{DEVICE_CHOICE, DEVICES, DeviceChoice as Annotated};
+use crate::declared::{DEVICE_CHOICE, DeviceChoice as Annotated};
+use crate::finding::{AnnotationProblem, CountProblem, LabelProblem};
 use crate::hami::capacity::MAX_DEVICES;
 use crate::hami::register::{CORDON, decode_cordon};
 use crate::object;
 
 use super::Translation;
 
-use notes::{Note, Notes};
+use notes::Notes;
 
 /// HAMi's name of NVIDIA, and the kind of its cards.
 const NVIDIA: &str = "NVIDIA";
@@ -50,7 +51,7 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
         None => DeviceChoice::Owned,
     };
     if annotated == Some(Annotated::Plugin) {
-        shown.devices.iter_mut().for_each(hand_out_blindly);
+        shown.devices.iter_mut().for_each(share_by_tokens);
     }
     let core = Node {
         labels: basics::labels(node),
@@ -58,11 +59,11 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
         unschedulable: node.spec.unschedulable,
         allocatable: basics::allocatable(node, &mut notes),
         choice,
-        missing_cards: settle_missing(&mut shown, &mut notes),
+        missing_cards: resolve_missing_cards(&mut shown, &mut notes),
         ..Node::new(node.metadata.name.as_str())
     };
     let capacity_source = shown.source();
-    let advertised = advertised::in_all(&node.status);
+    let advertised = advertised::all_devices(&node.status);
     let (findings, unknown) = notes.into_parts();
     let facts = NodeFacts {
         node: Node { devices: shown.devices, unknown, ..core },
@@ -78,7 +79,7 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
 
 /// The devices of a node as far as they are known.
 #[derive(Default)]
-struct Shown {
+struct NodeDevices {
     devices: Vec<Device>,
     /// Physical cards. More than the devices where labels count cards that are cut into slices.
     physical: u16,
@@ -94,8 +95,8 @@ struct Shown {
     foreign: Vec<(u16, Bytes)>,
 }
 
-impl Shown {
-    fn add(&mut self, more: Shown) {
+impl NodeDevices {
+    fn add(&mut self, more: NodeDevices) {
         let before = narrow(self.devices.len());
         self.devices.extend(more.devices);
         self.physical = self.physical.saturating_add(more.physical);
@@ -122,8 +123,8 @@ impl Shown {
 }
 
 /// Reads the devices from all sources, strongest first.
-fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes) -> Shown {
-    let mut shown = Shown::default();
+fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes) -> NodeDevices {
+    let mut shown = NodeDevices::default();
     let declared = match declared::devices(node, annotated, notes) {
         Ok(declared) => declared,
         Err(()) => return shown,
@@ -138,7 +139,7 @@ fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes)
     if !taken.contains(NVIDIA) {
         shown.add(discovered::devices(node, notes));
     }
-    registered::check_listed(node, &taken, shown.devices.is_empty(), notes);
+    registered::check_listed(node, &taken, &shown.devices, notes);
     shown
 }
 
@@ -150,18 +151,14 @@ fn vendor_of(kind: &str) -> &str {
 fn annotated_choice(node: &object::Node, notes: &mut Notes) -> Option<Annotated> {
     let text = node.metadata.annotations.get(DEVICE_CHOICE)?;
     Some(Annotated::parse(text).unwrap_or_else(|error| {
-        let message = format!("{error}; it is taken as \"plugin\", which promises less");
-        notes.add(
-            Note::error("device-choice-unreadable", message)
-                .remedy("write \"owned\" or \"plugin\""),
-        );
+        notes.add(AnnotationProblem::DeviceChoiceUnreadable(error));
         Annotated::Plugin
     }))
 }
 
 /// Turns shares into tokens of any card, where the operator states that the plugin picks the card,
 /// whatever the register says.
-fn hand_out_blindly(device: &mut Device) {
+fn share_by_tokens(device: &mut Device) {
     if device.sharing == Sharing::Shares && device.slots != Some(1) {
         let replicas = device.slots.unwrap_or(1);
         device.sharing = Sharing::Tokens { replicas, strategy: Strategy::TimeSlicing };
@@ -169,17 +166,11 @@ fn hand_out_blindly(device: &mut Device) {
 }
 
 /// Closes a node that lists a device twice: it would be counted twice.
-fn check_identities(shown: &mut Shown, notes: &mut Notes) {
+fn check_identities(shown: &mut NodeDevices, notes: &mut Notes) {
     let listed = shown.devices.len() as u64;
     if listed > MAX_DEVICES {
-        *shown = Shown::default();
-        let message =
-            format!("{listed} devices are listed, and no node has more than {MAX_DEVICES}");
-        notes.close(
-            Note::error("too-many-devices", message)
-                .with([("listed", listed), ("most", MAX_DEVICES)])
-                .remedy("correct what lists the devices of this node"),
-        );
+        *shown = NodeDevices::default();
+        notes.add(LabelProblem::TooManyDevices { listed });
     }
     let mut seen: BTreeSet<&Name> = BTreeSet::new();
     let twice = shown.devices.iter().find_map(|device| match &device.identity {
@@ -187,18 +178,14 @@ fn check_identities(shown: &mut Shown, notes: &mut Notes) {
         _ => None,
     });
     if let Some(uuid) = twice {
-        let message = format!(
-            "device {uuid} is listed for two vendors, so that what this node has cannot be counted"
-        );
-        let remedy = format!("correct the lists, or declare the devices in annotation {DEVICES}");
-        notes.close(Note::error("device-listed-twice", message).on(uuid).remedy(remedy));
+        notes.add(AnnotationProblem::DeviceListedTwice { uuid: uuid.clone() });
     }
 }
 
 /// Returns the number of cards that are unhealthy without being named. On a node with cards of
 /// several kinds the number would not tell which kind they are of: then either all cards of the
 /// kind are faulty, or the devices are unknown.
-fn settle_missing(shown: &mut Shown, notes: &mut Notes) -> u16 {
+fn resolve_missing_cards(shown: &mut NodeDevices, notes: &mut Notes) -> u16 {
     let kinds: BTreeSet<Name> = shown.devices.iter().map(|device| device.kind.clone()).collect();
     let missing = std::mem::take(&mut shown.missing);
     if kinds.len() <= 1 {
@@ -215,14 +202,8 @@ fn settle_missing(shown: &mut Shown, notes: &mut Notes) -> u16 {
                 .for_each(|device| device.health = Health::Faulty);
             continue;
         }
-        let message = format!(
-            "{missing} of {has} devices of kind {kind} are unhealthy, and nobody says which"
-        );
-        let numbers = [("missing", u64::from(missing)), ("devices", has as u64)];
-        let remedy = format!(
-            "repair them, or declare the devices with their health in annotation {DEVICES}"
-        );
-        notes.close(Note::warning("cards-unhealthy", message).with(numbers).remedy(remedy));
+        let (missing, devices) = (u64::from(missing), has as u64);
+        notes.add(CountProblem::UnhealthyOfKind { kind, missing, devices });
     }
     0
 }
@@ -234,13 +215,7 @@ fn cordon(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
         let is_named = |device: &&mut Device| matches!(&device.identity, Identity::Uuid(uuid) if **uuid == *id);
         match devices.iter_mut().find(is_named) {
             Some(device) => device.cordoned = true,
-            None => {
-                let message = format!(
-                    "annotation {CORDON} names {id}, which is no known device of this node"
-                );
-                let note = Note::remark("cordon-unknown", message).on(&id);
-                notes.add(note.remedy("correct the UUID, or remove it from the annotation"));
-            }
+            None => notes.add(AnnotationProblem::CordonUnknown { id }),
         }
     }
 }

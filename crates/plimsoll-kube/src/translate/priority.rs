@@ -21,7 +21,7 @@ pub(super) struct Classes {
 
 impl Classes {
     /// Adds or replaces a class. Returns true if a priority can have changed.
-    pub(super) fn put(&mut self, class: &PriorityClass) -> bool {
+    pub(super) fn insert(&mut self, class: &PriorityClass) -> bool {
         let name = Name::from(class.metadata.name.as_str());
         let default = class.global_default.then_some(class.value);
         let before = (

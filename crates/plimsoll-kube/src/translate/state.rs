@@ -3,6 +3,7 @@
 use crate::kai;
 use crate::object::Pod;
 
+/// The state of a pod, as far as the ledger is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodState {
     /// It has ended, or was deleted before it got a node.
@@ -19,7 +20,7 @@ pub enum PodState {
 
 impl PodState {
     /// Determines the state of a pod.
-    pub fn of(pod: &Pod) -> PodState {
+    pub fn from_pod(pod: &Pod) -> PodState {
         if pod.is_finished() {
             PodState::Finished
         } else if kai::reservation(pod).is_some() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, PodProblem, Problem};
 use crate::object::{Metadata, OwnerReference, Pod, PodTemplate, Workload, WorkloadKind};
 
 /// The maximum number of pods created for all workloads. A larger number is a mistake, and bounding
@@ -93,7 +93,7 @@ pub(super) fn expand<'a>(
     workloads: &BTreeMap<WorkloadKey, Workload>,
     pods: impl Iterator<Item = &'a Pod>,
 ) -> Expansions {
-    let mut owners = Owners::of(workloads, pods);
+    let mut owners = Owners::new(workloads, pods);
     let missing = workloads.iter().filter_map(|(key, workload)| {
         owners.missing(key, workload).map(|expansion| (key.clone(), expansion))
     });
@@ -121,11 +121,11 @@ struct Tally {
 }
 
 impl Owners {
-    fn of<'a>(
+    fn new<'a>(
         workloads: &BTreeMap<WorkloadKey, Workload>,
         pods: impl Iterator<Item = &'a Pod>,
     ) -> Owners {
-        let mut directory = Directory::of(workloads);
+        let mut directory = Directory::new(workloads);
         let mut owners = Owners {
             owned: BTreeMap::new(),
             covered: BTreeSet::new(),
@@ -159,7 +159,7 @@ impl Owners {
             return None;
         }
         let tally = self.owned.get(key).copied().unwrap_or_default();
-        let missing = wanted(workload, tally.succeeded).saturating_sub(tally.living);
+        let missing = desired_pods(workload, tally.succeeded).saturating_sub(tally.living);
         let made = missing.min(self.left);
         if made < missing {
             self.cut.get_or_insert_with(|| cut(workload, missing));
@@ -197,7 +197,7 @@ enum Uid {
 }
 
 impl Directory {
-    fn of(workloads: &BTreeMap<WorkloadKey, Workload>) -> Directory {
+    fn new(workloads: &BTreeMap<WorkloadKey, Workload>) -> Directory {
         let mut directory = Directory::default();
         for (key, workload) in workloads {
             let uid = workload.metadata.known_uid();
@@ -256,14 +256,14 @@ fn counts_as_replica(pod: &Pod, kind: WorkloadKind) -> bool {
 }
 
 /// Returns the desired number of pods, given the number of pods that succeeded.
-fn wanted(workload: &Workload, succeeded: u64) -> u64 {
+fn desired_pods(workload: &Workload, succeeded: u64) -> u64 {
     let succeeded = i64::try_from(succeeded).unwrap_or(i64::MAX);
     if workload.kind != WorkloadKind::Job || succeeded <= workload.status.succeeded {
-        return workload.pods_wanted();
+        return workload.desired_pods();
     }
     let mut job = workload.clone();
     job.status.succeeded = succeeded;
-    job.pods_wanted()
+    job.desired_pods()
 }
 
 /// Returns the first ordinal of a workload's pods.
@@ -289,16 +289,11 @@ fn pattern(workload: &Workload) -> Pod {
 }
 
 fn cut(workload: &Workload, missing: u64) -> Finding {
-    let name = format!("{} {}", workload.kind.name(), workload.metadata.namespaced_name());
-    Finding {
-        code: "workload-cut",
-        severity: Severity::Warning,
-        node: None,
-        uuid: None,
-        message: format!(
-            "{name} misses {missing} pods; no more than {MOST_EXPANDED} are made in all"
-        ),
-        numbers: [("missing", missing), ("most", MOST_EXPANDED)].into(),
-        remedy: "lower its replicas".to_owned(),
-    }
+    let problem = PodProblem::WorkloadCut {
+        kind: workload.kind,
+        name: workload.metadata.namespaced_name().into(),
+        missing,
+        most: MOST_EXPANDED,
+    };
+    Finding { node: None, device: None, problem: Problem::Pod(problem) }
 }

@@ -8,7 +8,7 @@ mod explain;
 mod replay;
 mod sarif;
 
-pub(crate) use audit::{audit, severity};
+pub(crate) use audit::audit;
 pub(crate) use chaos::chaos;
 pub(crate) use estimate::estimate;
 pub(crate) use explain::{explain, running, undecided};
@@ -97,7 +97,7 @@ pub(crate) fn understood(cluster: &Cluster) -> UnderstoodRow<'_> {
         expanded: read.expanded,
         gated: read.gated,
         ignored: &read.ignored,
-        findings: load::about_pods(cluster).map(audit::finding).collect(),
+        findings: cluster.pod_problems().map(|(finding, _)| audit::finding(finding)).collect(),
         telemetry: "none",
     }
 }

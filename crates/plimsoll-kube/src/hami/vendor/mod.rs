@@ -12,7 +12,7 @@ use crate::quantity::{Quantity, QuantityError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vendor {
     /// HAMi's name of it, such as `Ascend910B3` or `MLU`.
-    pub word: &'static str,
+    pub name: &'static str,
     /// The resource that counts devices, or slices of one.
     pub count: &'static str,
     pub count_unit: CountUnit,
@@ -30,9 +30,9 @@ pub struct Vendor {
     /// Pod annotation that the device plugin consumes.
     pub to_allocate: Option<&'static str>,
     /// Pod annotations that select by model.
-    pub types: Option<WishKeys>,
+    pub types: Option<SelectionKeys>,
     /// Pod annotations that select by UUID.
-    pub uuids: WishKeys,
+    pub uuids: SelectionKeys,
     /// Sizes that memory is rounded up to, smallest first. Larger requests take the whole device.
     pub templates: &'static [Template],
     /// True if HAMi's webhook assumes one device where only memory or cores are requested.
@@ -143,7 +143,7 @@ pub enum MemorySource {
 
 /// The annotations that include and exclude devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WishKeys {
+pub struct SelectionKeys {
     pub wanted: &'static str,
     pub unwanted: &'static str,
 }
@@ -169,13 +169,13 @@ pub enum Charged {
 
 impl Vendor {
     /// Finds a vendor by HAMi's name.
-    pub fn by_word(word: &str) -> Option<&'static Vendor> {
-        VENDORS.iter().find(|vendor| vendor.word == word)
+    pub fn by_name(name: &str) -> Option<&'static Vendor> {
+        VENDORS.iter().find(|vendor| vendor.name == name)
     }
 
     /// Returns the kind of the vendor's devices, which requests and devices are matched by.
     pub fn kind(&self) -> &'static str {
-        self.word
+        self.name
     }
 
     /// Returns the charge of a request for this many MiB of one device.
@@ -203,8 +203,8 @@ mod tests {
 
     use super::*;
 
-    fn mib(word: &str, text: &str) -> Result<u64, QuantityError> {
-        let memory = Vendor::by_word(word).and_then(|vendor| vendor.memory).expect(word);
+    fn mib(name: &str, text: &str) -> Result<u64, QuantityError> {
+        let memory = Vendor::by_name(name).and_then(|vendor| vendor.memory).expect(name);
         memory.mib(&Quantity::parse(text).unwrap())
     }
 
@@ -243,7 +243,7 @@ mod tests {
             ("Ascend310P", 6145, Some(12288)),
             ("XPU", 24577, Some(49152)),
         ] {
-            let got = match Vendor::by_word(word).unwrap().charged(need) {
+            let got = match Vendor::by_name(word).unwrap().charged(need) {
                 Charged::Template(template) => Some(template.memory_mib),
                 Charged::Whole => None,
                 Charged::AsAsked(mib) => {
@@ -252,7 +252,7 @@ mod tests {
             };
             assert_eq!(got, charged, "{word} {need}");
         }
-        assert_eq!(Vendor::by_word("NVIDIA").unwrap().charged(7), Charged::AsAsked(7));
+        assert_eq!(Vendor::by_name("NVIDIA").unwrap().charged(7), Charged::AsAsked(7));
     }
 
     #[test]
@@ -261,17 +261,17 @@ mod tests {
         for vendor in VENDORS {
             for name in vendor
                 .resource_names()
-                .chain([vendor.word, vendor.allocated])
+                .chain([vendor.name, vendor.allocated])
                 .chain(vendor.to_allocate)
             {
-                assert!(!name.is_empty() && seen.insert(name), "{}: \"{name}\"", vendor.word);
+                assert!(!name.is_empty() && seen.insert(name), "{}: \"{name}\"", vendor.name);
             }
             assert!(
                 vendor.templates.is_sorted_by_key(|template| template.memory_mib),
                 "{}",
-                vendor.word
+                vendor.name
             );
-            assert!(!vendor.uuids.wanted.is_empty(), "{}", vendor.word);
+            assert!(!vendor.uuids.wanted.is_empty(), "{}", vendor.name);
         }
     }
 }

@@ -9,14 +9,18 @@ use plimsoll_core::request::{Role, Shape};
 use plimsoll_core::units::{Bytes, Cores, Name};
 
 use super::cards::Cards;
-use super::claim::{Claim, Held, Place};
+use super::claim::{Assignment, Claim, Held};
 
 /// Computes the charges of a pod. A claim on a kind that the node does not have is not charged.
 pub(super) fn charges(claims: &[Claim], names: &Names, cards: Cards<'_>) -> Vec<Charge> {
-    let init = claims.iter().any(|claim| claim.role == Role::Init);
+    let lanes = if claims.iter().any(|claim| claim.role == Role::Init) {
+        Lanes::PerPod
+    } else {
+        Lanes::PerContainer
+    };
     let mut spots: BTreeMap<Spot, Vec<&Claim>> = BTreeMap::new();
     for (at, claim) in claims.iter().enumerate() {
-        spots.entry(spot(at, claim, init, cards)).or_default().push(claim);
+        spots.entry(spot(at, claim, lanes, cards)).or_default().push(claim);
     }
     let charge = |(spot, claims): (Spot, Vec<&Claim>)| {
         let on = match &spot {
@@ -32,7 +36,7 @@ pub(super) fn charges(claims: &[Claim], names: &Names, cards: Cards<'_>) -> Vec<
 pub(super) struct Names(Vec<Name>);
 
 impl Names {
-    pub(super) fn of(shape: &Shape) -> Names {
+    pub(super) fn from_shape(shape: &Shape) -> Names {
         Names(shape.containers.iter().map(|container| container.name.clone()).collect())
     }
 
@@ -49,20 +53,32 @@ enum Spot {
     Card(u16),
     /// One hardware slice of a card.
     Slice(u16, usize),
-    /// A claim on one of several cards. Containers that run concurrently can be on different cards
-    /// and are charged separately; with init containers, whose memory is released, the peak is one
-    /// sum.
+    /// A claim on one of several cards, by container and index.
     Lane(Name, (usize, usize)),
 }
 
-fn spot(at: usize, claim: &Claim, init: bool, cards: Cards<'_>) -> Spot {
-    let sliced = claim.given.as_ref().is_some_and(|given| given.slice.is_some());
-    match (&claim.place, &*cards.of_kind(&claim.kind)) {
-        (Place::On(ordinal), _) if sliced => Spot::Slice(*ordinal, at),
-        (Place::On(ordinal), _) => Spot::Card(*ordinal),
+/// The claims that are charged together where the card is one of several.
+#[derive(Clone, Copy)]
+enum Lanes {
+    /// The memory of init containers is released before others start: the peak is one sum.
+    PerPod,
+    /// Containers that run concurrently can be on different cards.
+    PerContainer,
+}
+
+fn spot(at: usize, claim: &Claim, lanes: Lanes, cards: Cards<'_>) -> Spot {
+    let sliced = claim.allocation.as_ref().is_some_and(|given| given.slice.is_some());
+    match (&claim.assignment, &*cards.of_kind(&claim.kind)) {
+        (Assignment::Card(ordinal), _) if sliced => Spot::Slice(*ordinal, at),
+        (Assignment::Card(ordinal), _) => Spot::Card(*ordinal),
         (_, [only]) => Spot::Card(*only),
-        _ if init => Spot::Lane(claim.kind.clone(), (0, claim.lane)),
-        _ => Spot::Lane(claim.kind.clone(), (claim.container, claim.lane)),
+        _ => {
+            let container = match lanes {
+                Lanes::PerPod => 0,
+                Lanes::PerContainer => claim.container,
+            };
+            Spot::Lane(claim.kind.clone(), (container, claim.lane))
+        }
     }
 }
 
@@ -75,45 +91,57 @@ struct Stake {
     slots: u32,
 }
 
+impl Stake {
+    /// Returns the held bytes on a device with this much usable memory; `None` if undeclared.
+    fn bytes(&self, usable: Option<Bytes>) -> Option<Bytes> {
+        match self.held {
+            Held::Share(bytes) => Some(bytes),
+            Held::Whole => usable,
+            Held::Undeclared => None,
+        }
+    }
+}
+
 fn charge(on: Vec<u16>, claims: &[&Claim], names: &Names, devices: &[Device]) -> Charge {
     let cards: Vec<&Device> =
         on.iter().filter_map(|ordinal| devices.get(usize::from(*ordinal))).collect();
     let stakes = stakes(claims, &cards);
     let usable = cards.iter().filter_map(|device| device.memory.usable()).max();
-    let bytes_of = |stake: &Stake| match stake.held {
-        Held::Share(bytes) => Some(bytes),
-        Held::Whole => usable,
-        Held::Undeclared => None,
+    let part = |stake: &Stake| Part {
+        container: names.get(stake.container),
+        role: stake.role,
+        bytes: stake.bytes(usable),
+        cores: Cores(stake.cores),
     };
-    let peak = |of: &dyn Fn(&Stake) -> u64| {
-        let parts = stakes.iter().map(|stake| (stake.role, Bytes::new(of(stake))));
-        peak_bytes(parts).get()
-    };
+    Charge {
+        amount: booked(&stakes, usable),
+        cores: Cores(peak_count(&stakes, |stake| stake.cores)),
+        slots: peak_count(&stakes, |stake| stake.slots),
+        slice: claims.iter().find_map(|claim| claim.allocation.as_ref()?.slice.clone()),
+        parts: stakes.iter().map(part).collect(),
+        on,
+    }
+}
+
+fn booked(stakes: &[Stake], usable: Option<Bytes>) -> Booked {
     let any = |held| stakes.iter().any(|stake| stake.held == held);
-    let amount = if any(Held::Undeclared) {
+    if any(Held::Undeclared) {
         Booked::Undeclared
     } else if any(Held::Whole) {
         Booked::Whole { bytes: usable }
     } else {
-        Booked::share(Bytes::new(peak(&|stake| bytes_of(stake).unwrap_or_default().get())))
-    };
-    let count = |of: &dyn Fn(&Stake) -> u32| {
-        u32::try_from(peak(&|stake| u64::from(of(stake)))).unwrap_or(u32::MAX)
-    };
-    let part = |stake: &Stake| Part {
-        container: names.get(stake.container),
-        role: stake.role,
-        bytes: bytes_of(stake),
-        cores: Cores(stake.cores),
-    };
-    Charge {
-        amount,
-        cores: Cores(count(&|stake| stake.cores)),
-        slots: count(&|stake| stake.slots),
-        slice: claims.iter().find_map(|claim| claim.given.as_ref()?.slice.clone()),
-        parts: stakes.iter().map(part).collect(),
-        on,
+        Booked::share(peak(stakes, |stake| stake.bytes(usable).unwrap_or_default()))
     }
+}
+
+fn peak(stakes: &[Stake], amount: impl Fn(&Stake) -> Bytes) -> Bytes {
+    peak_bytes(stakes.iter().map(|stake| (stake.role, amount(stake))))
+}
+
+/// Computes the peak of a count. The rule of peaks is the same for every amount.
+fn peak_count(stakes: &[Stake], count: impl Fn(&Stake) -> u32) -> u32 {
+    let peak = peak(stakes, |stake| Bytes::new(u64::from(count(stake))));
+    u32::try_from(peak.get()).unwrap_or(u32::MAX)
 }
 
 /// Adds up the claims of each container, in start order.

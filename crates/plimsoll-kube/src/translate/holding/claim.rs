@@ -20,24 +20,27 @@ pub(super) struct Claim {
     /// The index of this device among the container's devices.
     pub(super) lane: usize,
     pub(super) kind: Name,
-    pub(super) place: Place,
+    pub(super) assignment: Assignment,
     /// The need in the spec; `None` if only an annotation has this device.
-    pub(super) asked: Option<Need>,
+    pub(super) need: Option<Need>,
     /// The allocation in an annotation.
-    pub(super) given: Option<Given>,
+    pub(super) allocation: Option<Allocation>,
     pub(super) slots: u32,
 }
 
 /// The card of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    On(u16),
+pub(super) enum Assignment {
+    Card(u16),
     /// The card that all claims of this name share: a group, or a UUID that the node does not list.
-    Shared { name: String, among: CardSet },
+    Shared {
+        name: String,
+        among: CardSet,
+    },
     /// A card of its own; it is unknown which.
     Own,
     /// One of several cards.
-    Somewhere,
+    Unknown,
 }
 
 /// The cards that a shared one can be.
@@ -50,7 +53,7 @@ pub(super) enum CardSet {
 
 /// The allocation of a device to a container, by an annotation.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
+pub(super) struct Allocation {
     pub(super) bytes: Bytes,
     pub(super) cores: u32,
     pub(super) slice: Option<Slice>,
@@ -70,16 +73,17 @@ pub(super) fn by_spec(shape: &Shape, cards: Cards<'_>) -> Vec<Claim> {
     for (container, one) in shape.containers.iter().enumerate() {
         let mut lane = 0;
         for need in &one.needs {
-            let place = if cards.are_exclusive(&need.kind) { Place::Own } else { Place::Somewhere };
+            let assignment =
+                if cards.are_exclusive(&need.kind) { Assignment::Own } else { Assignment::Unknown };
             for _ in 0..need.count.get().min(MOST_DEVICES) {
                 claims.push(Claim {
                     container,
                     role: one.role,
                     lane,
                     kind: need.kind.clone(),
-                    place: place.clone(),
-                    asked: Some(need.clone()),
-                    given: None,
+                    assignment: assignment.clone(),
+                    need: Some(need.clone()),
+                    allocation: None,
                     slots: need.slots,
                 });
                 lane += 1;
@@ -93,8 +97,8 @@ impl Claim {
     /// Returns the held memory and compute on this device. An annotation raises them, and never
     /// lowers them.
     pub(super) fn held_on(&self, device: &Device) -> (Held, u32) {
-        let given = self.given.as_ref();
-        let asked = self.asked.as_ref().map(|need| asked_of(need, device));
+        let given = self.allocation.as_ref();
+        let asked = self.need.as_ref().map(|need| held_by_need(need, device));
         let held = match (asked, given.map(|given| given.bytes).filter(|bytes| !bytes.is_zero())) {
             (Some(Held::Share(asked)), Some(given)) => Held::Share(asked.max(given)),
             (None, Some(given)) => Held::Share(given),
@@ -102,14 +106,14 @@ impl Claim {
             (None, None) => Held::Undeclared,
         };
         let total = device.cores.map_or(0, |cores| cores.0);
-        let compute = self.asked.as_ref().map_or(0, |need| need.compute.of(total));
+        let compute = self.need.as_ref().map_or(0, |need| need.compute.of(total));
         let cores = if held == Held::Whole { total } else { compute };
         (held, cores.max(given.map_or(0, |given| given.cores)))
     }
 }
 
 /// Returns the held memory that a need means on this device.
-pub(super) fn asked_of(need: &Need, device: &Device) -> Held {
+pub(super) fn held_by_need(need: &Need, device: &Device) -> Held {
     let usable = device.memory.usable();
     let share = |bytes: Option<Bytes>| {
         bytes.filter(|bytes| !bytes.is_zero()).map_or(Held::Undeclared, Held::Share)

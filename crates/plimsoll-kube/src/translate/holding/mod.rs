@@ -17,7 +17,7 @@ use plimsoll_core::request::{Amount, Container, Misuse, Need, Role, Shape, Terms
 use plimsoll_core::units::Millis;
 
 use crate::cluster::Reading;
-use crate::finding::Finding;
+use crate::finding::{Finding, PodProblem, Problem, UserAnnotation};
 use crate::kai::{GPU_FRACTION, GPU_MEMORY};
 use crate::object::Pod;
 
@@ -27,10 +27,9 @@ use super::priority::Classes;
 use super::{PodState, Translation};
 use cards::Cards;
 use charges::{Names, charges};
-use claim::{Claim, Place, by_spec};
+use claim::{Assignment, Claim, by_spec};
 use findings::Findings;
 
-pub(super) use findings::node_unknown;
 pub(super) use reserved::Reserved;
 pub(super) use seating::Seats;
 
@@ -39,14 +38,14 @@ pub(super) use seating::Seats;
 /// `None` if it holds nothing (see [`PodState`]), or if the index does not know its node. A pod
 /// that the index does not know in this form is translated as if it had come to its node last.
 pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
-    if PodState::of(pod) != PodState::Bound {
+    if PodState::from_pod(pod) != PodState::Bound {
         return None;
     }
     let site = index.site(pod.node_name()?)?;
     let node = &site.facts()?.node;
     let seats = index.seats(pod, site);
     let (mut tenant, findings) = Tenant::read(pod, node, site.reserved(), index.reading());
-    tenant.sit(&seats);
+    tenant.apply_seats(&seats);
     Some(Translation { value: tenant.holding(node, index.classes()), findings })
 }
 
@@ -60,9 +59,9 @@ pub(super) fn seat_tenants<'a>(
     let mut claims: Vec<Vec<Claim>> =
         tenants.map(|pod| Tenant::read(pod, node, reserved, reading).0.claims).collect();
     seating::seat(Cards { node }, &mut claims);
-    let ordinal = |claim: &Claim| match claim.place {
-        Place::On(ordinal) => Some(ordinal),
-        Place::Shared { .. } | Place::Own | Place::Somewhere => None,
+    let ordinal = |claim: &Claim| match claim.assignment {
+        Assignment::Card(ordinal) => Some(ordinal),
+        Assignment::Shared { .. } | Assignment::Own | Assignment::Unknown => None,
     };
     claims.iter().map(|claims| claims.iter().map(ordinal).collect()).collect()
 }
@@ -80,7 +79,11 @@ pub(super) fn may_claim_devices(pod: &Pod) -> bool {
 
 /// Reports annotations that only a scheduler should write on a pod that has no node.
 pub(super) fn written_by_user(pod: &Pod) -> Option<Finding> {
-    allocated::keys(pod).next().map(|key| findings::by_user(pod, key, "but has no node yet"))
+    let key = allocated::keys(pod).next()?;
+    let pod = pod.metadata.namespaced_name().into();
+    let annotation = UserAnnotation::PodHasNoNode;
+    let problem = PodProblem::AnnotationByUser { pod, key, annotation };
+    Some(Finding { node: None, device: None, problem: Problem::Pod(problem) })
 }
 
 /// A pod on a node, with its claims on the node's devices.
@@ -98,19 +101,19 @@ impl<'a> Tenant<'a> {
         reading: &Reading,
     ) -> (Tenant<'a>, Vec<Finding>) {
         let cards = Cards { node };
-        let mut findings = Findings::on(pod, &node.name);
+        let mut findings = Findings::new(pod, &node.name);
         let shape = pod::shape(pod, reading)
             .unwrap_or_else(|misuse| undeclared(pod, &misuse, &mut findings));
         let mut claims = by_spec(&shape, cards);
         reserved.place_shares(pod, cards, &mut claims, &mut findings);
         allocated::add(pod, cards, &mut claims, &mut findings);
-        (Tenant { pod, names: Names::of(&shape), claims }, findings.found)
+        (Tenant { pod, names: Names::from_shape(&shape), claims }, findings.found)
     }
 
     /// Applies the seats that were assigned to the claims.
-    fn sit(&mut self, seats: &Seats) {
+    fn apply_seats(&mut self, seats: &Seats) {
         for (claim, seat) in self.claims.iter_mut().zip(seats) {
-            claim.place = seat.map_or(Place::Somewhere, Place::On);
+            claim.assignment = seat.map_or(Assignment::Unknown, Assignment::Card);
         }
     }
 
@@ -155,7 +158,7 @@ fn undeclared(pod: &Pod, misuse: &Misuse, findings: &mut Findings<'_>) -> Shape 
         first.needs.push(Need { slots: 0, ..unknown("NVIDIA") });
     }
     if containers.iter().any(|container| !container.needs.is_empty()) {
-        findings.misunderstood(&misuse.problem);
+        findings.request_invalid(&misuse.problem);
     }
     Shape { containers }
 }

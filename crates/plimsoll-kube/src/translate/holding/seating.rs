@@ -24,7 +24,7 @@ use plimsoll_core::request::Role;
 use plimsoll_core::units::Name;
 
 use super::cards::Cards;
-use super::claim::{CardSet, Claim, Place};
+use super::claim::{Assignment, CardSet, Claim};
 
 /// The ordinal of each claim of a pod, in the order of its claims; `None` where the card is one of
 /// several.
@@ -49,7 +49,7 @@ struct Seating<'a> {
 impl Seating<'_> {
     fn seat_named(&mut self, claims: &[Claim]) {
         for claim in claims {
-            if let Place::On(ordinal) = claim.place {
+            if let Assignment::Card(ordinal) = claim.assignment {
                 self.taken.insert(ordinal);
             }
         }
@@ -57,14 +57,14 @@ impl Seating<'_> {
 
     fn seat_groups(&mut self, claims: &mut [Claim]) {
         for claim in claims {
-            let Place::Shared { name, among } = &claim.place else { continue };
+            let Assignment::Shared { name, among } = &claim.assignment else { continue };
             let known = self.groups.get(name).copied();
             let card = known.or_else(|| self.first_free(&claim.kind, *among));
             if let Some(ordinal) = card {
                 self.groups.insert(name.clone(), ordinal);
                 self.taken.insert(ordinal);
             }
-            claim.place = card.map_or(Place::Somewhere, Place::On);
+            claim.assignment = card.map_or(Assignment::Unknown, Assignment::Card);
         }
     }
 
@@ -73,7 +73,7 @@ impl Seating<'_> {
     fn seat_alone(&mut self, claims: &mut [Claim]) {
         let mut handed_on: BTreeMap<Name, Vec<u16>> = BTreeMap::new();
         let mut of_init: Vec<(usize, Name, u16)> = Vec::new();
-        for claim in claims.iter_mut().filter(|claim| claim.place == Place::Own) {
+        for claim in claims.iter_mut().filter(|claim| claim.assignment == Assignment::Own) {
             let ended = of_init.extract_if(.., |(container, ..)| *container != claim.container);
             for (_, kind, ordinal) in ended {
                 handed_on.entry(kind).or_default().push(ordinal);
@@ -88,7 +88,7 @@ impl Seating<'_> {
                     of_init.push((claim.container, claim.kind.clone(), ordinal));
                 }
             }
-            claim.place = card.map_or(Place::Somewhere, Place::On);
+            claim.assignment = card.map_or(Assignment::Unknown, Assignment::Card);
         }
     }
 

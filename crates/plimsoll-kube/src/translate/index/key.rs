@@ -18,7 +18,7 @@ impl PodKey {
         PodKey { namespace: namespace.into(), name: name.into() }
     }
 
-    pub(in crate::translate) fn of_request(id: &RequestId) -> PodKey {
+    pub(in crate::translate) fn from_request(id: &RequestId) -> PodKey {
         PodKey { namespace: id.account.clone(), name: id.name.clone() }
     }
 }

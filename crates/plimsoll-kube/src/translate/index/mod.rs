@@ -75,7 +75,7 @@ impl KnownPod {
     fn new(pod: Box<Pod>) -> KnownPod {
         KnownPod {
             id: id(&pod),
-            state: PodState::of(&pod),
+            state: PodState::from_pod(&pod),
             group: gang::named_by(&pod),
             may_claim_devices: holding::may_claim_devices(&pod),
             pod,
@@ -120,8 +120,8 @@ impl Index {
         let mut touched = Touched::default();
         for change in changes {
             match change {
-                Change::Applied(object) => self.put(object, &mut touched),
-                Change::Removed(object) => self.take(&object, &mut touched),
+                Change::Applied(object) => self.store(object, &mut touched),
+                Change::Removed(object) => self.delete(&object, &mut touched),
             }
         }
         self.refresh(touched)
@@ -149,7 +149,7 @@ impl Index {
 
     /// Finds a pod; `None` if it is unknown, or if the pod of its name has another uid.
     pub fn pod(&self, id: &RequestId) -> Option<&Pod> {
-        let known = self.pods.get(&PodKey::of_request(id))?;
+        let known = self.pods.get(&PodKey::from_request(id))?;
         (known.id == *id).then_some(&*known.pod)
     }
 
@@ -212,23 +212,23 @@ impl Index {
 
 /// Storing changes, and linking objects that concern each other.
 impl Index {
-    fn put(&mut self, object: Object, touched: &mut Touched) {
+    fn store(&mut self, object: Object, touched: &mut Touched) {
         match object {
-            Object::Node(node) => self.put_node(&node, touched),
-            Object::Pod(pod) => self.put_pod(pod, touched),
+            Object::Node(node) => self.store_node(&node, touched),
+            Object::Pod(pod) => self.store_pod(pod, touched),
             Object::Workload(workload) => {
                 self.workloads.insert(WorkloadKey::new(&workload), *workload);
                 touched.workloads = true;
             }
             Object::PodGroup(group) => {
-                let name = self.groups.put(&group);
+                let name = self.groups.insert(&group);
                 touched.group_objects.insert(name);
             }
-            Object::PriorityClass(class) => touched.classes |= self.classes.put(&class),
+            Object::PriorityClass(class) => touched.classes |= self.classes.insert(&class),
         }
     }
 
-    fn take(&mut self, object: &ObjectRef, touched: &mut Touched) {
+    fn delete(&mut self, object: &ObjectRef, touched: &mut Touched) {
         let key = PodKey { namespace: object.namespace.clone(), name: object.name.clone() };
         match object.kind {
             Kind::Node => {
@@ -239,7 +239,7 @@ impl Index {
             Kind::Pod => {
                 let known = self.pods.get(&key);
                 if known.is_some_and(|known| object.can_be(known.pod.metadata.known_uid())) {
-                    self.take_pod(&key, touched);
+                    self.delete_pod(&key, touched);
                 }
             }
             Kind::Workload(kind) => {
@@ -259,28 +259,28 @@ impl Index {
         }
     }
 
-    fn put_node(&mut self, object: &Node, touched: &mut Touched) {
+    fn store_node(&mut self, object: &Node, touched: &mut Touched) {
         let name = Name::from(object.metadata.name.as_str());
         let described = node(object);
         let site = self.sites.entry(name.clone()).or_default();
         touched.node(&name, site.describe(described, object.metadata.known_uid()));
     }
 
-    fn put_pod(&mut self, pod: Box<Pod>, touched: &mut Touched) {
+    fn store_pod(&mut self, pod: Box<Pod>, touched: &mut Touched) {
         let key = PodKey::new(&pod.metadata);
         // A watch delivers the same pod repeatedly: after each reconnection, and whenever a field
         // that is not read here has changed.
         if self.pods.get(&key).is_some_and(|known| known.pod == pod) {
             return;
         }
-        self.take_pod(&key, touched);
+        self.delete_pod(&key, touched);
         let known = KnownPod::new(pod);
         touched.pod(&known);
         self.link(&key, &known);
         self.pods.insert(key, known);
     }
 
-    fn take_pod(&mut self, key: &PodKey, touched: &mut Touched) {
+    fn delete_pod(&mut self, key: &PodKey, touched: &mut Touched) {
         if let Some(known) = self.pods.remove(key) {
             touched.pod(&known);
             self.unlink(key, &known);

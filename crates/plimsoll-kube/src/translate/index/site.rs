@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_core::units::Name;
 
 use crate::cluster::{NodeFacts, Reading};
-use crate::finding::Finding;
+use crate::finding::{Finding, PodProblem, Problem};
 use crate::kai::Reservation;
 use crate::object::{ObjectRef, Pod};
 
 use super::super::Translation;
-use super::super::holding::{Reserved, Seats, node_unknown, seat_tenants};
+use super::super::holding::{Reserved, Seats, seat_tenants};
 use super::affected::NodeChange;
 use super::key::{PodKey, Rank};
 
@@ -98,7 +98,7 @@ impl Site {
 
     /// Collects the UUIDs of the reservation pods.
     pub(super) fn learn_reserved(&self) -> Reserved {
-        Reserved::of(self.reservations.values())
+        Reserved::from_pods(self.reservations.values())
     }
 
     /// Assigns cards to these tenants, in their order.
@@ -137,7 +137,9 @@ impl Site {
     /// Reports pods on a node that is not known.
     pub(super) fn unknown(&self, name: &Name) -> Option<Finding> {
         let first = self.tenants.first().filter(|_| self.node.is_none())?;
-        let first = format!("{}/{}", first.key.namespace, first.key.name);
-        Some(node_unknown(name, self.tenants.len() as u64, &first))
+        let first = format!("{}/{}", first.key.namespace, first.key.name).into();
+        let pods = self.tenants.len() as u64;
+        let problem = PodProblem::NodeUnknown { node: name.clone(), pods, first };
+        Some(Finding { node: Some(name.clone()), device: None, problem: Problem::Pod(problem) })
     }
 }

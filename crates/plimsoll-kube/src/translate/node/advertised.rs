@@ -1,5 +1,6 @@
 //! The number of advertised devices. It counts tokens, so it is never a number of cards.
 
+use crate::finding::UnreadableAmount;
 use crate::hami::vendor::VENDORS;
 use crate::object::{NodeStatus, Resources};
 use crate::quantity::{Quantity, QuantityError};
@@ -19,31 +20,40 @@ pub(super) struct Advertised {
 }
 
 /// Sums what is advertised under these names.
-pub(super) fn of(status: &NodeStatus, names: &[&str]) -> Result<Advertised, String> {
-    let total = |field: &str, resources: &Resources| {
-        let mut total: Option<u64> = None;
-        for name in names {
-            if let Some(amount) = amount(resources, name) {
-                let amount = amount.map_err(|error| format!("{field} {name}: {error}"))?;
-                total = Some(total.unwrap_or(0).saturating_add(amount));
-            }
-        }
-        Ok::<_, String>(total)
-    };
-    let allocatable = total("status.allocatable", &status.allocatable)?;
-    Ok(match total("status.capacity", &status.capacity)? {
+pub(super) fn sum(status: &NodeStatus, names: &[&str]) -> Result<Advertised, UnreadableAmount> {
+    let allocatable = total("status.allocatable", &status.allocatable, names)?;
+    Ok(match total("status.capacity", &status.capacity, names)? {
         Some(capacity) => Advertised { capacity: Some(capacity), allocatable },
         None => Advertised { capacity: allocatable, allocatable: None },
     })
 }
 
 /// Sums the devices of all vendors, as far as readable; `None` if none are listed.
-pub(super) fn in_all(status: &NodeStatus) -> Option<u64> {
+pub(super) fn all_devices(status: &NodeStatus) -> Option<u64> {
     let mut names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.count).collect();
     names.push(SHARED);
     names.extend(mig::resources(status));
-    let of_each = names.iter().filter_map(|name| of(status, &[name]).ok()?.capacity);
+    let of_each = names.iter().filter_map(|name| sum(status, &[name]).ok()?.capacity);
     of_each.reduce(u64::saturating_add)
+}
+
+fn total(
+    field: &'static str,
+    resources: &Resources,
+    names: &[&str],
+) -> Result<Option<u64>, UnreadableAmount> {
+    let mut total: Option<u64> = None;
+    for name in names {
+        if let Some(amount) = amount(resources, name) {
+            let amount = amount.map_err(|error| UnreadableAmount {
+                field,
+                resource: (*name).into(),
+                error,
+            })?;
+            total = Some(total.unwrap_or(0).saturating_add(amount));
+        }
+    }
+    Ok(total)
 }
 
 fn amount(resources: &Resources, name: &str) -> Option<Result<u64, QuantityError>> {

@@ -6,15 +6,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::declared::DEVICES;
-use crate::labels::{self, FeatureLabels, Field, MigLabels};
+use plimsoll_core::device::Strategy;
+
+use crate::finding::{CountProblem, LabelProblem};
+use crate::labels::{FeatureLabels, Field, MigLabels};
 use crate::object::{self, NodeStatus};
 
-use super::Shown;
+use super::NodeDevices;
 use super::advertised::{self, Advertised};
-use super::discovered::{GPU, Group, unreadable};
-use super::notes::{Note, Notes};
-use super::tokens::Claim;
+use super::discovered::{GPU, Group};
+use super::notes::Notes;
+use super::tokens::CountFacts;
 
 /// The prefix before the profile in a resource name. The resource name is the kind of these
 /// devices.
@@ -44,34 +46,37 @@ pub(super) fn instances(
     labels: &FeatureLabels,
     profile: &str,
     notes: &mut Notes,
-) -> Shown {
+) -> NodeDevices {
     let resource = format!("{RESOURCE_PREFIX}{profile}");
     let nothing = MigLabels::default();
     let said = labels.mig.get(profile).unwrap_or(&nothing);
     let advertised =
-        match advertised::of(&node.status, &[&resource, &format!("{resource}{RENAMED}")]) {
+        match advertised::sum(&node.status, &[&resource, &format!("{resource}{RENAMED}")]) {
             Ok(advertised) => advertised,
-            Err(problem) => {
-                notes.close(unreadable(problem));
-                return Shown::default();
+            Err(amount) => {
+                notes.add(LabelProblem::DeviceCountUnreadable(amount));
+                return NodeDevices::default();
             }
         };
     let described = said.memory_mib.is_some();
-    let claim = Claim {
+    let facts = CountFacts {
         resource: &resource,
         count: &said.count,
         replicas: &said.replicas,
         described,
         advertised,
     };
-    let Some(counted) = claim.count(notes) else { return Shown::default() };
+    let Some(counted) = facts.count(notes) else { return NodeDevices::default() };
     let of = |property: &str| node.metadata.labels.get(&format!("{resource}.{property}"));
     let group = Group {
         resource: &resource,
         kind: &resource,
         memory: &said.memory_mib,
         product: of("product").or(labels.product.as_deref()),
-        is_mps: of("sharing-strategy") == Some("mps"),
+        strategy: match of("sharing-strategy") {
+            Some("mps") => Strategy::Mps,
+            _ => Strategy::TimeSlicing,
+        },
     };
     group.shown(counted, notes)
 }
@@ -81,11 +86,11 @@ pub(super) fn instances(
 pub(super) fn whole_cards(
     labels: &FeatureLabels,
     advertised: Advertised,
-    beside_slices: bool,
+    profiles: &BTreeSet<String>,
     status: &NodeStatus,
     notes: &mut Notes,
 ) -> Option<Field<u64>> {
-    if !beside_slices {
+    if profiles.is_empty() {
         return Some(labels.count.clone());
     }
     let replicas = match labels.replicas {
@@ -111,20 +116,8 @@ pub(super) fn whole_cards(
     };
     let cards = cards.filter(|cards| *cards <= at_most);
     if cards.is_none() {
-        notes.close(contradiction(at_most, replicas, advertised));
+        let (resource, count) = (GPU.into(), at_most);
+        notes.add(CountProblem::WholeCards { resource, count, replicas, advertised });
     }
     cards.map(|cards| Some(Ok(cards)))
-}
-
-fn contradiction(cards: u64, replicas: u64, advertised: Option<u64>) -> Note {
-    let told = advertised.map_or("nothing says how many".to_owned(), |number| format!("{number}"));
-    let message = format!(
-        "label {} is {cards} with {replicas} replicas each, some of these cards are cut by MIG, and of {GPU} {told} are \
-         advertised: how many whole cards there are is unknown",
-        labels::COUNT
-    );
-    let numbers =
-        [("count", cards), ("replicas", replicas), ("advertised", advertised.unwrap_or(0))];
-    let remedy = format!("declare the devices of this node in annotation {DEVICES}");
-    Note::warning("capacity-contradiction", message).with(numbers).remedy(remedy)
 }

@@ -2,14 +2,15 @@
 
 use plimsoll_core::device::{Capacity, Device, Identity, Source};
 
-use crate::labels::{self, FeatureLabels};
+use crate::finding::AnnotationProblem;
+use crate::labels::FeatureLabels;
 use crate::object;
 
 use super::memory;
-use super::notes::{Note, Notes};
+use super::notes::Notes;
 
 /// Replaces registered memory that exceeds the label, and reports it.
-pub(super) fn take_the_lesser(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
+pub(super) fn cap_at_label(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
     let labels = FeatureLabels::read(&node.metadata.labels);
     let product = labels.product.as_deref();
     // Under the MIG strategy `single` the label describes an instance, not the card.
@@ -29,13 +30,7 @@ pub(super) fn take_the_lesser(node: &object::Node, devices: &mut [Device], notes
         let (Some(registered), Identity::Uuid(uuid)) = (registered, &device.identity) else {
             continue;
         };
-        let message = format!(
-            "HAMi's register gives {registered} where label {} says {label}: {label} counts",
-            labels::MEMORY
-        );
-        let numbers = [("registered", registered.get()), ("label", label.get())];
-        let remedy = "take the memory scaling out of HAMi's device plugin, or declare what the card really has";
-        notes.add(Note::warning("register-scaled", message).on(uuid).with(numbers).remedy(remedy));
+        notes.add(AnnotationProblem::RegisterScaled { uuid: uuid.clone(), registered, label });
     }
 }
 

@@ -2,8 +2,8 @@
 
 mod needs;
 mod resources;
+mod selection;
 mod share;
-mod wish;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn spec(pod: &Pod, reading: &Reading) -> Spec {
     let (resources, unreadable) = peak(&pod.spec);
     let read = || -> Result<Spec, Misuse> {
         let shape = shape(pod, reading)?;
-        let leaning = wish::leaning(&pod.metadata.annotations, shape.device_count() > 0)?;
+        let leaning = selection::leaning(&pod.metadata.annotations, &shape)?;
         let rules = rules::rules(pod, reading)?;
         match unreadable {
             Some(misuse) => Err(misuse),

@@ -6,13 +6,13 @@ use plimsoll_core::request::{Amount, Compute, Container, Misuse, Need, Shape, Wi
 use plimsoll_core::units::{Bytes, Cores, Portion};
 
 use crate::cluster::Reading;
-use crate::hami::ask::{self, Ask, AskError, MemoryAsk};
+use crate::hami::request::{self, DeviceRequest, MemoryRequest, RequestError};
 use crate::hami::vendor::{Charged, CoresUnit, VENDORS, Vendor};
 use crate::object::{self, Pod};
 use crate::quantity::Quantity;
 
 use super::super::misuse::{listed, misuse, misuse_of, resource};
-use super::{in_start_order, share, wish};
+use super::{in_start_order, selection, share};
 
 /// The prefix before the profile in resources of MIG instances.
 pub(in crate::translate) const MIG_PREFIX: &str = "nvidia.com/mig-";
@@ -33,7 +33,7 @@ pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape,
     });
     let mut containers: Vec<Container> = containers.collect::<Result<_, _>>()?;
     share::add(pod, &mut containers)?;
-    wish::add(&pod.metadata.annotations, &mut containers)?;
+    selection::add(&pod.metadata.annotations, &mut containers)?;
     Ok(Shape { containers })
 }
 
@@ -58,7 +58,8 @@ fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, 
     agree(container)?;
     let mut needs = Vec::new();
     for vendor in VENDORS {
-        let asked = ask::read(vendor, resources).map_err(|error| unreadable(container, error))?;
+        let asked =
+            request::read(vendor, resources).map_err(|error| unreadable(container, error))?;
         if let Some(asked) = asked {
             needs.push(need(container, vendor, asked, reading)?);
         }
@@ -94,20 +95,22 @@ fn agree(container: &object::Container) -> Result<(), Misuse> {
     Ok(())
 }
 
-fn unreadable(container: &object::Container, error: AskError) -> Misuse {
+fn unreadable(container: &object::Container, error: RequestError) -> Misuse {
     let said = format!("container \"{}\": {error}", container.name);
     match error {
-        AskError::Amount { resource: name, error } => misuse_of(&resource(container, name), error),
-        AskError::TwoMemories { memory, percentage, .. } => {
+        RequestError::Amount { resource: name, error } => {
+            misuse_of(&resource(container, name), error)
+        }
+        RequestError::TwoMemories { memory, percentage, .. } => {
             misuse([resource(container, memory), resource(container, percentage)], said)
         }
-        AskError::NoCount { resource: name, count } => {
+        RequestError::NoCount { resource: name, count } => {
             misuse([resource(container, name), listed(container, "limits", count)], said)
         }
-        AskError::NoDevice { count, resource: name, .. } => {
+        RequestError::NoDevice { count, resource: name, .. } => {
             misuse([resource(container, count), resource(container, name)], said)
         }
-        AskError::NoMemory { resource: name } | AskError::Uneven { resource: name, .. } => {
+        RequestError::NoMemory { resource: name } | RequestError::Uneven { resource: name, .. } => {
             misuse([resource(container, name)], said)
         }
     }
@@ -116,7 +119,7 @@ fn unreadable(container: &object::Container, error: AskError) -> Misuse {
 fn need(
     container: &object::Container,
     vendor: &'static Vendor,
-    asked: Ask,
+    asked: DeviceRequest,
     reading: &Reading,
 ) -> Result<Need, Misuse> {
     let devices = asked.devices.unwrap_or_else(|| asked.cores.unwrap_or(1).div_ceil(NEURON_CORES));
@@ -141,7 +144,7 @@ fn need(
 fn with_memory(
     container: &object::Container,
     vendor: &'static Vendor,
-    memory: MemoryAsk,
+    memory: MemoryRequest,
     need: Need,
     reading: &Reading,
 ) -> Result<Need, Misuse> {
@@ -155,11 +158,11 @@ fn with_memory(
         })
     };
     Ok(match memory {
-        MemoryAsk::Unset if is_plain(vendor) => {
+        MemoryRequest::Unset if is_plain(vendor) => {
             Need { amount: Amount::Plain(reading.plain), ..need }
         }
-        MemoryAsk::Unset => need,
-        MemoryAsk::Percent(percent) => {
+        MemoryRequest::Unset => need,
+        MemoryRequest::Percent(percent) => {
             let portion = Portion::new(u64::from(percent), 100);
             let amount =
                 portion.map_or(Amount::Unknown("a percentage above 0".into()), Amount::Portion);
@@ -168,7 +171,7 @@ fn with_memory(
             let all = percent == 100 && need.compute == Compute::Any;
             Need { amount, compute: if all { Compute::All } else { need.compute }, ..need }
         }
-        MemoryAsk::Mib(mib) => match vendor.charged(mib) {
+        MemoryRequest::Mib(mib) => match vendor.charged(mib) {
             Charged::AsAsked(mib) => Need { amount: bytes(mib)?, ..need },
             Charged::Template(template) => Need { amount: bytes(template.memory_mib)?, ..need },
             // No template is large enough: the device is used whole. The amount is kept, since the
@@ -183,10 +186,10 @@ fn with_memory(
 
 /// Returns true for vendors whose plain plugin shares cards by tokens without memory.
 fn is_plain(vendor: &Vendor) -> bool {
-    matches!(vendor.word, "NVIDIA" | "AMD")
+    matches!(vendor.name, "NVIDIA" | "AMD")
 }
 
-fn compute(vendor: &Vendor, asked: Ask) -> Compute {
+fn compute(vendor: &Vendor, asked: DeviceRequest) -> Compute {
     let (Some(cores), Some(resource)) = (asked.cores.filter(|cores| *cores > 0), vendor.cores)
     else {
         return Compute::Any;
@@ -194,7 +197,7 @@ fn compute(vendor: &Vendor, asked: Ask) -> Compute {
     match resource.unit {
         // NVIDIA's devices have as many hundredths as their operator configures, and are compared
         // by number.
-        CoresUnit::Percent if vendor.word != "NVIDIA" => {
+        CoresUnit::Percent if vendor.name != "NVIDIA" => {
             Compute::Percent(u8::try_from(cores.min(100)).unwrap_or(100))
         }
         _ => Compute::Units(Cores(u32::try_from(cores).unwrap_or(u32::MAX))),

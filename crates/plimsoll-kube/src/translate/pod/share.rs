@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use plimsoll_core::request::{Amount, Container, Misuse, Need, Role};
 use plimsoll_core::units::{Bytes, Portion};
 
-use crate::kai::{self, Ask, KaiError, Share};
+use crate::kai::{self, KaiError, Share, ShareRequest};
 use crate::object::Pod;
 use crate::quantity::quoted;
 
@@ -16,7 +16,8 @@ use super::needs::{MIG_PREFIX, asks_devices};
 /// Adds the requested share to the needs of the containers. A share uses no token of the device
 /// plugin.
 pub(super) fn add(pod: &Pod, containers: &mut [Container]) -> Result<(), Misuse> {
-    let Some(ask) = Ask::read(&pod.metadata.annotations).map_err(|error| unreadable(&error))?
+    let Some(ask) =
+        ShareRequest::read(&pod.metadata.annotations).map_err(|error| unreadable(&error))?
     else {
         return Ok(());
     };
@@ -68,7 +69,7 @@ fn not_both(pod: &Pod, containers: &[Container]) -> Result<(), Misuse> {
     Err(misuse([annotation(key), field], problem))
 }
 
-fn need(pod: &Pod, ask: &Ask) -> Result<Need, Misuse> {
+fn need(pod: &Pod, ask: &ShareRequest) -> Result<Need, Misuse> {
     let count = u16::try_from(ask.devices).ok().and_then(NonZeroU16::new);
     let count = count.ok_or_else(|| {
         misuse_of(
@@ -90,7 +91,10 @@ fn need(pod: &Pod, ask: &Ask) -> Result<Need, Misuse> {
 }
 
 /// Finds the container that gets the share: the named one, else the first app container.
-fn chosen<'a>(ask: &Ask, containers: &'a mut [Container]) -> Result<&'a mut Container, Misuse> {
+fn chosen<'a>(
+    ask: &ShareRequest,
+    containers: &'a mut [Container],
+) -> Result<&'a mut Container, Misuse> {
     let position = match &ask.container {
         Some(name) => containers.iter().position(|container| *container.name == **name),
         None => containers.iter().position(|container| container.role == Role::App),

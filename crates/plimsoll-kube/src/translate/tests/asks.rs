@@ -1,4 +1,4 @@
-//! What a pending pod asks: quantities, contradictions, containers, priorities.
+//! Requests of pending pods: quantities, contradictions, containers, priorities.
 
 use plimsoll_core::request::{Amount, Compute, PlainRule, Role};
 use plimsoll_core::units::{Cores, MilliCpu, Portion};
@@ -74,7 +74,8 @@ fn requests_count_where_no_limit_is_and_must_agree_where_one_is() {
 
 #[test]
 fn a_bad_amount_is_refused_with_its_field_and_its_value() {
-    // HAMi's A3 makes an empty request of some of these and takes -1 for "not said"; acceptance B10 refuses them all.
+    // HAMi's A3 makes an empty request of some of these, and reads -1 as "not specified";
+    // acceptance B10 rejects them all.
     for value in ["1500m", "-1", "1e9999", "NaN", "8000MB", "3Gi", "16.0Gi"] {
         let cluster =
             means(&pod_with(&format!("nvidia.com/gpu: 1, nvidia.com/gpumem: \"{value}\"")));
@@ -275,7 +276,7 @@ fn priority_is_a_number_or_a_class_and_orders_the_turns() {
         one("first", "priorityClassName: high,"),
         one("second", "priorityClassName: high,"),
         one("system", "priorityClassName: system-node-critical,"),
-        one("lost", "priorityClassName: nobody,"),
+        one("lost", "priorityClassName: absent,"),
     ];
     let cluster = means(&(text.concat() + classes));
     let turns: Vec<(&str, i32)> = cluster
@@ -294,7 +295,7 @@ fn priority_is_a_number_or_a_class_and_orders_the_turns() {
             ("low", -3)
         ]
     );
-    assert_eq!(*cluster.pending[4].not_considered, ["the unknown priority class nobody"]);
+    assert_eq!(*cluster.pending[4].not_considered, ["the unknown priority class absent"]);
     assert!(cluster.pending[3].not_considered.is_empty(), "nvidia.com/priority orders nothing");
 }
 

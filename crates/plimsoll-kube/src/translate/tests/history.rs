@@ -97,7 +97,7 @@ impl Translated {
             let pod = index.pod(id).or(missing.as_ref());
             let is_waiting = |pod: &&Pod| {
                 missing.is_some()
-                    || matches!(PodState::of(pod), PodState::Gated | PodState::Pending)
+                    || matches!(PodState::from_pod(pod), PodState::Gated | PodState::Pending)
             };
             put(&mut self.holdings, id, index.pod(id).and_then(|pod| holding(pod, index)));
             put(&mut self.requests, id, pod.filter(is_waiting).map(|pod| request(pod, index)));

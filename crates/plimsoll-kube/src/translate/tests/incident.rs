@@ -73,7 +73,7 @@ fn plain_pods_that_run_count_as_an_equal_share_where_that_is_the_rule() {
     let cluster = means_under(&(labelled("gpu", 1, 32_607, 100) + &one), &reading);
     assert_eq!(charged(&cluster, "plain"), (vec![0], 326));
     let two = means_under(&(labelled("gpu", 2, 32_607, 100) + &one), &reading);
-    assert_eq!(charged(&two, "plain"), (vec![0, 1], 326), "nobody knows on which card");
+    assert_eq!(charged(&two, "plain"), (vec![0, 1], 326), "the card is unknown");
 }
 
 #[test]

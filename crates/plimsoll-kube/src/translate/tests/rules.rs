@@ -1,4 +1,4 @@
-//! Where pods may run.
+//! Scheduling rules of pods.
 
 use plimsoll_core::request::Order;
 use plimsoll_core::rules::{Effect, NodeRules, Operator, Requirement, Subject, Toleration};

@@ -69,9 +69,9 @@ fn a_share_that_cannot_be_read_is_refused_with_its_annotation() {
             "70000",
         ),
         (
-            "gpu-memory: \"1\", gpu-fraction-container-name: nobody",
+            "gpu-memory: \"1\", gpu-fraction-container-name: absent",
             "gpu-fraction-container-name",
-            "nobody",
+            "absent",
         ),
     ] {
         let cluster = asking(annotations, MAIN);

@@ -69,7 +69,8 @@ fn every_vendor_is_asked_in_its_own_unit() {
             Compute::Any,
         ),
         ("aws.amazon.com/neuron: 2", "AWSNeuron", 2, Amount::Whole, Compute::Any),
-        // Cores alone: two of them are a device, which is taken whole because its memory is not known.
+        // Cores alone: two of them are a device, which is taken whole because its memory is not
+        // known.
         ("aws.amazon.com/neuroncore: 3", "AWSNeuron", 2, Amount::Whole, Compute::Units(Cores(3))),
         ("vastaitech.com/va: 1", "Vastai", 1, Amount::Whole, Compute::Any),
     ] {

@@ -17,16 +17,16 @@ pub const MODE: &str = "nvidia.com/vgpu-mode";
 
 /// Names to include and to exclude. Without included names all are included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct NameFilter {
     pub wanted: Vec<String>,
     /// Excluded even if included too.
     pub unwanted: Vec<String>,
 }
 
-impl Wish {
+impl NameFilter {
     /// Parses comma-separated lists. Spaces around names and empty names are ignored.
-    pub fn parse(wanted: Option<&str>, unwanted: Option<&str>) -> Wish {
-        Wish { wanted: names(wanted), unwanted: names(unwanted) }
+    pub fn parse(wanted: Option<&str>, unwanted: Option<&str>) -> NameFilter {
+        NameFilter { wanted: names(wanted), unwanted: names(unwanted) }
     }
 
     /// Returns true if a device of this UUID is selected. UUIDs match whole.
@@ -41,6 +41,7 @@ impl Wish {
         self.allows(|name| model.contains(&name.to_uppercase()))
     }
 
+    /// Returns true if no name is included or excluded.
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty() && self.unwanted.is_empty()
     }
@@ -58,9 +59,9 @@ fn names(list: Option<&str>) -> Vec<String> {
 
 /// The device selection of a pod for one vendor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wishes {
-    pub models: Wish,
-    pub uuids: Wish,
+pub struct DeviceSelection {
+    pub models: NameFilter,
+    pub uuids: NameFilter,
     /// True if all devices of a container must be on one NUMA node.
     pub numa_bind: bool,
     /// The accepted sharing modes, as written; `None` for all.
@@ -73,32 +74,29 @@ pub struct Wishes {
 
 /// An invalid annotation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WishError {
+pub enum SelectionError {
     #[error("annotation {key}: {error}")]
-    Policy {
-        key: &'static str,
-        error: PolicyError,
-    },
+    Policy { key: &'static str, error: PolicyError },
     #[error("annotation {key} is \"{value}\", and must be \"true\" or \"false\"")]
-    NotABool {
-        key: &'static str,
-        value: String,
-    },
+    NotABool { key: &'static str, value: String },
 }
 
-impl Wishes {
+impl DeviceSelection {
     /// Reads the device selection of a pod for one vendor.
-    pub fn read(vendor: &Vendor, annotations: &StringMap) -> Result<Wishes, WishError> {
-        let wish = |keys: super::vendor::WishKeys| {
-            Wish::parse(annotations.get(keys.wanted), annotations.get(keys.unwanted))
+    pub fn read(
+        vendor: &Vendor,
+        annotations: &StringMap,
+    ) -> Result<DeviceSelection, SelectionError> {
+        let wish = |keys: super::vendor::SelectionKeys| {
+            NameFilter::parse(annotations.get(keys.wanted), annotations.get(keys.unwanted))
         };
-        let policy = |key| move |error| WishError::Policy { key, error };
+        let policy = |key| move |error| SelectionError::Policy { key, error };
         let numa_bind = match annotations.get(NUMA_BIND).map(str::trim) {
             None | Some("") => false,
             Some(value) => go_bool(value)
-                .ok_or_else(|| WishError::NotABool { key: NUMA_BIND, value: quoted(value) })?,
+                .ok_or_else(|| SelectionError::NotABool { key: NUMA_BIND, value: quoted(value) })?,
         };
-        Ok(Wishes {
+        Ok(DeviceSelection {
             models: vendor.types.map(wish).unwrap_or_default(),
             uuids: wish(vendor.uuids),
             numa_bind,
@@ -150,7 +148,7 @@ mod tests {
             (Some("ABC"), None, "abc", false),
         ] {
             assert_eq!(
-                Wish::parse(wanted, unwanted).allows_uuid(uuid),
+                NameFilter::parse(wanted, unwanted).allows_uuid(uuid),
                 allowed,
                 "{wanted:?} {unwanted:?} {uuid}"
             );
@@ -170,7 +168,7 @@ mod tests {
             (Some(" "), Some(""), "NVIDIA A100", true),
         ] {
             assert_eq!(
-                Wish::parse(wanted, unwanted).allows_model(model),
+                NameFilter::parse(wanted, unwanted).allows_model(model),
                 allowed,
                 "{wanted:?} {unwanted:?} {model}"
             );
@@ -188,14 +186,16 @@ mod tests {
             ("hami.io/gpu-scheduler-policy", "binpack,numa"),
             ("hami.io/device-scoring-weights", "slot=1,core=1,memory=3"),
         ]);
-        let wishes = Wishes::read(Vendor::by_word("NVIDIA").unwrap(), &annotations).unwrap();
+        let wishes =
+            DeviceSelection::read(Vendor::by_name("NVIDIA").unwrap(), &annotations).unwrap();
         assert!(wishes.models.allows_model("A100") && !wishes.uuids.allows_uuid("GPU-1"));
         assert!(wishes.numa_bind && wishes.allows_mode("mps") && !wishes.allows_mode("mig"));
         assert_eq!(wishes.node_policy, Some(NodePolicy::Spread));
         assert_eq!(wishes.device_policy, [DevicePolicy::Binpack, DevicePolicy::Numa]);
         assert_eq!(wishes.weights.map(|weights| weights.memory), Some(3));
-        let none = Wishes::read(Vendor::by_word("DCU").unwrap(), &StringMap::default()).unwrap();
-        assert_eq!(none, Wishes::default());
+        let none =
+            DeviceSelection::read(Vendor::by_name("DCU").unwrap(), &StringMap::default()).unwrap();
+        assert_eq!(none, DeviceSelection::default());
     }
 
     #[test]
@@ -203,8 +203,8 @@ mod tests {
         for (key, value) in
             [(NODE_POLICY, "best"), (DEVICE_POLICY, "best"), (WEIGHTS, ""), (NUMA_BIND, "yes")]
         {
-            let error = Wishes::read(
-                Vendor::by_word("NVIDIA").unwrap(),
+            let error = DeviceSelection::read(
+                Vendor::by_name("NVIDIA").unwrap(),
                 &StringMap::from_iter([(key, value)]),
             );
             let error = error.unwrap_err().to_string();
@@ -216,9 +216,9 @@ mod tests {
         #[test]
         fn a_name_that_is_listed_is_matched(uuid in "[A-Za-z0-9-]{1,20}", others in "[a-z, ]{0,20}") {
             let list = format!("{others},{uuid} ");
-            prop_assert!(Wish::parse(Some(&list), None).allows_uuid(&uuid));
-            prop_assert!(!Wish::parse(None, Some(&list)).allows_uuid(&uuid));
-            prop_assert!(Wish::parse(Some(&list), None).allows_model(&uuid.to_lowercase()));
+            prop_assert!(NameFilter::parse(Some(&list), None).allows_uuid(&uuid));
+            prop_assert!(!NameFilter::parse(None, Some(&list)).allows_uuid(&uuid));
+            prop_assert!(NameFilter::parse(Some(&list), None).allows_model(&uuid.to_lowercase()));
         }
     }
 }
