@@ -2,8 +2,8 @@
 //! and proves that memory is released.
 //!
 //! Orders and reports describe a state and never a change (`plimsoll_slots::wire`), in both
-//! directions. The agent compares the orders with its slots (`reconcile`), corrects the difference
-//! (`orders`), and follows each slot in a thread of its own (`watch`).
+//! directions. The agent compares the orders with its slots (`plimsoll_slots::reconcile`), corrects
+//! the difference (`orders`), and follows each slot in a thread of its own (`watch`).
 //!
 //! The modules are in reading order: each uses only modules above it.
 
@@ -33,9 +33,6 @@ mod attribution;
 mod telemetry;
 
 mod state;
-
-// Pure comparison of orders with slots.
-mod reconcile;
 
 // Life of one slot.
 mod launch;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use plimsoll_slots::reconcile::{self, Correction};
 use plimsoll_slots::wire::{Launch, Order, Orders};
 use tracing::{info, warn};
 
@@ -12,8 +13,7 @@ use super::files;
 use super::launch::{self, StartError};
 use super::listen::NoFreePort;
 use super::processes;
-use super::reconcile::{self, Correction};
-use super::slot::{Phase, Slot};
+use super::slot::{self, Phase, Slot};
 use super::state::RunnerState;
 use super::state_dir::{EndState, SlotEnd, SlotRecord};
 use super::watch::{self, Origin};
@@ -22,7 +22,7 @@ use super::watch::{self, Origin};
 /// agent had when it sent the request.
 pub(crate) fn apply_orders(agent: &Arc<Agent>, orders: Orders, asked_with: u64) {
     agent.shared.update(|state| {
-        if is_overtaken(orders.revision, state.revision, asked_with) {
+        if reconcile::is_overtaken(orders.revision, state.revision, asked_with) {
             return;
         }
         state.revision = orders.revision;
@@ -43,13 +43,6 @@ pub(crate) fn spawn_watcher(agent: &Arc<Agent>, slot: &str, origin: Origin) {
     });
 }
 
-/// Returns true if orders are older than those that the agent has. Orders that are older than the
-/// ones it asked with were not overtaken: the server itself was restored from an older state and
-/// counts from there.
-fn is_overtaken(revision: u64, known: u64, asked_with: u64) -> bool {
-    revision < known && revision >= asked_with
-}
-
 /// Completes slots whose launch is unknown, while the server still sends it.
 fn learn_launches(agent: &Agent, state: &mut RunnerState) {
     for order in &state.orders {
@@ -65,7 +58,7 @@ fn learn_launches(agent: &Agent, state: &mut RunnerState) {
 }
 
 fn reconcile(agent: &Arc<Agent>, state: &mut RunnerState) {
-    let known = reconcile::known_slots(&state.slots);
+    let known = slot::known_slots(&state.slots);
     for correction in reconcile::reconcile(&state.orders, &known) {
         match correction {
             Correction::Start(order) => start(agent, state, order),
@@ -171,9 +164,8 @@ fn report_missing(agent: &Agent, state: &mut RunnerState, order: Order) {
 /// runner before, on another machine or with another state directory. A wrong `gone` would free
 /// memory that is in use.
 fn reason_for_doubt(agent: &Agent, state: &RunnerState, order: &Order) -> Option<String> {
-    let devices = order.launch.iter().flat_map(|launch| &launch.devices);
-    let mut uuids = devices.filter_map(|device| device.uuid.as_ref());
-    if let Some(uuid) = uuids.find(|uuid| !state.devices.contains(uuid)) {
+    let launch = order.launch.as_ref();
+    if let Some(uuid) = launch.and_then(|launch| launch.missing_uuid(&state.devices.facts)) {
         return Some(format!(
             "it was started on GPU {uuid}, which this machine does not have; \
              if it has ended, remove this runner from the server"
@@ -212,18 +204,5 @@ fn new_record(order: Order) -> SlotRecord {
         started_ms: now_ms(),
         was_ready: false,
         end: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overtaken_orders_differ_from_those_of_a_restored_server() {
-        assert!(!is_overtaken(7, 7, 7));
-        assert!(!is_overtaken(8, 7, 7));
-        assert!(is_overtaken(6, 7, 5), "asked with 5, and 7 arrived by another request");
-        assert!(!is_overtaken(2, 7, 7), "asked with 7: the server was restored from a copy");
     }
 }

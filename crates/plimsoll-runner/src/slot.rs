@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use plimsoll_slots::reconcile::KnownSlot;
 use plimsoll_slots::wire::{OnDevice, SlotReport, SlotState};
 
 use super::listen::ListenConfig;
@@ -130,4 +131,15 @@ impl Slot {
             used: if self.phase.is_ended() { Vec::new() } else { self.used.clone() },
         }
     }
+}
+
+/// Returns the facts about all slots that orders are compared with.
+pub(crate) fn known_slots(slots: &Slots) -> BTreeMap<String, KnownSlot> {
+    slots
+        .iter()
+        .map(|(name, slot)| {
+            let generation = slot.record.generation;
+            (name.clone(), KnownSlot { generation, state: slot.phase.wire_state() })
+        })
+        .collect()
 }

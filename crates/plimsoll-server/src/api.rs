@@ -62,12 +62,12 @@ fn routes() -> (Router<Parts>, OpenApi) {
 
 async fn no_such_route(uri: Uri) -> Problem {
     Problem::not_found(
-        "no_such_route",
+        "not_found",
         format!("there is nothing at {}; /docs lists what there is", uri.path()),
     )
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> Problem {
     let detail = format!("{method} does not go with {}; /docs lists what does", uri.path());
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_such_method", detail)
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }

@@ -27,6 +27,7 @@ pub(crate) use watcher::Watcher;
 use super::api::Problem;
 use crate::SlotEngine as Engine;
 use plimsoll_engine::engine::NoAnswer;
+use plimsoll_slots::desk::Ending;
 
 /// The media type of the text.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -77,11 +78,11 @@ impl Refused {
     /// Its name in front of clients, and in the metrics.
     pub(crate) fn code(self) -> &'static str {
         match self {
-            Refused::Unauthorised => "unauthorised",
+            Refused::Unauthorised => "unauthorized",
             Refused::Forbidden => "forbidden",
             Refused::Rate => "too_many_requests",
             Refused::Body => "body_too_large",
-            Refused::Time => "too_slow",
+            Refused::Time => "request_timeout",
             Refused::Connections => "too_many_connections",
         }
     }
@@ -118,9 +119,9 @@ impl Counted {
             |family: &Family<Word, Counter>, label: &'static str, words: &[&'static str]| {
                 words.iter().for_each(|word| drop(family.get_or_create(&[(label, *word)])));
             };
-        words(&self.decisions, "outcome", &["placed", "refused"]);
+        words(&self.decisions, "outcome", &["placed", "rejected"]);
         words(&self.effects, "effect", &["start", "stop"]);
-        words(&self.reservations_ended, "ending", &["released", "rejected", "expired", "lost"]);
+        words(&self.reservations_ended, "ending", &Ending::NAMES);
         words(&self.breaches_found, "kind", &super::breaches::KINDS);
         words(&self.http_refused, "reason", &Refused::ALL.map(Refused::code));
         self
@@ -137,12 +138,17 @@ impl Default for Counted {
             decisions: named(to, "decisions", "Decisions, by outcome", Family::default()),
             refusals: named(
                 to,
-                "refusals",
-                "Refused decisions, by the codes of their reasons",
+                "rejections",
+                "Rejected decisions, by the codes of their reasons",
                 Family::default(),
             ),
             effects: named(to, "effects", "Orders that left for runners", Family::default()),
-            evictions: named(to, "evictions", "Slots asked to go to make room", Counter::default()),
+            evictions: named(
+                to,
+                "evictions",
+                "Slots evicted to make room for others",
+                Counter::default(),
+            ),
             start_failures: named(
                 to,
                 "start_failures",
@@ -183,8 +189,8 @@ impl Default for Counted {
             ),
             http_refused: named(
                 to,
-                "http_refused",
-                "Requests and connections refused at the door",
+                "http_rejected",
+                "Requests and connections rejected before a handler ran",
                 Family::default(),
             ),
             registry,

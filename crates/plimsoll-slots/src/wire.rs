@@ -253,6 +253,11 @@ pub enum SlotState {
 }
 
 impl SlotState {
+    /// Returns true while the slot is meant to serve.
+    pub fn is_live(self) -> bool {
+        matches!(self, SlotState::Starting | SlotState::Running)
+    }
+
     /// Whether nothing is left of it on the device.
     pub fn is_over(self) -> bool {
         matches!(self, SlotState::Failed | SlotState::Gone)
@@ -286,27 +291,6 @@ pub struct Order {
     /// this very slot and generation: it has it already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launch>,
-}
-
-impl Order {
-    /// What a runner says of it that does at once what it is told, and measures nothing. `known` is what it said of all its slots before.
-    pub fn done(self, known: &[SlotReport]) -> SlotReport {
-        let before = || known.iter().find(|report| report.slot == self.slot);
-        let booked = match &self.launch {
-            Some(launch) => launch.booked(),
-            None => before().map(|report| report.booked.clone()).unwrap_or_default(),
-        };
-        SlotReport {
-            slot: self.slot,
-            generation: self.generation,
-            model: self.model,
-            state: if self.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
-            reason: None,
-            endpoint: None,
-            booked,
-            used: Vec::new(),
-        }
-    }
 }
 
 /// What to do about a slot.
@@ -354,6 +338,12 @@ impl Launch {
     /// What it may use of each device, as a report says it.
     pub fn booked(&self) -> Vec<OnDevice> {
         self.devices.iter().map(|on| OnDevice { index: on.index, bytes: on.bytes }).collect()
+    }
+
+    /// Returns the UUID of a device that it was placed on and that is not among these.
+    pub fn missing_uuid(&self, devices: &[DeviceFacts]) -> Option<&str> {
+        let mut uuids = self.devices.iter().filter_map(|placed| placed.uuid.as_deref());
+        uuids.find(|uuid| devices.iter().all(|device| device.uuid.as_deref() != Some(uuid)))
     }
 }
 

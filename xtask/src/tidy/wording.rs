@@ -9,30 +9,73 @@ use super::source::Source;
 const BANNED: &[(&str, &str)] = &[
     ("anew", "again"),
     ("anybody", "name the subject: any client, any request"),
+    ("anyone", "name the subject: any client, any request"),
     ("are told", "receive, are notified"),
+    ("asked to go", "being evicted, being stopped"),
+    ("asked to leave", "being evicted, being stopped"),
     ("at hand", "available"),
     ("does not do", "is invalid, is not supported"),
     ("everybody", "name the subject: all clients, all requests"),
+    ("everyone", "name the subject: all clients, all requests"),
+    ("gave up", "stopped waiting, was evicted, released"),
+    ("give up", "stop waiting, be evicted, release"),
     ("gives up", "deadline, stops waiting"),
+    ("giving up", "stopping, releasing"),
     ("goes by", "passes, depends on, is called"),
+    ("hopeless", "impossible"),
+    ("in few words", "as a summary"),
+    ("is back", "is released, is online again"),
     ("is told", "receives, is notified"),
+    ("let it go", "release it, evict it"),
     ("lets it go", "releases it, evicts it"),
     ("may go", "evictable, can be evicted"),
     ("may not go", "not evictable"),
     ("mended", "fixed, repaired"),
+    ("no one", "name the subject: no client, no request; or say what is missing"),
     ("nobody", "name the subject: no client, no request; or say what is missing"),
     ("of late", "recently"),
     ("one who", "name the subject: a client that, a request that"),
-    ("so long as", "while, as long as"),
+    ("refusal", "rejection; for a request that is not placed: pending, impossible"),
+    ("refused", "rejected; for a request that is not placed: pending, impossible"),
+    ("senseless", "invalid"),
+    ("so leaves", "put the verb after its subject"),
+    ("so long", "while, as long as, this long"),
     ("so many", "this many, the number of"),
     ("so much", "this much, the amount of"),
     ("somebody", "name the subject: a client, a request, an operator"),
+    ("someone", "name the subject: a client, a request, an operator"),
+    ("stands", "is, remains, applies, represents"),
+    ("the one that", "name the subject: the node that, the client that"),
     ("those who", "name the subject: clients that, requests that"),
+    ("was told", "received, was notified"),
+    ("were told", "received, were notified"),
+    ("who asks", "the client, the caller, the request"),
+    ("who waits", "pending requests, waiting clients"),
     ("whoever", "name the subject: the client that, the caller that"),
 ];
 
-/// Text where a banned word is a name: the user of a process is one.
-const NAMES: &[&str] = &["User=nobody", "nobody:nogroup", "`nobody`"];
+/// Names of types that say nothing of the domain, with better ones.
+const BANNED_TYPES: &[(&str, &str)] = &[
+    ("Astray", "Uncounted"),
+    ("Kept", "CachedDecision, a noun of the domain"),
+    ("Leaning", "PlacementHints"),
+    ("Manners", "DeskConfig"),
+    ("Onlooker", "Observer"),
+    ("Parts", "AppState, a noun of the domain"),
+    ("Temper", "FaultProfile"),
+    ("Told", "a noun of the domain"),
+    ("Wishes", "DeviceSelector"),
+];
+
+/// Text where a banned word is a name or a term: the user of a process, an error of a socket.
+const NAMES: &[&str] = &[
+    "User=nobody",
+    "nobody:nogroup",
+    "`nobody`",
+    "connection refused",
+    "connection was refused",
+    "Connection refused",
+];
 
 /// Checks comments, strings and function names of Rust source.
 pub(super) fn in_source(source: &Source) -> Vec<Violation> {
@@ -47,6 +90,16 @@ pub(super) fn in_source(source: &Source) -> Vec<Violation> {
     for (at, text) in comments.chain(strings).chain(names) {
         for (offset, what) in banned(&text) {
             found.push(Violation::at("wording", source, at + offset, what));
+        }
+    }
+    let types =
+        source.tokens.windows(2).filter(|pair| ["enum", "struct"].contains(&&*pair[0].text));
+    for name in types.map(|pair| &pair[1]) {
+        if let Some((banned, instead)) =
+            BANNED_TYPES.iter().find(|(banned, _)| name.text == *banned)
+        {
+            let what = format!("type `{banned}`: name it {instead}");
+            found.push(Violation::at("wording", source, name.at, what));
         }
     }
     found
@@ -137,6 +190,12 @@ mod tests {
     fn a_violation_names_the_replacement() {
         let found = in_text(Path::new("a.md"), "Written anew.\n");
         assert_eq!(found[0].to_string(), "a.md:1: wording: \"anew\": write again");
+    }
+
+    #[test]
+    fn types_have_names_of_the_domain() {
+        let text = "//! A.\n\nstruct Told;\nenum Wishes { Parts }\nstruct Toldest;\n";
+        assert_eq!(lines(in_source(&source("a.rs", text))), [3, 4]);
     }
 
     #[test]

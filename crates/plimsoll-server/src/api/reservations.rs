@@ -119,10 +119,10 @@ fn not_reserved(model: &str, error: &ReserveError) -> Problem {
         ReserveError::UnknownModel => {
             let detail =
                 format!("model {model} is not declared; PUT /api/v1/models/{model} declares it");
-            Problem::not_found("no_such_model", detail)
+            Problem::not_found("model_not_found", detail)
         }
         ReserveError::KeyUsed { reservation, .. } => {
-            Problem::new(StatusCode::CONFLICT, "key_used", error.to_string())
+            Problem::new(StatusCode::CONFLICT, "idempotency_key_reused", error.to_string())
                 .about("key")
                 .of_reservation(&reservation.to_string(), &error.to_string())
         }
@@ -226,7 +226,7 @@ pub(crate) async fn release(
 fn not_found(id: &str) -> Problem {
     let detail =
         format!("no such reservation or slot: {id} (ended ones are kept for a limited time)");
-    Problem::not_found("no_such_slot", detail)
+    Problem::not_found("slot_not_found", detail)
 }
 
 /// Waits until a reservation is ready or has ended, or the time is up; `None` if it is unknown.

@@ -81,7 +81,7 @@ async fn nobody_gets_in_without_a_token_whether_or_not_the_thing_exists() {
             );
             assert_eq!(
                 (&problem["status"], &problem["code"]),
-                (&401.into(), &"unauthorised".into())
+                (&401.into(), &"unauthorized".into())
             );
         }
     }

@@ -1,182 +1,229 @@
-//! The table of answers, and properties of any orders.
+//! The table of corrections, and properties of any orders.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::wire::Launch;
 
-fn order(slot: &str, generation: u64, action: Action) -> Order {
-    let launch = Launch {
-        model: "m".to_string(),
+fn launch() -> Launch {
+    Launch {
+        model: "m".to_owned(),
         devices: Vec::new(),
-        argv: Vec::new(),
+        argv: vec!["serve".to_owned()],
         env: BTreeMap::new(),
         ready: None,
-        ready_within_ms: 0,
-        grace_ms: 0,
+        ready_within_ms: 1,
+        grace_ms: 2,
         context: None,
         concurrency: 1,
         tensor_parallel: 1,
         told: None,
-    };
-    let (slot, model) = (slot.to_string(), "m".to_string());
-    Order { slot, generation, model, action, launch: Some(launch) }
+    }
+}
+
+fn order(slot: &str, generation: u64, action: Action) -> Order {
+    Order {
+        slot: slot.to_owned(),
+        generation,
+        model: "m".to_owned(),
+        action,
+        launch: Some(launch()),
+    }
 }
 
 fn known(slots: &[(&str, u64, SlotState)]) -> BTreeMap<String, KnownSlot> {
-    let slots = slots.iter();
-    slots.map(|(slot, g, state)| (slot.to_string(), known_slot(*g, *state))).collect()
+    slots
+        .iter()
+        .map(|(slot, generation, state)| {
+            (slot.to_string(), KnownSlot { generation: *generation, state: *state })
+        })
+        .collect()
 }
 
-fn known_slot(generation: u64, state: SlotState) -> KnownSlot {
-    KnownSlot { generation, state }
-}
+const ALL_STATES: [SlotState; 5] = [
+    SlotState::Starting,
+    SlotState::Running,
+    SlotState::Stopping,
+    SlotState::Failed,
+    SlotState::Gone,
+];
 
-#[test]
-fn each_order_has_one_answer_for_each_state() {
-    use Action::{Keep, Start, Stop};
-    use SlotState::{Gone, Running, Stopping};
-    let word = |generation, action, state: Option<SlotState>| {
-        let known = state.map(|state| known(&[("s", 5, state)])).unwrap_or_default();
-        match reconcile(&[order("s", generation, action)], &known).as_slice() {
-            [] => "nothing",
-            [Act::Start(_)] => "start",
-            [Act::Adopt(_)] => "adopt",
-            [Act::Stop(_)] => "stop",
-            [Act::Missing(_)] => "missing",
-            other => panic!("{other:?}"),
-        }
-    };
-    for (generation, action, state, expected) in [
-        (5, Start, None, "start"),
-        (5, Keep, None, "missing"),
-        (5, Stop, None, "missing"),
-        (5, Start, Some(Running), "nothing"),
-        (6, Start, Some(Running), "adopt"),
-        (4, Start, Some(Running), "nothing"),
-        (5, Keep, Some(Running), "nothing"),
-        (6, Keep, Some(Running), "adopt"),
-        (4, Stop, Some(Running), "nothing"),
-        (5, Stop, Some(Running), "stop"),
-        (6, Stop, Some(Running), "stop"),
-        (5, Start, Some(Stopping), "nothing"),
-        (6, Start, Some(Stopping), "nothing"),
-        (6, Stop, Some(Stopping), "adopt"),
-        (6, Keep, Some(Stopping), "adopt"),
-        (5, Stop, Some(Stopping), "nothing"),
-        (5, Start, Some(Gone), "nothing"),
-        (6, Start, Some(Gone), "start"),
-        (4, Start, Some(Gone), "nothing"),
-        (5, Keep, Some(Gone), "nothing"),
-        (6, Stop, Some(Gone), "adopt"),
-    ] {
-        let word = word(generation, action, state);
-        assert_eq!(word, expected, "{action:?} {generation}, {state:?} 5");
+/// Name of the correction for a slot whose known generation is 5.
+fn correction(generation: u64, action: Action, state: Option<SlotState>) -> &'static str {
+    let known = state.map(|state| known(&[("s", 5, state)])).unwrap_or_default();
+    match reconcile(&[order("s", generation, action)], &known).as_slice() {
+        [] => "none",
+        [Correction::Start(_)] => "start",
+        [Correction::SetGeneration(_)] => "set generation",
+        [Correction::Stop(_)] => "stop",
+        [Correction::ReportMissing(_)] => "report missing",
+        other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn nothing_is_started_without_its_launch_record() {
-    let without = |action| Order { launch: None, ..order("s", 5, action) };
-    let nothing = BTreeMap::new();
-    assert_eq!(reconcile(&[without(Action::Start)], &nothing), []);
-    assert_eq!(reconcile(&[without(Action::Start)], &known(&[("s", 4, SlotState::Gone)])), []);
-    let gone = without(Action::Keep);
-    let acts = reconcile(std::slice::from_ref(&gone), &nothing);
-    assert_eq!(acts, [Act::Missing(gone)], "its end can be reported");
+fn an_unknown_slot_is_started_or_reported_missing() {
+    for (action, expected) in [
+        (Action::Start, "start"),
+        (Action::Keep, "report missing"),
+        (Action::Stop, "report missing"),
+    ] {
+        assert_eq!(correction(5, action, None), expected, "{action:?}");
+    }
 }
 
 #[test]
-fn a_slot_that_no_order_mentions_is_forgotten_only_when_it_is_over() {
-    let known = known(&[
-        ("a", 1, SlotState::Running),
-        ("e", 1, SlotState::Stopping),
-        ("o", 1, SlotState::Gone),
-    ]);
-    assert_eq!(reconcile(&[], &known), [Act::Forget("o".to_string())]);
+fn each_order_has_one_correction_in_each_state() {
+    use Action::{Keep, Start, Stop};
+    for state in ALL_STATES {
+        let rows = match state {
+            SlotState::Starting | SlotState::Running => [
+                (5, Start, "none"),
+                (6, Start, "set generation"),
+                (5, Keep, "none"),
+                (6, Keep, "set generation"),
+                (5, Stop, "stop"),
+                (6, Stop, "stop"),
+            ],
+            SlotState::Failed | SlotState::Gone => [
+                (5, Start, "none"),
+                (6, Start, "start"),
+                (5, Keep, "none"),
+                (6, Keep, "set generation"),
+                (5, Stop, "none"),
+                (6, Stop, "set generation"),
+            ],
+            _ => [
+                (5, Start, "none"),
+                (6, Start, "none"),
+                (5, Keep, "none"),
+                (6, Keep, "set generation"),
+                (5, Stop, "none"),
+                (6, Stop, "set generation"),
+            ],
+        };
+        for (generation, action, expected) in rows {
+            let actual = correction(generation, action, Some(state));
+            assert_eq!(actual, expected, "{action:?} {generation}, {state:?}");
+        }
+        for action in [Start, Keep, Stop] {
+            assert_eq!(correction(4, action, Some(state)), "none", "{action:?} 4, {state:?}");
+        }
+    }
 }
 
-fn any_state() -> impl Strategy<Value = SlotState> {
-    prop_oneof![
-        Just(SlotState::Starting),
-        Just(SlotState::Running),
-        Just(SlotState::Stopping),
-        Just(SlotState::Failed),
-        Just(SlotState::Gone)
-    ]
+#[test]
+fn a_slot_is_not_started_without_its_launch() {
+    let without_launch = |action| Order { launch: None, ..order("s", 5, action) };
+    let unknown = BTreeMap::new();
+    assert_eq!(reconcile(&[without_launch(Action::Start)], &unknown), []);
+    let ended = known(&[("s", 4, SlotState::Gone)]);
+    assert_eq!(reconcile(&[without_launch(Action::Start)], &ended), []);
+    let keep = without_launch(Action::Keep);
+    let expected = [Correction::ReportMissing(keep.clone())];
+    assert_eq!(reconcile(&[keep], &unknown), expected, "reporting needs no launch");
+}
+
+#[test]
+fn a_slot_without_an_order_is_forgotten_only_after_its_end() {
+    for state in ALL_STATES {
+        let expected = match state.is_over() {
+            true => vec![Correction::Forget("s".to_owned())],
+            false => vec![],
+        };
+        assert_eq!(reconcile(&[], &known(&[("s", 1, state)])), expected, "{state:?}");
+    }
 }
 
 fn any_orders() -> impl Strategy<Value = Vec<Order>> {
     let action = prop_oneof![Just(Action::Start), Just(Action::Keep), Just(Action::Stop)];
-    let order = ("[a-d]", 0..4_u64, action).prop_map(|(slot, g, action)| order(&slot, g, action));
-    prop::collection::vec(order, 0..8)
+    prop::collection::vec(
+        ("[a-d]", 0..4u64, action)
+            .prop_map(|(slot, generation, action)| order(&slot, generation, action)),
+        0..8,
+    )
 }
 
 fn any_known() -> impl Strategy<Value = BTreeMap<String, KnownSlot>> {
-    let slot = (0..4_u64, any_state()).prop_map(|(g, state)| known_slot(g, state));
+    let state = prop::sample::select(ALL_STATES.to_vec());
+    let slot = (0..4u64, state).prop_map(|(generation, state)| KnownSlot { generation, state });
     prop::collection::btree_map("[a-d]", slot, 0..4)
 }
 
-/// Performs an act.
-fn perform(known: &mut BTreeMap<String, KnownSlot>, act: &Act) {
-    let (order, state) = match act {
-        Act::Start(order) => (order, SlotState::Starting),
-        Act::Stop(order) => (order, SlotState::Stopping),
-        Act::Missing(order) => (order, SlotState::Gone),
-        Act::Adopt(order) => (order, known[&order.slot].state),
-        Act::Forget(slot) => {
+fn apply(known: &mut BTreeMap<String, KnownSlot>, correction: &Correction) {
+    let (order, state) = match correction {
+        Correction::Start(order) => (order, SlotState::Starting),
+        Correction::Stop(order) => (order, SlotState::Stopping),
+        Correction::ReportMissing(order) => (order, SlotState::Gone),
+        Correction::SetGeneration(order) => (order, known[&order.slot].state),
+        Correction::Forget(slot) => {
             known.remove(slot);
             return;
         }
     };
-    known.insert(order.slot.clone(), known_slot(order.generation, state));
+    let generation = order.generation;
+    known.insert(order.slot.clone(), KnownSlot { generation, state });
 }
 
-fn is_alive(state: SlotState) -> bool {
-    matches!(state, SlotState::Starting | SlotState::Running)
+#[test]
+fn overtaken_orders_differ_from_those_of_a_restored_server() {
+    assert!(!is_overtaken(7, 7, 7));
+    assert!(!is_overtaken(8, 7, 7));
+    assert!(is_overtaken(6, 7, 5), "asked with 5, and 7 arrived by another request");
+    assert!(!is_overtaken(2, 7, 7), "asked with 7: the server was restored from a copy");
 }
 
 proptest! {
     #[test]
-    fn nothing_is_started_beside_its_remains_and_no_generation_goes_back(
+    fn no_slot_starts_beside_its_remains_and_no_generation_decreases(
         orders in any_orders(), known in any_known(),
     ) {
-        for act in reconcile(&orders, &known) {
-            match act {
-                Act::Start(order) => {
-                    let is_older =
-                        |k: &KnownSlot| k.state.is_over() && k.generation < order.generation;
-                    prop_assert!(known.get(&order.slot).is_none_or(is_older));
+        for correction in reconcile(&orders, &known) {
+            match correction {
+                Correction::Start(order) => {
+                    let before = known.get(&order.slot);
+                    let can_start = before.is_none_or(|slot| {
+                        slot.state.is_over() && slot.generation < order.generation
+                    });
+                    prop_assert!(can_start);
                 }
-                Act::Adopt(order) => prop_assert!(known[&order.slot].generation < order.generation),
-                Act::Stop(order) => {
-                    prop_assert!(is_alive(known[&order.slot].state));
+                Correction::SetGeneration(order) => {
+                    prop_assert!(known[&order.slot].generation < order.generation);
+                }
+                Correction::Stop(order) => {
+                    prop_assert!(known[&order.slot].state.is_live());
                     prop_assert!(known[&order.slot].generation <= order.generation);
                 }
-                Act::Missing(order) => prop_assert!(!known.contains_key(&order.slot)),
-                Act::Forget(slot) => prop_assert!(known[&slot].state.is_over()),
+                Correction::ReportMissing(order) => {
+                    prop_assert!(!known.contains_key(&order.slot));
+                }
+                Correction::Forget(slot) => prop_assert!(known[&slot].state.is_over()),
             }
         }
     }
 
     #[test]
-    fn the_same_orders_twice_are_the_same_as_once(orders in any_orders(), known in any_known()) {
+    fn applying_the_corrections_leaves_nothing_to_correct(
+        orders in any_orders(), known in any_known(),
+    ) {
         let mut after = known;
-        for act in reconcile(&orders, &after.clone()) {
-            perform(&mut after, &act);
+        for correction in reconcile(&orders, &after.clone()) {
+            apply(&mut after, &correction);
         }
         prop_assert_eq!(reconcile(&orders, &after), vec![]);
     }
 
     #[test]
-    fn the_order_of_the_orders_does_not_matter(orders in any_orders(), known in any_known()) {
+    fn the_sequence_of_the_orders_does_not_matter(
+        orders in any_orders(), known in any_known(),
+    ) {
         // Two orders for one slot and generation contradict each other; a server sends one.
-        let mut once: BTreeMap<(String, u64), Order> = BTreeMap::new();
+        let mut unique: BTreeMap<(String, u64), Order> = BTreeMap::new();
         for order in orders {
-            once.entry((order.slot.clone(), order.generation)).or_insert(order);
+            unique.entry((order.slot.clone(), order.generation)).or_insert(order);
         }
-        let forward: Vec<Order> = once.values().cloned().collect();
-        let backward: Vec<Order> = once.into_values().rev().collect();
+        let forward: Vec<Order> = unique.values().cloned().collect();
+        let backward: Vec<Order> = unique.into_values().rev().collect();
         prop_assert_eq!(reconcile(&forward, &known), reconcile(&backward, &known));
     }
 }
