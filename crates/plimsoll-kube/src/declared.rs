@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn what_cannot_be_is_rejected_with_its_place() {
         for (text, part) in [
             (r#"[{"uuid":"a","memroy":1}]"#, "[0].memroy: unknown field `memroy`"),
             (r#"[{"memory":"80GB"}]"#, "[0].memory: invalid value: string \"80GB\""),

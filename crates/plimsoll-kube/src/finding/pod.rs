@@ -187,8 +187,7 @@ impl fmt::Display for PodProblem {
             }
             PodProblem::GivenTwice { pod, node } => write!(
                 out,
-                "{pod} is given twice, on node {node} and without a node; the one that has a node \
-                 counts"
+                "{pod} is given twice, on node {node} and without a node; the former counts"
             ),
             PodProblem::NodeUnknown { node, pods, first } => {
                 write!(out, "{first} ")?;

@@ -68,7 +68,7 @@ pub enum AllocatedError {
     MigSuffix { container: usize, uuid: String },
     #[error(transparent)]
     Json(RegisterError),
-    #[error("the MIG instance of container {container}, device {device} stands twice")]
+    #[error("the MIG instance of container {container}, device {device} is listed twice")]
     MigTwice { container: u32, device: u32 },
     #[error(
         "the MIG instance of container {container}, device {device} must have all of migUUID, gpuInstanceID and \
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_that_would_lower_or_overflow_a_sum_are_refused() {
+    fn amounts_that_would_lower_or_overflow_a_sum_are_rejected() {
         // HAMi takes a negative amount, which lowers what it believes the card to hold.
         for (text, field) in [
             ("a,NVIDIA,-500,3:;", "memory"),

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_in_capacity_are_refused() {
+    fn contradictions_in_capacity_are_rejected() {
         let core = "cambricon.com/mlu.smlu.vcore";
         for (word, capacity, part) in [
             ("MLU", &[(core, "150")][..], "150, which is no whole number of cards of 100"),

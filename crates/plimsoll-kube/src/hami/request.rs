@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_table_a3_that_make_a_request_vanish_are_refused_instead() {
+    fn rows_of_table_a3_that_make_a_request_vanish_are_rejected_instead() {
         // A3 "-1 -> treated as unset": a negative amount is a mistake, and acceptance B10 refuses
         // it.
         let error = ask("NVIDIA", &[GPU, (PCT, "-1")]).unwrap_err().to_string();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_no_device_is_refused() {
+    fn a_part_of_no_device_is_rejected() {
         for (word, count, part, amount) in [
             ("NVIDIA", "nvidia.com/gpu", MEM, "4096"),
             ("NVIDIA", "nvidia.com/gpu", PCT, "50"),

@@ -56,7 +56,7 @@ pub enum PolicyError {
     UnknownWeight { name: String },
     #[error("the weight {name} is \"{value}\", and must be a whole number that is not negative")]
     Number { name: String, value: String },
-    #[error("the weight {name} stands twice")]
+    #[error("the weight {name} is there twice")]
     Twice { name: String },
     #[error("the weight {name} is missing; slot, core and memory are all needed")]
     Missing { name: &'static str },

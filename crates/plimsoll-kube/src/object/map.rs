@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_refused() {
+    fn a_duplicate_key_is_rejected() {
         let twice = r#"{"gpu-memory": "1", "gpu-memory": "2"}"#;
         let error = serde_json::from_str::<StringMap>(twice).unwrap_err().to_string();
         assert!(error.contains("\"gpu-memory\" is there twice"), "{error}");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_quotes_in_a_string_map_is_refused_with_a_hint() {
+    fn a_number_without_quotes_in_a_string_map_is_rejected_with_a_hint() {
         let error =
             serde_json::from_str::<StringMap>(r#"{"gpu-memory": 8000}"#).unwrap_err().to_string();
         assert!(error.contains("put the value in quotes"), "{error}");

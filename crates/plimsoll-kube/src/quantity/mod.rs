@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_exact_or_refused() {
+    fn whole_numbers_are_exact_or_rejected() {
         for (text, expected) in [
             ("8k", 8000),
             ("1e3", 1000),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused_with_its_value() {
+    fn what_is_no_quantity_is_rejected_with_its_value() {
         assert_eq!(Quantity::parse(""), Err(QuantityError::Empty));
         for text in
             ["NaN", "inf", "-", "+", ".", "abc", " 1", "--1", "-+1", "1.2.3", "Gi", "e3", "½"]
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused_without_building_them() {
+    fn numbers_out_of_range_are_rejected_without_building_them() {
         let long = "9".repeat(10_000);
         for text in [
             "1e9999",
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binary_suffix_on_a_number_of_mib_is_refused_with_what_to_write() {
+    fn a_binary_suffix_on_a_number_of_mib_is_rejected_with_what_to_write() {
         let error = quantity("3Gi").units(1).unwrap_err();
         assert_eq!(
             error.to_string(),

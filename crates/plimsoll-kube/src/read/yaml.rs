@@ -11,7 +11,7 @@ use super::reader::{Head, Reader, Shape, Tree};
 
 /// Reads all YAML documents of a text. A document that is JSON is read as JSON.
 pub(super) fn read(reader: &mut Reader<'_>, text: &str) -> Result<(), ReadError> {
-    for part in Parts::new(text) {
+    for part in Documents::new(text) {
         reader.line = Some(part.line);
         reader.progress(part.start);
         if json::looks_like_json(part.text.trim_start_matches("---")) {
@@ -33,7 +33,7 @@ pub(super) fn read(reader: &mut Reader<'_>, text: &str) -> Result<(), ReadError>
 }
 
 /// One document of a text.
-struct Part<'a> {
+struct Document<'a> {
     text: &'a str,
     start: usize,
     line: usize,
@@ -41,27 +41,27 @@ struct Part<'a> {
 
 /// The documents of a text. A line that begins with `---` or `...` ends a document wherever it is:
 /// YAML forbids such lines inside of one, also in quotes and blocks.
-struct Parts<'a> {
+struct Documents<'a> {
     text: &'a str,
     start: usize,
     line: usize,
 }
 
-impl<'a> Parts<'a> {
-    fn new(text: &'a str) -> Parts<'a> {
-        Parts { text, start: 0, line: 1 }
+impl<'a> Documents<'a> {
+    fn new(text: &'a str) -> Documents<'a> {
+        Documents { text, start: 0, line: 1 }
     }
 }
 
-impl<'a> Iterator for Parts<'a> {
-    type Item = Part<'a>;
+impl<'a> Iterator for Documents<'a> {
+    type Item = Document<'a>;
 
-    fn next(&mut self) -> Option<Part<'a>> {
+    fn next(&mut self) -> Option<Document<'a>> {
         let rest = &self.text[self.start..];
         if rest.is_empty() {
             return None;
         }
-        let mut part = Part { text: rest, start: self.start, line: self.line };
+        let mut part = Document { text: rest, start: self.start, line: self.line };
         let mut bare = true;
         let mut end = 0;
         for line in rest.split_inclusive('\n') {

@@ -26,8 +26,6 @@ use plimsoll_kube::cluster::Cluster;
 use plimsoll_sim::simulation::Simulation;
 use serde::Serialize;
 
-use crate::load;
-
 /// Grows when a name or a meaning changes; names that are added do not change it.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 

@@ -9,7 +9,6 @@ use plimsoll_kube::cluster::{Cluster, NodeFacts};
 
 use super::count;
 use super::page::{FAINT, ODD, Page};
-use crate::load;
 
 /// Says what was understood.
 pub(crate) fn understood(page: &mut Page, cluster: &Cluster, plain: PlainRule) {
@@ -215,6 +214,7 @@ fn plain_words(rule: PlainRule) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_core::units::Name;
     use plimsoll_kube::finding::{AnnotationProblem, Finding, PodProblem, Problem, UserAnnotation};
     use plimsoll_sim::fixture;
 

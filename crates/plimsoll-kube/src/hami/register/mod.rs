@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_no_register_is_refused_with_its_path() {
+    fn json_that_is_no_register_is_rejected_with_its_path() {
         for (text, part) in [
             (r#"[{"id":"a","devmem":-1}]"#, "[0].devmem"),
             (r#"[{"id":"a"},{"id":"b","count":1.5}]"#, "[1].count"),

@@ -73,7 +73,7 @@ fn requests_count_where_no_limit_is_and_must_agree_where_one_is() {
 }
 
 #[test]
-fn a_bad_amount_is_refused_with_its_field_and_its_value() {
+fn a_bad_amount_is_rejected_with_its_field_and_its_value() {
     // HAMi's A3 makes an empty request of some of these, and reads -1 as "not specified";
     // acceptance B10 rejects them all.
     for value in ["1500m", "-1", "1e9999", "NaN", "8000MB", "3Gi", "16.0Gi"] {
@@ -191,7 +191,7 @@ fn mig_instances_and_renamed_gpus_are_plain_requests() {
 }
 
 #[test]
-fn more_devices_than_can_be_counted_are_refused() {
+fn more_devices_than_can_be_counted_are_rejected() {
     let cluster = means(&pod_with("nvidia.com/gpu: 65536"));
     assert!(
         misuse(&cluster).problem.contains("65536 is more than any node has"),
@@ -324,7 +324,7 @@ fn what_is_not_understood_is_said() {
 }
 
 #[test]
-fn an_object_that_stands_twice_counts_once_and_a_nameless_one_gets_a_name() {
+fn a_duplicate_object_counts_once_and_a_nameless_one_gets_a_name() {
     let twice = means(&(pod_with("nvidia.com/gpu: 1") + &pod_with("nvidia.com/gpu: 2")));
     assert_eq!(containers(&twice)[0].needs[0].count.get(), 2);
     let nameless = "---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: web-}\nspec: {containers: [{name: main}]}\n";

@@ -205,7 +205,7 @@ fn two_devices_of_one_container_are_two_charges() {
 }
 
 #[test]
-fn a_second_pod_is_refused_after_the_init_container_ended() {
+fn a_second_pod_is_rejected_after_the_init_container_ended() {
     // Acceptance B9, with the numbers of 40,960.
     let spec =
         format!("initContainers: [{{name: wait}}], containers: [{}]", gpumem("main", 30_000));

@@ -160,10 +160,10 @@ fn ledger(cluster: &Cluster) -> Ledger {
     ledger
 }
 
-/// Places what waits, one after the other; who was placed, and what the others were told.
+/// Places pending pods one after the other. Returns the placed ones and the reasons of the others.
 fn placed(cluster: &Cluster) -> (usize, Vec<String>) {
     let mut ledger = ledger(cluster);
-    let (mut placed, mut refused) = (0, Vec::new());
+    let (mut placed, mut rejected) = (0, Vec::new());
     for pending in &cluster.pending {
         let decision = decide(&ledger, &Policy::pack(), &pending.request);
         match decision.place() {
@@ -171,10 +171,10 @@ fn placed(cluster: &Cluster) -> (usize, Vec<String>) {
                 ledger.send(&pending.request, &found.place).expect("what is proposed is admitted");
                 placed += 1;
             }
-            None => refused.push(plimsoll_core::summary::sentence(&decision)),
+            None => rejected.push(plimsoll_core::summary::sentence(&decision)),
         }
     }
-    (placed, refused)
+    (placed, rejected)
 }
 
 fn mib_of(bytes: Bytes) -> u64 {
