@@ -116,7 +116,7 @@ impl Rig {
             (Action::Start, Some(server)) if server.generation == order.generation => {}
             (Action::Start, _) => {
                 let booked = order.launch.iter().flat_map(|launch| &launch.devices);
-                let bytes: u64 = booked.map(|device| device.bytes).sum();
+                let bytes: u64 = booked.filter_map(|device| device.bytes).sum();
                 let loading = Duration::from_millis(300 + bytes / LOAD_SPEED);
                 let ends = if chance.happens(40) { SlotState::Failed } else { SlotState::Running };
                 self.servers.insert(
