@@ -293,27 +293,6 @@ pub struct Order {
     pub launch: Option<Launch>,
 }
 
-impl Order {
-    /// What a runner says of it that does at once what it is told, and measures nothing. `known` is what it said of all its slots before.
-    pub fn done(self, known: &[SlotReport]) -> SlotReport {
-        let before = || known.iter().find(|report| report.slot == self.slot);
-        let booked = match &self.launch {
-            Some(launch) => launch.booked(),
-            None => before().map(|report| report.booked.clone()).unwrap_or_default(),
-        };
-        SlotReport {
-            slot: self.slot,
-            generation: self.generation,
-            model: self.model,
-            state: if self.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
-            reason: None,
-            endpoint: None,
-            booked,
-            used: Vec::new(),
-        }
-    }
-}
-
 /// What to do about a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -359,6 +338,12 @@ impl Launch {
     /// What it may use of each device, as a report says it.
     pub fn booked(&self) -> Vec<OnDevice> {
         self.devices.iter().map(|on| OnDevice { index: on.index, bytes: on.bytes }).collect()
+    }
+
+    /// Returns the UUID of a device that it was placed on and that is not among these.
+    pub fn missing_uuid(&self, devices: &[DeviceFacts]) -> Option<&str> {
+        let mut uuids = self.devices.iter().filter_map(|placed| placed.uuid.as_deref());
+        uuids.find(|uuid| devices.iter().all(|device| device.uuid.as_deref() != Some(uuid)))
     }
 }
 
