@@ -10,7 +10,7 @@ pub use decision::{CandidateRow, DecisionRow, EvictionRow, LoadRow, WhatIf, What
 pub use memory::{EstimatedRow, MeasuredRow, MemoryRow};
 pub use reservation::{QueueRow, QueuedKind, ReservationRow, ReservationStatus, ReserveBody};
 pub use runner::{GpuRow, RunnerRow, RunnerState, RunnerStatus};
-pub use slot::{EvictableRow, GpuAllocation, GpuShare, SlotRow};
+pub use slot::{EvictionStatusRow, GpuAllocation, GpuShare, SlotRow};
 
 use plimsoll_core::units::Millis;
 use plimsoll_slots::model::Declaration;

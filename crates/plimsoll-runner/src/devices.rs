@@ -92,11 +92,6 @@ impl Devices {
         self.facts.iter().map(|device| device.uuid.clone()).collect()
     }
 
-    /// Returns true if a device has this UUID.
-    pub(crate) fn contains(&self, uuid: &str) -> bool {
-        self.facts.iter().any(|device| device.uuid.as_deref() == Some(uuid))
-    }
-
     /// Returns the bytes that the operator declares as used by unmanaged processes on a device.
     pub(crate) fn declared_foreign_on(&self, index: u16) -> u64 {
         self.declared_foreign.get(usize::from(index)).copied().unwrap_or(0)
@@ -156,7 +151,6 @@ mod tests {
         assert_eq!((second.total, second.cap), (Some(80 << 30), Some(40 << 30)));
         let foreign = [0, 1, 9].map(|index| devices.declared_foreign_on(index));
         assert_eq!(foreign, [0, 2 << 30, 0]);
-        assert!(devices.contains("GPU-b") && !devices.contains("GPU-a"));
     }
 
     #[test]

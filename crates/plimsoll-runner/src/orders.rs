@@ -22,7 +22,7 @@ use super::watch::{self, Origin};
 /// agent had when it sent the request.
 pub(crate) fn apply_orders(agent: &Arc<Agent>, orders: Orders, asked_with: u64) {
     agent.shared.update(|state| {
-        if is_overtaken(orders.revision, state.revision, asked_with) {
+        if reconcile::is_overtaken(orders.revision, state.revision, asked_with) {
             return;
         }
         state.revision = orders.revision;
@@ -41,13 +41,6 @@ pub(crate) fn spawn_watcher(agent: &Arc<Agent>, slot: &str, origin: Origin) {
         watch::watch(&agent, &slot, origin);
         agent.shared.update(|state| reconcile(&agent, state));
     });
-}
-
-/// Returns true if orders are older than those that the agent has. Orders that are older than the
-/// ones it asked with were not overtaken: the server itself was restored from an older state and
-/// counts from there.
-fn is_overtaken(revision: u64, known: u64, asked_with: u64) -> bool {
-    revision < known && revision >= asked_with
 }
 
 /// Completes slots whose launch is unknown, while the server still sends it.
@@ -171,9 +164,8 @@ fn report_missing(agent: &Agent, state: &mut RunnerState, order: Order) {
 /// runner before, on another machine or with another state directory. A wrong `gone` would free
 /// memory that is in use.
 fn reason_for_doubt(agent: &Agent, state: &RunnerState, order: &Order) -> Option<String> {
-    let devices = order.launch.iter().flat_map(|launch| &launch.devices);
-    let mut uuids = devices.filter_map(|device| device.uuid.as_ref());
-    if let Some(uuid) = uuids.find(|uuid| !state.devices.contains(uuid)) {
+    let launch = order.launch.as_ref();
+    if let Some(uuid) = launch.and_then(|launch| launch.missing_uuid(&state.devices.facts)) {
         return Some(format!(
             "it was started on GPU {uuid}, which this machine does not have; \
              if it has ended, remove this runner from the server"
@@ -212,18 +204,5 @@ fn new_record(order: Order) -> SlotRecord {
         started_ms: now_ms(),
         was_ready: false,
         end: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overtaken_orders_differ_from_those_of_a_restored_server() {
-        assert!(!is_overtaken(7, 7, 7));
-        assert!(!is_overtaken(8, 7, 7));
-        assert!(is_overtaken(6, 7, 5), "asked with 5, and 7 arrived by another request");
-        assert!(!is_overtaken(2, 7, 7), "asked with 7: the server was restored from a copy");
     }
 }

@@ -8,9 +8,10 @@ mod rig;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use plimsoll_core::units::Millis;
 use plimsoll_slots::model::{Declaration, Model};
 use plimsoll_slots::size::Span;
 
@@ -22,7 +23,6 @@ pub(crate) use narrator::Narrator;
 
 use chance::Chance;
 use crowd::Crowd;
-use rig::Rig;
 
 /// How often the simulated runners and users do something.
 const PACE: Duration = Duration::from_millis(200);
@@ -68,19 +68,25 @@ pub fn prepare(config: &mut Config) -> Result<Scratch> {
 /// Plays runners and users until the server stops.
 pub(crate) async fn play(engine: Engine) -> Result<(), NoAnswer> {
     let mut chance = Chance::new(7);
-    let mut rigs = Rig::fleet();
-    // Nobody asks before every runner has said what runs on it.
-    for rig in &mut rigs {
-        rig.register(&engine).await?;
-        rig.beat(&engine, &mut chance).await?;
+    let mut runners = rig::fleet(now());
+    // Users come once every runner has reported what runs on it.
+    for runner in &mut runners {
+        rig::register(&engine, runner).await?;
+        rig::beat(&engine, runner, now(), &mut chance).await?;
     }
     let mut crowd = Crowd::default();
     let mut pace = tokio::time::interval(PACE);
     loop {
         pace.tick().await;
-        for rig in &mut rigs {
-            rig.beat(&engine, &mut chance).await?;
+        for runner in &mut runners {
+            rig::beat(&engine, runner, now(), &mut chance).await?;
         }
         crowd.act(&engine, &mut chance).await?;
     }
+}
+
+/// Returns the time of the simulated runners.
+fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

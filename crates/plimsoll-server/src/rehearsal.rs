@@ -9,18 +9,16 @@ use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_engine::engine::{Decided, Durable, Observer};
 use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation, ReservationId};
-use plimsoll_slots::wire::{DeviceFacts, DeviceStatus, Heartbeat, Registration};
+use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
+use plimsoll_slots::wire::{DeviceFacts, DeviceStatus};
 
 pub(crate) const GIB: u64 = 1 << 30;
 
-/// The runner.
-const RUNNER: &str = "runner-1";
-
-/// A desk, its time, and its runner's heartbeats.
+/// A desk, its time and its runner.
 pub(crate) struct Rehearsal {
     pub(crate) host: Host<Desk>,
     pub(crate) now: Millis,
-    beats: u64,
+    runner: SimulatedRunner,
 }
 
 impl Rehearsal {
@@ -37,16 +35,15 @@ impl Rehearsal {
         let now = Millis(1_767_323_045_000);
         let device =
             |(index, gib): (usize, &u64)| DeviceFacts::new(format!("GPU-{index}"), gib * GIB);
-        let registration = Registration {
-            session: 1,
-            version: String::new(),
-            labels: Default::default(),
-            devices: gpus.iter().enumerate().map(device).collect(),
-        };
-        let mut host = Host::new(Desk::new(DeskConfig::default()), settings);
-        host.with(now, |desk, core| desk.register(core, RUNNER, registration))
-            .expect("it may register");
-        let mut rehearsal = Rehearsal { host, now, beats: 0 };
+        let devices = gpus.iter().enumerate().map(device).collect();
+        let mut runner = SimulatedRunner::new("runner-1", devices);
+        runner.conduct.memory = MemoryUse::Unmeasured;
+        let host = Host::new(Desk::new(DeskConfig::default()), settings);
+        let mut rehearsal = Rehearsal { host, now, runner };
+        let (name, registration) = (rehearsal.runner.name(), rehearsal.runner.registration());
+        let registered =
+            rehearsal.host.with(now, |desk, core| desk.register(core, name, registration));
+        registered.expect("the registration is valid");
         rehearsal.beat(&[]);
         rehearsal
     }
@@ -74,9 +71,8 @@ impl Rehearsal {
     /// device.
     pub(crate) fn beat(&mut self, used: &[u64]) {
         let desk = self.host.front().view(self.host.scheduler());
-        let orders = desk.orders(RUNNER);
-        let known = desk.live(RUNNER).map(|live| live.slots.clone()).unwrap_or_default();
-        let slots = orders.orders.into_iter().map(|order| order.done(&known));
+        self.runner.take_orders(desk.orders(self.runner.name()));
+        let mut beat = self.runner.heartbeat(self.now);
         let devices = (0_u16..).zip(used).map(|(index, used)| DeviceStatus {
             index,
             used: Some(*used),
@@ -84,13 +80,10 @@ impl Rehearsal {
             foreign: Vec::new(),
             stale_for: None,
         });
-        self.beats += 1;
-        let beat = Heartbeat {
-            devices: devices.collect(),
-            ..Heartbeat::of(1, self.beats, slots.collect())
-        };
-        let heard = self.host.with(self.now, |desk, core| desk.heartbeat(core, RUNNER, beat));
-        heard.expect("it is registered");
+        beat.devices = devices.collect();
+        let name = self.runner.name();
+        let orders = self.host.with(self.now, |desk, core| desk.heartbeat(core, name, beat));
+        self.runner.take_orders(orders.expect("the runner is registered"));
     }
 
     /// Lets time pass.

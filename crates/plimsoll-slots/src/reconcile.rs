@@ -102,5 +102,14 @@ fn correct_known(order: &Order, known: KnownSlot) -> Option<Correction> {
     }
 }
 
+/// Returns whether orders are older than those that a runner has; `asked_with` is the revision that
+/// it had when it sent the request that they answer.
+///
+/// Orders that are older than the ones it asked with were not overtaken: the server itself was
+/// restored from an older state, and counts from there.
+pub fn is_overtaken(revision: u64, known: u64, asked_with: u64) -> bool {
+    revision < known && revision >= asked_with
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,25 +1,34 @@
-//! A simulated runner: it obeys orders and reports heartbeats as the real agent does, without
+//! A simulated runner: it carries out orders and reports heartbeats as the real agent does, without
 //! processes, and fails on demand. The only one, for tests, benches, the demo and chaos.
 //!
 //! ```text
-//!  let beat = runner.heartbeat(now);   // obeys the orders that it has, and says what is
+//!  let beat = runner.heartbeat(now);   // carries out the orders that it has, and reports
 //!  let orders = server.heartbeat(beat);
 //!  runner.take_orders(orders);
 //! ```
 //!
-//! It has no clock and no randomness. A caller that wants chance draws a new [`Conduct`] before
-//! each call; a caller that wants a lost message does not deliver it.
+//! It has no clock and no randomness. A caller that wants chance changes [`Conduct`] before each
+//! call. A caller that wants lost or late answers numbers its requests ([`SimulatedRunner::
+//! last_request`]) and hands in what arrives with [`SimulatedRunner::take_answer`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use plimsoll_core::units::Millis;
 
-use crate::reconcile::{Correction, KnownSlot, reconcile};
+use crate::reconcile::{self, Correction, KnownSlot};
 use crate::size::Span;
 use crate::wire::{
     DeviceFacts, DeviceStatus, FileReport, Heartbeat, Launch, OnDevice, Order, Orders, Process,
-    Registration, SlotReport, SlotState,
+    Registration, SlotState,
 };
+
+mod process;
+
+pub use process::{Conduct, Delay, MemoryUse, Origin, SimulatedProcess, Telemetry};
+
+/// The unanswered requests that a runner remembers. Earlier ones have timed out, so that
+/// their answers are not heard.
+const MAX_UNANSWERED: usize = 8;
 
 /// A runner without a machine.
 #[derive(Clone, Debug)]
@@ -27,64 +36,30 @@ pub struct SimulatedRunner {
     name: String,
     registration: Registration,
     sequence: u64,
+    requests: u64,
+    unanswered: VecDeque<Request>,
     orders: Orders,
     processes: BTreeMap<String, SimulatedProcess>,
-    /// The number of processes started so far.
+    /// Slots that are ordered, are unknown here, and may nevertheless be running.
+    unverifiable: BTreeSet<String>,
     starts: u64,
     /// Memory in use by processes of no slot, for each device.
     foreign: BTreeMap<u16, Foreign>,
-    /// Files that it reports when it is asked for them.
+    /// The files on its disk, which it reports when it is asked for them.
     files: BTreeMap<String, FileReport>,
     is_ending: bool,
     /// The way in which it behaves from now on.
     pub conduct: Conduct,
 }
 
-/// The behaviour of a simulated runner. The default does everything at once and well.
-#[derive(Clone, Debug, Default)]
-pub struct Conduct {
-    pub load: Delay,
-    pub stop: Delay,
-    /// The reason with which starts fail; `None` if they succeed.
-    pub failure: Option<String>,
-    /// The same for single models.
-    pub failing_models: BTreeMap<String, String>,
-    pub memory: MemoryUse,
-    pub telemetry: Telemetry,
-    /// Whether [`SimulatedRunner::poll`] gives no heartbeat.
-    pub is_silent: bool,
-}
-
-/// The time that a start or a stop takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Delay {
-    #[default]
-    None,
-    Lasts(Span),
-    /// It never ends: a load that hangs, memory that does not come back.
-    Forever,
-}
-
-/// The memory that a process uses once it has started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MemoryUse {
-    #[default]
-    AsBooked,
-    /// This percentage of what is booked.
-    Percent(u64),
-    /// As booked, and not measured: reports leave it out.
-    Unmeasured,
-}
-
-/// The measuring of devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Telemetry {
-    #[default]
-    Off,
-    /// Every heartbeat has the memory in use on each device.
-    On,
-    /// Measuring has failed for this long; the numbers are the last good ones.
-    Stale(Span),
+/// A request of a runner that has not been answered.
+#[derive(Clone, Debug)]
+struct Request {
+    number: u64,
+    /// The revision of the orders that the runner had when it sent the request.
+    asked_with: u64,
+    /// The slots and generations whose end the request reports.
+    ends: Vec<(String, u64)>,
 }
 
 /// Memory in use by a process of no slot.
@@ -95,56 +70,6 @@ struct Foreign {
     program: Option<String>,
 }
 
-/// A model server process that exists only here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SimulatedProcess {
-    pub generation: u64,
-    pub model: String,
-    pub state: SlotState,
-    pub reason: Option<String>,
-    pub booked: Vec<OnDevice>,
-    /// The memory in use, whether or not it is measured.
-    pub used: Vec<OnDevice>,
-    pub is_measured: bool,
-    /// The state that it goes into by itself, and when.
-    pub next: Option<(Millis, SlotState)>,
-    /// Whether a heartbeat has reported it since it was over.
-    is_reported: bool,
-}
-
-impl SimulatedProcess {
-    /// A process that runs and uses this memory, such as one from before the server's data begins.
-    pub fn running(model: impl Into<String>, generation: u64, used: Vec<OnDevice>) -> Self {
-        let booked = Vec::new();
-        let state = SlotState::Running;
-        SimulatedProcess { used, ..SimulatedProcess::new(model.into(), generation, state, booked) }
-    }
-
-    fn new(model: String, generation: u64, state: SlotState, booked: Vec<OnDevice>) -> Self {
-        SimulatedProcess {
-            generation,
-            model,
-            state,
-            reason: None,
-            used: Vec::new(),
-            booked,
-            is_measured: true,
-            next: None,
-            is_reported: false,
-        }
-    }
-
-    /// Puts it into a state. One that is over uses no memory.
-    fn enter(&mut self, state: SlotState) {
-        self.state = state;
-        self.next = None;
-        if state.is_over() {
-            self.used.clear();
-            self.is_reported = false;
-        }
-    }
-}
-
 impl SimulatedRunner {
     /// A runner with these devices, in session 1.
     pub fn new(name: impl Into<String>, devices: Vec<DeviceFacts>) -> Self {
@@ -153,8 +78,11 @@ impl SimulatedRunner {
             name: name.into(),
             registration: Registration { session: 1, version, labels, devices },
             sequence: 0,
+            requests: 0,
+            unanswered: VecDeque::new(),
             orders: Orders::default(),
             processes: BTreeMap::new(),
+            unverifiable: BTreeSet::new(),
             starts: 0,
             foreign: BTreeMap::new(),
             files: BTreeMap::new(),
@@ -189,16 +117,44 @@ impl SimulatedRunner {
         self.registration.clone()
     }
 
-    /// Changes its registration, such as its devices; the caller registers it again.
+    /// Changes its registration; the caller registers it again.
     pub fn registration_mut(&mut self) -> &mut Registration {
         &mut self.registration
+    }
+
+    /// Replaces its devices; the caller registers it again. Devices are identified by UUID, or
+    /// by index where they have none, so that what runs on one goes on under its new index. What
+    /// runs on a device that is gone ends.
+    pub fn replace_devices(&mut self, devices: Vec<DeviceFacts>) {
+        let old = self.registration.devices.iter().enumerate();
+        let new_index = |(index, facts): (usize, &DeviceFacts)| {
+            let index = match &facts.uuid {
+                Some(_) => devices.iter().position(|new| new.uuid == facts.uuid)?,
+                None => Some(index).filter(|index| *index < devices.len())?,
+            };
+            u16::try_from(index).ok()
+        };
+        let indices: Vec<Option<u16>> = old.map(new_index).collect();
+        let living = self.processes.values_mut().filter(|process| !process.state.is_over());
+        for process in living {
+            if !process.renumber(&indices) {
+                process.end("its GPU is gone");
+            }
+        }
+        let foreign = std::mem::take(&mut self.foreign).into_iter();
+        self.foreign = foreign
+            .filter_map(|(index, foreign)| Some((indices[usize::from(index)]?, foreign)))
+            .collect();
+        self.registration.devices = devices;
     }
 
     /// Starts another agent on the same machine: what runs goes on, orders are forgotten.
     pub fn restart_agent(&mut self, session: u64) {
         self.registration.session = session;
         self.sequence = 0;
+        self.unanswered.clear();
         self.orders = Orders::default();
+        self.unverifiable.clear();
         self.is_ending = false;
     }
 
@@ -206,6 +162,13 @@ impl SimulatedRunner {
     pub fn shut_down(&mut self) {
         self.is_ending = true;
         self.processes.values_mut().for_each(|process| process.enter(SlotState::Gone));
+    }
+
+    /// Loses all processes, and the memory of them: a machine that was reset. The server learns of
+    /// it when the runner cannot find what it is ordered to keep.
+    pub fn reset_machine(&mut self) {
+        self.processes.clear();
+        self.foreign.clear();
     }
 
     /// Lets time pass: loads and stops that have lasted long enough end.
@@ -217,28 +180,77 @@ impl SimulatedRunner {
         }
     }
 
-    /// Takes orders; the next heartbeat carries them out. Forgets processes that are over, that
-    /// were reported, and that the orders do not mention.
+    /// Returns the time at which the next process changes its state by itself.
+    pub fn next_change(&self) -> Option<Millis> {
+        self.processes.values().filter_map(|process| process.next).map(|(at, _)| at).min()
+    }
+
+    /// Sends a request that reports nothing, such as a registration or a poll; returns its number.
+    pub fn send_request(&mut self) -> u64 {
+        self.send(Vec::new())
+    }
+
+    fn send(&mut self, ends: Vec<(String, u64)>) -> u64 {
+        self.requests += 1;
+        let asked_with = self.orders.revision;
+        self.unanswered.push_back(Request { number: self.requests, asked_with, ends });
+        if self.unanswered.len() > MAX_UNANSWERED {
+            self.unanswered.pop_front();
+        }
+        self.requests
+    }
+
+    /// Returns the number of the last request.
+    pub fn last_request(&self) -> u64 {
+        self.requests
+    }
+
+    /// Takes the orders that answer the last request.
     pub fn take_orders(&mut self, orders: Orders) {
-        self.forget_finished(&orders);
-        self.orders = orders;
+        let asked_with = self.orders.revision;
+        let last = self.requests;
+        let ends = self.unanswered.pop_back().filter(|request| request.number == last);
+        self.accept(asked_with, &ends.map(|request| request.ends).unwrap_or_default(), orders);
     }
 
-    /// Forgets processes that are over, that were reported, and that the orders do not mention.
-    pub fn forget_finished(&mut self, orders: &Orders) {
-        let is_ordered = |slot: &String| orders.orders.iter().any(|order| order.slot == *slot);
-        self.processes.retain(|slot, process| {
-            !(process.state.is_over() && process.is_reported) || is_ordered(slot)
-        });
-    }
-
-    /// Carries out orders; returns what was done.
-    pub fn obey(&mut self, now: Millis, orders: &Orders) -> Vec<Correction> {
-        let known = |(slot, process): (&String, &SimulatedProcess)| {
-            let known = KnownSlot { generation: process.generation, state: process.state };
-            (slot.clone(), known)
+    /// Takes the orders that answer one request; `false` if the runner does not wait for them any
+    /// more, or has later ones.
+    pub fn take_answer(&mut self, request: u64, orders: Orders) -> bool {
+        let at = self.unanswered.iter().position(|sent| sent.number == request);
+        let Some(Request { asked_with, ends, .. }) = at.and_then(|at| self.unanswered.remove(at))
+        else {
+            return false;
         };
-        let corrections = reconcile(&orders.orders, &self.processes.iter().map(known).collect());
+        self.accept(asked_with, &ends, orders)
+    }
+
+    fn accept(&mut self, asked_with: u64, ends: &[(String, u64)], orders: Orders) -> bool {
+        for (slot, generation) in ends {
+            if let Some(process) = self.processes.get_mut(slot) {
+                let is_same = process.generation == *generation && process.state.is_over();
+                process.is_end_acknowledged |= is_same;
+            }
+        }
+        if reconcile::is_overtaken(orders.revision, self.orders.revision, asked_with) {
+            return false;
+        }
+        self.orders = orders;
+        let ordered: BTreeSet<&str> = self.orders.orders.iter().map(|o| o.slot.as_str()).collect();
+        self.unverifiable.retain(|slot| ordered.contains(slot.as_str()));
+        self.processes.retain(|slot, process| {
+            let is_finished = process.state.is_over() && process.is_end_acknowledged;
+            !is_finished || ordered.contains(slot.as_str())
+        });
+        true
+    }
+
+    /// Carries out the orders that it has; returns what was done.
+    pub fn carry_out(&mut self, now: Millis) -> Vec<Correction> {
+        let known = self.processes.iter().map(|(slot, process)| {
+            let SimulatedProcess { generation, state, .. } = *process;
+            (slot.clone(), KnownSlot { generation, state })
+        });
+        let corrections = reconcile::reconcile(&self.orders.orders, &known.collect());
         corrections.iter().for_each(|correction| self.perform(now, correction));
         corrections
     }
@@ -251,21 +263,12 @@ impl SimulatedRunner {
                 self.set_generation(order);
                 let stop = self.conduct.stop;
                 if let Some(process) = self.processes.get_mut(&order.slot) {
-                    enter_after(process, now, stop, SlotState::Stopping, SlotState::Gone);
+                    process.enter_after(now, stop, SlotState::Stopping, SlotState::Gone);
                 }
             }
-            Correction::ReportMissing(order) => {
-                let (model, generation) = (order.model.clone(), order.generation);
-                let mut gone =
-                    SimulatedProcess::new(model, generation, SlotState::Gone, Vec::new());
-                gone.reason = Some("this runner has no process of it".to_string());
-                self.processes.insert(order.slot.clone(), gone);
-            }
-            Correction::Forget(slot) => {
-                if self.processes.get(slot).is_some_and(|process| process.is_reported) {
-                    self.processes.remove(slot);
-                }
-            }
+            Correction::ReportMissing(order) => self.report_missing(order),
+            // Slots are forgotten when the orders arrive.
+            Correction::Forget(_) => {}
         }
     }
 
@@ -282,56 +285,82 @@ impl SimulatedRunner {
         let mut process = SimulatedProcess::new(model, order.generation, state, booked);
         process.used = used;
         process.is_measured = conduct.memory != MemoryUse::Unmeasured;
-        process.reason = match self.is_ending {
-            true => Some("not started: this runner is shutting down".to_string()),
-            false => conduct.failing_models.get(&order.model).or(conduct.failure.as_ref()).cloned(),
-        };
-        let ends = match process.reason {
-            Some(_) => SlotState::Failed,
-            None => SlotState::Running,
-        };
-        enter_after(&mut process, now, conduct.load, SlotState::Starting, ends);
+        if let Some(reason) = self.start_problem(order) {
+            process.reason = Some(reason);
+            process.enter(SlotState::Failed);
+        } else {
+            process.reason = conduct.failure.clone();
+            let end = match process.reason {
+                Some(_) => SlotState::Failed,
+                None => SlotState::Running,
+            };
+            process.enter_after(now, conduct.load, SlotState::Starting, end);
+        }
         self.processes.insert(order.slot.clone(), process);
     }
 
+    /// Returns why nothing can be started for an order.
+    fn start_problem(&self, order: &Order) -> Option<String> {
+        if self.is_ending {
+            return Some("not started: this runner is shutting down".to_string());
+        }
+        let devices = &self.registration.devices;
+        let mut placed = order.launch.iter().flat_map(|launch| &launch.devices);
+        let other = placed.find(|placed| {
+            let device = devices.get(usize::from(placed.index));
+            device.is_none_or(|device| placed.uuid.is_some() && device.uuid != placed.uuid)
+        })?;
+        Some(format!("not started: GPU {} is not the ordered one", other.index))
+    }
+
     fn set_generation(&mut self, order: &Order) {
-        if let Some(process) = self.processes.get_mut(&order.slot) {
+        if let Some(process) = self.processes.get_mut(&order.slot)
+            && process.generation != order.generation
+        {
             process.generation = order.generation;
-            process.is_reported = false;
+            process.is_end_acknowledged = false;
         }
     }
 
-    /// Returns the next heartbeat, after carrying out the orders that it has; `None` while it is
-    /// silent.
-    pub fn poll(&mut self, now: Millis) -> Option<Heartbeat> {
-        (!self.conduct.is_silent).then(|| self.heartbeat(now))
+    /// Reports an unknown slot as gone, unless it was started on a device that is not here.
+    fn report_missing(&mut self, order: &Order) {
+        let launch = order.launch.as_ref();
+        if launch.is_some_and(|launch| launch.missing_uuid(&self.registration.devices).is_some()) {
+            self.unverifiable.insert(order.slot.clone());
+            return;
+        }
+        let (model, generation) = (order.model.clone(), order.generation);
+        let mut gone = SimulatedProcess::new(model, generation, SlotState::Gone, Vec::new());
+        gone.reason = Some("this runner has no process of the slot".to_string());
+        self.processes.insert(order.slot.clone(), gone);
     }
 
     /// Carries out the orders that it has, and returns the next heartbeat.
     pub fn heartbeat(&mut self, now: Millis) -> Heartbeat {
-        let orders = std::mem::take(&mut self.orders);
-        self.obey(now, &orders);
+        self.carry_out(now);
         self.advance(now);
-        self.report(&orders.files)
+        self.report()
     }
 
-    /// Returns a heartbeat that says what is, with the files that were asked for.
-    pub fn report(&mut self, asked: &[String]) -> Heartbeat {
+    /// Returns the next heartbeat, with the files that the orders ask for.
+    pub fn report(&mut self) -> Heartbeat {
         self.sequence += 1;
-        let slots = self.processes.iter().map(|(slot, process)| slot_report(slot, process));
+        let ended = self.processes.iter().filter(|(_, process)| process.state.is_over());
+        let ends = ended.map(|(slot, process)| (slot.clone(), process.generation)).collect();
+        self.send(ends);
+        let slots = self.processes.iter().map(|(slot, process)| process.report(slot));
+        let asked = self.orders.files.iter();
         let devices = match self.conduct.telemetry {
             Telemetry::Off => Vec::new(),
             Telemetry::On => self.statuses(None),
             Telemetry::Stale(span) => self.statuses(Some(span)),
         };
-        let beat = Heartbeat {
+        Heartbeat {
             devices,
-            files: asked.iter().filter_map(|path| self.files.get(path).cloned()).collect(),
+            files: asked.filter_map(|path| self.files.get(path).cloned()).collect(),
             ending: self.is_ending,
             ..Heartbeat::of(self.registration.session, self.sequence, slots.collect())
-        };
-        self.processes.values_mut().for_each(|process| process.is_reported = true);
-        beat
+        }
     }
 
     fn statuses(&self, stale: Option<Span>) -> Vec<DeviceStatus> {
@@ -401,53 +430,13 @@ impl SimulatedRunner {
     /// Ends the process of a slot. The next heartbeat reports it with this reason.
     pub fn end_process(&mut self, slot: &str, reason: &str) {
         if let Some(process) = self.processes.get_mut(slot) {
-            process.enter(SlotState::Gone);
-            process.reason = Some(reason.to_string());
+            process.end(reason);
         }
     }
 
-    /// Loses all processes, and the memory of them: a machine that was reset. The server learns of
-    /// it when the runner cannot find what it is ordered to keep.
-    pub fn reset_machine(&mut self) {
-        self.processes.clear();
-    }
-
-    /// Returns the slots whose processes exist.
-    pub fn living_slots(&self) -> BTreeSet<&str> {
-        let living = self.processes.iter().filter(|(_, process)| !process.state.is_over());
-        living.map(|(slot, _)| slot.as_str()).collect()
-    }
-}
-
-/// Puts a process into a state that ends after a delay, or into its end at once.
-fn enter_after(
-    process: &mut SimulatedProcess,
-    now: Millis,
-    delay: Delay,
-    meanwhile: SlotState,
-    ends: SlotState,
-) {
-    match delay {
-        Delay::None => process.enter(ends),
-        Delay::Lasts(span) => {
-            process.enter(meanwhile);
-            process.next = Some((now.after(span.0), ends));
-        }
-        Delay::Forever => process.enter(meanwhile),
-    }
-}
-
-fn slot_report(slot: &str, process: &SimulatedProcess) -> SlotReport {
-    let is_over = process.state.is_over();
-    let reason = process.reason.clone().filter(|_| is_over || process.state == SlotState::Stopping);
-    SlotReport {
-        slot: slot.to_string(),
-        generation: process.generation,
-        model: process.model.clone(),
-        state: process.state,
-        reason,
-        endpoint: (!is_over).then(|| format!("http://simulated.invalid/{slot}")),
-        booked: process.booked.clone(),
-        used: if process.is_measured { process.used.clone() } else { Vec::new() },
+    /// Returns the slots that it is ordered to keep or stop and that it can neither find nor report
+    /// as gone: they were started on a device that is not here. An operator has to remove it.
+    pub fn unverifiable(&self) -> &BTreeSet<String> {
+        &self.unverifiable
     }
 }

@@ -41,7 +41,7 @@ pub struct MeasuredRow {
     /// The concurrency that it was measured with.
     pub concurrency: u32,
     /// Why it says nothing about the model as it is declared now; null where it does.
-    pub unfit: Option<String>,
+    pub stale_reason: Option<String>,
 }
 
 /// What a model's file says.

@@ -52,12 +52,12 @@ pub struct RunnerRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunnerState {
-    /// It was heard within its lease.
+    /// Its last heartbeat is within its lease.
     Online,
-    /// It was not: its slots are unknown and still charged, and it gets no new work.
+    /// It missed its lease. Its slots are unknown and stay charged, and it gets no new work.
     Silent,
-    /// It is about to end with its slots, and gets no new work.
-    Ending,
+    /// It is shutting down and stops its slots; it gets no new work.
+    Stopping,
 }
 
 /// A runner with its GPUs.

@@ -27,7 +27,7 @@ pub struct SlotRow {
     /// Places that it has.
     pub concurrency: u32,
     /// Whether it may be evicted, since when, or why not; null while it holds nothing.
-    pub evictable: Option<EvictableRow>,
+    pub eviction: Option<EvictionStatusRow>,
     /// Who says what it is charged: `declared`, `measured` or `estimated`. Null while it holds nothing, and for one that was adopted.
     pub memory_source: Option<String>,
     /// Where it answers, once it does.
@@ -75,16 +75,17 @@ pub struct GpuShare {
     pub bytes: Option<Bytes>,
 }
 
-/// Whether a slot may be evicted for nobody in particular.
+/// Whether a slot could be evicted for a request that may evict anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct EvictableRow {
-    /// Whether it may go now.
-    pub may_go: bool,
-    /// Since when it may go.
+pub struct EvictionStatusRow {
+    /// Whether the slot is evictable now.
+    pub evictable: bool,
+    /// The time since when it is evictable.
     pub since: Option<String>,
-    /// From when on it may go, where that is known.
+    /// The time from when on it will be evictable, if known.
     pub from: Option<String>,
-    /// Why it may not go: `pinned`, `starting`, `going`, `fresh`, `active`, `activity_unknown`, `no_idle_limit`, `not_idle_yet`.
+    /// The code of the reason why it is not evictable: `pinned`, `starting`, `releasing`, `recently_started`, `active`,
+    /// `activity_unknown`, `no_idle_limit` or `not_idle_yet`.
     pub code: Option<String>,
     /// The same in words.
     pub reason: Option<String>,

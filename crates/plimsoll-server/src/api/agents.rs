@@ -108,9 +108,9 @@ pub(crate) fn refused(id: &str, error: &RunnerError) -> Problem {
         RunnerError::NotRegistered => (StatusCode::NOT_FOUND, "not_registered"),
         RunnerError::Superseded { .. } => (StatusCode::CONFLICT, "superseded"),
         RunnerError::DeviceTaken { .. } => (StatusCode::CONFLICT, "device_taken"),
-        RunnerError::InvalidName => (StatusCode::BAD_REQUEST, "bad_name"),
-        RunnerError::InvalidReport { .. } => (StatusCode::BAD_REQUEST, "bad_report"),
-        RunnerError::Alive => (StatusCode::CONFLICT, "runner_alive"),
+        RunnerError::InvalidName => (StatusCode::BAD_REQUEST, "invalid_runner_name"),
+        RunnerError::InvalidReport { .. } => (StatusCode::BAD_REQUEST, "invalid_report"),
+        RunnerError::Alive => (StatusCode::CONFLICT, "runner_online"),
     };
     Problem::new(status, code, format!("runner {id}: {error}"))
 }

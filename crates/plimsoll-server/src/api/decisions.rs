@@ -60,7 +60,7 @@ pub(crate) async fn list(
     // Thousands of verdicts become text beside the threads that serve, and before the journal is asked.
     let filled = tokio::task::spawn_blocking(move || page.filled_from(&recent)).await;
     let failed = |error: tokio::task::JoinError| {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", error.to_string())
     };
     let page = filled.map_err(failed)?;
     let page = if page.is_full {
@@ -94,7 +94,7 @@ pub(crate) async fn show(
     let found = listed.into_iter().find(|listed| listed.id == wanted);
     let missing = || {
         let detail = format!("there is no decision {id}, or the journal does not go back so far");
-        Problem::not_found("no_such_decision", detail)
+        Problem::not_found("decision_not_found", detail)
     };
     found.map(|listed| Json(listed_row(listed))).ok_or_else(missing)
 }

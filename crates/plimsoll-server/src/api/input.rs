@@ -23,7 +23,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let kind = kind.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
         if kind != "application/json" {
             let detail = "the body must be JSON; send Content-Type: application/json";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                detail,
+            ));
         }
         let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
             Problem::new(rejection.status(), "unreadable_body", rejection.body_text())
@@ -66,7 +70,7 @@ fn unread(error: serde_path_to_error::Error<serde_json::Error>) -> Problem {
 }
 
 fn not_json(error: &serde_json::Error) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {error}"))
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}"))
 }
 
 /// The field that an error is about: where it was met, and for one that is missing or there twice its own name.

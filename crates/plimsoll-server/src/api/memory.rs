@@ -26,13 +26,13 @@ fn row(need: Need) -> MemoryRow {
         Ok((source, sizes)) => (Some(source), Some(sizes), None),
         Err(missing) => (None, None, Some(missing.to_string())),
     };
-    let unfit = need.outdated.map(|change| change.to_string());
+    let stale_reason = need.outdated.map(|change| change.to_string());
     MemoryRow {
         tensor_parallel_size: need.gpus,
         source: source.map(Source::name).map(String::from),
         per_gpu: per_gpu.map(|sizes| sizes.into_iter().map(|Size(bytes)| bytes).collect()),
         missing,
-        measured: need.measured.map(|measured| measured_row(measured, unfit)),
+        measured: need.measured.map(|measured| measured_row(measured, stale_reason)),
         estimated: need.estimated.map(|estimate| EstimatedRow {
             total: estimate.all.total,
             per_gpu: estimate.gpus.iter().map(|gpu| gpu.total).collect(),
@@ -43,7 +43,7 @@ fn row(need: Need) -> MemoryRow {
     }
 }
 
-fn measured_row(measured: Measured, unfit: Option<String>) -> MeasuredRow {
+fn measured_row(measured: Measured, stale_reason: Option<String>) -> MeasuredRow {
     let Measured { bytes, at, settings } = measured;
     MeasuredRow {
         per_gpu: bytes,
@@ -51,6 +51,6 @@ fn measured_row(measured: Measured, unfit: Option<String>) -> MeasuredRow {
         context: settings.context,
         kv: settings.kv.map(|kv| kv.to_string()),
         concurrency: settings.concurrency,
-        unfit,
+        stale_reason,
     }
 }

@@ -106,7 +106,7 @@ pub(crate) async fn declare(
     match fields.entry("name").or_insert_with(|| Value::from(name.as_str())) {
         Value::String(inner) if *inner != name => {
             let detail = format!("the body declares {inner}, and the address {name}");
-            return Err(Problem::senseless("name", detail));
+            return Err(Problem::invalid_model("name", detail));
         }
         _ => {}
     }
@@ -141,12 +141,13 @@ pub(crate) async fn forget(
 
 /// A declaration that makes sense, or the field that does not.
 pub(crate) fn model(declared: Declaration) -> Answer<Model> {
-    Model::try_from(declared).map_err(|error| Problem::senseless(&error.field, error.to_string()))
+    Model::try_from(declared)
+        .map_err(|error| Problem::invalid_model(&error.field, error.to_string()))
 }
 
 /// Nobody declared it.
 pub(crate) fn not_declared(name: &str) -> Problem {
-    Problem::not_found("no_such_model", format!("model {name} is not declared"))
+    Problem::not_found("model_not_found", format!("model {name} is not declared"))
 }
 
 fn row(desk: DeskView<'_>, model: &Model) -> ModelRow {

@@ -35,12 +35,12 @@ impl Problem {
 
     /// A parameter or a field that cannot be read.
     pub(crate) fn bad(field: &str, detail: impl Into<String>) -> Self {
-        Problem::new(StatusCode::BAD_REQUEST, "bad_request", detail).about(field)
+        Problem::new(StatusCode::BAD_REQUEST, "invalid_request", detail).about(field)
     }
 
     /// A field that can be read and makes no sense.
-    pub(crate) fn senseless(field: &str, detail: impl Into<String>) -> Self {
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "senseless", detail).about(field)
+    pub(crate) fn invalid_model(field: &str, detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_model", detail).about(field)
     }
 
     /// The same, and the field or parameter that is wrong.
@@ -66,7 +66,7 @@ impl Problem {
 impl From<NoAnswer> for Problem {
     fn from(why: NoAnswer) -> Self {
         let code = match why {
-            NoAnswer::Busy => "busy",
+            NoAnswer::Busy => "overloaded",
             NoAnswer::Stopped => "stopping",
         };
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, why.to_string())

@@ -33,7 +33,7 @@ pub(crate) async fn list(
             "{} is no longer pending; start from the beginning",
             page.after.unwrap_or_default()
         );
-        Problem::new(StatusCode::GONE, "cursor_gone", detail).about("after")
+        Problem::new(StatusCode::GONE, "cursor_expired", detail).about("after")
     };
     let mut rows = rows.ok_or_else(gone)?;
     let more = rows.len() > limit;

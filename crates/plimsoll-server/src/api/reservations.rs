@@ -1,9 +1,9 @@
 //! Reservations: create, wait for, release. The same path shows and stops slots, by their ids.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use plimsoll_core::front::Core;
 use plimsoll_core::units::Millis;
 use plimsoll_engine::engine::Watching;
@@ -22,6 +22,7 @@ use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::{queue, slots};
 use crate::SlotEngine;
+use crate::guard::Caller;
 use plimsoll_api::rows::{
     ProblemRow, ReservationRow, ReservationStatus, ReserveBody, SlotRow, time,
 };
@@ -119,10 +120,10 @@ fn not_reserved(model: &str, error: &ReserveError) -> Problem {
         ReserveError::UnknownModel => {
             let detail =
                 format!("model {model} is not declared; PUT /api/v1/models/{model} declares it");
-            Problem::not_found("no_such_model", detail)
+            Problem::not_found("model_not_found", detail)
         }
         ReserveError::KeyUsed { reservation, .. } => {
-            Problem::new(StatusCode::CONFLICT, "key_used", error.to_string())
+            Problem::new(StatusCode::CONFLICT, "idempotency_key_reused", error.to_string())
                 .about("key")
                 .of_reservation(&reservation.to_string(), &error.to_string())
         }
@@ -203,6 +204,7 @@ params(("id" = String, Path, description = "A reservation (`reservation-12`) or 
 ))]
 pub(crate) async fn release(
     State(parts): State<Parts>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let engine = parts.engine()?;
@@ -216,7 +218,12 @@ pub(crate) async fn release(
         desk.stop_slot(core, &name)?;
         Ok(slot_row(desk, core, &name))
     });
-    match stopped.await? {
+    let stopped = stopped.await?;
+    if stopped.is_ok() {
+        // Reservations come and go with every request; an operator stops a slot.
+        tracing::info!(caller = caller.name, slot = id, "slot stopped");
+    }
+    match stopped {
         Ok(Some(row)) => Ok((StatusCode::ACCEPTED, Json(row)).into_response()),
         Ok(None) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(UnknownSlot) => Err(not_found(&id)),
@@ -226,7 +233,7 @@ pub(crate) async fn release(
 fn not_found(id: &str) -> Problem {
     let detail =
         format!("no such reservation or slot: {id} (ended ones are kept for a limited time)");
-    Problem::not_found("no_such_slot", detail)
+    Problem::not_found("slot_not_found", detail)
 }
 
 /// Waits until a reservation is ready or has ended, or the time is up; `None` if it is unknown.

@@ -83,7 +83,7 @@ pub(crate) async fn remove(
 
 /// Nobody of this name has registered.
 pub(crate) fn no_such_runner(id: &str) -> Problem {
-    Problem::not_found("no_such_runner", format!("there is no runner {id}"))
+    Problem::not_found("runner_not_found", format!("there is no runner {id}"))
 }
 
 fn row(desk: DeskView<'_>, runner: &Runner) -> RunnerRow {
@@ -110,7 +110,7 @@ fn row(desk: DeskView<'_>, runner: &Runner) -> RunnerRow {
         created: time(runner.created),
         status: match (silent_since, live.is_some_and(|live| live.ending)) {
             (Some(_), _) => RunnerState::Silent,
-            (None, true) => RunnerState::Ending,
+            (None, true) => RunnerState::Stopping,
             (None, false) => RunnerState::Online,
         },
         silent_since: silent_since.map(time),

@@ -77,7 +77,7 @@ pub(crate) async fn show(
     let (code, detail) = match parts.kept(move |_, log| log.find(&who)).await? {
         Found::Entry(entry) => return Ok(Json(row(&entry))),
         Found::Off => (
-            "schedulerlog_off",
+            "schedulerlog_disabled",
             "scheduler logs are switched off; schedulerlog.enabled in the settings turns them on"
                 .to_string(),
         ),

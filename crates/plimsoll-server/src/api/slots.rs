@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use super::input::{self, Params};
 use super::parts::Parts;
 use super::problem::Answer;
-use plimsoll_api::rows::{EvictableRow, GpuAllocation, GpuShare, SlotRow, time};
+use plimsoll_api::rows::{EvictionStatusRow, GpuAllocation, GpuShare, SlotRow, time};
 
 /// Which slots.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -78,7 +78,7 @@ pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
         last_activity: time(desk.last_activity(slot)),
         active_requests: desk.active_requests(slot),
         concurrency: desk.concurrency(slot),
-        evictable: desk.evictable(slot, now).map(evictable),
+        eviction: desk.evictable(slot, now).map(evictable),
         memory_source: holding.and_then(|holding| source(slot, holding)),
         endpoint: slot.life.endpoint.clone(),
         reason: desk.slot_reason(slot).to_string(),
@@ -134,21 +134,27 @@ pub(crate) fn allocation(node: &Node, charges: &[Charge]) -> Option<GpuAllocatio
     })
 }
 
-fn evictable(evictable: Evictable) -> EvictableRow {
+fn evictable(evictable: Evictable) -> EvictionStatusRow {
     let stays = match evictable {
         Evictable::Since(since) => {
             let since = Some(time(since));
-            return EvictableRow { may_go: true, since, from: None, code: None, reason: None };
+            return EvictionStatusRow {
+                evictable: true,
+                since,
+                from: None,
+                code: None,
+                reason: None,
+            };
         }
         Evictable::No(stays) => stays,
     };
     let (code, from) = match stays {
-        Stays::AskerMayNot => ("asker_may_not", None),
+        Stays::AskerMayNot => ("requester_may_not_evict", None),
         Stays::Pinned => ("pinned", None),
         Stays::SameModel => ("same_model", None),
         Stays::Starting => ("starting", None),
-        Stays::Going => ("going", None),
-        Stays::Fresh { until } => ("fresh", Some(until)),
+        Stays::Going => ("releasing", None),
+        Stays::Fresh { until } => ("recently_started", Some(until)),
         Stays::Active { .. } => ("active", None),
         Stays::ActivityUnknown => ("activity_unknown", None),
         Stays::NoIdleLimit => ("no_idle_limit", None),
@@ -164,8 +170,8 @@ fn evictable(evictable: Evictable) -> EvictableRow {
         }
         (stays, _) => stays.to_string(),
     };
-    EvictableRow {
-        may_go: false,
+    EvictionStatusRow {
+        evictable: false,
         since: None,
         from: from.map(time),
         code: Some(code.to_string()),

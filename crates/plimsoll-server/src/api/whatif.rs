@@ -45,7 +45,7 @@ pub(crate) async fn what_if(
     // Looking for what would help takes its time, and the thread that decides has none.
     let found = tokio::task::spawn_blocking(move || looked.row()).await;
     let failed = |error: tokio::task::JoinError| {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", error.to_string())
     };
     found.map(Json).map_err(failed)
 }

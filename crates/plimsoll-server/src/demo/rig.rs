@@ -1,193 +1,76 @@
-//! Simulated runners: they take their time to load, fail now and then, and give memory back late.
+//! The demo's runners: their loads take time, fail now and then, and release memory late.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-use plimsoll_slots::wire::{
-    Action, DeviceFacts, DeviceStatus, Heartbeat, Launch, OnDevice, Order, Orders, Process,
-    Registration, SlotReport, SlotState,
-};
+use plimsoll_core::units::Millis;
+use plimsoll_engine::engine::NoAnswer;
+use plimsoll_slots::reconcile::Correction;
+use plimsoll_slots::simulated_runner::{Delay, SimulatedRunner, Telemetry};
+use plimsoll_slots::size::Span;
+use plimsoll_slots::wire::Order;
 
 use super::Chance;
 use crate::SlotEngine as Engine;
-use plimsoll_engine::engine::NoAnswer;
 
 const GIB: u64 = 1 << 30;
-/// How fast a simulated model loads, in bytes a millisecond: faster than life, so that there is something to see.
+/// The load speed in bytes per millisecond: faster than real disks, so that a viewer need not wait.
 const LOAD_SPEED: u64 = 24 * GIB / 1000;
 
-/// One simulated runner.
-pub(super) struct Rig {
-    name: &'static str,
-    label: (&'static str, &'static str),
-    gpu: &'static str,
-    gpus: u16,
-    total: u64,
-    session: u64,
-    sequence: u64,
-    orders: Orders,
-    servers: BTreeMap<String, Server>,
-    /// Memory that somebody else uses on the first GPU.
-    foreign: u64,
+/// Returns the runners of the demo; `now` is their session.
+pub(super) fn fleet(now: Millis) -> Vec<SimulatedRunner> {
+    let mut fleet = vec![
+        SimulatedRunner::with_gpus("demo-a100", "NVIDIA A100 80GB PCIe", &[80, 80])
+            .label("pool", "text"),
+        SimulatedRunner::with_gpus("demo-l40s", "NVIDIA L40S", &[48]).label("pool", "images"),
+        SimulatedRunner::with_gpus("demo-l4", "NVIDIA L4", &[24]).label("pool", "small"),
+    ];
+    for runner in &mut fleet {
+        runner.restart_agent(now.0);
+        runner.registration_mut().version = env!("CARGO_PKG_VERSION").to_string();
+        runner.conduct.telemetry = Telemetry::On;
+    }
+    fleet
 }
 
-struct Server {
-    generation: u64,
-    model: String,
-    booked: Vec<OnDevice>,
-    state: SlotState,
-    /// When the state changes by itself, and to what.
-    next: Option<(Instant, SlotState)>,
+/// Registers a runner.
+pub(super) async fn register(
+    engine: &Engine,
+    runner: &mut SimulatedRunner,
+) -> Result<(), NoAnswer> {
+    let (name, registration) = (runner.name().to_string(), runner.registration());
+    let orders = engine.write(move |desk, core| desk.register(core, &name, registration)).await?;
+    runner.take_orders(orders.unwrap_or_default());
+    Ok(())
 }
 
-impl Rig {
-    /// The runners of the demo.
-    pub(super) fn fleet() -> Vec<Rig> {
-        let since =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        let session = u64::try_from(since).unwrap_or(0);
-        let rig = |name, label, gpu, gpus, gib: u64| Rig {
-            name,
-            label,
-            gpu,
-            gpus,
-            total: gib * GIB,
-            session,
-            sequence: 0,
-            orders: Orders::default(),
-            servers: BTreeMap::new(),
-            foreign: 0,
-        };
-        vec![
-            rig("demo-a100", ("pool", "text"), "NVIDIA A100 80GB PCIe", 2, 80),
-            rig("demo-l40s", ("pool", "images"), "NVIDIA L40S", 1, 48),
-            rig("demo-l4", ("pool", "small"), "NVIDIA L4", 1, 24),
-        ]
-    }
-
-    pub(super) async fn register(&mut self, engine: &Engine) -> Result<(), NoAnswer> {
-        let facts = |index: u16| DeviceFacts {
-            model: Some(self.gpu.to_string()),
-            ..DeviceFacts::new(format!("GPU-{}-{index}", self.name), self.total)
-        };
-        let registration = Registration {
-            session: self.session,
-            version: env!("CARGO_PKG_VERSION").to_string(),
-            labels: BTreeMap::from([(self.label.0.to_string(), self.label.1.to_string())]),
-            devices: (0..self.gpus).map(facts).collect(),
-        };
-        let name = self.name;
-        let orders =
-            engine.write(move |desk, core| desk.register(core, name, registration)).await?;
-        self.orders = orders.unwrap_or_default();
-        Ok(())
-    }
-
-    /// Does what it was told, lets time do the rest, and says what is so.
-    pub(super) async fn beat(
-        &mut self,
-        engine: &Engine,
-        chance: &mut Chance,
-    ) -> Result<(), NoAnswer> {
-        let now = Instant::now();
-        for order in std::mem::take(&mut self.orders.orders) {
-            self.obey(&order, now, chance);
-        }
-        for server in self.servers.values_mut() {
-            if let Some((_, state)) = server.next.take_if(|(at, _)| *at <= now) {
-                server.state = state;
-            }
-        }
-        if chance.happens(10) {
-            self.foreign = chance.between(0, 4) * GIB;
-        }
-        self.sequence += 1;
-        let (name, beat) = (self.name, self.heartbeat());
-        let orders = engine.write(move |desk, core| desk.heartbeat(core, name, beat)).await?;
-        self.orders = orders.unwrap_or_default();
-        let ordered = |slot: &String| self.orders.orders.iter().any(|order| order.slot == *slot);
-        self.servers.retain(|slot, server| !server.state.is_over() || ordered(slot));
-        Ok(())
-    }
-
-    fn obey(&mut self, order: &Order, now: Instant, chance: &mut Chance) {
-        let known = self.servers.get_mut(&order.slot);
-        match (order.action, known) {
-            (Action::Start, Some(server)) if server.generation == order.generation => {}
-            (Action::Start, _) => {
-                let booked = order.launch.iter().flat_map(|launch| &launch.devices);
-                let bytes: u64 = booked.filter_map(|device| device.bytes).sum();
-                let loading = Duration::from_millis(300 + bytes / LOAD_SPEED);
-                let ends = if chance.happens(40) { SlotState::Failed } else { SlotState::Running };
-                self.servers.insert(
-                    order.slot.clone(),
-                    Server::of(order, SlotState::Starting, Some((now + loading, ends))),
-                );
-            }
-            (Action::Keep, None) => {
-                self.servers.insert(order.slot.clone(), Server::of(order, SlotState::Gone, None));
-            }
-            (Action::Stop, Some(server))
-                if server.state != SlotState::Stopping && !server.state.is_over() =>
-            {
-                let back = Duration::from_millis(chance.between(600, 2500));
-                (server.state, server.next) =
-                    (SlotState::Stopping, Some((now + back, SlotState::Gone)));
-            }
-            (Action::Stop, None) => {
-                self.servers.insert(order.slot.clone(), Server::of(order, SlotState::Gone, None));
-            }
-            (Action::Keep | Action::Stop, Some(_)) => {}
+/// Lets a runner carry out its orders, and reports its state.
+pub(super) async fn beat(
+    engine: &Engine,
+    runner: &mut SimulatedRunner,
+    now: Millis,
+    chance: &mut Chance,
+) -> Result<(), NoAnswer> {
+    let fails = chance.happens(40);
+    runner.conduct.failure =
+        fails.then(|| "the simulated server exited with status 1: simulated failure".to_string());
+    runner.conduct.load = Delay::Lasts(Span(300));
+    runner.conduct.stop = Delay::Lasts(Span(chance.between(600, 2500)));
+    for correction in runner.carry_out(now) {
+        if let Correction::Start(order) = correction {
+            extend_load(runner, &order);
         }
     }
-
-    fn heartbeat(&self) -> Heartbeat {
-        let report = |(slot, server): (&String, &Server)| SlotReport {
-            slot: slot.clone(),
-            generation: server.generation,
-            model: server.model.clone(),
-            state: server.state,
-            reason: (server.state == SlotState::Failed).then(|| {
-                "the simulated server ended with exit code 1: simulated failure".to_string()
-            }),
-            endpoint: Some(format!("http://{}.invalid:8000", self.name)),
-            booked: server.booked.clone(),
-            used: if server.state.is_over() { Vec::new() } else { server.booked.clone() },
-        };
-        let slots = self.servers.iter().map(report).collect();
-        let devices = (0..self.gpus).map(|index| self.status(index)).collect();
-        Heartbeat { devices, ..Heartbeat::of(self.session, self.sequence, slots) }
+    if chance.happens(10) {
+        runner.set_foreign(0, chance.between(0, 4) * GIB, Some("notebook"));
     }
-
-    fn status(&self, index: u16) -> DeviceStatus {
-        let servers = self.servers.values().filter(|server| !server.state.is_over());
-        let busy = servers
-            .clone()
-            .filter(|server| server.booked.iter().any(|on| on.index == index))
-            .count();
-        let own = servers.flat_map(|server| &server.booked).filter(|on| on.index == index);
-        let own: u64 = own.map(|on| on.bytes).sum();
-        let foreign = if index == 0 { self.foreign } else { 0 };
-        let process =
-            Process { pid: 4242, name: Some("notebook".to_string()), bytes: Some(foreign) };
-        DeviceStatus {
-            index,
-            used: Some(own + foreign),
-            utilisation: Some(u8::try_from(busy * 23).unwrap_or(100).min(100)),
-            foreign: if foreign > 0 { vec![process] } else { Vec::new() },
-            stale_for: None,
-        }
-    }
+    let (name, beat) = (runner.name().to_string(), runner.heartbeat(now));
+    let orders = engine.write(move |desk, core| desk.heartbeat(core, &name, beat)).await?;
+    runner.take_orders(orders.unwrap_or_default());
+    Ok(())
 }
 
-impl Server {
-    fn of(order: &Order, state: SlotState, next: Option<(Instant, SlotState)>) -> Server {
-        Server {
-            generation: order.generation,
-            model: order.model.clone(),
-            booked: order.launch.as_ref().map(Launch::booked).unwrap_or_default(),
-            state,
-            next,
-        }
+/// Extends the load time of a slot that was just started by the time that its bytes take.
+fn extend_load(runner: &mut SimulatedRunner, order: &Order) {
+    if let Some(process) = runner.process_mut(&order.slot) {
+        let bytes: u64 = process.booked.iter().map(|on| on.bytes).sum();
+        process.next = process.next.map(|(at, state)| (at.after(bytes / LOAD_SPEED), state));
     }
 }

@@ -278,7 +278,7 @@ fn name_devices(registry: &mut Registry, nodes: &[Node]) {
 
 fn name_runners(registry: &mut Registry, runners: &[Runner]) {
     let states: Family<Word, Number> = Family::default();
-    for state in ["alive", "silent"] {
+    for state in ["online", "silent"] {
         let count = runners.iter().filter(|runner| runner.silent == (state == "silent")).count();
         states.get_or_create(&[("state", state)]).set(count as u64);
     }
@@ -287,7 +287,11 @@ fn name_runners(registry: &mut Registry, runners: &[Runner]) {
         heard.get_or_create(&[("runner", name.to_string())]).set(age);
     }
     registry.register("runners", "Runners, by whether they are heard", states);
-    registry.register("runner_heard_age_seconds", "How long ago a runner was heard last", heard);
+    registry.register(
+        "runner_heartbeat_age_seconds",
+        "Time since the last heartbeat of a runner",
+        heard,
+    );
 }
 
 fn name_models(registry: &mut Registry, models: &BTreeMap<String, Model>) {

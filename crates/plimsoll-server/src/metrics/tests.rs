@@ -61,7 +61,7 @@ fn eventful() -> (Rehearsal, Arc<Counted>) {
     world.pass(1000);
     world.beat(&[0, 41 * GIB]);
     world.show(&mut [&mut watcher]);
-    counted.refused(Refused::Rate);
+    counted.rejected(Rejected::Rate);
     let asked = [
         ("method", "GET".to_string()),
         ("route", "other".to_string()),
@@ -81,12 +81,12 @@ fn what_happened_is_counted_by_its_kind() {
         (r#"plimsoll_effects_total{effect="stop"}"#, 1.0),
         ("plimsoll_evictions_total", 1.0),
         (r#"plimsoll_reservations_ended_total{ending="released"}"#, 1.0),
-        (r#"plimsoll_reservations_ended_total{ending="rejected"}"#, 1.0),
+        (r#"plimsoll_reservations_ended_total{ending="impossible"}"#, 1.0),
         (r#"plimsoll_breaches_found_total{kind="over_line"}"#, 1.0),
         (r#"plimsoll_breaches{kind="over_line"}"#, 1.0),
         (r#"plimsoll_breaches{kind="sums_differ"}"#, 0.0),
-        (r#"plimsoll_http_refused_total{reason="too_many_requests"}"#, 1.0),
-        (r#"plimsoll_runners{state="alive"}"#, 1.0),
+        (r#"plimsoll_http_rejected_total{reason="too_many_requests"}"#, 1.0),
+        (r#"plimsoll_runners{state="online"}"#, 1.0),
         ("plimsoll_models", 4.0),
         (r#"plimsoll_store_bytes{file="journal"}"#, 5.0),
         (r#"plimsoll_store_bytes{file="snapshots"}"#, 3.0),
@@ -95,9 +95,9 @@ fn what_happened_is_counted_by_its_kind() {
     }
     assert!(rows.contains_key(r#"plimsoll_queue_length{kind="prewarm"}"#));
     // Nobody was refused for anything else; how often each was tried is the core's affair.
-    let refused = rows[r#"plimsoll_decisions_total{outcome="refused"}"#];
+    let refused = rows[r#"plimsoll_decisions_total{outcome="rejected"}"#];
     assert!(refused >= 2.0);
-    assert_eq!(rows[r#"plimsoll_refusals_total{reason="CardInsufficientMemory"}"#], refused);
+    assert_eq!(rows[r#"plimsoll_rejections_total{reason="CardInsufficientMemory"}"#], refused);
 }
 
 #[test]

@@ -30,11 +30,11 @@ impl Watcher {
 
     fn count_decision(&self, decision: &Decision) {
         let placed = decision.place().is_some();
-        let outcome = if placed { "placed" } else { "refused" };
+        let outcome = if placed { "placed" } else { "rejected" };
         self.counted.decisions.get_or_create(&[("outcome", outcome)]).inc();
         if !placed {
             for reason in codes(decision) {
-                self.counted.refusals.get_or_create(&[("reason", reason)]).inc();
+                self.counted.rejections.get_or_create(&[("reason", reason)]).inc();
             }
         }
     }

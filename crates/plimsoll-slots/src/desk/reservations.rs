@@ -92,11 +92,15 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// All names that `name` returns.
+    pub const NAMES: [&str; 5] = ["released", "impossible", "model_removed", "expired", "lost"];
+
     /// Returns its name in the API and in metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Ending::Released => "released",
-            Ending::Impossible { .. } | Ending::ModelRemoved => "rejected",
+            Ending::Impossible { .. } => "impossible",
+            Ending::ModelRemoved => "model_removed",
             Ending::Expired { .. } => "expired",
             Ending::Lost(_) => "lost",
         }

@@ -162,6 +162,14 @@ fn apply(known: &mut BTreeMap<String, KnownSlot>, correction: &Correction) {
     known.insert(order.slot.clone(), KnownSlot { generation, state });
 }
 
+#[test]
+fn overtaken_orders_differ_from_those_of_a_restored_server() {
+    assert!(!is_overtaken(7, 7, 7));
+    assert!(!is_overtaken(8, 7, 7));
+    assert!(is_overtaken(6, 7, 5), "asked with 5, and 7 arrived by another request");
+    assert!(!is_overtaken(2, 7, 7), "asked with 7: the server was restored from a copy");
+}
+
 proptest! {
     #[test]
     fn no_slot_starts_beside_its_remains_and_no_generation_decreases(

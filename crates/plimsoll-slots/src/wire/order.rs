@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::report::{OnDevice, SlotReport, SlotState};
+use super::report::{DeviceFacts, OnDevice};
 
 /// The response to a registration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -44,30 +44,6 @@ pub struct Order {
     /// runner has the launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launch>,
-}
-
-impl Order {
-    /// Returns the report of a runner that carries out the order at once and measures nothing.
-    /// `known` are its earlier reports.
-    pub fn done(self, known: &[SlotReport]) -> SlotReport {
-        let booked = match &self.launch {
-            Some(launch) => launch.booked(),
-            None => {
-                let before = known.iter().find(|report| report.slot == self.slot);
-                before.map(|report| report.booked.clone()).unwrap_or_default()
-            }
-        };
-        SlotReport {
-            slot: self.slot,
-            generation: self.generation,
-            model: self.model,
-            state: if self.action == Action::Stop { SlotState::Gone } else { SlotState::Running },
-            reason: None,
-            endpoint: None,
-            booked,
-            used: Vec::new(),
-        }
-    }
 }
 
 /// The action that an order asks for.
@@ -109,6 +85,12 @@ impl Launch {
         let charge =
             |device: &LaunchDevice| Some(OnDevice { index: device.index, bytes: device.bytes? });
         self.devices.iter().filter_map(charge).collect()
+    }
+
+    /// Returns the UUID of a device that the slot was placed on and that is not among these.
+    pub fn missing_uuid(&self, devices: &[DeviceFacts]) -> Option<&str> {
+        let mut uuids = self.devices.iter().filter_map(|placed| placed.uuid.as_deref());
+        uuids.find(|uuid| devices.iter().all(|device| device.uuid.as_deref() != Some(uuid)))
     }
 }
 

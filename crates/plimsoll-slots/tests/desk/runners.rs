@@ -169,7 +169,7 @@ fn a_runner_that_shuts_down_gets_nothing_new_and_pending_work_goes_elsewhere() {
     assert!(world.is_ready(first));
     let second = world.reserve("b");
     world.machine("r1").shut_down();
-    let last = world.machine("r1").report(&[]);
+    let last = world.machine("r1").report();
     let orders = world.heartbeat("r1", last).expect("the runner is registered");
     assert!(orders.orders.iter().all(|order| order.action != Action::Start), "{orders:?}");
     world.machines.remove("r1");
@@ -242,7 +242,7 @@ fn a_runner_registers_again_after_its_pace_was_changed() {
     world.commit();
     let (heartbeat, lease) = (Span(500), Span(1000));
     world.host = world.recovered_with(DeskConfig { heartbeat, lease, ..DeskConfig::default() });
-    let beat = world.machine("r").report(&[]);
+    let beat = world.machine("r").report();
     assert_eq!(world.heartbeat("r", beat.clone()), Err(RunnerError::NotRegistered));
     let registration = world.machine("r").registration();
     world.register("r", registration).expect("the registration is valid");

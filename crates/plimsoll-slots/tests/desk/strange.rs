@@ -65,7 +65,7 @@ fn memory_that_a_slot_uses_on_a_device_that_it_was_not_booked_on_is_counted_ther
 #[test]
 fn declared_foreign_memory_counts_where_nothing_is_measured() {
     let mut world = World::with(&[], &[80]);
-    let mut beat = world.machine("r").report(&[]);
+    let mut beat = world.machine("r").report();
     let process = Process { pid: 0, name: Some("declared".to_string()), bytes: Some(50 * GIB) };
     let foreign = vec![process];
     let (used, utilisation, stale_for) = (None, None, None);
@@ -115,7 +115,7 @@ fn a_slot_with_an_absurd_number_or_name_does_not_affect_later_ones() {
 }
 
 fn rejected(world: &mut World) -> String {
-    let beat = world.machine("r").report(&[]);
+    let beat = world.machine("r").report();
     match world.heartbeat("r", beat) {
         Err(RunnerError::InvalidReport(problem)) => problem.to_string(),
         other => panic!("it is accepted: {other:?}"),

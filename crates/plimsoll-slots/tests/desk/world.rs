@@ -168,17 +168,20 @@ impl World {
     /// The runner carries out its orders, and does not report yet.
     pub(crate) fn obey(&mut self, name: &str) {
         let (now, orders) = (self.now(), self.orders(name));
-        self.machine(name).obey(now, &orders);
+        let machine = self.machine(name);
+        machine.take_orders(orders);
+        machine.carry_out(now);
     }
 
     /// The runner reports, and does nothing else.
     pub(crate) fn report(&mut self, name: &str) {
-        let (now, asked) = (self.now(), self.orders(name).files);
+        let (now, orders) = (self.now(), self.orders(name));
         let machine = self.machine(name);
+        machine.take_orders(orders);
         machine.advance(now);
-        let beat = machine.report(&asked);
+        let beat = machine.report();
         let orders = self.heartbeat(name, beat).expect("the runner is registered");
-        self.machine(name).forget_finished(&orders);
+        self.machine(name).take_orders(orders);
     }
 
     /// All runners report and time passes, until nothing changes any more.

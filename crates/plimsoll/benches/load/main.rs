@@ -26,7 +26,7 @@ use http::Client;
 use inside::Inside;
 use machine::Processors;
 use pace::Times;
-use runners::Runner;
+use plimsoll_slots::simulated_runner::SimulatedRunner;
 use serde::Deserialize;
 use server::Server;
 
@@ -91,7 +91,7 @@ fn run(plan: &Plan, dir: &Path) {
     let world = World::default();
     declare(server.address);
     let registered = Instant::now();
-    let voices: Vec<Vec<Runner>> = thread::scope(|scope| {
+    let voices: Vec<Vec<SimulatedRunner>> = thread::scope(|scope| {
         let voice = |voice| scope.spawn(move || runners::register(server.address, voice, *runners));
         let voices: Vec<_> = (0..runners::VOICES).map(voice).collect();
         voices.into_iter().map(|voice| voice.join().expect("it registers")).collect()

@@ -48,7 +48,7 @@ pub(crate) struct SlotRow {
     pub(crate) last_activity: Option<Moment>,
     pub(crate) active_requests: Option<u32>,
     pub(crate) concurrency: Option<u32>,
-    pub(crate) evictable: Option<Evictable>,
+    pub(crate) eviction: Option<Evictable>,
     pub(crate) endpoint: Option<String>,
     pub(crate) reason: Option<String>,
     pub(crate) outgrown: bool,
@@ -74,7 +74,7 @@ pub(crate) struct OnGpu {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Evictable {
-    pub(crate) may_go: Option<bool>,
+    pub(crate) evictable: Option<bool>,
     pub(crate) since: Option<Moment>,
     pub(crate) from: Option<Moment>,
     pub(crate) code: Option<String>,

@@ -56,7 +56,10 @@ async fn a_runner_is_welcomed_and_told_what_is_wrong_with_it() {
     assert_eq!((taken.status, &taken.body["code"]), (StatusCode::CONFLICT, &json!("device_taken")));
     let none = json!({"session": 1, "devices": []});
     let named = world.call("PUT", "/api/v1/runners/a%20b", Some(none.clone())).await;
-    assert_eq!((named.status, &named.body["code"]), (StatusCode::BAD_REQUEST, &json!("bad_name")));
+    assert_eq!(
+        (named.status, &named.body["code"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_runner_name"))
+    );
     let strange = world
         .call("PUT", "/api/v1/runners/r3", Some(json!({"session": 1, "devices": [{"totl": 1}]})))
         .await;
@@ -65,7 +68,10 @@ async fn a_runner_is_welcomed_and_told_what_is_wrong_with_it() {
         (StatusCode::BAD_REQUEST, &json!("devices[0].totl"))
     );
     let alive = world.delete("/api/v1/runners/r1").await;
-    assert_eq!((alive.status, &alive.body["code"]), (StatusCode::CONFLICT, &json!("runner_alive")));
+    assert_eq!(
+        (alive.status, &alive.body["code"]),
+        (StatusCode::CONFLICT, &json!("runner_online"))
+    );
     assert_eq!(world.delete("/api/v1/runners/r9").await.status, StatusCode::NOT_FOUND);
     assert_eq!(
         world.call("GET", "/api/v1/runners/r9/status", None).await.status,

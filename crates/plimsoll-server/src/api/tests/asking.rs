@@ -59,20 +59,20 @@ async fn bad_requests_are_refused_with_the_name_of_what_is_wrong() {
     world.declare("m", json!({"memory": "10GiB"})).await;
     world.declare("n", json!({"memory": "10GiB"})).await;
     for (body, status, code, field) in [
-        (json!({"model": "nobody"}), 404, "no_such_model", None),
-        (json!({"model": "m", "modle": 1}), 400, "bad_request", Some("modle")),
-        (json!({}), 400, "bad_request", Some("model")),
-        (json!({"model": "m", "deadline": "soon"}), 400, "bad_request", Some("deadline")),
-        (json!({"model": "m", "wait": "2h"}), 400, "bad_request", Some("wait")),
-        (json!({"model": "m", "namespace": "a"}), 400, "bad_request", Some("name")),
-        (json!({"model": "m", "name": "a"}), 400, "bad_request", Some("namespace")),
+        (json!({"model": "nobody"}), 404, "model_not_found", None),
+        (json!({"model": "m", "modle": 1}), 400, "invalid_request", Some("modle")),
+        (json!({}), 400, "invalid_request", Some("model")),
+        (json!({"model": "m", "deadline": "soon"}), 400, "invalid_request", Some("deadline")),
+        (json!({"model": "m", "wait": "2h"}), 400, "invalid_request", Some("wait")),
+        (json!({"model": "m", "namespace": "a"}), 400, "invalid_request", Some("name")),
+        (json!({"model": "m", "name": "a"}), 400, "invalid_request", Some("namespace")),
         (
             json!({"model": "m", "namespace": "a/b", "name": "c"}),
             400,
-            "bad_request",
+            "invalid_request",
             Some("namespace"),
         ),
-        (json!({"model": "m", "key": ""}), 400, "bad_request", Some("key")),
+        (json!({"model": "m", "key": ""}), 400, "invalid_request", Some("key")),
     ] {
         let answered = world.post(SLOTS, body.clone()).await;
         assert_eq!(
@@ -91,7 +91,10 @@ async fn bad_requests_are_refused_with_the_name_of_what_is_wrong() {
     assert_eq!(world.send(request).await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
     world.post(SLOTS, json!({"model": "m", "key": "k"})).await;
     let used = world.post(SLOTS, json!({"model": "n", "key": "k"})).await;
-    assert_eq!((used.status, &used.body["code"]), (StatusCode::CONFLICT, &json!("key_used")));
+    assert_eq!(
+        (used.status, &used.body["code"]),
+        (StatusCode::CONFLICT, &json!("idempotency_key_reused"))
+    );
     for (path, field) in [
         ("/api/v1/scheduler/slots?limit=0", "limit"),
         ("/api/v1/scheduler/slots?limit=5001", "limit"),
@@ -104,7 +107,7 @@ async fn bad_requests_are_refused_with_the_name_of_what_is_wrong() {
         assert_eq!(answered.status, StatusCode::BAD_REQUEST, "{path}: {}", answered.body);
         assert_eq!(answered.body["field"], field, "{path}: {}", answered.body);
     }
-    assert_eq!(world.call("GET", "/api/v1/nothing", None).await.body["code"], "no_such_route");
+    assert_eq!(world.call("GET", "/api/v1/nothing", None).await.body["code"], "not_found");
     assert_eq!(world.call("PATCH", SLOTS, None).await.status, StatusCode::METHOD_NOT_ALLOWED);
     for path in
         ["/api/v1/scheduler/slots/slot-9", "/api/v1/scheduler/decisions/9.9", "/api/v1/models/x/y"]
@@ -225,7 +228,7 @@ async fn the_queue_has_four_requirements_in_the_order_of_their_coming() {
     let path = link.trim_start_matches('<').split('>').next().expect("an address");
     assert_eq!(column(&world.get(path).await, "model"), ["d"]);
     let gone = world.call("GET", "/api/v1/scheduler/queue?after=slot-99", None).await;
-    assert_eq!((gone.status, &gone.body["code"]), (StatusCode::GONE, &json!("cursor_gone")));
+    assert_eq!((gone.status, &gone.body["code"]), (StatusCode::GONE, &json!("cursor_expired")));
 }
 
 #[tokio::test]
@@ -350,9 +353,10 @@ async fn every_list_ends_in_a_link_where_there_is_more() {
 
 #[tokio::test]
 async fn nobody_is_let_in_before_the_ledger_is_rebuilt() {
-    let closed = router(Parts::new(schedulerlog::Settings::default()));
+    let closed = served(Parts::new(schedulerlog::Settings::default()));
     for path in ["/api/v1/runners", "/api/v1/events", "/api/v1/namespaces/a/pods/b/schedulerlog"] {
-        let request = Request::get(path).body(Body::empty()).expect("a request");
+        let request =
+            Request::get(path).header("host", "localhost").body(Body::empty()).expect("a request");
         let response = closed.clone().oneshot(request).await.expect("an answer");
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
         assert_eq!(response.headers()[header::RETRY_AFTER], "1");

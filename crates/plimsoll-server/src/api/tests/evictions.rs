@@ -28,8 +28,8 @@ async fn one_idle_slot_goes_and_its_memory_is_promised_until_it_is_back() {
     let mut runner = crowded(&world, false).await;
     let slots = world.get("/api/v1/scheduler/slots").await;
     for slot in slots.as_array().expect("a list") {
-        assert_eq!(slot["evictable"]["may_go"], true, "{slot}");
-        assert!(slot["evictable"]["since"].is_string(), "{slot}");
+        assert_eq!(slot["eviction"]["evictable"], true, "{slot}");
+        assert!(slot["eviction"]["since"].is_string(), "{slot}");
     }
     let what_if = world.post("/api/v1/scheduler/whatif", json!({"model": "c"})).await.body;
     assert_eq!(what_if["evictions"].as_array().map(Vec::len), Some(1), "{what_if}");
@@ -88,9 +88,9 @@ async fn slots_in_use_stay_and_the_refusal_names_them() {
     let decision = &world.get("/api/v1/scheduler/decisions?model=c").await[0];
     assert_eq!((&decision["evictions"], &decision["promised"]), (&json!([]), &Value::Null));
     assert_eq!(decision["reason"], waiting["reason"], "the decision says who may not go, too");
-    let slot = &world.get("/api/v1/scheduler/slots/slot-1").await["evictable"];
-    assert_eq!((&slot["may_go"], &slot["code"]), (&json!(false), &json!("active")));
+    let slot = &world.get("/api/v1/scheduler/slots/slot-1").await["eviction"];
+    assert_eq!((&slot["evictable"], &slot["code"]), (&json!(false), &json!("active")));
     world.declare("e", json!({"memory": "1GiB", "pinned": true})).await;
     world.ask("e").await;
-    assert_eq!(world.get("/api/v1/scheduler/slots/slot-4").await["evictable"]["code"], "pinned");
+    assert_eq!(world.get("/api/v1/scheduler/slots/slot-4").await["eviction"]["code"], "pinned");
 }

@@ -200,7 +200,7 @@ async fn the_newest_of_a_name_wins_and_the_least_recently_used_goes_first() {
     let off = world.call("GET", &path("one"), None).await;
     assert_eq!(
         (off.status, &off.body["code"]),
-        (StatusCode::NOT_FOUND, &json!("schedulerlog_off"))
+        (StatusCode::NOT_FOUND, &json!("schedulerlog_disabled"))
     );
 }
 

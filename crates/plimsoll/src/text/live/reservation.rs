@@ -84,7 +84,7 @@ pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Moment) {
         2,
         &format!("reservations: {active} of {most}; created {} ago", ago(row.created, now)),
     );
-    if let Some(evictable) = &row.evictable {
+    if let Some(evictable) = &row.eviction {
         page.line(2, &format!("evictable: {}", may_go(evictable, now)));
     }
     if let Some(endpoint) = &row.endpoint {

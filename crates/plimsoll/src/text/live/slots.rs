@@ -38,7 +38,7 @@ pub(crate) fn slots(page: &mut Page, rows: &[SlotRow], now: Moment) {
             (PLAIN, ago(row.created, now)),
             (
                 PLAIN,
-                row.evictable.as_ref().map_or("-".to_string(), |evictable| may_go(evictable, now)),
+                row.eviction.as_ref().map_or("-".to_string(), |evictable| may_go(evictable, now)),
             ),
         ]);
     }
@@ -90,7 +90,7 @@ fn idle(row: &SlotRow, now: Moment) -> String {
 /// `yes, for 5m`, `in 3m`, `no, it is pinned`.
 pub(crate) fn may_go(evictable: &Evictable, now: Moment) -> String {
     let why = evictable.reason.as_deref().or(evictable.code.as_deref());
-    match (evictable.may_go, evictable.since, evictable.from) {
+    match (evictable.evictable, evictable.since, evictable.from) {
         (Some(true), Some(since), _) => format!("yes, for {}", since.ago(now)),
         (Some(true), None, _) => "yes".to_string(),
         (Some(false), _, Some(from)) => format!("in {}", from.ahead(now)),

@@ -115,7 +115,7 @@ pub(super) fn slots(state: &State, width: u16, now: Moment) -> (Line<'static>, V
     table(state, width, &columns, state.fleet.slots(), none, |row: &SlotRow| {
         let stage = row.stage.clone().unwrap_or("?".to_string());
         let may_go = row
-            .evictable
+            .eviction
             .as_ref()
             .map_or("-".to_string(), |evictable| slot_words::may_go(evictable, now));
         vec![

@@ -47,7 +47,7 @@ fn a_refusal_is_an_answer_and_everything_else_an_error() {
         assert_eq!((run.code, &run.out), (Some(1), &said), "{}", run.err);
         assert_eq!(fake.run("reserve m -o json").json(1)["code"], code);
     }
-    fake.says("POST", "scheduler/slots", 409, &problem(409, "key_used", "Key used"));
+    fake.says("POST", "scheduler/slots", 409, &problem(409, "idempotency_key_reused", "Key used"));
     fake.run("reserve m").fails_with(&["409", "needs 90 GiB"]);
     fake.says("POST", "scheduler/slots", 404, r#"{"detail":"model m is not declared"}"#);
     fake.run("reserve m").fails_with(&["404", "model m is not declared"]);
