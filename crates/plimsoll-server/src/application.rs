@@ -1,10 +1,13 @@
 //! What is served once the ledger is rebuilt: the API, and where it is wanted a fleet to look at.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 
 use super::api::{self, Parts};
 use super::config::Config;
 use super::demo::{self, Narrator};
+use super::guard::Guard;
 use super::life::Application;
 use crate::SlotEngine as Engine;
 use plimsoll_engine::store::History;
@@ -17,12 +20,12 @@ pub fn application(config: &Config, is_demo: bool) -> Result<Application> {
         observers.push(Box::new(Narrator::default()));
     }
     let data = config.data.clone();
-    let router = move |engine: Engine| {
+    let routes = move |engine: Engine, guard: &Arc<Guard>| {
         parts.open(engine.clone(), History::open(&data)?);
         if is_demo {
             tokio::spawn(demo::play(engine));
         }
-        Ok(api::router(parts))
+        Ok(api::routes(parts, guard))
     };
-    Ok(Application { observers, router: Box::new(router) })
+    Ok(Application { observers, routes: Box::new(routes) })
 }

@@ -39,14 +39,18 @@ impl Gate {
     }
 }
 
-/// What answers from the first moment, with the guard before it.
+/// Returns the routes that answer before the ledger is rebuilt. Health checks need no token and are
+/// not rate limited; everything else is authenticated first.
 pub(crate) fn router(gate: Gate, guard: Arc<Guard>) -> Router {
+    let authenticated = Router::new()
+        .fallback(behind)
+        .with_state(gate.clone())
+        .layer(from_fn_with_state(guard, guard::authenticate));
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
-        .fallback(behind)
         .with_state(gate)
-        .layer(from_fn_with_state(guard, guard::guard))
+        .fallback_service(authenticated)
 }
 
 async fn readyz(State(gate): State<Gate>) -> Response {

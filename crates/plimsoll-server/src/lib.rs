@@ -19,6 +19,7 @@ pub mod log;
 mod metrics;
 #[cfg(test)]
 mod rehearsal;
+mod routes;
 mod schedulerlog;
 
 use plimsoll_slots::desk::Desk;

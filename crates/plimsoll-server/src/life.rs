@@ -4,7 +4,6 @@
 //!  bind ──▶ answer "not ready" ──▶ open the store, recover ──▶ settings and models ──▶ engine ──▶ ready ──▶ ... ──▶ drain ──▶ stop
 //! ```
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,11 +18,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
 
+use super::api;
 use super::config::{Config, Loaded};
 use super::front::{self, Gate, Socket};
 use super::guard::{Guard, tls};
 use super::log;
 use super::metrics::{self, Counted};
+use super::routes::Routes;
 use crate::SlotEngine as Engine;
 use plimsoll_engine::clock::Clock;
 use plimsoll_engine::engine::Observer;
@@ -35,7 +36,7 @@ pub struct Application {
     /// Those who watch what becomes durable.
     pub observers: Vec<Box<dyn Observer<Desk>>>,
     /// The routes, made around the engine.
-    pub router: Box<dyn FnOnce(Engine) -> Result<Router> + Send>,
+    pub(crate) routes: Box<dyn FnOnce(Engine, &Arc<Guard>) -> Result<Routes> + Send>,
 }
 
 /// When the engine fails, those who wait for it get so long to be told.
@@ -66,7 +67,7 @@ pub async fn live(
     let drain = Duration::from_millis(config.limits.drain.0);
     let application = application(&config)?;
     let (engine, thread, router) = tokio::select! {
-        started = start(config, application, counted) => started?,
+        started = start(config, application, &guard, counted) => started?,
         () = signals.end() => return Ok(()),
     };
     let mut thread = spawn_blocking(move || thread.join());
@@ -106,10 +107,11 @@ pub async fn live(
 async fn start(
     config: Config,
     application: Application,
+    guard: &Arc<Guard>,
     counted: Arc<Counted>,
 ) -> Result<(Engine, JoinHandle<Result<()>>, Router)> {
     let data = config.data.clone();
-    let Application { mut observers, router } = application;
+    let Application { mut observers, routes } = application;
     observers.push(Box::new(counted.observer()));
     observers.push(Box::new(log::BreachLog::default()));
     if config.log_decisions {
@@ -118,13 +120,13 @@ async fn start(
     let (host, clock, store) =
         spawn_blocking(move || rebuild(&config)).await.context("while rebuilding the ledger")??;
     let (engine, thread) = Engine::start(host, clock, store, observers)?;
-    let router = router(engine.clone())?;
-    let router = with_metrics(router, engine.clone(), counted, data);
-    Ok((engine, thread, router))
-}
-
-fn with_metrics(router: Router, engine: Engine, counted: Arc<Counted>, data: PathBuf) -> Router {
-    metrics::timed(router.merge(metrics::router(engine, counted.clone(), data)), counted)
+    let routes = routes(engine.clone(), guard)?.merge(metrics::routes(
+        engine.clone(),
+        counted.clone(),
+        data,
+        guard,
+    ));
+    Ok((engine, thread, metrics::timed(api::router(routes), counted)))
 }
 
 /// The desk as the last run left it, with the settings and models of the configuration.

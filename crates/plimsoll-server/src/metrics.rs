@@ -25,6 +25,9 @@ use prometheus_client::registry::{Metric, Registry};
 pub(crate) use watcher::Watcher;
 
 use super::api::Problem;
+use super::guard::Guard;
+use super::guard::access::Rules;
+use super::routes::Routes;
 use crate::SlotEngine as Engine;
 use plimsoll_engine::engine::NoAnswer;
 use plimsoll_slots::desk::Ending;
@@ -37,9 +40,9 @@ const PREFIX: &str = "plimsoll";
 
 /// Why a request or a connection got no further than the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Rejected {
     /// It has no token that is known.
-    Unauthorised,
+    Unauthorized,
     /// Its token has too few rights.
     Forbidden,
     /// Its address asked too often.
@@ -52,38 +55,38 @@ pub(crate) enum Refused {
     Connections,
 }
 
-impl Refused {
+impl Rejected {
     /// All of them.
-    const ALL: [Refused; 6] = [
-        Refused::Unauthorised,
-        Refused::Forbidden,
-        Refused::Rate,
-        Refused::Body,
-        Refused::Time,
-        Refused::Connections,
+    const ALL: [Rejected; 6] = [
+        Rejected::Unauthorized,
+        Rejected::Forbidden,
+        Rejected::Rate,
+        Rejected::Body,
+        Rejected::Time,
+        Rejected::Connections,
     ];
 
     /// The status that it is answered with.
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Refused::Unauthorised => StatusCode::UNAUTHORIZED,
-            Refused::Forbidden => StatusCode::FORBIDDEN,
-            Refused::Rate => StatusCode::TOO_MANY_REQUESTS,
-            Refused::Body => StatusCode::PAYLOAD_TOO_LARGE,
-            Refused::Time => StatusCode::REQUEST_TIMEOUT,
-            Refused::Connections => StatusCode::SERVICE_UNAVAILABLE,
+            Rejected::Unauthorized => StatusCode::UNAUTHORIZED,
+            Rejected::Forbidden => StatusCode::FORBIDDEN,
+            Rejected::Rate => StatusCode::TOO_MANY_REQUESTS,
+            Rejected::Body => StatusCode::PAYLOAD_TOO_LARGE,
+            Rejected::Time => StatusCode::REQUEST_TIMEOUT,
+            Rejected::Connections => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
     /// Its name in front of clients, and in the metrics.
     pub(crate) fn code(self) -> &'static str {
         match self {
-            Refused::Unauthorised => "unauthorized",
-            Refused::Forbidden => "forbidden",
-            Refused::Rate => "too_many_requests",
-            Refused::Body => "body_too_large",
-            Refused::Time => "request_timeout",
-            Refused::Connections => "too_many_connections",
+            Rejected::Unauthorized => "unauthorized",
+            Rejected::Forbidden => "forbidden",
+            Rejected::Rate => "too_many_requests",
+            Rejected::Body => "body_too_large",
+            Rejected::Time => "request_timeout",
+            Rejected::Connections => "too_many_connections",
         }
     }
 }
@@ -97,7 +100,7 @@ type Labels = [(&'static str, String); 3];
 pub(crate) struct Counted {
     registry: Registry,
     decisions: Family<Word, Counter>,
-    refusals: Family<Word, Counter>,
+    rejections: Family<Word, Counter>,
     effects: Family<Word, Counter>,
     evictions: Counter,
     start_failures: Counter,
@@ -108,7 +111,7 @@ pub(crate) struct Counted {
     committing: Histogram,
     batch: Histogram,
     http: Family<Labels, Histogram, fn() -> Histogram>,
-    http_refused: Family<Word, Counter>,
+    http_rejected: Family<Word, Counter>,
 }
 
 impl Counted {
@@ -123,7 +126,7 @@ impl Counted {
         words(&self.effects, "effect", &["start", "stop"]);
         words(&self.reservations_ended, "ending", &Ending::NAMES);
         words(&self.breaches_found, "kind", &super::breaches::KINDS);
-        words(&self.http_refused, "reason", &Refused::ALL.map(Refused::code));
+        words(&self.http_rejected, "reason", &Rejected::ALL.map(Rejected::code));
         self
     }
 }
@@ -136,7 +139,7 @@ impl Default for Counted {
         to.register("build", "The version that runs", version);
         Counted {
             decisions: named(to, "decisions", "Decisions, by outcome", Family::default()),
-            refusals: named(
+            rejections: named(
                 to,
                 "rejections",
                 "Rejected decisions, by the codes of their reasons",
@@ -187,7 +190,7 @@ impl Default for Counted {
                 "How long requests took",
                 Family::new_with_constructor(long),
             ),
-            http_refused: named(
+            http_rejected: named(
                 to,
                 "http_rejected",
                 "Requests and connections rejected before a handler ran",
@@ -224,14 +227,14 @@ fn long() -> Histogram {
 
 impl Counted {
     /// Something was refused before a handler saw it.
-    pub(crate) fn refused(&self, why: Refused) {
-        self.http_refused.get_or_create(&[("reason", why.code())]).inc();
+    pub(crate) fn rejected(&self, why: Rejected) {
+        self.http_rejected.get_or_create(&[("reason", why.code())]).inc();
     }
 
     /// How often something was refused so.
     #[cfg(test)]
-    pub(crate) fn refusals_of(&self, why: Refused) -> u64 {
-        self.http_refused.get_or_create(&[("reason", why.code())]).get()
+    pub(crate) fn rejections_of(&self, why: Rejected) -> u64 {
+        self.http_rejected.get_or_create(&[("reason", why.code())]).get()
     }
 
     /// Counts what becomes durable.
@@ -247,9 +250,18 @@ struct Scrape {
     data: PathBuf,
 }
 
-/// The route that shows everything.
-pub(crate) fn router(engine: Engine, counted: Arc<Counted>, data: PathBuf) -> Router {
-    Router::new().route("/metrics", get(show)).with_state(Scrape { engine, counted, data })
+/// Returns the route for scrapes.
+pub(crate) fn routes(
+    engine: Engine,
+    counted: Arc<Counted>,
+    data: PathBuf,
+    guard: &Arc<Guard>,
+) -> Routes {
+    Routes::new(guard).add_page(Rules::READ, "/metrics", get(show)).with_state(Scrape {
+        engine,
+        counted,
+        data,
+    })
 }
 
 async fn show(State(scrape): State<Scrape>) -> Response {

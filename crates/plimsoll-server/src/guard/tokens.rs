@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use super::rights::{Pattern, Rights};
+use super::access::{NamePattern, Role};
 
 /// The tokens that are let in.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Tokens {
 struct Token {
     name: String,
     digest: [u8; 32],
-    rights: Rights,
+    role: Role,
 }
 
 /// A token as it stands in the configuration.
@@ -29,7 +29,7 @@ struct Token {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
     name: String,
-    role: Role,
+    role: RoleName,
     #[serde(default)]
     sha256: Option<String>,
     #[serde(default)]
@@ -40,7 +40,7 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Role {
+enum RoleName {
     Read,
     Operate,
     Runner,
@@ -68,11 +68,11 @@ impl Tokens {
                 (None, Some(file)) => digest_of_file(&at.join(file), warnings)?,
                 _ => bail!(named("needs sha256 or file, and not both")),
             };
-            known.push(Token { name: entry.name.clone(), digest, rights: rights(entry)? });
+            known.push(Token { name: entry.name.clone(), digest, role: role(entry)? });
         }
         if let Some(file) = typed {
             let digest = digest_of_file(file, warnings)?;
-            known.push(Token { name: "--token-file".to_string(), digest, rights: Rights::All });
+            known.push(Token { name: "--token-file".to_string(), digest, role: Role::All });
         }
         refuse_doubles(&known)?;
         Ok(Tokens { known })
@@ -84,7 +84,7 @@ impl Tokens {
     }
 
     /// Whose token this is, and what it may do. Takes as long for a wrong one as for a right one.
-    pub(crate) fn find(&self, presented: &[u8]) -> Option<(&str, &Rights)> {
+    pub(crate) fn find(&self, presented: &[u8]) -> Option<(&str, &Role)> {
         let digest = digest(presented);
         let mut found = u64::MAX;
         for (index, token) in (0_u64..).zip(&self.known) {
@@ -92,7 +92,7 @@ impl Tokens {
             found.conditional_assign(&index, same);
         }
         let token = usize::try_from(found).ok().and_then(|index| self.known.get(index))?;
-        Some((&token.name, &token.rights))
+        Some((&token.name, &token.role))
     }
 }
 
@@ -102,19 +102,19 @@ impl fmt::Debug for Tokens {
     }
 }
 
-fn rights(entry: &Entry) -> Result<Rights> {
+fn role(entry: &Entry) -> Result<Role> {
     let name = &entry.name;
     match (entry.role, &entry.runner) {
-        (Role::Runner, Some(runner)) if !runner.is_empty() => {
-            Ok(Rights::Runner(Pattern::new(runner)))
+        (RoleName::Runner, Some(runner)) if !runner.is_empty() => {
+            Ok(Role::Runner(NamePattern::parse(runner)))
         }
-        (Role::Runner, _) => bail!(
+        (RoleName::Runner, _) => bail!(
             "tokens: {name:?} must say which runner it is for: runner: NAME, or runner: \"gpu-*\" for all whose name begins so"
         ),
         (_, Some(_)) => bail!("tokens: {name:?} names a runner, and its role is not runner"),
-        (Role::Read, None) => Ok(Rights::Read),
-        (Role::Operate, None) => Ok(Rights::Operate),
-        (Role::All, None) => Ok(Rights::All),
+        (RoleName::Read, None) => Ok(Role::Read),
+        (RoleName::Operate, None) => Ok(Role::Operate),
+        (RoleName::All, None) => Ok(Role::All),
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
             "0".repeat(64)
         ));
         let tokens = tokens.expect("it can be used");
-        assert_eq!(tokens.find(b"an-example-of-a-token"), Some(("b", &Rights::Operate)));
+        assert_eq!(tokens.find(b"an-example-of-a-token"), Some(("b", &Role::Operate)));
         for wrong in
             [&b"an-example-of-a-toke"[..], b"an-example-of-a-token ", b"", EXAMPLE.as_bytes()]
         {
@@ -216,7 +216,7 @@ mod tests {
         let (tokens, warnings) = put("an-example-of-a-token\n", 0o600);
         assert_eq!(
             tokens.expect("it can be used").find(b"an-example-of-a-token").map(|f| f.1),
-            Some(&Rights::All)
+            Some(&Role::All)
         );
         assert_eq!(warnings, [""; 0]);
         let (tokens, warnings) = put("an-example-of-a-token", 0o640);

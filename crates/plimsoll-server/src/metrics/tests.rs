@@ -61,7 +61,7 @@ fn eventful() -> (Rehearsal, Arc<Counted>) {
     world.pass(1000);
     world.beat(&[0, 41 * GIB]);
     world.show(&mut [&mut watcher]);
-    counted.refused(Refused::Rate);
+    counted.rejected(Rejected::Rate);
     let asked = [
         ("method", "GET".to_string()),
         ("route", "other".to_string()),

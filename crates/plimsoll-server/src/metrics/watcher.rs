@@ -34,7 +34,7 @@ impl Watcher {
         self.counted.decisions.get_or_create(&[("outcome", outcome)]).inc();
         if !placed {
             for reason in codes(decision) {
-                self.counted.refusals.get_or_create(&[("reason", reason)]).inc();
+                self.counted.rejections.get_or_create(&[("reason", reason)]).inc();
             }
         }
     }
