@@ -72,10 +72,10 @@ const MUTANTS: &[Mutant] = &[
     },
     // A measurement made with other settings is charged.
     Mutant {
-        name: "unfit-measure",
+        name: "outdated-measurement",
         file: "crates/plimsoll-slots/src/memory.rs",
-        becomes: "let fit = measured.as_ref();",
-        must_fail: &[&["-p", "plimsoll-slots", "--lib", "what_was_measured_with_other"]],
+        becomes: "let valid = measured.as_ref();",
+        must_fail: &[&["-p", "plimsoll-slots", "--lib", "a_measurement_with_other_settings"]],
     },
 ];
 

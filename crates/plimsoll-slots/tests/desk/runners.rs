@@ -227,7 +227,7 @@ fn no_reservation_joins_a_slot_that_its_runner_stops_or_that_ends_by_itself() {
     assert!(world.is_ready(first));
     world.process("r", "slot-1").state = SlotState::Stopping;
     world.report("r");
-    assert_eq!(world.reason(first), "its slot ended: its runner stops it");
+    assert_eq!(world.reason(first), "its slot ended: its runner stopped it");
     let second = world.reserve("m");
     assert_eq!(world.load("r", 0), 40 * GIB, "a stopping slot is charged until it is gone");
     world.machine("r").end_process("slot-1", "stopped");
