@@ -8,7 +8,7 @@ use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::PlainRule;
 use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::{Cluster, Reading};
-use plimsoll_kube::finding::{Finding, Severity};
+use plimsoll_kube::finding::Finding;
 use plimsoll_kube::read::Object;
 
 use crate::input;
@@ -53,19 +53,6 @@ pub(crate) fn load(
 /// What is wrong with it.
 pub(crate) fn audit(cluster: &Cluster, ledger: &Ledger) -> Vec<Finding> {
     plimsoll_kube::audit::audit(cluster, ledger)
-}
-
-/// What pods do not count for, or count for otherwise than it is written: errors and warnings about them, found while
-/// reading. What is wrong with nodes shows where they are described.
-pub(crate) fn about_pods(cluster: &Cluster) -> impl Iterator<Item = &Finding> {
-    let about = |code: &str| {
-        let named = ["node-unknown", "ledger-annotation-contradicts"].contains(&code);
-        named || ["allocation-", "pod-", "workload-"].iter().any(|prefix| code.starts_with(prefix))
-    };
-    cluster
-        .findings
-        .iter()
-        .filter(move |finding| finding.severity != Severity::Note && about(finding.code))
 }
 
 /// That there is a device, or a node whose devices cannot be made out: that is a finding and not nothing.

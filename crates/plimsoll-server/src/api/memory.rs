@@ -21,11 +21,12 @@ pub(crate) fn of_size(needs: &[Need], decision: &DecisionRow) -> Option<MemoryRo
 
 fn row(need: Need) -> MemoryRow {
     let disagrees = need.disagreement().is_some();
+    let remarks = need.remarks().iter().map(ToString::to_string).collect();
     let (source, per_gpu, missing) = match need.charge {
         Ok((source, sizes)) => (Some(source), Some(sizes), None),
-        Err(missing) => (None, None, Some(missing)),
+        Err(missing) => (None, None, Some(missing.to_string())),
     };
-    let stale_reason = need.unfit;
+    let stale_reason = need.outdated.map(|change| change.to_string());
     MemoryRow {
         tensor_parallel_size: need.gpus,
         source: source.map(Source::name).map(String::from),
@@ -38,18 +39,18 @@ fn row(need: Need) -> MemoryRow {
             parts: serde_json::to_value(&estimate.all).expect("parts are plain data"),
         }),
         disagrees,
-        remarks: need.remarks,
+        remarks,
     }
 }
 
 fn measured_row(measured: Measured, stale_reason: Option<String>) -> MeasuredRow {
-    let Measured { bytes, at, served } = measured;
+    let Measured { bytes, at, settings } = measured;
     MeasuredRow {
         per_gpu: bytes,
         at: time(at),
-        context: served.context,
-        kv: served.kv,
-        concurrency: served.concurrency,
+        context: settings.context,
+        kv: settings.kv.map(|kv| kv.to_string()),
+        concurrency: settings.concurrency,
         stale_reason,
     }
 }

@@ -9,7 +9,7 @@ use plimsoll_core::front::Core;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
-use super::reasons::Loss;
+use super::reasons::{Loss, SlotFailure};
 use super::reservations::Ending;
 use super::slots::SlotStage;
 use super::{Desk, reports};
@@ -136,7 +136,10 @@ impl Desk {
             Some(SlotStage::Starting | SlotStage::Unknown) => None,
             Some(SlotStage::Running) => self.on_slot_running(core, &slot.id),
             Some(SlotStage::Releasing) => {
-                let loss = failure.map_or(Loss::Evicted, |why| Loss::Ended { reason: Some(why) });
+                let loss = match failure {
+                    Some(_) => Loss::Ended { failure },
+                    None => Loss::Evicted,
+                };
                 self.lose_reservations(core, &slot.id, &loss);
                 None
             }
@@ -193,7 +196,7 @@ impl Desk {
         &mut self,
         core: &Core<'_>,
         id: &Name,
-        failure: Option<String>,
+        failure: Option<SlotFailure>,
         impossible: Option<String>,
     ) {
         let Some(model) = self.slots.get(id).map(|slot| slot.model.clone()) else { return };
@@ -204,22 +207,22 @@ impl Desk {
             }
             self.models.mark_impossible(&model);
         } else {
-            self.lose_reservations(core, id, &Loss::Ended { reason: failure });
+            self.lose_reservations(core, id, &Loss::Ended { failure });
         }
         self.slots.remove(&mut self.log, id);
         self.to_serve.insert(model);
     }
 
-    /// Returns the events that give up a slot whose runner has something else under its name.
+    /// Returns the events that release a slot whose runner has something else under its name.
     ///
-    /// The slot does not exist there and cannot be started there, because the runner tells slots
-    /// apart by name. Its reservations get a slot with another name.
+    /// The slot does not exist there and cannot be started there, because a runner identifies slots
+    /// by name. Its reservations get a slot with another name.
     fn replacing_events(&self, core: &Core<'_>, slot: &Name) -> Vec<Event> {
         let Some(request) = self.slots.get(slot).map(|slot| slot.request()) else {
             return Vec::new();
         };
         let Some((id, held)) = core.ledger().of_request(&request) else { return Vec::new() };
-        let given_up = match held.stage {
+        let release = match held.stage {
             Stage::Offered { .. } | Stage::Sent => {
                 Event::Failed { request: request.clone(), generation: id.0 }
             }
@@ -227,7 +230,7 @@ impl Desk {
                 Event::Freed { request: request.clone(), generation: Some(id.0), ordinal: None }
             }
         };
-        vec![given_up, Event::Withdraw { request }]
+        vec![release, Event::Withdraw { request }]
     }
 }
 

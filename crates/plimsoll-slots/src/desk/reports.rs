@@ -16,9 +16,10 @@ use plimsoll_core::request::{NodeNeed, RequestId, Terms};
 use plimsoll_core::units::{Bytes, Cores, Name};
 
 use super::following::Work;
+use super::reasons::SlotFailure;
 use super::slots::{Life, Slot};
 use super::{Desk, DeskView, orders};
-use crate::memory::{Measured, Served};
+use crate::memory::{Measured, ServingSettings};
 use crate::translate::{self, Purpose};
 use crate::wire::{OnDevice, SlotReport, SlotState};
 
@@ -87,30 +88,27 @@ impl Desk {
                 Some(Event::Started { request, generation, activity })
             }
             (Stage::Sent, state) if state.is_over() => {
-                let reason = report.reason.as_deref().unwrap_or("the runner gives no reason");
-                self.note_failure(id, reason);
+                self.note_failure(id, failure(report, SlotFailure::NoReason));
                 Some(Event::Failed { request, generation })
             }
             (Stage::Running { .. } | Stage::Releasing { .. }, state) if state.is_over() => {
-                if let Some(reason) = report.reason.as_deref().filter(|_| !stage.is_releasing()) {
-                    self.note_failure(id, reason);
+                if !stage.is_releasing() && report.reason.is_some() {
+                    self.note_failure(id, failure(report, SlotFailure::NoReason));
                 }
                 Some(Event::Freed { request, generation: Some(generation), ordinal: None })
             }
             // The process is ending by itself, or its runner stops it: no reservation joins it any
             // more, and it stays charged until it is gone.
             (Stage::Running { .. }, SlotState::Stopping) => {
-                let reason = report.reason.as_deref().unwrap_or("its runner stops it");
-                self.note_failure(id, reason);
+                self.note_failure(id, failure(report, SlotFailure::StoppedByRunner));
                 Some(Event::Withdraw { request })
             }
             _ => None,
         }
     }
 
-    fn note_failure(&mut self, slot: &Name, reason: &str) {
-        let reason = Some(reason.to_string());
-        self.slots.change_life(&mut self.log, slot, |life| life.failure = reason);
+    fn note_failure(&mut self, slot: &Name, failure: SlotFailure) {
+        self.slots.change_life(&mut self.log, slot, |life| life.failure = Some(failure));
     }
 
     /// Counts failed starts of a runner. The core prefers runners with fewer: otherwise a broken
@@ -137,18 +135,18 @@ impl Desk {
         if report.used.is_empty() || report.state != SlotState::Running {
             return;
         }
-        let served = Served::of(made_from.declared());
-        let current = self.models.get(&slot.model).map(|model| Served::of(model.declared()));
+        let settings = ServingSettings::from(made_from.declared());
+        let current = self.models.get(&slot.model).map(|model| model.declared().into());
         let holding = self.view(core.scheduler()).holding(slot);
         let devices = holding.map_or(0, |(_, held)| held.charges.iter().map(|c| c.on.len()).sum());
-        if report.used.len() != devices || current.as_ref() != Some(&served) {
+        if report.used.len() != devices || current.as_ref() != Some(&settings) {
             return;
         }
         let mut used: Vec<(u16, Bytes)> =
             report.used.iter().map(|on| (on.index, Bytes::new(on.bytes))).collect();
         used.sort_unstable();
         let bytes = used.into_iter().map(|(_, bytes)| bytes).collect();
-        let measured = Measured { bytes, at: core.now(), served };
+        let measured = Measured { bytes, at: core.now(), settings };
         let model = slot.model.clone();
         self.models.note_use(&mut self.log, &model, measured);
     }
@@ -192,7 +190,7 @@ impl Desk {
     }
 
     /// Returns the terms of an adopted slot: those of its model, if that is declared. It is never
-    /// pending: nobody has asked this server for it.
+    /// pending again after its end: no client of this server has reserved it.
     fn terms_of_adopted(&self, model: &str) -> Terms {
         let terms = match self.models.get(model) {
             Some(declared) => {
@@ -236,6 +234,14 @@ impl StartResult {
             Event::Failed { .. } => Some(StartResult::Failed),
             _ => None,
         }
+    }
+}
+
+/// Returns the reason of a report, or the given one if it has none.
+fn failure(report: &SlotReport, without_reason: SlotFailure) -> SlotFailure {
+    match &report.reason {
+        Some(reason) => SlotFailure::Reported { reason: reason.clone() },
+        None => without_reason,
     }
 }
 

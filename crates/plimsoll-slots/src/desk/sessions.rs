@@ -11,7 +11,6 @@ use super::limits::{self, MAX_HELD, ReportProblem};
 use super::measurements::{self, OwnUse};
 use super::runners::{Pace, RunnerError};
 use super::{Desk, reports};
-use crate::memory::Found;
 use crate::translate;
 use crate::wire::{FileReport, Heartbeat, OnDevice, Orders, Registration, SlotReport};
 
@@ -149,7 +148,7 @@ impl Desk {
             .map(|slot| slot.id.clone())
             .collect();
         for slot in sent {
-            self.lose_reservations(core, &slot, &super::Loss::Ended { reason: None });
+            self.lose_reservations(core, &slot, &super::Loss::Ended { failure: None });
         }
     }
 
@@ -211,21 +210,14 @@ impl Desk {
             return false;
         }
         let before = self.models.files_on(runner);
-        for report in reports.into_iter() {
-            let FileReport { path, is_there, shape, problem } = report;
+        for FileReport { path, content } in reports {
             if !self.models.is_wanted_file(&path) {
                 continue;
             }
-            let problem = problem.unwrap_or_else(|| "the runner gives no reason".to_string());
-            let found = match shape {
-                Some(shape) => Found::Shape((*shape).into()),
-                None if is_there => Found::Odd(problem),
-                None => Found::Nothing(problem),
-            };
             self.runners.edit_live(runner, |live| {
                 live.files.insert(path.clone());
             });
-            let affected = self.models.note_file(&mut self.log, runner, path, found);
+            let affected = self.models.note_file(&mut self.log, runner, path, content);
             self.to_serve.extend(affected);
         }
         before != self.models.files_on(runner)

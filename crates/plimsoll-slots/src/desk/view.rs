@@ -16,7 +16,7 @@ use super::reservations::{Ending, Reservation, ReservationId, ReservationState};
 use super::runners::{LiveRunner, Runner};
 use super::slots::{Slot, SlotStage};
 use super::{Desk, DeskConfig};
-use crate::memory::{Known, Need};
+use crate::memory::{MemoryFacts, Need};
 use crate::model::Model;
 use crate::size::Span;
 use crate::translate::{self, Purpose};
@@ -123,9 +123,9 @@ impl<'a> DeskView<'a> {
         self.desk.models.needs(model)
     }
 
-    /// Returns what is known of a model's memory besides its declaration.
-    pub fn known(self, model: &Model) -> Known<'a> {
-        self.desk.models.known(model)
+    /// Returns the facts about a model's memory besides its declaration.
+    pub fn memory_facts(self, model: &Model) -> MemoryFacts<'a> {
+        self.desk.models.memory_facts(model)
     }
 
     /// Returns the time of the last load of a model; `None` if it has not been loaded yet.
@@ -137,7 +137,7 @@ impl<'a> DeskView<'a> {
     pub fn what_if_request(self, model: &Model) -> Request {
         translate::slot_request(
             model,
-            self.known(model),
+            self.memory_facts(model),
             "what-if",
             Purpose::Reservation,
             Span::default(),

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_core::units::Bytes;
 use plimsoll_models::estimate::{Estimate, estimate};
 use plimsoll_models::fit::{kv_type_that_fits, largest_parallel, longest_context};
-use plimsoll_models::open;
+use plimsoll_models::reader::read_model;
 use plimsoll_models::settings::{KvTypes, RuntimeKind, Settings};
 use plimsoll_models::shape::{self, Shape};
 
@@ -14,7 +14,7 @@ use crate::output::{self, Outcome};
 use crate::text::{self, Page};
 
 pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
-    let shape = open::open(&args.model)
+    let shape = read_model(&args.model)
         .with_context(|| format!("could not read {}", args.model.display()))?;
     let settings = settings(args, &shape)?;
     let estimate = estimate(&shape, &settings)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Cluster;
-use plimsoll_kube::finding::{Finding, Severity};
+use plimsoll_kube::finding::Finding;
 use serde::Serialize;
 
 use super::{SCHEMA_VERSION, UnderstoodRow, understood};
@@ -24,9 +24,9 @@ pub(super) struct FindingRow<'a> {
     severity: &'static str,
     node: Option<&'a Name>,
     uuid: Option<&'a Name>,
-    message: &'a str,
-    numbers: &'a BTreeMap<&'static str, u64>,
-    remedy: &'a str,
+    message: String,
+    numbers: BTreeMap<&'static str, u64>,
+    remedy: String,
 }
 
 /// Everything that was found.
@@ -40,21 +40,12 @@ pub(crate) fn audit<'a>(cluster: &'a Cluster, findings: &'a [Finding]) -> AuditS
 
 pub(super) fn finding(finding: &Finding) -> FindingRow<'_> {
     FindingRow {
-        code: finding.code,
-        severity: severity(finding.severity),
+        code: finding.code().as_str(),
+        severity: finding.severity().as_str(),
         node: finding.node.as_ref(),
-        uuid: finding.uuid.as_ref(),
-        message: &finding.message,
-        numbers: &finding.numbers,
-        remedy: &finding.remedy,
-    }
-}
-
-/// How bad a finding is, in one word.
-pub(crate) fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Note => "note",
+        uuid: finding.device.as_ref(),
+        message: finding.message(),
+        numbers: finding.numbers(),
+        remedy: finding.remedy(),
     }
 }

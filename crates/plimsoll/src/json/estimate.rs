@@ -4,7 +4,7 @@ use plimsoll_core::units::Bytes;
 use plimsoll_models::estimate::Estimate;
 use plimsoll_models::settings::KvTypes;
 use plimsoll_models::shape::{Format, Shape};
-use plimsoll_models::source::Fact;
+use plimsoll_models::source::Sourced;
 use serde::Serialize;
 
 use super::SCHEMA_VERSION;
@@ -25,11 +25,11 @@ struct ModelRow<'a> {
     architecture: &'a str,
     format: Format,
     layers: Option<usize>,
-    embedding: &'a Fact<u64>,
-    vocabulary: &'a Fact<u64>,
-    trained_context: &'a Fact<u64>,
-    experts: &'a Fact<u64>,
-    experts_used: &'a Fact<u64>,
+    embedding: &'a Sourced<u64>,
+    vocabulary: &'a Sourced<u64>,
+    trained_context: &'a Sourced<u64>,
+    experts: &'a Sourced<u64>,
+    experts_used: &'a Sourced<u64>,
 }
 
 #[derive(Serialize)]

@@ -8,7 +8,7 @@ mod explain;
 mod replay;
 mod sarif;
 
-pub(crate) use audit::{audit, severity};
+pub(crate) use audit::audit;
 pub(crate) use chaos::chaos;
 pub(crate) use estimate::estimate;
 pub(crate) use explain::{explain, running, undecided};
@@ -25,8 +25,6 @@ use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Cluster;
 use plimsoll_sim::simulation::Simulation;
 use serde::Serialize;
-
-use crate::load;
 
 /// Grows when a name or a meaning changes; names that are added do not change it.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -97,7 +95,7 @@ pub(crate) fn understood(cluster: &Cluster) -> UnderstoodRow<'_> {
         expanded: read.expanded,
         gated: read.gated,
         ignored: &read.ignored,
-        findings: load::about_pods(cluster).map(audit::finding).collect(),
+        findings: cluster.pod_problems().map(|(finding, _)| audit::finding(finding)).collect(),
         telemetry: "none",
     }
 }

@@ -7,8 +7,6 @@ use plimsoll_core::units::Name;
 use plimsoll_kube::finding::Finding;
 use serde::Serialize;
 
-use super::audit::severity;
-
 /// A SARIF log with one run.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,12 +64,12 @@ struct Outcome<'a> {
     level: &'static str,
     message: Text<String>,
     locations: Vec<Location<'a>>,
-    properties: Properties<'a>,
+    properties: Properties,
 }
 
 #[derive(Serialize)]
-struct Properties<'a> {
-    numbers: &'a BTreeMap<&'static str, u64>,
+struct Properties {
+    numbers: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Serialize)]
@@ -110,26 +108,24 @@ pub(crate) fn sarif<'a>(
 ) -> Log<'a> {
     let mut worst: BTreeMap<&str, &Finding> = BTreeMap::new();
     for finding in findings {
-        let known = worst.entry(finding.code).or_insert(finding);
-        if finding.severity < known.severity {
+        let known = worst.entry(finding.code().as_str()).or_insert(finding);
+        if finding.severity() < known.severity() {
             *known = finding;
         }
     }
     let index = |code: &str| worst.keys().position(|known| *known == code).unwrap_or_default();
     let outcome = |finding: &'a Finding| Outcome {
-        rule_id: finding.code,
-        rule_index: index(finding.code),
-        level: severity(finding.severity),
-        message: Text {
-            text: format!("{}. Remedy: {}", finding.message.trim_end_matches('.'), finding.remedy),
-        },
+        rule_id: finding.code().as_str(),
+        rule_index: index(finding.code().as_str()),
+        level: finding.severity().as_str(),
+        message: Text { text: format!("{}. Remedy: {}", finding.message(), finding.remedy()) },
         locations: location(finding, file_of(finding.node.as_ref())).into_iter().collect(),
-        properties: Properties { numbers: &finding.numbers },
+        properties: Properties { numbers: finding.numbers() },
     };
     let rules = worst.iter().map(|(code, finding)| Rule {
         id: code,
         short_description: Text { text: code.replace('-', " ") },
-        default_configuration: Level { level: severity(finding.severity) },
+        default_configuration: Level { level: finding.severity().as_str() },
     });
     let driver =
         Driver { name: "plimsoll", version: env!("CARGO_PKG_VERSION"), rules: rules.collect() };
@@ -151,7 +147,7 @@ fn location<'a>(finding: &'a Finding, file: Option<&str>) -> Option<Location<'a>
         Some(node) if !uuid.starts_with(&format!("{node}/")) => Some(format!("{node}/{uuid}")),
         _ => Some(uuid.to_string()),
     };
-    let device = finding.uuid.as_deref().map(|uuid| LogicalLocation {
+    let device = finding.device.as_deref().map(|uuid| LogicalLocation {
         name: uuid,
         fully_qualified_name: qualified(uuid),
         kind: "device",

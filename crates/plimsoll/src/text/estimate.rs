@@ -1,7 +1,7 @@
 //! What a model takes, part by part, and what would fit a device.
 
 use plimsoll_core::units::Bytes;
-use plimsoll_models::estimate::{Estimate, Parts};
+use plimsoll_models::estimate::{Breakdown, Estimate};
 use plimsoll_models::settings::Settings;
 use plimsoll_models::shape::Shape;
 
@@ -64,7 +64,7 @@ fn parts(page: &mut Page, estimate: &Estimate) {
     table.print(page, 0);
 }
 
-fn gpus(page: &mut Page, gpus: &[Parts]) {
+fn gpus(page: &mut Page, gpus: &[Breakdown]) {
     let columns = ["GPU", "WEIGHTS", "KV", "COMPUTE", "FIXED", "RESERVE", "TOTAL"];
     let mut table = Table::new(&columns.map(|name| (name, Align::Right)));
     for (number, parts) in gpus.iter().enumerate() {

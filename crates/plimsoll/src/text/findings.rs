@@ -17,19 +17,19 @@ pub(crate) fn findings(page: &mut Page, findings: &[Finding]) {
         ("FINDING", Align::Left),
     ]);
     for finding in findings {
-        let style = match finding.severity {
+        let style = match finding.severity() {
             Severity::Error => BAD,
             Severity::Warning => ODD,
             Severity::Note => FAINT,
         };
         let name =
             |name: &Option<plimsoll_core::units::Name>| name.as_deref().unwrap_or("-").to_string();
-        let message = finding.message.trim_end_matches('.');
+        let message = finding.message();
         table.styled_row([
-            (style, crate::json::severity(finding.severity).to_string()),
+            (style, finding.severity().as_str().to_string()),
             (PLAIN, name(&finding.node)),
-            (PLAIN, name(&finding.uuid)),
-            (PLAIN, format!("{message} [{}]; {}", finding.code, finding.remedy)),
+            (PLAIN, name(&finding.device)),
+            (PLAIN, format!("{message} [{}]; {}", finding.code(), finding.remedy())),
         ]);
     }
     table.print(page, 2);
@@ -54,7 +54,8 @@ pub(crate) fn uncounted(page: &mut Page, uncounted: &[Uncounted]) {
 fn by_severity(findings: &[Finding]) -> String {
     let kinds =
         [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
-    let number = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let number =
+        |severity| findings.iter().filter(|finding| finding.severity() == severity).count();
     let words = kinds
         .into_iter()
         .filter(|(severity, _)| number(*severity) > 0)
@@ -64,23 +65,24 @@ fn by_severity(findings: &[Finding]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_kube::finding::{LedgerProblem, Problem};
+
     use super::*;
 
     #[test]
     fn a_finding_is_one_line_with_its_remedy() {
         let mut page = Page::default();
         let finding = Finding {
-            code: "device-over-line",
-            severity: Severity::Error,
             node: Some("gpu-node".into()),
-            uuid: Some("gpu-node/gpu-0".into()),
-            message: "holds 40000 MiB of 32607 MiB".to_string(),
-            numbers: Default::default(),
-            remedy: "move a pod away".to_string(),
+            device: Some("gpu-node/gpu-0".into()),
+            problem: Problem::Ledger(LedgerProblem::SlicesOverlap {
+                holders: vec!["a/b".into(), "a/c".into()],
+            }),
         };
         findings(&mut page, &[finding]);
         let text = page.plain();
-        let line = "  error     gpu-node  gpu-node/gpu-0  holds 40000 MiB of 32607 MiB [device-over-line]; move a pod away\n";
+        let line = "  error     gpu-node  gpu-node/gpu-0  tenants are booked to slices that overlap: a/b, a/c \
+                    [slices-overlap]; restart one of them, so that it gets a slice of its own\n";
         assert!(text.contains(line), "{text}");
         assert!(text.ends_with("  1 finding: 1 error\n"), "{text}");
     }

@@ -9,7 +9,6 @@ use plimsoll_kube::cluster::{Cluster, NodeFacts};
 
 use super::count;
 use super::page::{FAINT, ODD, Page};
-use crate::load;
 
 /// Says what was understood.
 pub(crate) fn understood(page: &mut Page, cluster: &Cluster, plain: PlainRule) {
@@ -174,15 +173,11 @@ fn ignored(cluster: &Cluster) -> Option<String> {
 /// Pods that do not count, or not as they are written.
 fn not_counted(page: &mut Page, cluster: &Cluster) {
     const SHOWN: usize = 5;
-    for finding in load::about_pods(cluster).take(SHOWN) {
-        let as_written = if ["node-unknown", "workload-cut"].contains(&finding.code) {
-            ""
-        } else {
-            " as written"
-        };
-        page.styled(2, ODD, &format!("not counted{as_written}: {}", finding.message));
+    for (finding, problem) in cluster.pod_problems().take(SHOWN) {
+        let as_written = if problem.leaves_pods_out() { "" } else { " as written" };
+        page.styled(2, ODD, &format!("not counted{as_written}: {}", finding.message()));
     }
-    let more = load::about_pods(cluster).skip(SHOWN).count();
+    let more = cluster.pod_problems().skip(SHOWN).count();
     if more > 0 {
         page.styled(
             2,
@@ -219,7 +214,8 @@ fn plain_words(rule: PlainRule) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_kube::finding::{Finding, Severity};
+    use plimsoll_core::units::Name;
+    use plimsoll_kube::finding::{AnnotationProblem, Finding, PodProblem, Problem, UserAnnotation};
     use plimsoll_sim::fixture;
 
     #[test]
@@ -241,32 +237,27 @@ mod tests {
 
     #[test]
     fn pods_that_do_not_count_are_named_and_many_of_them_folded() {
-        let finding = |code, severity, i: usize| Finding {
-            code,
-            severity,
-            node: None,
-            uuid: None,
-            message: format!("d/p{i} is odd"),
-            numbers: BTreeMap::new(),
-            remedy: String::new(),
-        };
+        let finding = |problem| Finding { node: None, device: None, problem };
+        let pod = |i: usize| Name::from(format!("d/p{i}"));
+        let invalid = |i| PodProblem::RequestInvalid { pod: pod(i), problem: "odd".into() };
+        let unknown = PodProblem::NodeUnknown { node: "n".into(), pods: 1, first: pod(9) };
+        let annotation = UserAnnotation::PodHasNoNode;
+        let by_user = PodProblem::AnnotationByUser { pod: pod(7), key: "k", annotation };
+        let empty = Problem::Node(AnnotationProblem::DeclarationEmpty.into());
+        let problems = [unknown, by_user].into_iter().chain((0..6).map(invalid));
         let mut cluster = fixture::time_sliced(0);
-        cluster.findings = (0..6).map(|i| finding("pod-unreadable", Severity::Error, i)).collect();
-        cluster.findings.insert(0, finding("node-unknown", Severity::Warning, 9));
-        cluster.findings.insert(0, finding("ledger-annotation-by-user", Severity::Note, 7));
-        cluster.findings.insert(0, finding("register-scaled", Severity::Warning, 8));
+        cluster.findings = problems.map(|problem| finding(Problem::Pod(problem))).collect();
+        cluster.findings.push(finding(empty));
         let mut page = Page::default();
         understood(&mut page, &cluster, PlainRule::Whole);
         let text = page.plain();
         assert!(
-            text.contains("  not counted: d/p9 is odd\n  not counted as written: d/p0 is odd\n"),
+            text.contains("  not counted: d/p9 is on node n")
+                && text.contains("  not counted as written: d/p0 runs, and its request is invalid"),
             "{text}"
         );
         assert!(text.contains("not counted, or not as written: 2 more"), "{text}");
-        assert!(
-            !text.contains("d/p4") && !text.contains("d/p7") && !text.contains("d/p8"),
-            "{text}"
-        );
+        assert!(!text.contains("d/p4") && !text.contains("d/p7"), "{text}");
     }
 
     #[test]

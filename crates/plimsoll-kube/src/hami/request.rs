@@ -1,98 +1,56 @@
-//! What one container asks of one vendor, by HAMi's resources.
+//! A container's request for devices of one vendor, by HAMi's resources.
 
 use crate::object::ContainerResources;
 use crate::quantity::{Quantity, QuantityError};
 
 use super::vendor::{CountUnit, Vendor};
 
-/// What a container asks of one vendor.
+/// A container's request for devices of one vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    /// How many devices; `None` where only cores are asked and their number says how many.
+pub struct DeviceRequest {
+    /// `None` where only cores are requested, and their number determines it.
     pub devices: Option<u64>,
-    /// How many slices of a device, for vendors that count those.
+    /// Slices of one device, for vendors that count those.
     pub slices: Option<u64>,
-    /// How much memory of each device.
-    pub memory: MemoryAsk,
-    /// How much compute, in the vendor's unit.
+    /// Memory of each device.
+    pub memory: MemoryRequest,
+    /// Compute, in the vendor's unit.
     pub cores: Option<u64>,
 }
 
-/// How much memory of a device is asked.
+/// The requested memory of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryAsk {
-    /// Nothing is said: all of it.
+pub enum MemoryRequest {
+    /// Not specified, which is all of it.
     Unset,
-    /// So many MiB.
     Mib(u64),
-    /// So many hundredths, 1 to 100.
+    /// Hundredths, 1 to 100.
     Percent(u8),
 }
 
-/// Why it is not known what a container asks. The caller names pod and container.
+/// An invalid request. The caller names pod and container.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
-    /// An amount cannot be read.
+pub enum RequestError {
     #[error("{resource}: {error}")]
-    Amount {
-        /// The resource.
-        resource: &'static str,
-        /// Why.
-        error: QuantityError,
-    },
-    /// A memory of zero.
+    Amount { resource: &'static str, error: QuantityError },
     #[error("{resource} is 0; leave it out to take the whole device, or say how much is needed")]
-    NoMemory {
-        /// The resource.
-        resource: &'static str,
-    },
-    /// Memory is asked in two ways.
+    NoMemory { resource: &'static str },
     #[error("{memory} is {mib} and {percentage} is {percent}; say one of them")]
-    TwoMemories {
-        /// The resource with an amount.
-        memory: &'static str,
-        /// The amount.
-        mib: u64,
-        /// The resource with a percentage.
-        percentage: &'static str,
-        /// The percentage.
-        percent: u64,
-    },
-    /// A part of a device is asked, but no device.
+    TwoMemories { memory: &'static str, mib: u64, percentage: &'static str, percent: u64 },
     #[error("{resource} is asked without {count}; say how many devices")]
-    NoCount {
-        /// The resource that is asked.
-        resource: &'static str,
-        /// The one that is missing.
-        count: &'static str,
-    },
-    /// A part of a device is asked, and of no device.
+    NoCount { resource: &'static str, count: &'static str },
     #[error("{count} is 0 and {resource} is {amount}; ask for a device, or leave {resource} out")]
-    NoDevice {
-        /// The resource that counts devices.
-        count: &'static str,
-        /// The one that is asked all the same.
-        resource: &'static str,
-        /// How much of it.
-        amount: u64,
-    },
-    /// A sum cannot be divided evenly over the devices.
+    NoDevice { count: &'static str, resource: &'static str, amount: u64 },
     #[error("{resource} is {amount}, which cannot be divided evenly over {devices} devices")]
-    Uneven {
-        /// The resource.
-        resource: &'static str,
-        /// The sum.
-        amount: u64,
-        /// The number of devices.
-        devices: u64,
-    },
+    Uneven { resource: &'static str, amount: u64, devices: u64 },
 }
 
-/// Reads what a container asks of a vendor; `None` if it asks nothing of it. Limits count, and requests where no limit is.
+/// Reads a container's request for devices of a vendor; `None` if there is none. Limits count, and
+/// requests where there is no limit.
 pub fn read(
     vendor: &'static Vendor,
     resources: &ContainerResources,
-) -> Result<Option<Ask>, AskError> {
+) -> Result<Option<DeviceRequest>, RequestError> {
     let count = amount(resources, vendor.count, Quantity::whole)?;
     if count == Some(0) {
         return no_device(vendor, resources).map(|()| None);
@@ -102,16 +60,16 @@ pub fn read(
         Some(cores) => amount(resources, cores.name, Quantity::whole)?,
         None => None,
     };
-    if count.is_none() && memory == MemoryAsk::Unset && cores.is_none() {
+    if count.is_none() && memory == MemoryRequest::Unset && cores.is_none() {
         return Ok(None);
     }
     let (devices, slices) = devices(vendor, count, memory, cores)?;
-    let ask = Ask { devices, slices, memory, cores };
+    let ask = DeviceRequest { devices, slices, memory, cores };
     per_device(vendor, ask).map(Some)
 }
 
-/// Who asks for no device cannot ask for a part of one.
-fn no_device(vendor: &'static Vendor, resources: &ContainerResources) -> Result<(), AskError> {
+/// Rejects a request for memory or cores that explicitly counts no device.
+fn no_device(vendor: &'static Vendor, resources: &ContainerResources) -> Result<(), RequestError> {
     let parts = [
         vendor.memory.map(|memory| memory.name),
         vendor.percentage,
@@ -119,7 +77,7 @@ fn no_device(vendor: &'static Vendor, resources: &ContainerResources) -> Result<
     ];
     for resource in parts.into_iter().flatten() {
         if let Some(amount @ 1..) = amount(resources, resource, Quantity::whole)? {
-            return Err(AskError::NoDevice { count: vendor.count, resource, amount });
+            return Err(RequestError::NoDevice { count: vendor.count, resource, amount });
         }
     }
     Ok(())
@@ -128,30 +86,37 @@ fn no_device(vendor: &'static Vendor, resources: &ContainerResources) -> Result<
 fn devices(
     vendor: &'static Vendor,
     count: Option<u64>,
-    memory: MemoryAsk,
+    memory: MemoryRequest,
     cores: Option<u64>,
-) -> Result<(Option<u64>, Option<u64>), AskError> {
+) -> Result<(Option<u64>, Option<u64>), RequestError> {
     match (count, vendor.count_unit) {
         (Some(slices), CountUnit::Slices) => Ok((Some(1), Some(slices))),
         (Some(devices), CountUnit::Devices) => Ok((Some(devices), None)),
         (None, _) if vendor.count_defaults_to_one => Ok((Some(1), None)),
-        // Neuron cores can be asked for by themselves.
+        // Neuron cores can be requested without devices.
         (None, _) if vendor.memory.is_none() && cores.is_some() => Ok((None, None)),
         (None, _) => {
-            let asked = if memory == MemoryAsk::Unset {
+            let asked = if memory == MemoryRequest::Unset {
                 vendor.cores.map(|cores| cores.name)
             } else {
                 None
             };
             let asked = asked.or(vendor.memory.map(|memory| memory.name));
-            Err(AskError::NoCount { resource: asked.unwrap_or(vendor.word), count: vendor.count })
+            Err(RequestError::NoCount {
+                resource: asked.unwrap_or(vendor.name),
+                count: vendor.count,
+            })
         }
     }
 }
 
-fn memory(vendor: &'static Vendor, resources: &ContainerResources) -> Result<MemoryAsk, AskError> {
+fn memory(
+    vendor: &'static Vendor,
+    resources: &ContainerResources,
+) -> Result<MemoryRequest, RequestError> {
     let percent = match vendor.percentage {
-        // HAMi takes 0 for "not said", and more than 100 for 100. Both book the whole device, so that they are kept.
+        // HAMi reads 0 as "not specified" and more than 100 as 100. Both book the whole device, so
+        // this does too.
         Some(name) => amount(resources, name, Quantity::whole)?
             .filter(|percent| *percent > 0)
             .map(|percent| (name, percent)),
@@ -163,27 +128,30 @@ fn memory(vendor: &'static Vendor, resources: &ContainerResources) -> Result<Mem
         None => None,
     };
     match (mib, percent) {
-        (Some((resource, 0)), _) => Err(AskError::NoMemory { resource }),
+        (Some((resource, 0)), _) => Err(RequestError::NoMemory { resource }),
         (Some((memory, mib)), Some((percentage, percent))) if percent <= 100 => {
-            Err(AskError::TwoMemories { memory, mib, percentage, percent })
+            Err(RequestError::TwoMemories { memory, mib, percentage, percent })
         }
-        (Some((_, mib)), _) => Ok(MemoryAsk::Mib(mib)),
+        (Some((_, mib)), _) => Ok(MemoryRequest::Mib(mib)),
         (None, Some((_, percent))) => {
-            Ok(MemoryAsk::Percent(u8::try_from(percent.min(100)).unwrap_or(100)))
+            Ok(MemoryRequest::Percent(u8::try_from(percent.min(100)).unwrap_or(100)))
         }
-        (None, None) => Ok(MemoryAsk::Unset),
+        (None, None) => Ok(MemoryRequest::Unset),
     }
 }
 
-/// Sums over all devices of the container, divided into what each device gives.
-fn per_device(vendor: &'static Vendor, mut ask: Ask) -> Result<Ask, AskError> {
+/// Divides sums over all devices of the container into the part of each device.
+fn per_device(
+    vendor: &'static Vendor,
+    mut ask: DeviceRequest,
+) -> Result<DeviceRequest, RequestError> {
     let Some(devices) = ask.devices.filter(|devices| *devices > 0) else {
         return Ok(ask);
     };
-    if let (MemoryAsk::Mib(total), Some(memory)) =
+    if let (MemoryRequest::Mib(total), Some(memory)) =
         (ask.memory, vendor.memory.filter(|memory| memory.is_total))
     {
-        ask.memory = MemoryAsk::Mib(share(memory.name, total, devices)?);
+        ask.memory = MemoryRequest::Mib(share(memory.name, total, devices)?);
     }
     if let (Some(total), Some(cores)) = (ask.cores, vendor.cores.filter(|cores| cores.is_total)) {
         ask.cores = Some(share(cores.name, total, devices)?);
@@ -191,11 +159,11 @@ fn per_device(vendor: &'static Vendor, mut ask: Ask) -> Result<Ask, AskError> {
     Ok(ask)
 }
 
-fn share(resource: &'static str, amount: u64, devices: u64) -> Result<u64, AskError> {
+fn share(resource: &'static str, amount: u64, devices: u64) -> Result<u64, RequestError> {
     if amount.is_multiple_of(devices) {
         Ok(amount / devices)
     } else {
-        Err(AskError::Uneven { resource, amount, devices })
+        Err(RequestError::Uneven { resource, amount, devices })
     }
 }
 
@@ -203,10 +171,10 @@ fn amount(
     resources: &ContainerResources,
     resource: &'static str,
     read: impl Fn(&Quantity) -> Result<u64, QuantityError>,
-) -> Result<Option<u64>, AskError> {
+) -> Result<Option<u64>, RequestError> {
     let quantity = resources.limits.get(resource).or_else(|| resources.requests.get(resource));
     let amount = quantity.map(|quantity| quantity.map_err(Clone::clone).and_then(&read));
-    amount.transpose().map_err(|error| AskError::Amount { resource, error })
+    amount.transpose().map_err(|error| RequestError::Amount { resource, error })
 }
 
 #[cfg(test)]
@@ -216,15 +184,18 @@ mod tests {
     use super::super::vendor::VENDORS;
     use super::*;
 
-    fn ask(word: &str, limits: &[(&'static str, &'static str)]) -> Result<Option<Ask>, AskError> {
+    fn ask(
+        word: &str,
+        limits: &[(&'static str, &'static str)],
+    ) -> Result<Option<DeviceRequest>, RequestError> {
         let resources = ContainerResources {
             limits: limits.iter().copied().collect(),
             ..ContainerResources::default()
         };
-        read(Vendor::by_word(word).unwrap(), &resources)
+        read(Vendor::by_name(word).unwrap(), &resources)
     }
 
-    fn nvidia(limits: &[(&'static str, &'static str)]) -> Ask {
+    fn nvidia(limits: &[(&'static str, &'static str)]) -> DeviceRequest {
         ask("NVIDIA", limits).unwrap().unwrap()
     }
 
@@ -234,36 +205,43 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_table_a3_says() {
-        let one = Ask { devices: Some(1), slices: None, memory: MemoryAsk::Unset, cores: None };
+        let one = DeviceRequest {
+            devices: Some(1),
+            slices: None,
+            memory: MemoryRequest::Unset,
+            cores: None,
+        };
         assert_eq!(nvidia(&[GPU]), one);
-        let two = Ask { devices: Some(2), memory: MemoryAsk::Mib(4096), ..one };
+        let two = DeviceRequest { devices: Some(2), memory: MemoryRequest::Mib(4096), ..one };
         assert_eq!(nvidia(&[("nvidia.com/gpu", "2"), (MEM, "4096")]), two);
         for (percent, memory) in [
-            ("50", MemoryAsk::Percent(50)),
-            ("150", MemoryAsk::Percent(100)),
-            ("101", MemoryAsk::Percent(100)),
-            ("4294967346", MemoryAsk::Percent(100)),
-            ("0", MemoryAsk::Unset),
+            ("50", MemoryRequest::Percent(50)),
+            ("150", MemoryRequest::Percent(100)),
+            ("101", MemoryRequest::Percent(100)),
+            ("4294967346", MemoryRequest::Percent(100)),
+            ("0", MemoryRequest::Unset),
         ] {
             assert_eq!(nvidia(&[GPU, (PCT, percent)]).memory, memory, "{percent}");
         }
-        assert_eq!(nvidia(&[GPU, (PCT, "0"), (MEM, "2000")]).memory, MemoryAsk::Mib(2000));
+        assert_eq!(nvidia(&[GPU, (PCT, "0"), (MEM, "2000")]).memory, MemoryRequest::Mib(2000));
         let requests = ContainerResources {
             requests: [GPU].into_iter().collect(),
             ..ContainerResources::default()
         };
-        assert_eq!(read(Vendor::by_word("NVIDIA").unwrap(), &requests), Ok(Some(one)));
+        assert_eq!(read(Vendor::by_name("NVIDIA").unwrap(), &requests), Ok(Some(one)));
         // Row A4: memory or cores alone mean one device.
         assert_eq!(nvidia(&[(MEM, "4096")]).devices, Some(1));
         assert_eq!(nvidia(&[("nvidia.com/gpucores", "30")]).cores, Some(30));
     }
 
     #[test]
-    fn rows_of_table_a3_that_make_a_request_vanish_are_refused_instead() {
-        // A3 "-1 -> treated as unset": a negative amount is a mistake, and acceptance B10 refuses it.
+    fn rows_of_table_a3_that_make_a_request_vanish_are_rejected_instead() {
+        // A3 "-1 -> treated as unset": a negative amount is a mistake, and acceptance B10 refuses
+        // it.
         let error = ask("NVIDIA", &[GPU, (PCT, "-1")]).unwrap_err().to_string();
         assert_eq!(error, "nvidia.com/gpumem-percentage: \"-1\" is negative; an amount cannot be");
-        // A3 "gpumem 16Gi or 16.0Gi -> empty request": such a pod would be placed anywhere with nothing booked (B10).
+        // A3 "gpumem 16Gi or 16.0Gi -> empty request": such a pod would be placed anywhere with
+        // nothing booked (B10).
         for text in ["16Gi", "16.0Gi"] {
             let error = ask("NVIDIA", &[GPU, (MEM, text)]).unwrap_err().to_string();
             assert!(
@@ -286,7 +264,7 @@ mod tests {
     #[test]
     fn the_same_amount_written_in_three_ways_is_the_same_request() {
         for text in ["8000", "8k", "8e3"] {
-            assert_eq!(nvidia(&[GPU, (MEM, text)]).memory, MemoryAsk::Mib(8000), "{text}");
+            assert_eq!(nvidia(&[GPU, (MEM, text)]).memory, MemoryRequest::Mib(8000), "{text}");
         }
     }
 
@@ -295,7 +273,7 @@ mod tests {
         let memory = |word, limits: &[_]| ask(word, limits).unwrap().unwrap().memory;
         assert_eq!(
             memory("MLU", &[("cambricon.com/vmlu", "1"), ("cambricon.com/mlu.smlu.vmemory", "4")]),
-            MemoryAsk::Mib(1024)
+            MemoryRequest::Mib(1024)
         );
         let two = [
             ("mthreads.com/vgpu", "2"),
@@ -303,10 +281,10 @@ mod tests {
             ("mthreads.com/sgpu-core", "32"),
         ];
         let two = ask("Mthreads", &two).unwrap().unwrap();
-        assert_eq!((two.memory, two.cores), (MemoryAsk::Mib(49152), Some(16)));
+        assert_eq!((two.memory, two.cores), (MemoryRequest::Mib(49152), Some(16)));
         assert!(matches!(
             ask("Mthreads", &[("mthreads.com/vgpu", "2"), ("mthreads.com/sgpu-core", "17")]),
-            Err(AskError::Uneven { .. })
+            Err(RequestError::Uneven { .. })
         ));
         let slices = ask("Enflame", &[("enflame.com/drs-gcu", "3")]).unwrap().unwrap();
         assert_eq!((slices.devices, slices.slices), (Some(1), Some(3)));
@@ -322,7 +300,7 @@ mod tests {
     #[test]
     fn a_container_that_asks_nothing_asks_nothing() {
         for vendor in VENDORS {
-            assert_eq!(read(vendor, &ContainerResources::default()), Ok(None), "{}", vendor.word);
+            assert_eq!(read(vendor, &ContainerResources::default()), Ok(None), "{}", vendor.name);
         }
         const NO_GPU: (&str, &str) = ("nvidia.com/gpu", "0");
         for limits in [vec![NO_GPU], vec![NO_GPU, (MEM, "0")], vec![NO_GPU, (PCT, "0")]] {
@@ -331,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_no_device_is_refused() {
+    fn a_part_of_no_device_is_rejected() {
         for (word, count, part, amount) in [
             ("NVIDIA", "nvidia.com/gpu", MEM, "4096"),
             ("NVIDIA", "nvidia.com/gpu", PCT, "50"),

@@ -1,4 +1,4 @@
-//! Which devices a user wants and which not, by HAMi's annotations on the pod.
+//! Device selection by HAMi's annotations on the pod.
 
 use crate::object::StringMap;
 use crate::quantity::quoted;
@@ -9,39 +9,39 @@ use super::weights::{
     DEVICE_POLICY, DevicePolicy, NODE_POLICY, NodePolicy, PolicyError, WEIGHTS, Weights,
 };
 
-/// The pod annotation that asks for devices of one NUMA node.
+/// Pod annotation: use devices of one NUMA node.
 pub const NUMA_BIND: &str = "nvidia.com/numa-bind";
 
-/// The pod annotation that asks for a way of sharing.
+/// Pod annotation: the accepted sharing modes.
 pub const MODE: &str = "nvidia.com/vgpu-mode";
 
-/// Names that are wanted and names that are not. Without wanted names all are wanted.
+/// Names to include and to exclude. Without included names all are included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wish {
-    /// Only these, if there are any.
+pub struct NameFilter {
     pub wanted: Vec<String>,
-    /// Not these, even if they are wanted too.
+    /// Excluded even if included too.
     pub unwanted: Vec<String>,
 }
 
-impl Wish {
-    /// Reads lists of names between commas; blanks around a name, and empty names, are nothing.
-    pub fn parse(wanted: Option<&str>, unwanted: Option<&str>) -> Wish {
-        Wish { wanted: names(wanted), unwanted: names(unwanted) }
+impl NameFilter {
+    /// Parses comma-separated lists. Spaces around names and empty names are ignored.
+    pub fn parse(wanted: Option<&str>, unwanted: Option<&str>) -> NameFilter {
+        NameFilter { wanted: names(wanted), unwanted: names(unwanted) }
     }
 
-    /// Whether a device of this UUID may be used: the whole UUID must match.
+    /// Returns true if a device of this UUID is selected. UUIDs match whole.
     pub fn allows_uuid(&self, uuid: &str) -> bool {
         self.allows(|name| name == uuid)
     }
 
-    /// Whether a device of this model may be used: a part of the model must match, in small or capital letters.
+    /// Returns true if a device of this model is selected. Names match a part of the model,
+    /// ignoring case.
     pub fn allows_model(&self, model: &str) -> bool {
         let model = model.to_uppercase();
         self.allows(|name| model.contains(&name.to_uppercase()))
     }
 
-    /// Whether nothing is asked.
+    /// Returns true if no name is included or excluded.
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty() && self.unwanted.is_empty()
     }
@@ -57,59 +57,46 @@ fn names(list: Option<&str>) -> Vec<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// All that a pod's annotations ask about devices of one vendor.
+/// The device selection of a pod for one vendor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wishes {
-    /// By model.
-    pub models: Wish,
-    /// By UUID.
-    pub uuids: Wish,
-    /// Whether all devices of a container must be of one NUMA node.
+pub struct DeviceSelection {
+    pub models: NameFilter,
+    pub uuids: NameFilter,
+    /// True if all devices of a container must be on one NUMA node.
     pub numa_bind: bool,
-    /// The ways of sharing that are accepted, as written; `None` for all.
+    /// The accepted sharing modes, as written; `None` for all.
     pub mode: Option<String>,
-    /// How to choose among nodes.
     pub node_policy: Option<NodePolicy>,
-    /// How to choose among devices, the first key first.
+    /// Most important first.
     pub device_policy: Vec<DevicePolicy>,
-    /// The weights of the score of a device.
     pub weights: Option<Weights>,
 }
 
-/// Why a wish could not be read.
+/// An invalid annotation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WishError {
-    /// A policy or weights.
+pub enum SelectionError {
     #[error("annotation {key}: {error}")]
-    Policy {
-        /// The annotation.
-        key: &'static str,
-        /// Why.
-        error: PolicyError,
-    },
-    /// A switch is neither on nor off.
+    Policy { key: &'static str, error: PolicyError },
     #[error("annotation {key} is \"{value}\", and must be \"true\" or \"false\"")]
-    NotABool {
-        /// The annotation.
-        key: &'static str,
-        /// What it says.
-        value: String,
-    },
+    NotABool { key: &'static str, value: String },
 }
 
-impl Wishes {
-    /// Reads what a pod asks about devices of one vendor.
-    pub fn read(vendor: &Vendor, annotations: &StringMap) -> Result<Wishes, WishError> {
-        let wish = |keys: super::vendor::WishKeys| {
-            Wish::parse(annotations.get(keys.wanted), annotations.get(keys.unwanted))
+impl DeviceSelection {
+    /// Reads the device selection of a pod for one vendor.
+    pub fn read(
+        vendor: &Vendor,
+        annotations: &StringMap,
+    ) -> Result<DeviceSelection, SelectionError> {
+        let wish = |keys: super::vendor::SelectionKeys| {
+            NameFilter::parse(annotations.get(keys.wanted), annotations.get(keys.unwanted))
         };
-        let policy = |key| move |error| WishError::Policy { key, error };
+        let policy = |key| move |error| SelectionError::Policy { key, error };
         let numa_bind = match annotations.get(NUMA_BIND).map(str::trim) {
             None | Some("") => false,
             Some(value) => go_bool(value)
-                .ok_or_else(|| WishError::NotABool { key: NUMA_BIND, value: quoted(value) })?,
+                .ok_or_else(|| SelectionError::NotABool { key: NUMA_BIND, value: quoted(value) })?,
         };
-        Ok(Wishes {
+        Ok(DeviceSelection {
             models: vendor.types.map(wish).unwrap_or_default(),
             uuids: wish(vendor.uuids),
             numa_bind,
@@ -132,7 +119,8 @@ impl Wishes {
         })
     }
 
-    /// Whether a device that is shared in this way may be used: the wish must contain the way's name.
+    /// Returns true if a device in this sharing mode is selected: the annotation contains the
+    /// mode's name.
     pub fn allows_mode(&self, mode: &str) -> bool {
         self.mode.as_deref().is_none_or(|wish| wish.contains(mode))
     }
@@ -160,7 +148,7 @@ mod tests {
             (Some("ABC"), None, "abc", false),
         ] {
             assert_eq!(
-                Wish::parse(wanted, unwanted).allows_uuid(uuid),
+                NameFilter::parse(wanted, unwanted).allows_uuid(uuid),
                 allowed,
                 "{wanted:?} {unwanted:?} {uuid}"
             );
@@ -180,7 +168,7 @@ mod tests {
             (Some(" "), Some(""), "NVIDIA A100", true),
         ] {
             assert_eq!(
-                Wish::parse(wanted, unwanted).allows_model(model),
+                NameFilter::parse(wanted, unwanted).allows_model(model),
                 allowed,
                 "{wanted:?} {unwanted:?} {model}"
             );
@@ -198,14 +186,16 @@ mod tests {
             ("hami.io/gpu-scheduler-policy", "binpack,numa"),
             ("hami.io/device-scoring-weights", "slot=1,core=1,memory=3"),
         ]);
-        let wishes = Wishes::read(Vendor::by_word("NVIDIA").unwrap(), &annotations).unwrap();
+        let wishes =
+            DeviceSelection::read(Vendor::by_name("NVIDIA").unwrap(), &annotations).unwrap();
         assert!(wishes.models.allows_model("A100") && !wishes.uuids.allows_uuid("GPU-1"));
         assert!(wishes.numa_bind && wishes.allows_mode("mps") && !wishes.allows_mode("mig"));
         assert_eq!(wishes.node_policy, Some(NodePolicy::Spread));
         assert_eq!(wishes.device_policy, [DevicePolicy::Binpack, DevicePolicy::Numa]);
         assert_eq!(wishes.weights.map(|weights| weights.memory), Some(3));
-        let none = Wishes::read(Vendor::by_word("DCU").unwrap(), &StringMap::default()).unwrap();
-        assert_eq!(none, Wishes::default());
+        let none =
+            DeviceSelection::read(Vendor::by_name("DCU").unwrap(), &StringMap::default()).unwrap();
+        assert_eq!(none, DeviceSelection::default());
     }
 
     #[test]
@@ -213,8 +203,8 @@ mod tests {
         for (key, value) in
             [(NODE_POLICY, "best"), (DEVICE_POLICY, "best"), (WEIGHTS, ""), (NUMA_BIND, "yes")]
         {
-            let error = Wishes::read(
-                Vendor::by_word("NVIDIA").unwrap(),
+            let error = DeviceSelection::read(
+                Vendor::by_name("NVIDIA").unwrap(),
                 &StringMap::from_iter([(key, value)]),
             );
             let error = error.unwrap_err().to_string();
@@ -226,9 +216,9 @@ mod tests {
         #[test]
         fn a_name_that_is_listed_is_matched(uuid in "[A-Za-z0-9-]{1,20}", others in "[a-z, ]{0,20}") {
             let list = format!("{others},{uuid} ");
-            prop_assert!(Wish::parse(Some(&list), None).allows_uuid(&uuid));
-            prop_assert!(!Wish::parse(None, Some(&list)).allows_uuid(&uuid));
-            prop_assert!(Wish::parse(Some(&list), None).allows_model(&uuid.to_lowercase()));
+            prop_assert!(NameFilter::parse(Some(&list), None).allows_uuid(&uuid));
+            prop_assert!(!NameFilter::parse(None, Some(&list)).allows_uuid(&uuid));
+            prop_assert!(NameFilter::parse(Some(&list), None).allows_model(&uuid.to_lowercase()));
         }
     }
 }

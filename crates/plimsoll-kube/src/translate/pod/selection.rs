@@ -1,33 +1,35 @@
-//! Which devices a pod wants and how it would like them chosen, by HAMi's annotations.
+//! Device selection and scheduling policies of a pod, by HAMi's annotations.
 
-use plimsoll_core::request::{Container, Leaning, Misuse, Need, Order, Weights, Wishes};
+use plimsoll_core::request::{Container, Leaning, Misuse, Need, Order, Shape, Weights, Wishes};
 use plimsoll_core::units::Name;
 
+use crate::hami::selection::{DeviceSelection, SelectionError};
 use crate::hami::vendor::{VENDORS, Vendor};
 use crate::hami::weights::{DevicePolicy, NodePolicy};
-use crate::hami::wishes::{WishError, Wishes as Read};
 use crate::object::StringMap;
 
 use super::super::misuse::{annotation, misuse};
 
-/// Adds what a pod wishes to all that its containers need.
+/// Adds the device selection of a pod to all its needs.
 pub(super) fn add(annotations: &StringMap, containers: &mut [Container]) -> Result<(), Misuse> {
     if annotations.is_empty() {
         return Ok(());
     }
     for need in containers.iter_mut().flat_map(|container| &mut container.needs) {
-        let read = Read::read(vendor_of(need), annotations).map_err(|error| unreadable(&error))?;
-        need.wishes = wishes(vendor_of(need), read, need.wishes.alone);
+        let read = DeviceSelection::read(vendor_of(need), annotations)
+            .map_err(|error| unreadable(&error))?;
+        need.wishes = wishes(need, read);
     }
     Ok(())
 }
 
-/// How a pod would like nodes and devices ordered. Only what asks for devices has a say.
-pub(super) fn leaning(annotations: &StringMap, needs_devices: bool) -> Result<Leaning, Misuse> {
-    if !needs_devices || annotations.is_empty() {
+/// Reads the scheduling policies of a pod. They apply only to pods with device needs.
+pub(super) fn leaning(annotations: &StringMap, shape: &Shape) -> Result<Leaning, Misuse> {
+    if shape.device_count() == 0 || annotations.is_empty() {
         return Ok(Leaning::default());
     }
-    let read = Read::read(&VENDORS[0], annotations).map_err(|error| unreadable(&error))?;
+    let read =
+        DeviceSelection::read(&VENDORS[0], annotations).map_err(|error| unreadable(&error))?;
     let device = |policy: &DevicePolicy| match policy {
         DevicePolicy::Binpack => Some(Order::Pack),
         DevicePolicy::Spread => Some(Order::Spread),
@@ -47,17 +49,18 @@ pub(super) fn leaning(annotations: &StringMap, needs_devices: bool) -> Result<Le
     })
 }
 
-/// The vendor of a kind; MIG instances are NVIDIA's.
+/// Returns the vendor of a kind. MIG instances are NVIDIA's.
 fn vendor_of(need: &Need) -> &'static Vendor {
     VENDORS.iter().find(|vendor| vendor.kind() == &*need.kind).unwrap_or(&VENDORS[0])
 }
 
-fn wishes(vendor: &Vendor, read: Read, alone: bool) -> Wishes {
+fn wishes(need: &Need, read: DeviceSelection) -> Wishes {
     let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
     let asked = |policy| read.device_policy.contains(&policy);
-    let (alone, linked) = (alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
-    // The ways of sharing are NVIDIA's; what other vendors call a mode is another thing.
-    let modes = read.mode.filter(|_| vendor.kind() == "NVIDIA").unwrap_or_default();
+    let (alone, linked) =
+        (need.wishes.alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
+    // Sharing modes are NVIDIA's; a mode of another vendor is something else.
+    let modes = read.mode.filter(|_| vendor_of(need).kind() == "NVIDIA").unwrap_or_default();
     let modes = modes.split(',').map(str::trim).filter(|mode| !mode.is_empty());
     Wishes {
         modes: modes.map(Name::from).collect(),
@@ -72,9 +75,9 @@ fn wishes(vendor: &Vendor, read: Read, alone: bool) -> Wishes {
     }
 }
 
-fn unreadable(error: &WishError) -> Misuse {
+fn unreadable(error: &SelectionError) -> Misuse {
     let key = match error {
-        WishError::Policy { key, .. } | WishError::NotABool { key, .. } => *key,
+        SelectionError::Policy { key, .. } | SelectionError::NotABool { key, .. } => *key,
     };
     misuse([annotation(key)], error.to_string())
 }
