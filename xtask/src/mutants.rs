@@ -47,7 +47,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "silent-slots",
         file: "crates/plimsoll-slots/src/desk/seating.rs",
-        becomes: "let Some(stage) = now.stage.filter(|stage| *stage < SlotStage::Releasing) else { return };",
+        becomes: "let usable = now.stage.filter(|stage| *stage < SlotStage::Releasing);",
         must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c7_no_reservation_joins"]],
     },
     // A runner where every start fails is chosen like any other runner.

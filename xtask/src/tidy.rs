@@ -175,7 +175,7 @@ fn files(workspace: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn is_generated(folder: &Path) -> bool {
-    ["target", "node_modules", "corpus", "artifacts", "cards", "golden"]
+    ["target", "node_modules", "corpus", "artifacts", "cards", "golden", "proptest-regressions"]
         .iter()
         .any(|name| folder.ends_with(name))
 }

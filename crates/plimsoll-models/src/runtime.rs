@@ -8,7 +8,7 @@
 //!
 //! Charge and flags come from one [`LaunchSpec`], so a server cannot be started with other numbers
 //! than those that were charged. Nothing is clamped: a value that a runtime would change or ignore
-//! is an error, because the server would then use an amount that no one has charged.
+//! is an error, because the server would then use an amount that is not charged.
 
 use crate::settings::{KvTypes, RuntimeKind, Settings};
 

@@ -2,9 +2,9 @@
 //! never sent as 0.
 //!
 //! ```text
-//!  runner                                              server
-//!   PUT  /api/v1/runners/{id}            Registration ──▶ Welcome  once, and again after a 404
-//!   POST /api/v1/runners/{id}/heartbeat  Heartbeat    ──▶ Orders   every heartbeat_ms, and on changes
+//!  runner                                             server
+//!   PUT  /api/v1/runners/{id}            Registration ──▶ Welcome  once, and after a 404
+//!   POST /api/v1/runners/{id}/heartbeat  Heartbeat    ──▶ Orders   periodically, and on changes
 //!   GET  /api/v1/runners/{id}/work?after=REVISION     ──▶ Orders   when the orders change
 //! ```
 //!

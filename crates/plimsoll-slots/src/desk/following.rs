@@ -213,16 +213,16 @@ impl Desk {
         self.to_serve.insert(model);
     }
 
-    /// Returns the events that give up a slot whose runner has something else under its name.
+    /// Returns the events that release a slot whose runner has something else under its name.
     ///
-    /// The slot does not exist there and cannot be started there, because the runner tells slots
-    /// apart by name. Its reservations get a slot with another name.
+    /// The slot does not exist there and cannot be started there, because a runner identifies slots
+    /// by name. Its reservations get a slot with another name.
     fn replacing_events(&self, core: &Core<'_>, slot: &Name) -> Vec<Event> {
         let Some(request) = self.slots.get(slot).map(|slot| slot.request()) else {
             return Vec::new();
         };
         let Some((id, held)) = core.ledger().of_request(&request) else { return Vec::new() };
-        let given_up = match held.stage {
+        let release = match held.stage {
             Stage::Offered { .. } | Stage::Sent => {
                 Event::Failed { request: request.clone(), generation: id.0 }
             }
@@ -230,7 +230,7 @@ impl Desk {
                 Event::Freed { request: request.clone(), generation: Some(id.0), ordinal: None }
             }
         };
-        vec![given_up, Event::Withdraw { request }]
+        vec![release, Event::Withdraw { request }]
     }
 }
 

@@ -11,7 +11,7 @@ use crate::wire::{DeviceStatus, Heartbeat};
 #[derive(Debug, Default)]
 pub(super) struct OwnUse {
     pub(super) bytes: u64,
-    /// Whether the use of some slot is not measured, so that its booked memory stands in for it.
+    /// True if the use of some slot is not measured and its charge is counted instead.
     pub(super) is_estimated: bool,
 }
 

@@ -190,7 +190,7 @@ impl Desk {
     }
 
     /// Returns the terms of an adopted slot: those of its model, if that is declared. It is never
-    /// pending: nobody has asked this server for it.
+    /// pending again after its end: no client of this server has reserved it.
     fn terms_of_adopted(&self, model: &str) -> Terms {
         let terms = match self.models.get(model) {
             Some(declared) => {

@@ -81,7 +81,7 @@ pub enum ReservationState {
 pub enum Ending {
     /// The client released it.
     Released,
-    /// No empty fleet could hold a slot of the model; `slot` is the one that was tried.
+    /// No empty fleet could hold a slot of the model; `slot` was the attempt.
     Impossible { slot: Name, reason: String },
     /// The model was removed while the reservation was pending.
     ModelRemoved,
@@ -166,7 +166,7 @@ pub struct ReservationsState {
     next_number: u64,
 }
 
-/// What a reservation that ended leaves behind.
+/// The seat that an ended reservation vacated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Vacated {
     pub(super) model: String,

@@ -88,8 +88,8 @@ pub(super) struct Slots {
     by_model: BTreeMap<String, BTreeSet<Name>>,
     next_number: u64,
     seating: Seating,
-    /// Whether the slots that recovery restored have been ranked. Ranking needs the ledger, which a
-    /// recovery builds separately.
+    /// True once the slots that recovery restored have been ranked. Ranking needs the ledger, which
+    /// a recovery builds separately.
     is_ranked: bool,
 }
 
