@@ -31,7 +31,7 @@ use plimsoll_slots::size::Span;
 pub(crate) use connections::Connections;
 
 use super::api::Problem;
-use super::config::Limits;
+use super::config::http::Limits;
 use super::metrics::{Counted, Rejected};
 use access::{Access, ChangeLog, Role, Rules, WaitSource};
 use rate::Rate;

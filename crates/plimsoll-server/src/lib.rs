@@ -21,6 +21,7 @@ mod metrics;
 mod rehearsal;
 mod routes;
 mod schedulerlog;
+pub mod served;
 
 use plimsoll_slots::desk::Desk;
 

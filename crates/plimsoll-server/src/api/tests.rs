@@ -32,7 +32,7 @@ use tower::ServiceExt;
 
 use super::Parts;
 use crate::SlotEngine as Engine;
-use crate::config::Limits;
+use crate::config::http::Limits;
 use crate::front::{self, Gate};
 use crate::guard::Guard;
 use crate::guard::tokens::Tokens;

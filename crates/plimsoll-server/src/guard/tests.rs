@@ -26,7 +26,7 @@ fn tokens() -> Tokens {
     let entries =
         "[{name: operator, role: operate, file: operator}, {name: reader, role: read, file: reader},
         {name: gpu-1, role: runner, file: runner, runner: gpu-1}]";
-    let entries: Vec<tokens::Entry> = serde_saphyr::from_str(entries).expect("tokens");
+    let entries: Vec<tokens::TokenEntry> = serde_saphyr::from_str(entries).expect("tokens");
     Tokens::load(&entries, dir.path(), None, &mut Vec::new()).expect("tokens")
 }
 

@@ -8,9 +8,12 @@ use anyhow::{Context, Result};
 use crate::cli::{LogFormat, ServeArgs};
 use crate::logging;
 use crate::output::{self, Outcome};
-use plimsoll_server::config::{self, Config, Loaded, Options, TlsFiles};
+use plimsoll_server::application::{self, Fleet};
+use plimsoll_server::config::http::TlsFiles;
+use plimsoll_server::config::{self, Loaded, Options};
 use plimsoll_server::guard::tls;
-use plimsoll_server::{application, demo, life};
+use plimsoll_server::life::Reloaded;
+use plimsoll_server::{demo, life};
 use tracing_subscriber::filter::LevelFilter;
 
 /// What still runs when everything is durable gets so long to end.
@@ -21,12 +24,12 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     let options = options(args);
     let Loaded { mut config, warnings } = config::load(&options)?;
     if args.check_config {
-        config.tls.as_ref().map(tls::load).transpose()?;
+        config.http.tls.as_ref().map(tls::load).transpose()?;
         warnings.iter().for_each(|warning| output::note(&format!("warning: {warning}")));
         output::text("the configuration can be used\n")?;
         return Ok(Outcome::Fine);
     }
-    logging::start(config.log, if quiet { LevelFilter::WARN } else { LevelFilter::INFO });
+    logging::start(config.log.format, if quiet { LevelFilter::WARN } else { LevelFilter::INFO });
     avoid_huge_pages();
     for warning in warnings {
         tracing::warn!("{warning}");
@@ -36,11 +39,18 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(workers()).enable_all().build();
     let runtime = runtime.context("while starting the threads of the server")?;
-    let serves = |config: &Config| application::application(config, args.demo);
-    let lived = runtime.block_on(life::live(config, lasts, || config::load(&options), serves));
+    let fleet = if args.demo { Fleet::Simulated } else { Fleet::Real };
+    let service = application::service(&config, fleet);
+    let lived =
+        runtime.block_on(life::live(config.http, config.log, lasts, || reload(&options), service));
     runtime.shutdown_timeout(LEFTOVERS);
     drop(scratch);
     lived.map(|()| Outcome::Fine)
+}
+
+fn reload(options: &Options) -> Result<Reloaded> {
+    let Loaded { config, warnings } = config::load(options)?;
+    Ok(Reloaded { http: config.http, warnings })
 }
 
 fn options(args: &ServeArgs) -> Options {
