@@ -5,8 +5,8 @@
 #   schedulerlog-alert.sh http://127.0.0.1:8642 default chat
 #
 # 0  placed and running
-# 1  refused, or its start failed; the line says why
-# 2  the log could not be read; the line says why
+# 1  pending or impossible, or its start failed; the line has the reason
+# 2  the log could not be read; the line has the reason
 # 3  placed and still starting
 #
 # If PLIMSOLL_TOKEN is set, it is sent as a bearer token.

@@ -1,4 +1,4 @@
-//! Any text is what containers were given or an error, and what is written is read as the same.
+//! HAMi's allocations: decoding never panics, and encoded allocations decode to the same value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

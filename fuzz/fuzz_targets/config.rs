@@ -1,4 +1,4 @@
-//! Any bytes are a `config.json` or an error; what is read has an estimate or a reason why not.
+//! `config.json`: reading and estimating never panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes are a GGUF header or an error; what is read has an estimate or a reason why not, and its parts add up.
+//! GGUF headers: reading and estimating never panic, and the parts of an estimate sum to its total.
 #![no_main]
 
 use std::io::Cursor;

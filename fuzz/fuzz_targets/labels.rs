@@ -1,7 +1,7 @@
-//! Whatever labels, annotations and amounts say, a node is read the same way twice, and an unknown one says why.
+//! A whole node: translation never panics and is deterministic, and unknown capacity has a finding.
 //!
-//! Each line of the input is one fact: `l` (label), `a` (annotation), `c` (capacity) or `m` (allocatable), then a key, a
-//! blank and a value.
+//! Each line of the input is one fact: `l` (label), `a` (annotation), `c` (capacity) or `m`
+//! (allocatable), then a key, a space and a value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any text is a quantity or an error, and what is read is the same number when read again.
+//! Quantities: parsing never panics, and the text of a quantity parses to the same value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes are objects or an error that says where.
+//! Files: reading never panics, and an error names the file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

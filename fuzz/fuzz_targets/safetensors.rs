@@ -1,4 +1,4 @@
-//! Any bytes are a safetensors header or an error; no tensor stands twice.
+//! Safetensors headers: reading never panics, and tensor names are unique.
 #![no_main]
 
 use std::collections::BTreeSet;

@@ -41,7 +41,7 @@ async function judge(one) {
     const accepted = await context.init();
     await logDelivered();
     if (!accepted)
-        return {refused: lines.at(-1) ?? "no context"};
+        return {rejected: lines.at(-1) ?? "no context"};
     const weights = loaded.getMemoryBreakdown();
     const booked = context.getMemoryBreakdown();
     const cache = sum(/(?:llama_kv_cache\w*|llama_memory_recurrent): size = +([\d.]+) MiB/);

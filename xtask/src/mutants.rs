@@ -47,7 +47,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "silent-slots",
         file: "crates/plimsoll-slots/src/desk/seating.rs",
-        becomes: "let Some(stage) = now.stage.filter(|stage| *stage < SlotStage::Releasing) else { return };",
+        becomes: "let usable = now.stage.filter(|stage| *stage < SlotStage::Releasing);",
         must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c7_no_reservation_joins"]],
     },
     // A runner where every start fails is chosen like any other runner.
@@ -72,10 +72,10 @@ const MUTANTS: &[Mutant] = &[
     },
     // A measurement made with other settings is charged.
     Mutant {
-        name: "unfit-measure",
+        name: "outdated-measurement",
         file: "crates/plimsoll-slots/src/memory.rs",
-        becomes: "let fit = measured.as_ref();",
-        must_fail: &[&["-p", "plimsoll-slots", "--lib", "what_was_measured_with_other"]],
+        becomes: "let valid = measured.as_ref();",
+        must_fail: &[&["-p", "plimsoll-slots", "--lib", "a_measurement_with_other_settings"]],
     },
 ];
 

@@ -3,6 +3,7 @@
 mod baseline;
 mod layers;
 mod modules;
+mod references;
 mod shape;
 mod source;
 mod wording;
@@ -84,6 +85,7 @@ pub(crate) fn summary(workspace: &Path) -> Result<()> {
 fn violations(workspace: &Path) -> Result<Vec<Violation>> {
     let mut found = Vec::new();
     let mut sources = Vec::new();
+    let mut pages = Vec::new();
     for file in files(workspace)? {
         let text = read(workspace, &file)?;
         if file.extension().is_some_and(|extension| extension == "rs") {
@@ -94,6 +96,13 @@ fn violations(workspace: &Path) -> Result<Vec<Violation>> {
             found.extend(layers::dependencies(&file, &text)?);
         }
         found.extend(wording::in_text(&file, &text));
+        if file.extension().is_some_and(|extension| extension == "md") {
+            pages.push((file, text));
+        }
+    }
+    let functions = references::function_names(&sources);
+    for (page, text) in &pages {
+        found.extend(references::in_page(workspace, page, text, &functions));
     }
     let tests = test_files(&sources);
     let is_test = |source: &Source| tests.iter().any(|test| source.file.starts_with(test));
@@ -166,7 +175,7 @@ fn files(workspace: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn is_generated(folder: &Path) -> bool {
-    ["target", "node_modules", "corpus", "artifacts", "cards", "golden"]
+    ["target", "node_modules", "corpus", "artifacts", "cards", "golden", "proptest-regressions"]
         .iter()
         .any(|name| folder.ends_with(name))
 }

@@ -1,16 +1,16 @@
-//! A cluster as Plimsoll understands it: nodes with devices, what already runs, and what waits for a place.
+//! A cluster as values of the core: nodes with devices, running pods and pending pods.
 
 use plimsoll_core::charge::Holding;
 use plimsoll_core::device::{DeviceChoice, Node};
 use plimsoll_core::request::{PlainRule, Request};
 use plimsoll_core::units::{Bytes, Name};
 
-use crate::finding::Finding;
+use crate::finding::{Finding, PodProblem, Problem, Severity};
 
-/// How to read what Kubernetes leaves open.
+/// Options for reading what Kubernetes leaves open.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// What a device request without a declared amount of memory counts as on a shared card.
+    /// The charge of a device request without a declared amount of memory on a shared card.
     pub plain: PlainRule,
     /// The label by which KAI partitions nodes into pools.
     pub node_pool_key: Name,
@@ -22,83 +22,89 @@ impl Default for Reading {
     }
 }
 
-/// A cluster as Plimsoll understands it.
+/// A cluster, translated.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    /// The nodes, in the order of appearance.
+    /// In order of appearance.
     pub nodes: Vec<NodeFacts>,
-    /// What already has a node, to be observed as it is.
+    /// Pods that have a node.
     pub running: Vec<Holding>,
-    /// What waits for a place, in the order in which it is served: by priority, then by appearance.
+    /// Pods without a node, by priority and then by order of appearance.
     pub pending: Vec<Pending>,
     /// Gangs that pending pods belong to.
     pub gangs: Vec<GangFacts>,
-    /// What is wrong or contradicts itself, found while reading.
+    /// Problems found while reading.
     pub findings: Vec<Finding>,
-    /// What was read, in numbers.
     pub understood: Understood,
 }
 
-/// A node and what the cluster advertises about its devices.
+impl Cluster {
+    /// Iterates over the errors and warnings about pods: pods that are not counted, or not as
+    /// written.
+    pub fn pod_problems(&self) -> impl Iterator<Item = (&Finding, &PodProblem)> {
+        self.findings.iter().filter_map(|finding| match &finding.problem {
+            Problem::Pod(problem) if finding.severity() != Severity::Note => {
+                Some((finding, problem))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// A node, and the facts about its devices that the core does not need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// The node as the core sees it.
     pub node: Node,
-    /// Devices that the device plugin advertises (`status.capacity`), tokens and all; `None` when it advertises none.
+    /// Devices in `status.capacity`, tokens included; `None` if it lists none.
     pub advertised: Option<u64>,
-    /// Tokens a physical card, where they are known.
+    /// Tokens per physical card, where known.
     pub replicas: Option<u32>,
-    /// Physical cards; where labels count cards that are cut into MIG instances, another number than the node's devices.
+    /// Physical cards. Differs from the number of devices where cards are cut into MIG instances.
     pub physical: u16,
-    /// Memory that is declared to be in use by something nobody booked, by ordinal: what a ledger is told with `measure`.
+    /// Memory declared to be in use by processes without a booking, by ordinal.
     pub foreign: Vec<(u16, Bytes)>,
-    /// Where the devices and their memory are known from, in words: `label`, `register`, `declared`, `capacity`, or `none`.
+    /// The source of devices and memory: `label`, `register`, `declared`, `capacity` or `none`.
     pub capacity_source: &'static str,
-    /// Who decides which card a tenant gets, and why that is so.
     pub choice: DeviceChoice,
 }
 
 /// A pod without a node.
 #[derive(Clone, Debug)]
 pub struct Pending {
-    /// What it asks.
     pub request: Request,
-    /// The gang it belongs to: an index into [`Cluster::gangs`].
+    /// The pod's gang, as an index into [`Cluster::gangs`].
     pub gang: Option<usize>,
-    /// What it uses that is not understood yet and was not considered, in words.
+    /// Features that the pod uses and that are not considered.
     pub not_considered: Vec<Name>,
 }
 
 /// A gang that pending pods belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GangFacts {
-    /// Its name, as `namespace/name`.
+    /// `namespace/name`.
     pub name: Name,
-    /// How many members must be placed together, those that already run included.
+    /// The number of members that must run together, running ones included.
     pub minimum: u32,
-    /// How many members already run.
     pub running: u32,
 }
 
-/// What was read, in numbers.
+/// Counts of what was read.
 #[derive(Clone, Debug, Default)]
 pub struct Understood {
-    /// Pods that already have a node and hold something.
+    /// Pods that have a node and hold something.
     pub running: usize,
-    /// Pods that have a node and are asked to go.
     pub terminating: usize,
-    /// Pods that have finished and hold nothing.
     pub finished: usize,
-    /// Pods that wait, those made for workloads included.
+    /// Pods without a node, those created for workloads included.
     pub pending: usize,
-    /// Pending pods that were made from the replicas of a workload.
+    /// Pending pods created for the missing replicas of workloads.
     pub expanded: usize,
-    /// Pods that are held back by scheduling gates, and are not placed.
+    /// Pods held back by scheduling gates.
     pub gated: usize,
-    /// Who has finished and holds nothing, each as `namespace/name`.
+    /// Each as `namespace/name`.
     pub finished_pods: Vec<Name>,
-    /// Who is held back by scheduling gates, each as `namespace/name`.
+    /// Each as `namespace/name`.
     pub gated_pods: Vec<Name>,
-    /// Kinds that were read over, with how often each was met.
+    /// Kinds that are not read, with the number of objects.
     pub ignored: std::collections::BTreeMap<String, usize>,
 }

@@ -1,29 +1,29 @@
-//! What the operator declares about a node, by Plimsoll's own annotations. It wins over labels.
+//! The operator's declarations about a node, in Plimsoll's own annotations. They override labels.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::de::{Deserialize, Deserializer};
 
+use crate::object::Scalar;
 use crate::quantity::quoted;
 
-/// The node annotation that declares devices, as a JSON list.
+/// Node annotation: the devices of the node, as a JSON list.
 pub const DEVICES: &str = "plimsoll.dev/devices";
 
-/// The node annotation that says who chooses the device.
+/// Node annotation: the component that chooses a container's device.
 pub const DEVICE_CHOICE: &str = "plimsoll.dev/device-choice";
 
-/// Who chooses the physical device that a container gets.
+/// The component that chooses the physical device of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The one who booked it: the container gets exactly that device.
+    /// The scheduler: the container gets exactly the booked device.
     Owned,
-    /// The device plugin, which knows nothing of bookings.
+    /// The device plugin, which does not know bookings.
     Plugin,
 }
 
 impl DeviceChoice {
-    /// Reads the annotation.
+    /// Parses the annotation.
     pub fn parse(text: &str) -> Result<DeviceChoice, DeclaredError> {
         match text {
             "owned" => Ok(DeviceChoice::Owned),
@@ -33,36 +33,33 @@ impl DeviceChoice {
     }
 }
 
-/// A device that an operator declares.
+/// A device as an operator declares it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeclaredDevice {
-    /// Its UUID; `None` where only its ordinal is known.
     pub uuid: Option<String>,
-    /// Its ordinal on the node; its position in the list if not given.
+    /// The ordinal on the node; the position in the list if not given.
     pub index: Option<u32>,
-    /// Its model.
     pub model: Option<String>,
-    /// HAMi's word for its vendor; NVIDIA if not given.
+    /// HAMi's name of the vendor; NVIDIA if not given.
     #[serde(default = "nvidia")]
     pub vendor: String,
-    /// Its memory; without it the device takes whole-device work only.
+    /// A device without it accepts whole-device requests only.
     pub memory: Option<Size>,
-    /// What the driver keeps for itself.
+    /// Memory that the driver keeps for itself.
     pub reserve: Option<Size>,
-    /// The most that may be booked on it.
+    /// The most that may be booked.
     pub cap: Option<Size>,
-    /// Memory that is in use by something nobody booked.
+    /// Memory in use by processes without a booking.
     pub foreign: Option<Size>,
-    /// Its compute, in the vendor's unit.
+    /// Compute, in the vendor's unit.
     pub cores: Option<u64>,
-    /// How many tenants it may have.
+    /// The maximum number of tenants.
     pub slots: Option<u64>,
-    /// Its NUMA node.
     pub numa: Option<u32>,
-    /// How it is shared, such as `hami-core`, `mps` or `mig`.
+    /// The sharing mode, such as `hami-core`, `mps` or `mig`.
     pub mode: Option<String>,
-    /// Whether it works; it does if not given.
+    /// True if not given.
     #[serde(default = "healthy")]
     pub health: bool,
 }
@@ -75,50 +72,22 @@ fn healthy() -> bool {
     true
 }
 
-/// Why a declaration cannot be read. The caller names the node.
+/// An invalid declaration. The caller names the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeclaredError {
-    /// The JSON is not as it must be.
     #[error("annotation {DEVICES}, at {path}: {message}")]
-    Json {
-        /// Where in the list.
-        path: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// Two devices have the same UUID.
+    Json { path: String, message: String },
     #[error("annotation {DEVICES} declares the UUID \"{uuid}\" twice")]
-    UuidTwice {
-        /// The UUID.
-        uuid: String,
-    },
-    /// Two devices have the same ordinal.
+    UuidTwice { uuid: String },
     #[error("annotation {DEVICES} declares the index {index} twice")]
-    IndexTwice {
-        /// The ordinal.
-        index: u32,
-    },
-    /// A field has a value that no device can have.
+    IndexTwice { index: u32 },
     #[error("annotation {DEVICES}, device {position}: {field} is {value}, {why}")]
-    Impossible {
-        /// The device's position in the list, from 0.
-        position: usize,
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// The choice is neither of the two.
+    Impossible { position: usize, field: &'static str, value: String, why: &'static str },
     #[error("annotation {DEVICE_CHOICE} is \"{value}\", and must be \"owned\" or \"plugin\"")]
-    Choice {
-        /// What it says.
-        value: String,
-    },
+    Choice { value: String },
 }
 
-/// Reads the declared devices of a node.
+/// Parses the declared devices of a node.
 pub fn decode(text: &str) -> Result<Vec<DeclaredDevice>, DeclaredError> {
     let mut from = serde_json::Deserializer::from_str(text);
     let wrong = |path: String, message: String| DeclaredError::Json { path, message };
@@ -187,7 +156,8 @@ fn check_sizes(position: usize, device: &DeclaredDevice) -> Result<(), DeclaredE
     Ok(())
 }
 
-/// A size in bytes, written as a whole number of bytes or as text with a binary unit: `"80GiB"`, `"32607MiB"`.
+/// A size in bytes, written as a whole number of bytes or as text with a binary unit: `"80GiB"`,
+/// `"32607MiB"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
@@ -208,27 +178,17 @@ impl Size {
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
-        from.deserialize_any(SizeVisitor)
-    }
-}
-
-struct SizeVisitor;
-
-impl Visitor<'_> for SizeVisitor {
-    type Value = Size;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(
-            "a whole number of bytes, or text with a unit such as \"80GiB\" or \"32607MiB\"",
-        )
-    }
-
-    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {
-        Ok(Size(bytes))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-        Size::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(&quoted(text)), &self))
+        const EXPECTED: &str =
+            "a whole number of bytes, or text with a unit such as \"80GiB\" or \"32607MiB\"";
+        let scalar = match Scalar::deserialize(from)? {
+            Scalar::Unsigned(bytes) => return Ok(Size(bytes)),
+            Scalar::Text(text) => match Size::parse(&text) {
+                Some(size) => return Ok(size),
+                None => Scalar::Text(quoted(&text)),
+            },
+            other => other,
+        };
+        Err(scalar.unexpected(&EXPECTED))
     }
 }
 
@@ -256,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn what_cannot_be_is_rejected_with_its_place() {
         for (text, part) in [
             (r#"[{"uuid":"a","memroy":1}]"#, "[0].memroy: unknown field `memroy`"),
             (r#"[{"memory":"80GB"}]"#, "[0].memory: invalid value: string \"80GB\""),

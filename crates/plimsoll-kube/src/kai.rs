@@ -1,107 +1,83 @@
-//! What KAI's annotations and labels say: shares of GPUs, and which physical GPU a share is on.
+//! KAI's annotations and labels: shares of GPUs, and the physical GPU of a share.
 
 use std::collections::BTreeSet;
 
 use crate::object::{Pod, StringMap};
 use crate::quantity::{Quantity, QuantityError, quoted};
 
-/// The pod annotation that asks for so many MiB of each GPU.
+/// Pod annotation: MiB of each GPU.
 pub const GPU_MEMORY: &str = "gpu-memory";
-/// The pod annotation that asks for a part of each GPU.
+/// Pod annotation: a fraction of each GPU.
 pub const GPU_FRACTION: &str = "gpu-fraction";
-/// The pod annotation that says how many GPUs, each with the same share.
+/// Pod annotation: the number of GPUs, each with the same share.
 pub const NUM_DEVICES: &str = "gpu-fraction-num-devices";
-/// The pod annotation that says which container gets the GPUs.
+/// Pod annotation: the container that gets the GPUs.
 pub const CONTAINER_NAME: &str = "gpu-fraction-container-name";
-/// The pod label with the group of one GPU; with a slash and an id behind it, of one of several.
+/// Pod label: the GPU group of the pod. A pod on several GPUs has one label per group, with the
+/// group after a slash.
 pub const GPU_GROUP: &str = "runai-gpu-group";
 /// The namespace of reservation pods.
 pub const RESERVATION_NAMESPACE: &str = "kai-resource-reservation";
-/// How the names of reservation pods begin.
+/// The prefix of the names of reservation pods.
 pub const RESERVATION_PREFIX: &str = "gpu-reservation-";
-/// The annotation in which a reservation pod writes the UUID of its GPU, in spite of its name.
+/// Annotation of a reservation pod with the UUID (not the index) of its GPU.
 pub const RESERVED_UUID: &str = "run.ai/reserve_for_gpu_index";
-/// The label of nodes and pods that says which pool they are of, unless an operator chose another.
+/// Default label of nodes and pods that names their pool.
 pub const NODE_POOL: &str = "kai.scheduler/node-pool";
 
-/// Decimal places of a fraction that are kept; more than any GPU has bytes.
+/// The maximum number of decimal places of a fraction: finer than one byte of any GPU.
 const MAX_PLACES: usize = 18;
 
-/// What a pod asks of KAI.
+/// The GPU share that a pod requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
-    /// The share of each GPU.
+pub struct ShareRequest {
     pub share: Share,
-    /// How many GPUs.
     pub devices: u32,
-    /// The container that gets them; the first one if not given.
+    /// The container that gets the GPUs; the first one if not given.
     pub container: Option<String>,
 }
 
 /// A share of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// So many MiB, at least 1.
+    /// At least 1 MiB.
     Mib(u64),
-    /// A part of it.
     Fraction(Fraction),
 }
 
-/// A part of a whole, exactly: more than nothing and less than all.
+/// An exact fraction between 0 and 1, exclusively.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fraction {
-    /// Above the line.
     pub numerator: u64,
-    /// Below the line.
     pub denominator: u64,
 }
 
-/// Why it is not known what a pod asks of KAI. Each variant names the annotation.
+/// An invalid request for a share. Each variant names the annotation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KaiError {
-    /// The memory cannot be read.
     #[error("annotation {GPU_MEMORY}: {0}")]
     Memory(QuantityError),
-    /// The memory is zero.
     #[error("annotation {GPU_MEMORY} is 0, and must be a positive number of MiB")]
     NoMemory,
-    /// The fraction is none.
     #[error(
         "annotation {GPU_FRACTION} is \"{value}\", and must be a decimal number above 0 and below 1, such as 0.5"
     )]
-    Fraction {
-        /// What it says.
-        value: String,
-    },
-    /// Both memory and a fraction are asked.
+    Fraction { value: String },
     #[error(
         "annotations {GPU_MEMORY} (\"{memory}\") and {GPU_FRACTION} (\"{fraction}\") are both there; say one of them"
     )]
-    Both {
-        /// What one says.
-        memory: String,
-        /// What the other says.
-        fraction: String,
-    },
-    /// The number of GPUs is none.
+    Both { memory: String, fraction: String },
     #[error("annotation {NUM_DEVICES} is \"{value}\", and must be a positive whole number")]
-    Devices {
-        /// What it says.
-        value: String,
-    },
-    /// A number of GPUs or a container is named, but no share.
+    Devices { value: String },
     #[error(
         "annotation {key} is there without {GPU_MEMORY} or {GPU_FRACTION}; say how much of each GPU"
     )]
-    NoShare {
-        /// The annotation that is there.
-        key: &'static str,
-    },
+    NoShare { key: &'static str },
 }
 
-impl Ask {
-    /// Reads what a pod asks; `None` if it asks nothing of KAI.
-    pub fn read(annotations: &StringMap) -> Result<Option<Ask>, KaiError> {
+impl ShareRequest {
+    /// Reads a pod's request; `None` if it has no annotation of KAI's.
+    pub fn read(annotations: &StringMap) -> Result<Option<ShareRequest>, KaiError> {
         let share = match (annotations.get(GPU_MEMORY), annotations.get(GPU_FRACTION)) {
             (Some(memory), Some(fraction)) => {
                 return Err(KaiError::Both { memory: quoted(memory), fraction: quoted(fraction) });
@@ -117,7 +93,7 @@ impl Ask {
         };
         let container =
             annotations.get(CONTAINER_NAME).map(str::trim).filter(|name| !name.is_empty());
-        Ok(Some(Ask {
+        Ok(Some(ShareRequest {
             share,
             devices: annotations.get(NUM_DEVICES).map_or(Ok(1), devices)?,
             container: container.map(str::to_owned),
@@ -138,7 +114,7 @@ fn devices(text: &str) -> Result<u32, KaiError> {
 }
 
 impl Fraction {
-    /// Reads a decimal number above 0 and below 1, without ever making a float of it.
+    /// Parses a decimal number above 0 and below 1, without floating point.
     pub fn parse(text: &str) -> Result<Fraction, KaiError> {
         Fraction::decimal(text).ok_or_else(|| KaiError::Fraction { value: quoted(text) })
     }
@@ -160,7 +136,7 @@ impl Fraction {
         Some(Fraction { numerator: numerator / common, denominator: denominator / common })
     }
 
-    /// This part of an amount, rounded down.
+    /// Returns this fraction of an amount, rounded down.
     pub fn floor_of(self, amount: u64) -> u64 {
         let part =
             u128::from(amount) * u128::from(self.numerator) / u128::from(self.denominator.max(1));
@@ -172,18 +148,16 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A pod that KAI starts to learn and to hold a physical GPU. It uses nothing itself.
+/// A pod that KAI starts to occupy a physical GPU and to learn its UUID. It uses no memory itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
-    /// The group whose pods share the GPU.
     pub group: Option<String>,
-    /// The node.
     pub node: Option<String>,
-    /// The UUID of the GPU, once the pod has written it.
+    /// `None` until the pod has written it.
     pub uuid: Option<String>,
 }
 
-/// What a reservation pod says; `None` for every other pod.
+/// Reads a reservation pod; `None` for every other pod.
 pub fn reservation(pod: &Pod) -> Option<Reservation> {
     let metadata = &pod.metadata;
     let is_one = metadata.namespace.as_deref() == Some(RESERVATION_NAMESPACE)
@@ -198,7 +172,7 @@ pub fn reservation(pod: &Pod) -> Option<Reservation> {
     })
 }
 
-/// The groups of the GPUs that a pod shares: one label for one, a label for each of several.
+/// Returns the groups of the GPUs that a pod shares.
 pub fn gpu_groups(labels: &StringMap) -> BTreeSet<String> {
     let group = |(label, value): (&str, &str)| match label.strip_prefix(GPU_GROUP)? {
         "" => Some(value.to_owned()),
@@ -207,7 +181,7 @@ pub fn gpu_groups(labels: &StringMap) -> BTreeSet<String> {
     labels.iter().filter_map(group).filter(|group| !group.trim().is_empty()).collect()
 }
 
-/// The pool that a node or a pod is of, by the label that the operator chose for it.
+/// Returns the pool of a node or pod.
 pub fn node_pool<'a>(labels: &'a StringMap, key: &str) -> Option<&'a str> {
     labels.get(key).filter(|pool| !pool.is_empty())
 }
@@ -218,14 +192,14 @@ mod tests {
 
     use super::*;
 
-    fn ask(annotations: &[(&str, &str)]) -> Result<Option<Ask>, KaiError> {
-        Ask::read(&annotations.iter().copied().collect())
+    fn ask(annotations: &[(&str, &str)]) -> Result<Option<ShareRequest>, KaiError> {
+        ShareRequest::read(&annotations.iter().copied().collect())
     }
 
     #[test]
     fn memory_is_a_positive_number_of_mib_by_kubernetes_rules() {
         for text in ["8000", "8k", "8e3"] {
-            let expected = Ask { share: Share::Mib(8000), devices: 1, container: None };
+            let expected = ShareRequest { share: Share::Mib(8000), devices: 1, container: None };
             assert_eq!(ask(&[(GPU_MEMORY, text)]), Ok(Some(expected)), "{text}");
         }
         for text in ["0", "-1", "1500m", "1e9999", "NaN", "8000MB", "", "3Gi", "abc", " 8000"] {

@@ -1,126 +1,93 @@
-//! What NVIDIA's feature discovery says about a node by its labels.
+//! The labels of NVIDIA's GPU feature discovery.
 //!
-//! One set of labels describes all GPUs of a node, so that on a node with different models it is true of one of them at most.
-//! Each value is read by itself; whether they agree with each other and with the node's capacity is not decided here.
+//! One set of labels describes all GPUs of a node; on a node with different models it is right for
+//! one of them at most. Each value is read by itself; comparing them with each other and with the
+//! node's capacity is left to the caller.
 
 use std::collections::BTreeMap;
 
 use crate::object::StringMap;
 use crate::quantity::quoted;
 
-/// How many physical GPUs the node has.
+/// The number of physical GPUs.
 pub const COUNT: &str = "nvidia.com/gpu.count";
-/// How many replicas the device plugin makes of each.
+/// The number of replicas that the device plugin makes of each GPU.
 pub const REPLICAS: &str = "nvidia.com/gpu.replicas";
 /// The memory of one physical GPU, in MiB.
 pub const MEMORY: &str = "nvidia.com/gpu.memory";
-/// The model.
 pub const PRODUCT: &str = "nvidia.com/gpu.product";
-/// How the GPUs are shared.
+/// The sharing strategy of the device plugin.
 pub const SHARING_STRATEGY: &str = "nvidia.com/gpu.sharing-strategy";
-/// How MIG instances are advertised.
+/// The strategy by which MIG instances are advertised.
 pub const MIG_STRATEGY: &str = "nvidia.com/mig.strategy";
 
-/// What stands before the profile in a label about MIG instances.
+/// The prefix before the profile in labels of MIG instances.
 const MIG_PREFIX: &str = "nvidia.com/mig-";
 
-/// A memory of so many MiB is a tebibyte: more than any GPU has, and what some tools write in bytes.
+/// One TiB in MiB: more than any GPU has, and a sign that a tool wrote bytes.
 const SUSPICIOUS_MIB: u64 = 1 << 20;
 
-/// A value that may be missing, and may be unreadable.
+/// A value that may be missing or unreadable.
 pub type Field<T> = Option<Result<T, LabelError>>;
 
-/// What the labels of a node say about its GPUs.
+/// The labels that describe the GPUs of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FeatureLabels {
-    /// How many physical GPUs; in MIG's single strategy how many instances.
+    /// Physical GPUs; under the MIG strategy `single`, instances.
     pub count: Field<u64>,
-    /// How many replicas of each; 0 for GPUs that cannot be used whole.
+    /// Replicas of each GPU; 0 for GPUs that cannot be used whole.
     pub replicas: Field<u64>,
-    /// The memory of each, in MiB.
     pub memory_mib: Field<u64>,
-    /// The model.
     pub product: Option<String>,
-    /// How the GPUs are shared.
     pub sharing: Option<Sharing>,
-    /// How MIG instances are advertised.
     pub mig_strategy: Field<MigStrategy>,
     /// MIG instances by profile, such as `1g.5gb`.
     pub mig: BTreeMap<String, MigLabels>,
 }
 
-/// How the GPUs of a node are shared.
+/// The sharing strategy of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sharing {
-    /// Not at all.
     None,
-    /// Tenants take turns; nothing bounds their memory.
+    /// Tenants take turns; their memory is not limited.
     TimeSlicing,
-    /// Tenants share at once, each with a bound.
+    /// Tenants run concurrently, each with a memory limit.
     Mps,
-    /// In a way that is not known here.
+    /// A strategy that is not known here.
     Other(String),
 }
 
-/// How MIG instances are advertised.
+/// The strategy by which MIG instances are advertised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigStrategy {
-    /// There are none.
     None,
-    /// As GPUs, all of one size.
+    /// As GPUs, all of one profile.
     Single,
-    /// Each profile under its own name.
+    /// Each profile as its own resource.
     Mixed,
 }
 
-/// What the labels say about the MIG instances of one profile.
+/// The labels of the MIG instances of one profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MigLabels {
-    /// How many instances.
     pub count: Field<u64>,
-    /// The memory of each, in MiB.
     pub memory_mib: Field<u64>,
-    /// How many replicas of each.
     pub replicas: Field<u64>,
 }
 
-/// Why a label cannot be believed.
+/// An invalid label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
-    /// It is no whole number.
     #[error("label {label} is \"{value}\", and must be a whole number")]
-    NotANumber {
-        /// The label.
-        label: String,
-        /// What it says.
-        value: String,
-    },
-    /// It says that there is no memory.
+    NotANumber { label: String, value: String },
     #[error("label {label} is 0; a GPU without memory does not exist, so its memory is not known")]
-    NoMemory {
-        /// The label.
-        label: String,
-    },
-    /// It is so large that it must be bytes.
+    NoMemory { label: String },
     #[error(
         "label {label} is {mib} MiB, more than any GPU has; it looks like bytes, and must be MiB"
     )]
-    Bytes {
-        /// The label.
-        label: String,
-        /// What it says.
-        mib: u64,
-    },
-    /// It is a word that is not known.
+    Bytes { label: String, mib: u64 },
     #[error("label {label} is \"{value}\", and must be {expected}")]
-    Unknown {
-        /// The label.
-        label: String,
-        /// What it says.
-        value: String,
-        /// The words that there are.
-        expected: &'static str,
-    },
+    Unknown { label: String, value: String, expected: &'static str },
 }
 
 impl FeatureLabels {
@@ -137,7 +104,7 @@ impl FeatureLabels {
         }
     }
 
-    /// Whether the labels say nothing about GPUs at all.
+    /// Returns true if no label describes GPUs.
     pub fn is_empty(&self) -> bool {
         *self == FeatureLabels::default()
     }
@@ -188,7 +155,7 @@ fn mig(labels: &StringMap) -> BTreeMap<String, MigLabels> {
         else {
             continue;
         };
-        // Others, such as `slices.gi`, say nothing that is needed here.
+        // Other properties, such as `slices.gi`, are not needed.
         if !matches!(property, "count" | "memory" | "replicas") {
             continue;
         }

@@ -1,11 +1,11 @@
-//! What Kubernetes nodes and pods mean to Plimsoll: pure translation, no client.
+//! Kubernetes objects as values of the core: pure translation, no client.
 //!
-//! The modules stand in reading order. Up to `kai` they are the *wire layer*: texts and values as Kubernetes, HAMi, KAI
-//! and NVIDIA's tools write them, read into plain types of this crate. From `finding` on they say what those texts mean
-//! together: [`translate::cluster`] makes nodes, holdings and requests of the core out of objects.
+//! The modules are in reading order. Up to `kai` they are the *wire layer*: text as Kubernetes,
+//! HAMi, KAI and NVIDIA's tools write it, read into plain types. From `finding` on they interpret
+//! it: [`translate::cluster`] makes nodes, holdings and requests of the core.
 //!
-//! Nothing here does I/O, asks a clock or depends on the order of a hash map, and no input makes it panic: what cannot be
-//! understood is an error that names field and value.
+//! Nothing here does I/O, reads a clock or depends on the order of a hash map, and no input makes
+//! it panic: unreadable input is an error that names field and value.
 
 pub mod quantity;
 

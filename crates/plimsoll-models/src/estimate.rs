@@ -1,8 +1,8 @@
 //! The memory that a model needs on its GPUs, part by part, each with its source.
 //!
 //! `plimsoll estimate`, the charge of a slot and the reverse search in [`crate::fit`] all call
-//! [`estimate`], so they cannot disagree. All arithmetic is checked: numbers come from files that
-//! anyone can write, and a sum that wraps would charge almost nothing for an enormous model.
+//! [`estimate`], so they cannot disagree. All arithmetic is checked: the numbers are read from
+//! untrusted files, and a sum that wraps would charge almost nothing for an enormous model.
 
 mod error;
 
@@ -22,7 +22,7 @@ mod compute;
 mod tests;
 
 pub use error::EstimateError;
-pub use parts::{Breakdown, Breakdown as Parts, Part};
+pub use parts::{Breakdown, Part};
 
 use plimsoll_core::units::Bytes;
 use serde::Serialize;

@@ -10,8 +10,6 @@ use crate::estimate::{EstimateError, MAX_PARALLEL, MAX_TOKENS, estimate};
 use crate::settings::{KvType, KvTypes, RuntimeKind, Settings};
 use crate::shape::Shape;
 
-pub use self::largest_satisfying as largest;
-
 /// The largest number of parallel sequences in llama.cpp: `LLAMA_MAX_SEQ`.
 const LLAMA_MAX_PARALLEL: u64 = 256;
 

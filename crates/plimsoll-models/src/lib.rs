@@ -22,5 +22,3 @@ pub mod estimate;
 pub mod fit;
 
 pub mod runtime;
-
-pub use reader as open;

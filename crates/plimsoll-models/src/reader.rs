@@ -10,8 +10,6 @@ use crate::safetensors::{SafetensorsError, shards, weights};
 use crate::shape::{Format, Shape};
 use crate::source::Sourced;
 
-pub use self::{ReadError as OpenError, read_model as open};
-
 /// Reads the model at `path`: headers only, never tensor data.
 pub fn read_model(path: &Path) -> Result<Shape, ReadError> {
     let metadata =

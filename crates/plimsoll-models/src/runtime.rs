@@ -8,7 +8,7 @@
 //!
 //! Charge and flags come from one [`LaunchSpec`], so a server cannot be started with other numbers
 //! than those that were charged. Nothing is clamped: a value that a runtime would change or ignore
-//! is an error, because the server would then use an amount that no one has charged.
+//! is an error, because the server would then use an amount that is not charged.
 
 use crate::settings::{KvTypes, RuntimeKind, Settings};
 
@@ -31,13 +31,8 @@ mod vllm;
 #[cfg(test)]
 mod tests;
 
-pub use command::{LaunchCommand, LaunchCommand as Rendered, Preload};
-pub use error as refusal;
-pub use overhead as outside;
-pub use spec::{
-    DeviceCharge, DeviceCharge as Booked, Heads, LaunchSpec, LaunchSpec as Record, UserOptions,
-    UserOptions as Extra,
-};
+pub use command::{LaunchCommand, Preload};
+pub use spec::{DeviceCharge, Heads, LaunchSpec, UserOptions};
 
 use command::MAX_FLAG_VALUE;
 use error::RenderError;
@@ -101,8 +96,8 @@ fn check_device(spec: &LaunchSpec, device: &DeviceCharge) -> Result<(), RenderEr
     if let Some(total) = device.total.filter(|total| charge > *total) {
         return Err(RenderError::LargerThanGpu { charge, total });
     }
-    if charge <= spec.outside.bytes {
-        return Err(RenderError::NothingLeft { charge, overhead: spec.outside.clone() });
+    if charge <= spec.overhead.bytes {
+        return Err(RenderError::NothingLeft { charge, overhead: spec.overhead.clone() });
     }
     Ok(())
 }

@@ -39,8 +39,6 @@ pub struct Sourced<T> {
     source: Source,
 }
 
-pub use self::Sourced as Fact;
-
 impl<T> Sourced<T> {
     /// Wraps a value that the file contains under `from`.
     pub fn read(value: T, from: impl Into<String>) -> Self {

@@ -89,7 +89,8 @@ fn safetensors_models_are_read_from_one_file_and_from_shards() {
 #[test]
 fn published_gguf_sizes_are_matched() {
     for (name, printed, _source) in [
-        // "CPU_Mapped model buffer size = 4685.30 MiB", in logs of Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf.
+        // "CPU_Mapped model buffer size = 4685.30 MiB", in logs of
+        // Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf.
         ("llama-3-8b", 468_530, "llama.cpp's log of Llama 3.1 8B, Q4_K_M"),
         // "file size = 17.28 GiB (4.86 BPW)"; 17691.34 MiB is 17.2767 GiB.
         ("qwen3-30b-a3b", 1_769_134, "ggml-org/llama.cpp#14235"),
@@ -153,7 +154,7 @@ fn published_llama_cpp_caches_are_matched() {
 #[test]
 fn published_compute_buffers_are_lower_bounds() {
     for (name, context, printed, source) in [
-        // The log has two GPUs; this is the one that computes the output.
+        // The log has two GPUs; this one computes the output.
         ("qwen3-235b-a22b", 16_384, 31_275, "ikawrakow/ik_llama.cpp#370"),
         ("qwen2.5-3b", 4096, 30_075, "SciSharp/LLamaSharp#1099"),
         ("mistral-small-22b", 49_152, 19_200, "ollama/ollama#6160"),

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The operator's choices. `None` stands for a default that `run` derives from the machine.
+/// The operator's choices. `None` means a default that `run` derives from the machine.
 #[derive(Clone, Debug)]
 pub struct RunnerConfig {
     /// URL of the Plimsoll server.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use plimsoll_models::open;
-use plimsoll_slots::wire::FileReport;
+use plimsoll_models::reader::read_model;
+use plimsoll_slots::wire::{FileContent, FileReport};
 use tracing::info;
 
 use super::agent::Agent;
@@ -26,7 +26,7 @@ pub(crate) fn inspect(agent: &Arc<Agent>, state: &mut RunnerState, wanted: Vec<S
     thread::spawn(move || {
         for path in new {
             let report = read_header(&path);
-            info!(path, problem = report.problem, "inspected model file");
+            info!(path, problem = report.content.problem(), "inspected model file");
             agent.shared.update(|state| {
                 // The server may have stopped asking for the file.
                 if let Some(entry) = state.files.get_mut(&path) {
@@ -40,10 +40,17 @@ pub(crate) fn inspect(agent: &Arc<Agent>, state: &mut RunnerState, wanted: Vec<S
 
 /// Reads the header of a model file.
 fn read_header(path: &str) -> FileReport {
-    let shape = open::open(Path::new(path));
-    let problem = shape.as_ref().err().map(|error| with_causes(error));
-    let is_there = Path::new(path).exists();
-    FileReport { path: path.to_string(), is_there, shape: shape.ok().map(Box::new), problem }
+    let content = match read_model(Path::new(path)) {
+        Ok(shape) => FileContent::Model { shape: Arc::new(shape) },
+        Err(error) => {
+            let problem = with_causes(&error);
+            match Path::new(path).exists() {
+                true => FileContent::Unsupported { problem },
+                false => FileContent::Unreadable { problem },
+            }
+        }
+    };
+    FileReport { path: path.to_string(), content }
 }
 
 #[cfg(test)]
@@ -55,10 +62,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("odd.gguf");
         std::fs::write(&path, b"GGML").expect("the file is written");
-        let invalid = read_header(path.to_str().expect("UTF-8"));
-        assert!(invalid.is_there && invalid.shape.is_none() && invalid.problem.is_some());
-        let missing = read_header("/nothing/is/here.gguf");
-        let problem = missing.problem.expect("the file does not exist");
-        assert!(!missing.is_there && problem.contains("No such file"), "{problem}");
+        let invalid = read_header(path.to_str().expect("UTF-8")).content;
+        assert!(matches!(invalid, FileContent::Unsupported { .. }), "{invalid:?}");
+        let missing = read_header("/nothing/is/here.gguf").content;
+        assert!(
+            matches!(&missing, FileContent::Unreadable { problem } if problem.contains("No such file")),
+            "{missing:?}"
+        );
     }
 }

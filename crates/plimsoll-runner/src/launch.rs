@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use plimsoll_slots::template;
-use plimsoll_slots::wire::{DeviceFacts, Launch};
+use plimsoll_slots::wire::{DeviceFacts, Launch, LaunchDevice, Start, StartCommand};
 
 use super::listen::{ListenConfig, NoFreePort};
 use super::processes::ENV_PORT;
@@ -58,10 +58,12 @@ pub(crate) enum LaunchError {
     Unconfined,
     #[error("{variable} is \"{value}\", but the slot is placed on {placed_on}")]
     ConfinedElsewhere { variable: &'static str, value: String, placed_on: String },
-    /// The server could not render the placement into flags of the runtime.
-    #[error("{reason}")]
-    Runtime { reason: String },
-    #[error("the launch names no program")]
+    /// The server could not render the charge into flags of the runtime.
+    #[error("{field}: {problem}")]
+    Invalid { field: String, problem: String },
+    #[error("the server did not send a command for it")]
+    NoCommand,
+    #[error("its command names no program")]
     NoProgram,
 }
 
@@ -69,12 +71,21 @@ fn describe_uuid(uuid: Option<&str>) -> String {
     uuid.map_or("has no UUID".to_owned(), |uuid| format!("is {uuid}"))
 }
 
-/// Checks that the process would use exactly the devices that are charged.
-pub(crate) fn check_launch(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), LaunchError> {
-    if let Some(reason) = launch.told.as_ref().and_then(|told| told.refused.clone()) {
-        return Err(LaunchError::Runtime { reason });
-    }
-    if launch.argv.first().is_none_or(String::is_empty) {
+/// Returns the command of a launch, if there is one and its process would use exactly the devices
+/// that are charged.
+pub(crate) fn checked_command<'a>(
+    launch: &'a Launch,
+    devices: &[DeviceFacts],
+) -> Result<&'a StartCommand, LaunchError> {
+    let command = match &launch.start {
+        Start::Command(command) => command,
+        Start::Invalid { field, problem } => {
+            let (field, problem) = (field.clone(), problem.clone());
+            return Err(LaunchError::Invalid { field, problem });
+        }
+        Start::Unknown => return Err(LaunchError::NoCommand),
+    };
+    if command.argv.first().is_none_or(String::is_empty) {
         return Err(LaunchError::NoProgram);
     }
     for placed in &launch.devices {
@@ -88,23 +99,28 @@ pub(crate) fn check_launch(launch: &Launch, devices: &[DeviceFacts]) -> Result<(
             return Err(LaunchError::OtherDevice { index, wanted, actual });
         }
     }
-    check_confinement(launch, devices)
+    let placed = launch.devices.iter().map(|device| device.index).collect();
+    check_confinement(command, &placed, devices)?;
+    Ok(command)
 }
 
 /// Checks that a variable confines the process to its devices, and that no variable names others.
-fn check_confinement(launch: &Launch, devices: &[DeviceFacts]) -> Result<(), LaunchError> {
-    let placed: BTreeSet<u16> = launch.devices.iter().map(|device| device.index).collect();
+fn check_confinement(
+    command: &StartCommand,
+    placed: &BTreeSet<u16>,
+    devices: &[DeviceFacts],
+) -> Result<(), LaunchError> {
     let confining = || CUDA_AND_ROCM.into_iter().chain(OTHER_VENDORS);
     for variable in confining().chain([FOR_CONTAINERS]) {
-        let Some(value) = launch.env.get(variable) else { continue };
+        let Some(value) = command.env.get(variable) else { continue };
         let names_none = placed.is_empty() && (value == "void" || value == "none");
-        if !names_none && named_devices(value, &placed, devices).as_ref() != Some(&placed) {
-            let placed_on = describe_devices(&placed, devices);
+        if !names_none && named_devices(value, placed, devices).as_ref() != Some(placed) {
+            let placed_on = describe_devices(placed, devices);
             let value = value.clone();
             return Err(LaunchError::ConfinedElsewhere { variable, value, placed_on });
         }
     }
-    let is_confined = confining().any(|variable| launch.env.contains_key(variable));
+    let is_confined = confining().any(|variable| command.env.contains_key(variable));
     if placed.is_empty() || is_confined { Ok(()) } else { Err(LaunchError::Unconfined) }
 }
 
@@ -138,9 +154,9 @@ fn uuid(devices: &[DeviceFacts], index: u16) -> Option<&str> {
     devices.get(usize::from(index))?.uuid.as_deref()
 }
 
-/// Returns true if the launch uses `{port}`.
-pub(crate) fn needs_port(launch: &Launch) -> bool {
-    launch.argv.iter().chain(launch.env.values()).any(|text| text.contains("{port}"))
+/// Returns true if the command uses `{port}`.
+pub(crate) fn needs_port(command: &StartCommand) -> bool {
+    command.argv.iter().chain(command.env.values()).any(|text| text.contains("{port}"))
 }
 
 /// Replaces `{host}` and `{port}`, and unescapes doubled braces. In a text that is not a valid
@@ -152,10 +168,11 @@ pub(crate) fn fill_placeholders(text: &str, listen: &ListenConfig, port: Option<
         .unwrap_or_else(|_| text.replace("{host}", &host).replace("{port}", &port))
 }
 
-/// Returns the complete environment of a model server: the inherited variables, those of the
-/// launch, and the tags of the slot.
+/// Returns the complete environment of a model server: the inherited variables, those of its
+/// command, and the tags of the slot.
 pub(crate) fn build_environment(
-    launch: &Launch,
+    command: &StartCommand,
+    placed: &[LaunchDevice],
     listen: &ListenConfig,
     port: Option<u16>,
     tags: &[(&str, String)],
@@ -164,12 +181,12 @@ pub(crate) fn build_environment(
     for name in INHERITED {
         environment.extend(std::env::var(name).ok().map(|value| (name.to_owned(), value)));
     }
-    if launch.devices.is_empty() {
+    if placed.is_empty() {
         // Most runtimes use all devices that they see, and this slot has none.
         environment.extend(CUDA_AND_ROCM.map(|name| (name.to_owned(), String::new())));
         environment.insert(FOR_CONTAINERS.to_owned(), "void".to_owned());
     }
-    for (name, value) in &launch.env {
+    for (name, value) in &command.env {
         environment.insert(name.clone(), fill_placeholders(value, listen, port));
     }
     environment.extend(tags.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
@@ -201,11 +218,9 @@ pub(crate) fn spawn(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_slots::wire::{LaunchDevice, Told};
-
     use super::*;
     use crate::listen::tests::listen_config;
-    use crate::state_dir::tests::launch as blank_launch;
+    use crate::state_dir::tests::{command, launch as blank_launch};
 
     const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 
@@ -217,17 +232,27 @@ mod tests {
         let placed = devices.iter().map(|(index, uuid)| LaunchDevice {
             index: *index,
             uuid: uuid.map(str::to_owned),
-            bytes: 1,
+            bytes: Some(1),
             total: None,
         });
         let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        Launch { devices: placed.collect(), env: env.collect(), ..blank_launch() }
+        let start = Start::Command(StartCommand { env: env.collect(), ..command() });
+        Launch { devices: placed.collect(), start, ..blank_launch() }
     }
 
     /// Checks a launch on a runner with GPU-a, GPU-b and a device without UUID.
     fn check(devices: &[(u16, Option<&str>)], env: &[(&str, &str)]) -> Result<(), String> {
         let has = [device(Some("GPU-a")), device(Some("GPU-b")), device(None)];
-        check_launch(&launch(devices, env), &has).map_err(|error| error.to_string())
+        checked_command(&launch(devices, env), &has).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn environment(
+        launch: &Launch,
+        port: Option<u16>,
+        tags: &[(&str, String)],
+    ) -> BTreeMap<String, String> {
+        let Start::Command(command) = &launch.start else { panic!("no command") };
+        build_environment(command, &launch.devices, &listen_config(), port, tags)
     }
 
     #[test]
@@ -287,30 +312,24 @@ mod tests {
 
     #[test]
     fn a_launch_without_a_program_is_rejected() {
-        let mut unrendered = launch(&[], &[]);
-        unrendered.told = Some(Told {
-            runtime: "vllm".to_owned(),
-            kv: "q8_0".to_owned(),
-            batch: 1,
-            memory_ratio: None,
-            outside: 0,
-            outside_source: String::new(),
-            preload: None,
-            remarks: Vec::new(),
-            refused: Some("kv: not supported".to_owned()),
-        });
-        let error = check_launch(&unrendered, &[]).map_err(|error| error.to_string());
-        assert_eq!(error, Err("kv: not supported".to_owned()));
-        let mut empty = launch(&[], &[]);
-        empty.argv.clear();
-        assert_eq!(check_launch(&empty, &[]), Err(LaunchError::NoProgram));
+        let (field, problem) = ("kv".to_owned(), "not supported".to_owned());
+        let no_program = Start::Command(StartCommand { argv: Vec::new(), ..command() });
+        for (start, message) in [
+            (Start::Invalid { field, problem }, "kv: not supported"),
+            (Start::Unknown, "the server did not send a command for it"),
+            (no_program, "its command names no program"),
+        ] {
+            let launch = Launch { start, ..blank_launch() };
+            let error = checked_command(&launch, &[]).expect_err(message);
+            assert_eq!(error.to_string(), message);
+        }
     }
 
     #[test]
     fn the_environment_is_minimal_and_tagged() {
         let launch = launch(&[(0, None)], &[("A", "{host}:{port}"), ("PLIMSOLL_SLOT", "another")]);
         let tags = [("PLIMSOLL_SLOT", "s".to_owned())];
-        let environment = build_environment(&launch, &listen_config(), Some(81), &tags);
+        let environment = environment(&launch, Some(81), &tags);
         assert_eq!(environment["A"], "127.0.0.1:81");
         assert_eq!(environment["PLIMSOLL_SLOT"], "s");
         let allowed = ["A", "PATH", "HOME", "LANG", "PLIMSOLL_SLOT", "PLIMSOLL_PORT"];
@@ -319,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_slot_without_devices_sees_none() {
-        let environment = build_environment(&launch(&[], &[]), &listen_config(), None, &[]);
+        let environment = environment(&launch(&[], &[]), None, &[]);
         assert_eq!(environment[CUDA], "");
         assert_eq!(environment["NVIDIA_VISIBLE_DEVICES"], "void");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use plimsoll_slots::reconcile::{self, Correction};
-use plimsoll_slots::wire::{Launch, Order, Orders};
+use plimsoll_slots::wire::{Order, Orders, StartCommand};
 use tracing::{info, warn};
 
 use super::agent::{Agent, now_ms};
@@ -101,8 +101,8 @@ fn prepare_start(
         return Err(StartError::RunnerEnding);
     }
     if let Some(launch) = &record.launch {
-        launch::check_launch(launch, &state.devices.facts)?;
-        record.port = assign_port(agent, state, launch)?;
+        let command = launch::checked_command(launch, &state.devices.facts)?.clone();
+        record.port = assign_port(agent, state, &command)?;
     }
     agent.state_dir.save(record).map_err(StartError::Record)
 }
@@ -110,9 +110,9 @@ fn prepare_start(
 fn assign_port(
     agent: &Agent,
     state: &mut RunnerState,
-    launch: &Launch,
+    command: &StartCommand,
 ) -> Result<Option<u16>, NoFreePort> {
-    if !launch::needs_port(launch) {
+    if !launch::needs_port(command) {
         return Ok(None);
     }
     let slots = state.slots.values().filter(|slot| !slot.phase.is_ended());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use plimsoll_slots::reconcile::KnownSlot;
-use plimsoll_slots::wire::{OnDevice, SlotReport, SlotState};
+use plimsoll_slots::wire::{Launch, OnDevice, SlotReport, SlotState};
 
 use super::listen::ListenConfig;
 use super::processes::ProcessId;
@@ -106,10 +106,11 @@ impl Slot {
         self.record.devices().iter().map(|device| device.index).collect()
     }
 
-    /// Returns the bytes that are charged to the slot on a device.
+    /// Returns the bytes that are known to be charged to the slot on a device. An unknown charge
+    /// explains no memory in use, so that it never counts as evidence of another slot's release.
     pub(crate) fn charged_on(&self, index: u16) -> u64 {
         let charges = self.record.devices().iter().filter(|device| device.index == index);
-        charges.fold(0, |sum, device| sum.saturating_add(device.bytes))
+        charges.filter_map(|device| device.bytes).fold(0, u64::saturating_add)
     }
 
     /// Returns the report of the slot for a heartbeat.
@@ -117,7 +118,6 @@ impl Slot {
         let record = &self.record;
         let state = self.phase.wire_state();
         let port = record.port.filter(|_| state == SlotState::Running);
-        let charges = record.devices().iter();
         SlotReport {
             slot: record.slot.clone(),
             generation: record.generation,
@@ -125,9 +125,7 @@ impl Slot {
             state,
             reason: self.reason.clone(),
             endpoint: port.map(|port| listen.endpoint(port)),
-            booked: charges
-                .map(|device| OnDevice { index: device.index, bytes: device.bytes })
-                .collect(),
+            booked: record.launch.as_ref().map(Launch::booked).unwrap_or_default(),
             used: if self.phase.is_ended() { Vec::new() } else { self.used.clone() },
         }
     }

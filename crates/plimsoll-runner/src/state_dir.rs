@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plimsoll_slots::wire::{Launch, LaunchDevice, SlotState};
+use plimsoll_slots::wire::{Launch, LaunchDevice, SlotState, Start, StartCommand};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -78,10 +78,17 @@ impl SlotRecord {
         launch.map_or(DEFAULT_GRACE, |launch| Duration::from_millis(launch.grace_ms))
     }
 
-    /// Returns the time limit for becoming ready. There is none while the launch is unknown.
+    /// Returns the command of the slot, if it is known.
+    pub(crate) fn command(&self) -> Option<&StartCommand> {
+        match &self.launch.as_ref()?.start {
+            Start::Command(command) => Some(command),
+            Start::Invalid { .. } | Start::Unknown => None,
+        }
+    }
+
+    /// Returns the time limit for becoming ready. There is none while the command is unknown.
     pub(crate) fn ready_timeout(&self) -> Option<Duration> {
-        let launch = self.launch.as_ref()?;
-        Some(Duration::from_millis(launch.ready_within_ms))
+        Some(Duration::from_millis(self.command()?.ready_within_ms))
     }
 }
 
@@ -261,15 +268,22 @@ pub(crate) mod tests {
         Launch {
             model: "m".to_owned(),
             devices: Vec::new(),
-            argv: vec!["serve".to_owned()],
-            env: BTreeMap::new(),
-            ready: None,
-            ready_within_ms: 1,
+            start: Start::Command(command()),
             grace_ms: 2,
             context: None,
             concurrency: 1,
             tensor_parallel: 1,
-            told: None,
+            runtime: None,
+        }
+    }
+
+    pub(crate) fn command() -> StartCommand {
+        StartCommand {
+            argv: vec!["serve".to_owned()],
+            env: BTreeMap::new(),
+            ready: None,
+            ready_within_ms: 1,
+            preload: None,
         }
     }
 

@@ -121,9 +121,9 @@ struct Watcher<'a> {
 impl Watcher<'_> {
     fn spawn(&self) -> Result<Child, StartError> {
         let record = self.read(|slot| slot.record.clone());
-        let launch = record.launch.as_ref().ok_or(LaunchError::NoProgram)?;
+        let command = record.command().ok_or(LaunchError::NoCommand)?;
         let listen = &self.agent.listen;
-        let arguments = launch.argv.iter();
+        let arguments = command.argv.iter();
         let argv: Vec<String> = arguments
             .map(|argument| launch::fill_placeholders(argument, listen, record.port))
             .collect();
@@ -133,9 +133,10 @@ impl Watcher<'_> {
             (processes::ENV_GENERATION, record.generation.to_string()),
             (processes::ENV_RUNNER, owner.runner.clone()),
             (processes::ENV_STATE, owner.state_dir.clone()),
-            (processes::ENV_MODEL, launch.model.clone()),
+            (processes::ENV_MODEL, record.model.clone()),
         ];
-        let environment = launch::build_environment(launch, listen, record.port, &tags);
+        let environment =
+            launch::build_environment(command, record.devices(), listen, record.port, &tags);
         let log = slot_log::create(&self.log_path()).map_err(StartError::Log)?;
         let child = launch::spawn(&argv, &environment, &log)?;
         let leader = processes::process_info(child.id()).map(|process| process.id);
@@ -192,7 +193,7 @@ impl Watcher<'_> {
         timeout.map(|timeout| timeout.saturating_sub(elapsed))
     }
 
-    /// Checks the model server first. Then, if the launch has a preload, it sends that and waits
+    /// Checks the model server first. Then, if the command has a preload, it sends that and waits
     /// for its result.
     fn check_readiness(
         &self,
@@ -211,7 +212,7 @@ impl Watcher<'_> {
     }
 
     fn start_preload(&self, record: &SlotRecord, remaining: Option<Duration>) -> Option<Preload> {
-        let preload = record.launch.as_ref()?.told.as_ref()?.preload.as_ref()?;
+        let preload = record.command()?.preload.as_ref()?;
         let port = record.port?;
         let body = launch::fill_placeholders(&preload.body, &self.agent.listen, Some(port));
         Some(Preload::start(self.address(port), &preload.path, body, remaining))
@@ -222,7 +223,7 @@ impl Watcher<'_> {
     fn answers(&self, record: &SlotRecord) -> bool {
         let Some(port) = record.port else { return true };
         let address = self.address(port);
-        match record.launch.as_ref().and_then(|launch| launch.ready.as_ref()) {
+        match record.command().and_then(|command| command.ready.as_ref()) {
             Some(path) => {
                 let path = launch::fill_placeholders(path, &self.agent.listen, Some(port));
                 model_server::answers_200(address, &path)

@@ -22,41 +22,46 @@ pub(crate) use parts::Parts;
 pub(crate) use problem::Problem;
 pub(crate) use queue::promised;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
-use utoipa::openapi::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// All of the API. Whoever serves it puts a guard around it.
-pub(crate) fn router(parts: Parts) -> Router {
-    let (router, api) = routes();
-    router
-        .route("/openapi.json", pages::openapi(pages::document(api)))
-        .route("/docs", pages::docs())
-        .fallback(no_such_route)
-        .method_not_allowed_fallback(no_such_method)
-        .with_state(parts)
+use crate::guard::Guard;
+use crate::guard::access::Rules;
+use crate::routes::Routes;
+
+/// Returns the handlers of a set of routes, and what describes them.
+pub(crate) fn router(routes: Routes) -> Router {
+    routes.into_router().fallback(no_such_route).method_not_allowed_fallback(no_such_method)
 }
 
-fn routes() -> (Router<Parts>, OpenApi) {
-    OpenApiRouter::with_openapi(pages::about())
-        .routes(routes!(runners::list))
-        .routes(routes!(agents::register, runners::remove))
-        .routes(routes!(runners::status))
-        .routes(routes!(agents::beat))
-        .routes(routes!(agents::work))
-        .routes(routes!(models::list))
-        .routes(routes!(models::show, models::declare, models::forget))
-        .routes(routes!(slots::list, reservations::reserve))
-        .routes(routes!(reservations::show, reservations::release))
-        .routes(routes!(queue::list))
-        .routes(routes!(decisions::list))
-        .routes(routes!(decisions::show))
-        .routes(routes!(whatif::what_if))
-        .routes(routes!(events::stream))
-        .routes(routes!(schedulerlog::show))
-        .split_for_parts()
+/// Returns the routes of the standalone server, with its OpenAPI document.
+pub(crate) fn routes(parts: Parts, guard: &Arc<Guard>) -> Routes {
+    let routes = Routes::new(guard)
+        .add(Rules::READ, routes!(runners::list))
+        .add(Rules::RUNNER, routes!(agents::register))
+        .add(Rules::OPERATE, routes!(runners::remove))
+        .add(Rules::READ, routes!(runners::status))
+        .add(Rules::RUNNER, routes!(agents::beat))
+        .add(Rules::RUNNER, routes!(agents::work))
+        .add(Rules::READ, routes!(models::list))
+        .add(Rules::READ, routes!(models::show))
+        .add(Rules::OPERATE, routes!(models::declare, models::forget))
+        .add(Rules::READ, routes!(slots::list))
+        .add(Rules::OPERATE.waiting_by_body().routine(), routes!(reservations::reserve))
+        .add(Rules::READ, routes!(reservations::show))
+        .add(Rules::OPERATE.routine(), routes!(reservations::release))
+        .add(Rules::READ, routes!(queue::list))
+        .add(Rules::READ, routes!(decisions::list))
+        .add(Rules::READ, routes!(decisions::show))
+        // A POST for its body; it changes nothing.
+        .add(Rules::READ, routes!(whatif::what_if))
+        .add(Rules::READ, routes!(events::stream))
+        .add(Rules::READ, routes!(schedulerlog::show))
+        .with_state(parts);
+    pages::with_pages(routes)
 }
 
 async fn no_such_route(uri: Uri) -> Problem {

@@ -1,28 +1,108 @@
-//! What is served once the ledger is rebuilt: the API, and where it is wanted a fleet to look at.
+//! The standalone server: the slots front end on a data directory, with its routes, and optionally
+//! a simulated fleet.
+
+use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
+use plimsoll_core::front::Core;
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::steps::Vocabulary;
+use plimsoll_core::units::Millis;
+use plimsoll_engine::recovery;
+use plimsoll_engine::store::{History, Store};
+use plimsoll_slots::desk::Desk;
+use plimsoll_slots::model::Model;
 
 use super::api::{self, Parts};
 use super::config::Config;
 use super::demo::{self, Narrator};
-use super::life::Application;
-use crate::SlotEngine as Engine;
-use plimsoll_engine::store::History;
+use super::guard::Guard;
+use super::life::{Rebuilt, Service};
+use super::metrics::slots::{EndingCounter, SlotGauges};
+use super::served::{FrontGauges, ServedFront};
+use crate::SlotEngine;
 
-/// The API over a configuration; with simulated runners and users where a demonstration is wanted.
-pub fn application(config: &Config, is_demo: bool) -> Result<Application> {
+impl ServedFront for Desk {
+    const VOCABULARY: Vocabulary = Vocabulary::Slots;
+
+    fn gauges(&self, scheduler: &Scheduler, now: Millis) -> Box<dyn FrontGauges> {
+        Box::new(SlotGauges::copy(self, scheduler, now))
+    }
+}
+
+/// The runners of a standalone server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fleet {
+    /// Agents that connect to it.
+    Real,
+    /// Simulated runners and clients, for a demonstration.
+    Simulated,
+}
+
+/// Returns the standalone server of a configuration.
+pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
     let parts = Parts::new(config.schedulerlog);
     let mut observers = parts.observers();
-    if is_demo {
+    if fleet == Fleet::Simulated {
         observers.push(Box::new(Narrator::default()));
     }
-    let data = config.data.clone();
-    let router = move |engine: Engine| {
-        parts.open(engine.clone(), History::open(&data)?);
-        if is_demo {
-            tokio::spawn(demo::play(engine));
+    let endings = EndingCounter::default();
+    observers.push(Box::new(endings.clone()));
+    let (data, desk) = (config.data.clone(), config.desk.clone());
+    let (settings, models) = (config.settings.clone(), config.models.clone());
+    let rebuild = move || {
+        let (mut host, mut clock, journal) = recovery::open(&data, Desk::new(desk), &settings)?;
+        let now = clock.now();
+        host.configure(now, settings);
+        if let Some(models) = &models {
+            host.with(now, |desk, core| declare(desk, core, models));
         }
-        Ok(api::router(parts))
+        host.audit(now);
+        Ok(Rebuilt { host, clock, journal })
     };
-    Ok(Application { observers, router: Box::new(router) })
+    let data = config.data.clone();
+    let routes =
+        move |engine: SlotEngine, guard: &Arc<Guard>| open(parts, engine, &data, fleet, guard);
+    Service {
+        rebuild: Box::new(rebuild),
+        observers,
+        routes: Box::new(routes),
+        counters: Box::new(move |registry| endings.register(registry)),
+        data: Some(config.data.clone()),
+    }
+}
+
+fn open(
+    parts: Parts,
+    engine: SlotEngine,
+    data: &Path,
+    fleet: Fleet,
+    guard: &Arc<Guard>,
+) -> Result<super::routes::Routes> {
+    parts.open(engine.clone(), History::open(data)?);
+    if fleet == Fleet::Simulated {
+        tokio::spawn(demo::play(engine));
+    }
+    Ok(api::routes(parts, guard))
+}
+
+/// Declares the models of the configuration, and warns about other ones that an earlier run left.
+fn declare(desk: &mut Desk, core: &mut Core<'_>, models: &[Model]) {
+    for model in models {
+        desk.declare_model(core, model.clone());
+    }
+    let desk = desk.view(core.scheduler());
+    let others: Vec<&str> = desk
+        .models()
+        .map(|model| model.name())
+        .filter(|name| models.iter().all(|model| model.name() != *name))
+        .collect();
+    if !others.is_empty() {
+        let models = others.join(", ");
+        tracing::warn!(
+            models,
+            "models are declared that are not in the configuration; delete them through the API"
+        );
+    }
 }

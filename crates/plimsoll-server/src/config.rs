@@ -1,9 +1,12 @@
-//! How the server is to behave: what the file says, what was typed over it, and what holds where neither says anything.
+//! The configuration of the standalone server: the file, overridden by command-line options.
+//!
+//! [`http`] has the part that every server shares.
+
+pub mod http;
 
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,12 +14,14 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_slots::desk::DeskConfig;
 use plimsoll_slots::model::Model;
-use plimsoll_slots::size::{Size, Span};
+use plimsoll_slots::size::Span;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::guard::tokens::{Entry, Tokens};
+use super::guard::tokens::TokenEntry;
 use super::schedulerlog;
 use crate::log::LogFormat;
+use http::{HttpConfig, HttpSettings, Limits, TlsFiles};
 
 /// Options from the command line. They override the configuration file.
 #[derive(Clone, Debug, Default)]
@@ -25,97 +30,50 @@ pub struct Options {
     pub data: Option<PathBuf>,
     pub config: Option<PathBuf>,
     pub tls: Option<TlsFiles>,
-    /// A file with a token that grants every right.
+    /// A file with a token of the role `all`.
     pub token_file: Option<PathBuf>,
     pub log: Option<LogFormat>,
     pub log_decisions: bool,
 }
 
-/// A configuration that can be used.
+/// The configuration of the standalone server, ready to use.
 #[derive(Debug)]
 pub struct Config {
-    /// Where to listen.
-    pub listen: SocketAddr,
+    pub http: HttpConfig,
+    pub log: LogConfig,
     /// The data directory.
     pub data: PathBuf,
-    /// How the core behaves.
+    /// The settings of the scheduler.
     pub settings: Settings,
-    /// How the desk behaves.
     pub desk: DeskConfig,
-    /// Models to declare at the start; `None` where the configuration does not speak of models.
+    /// Models to declare at startup; `None` if the configuration does not mention models.
     pub models: Option<Vec<Model>>,
-    /// How much of the scheduler's log is kept for the API.
     pub(crate) schedulerlog: schedulerlog::Settings,
-    /// Who may do what.
-    pub(crate) tokens: Tokens,
-    /// How much may be asked at once.
-    pub limits: Limits,
-    /// The certificate to show, and its key.
-    pub tls: Option<TlsFiles>,
-    /// How to log.
-    pub log: LogFormat,
-    /// Whether to log the steps of every decision.
-    pub log_decisions: bool,
 }
 
-/// A configuration, and what should be said about it once there is a log.
+/// The log settings of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogConfig {
+    pub format: LogFormat,
+    pub decisions: DecisionLogging,
+}
+
+/// Selects whether the steps of every decision are logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DecisionLogging {
+    #[default]
+    Off,
+    On,
+}
+
+/// A configuration, and warnings about it to log once there is a log.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The configuration.
     pub config: Config,
-    /// What its operator should know.
     pub warnings: Vec<String>,
 }
 
-/// How much may be asked at once.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// The largest body of a request.
-    pub body: Size,
-    /// The largest body of what a runner says.
-    pub runner_body: Size,
-    /// How long a client may take to send the head of a request, and how long an idle connection is kept.
-    pub header_timeout: Span,
-    /// How long a request may take, besides the time that it asks to wait.
-    pub request_timeout: Span,
-    /// Requests a second from one address, in the long run.
-    pub requests_per_second: u32,
-    /// Requests at once from one address.
-    pub burst: u32,
-    /// Connections at once.
-    pub connections: usize,
-    /// How long requests that are being served may take to end when the server is asked to end.
-    pub drain: Span,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        let mib = |mib: u64| Size(plimsoll_core::units::Bytes::new(mib << 20));
-        Limits {
-            body: mib(1),
-            runner_body: mib(8),
-            header_timeout: Span::seconds(10),
-            request_timeout: Span::seconds(30),
-            requests_per_second: 1000,
-            burst: 2000,
-            connections: 4096,
-            drain: Span::seconds(10),
-        }
-    }
-}
-
-/// A certificate and its key, in files.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsFiles {
-    /// The certificate, with its chain.
-    pub cert: PathBuf,
-    /// The key.
-    pub key: PathBuf,
-}
-
-/// What can stand in the file.
+/// The configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
@@ -127,122 +85,110 @@ struct File {
     residency: Option<Span>,
     models: Option<Vec<Model>>,
     schedulerlog: schedulerlog::Settings,
-    tokens: Vec<Entry>,
+    tokens: Vec<TokenEntry>,
     limits: Limits,
     tls: Option<TlsFiles>,
     log: Option<LogFormat>,
     log_decisions: bool,
 }
 
-/// Reads the configuration and everything that it names.
+/// Reads the configuration and all files that it names.
 pub fn load(options: &Options) -> Result<Loaded> {
-    let (file, at) = match &options.config {
-        Some(path) => (read(path)?, path.parent().unwrap_or(Path::new(""))),
+    let (file, dir) = match &options.config {
+        Some(path) => (read_yaml::<File>(path)?, path.parent().unwrap_or(Path::new(""))),
         None => (File::default(), Path::new("")),
     };
     let mut warnings = Vec::new();
-    let tokens = Tokens::load(&file.tokens, at, options.token_file.as_deref(), &mut warnings)?;
-    let listen = address(options.listen.as_deref().or(file.listen.as_deref()))?;
-    let beside = |files: TlsFiles| TlsFiles { cert: at.join(files.cert), key: at.join(files.key) };
+    let http = HttpSettings {
+        listen: options.listen.clone().or(file.listen),
+        tls: options.tls.clone().or(file.tls.map(|files| files.resolved(dir))),
+        limits: file.limits,
+        tokens: file.tokens,
+        token_file: options.token_file.clone(),
+    };
+    let decisions = match options.log_decisions || file.log_decisions {
+        true => DecisionLogging::On,
+        false => DecisionLogging::Off,
+    };
     let config = Config {
-        listen,
-        data: data(options.data.clone().or(file.data.map(|data| at.join(data))))?,
+        http: HttpConfig::load(http, dir, &mut warnings)?,
+        log: LogConfig { format: options.log.or(file.log).unwrap_or_default(), decisions },
+        data: data_dir(options.data.clone().or(file.data.map(|data| dir.join(data))))?,
         settings: settings(file.policy.as_deref(), file.residency)?,
         desk: desk_config(file.heartbeat, file.lease)?,
         models: distinct(file.models)?,
         schedulerlog: file.schedulerlog,
-        tokens,
-        limits: sensible(file.limits)?,
-        tls: options.tls.clone().or(file.tls.map(beside)),
-        log: options.log.or(file.log).unwrap_or_default(),
-        log_decisions: options.log_decisions || file.log_decisions,
     };
-    warnings.extend(exposed(&config)?);
     Ok(Loaded { config, warnings })
 }
 
-/// Beyond this machine, nobody is let in without a token.
-fn exposed(config: &Config) -> Result<Option<String>> {
-    if config.listen.ip().is_loopback() {
-        return Ok(None);
-    }
-    if config.tokens.is_empty() {
-        bail!(
-            "{} can be reached from other machines, and there is no token; give one with --token-file or \
-             with tokens in the configuration, or listen on 127.0.0.1",
-            config.listen
-        );
-    }
-    let unencrypted = "tokens go unencrypted over the network; give --tls-cert and --tls-key, or put a proxy with TLS in front";
-    Ok(config.tls.is_none().then(|| unencrypted.to_string()))
-}
-
-fn read(path: &Path) -> Result<File> {
+/// Reads a YAML file; an empty one has all defaults. Errors name the line.
+pub(crate) fn read_yaml<T: DeserializeOwned + Default>(path: &Path) -> Result<T> {
     let shown = path.display();
     let text = fs::read_to_string(path)
-        .with_context(|| format!("could not read the configuration {shown}"))?;
+        .with_context(|| format!("cannot read the configuration {shown}"))?;
     if text.trim().is_empty() {
-        return Ok(File::default());
+        return Ok(T::default());
     }
-    // A snippet of the file is left out of the message: it could show a token that was written in the wrong place.
+    // Messages must not quote the file: a token in the wrong place would be in the log.
     let options = serde_saphyr::options! { with_snippet: false };
-    let wrong =
-        |error: serde_saphyr::Error| anyhow!("{shown}: {}", in_our_words(&error.to_string()));
-    serde_saphyr::from_str_with_options(&text, options).map_err(wrong)
+    serde_saphyr::from_str_with_options(&text, options)
+        .map_err(|error| anyhow!("{shown}: {}", yaml_message(&error)))
 }
 
-/// What the reader says to programmers, in words for people.
-fn in_our_words(said: &str) -> String {
-    said.replace("duplicate mapping key: ", "it has twice the key ")
+/// Rewrites messages that the YAML parser addresses to programmers.
+fn yaml_message(error: &serde_saphyr::Error) -> String {
+    error
+        .to_string()
+        .replace("duplicate mapping key: ", "duplicate key ")
         .replace(", set DuplicateKeyPolicy in Options if acceptable", "")
 }
 
-fn address(wanted: Option<&str>) -> Result<SocketAddr> {
-    let Some(wanted) = wanted else { return Ok((Ipv4Addr::LOCALHOST, 8080).into()) };
-    let found = wanted.to_socket_addrs().map(|mut addresses| addresses.next());
-    let found =
-        found.with_context(|| format!("could not find the address {wanted} to listen on"))?;
-    found.ok_or_else(|| anyhow!("{wanted} has no address to listen on"))
+fn data_dir(configured: Option<PathBuf>) -> Result<PathBuf> {
+    configured
+        .or_else(|| Some(state_home()?.join("plimsoll")))
+        .context("neither XDG_STATE_HOME nor HOME is set; set a data directory with --data")
 }
 
-fn data(wanted: Option<PathBuf>) -> Result<PathBuf> {
-    let absolute =
-        |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state =
-        || absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
-    wanted
-        .or_else(|| Some(state()?.join("plimsoll")))
-        .context("neither XDG_STATE_HOME nor HOME is set; give a data directory with --data")
+fn state_home() -> Option<PathBuf> {
+    absolute_path_in("XDG_STATE_HOME")
+        .or_else(|| Some(absolute_path_in("HOME")?.join(".local/state")))
+}
+
+fn absolute_path_in(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 fn settings(policy: Option<&str>, residency: Option<Span>) -> Result<Settings> {
-    let policy = policy.unwrap_or("spread");
-    let names = || Policy::all().map(|policy| policy.name.to_string()).join(", ");
-    let found = Policy::called(policy);
+    let name = policy.unwrap_or("spread");
+    let policy = Policy::called(name).with_context(|| {
+        let names = Policy::all().map(|policy| policy.name.to_string()).join(", ");
+        format!("policy: there is no policy {name:?}; the policies are {names}")
+    })?;
     Ok(Settings {
-        policy: found
-            .with_context(|| format!("policy: there is no policy {policy:?}, but {}", names()))?,
-        residency: residency.unwrap_or(Span::seconds(30)).into(),
+        policy,
+        residency: residency.unwrap_or(Span::seconds(30)).0,
         serial_starts: true,
-        // A runner that says nothing is noticed by its lease, whatever it measures.
-        telemetry_for: None,
+        // The lease of a runner detects its silence, whether or not it measures.
+        telemetry_for: u64::MAX,
         ..Settings::default()
     })
 }
 
 fn desk_config(heartbeat: Option<Span>, lease: Option<Span>) -> Result<DeskConfig> {
-    let usual = DeskConfig::default();
-    let heartbeat = heartbeat.unwrap_or(usual.heartbeat);
-    let lease = lease.unwrap_or(usual.lease);
+    let default = DeskConfig::default();
+    let heartbeat = heartbeat.unwrap_or(default.heartbeat);
+    let lease = lease.unwrap_or(default.lease);
     if heartbeat < Span(100) {
         bail!("heartbeat must be at least 100ms, not {heartbeat}");
     }
     if lease.0 < heartbeat.0.saturating_mul(2) {
         bail!(
-            "lease: {lease} is less than two heartbeats of {heartbeat}; one late heartbeat would close a runner"
+            "lease: {lease} is less than two heartbeats of {heartbeat}; one late heartbeat would \
+             close a runner"
         );
     }
-    Ok(DeskConfig { heartbeat, lease, ..usual })
+    Ok(DeskConfig { heartbeat, lease, ..default })
 }
 
 fn distinct(models: Option<Vec<Model>>) -> Result<Option<Vec<Model>>> {
@@ -250,22 +196,6 @@ fn distinct(models: Option<Vec<Model>>) -> Result<Option<Vec<Model>>> {
     match models.iter().flatten().find(|model| !names.insert(model.name())) {
         Some(model) => bail!("models: {:?} is declared twice", model.name()),
         None => Ok(models),
-    }
-}
-
-fn sensible(limits: Limits) -> Result<Limits> {
-    let numbers = [
-        ("body", limits.body.0.get()),
-        ("runner_body", limits.runner_body.0.get()),
-        ("header_timeout", limits.header_timeout.0),
-        ("request_timeout", limits.request_timeout.0),
-        ("requests_per_second", u64::from(limits.requests_per_second)),
-        ("burst", u64::from(limits.burst)),
-        ("connections", limits.connections as u64),
-    ];
-    match numbers.iter().find(|(_, number)| *number == 0) {
-        Some((name, _)) => bail!("limits.{name} must be at least 1"),
-        None => Ok(limits),
     }
 }
 
@@ -284,15 +214,17 @@ mod tests {
     #[test]
     fn an_empty_file_is_safe_and_spreads() {
         for text in ["", "\n", "# nothing\n"] {
-            let Loaded { config, warnings } = loaded(text).expect("it can be used");
-            assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+            let Loaded { config, warnings } = loaded(text).expect("a valid configuration");
+            assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
             assert_eq!(&*config.settings.policy.name, "spread");
             assert!(
-                config.settings.serial_starts && config.tokens.is_empty() && warnings.is_empty()
+                config.settings.serial_starts
+                    && config.http.tokens.is_empty()
+                    && warnings.is_empty()
             );
             assert_eq!(
                 (config.settings.residency, config.settings.telemetry_for),
-                (plimsoll_core::units::Timespan::seconds(30), None)
+                (30_000, u64::MAX)
             );
             assert_eq!(
                 (config.schedulerlog.enabled, config.schedulerlog.max_pods.get()),
@@ -309,7 +241,7 @@ schedulerlog: {enabled: false, max_pods: 5}\n\
 tokens: [{name: a, role: read, sha256: 0000000000000000000000000000000000000000000000000000000000000000}]\n\
 limits: {body: 2MiB, runner_body: 16MiB, header_timeout: 5s, request_timeout: 20s, requests_per_second: 10, burst: 20, connections: 30, drain: 1s}\n\
 tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
-        let Loaded { config, .. } = loaded(text).expect("it can be used");
+        let Loaded { config, .. } = loaded(text).expect("a valid configuration");
         assert_eq!(
             config.desk,
             DeskConfig {
@@ -318,16 +250,22 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
                 ..DeskConfig::default()
             }
         );
-        assert_eq!(config.limits.body.0.get(), 2 << 20);
+        assert_eq!(config.http.limits.body.0.get(), 2 << 20);
         assert!(
-            config.tls.is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))
+            config
+                .http
+                .tls
+                .is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))
         );
         assert_eq!(config.models.map(|models| models.len()), Some(1));
-        assert_eq!((config.log, config.log_decisions), (LogFormat::Json, true));
+        assert_eq!(
+            config.log,
+            LogConfig { format: LogFormat::Json, decisions: DecisionLogging::On }
+        );
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn an_error_names_the_key_and_its_line() {
         for (text, parts) in [
             ("listen: 127.0.0.1:9\npolcy: pack", &["polcy", "line 2"][..]),
             ("policy: best", &["policy", "best", "pack-nodes"]),
@@ -336,7 +274,7 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("limits: {body: 1GB}", &["1GB", "line 1"]),
             ("schedulerlog: {max: 1}", &["max", "line 1"]),
             ("schedulerlog: {max_pods: 0}", &["max_pods is 0", "at least 1"]),
-            ("policy: pack\npolicy: spread", &["twice the key policy"]),
+            ("policy: pack\npolicy: spread", &["duplicate key policy"]),
             ("\ntls: {cert: a}", &["key", "line 2"]),
             ("heartbeat: 2", &["2", "line 1"]),
             ("heartbeat: 1ms", &["heartbeat", "100ms"]),

@@ -1,4 +1,4 @@
-//! The socket, and what answers on it from the first moment: whether the server is there, and whether it is ready.
+//! The socket, and the routes that answer before the ledger is rebuilt: liveness and readiness.
 
 use std::future::Future;
 use std::io;
@@ -19,34 +19,38 @@ use hyper_util::rt::TokioTimer;
 use tower::ServiceExt;
 
 use super::api::Problem;
-use super::config::{Config, Limits};
+use super::config::http::{HttpConfig, Limits};
 use super::guard::{self, Connections, Guard, tls};
 use super::metrics::Counted;
 
-/// The largest head of a request.
+/// The limit for the headers of a request, in bytes.
 const HEAD: usize = 64 << 10;
 
-/// The way in to what is served. It is shut until the ledger is rebuilt.
+/// The entrance to the routes. It is closed until the ledger is rebuilt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate {
     router: Arc<OnceLock<Router>>,
 }
 
 impl Gate {
-    /// Serves this from here on.
+    /// Serves these routes from now on.
     pub(crate) fn open(&self, router: Router) {
         assert!(self.router.set(router).is_ok(), "the ledger is rebuilt once");
     }
 }
 
-/// What answers from the first moment, with the guard before it.
+/// Returns the routes that answer before the ledger is rebuilt. Health checks need no token and are
+/// not rate limited; everything else is authenticated first.
 pub(crate) fn router(gate: Gate, guard: Arc<Guard>) -> Router {
+    let authenticated = Router::new()
+        .fallback(behind)
+        .with_state(gate.clone())
+        .layer(from_fn_with_state(guard, guard::authenticate));
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
-        .fallback(behind)
         .with_state(gate)
-        .layer(from_fn_with_state(guard, guard::guard))
+        .fallback_service(authenticated)
 }
 
 async fn readyz(State(gate): State<Gate>) -> Response {
@@ -68,33 +72,33 @@ fn not_yet() -> Response {
         .into_response()
 }
 
-/// A socket that is bound and not listened to yet.
+/// A socket that is bound and does not listen yet.
 #[derive(Debug)]
 pub(crate) struct Socket {
     listener: TcpListener,
     tls: Option<RustlsConfig>,
-    /// Where people find it.
+    /// The address for clients.
     pub(crate) url: String,
 }
 
 impl Socket {
-    /// Binds it, and reads the certificate.
-    pub(crate) fn bind(config: &Config) -> Result<Socket> {
+    /// Binds the address, and reads the certificate.
+    pub(crate) fn bind(config: &HttpConfig) -> Result<Socket> {
         let tls = config.tls.as_ref().map(tls::load).transpose()?.map(RustlsConfig::from_config);
         let listener = TcpListener::bind(config.listen)
-            .with_context(|| format!("could not listen on {}", config.listen))?;
-        listener.set_nonblocking(true).context("while preparing the socket")?;
-        let address = listener.local_addr().context("while asking where the socket is")?;
+            .with_context(|| format!("cannot listen on {}", config.listen))?;
+        listener.set_nonblocking(true).context("cannot prepare the socket")?;
+        let address = listener.local_addr().context("cannot read the address of the socket")?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         Ok(Socket { listener, tls, url: format!("{scheme}://{address}") })
     }
 
-    /// What shows the certificate, where one is shown.
+    /// Returns the TLS configuration, to reload it.
     pub(crate) fn tls(&self) -> Option<RustlsConfig> {
         self.tls.clone()
     }
 
-    /// Serves until the handle says to end.
+    /// Serves until the handle shuts it down.
     pub(crate) fn serve(
         self,
         router: Router,
@@ -105,7 +109,7 @@ impl Socket {
         let connections = Connections::at_most(limits.connections, counted);
         let header_timeout = Duration::from_millis(limits.header_timeout.0);
         let server = axum_server::from_tcp(self.listener)
-            .context("while listening to the socket")?
+            .context("cannot listen on the socket")?
             .handle(handle);
         let service = router.into_make_service_with_connect_info::<SocketAddr>();
         Ok(async move {
@@ -120,7 +124,7 @@ impl Socket {
     }
 }
 
-/// HTTP/1 alone: the only protocol of the two where a slow head of a request is cut off.
+/// Allows HTTP/1 only: HTTP/2 has no timeout for slow request headers.
 fn tuned<A>(server: Server<SocketAddr, A>, header_timeout: Duration) -> Server<SocketAddr, A> {
     let mut server = server.http1_only();
     server
@@ -140,7 +144,7 @@ mod tests {
     use crate::guard::tokens::Tokens;
 
     #[tokio::test]
-    async fn until_the_ledger_is_rebuilt_it_lives_and_is_not_ready() {
+    async fn until_the_ledger_is_rebuilt_the_server_is_alive_and_not_ready() {
         let counted = Arc::new(Counted::default());
         let guard = Arc::new(Guard::new(Tokens::default(), Limits::default(), counted));
         let gate = Gate::default();

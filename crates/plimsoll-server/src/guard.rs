@@ -1,19 +1,19 @@
-//! Who is let in, how often, and with how much. What is refused here reaches no handler.
+//! Authentication, roles and limits: requests that are rejected here reach no handler.
 //!
 //! ```text
-//!  connection (so many at once, TLS) ──▶ rate ──▶ token and rights ──▶ body and time limits ──▶ router
-//!                                         429         401, 403               413, 408
+//!  connection limit, TLS ──▶ authenticate ──▶ router ──▶ enforce the route's rules ──▶ handler
+//!                            429, 401                    403, 413, 408
 //! ```
+//!
+//! `authenticate` stands before the router and knows no routes. `enforce` stands before each
+//! handler, with the [`Rules`] that its route declares.
 
-#![expect(
-    clippy::result_large_err,
-    reason = "a refusal is the answer itself, made at most once a request"
-)]
+#![expect(clippy::result_large_err, reason = "a rejection is the response, made once per request")]
 
+pub(crate) mod access;
 mod connections;
 mod local;
 mod rate;
-pub(crate) mod rights;
 pub mod tls;
 pub(crate) mod tokens;
 
@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::RequestExt;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, RawPathParams, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use plimsoll_slots::size::Span;
@@ -31,19 +31,16 @@ use plimsoll_slots::size::Span;
 pub(crate) use connections::Connections;
 
 use super::api::Problem;
-use super::config::Limits;
-use super::metrics::{Counted, Refused};
+use super::config::http::Limits;
+use super::metrics::{Counted, Rejected};
+use access::{Access, ChangeLog, Role, Rules, WaitSource};
 use rate::Rate;
-use rights::Wanted;
 use tokens::Tokens;
 
-/// The longest that a request may ask to wait; one that asks for more is refused by its handler.
+/// The longest wait that a request may ask for; its handler rejects a longer one.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// Who asks for a place says in the body how long to wait.
-const ASKING: &str = "/api/v1/scheduler/slots";
-
-/// What stands before every handler.
+/// The checks before every handler.
 #[derive(Debug)]
 pub(crate) struct Guard {
     tokens: RwLock<Arc<Tokens>>,
@@ -52,14 +49,20 @@ pub(crate) struct Guard {
     counted: Arc<Counted>,
 }
 
+/// The authenticated caller of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The name of its token; `local` on a server without tokens.
+    pub(crate) name: String,
+    role: Role,
+}
+
 impl Guard {
-    /// One that knows these tokens and holds these limits.
     pub(crate) fn new(tokens: Tokens, limits: Limits, counted: Arc<Counted>) -> Self {
         let rate = Mutex::new(Rate::new(limits.requests_per_second, limits.burst));
         Guard { tokens: RwLock::new(Arc::new(tokens)), rate, limits, counted }
     }
 
-    /// Knows other tokens from here on.
     pub(crate) fn replace_tokens(&self, tokens: Tokens) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
     }
@@ -68,108 +71,140 @@ impl Guard {
         self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn refuse(&self, why: Refused, detail: &str) -> Response {
-        self.counted.refused(why);
+    fn reject(&self, why: Rejected, detail: &str) -> Response {
+        self.counted.rejected(why);
         Problem::new(why.status(), why.code(), detail).into_response()
     }
 
-    fn in_turn(&self, request: &Request) -> Result<(), Response> {
+    fn check_rate(&self, request: &Request) -> Result<(), Response> {
         let from = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let address = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |from| from.0.ip());
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         rate.take(address, Instant::now()).map_err(|wait| {
-            let mut response = self.refuse(Refused::Rate, "too many requests from this address");
+            let mut response = self.reject(Rejected::Rate, "too many requests from this address");
             let seconds = HeaderValue::from(wait.as_secs().saturating_add(1));
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
             response
         })
     }
 
-    /// Who asks, where they may.
-    fn let_in(&self, request: &Request, wanted: &Wanted<'_>) -> Result<Option<String>, Response> {
+    fn find_caller(&self, request: &Request) -> Result<Caller, Response> {
         let tokens = self.tokens();
         if tokens.is_empty() {
-            let refusal = local::refusal(request.headers(), request.uri());
-            return refusal.map_or(Ok(None), |why| Err(self.refuse(Refused::Forbidden, why)));
+            return match local::rejection(request.headers(), request.uri()) {
+                None => Ok(Caller { name: "local".to_string(), role: Role::All }),
+                Some(why) => Err(self.reject(Rejected::Forbidden, why)),
+            };
         }
         let known = bearer(request.headers()).and_then(|token| tokens.find(token));
-        let Some((name, rights)) = known else {
-            let detail = "a token that the server knows is needed, as Authorization: Bearer TOKEN";
-            let mut response = self.refuse(Refused::Unauthorised, detail);
+        let Some((name, role)) = known else {
+            let detail = "a valid token is required: Authorization: Bearer TOKEN";
+            let mut response = self.reject(Rejected::Unauthorized, detail);
             response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(response);
         };
-        if !rights.suffice(wanted) {
-            return Err(self.refuse(Refused::Forbidden, "the token has too few rights for this"));
-        }
-        Ok(Some(name.to_string()))
+        Ok(Caller { name: name.to_string(), role: role.clone() })
     }
 
-    /// The request with its body bounded.
-    fn bounded(&self, mut request: Request, wanted: &Wanted<'_>) -> Result<Request, Response> {
-        let most = match wanted {
-            Wanted::Runner(_) => self.limits.runner_body,
-            _ => self.limits.body,
+    /// Returns the caller, if its role is sufficient for the route.
+    fn authorize(
+        &self,
+        access: Access,
+        runner: Option<&str>,
+        request: &Request,
+    ) -> Result<Caller, Response> {
+        let caller = request.extensions().get::<Caller>();
+        match caller.filter(|caller| caller.role.allows(access, runner)) {
+            Some(caller) => Ok(caller.clone()),
+            None => {
+                let detail = format!("the token's role is not sufficient: {access} is required");
+                Err(self.reject(Rejected::Forbidden, &detail))
+            }
+        }
+    }
+
+    /// Returns the request with its body limited.
+    fn limit_body(&self, mut request: Request, access: Access) -> Result<Request, Response> {
+        let limit = match access {
+            Access::Runner => self.limits.runner_body,
+            Access::Read | Access::Operate => self.limits.body,
         };
-        let most = usize::try_from(most.0.get()).unwrap_or(usize::MAX);
+        let limit = usize::try_from(limit.0.get()).unwrap_or(usize::MAX);
         let length =
             request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        if length.is_some_and(|length| length.parse::<usize>().is_ok_and(|length| length > most)) {
-            return Err(self.too_large(most));
+        if length.is_some_and(|length| length.parse::<usize>().is_ok_and(|length| length > limit)) {
+            let detail = format!("the request body is larger than {limit} bytes");
+            return Err(self.reject(Rejected::Body, &detail));
         }
-        DefaultBodyLimit::max(most).apply(&mut request);
+        DefaultBodyLimit::max(limit).apply(&mut request);
         Ok(request.with_limited_body())
     }
 
-    fn too_large(&self, most: usize) -> Response {
-        self.refuse(Refused::Body, &format!("the body of the request is larger than {most} bytes"))
-    }
-
-    /// How long a request may take: what it may ask to wait, and the usual time besides.
-    fn patience(&self, request: &Request) -> Duration {
+    /// Returns the time that a request may take: the usual time, and what it asks to wait.
+    fn timeout(&self, request: &Request, wait: WaitSource) -> Duration {
         let usual = Duration::from_millis(self.limits.request_timeout.0);
-        let asks = request.method() == Method::POST && request.uri().path() == ASKING;
-        let asked = if asks { Some(LONGEST_WAIT) } else { request.uri().query().and_then(wait) };
-        usual.saturating_add(asked.unwrap_or_default().min(LONGEST_WAIT))
+        let wait = match wait {
+            WaitSource::Query => request.uri().query().and_then(wait_in).unwrap_or_default(),
+            // The body is read by the handler, after the clock has started.
+            WaitSource::Body => LONGEST_WAIT,
+        };
+        usual.saturating_add(wait.min(LONGEST_WAIT))
     }
 }
 
-/// Lets a request through to its handler, or answers it.
-pub(crate) async fn guard(
+/// Middleware before the router: limits the rate, and finds the caller of a request.
+pub(crate) async fn authenticate(
     State(guard): State<Arc<Guard>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match guard.check_rate(&request).and_then(|()| guard.find_caller(&request)) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(response) => response,
+    }
+}
+
+/// Middleware before a handler: enforces the rules of its route.
+pub(crate) async fn enforce(
+    State((guard, rules)): State<(Arc<Guard>, Rules)>,
+    params: RawPathParams,
     request: Request,
     next: Next,
 ) -> Response {
+    let runner = params.iter().find(|(name, _)| *name == RUNNER_PARAMETER).map(|(_, id)| id);
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let wanted = rights::wanted(&method, uri.path());
-    if wanted == Wanted::Nothing {
-        return next.run(request).await;
-    }
-    let patience = guard.patience(&request);
-    let checked = guard.in_turn(&request).and_then(|()| guard.let_in(&request, &wanted));
-    let bounded = checked.and_then(|who| Ok((who, guard.bounded(request, &wanted)?)));
-    let (who, request) = match bounded {
-        Ok(let_in) => let_in,
+    let timeout = guard.timeout(&request, rules.wait);
+    let checked = guard
+        .authorize(rules.access, runner, &request)
+        .and_then(|caller| Ok((caller, guard.limit_body(request, rules.access)?)));
+    let (caller, request) = match checked {
+        Ok(checked) => checked,
         Err(response) => return response,
     };
-    let response = match tokio::time::timeout(patience, next.run(request)).await {
+    let response = match tokio::time::timeout(timeout, next.run(request)).await {
         Ok(response) if response.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            guard.refuse(Refused::Body, "the body of the request is too large")
+            guard.reject(Rejected::Body, "the request body is too large")
         }
         Ok(response) => response,
-        Err(_) => guard.refuse(
-            Refused::Time,
-            "the request took too long; what it asked for may have happened",
-        ),
+        Err(_) => {
+            let detail = "the request timed out; the change that it asked for may still happen";
+            guard.reject(Rejected::Time, detail)
+        }
     };
-    if wanted == Wanted::Operate && !is_routine(uri.path()) {
+    if rules.access == Access::Operate && rules.log == ChangeLog::Each {
         let status = response.status().as_u16();
-        tracing::info!(who = who.as_deref().unwrap_or("local"), %method, path = uri.path(), status, "changed");
+        tracing::info!(caller = caller.name, %method, path = uri.path(), status, "change requested");
     }
     response
 }
+
+/// The path parameter that names the runner on routes with [`Access::Runner`].
+pub(crate) const RUNNER_PARAMETER: &str = "id";
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes();
@@ -177,17 +212,10 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
-/// Places come and go with every request that a model serves: nobody could read a log of them.
-fn is_routine(path: &str) -> bool {
-    path == ASKING
-        || path == "/api/v1/scheduler/whatif"
-        || path.starts_with("/api/v1/scheduler/slots/reservation-")
-}
-
-/// What a query asks to wait, as in `wait=20s`.
-fn wait(query: &str) -> Option<Duration> {
-    let asked = query.split('&').find_map(|pair| pair.strip_prefix("wait="))?;
-    asked.parse::<Span>().ok().map(|span| Duration::from_millis(span.0))
+/// Returns the time that a query asks to wait, as in `wait=20s`.
+fn wait_in(query: &str) -> Option<Duration> {
+    let wait = query.split('&').find_map(|pair| pair.strip_prefix("wait="))?;
+    wait.parse::<Span>().ok().map(|span| Duration::from_millis(span.0))
 }
 
 #[cfg(test)]

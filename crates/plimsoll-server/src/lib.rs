@@ -19,7 +19,9 @@ pub mod log;
 mod metrics;
 #[cfg(test)]
 mod rehearsal;
+mod routes;
 mod schedulerlog;
+pub mod served;
 
 use plimsoll_slots::desk::Desk;
 

@@ -1,7 +1,8 @@
-//! The server's life: it answers at once, is ready when its ledger is, and ends when everything is durable.
+//! The life of a server: it answers at once, is ready when its ledger is rebuilt, and ends when
+//! everything is durable.
 //!
 //! ```text
-//!  bind ──▶ answer "not ready" ──▶ open the store, recover ──▶ settings and models ──▶ engine ──▶ ready ──▶ ... ──▶ drain ──▶ stop
+//!  bind ──▶ answer "not ready" ──▶ rebuild the ledger ──▶ engine ──▶ ready ──▶ … ──▶ drain ──▶ stop
 //! ```
 
 use std::path::PathBuf;
@@ -13,64 +14,82 @@ use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
-use plimsoll_core::front::{Core, Host};
-use plimsoll_slots::desk::Desk;
+use plimsoll_core::front::Host;
+use plimsoll_engine::clock::Clock;
+use plimsoll_engine::engine::{Engine, Observer};
+use plimsoll_engine::journal::Journal;
+use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
 
-use super::config::{Config, Loaded};
+use super::api;
+use super::config::http::HttpConfig;
+use super::config::{DecisionLogging, LogConfig};
 use super::front::{self, Gate, Socket};
 use super::guard::{Guard, tls};
 use super::log;
 use super::metrics::{self, Counted};
-use crate::SlotEngine as Engine;
-use plimsoll_engine::clock::Clock;
-use plimsoll_engine::engine::Observer;
-use plimsoll_engine::recovery;
-use plimsoll_engine::store::Store;
+use super::routes::Routes;
+use crate::served::ServedFront;
 
-/// What is served once the ledger is rebuilt.
-pub struct Application {
-    /// Those who watch what becomes durable.
-    pub observers: Vec<Box<dyn Observer<Desk>>>,
-    /// The routes, made around the engine.
-    pub router: Box<dyn FnOnce(Engine) -> Result<Router> + Send>,
+/// A front end to serve, with its routes.
+pub struct Service<F: ServedFront, J> {
+    /// Rebuilds the ledger. Runs on a blocking thread while the server answers "not ready".
+    pub(crate) rebuild: Box<dyn FnOnce() -> Result<Rebuilt<F, J>> + Send>,
+    pub(crate) observers: Vec<Box<dyn Observer<F>>>,
+    /// Creates the routes of the running engine.
+    pub(crate) routes: Box<dyn FnOnce(Engine<F>, &Arc<Guard>) -> Result<Routes> + Send>,
+    /// Registers the counters of the front end.
+    pub(crate) counters: Box<dyn FnOnce(&mut Registry) + Send>,
+    /// The data directory, whose size is a metric; `None` without one.
+    pub(crate) data: Option<PathBuf>,
 }
 
-/// When the engine fails, those who wait for it get so long to be told.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// A rebuilt ledger, and the journal and clock that continue it.
+pub struct Rebuilt<F: ServedFront, J> {
+    pub(crate) host: Host<F>,
+    pub(crate) clock: Clock,
+    pub(crate) journal: J,
+}
 
-/// Lives until it is asked to end, or as long as it is to last. `reload` reads the configuration again; `application` says what is served.
-pub async fn live(
-    config: Config,
+/// HTTP settings that were read again, and warnings about them.
+pub struct Reloaded {
+    pub http: HttpConfig,
+    pub warnings: Vec<String>,
+}
+
+/// The time for waiting clients to receive their answers after the engine has failed.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Serves until a signal ends it, or until `lasts` has passed. `reload` reads the HTTP settings
+/// again.
+pub async fn live<F: ServedFront, J: Journal>(
+    mut http: HttpConfig,
+    log: LogConfig,
     lasts: Option<Duration>,
-    reload: impl Fn() -> Result<Loaded>,
-    application: impl FnOnce(&Config) -> Result<Application>,
+    reload: impl Fn() -> Result<Reloaded>,
+    mut service: Service<F, J>,
 ) -> Result<()> {
     let mut signals = Signals::new(lasts)?;
-    let mut config = config;
-    let counted = Arc::new(Counted::default());
-    let tokens = std::mem::take(&mut config.tokens);
-    let guard = Arc::new(Guard::new(tokens, config.limits.clone(), counted.clone()));
+    let register = std::mem::replace(&mut service.counters, Box::new(|_| ()));
+    let counted = Arc::new(Counted::new(register));
+    let tokens = std::mem::take(&mut http.tokens);
+    let guard = Arc::new(Guard::new(tokens, http.limits.clone(), counted.clone()));
     let (gate, handle) = (Gate::default(), Handle::new());
-    let socket = Socket::bind(&config)?;
-    let (url, shown) = (
-        socket.url.clone(),
-        Shown { is_exposed: !config.listen.ip().is_loopback(), tls: socket.tls() },
-    );
+    let socket = Socket::bind(&http)?;
+    let (url, bound) = (socket.url.clone(), Bound::new(&http, &socket));
     let routes = front::router(gate.clone(), guard.clone());
     let mut serving =
-        tokio::spawn(socket.serve(routes, &config.limits, counted.clone(), handle.clone())?);
-    tracing::info!("listening on {url}, data in {}", config.data.display());
-    let drain = Duration::from_millis(config.limits.drain.0);
-    let application = application(&config)?;
+        tokio::spawn(socket.serve(routes, &http.limits, counted.clone(), handle.clone())?);
+    let data = service.data.as_deref().map(|data| data.display().to_string());
+    tracing::info!(%url, data, "listening");
     let (engine, thread, router) = tokio::select! {
-        started = start(config, application, counted) => started?,
+        started = start(service, log, &guard, counted) => started?,
         () = signals.end() => return Ok(()),
     };
     let mut thread = spawn_blocking(move || thread.join());
-    // What was declared at the start is durable before anybody can ask about it.
+    // The changes made at startup are durable before a client can ask about them.
     if engine.write(|_, _| ()).await.is_ok() {
         gate.open(router);
         tracing::info!("ready");
@@ -78,131 +97,110 @@ pub async fn live(
     loop {
         tokio::select! {
             ended = &mut thread => {
-                handle.graceful_shutdown(Some(LAST_WORDS));
+                handle.graceful_shutdown(Some(LAST_ANSWERS));
                 let _ = serving.await;
                 return outcome(ended);
             }
-            served = &mut serving => bail!("the socket cannot be listened to any more: {served:?}"),
-            said = signals.next() => match said {
-                Said::End => break,
-                Said::Reload => take_over(reload(), &guard, &shown),
+            served = &mut serving => bail!("the listener failed: {served:?}"),
+            signal = signals.next() => match signal {
+                Request::End => break,
+                Request::Reload => bound.reload(reload(), &guard),
             },
         }
     }
-    tracing::info!("ending: no new requests, {} being served", handle.connection_count());
+    tracing::info!(connections = handle.connection_count(), "shutting down");
     engine.end_waits();
-    handle.graceful_shutdown(Some(drain));
+    handle.graceful_shutdown(Some(Duration::from_millis(http.limits.drain.0)));
     tokio::select! {
         _ = &mut serving => {}
-        () = signals.end() => bail!("ended at once, by a second signal; whatever was answered is durable"),
+        () = signals.end() => bail!("terminated by a second signal; everything that was answered is durable"),
     }
-    spawn_blocking(move || engine.stop()).await.context("while stopping")?;
+    spawn_blocking(move || engine.stop()).await.context("cannot stop the engine")?;
     outcome(thread.await)?;
-    tracing::info!("ended; everything is durable");
+    tracing::info!("shut down; everything is durable");
     Ok(())
 }
 
-/// Rebuilds the ledger, and starts to decide.
-async fn start(
-    config: Config,
-    application: Application,
+type Started<F> = (Engine<F>, JoinHandle<Result<()>>, Router);
+
+/// Rebuilds the ledger, and starts the engine.
+async fn start<F: ServedFront, J: Journal>(
+    service: Service<F, J>,
+    log: LogConfig,
+    guard: &Arc<Guard>,
     counted: Arc<Counted>,
-) -> Result<(Engine, JoinHandle<Result<()>>, Router)> {
-    let data = config.data.clone();
-    let Application { mut observers, router } = application;
-    observers.push(Box::new(counted.observer()));
+) -> Result<Started<F>> {
+    let Service { rebuild, mut observers, routes, data, .. } = service;
+    observers.push(counted.observer());
     observers.push(Box::new(log::BreachLog::default()));
-    if config.log_decisions {
-        observers.push(Box::new(log::DecisionLog::to_stderr(config.log)));
+    if log.decisions == DecisionLogging::On {
+        observers.push(Box::new(log::DecisionLog::to_stderr(log.format)));
     }
-    let (host, clock, store) =
-        spawn_blocking(move || rebuild(&config)).await.context("while rebuilding the ledger")??;
-    let (engine, thread) = Engine::start(host, clock, store, observers)?;
-    let router = router(engine.clone())?;
-    let router = with_metrics(router, engine.clone(), counted, data);
-    Ok((engine, thread, router))
+    let Rebuilt { host, clock, journal } =
+        spawn_blocking(rebuild).await.context("rebuilding the ledger failed")??;
+    let (engine, thread) = Engine::start(host, clock, journal, observers)?;
+    let routes = routes(engine.clone(), guard)?.merge(metrics::routes(
+        engine.clone(),
+        counted.clone(),
+        data,
+        guard,
+    ));
+    Ok((engine, thread, metrics::timed(api::router(routes), counted)))
 }
 
-fn with_metrics(router: Router, engine: Engine, counted: Arc<Counted>, data: PathBuf) -> Router {
-    metrics::timed(router.merge(metrics::router(engine, counted.clone(), data)), counted)
-}
-
-/// The desk as the last run left it, with the settings and models of the configuration.
-fn rebuild(config: &Config) -> Result<(Host<Desk>, Clock, Store)> {
-    let (mut host, mut clock, store) =
-        recovery::open(&config.data, Desk::new(config.desk.clone()), &config.settings)?;
-    let now = clock.now();
-    host.configure(now, config.settings.clone());
-    if let Some(models) = &config.models {
-        host.with(now, |desk, core| declare(desk, core, models));
-    }
-    host.audit(now);
-    Ok((host, clock, store))
-}
-
-fn declare(desk: &mut Desk, core: &mut Core<'_>, models: &[plimsoll_slots::model::Model]) {
-    for model in models {
-        desk.declare_model(core, model.clone());
-    }
-    let in_config = |name: &str| models.iter().any(|model| model.name() == name);
-    let desk = desk.view(core.scheduler());
-    let others: Vec<&str> =
-        desk.models().map(|model| model.name()).filter(|name| !in_config(name)).collect();
-    if !others.is_empty() {
-        let names = others.join(", ");
-        tracing::warn!(
-            "declared, but not in the configuration, until deleted through the API: {names}"
-        );
-    }
-}
-
-/// How the thread that decides ended.
+/// Returns how the decision thread ended.
 fn outcome(ended: Result<std::thread::Result<Result<()>>, JoinError>) -> Result<()> {
     match ended {
         Ok(Ok(ended)) => ended,
         Ok(Err(_)) | Err(_) => Err(anyhow!(
-            "the thread that decides ended by a fault of the program; please report what it said before. \
-             Whatever was answered is durable"
+            "internal error: the decision thread panicked; please report the log above. Everything \
+             that was answered is durable"
         )),
     }
 }
 
-/// What of the socket was decided at the start, whatever the configuration says by now.
-struct Shown {
+/// The properties of the socket that a reload cannot change.
+struct Bound {
     is_exposed: bool,
     tls: Option<RustlsConfig>,
 }
 
-/// Uses the tokens and the certificate of a configuration that was read again. Where it cannot be used, all stays as it is.
-fn take_over(loaded: Result<Loaded>, guard: &Guard, shown: &Shown) {
-    let taken = loaded.and_then(|Loaded { config, warnings }| {
-        let certificate = config.tls.as_ref().map(tls::load).transpose()?;
+impl Bound {
+    fn new(http: &HttpConfig, socket: &Socket) -> Bound {
+        Bound { is_exposed: http.is_exposed(), tls: socket.tls() }
+    }
+
+    /// Replaces tokens and certificate. If the new ones are invalid, the old ones stay in use.
+    fn reload(&self, reloaded: Result<Reloaded>, guard: &Guard) {
+        match reloaded.and_then(|reloaded| self.replace(reloaded, guard)) {
+            Ok(()) => {
+                tracing::info!("tokens and certificate reloaded; other settings need a restart")
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(error, "invalid configuration; the previous one stays in use");
+            }
+        }
+    }
+
+    fn replace(&self, Reloaded { http, warnings }: Reloaded, guard: &Guard) -> Result<()> {
+        let certificate = http.tls.as_ref().map(tls::load).transpose()?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        if shown.is_exposed && config.tokens.is_empty() {
-            bail!(
-                "it has no token, and the server can be reached from other machines since its start"
-            );
+        if self.is_exposed && http.tokens.is_empty() {
+            bail!("it has no token, but other machines can connect to the server");
         }
-        match (&shown.tls, certificate) {
-            (Some(shown), Some(certificate)) => shown.reload_from_config(certificate),
+        match (&self.tls, certificate) {
+            (Some(tls), Some(certificate)) => tls.reload_from_config(certificate),
             (None, None) => {}
-            _ => bail!("whether there is TLS is decided at the start; start the server again"),
+            _ => bail!("TLS cannot be switched on or off while the server runs; restart it"),
         }
-        guard.replace_tokens(config.tokens);
+        guard.replace_tokens(http.tokens);
         Ok(())
-    });
-    match taken {
-        Ok(()) => tracing::info!(
-            "tokens and certificate were read again; everything else is as it was at the start"
-        ),
-        Err(error) => {
-            tracing::error!("the configuration cannot be used, and stays as it was: {error:#}");
-        }
     }
 }
 
-/// What the operator says by a signal.
-enum Said {
+/// A request of the operator, by a signal.
+enum Request {
     End,
     Reload,
 }
@@ -211,42 +209,45 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
-    /// When it ends by itself.
-    over: Option<Instant>,
+    /// The time at which the server ends by itself.
+    end_at: Option<Instant>,
 }
 
 impl Signals {
     fn new(lasts: Option<Duration>) -> Result<Signals> {
-        let listen = |kind| signal(kind).context("while preparing to hear signals");
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             hang_up: listen(SignalKind::hangup())?,
-            over: lasts.map(|lasts| Instant::now() + lasts),
+            end_at: lasts.map(|lasts| Instant::now() + lasts),
         })
     }
 
-    async fn next(&mut self) -> Said {
-        let at = self.over;
-        let over = async move {
-            match at {
-                Some(at) => tokio::time::sleep_until(at).await,
+    async fn next(&mut self) -> Request {
+        let end_at = self.end_at;
+        let end = async move {
+            match end_at {
+                Some(end_at) => tokio::time::sleep_until(end_at).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            // It is over once; only somebody who says it again is in a hurry.
-            () = over => {
-                self.over = None;
-                Said::End
+            // Only once: a second request to end terminates the server immediately.
+            () = end => {
+                self.end_at = None;
+                Request::End
             }
-            _ = self.terminate.recv() => Said::End,
-            _ = self.interrupt.recv() => Said::End,
-            _ = self.hang_up.recv() => Said::Reload,
+            _ = self.terminate.recv() => Request::End,
+            _ = self.interrupt.recv() => Request::End,
+            _ = self.hang_up.recv() => Request::Reload,
         }
     }
 
     async fn end(&mut self) {
-        while !matches!(self.next().await, Said::End) {}
+        while !matches!(self.next().await, Request::End) {}
     }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal> {
+    signal(kind).context("cannot listen for signals")
 }

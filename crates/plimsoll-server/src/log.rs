@@ -1,18 +1,19 @@
-//! What the server says on standard error: its own doings, what is wrong with a device, and, where wanted, every step of a decision.
+//! Logs on standard error: breaches, and optionally every step of every decision.
 
 use std::io::{self, Write};
 
 use jiff::Timestamp;
+use plimsoll_api::breach::sentence;
 use plimsoll_core::front::Front;
-use plimsoll_core::steps::{self, Fact, Step, Vocabulary};
+use plimsoll_core::steps::{self, Fact, Step};
 use plimsoll_core::units::Millis;
+use plimsoll_engine::engine::{Decided, Durable, Observer};
+use plimsoll_engine::store::DecisionId;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::breaches::{Changed, Watch};
-use plimsoll_api::breach::sentence;
-use plimsoll_engine::engine::{Decided, Durable, Observer};
-use plimsoll_engine::store::DecisionId;
+use super::breaches::{self, Changed, Watch};
+use super::served::ServedFront;
 
 /// The format of the log on standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -23,35 +24,37 @@ pub enum LogFormat {
     Json,
 }
 
-/// Says when something is wrong with a device, and when it is over.
+/// Logs when a breach begins and when it is over.
 #[derive(Debug, Default)]
 pub(crate) struct BreachLog {
     watch: Watch,
     changed: Changed,
-    /// What was found, in words.
-    words: Vec<String>,
+    /// The text of each breach that began. It names devices, so it is rendered while the ledger is
+    /// available.
+    details: Vec<String>,
 }
 
 impl<F: Front> Observer<F> for BreachLog {
     fn decided(&mut self, decided: &Decided<'_, F>) {
         self.changed = self.watch.look(decided);
-        let words = |breach| sentence(decided.scheduler.ledger(), breach);
-        self.words = self.changed.found.iter().map(words).collect();
+        let ledger = decided.scheduler.ledger();
+        self.details = self.changed.found.iter().map(|breach| sentence(ledger, breach)).collect();
     }
 
     fn durable(&mut self, _: &Durable<'_, F>) {
         let Changed { found, over } = std::mem::take(&mut self.changed);
-        for (breach, words) in found.iter().zip(self.words.drain(..)) {
-            tracing::error!(breach = super::breaches::kind(breach), "{words}");
+        for (breach, detail) in found.iter().zip(self.details.drain(..)) {
+            let (kind, node) = (breaches::kind(breach), &**breach.node());
+            tracing::error!(kind, node, detail, "breach");
         }
         for breach in &over {
-            let node: &str = breach.node();
-            tracing::info!(breach = super::breaches::kind(breach), node, "a breach is over");
+            let (kind, node) = (breaches::kind(breach), &**breach.node());
+            tracing::info!(kind, node, "breach is over");
         }
     }
 }
 
-/// Writes every step of every decision, a line each. The engine waits for the writing.
+/// Writes every step of every decision, one line each. The engine waits for the writes.
 #[derive(Debug)]
 pub(crate) struct DecisionLog<W> {
     format: LogFormat,
@@ -59,32 +62,30 @@ pub(crate) struct DecisionLog<W> {
 }
 
 impl DecisionLog<io::Stderr> {
-    /// One that writes to standard error.
     pub(crate) fn to_stderr(format: LogFormat) -> Self {
         DecisionLog::new(format, io::stderr())
     }
 }
 
 impl<W> DecisionLog<W> {
-    /// One that writes there.
     pub(crate) fn new(format: LogFormat, out: W) -> Self {
         DecisionLog { format, out }
     }
 }
 
-impl<F: Front, W: Write + Send> Observer<F> for DecisionLog<W> {
+impl<F: ServedFront, W: Write + Send> Observer<F> for DecisionLog<W> {
     fn durable(&mut self, durable: &Durable<'_, F>) {
         let mut lines = String::new();
         for (record, output) in durable.records.iter().zip(durable.outputs) {
             for (index, decision) in (0..).zip(&output.outcome.decisions) {
                 let id = DecisionId { seq: record.seq, index };
-                for step in steps::steps(decision, &id.to_string(), Vocabulary::Slots) {
+                for step in steps::steps(decision, &id.to_string(), F::VOCABULARY) {
                     lines += &line(self.format, record.now, &step);
                     lines.push('\n');
                 }
             }
         }
-        // Nobody reading it is no reason to stop deciding.
+        // A closed standard error must not stop the scheduler.
         let _ = self.out.write_all(lines.as_bytes());
     }
 }

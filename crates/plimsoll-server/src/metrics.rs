@@ -1,7 +1,8 @@
-//! What is measured, for Prometheus. What a device holds is read off the ledger's own account when somebody looks; what happens
-//! is counted as it becomes durable. `docs/metrics.md` has every name.
+//! Metrics for Prometheus. Gauges of devices are read from the ledger's accounts at the scrape;
+//! counters count results once they are durable. `docs/metrics.md` lists every name.
 
 mod scraped;
+pub(crate) mod slots;
 mod watcher;
 
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use plimsoll_core::front::Front;
+use plimsoll_engine::engine::{Engine, NoAnswer, Observer};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -22,200 +25,170 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 
-pub(crate) use watcher::Watcher;
-
 use super::api::Problem;
-use crate::SlotEngine as Engine;
-use plimsoll_engine::engine::NoAnswer;
-use plimsoll_slots::desk::Ending;
+use super::guard::Guard;
+use super::guard::access::Rules;
+use super::routes::Routes;
+use super::served::ServedFront;
+use scraped::{Files, Sheet};
+use watcher::Watcher;
 
-/// The media type of the text.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What every name begins with.
+/// The prefix of every name.
 const PREFIX: &str = "plimsoll";
 
-/// Why a request or a connection got no further than the guard.
+/// The reason why a request or a connection was rejected before a handler ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// It has no token that is known.
-    Unauthorised,
-    /// Its token has too few rights.
+pub(crate) enum Rejected {
+    /// No valid token.
+    Unauthorized,
+    /// The role of the token is not sufficient.
     Forbidden,
-    /// Its address asked too often.
     Rate,
-    /// Its body is too large.
     Body,
-    /// It took too long.
     Time,
-    /// There are too many connections.
     Connections,
 }
 
-impl Refused {
-    /// All of them.
-    const ALL: [Refused; 6] = [
-        Refused::Unauthorised,
-        Refused::Forbidden,
-        Refused::Rate,
-        Refused::Body,
-        Refused::Time,
-        Refused::Connections,
+impl Rejected {
+    const ALL: [Rejected; 6] = [
+        Rejected::Unauthorized,
+        Rejected::Forbidden,
+        Rejected::Rate,
+        Rejected::Body,
+        Rejected::Time,
+        Rejected::Connections,
     ];
 
-    /// The status that it is answered with.
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Refused::Unauthorised => StatusCode::UNAUTHORIZED,
-            Refused::Forbidden => StatusCode::FORBIDDEN,
-            Refused::Rate => StatusCode::TOO_MANY_REQUESTS,
-            Refused::Body => StatusCode::PAYLOAD_TOO_LARGE,
-            Refused::Time => StatusCode::REQUEST_TIMEOUT,
-            Refused::Connections => StatusCode::SERVICE_UNAVAILABLE,
+            Rejected::Unauthorized => StatusCode::UNAUTHORIZED,
+            Rejected::Forbidden => StatusCode::FORBIDDEN,
+            Rejected::Rate => StatusCode::TOO_MANY_REQUESTS,
+            Rejected::Body => StatusCode::PAYLOAD_TOO_LARGE,
+            Rejected::Time => StatusCode::REQUEST_TIMEOUT,
+            Rejected::Connections => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
-    /// Its name in front of clients, and in the metrics.
+    /// Returns the problem code, which is also the label of the metric.
     pub(crate) fn code(self) -> &'static str {
         match self {
-            Refused::Unauthorised => "unauthorized",
-            Refused::Forbidden => "forbidden",
-            Refused::Rate => "too_many_requests",
-            Refused::Body => "body_too_large",
-            Refused::Time => "request_timeout",
-            Refused::Connections => "too_many_connections",
+            Rejected::Unauthorized => "unauthorized",
+            Rejected::Forbidden => "forbidden",
+            Rejected::Rate => "too_many_requests",
+            Rejected::Body => "body_too_large",
+            Rejected::Time => "request_timeout",
+            Rejected::Connections => "too_many_connections",
         }
     }
 }
 
-/// One label, out of a fixed set of words.
+/// One label with a value from a fixed set.
 type Word = [(&'static str, &'static str); 1];
-type Labels = [(&'static str, String); 3];
+type HttpLabels = [(&'static str, String); 3];
 
-/// What is counted while the server lives.
+/// Counters since the start of the server.
 #[derive(Debug)]
 pub(crate) struct Counted {
     registry: Registry,
     decisions: Family<Word, Counter>,
-    refusals: Family<Word, Counter>,
+    rejections: Family<Word, Counter>,
     effects: Family<Word, Counter>,
     evictions: Counter,
     start_failures: Counter,
-    reservations_ended: Family<Word, Counter>,
     breaches_found: Family<Word, Counter>,
     breaches: Family<Word, Gauge>,
     deciding: Histogram,
     committing: Histogram,
     batch: Histogram,
-    http: Family<Labels, Histogram, fn() -> Histogram>,
-    http_refused: Family<Word, Counter>,
-}
-
-impl Counted {
-    /// Every label that is known beforehand stands at 0 from the start: an alert on growth would miss the first of a series that
-    /// begins at 1.
-    fn begin(self) -> Self {
-        let words =
-            |family: &Family<Word, Counter>, label: &'static str, words: &[&'static str]| {
-                words.iter().for_each(|word| drop(family.get_or_create(&[(label, *word)])));
-            };
-        words(&self.decisions, "outcome", &["placed", "rejected"]);
-        words(&self.effects, "effect", &["start", "stop"]);
-        words(&self.reservations_ended, "ending", &Ending::NAMES);
-        words(&self.breaches_found, "kind", &super::breaches::KINDS);
-        words(&self.http_refused, "reason", &Refused::ALL.map(Refused::code));
-        self
-    }
+    http: Family<HttpLabels, Histogram, fn() -> Histogram>,
+    http_rejected: Family<Word, Counter>,
 }
 
 impl Default for Counted {
     fn default() -> Self {
+        Counted::new(|_| ())
+    }
+}
+
+impl Counted {
+    /// Creates the counters, and lets the front end register its own.
+    pub(crate) fn new(register: impl FnOnce(&mut Registry)) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
         let to = &mut registry;
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        to.register("build", "The version that runs", version);
+        to.register("build", "Version of the server", version);
+        register(to);
         Counted {
-            decisions: named(to, "decisions", "Decisions, by outcome", Family::default()),
-            refusals: named(
-                to,
-                "rejections",
-                "Rejected decisions, by the codes of their reasons",
-                Family::default(),
-            ),
-            effects: named(to, "effects", "Orders that left for runners", Family::default()),
-            evictions: named(
-                to,
-                "evictions",
-                "Slots evicted to make room for others",
-                Counter::default(),
-            ),
-            start_failures: named(
-                to,
-                "start_failures",
-                "Starts that failed on a runner",
-                Counter::default(),
-            ),
-            reservations_ended: named(
-                to,
-                "reservations_ended",
-                "Reservations that ended, by ending",
-                Family::default(),
-            ),
-            breaches_found: named(
-                to,
-                "breaches_found",
-                "Breaches that came, by kind",
-                Family::default(),
-            ),
-            breaches: named(to, "breaches", "Breaches there are now, by kind", Family::default()),
-            deciding: named(to, "decide_seconds", "How long a batch took to decide", short()),
-            committing: named(
-                to,
-                "commit_seconds",
-                "How long a batch took to become durable",
-                short(),
-            ),
-            batch: named(
+            decisions: named(to, "decisions", "Decisions, by outcome"),
+            rejections: named(to, "rejections", "Rejected decisions, by reason code"),
+            effects: named(to, "effects", "Start and stop orders"),
+            evictions: named(to, "evictions", "Holders evicted to make room for others"),
+            start_failures: named(to, "start_failures", "Starts that failed on their node"),
+            breaches_found: named(to, "breaches_found", "Breaches that began, by kind"),
+            breaches: named(to, "breaches", "Current breaches, by kind"),
+            deciding: histogram(to, "decide_seconds", "Time to decide a batch", short()),
+            committing: histogram(to, "commit_seconds", "Time to make a batch durable", short()),
+            batch: histogram(
                 to,
                 "commit_rows",
                 "Records and change sets made durable in one commit",
                 Histogram::new(BATCHES),
             ),
-            http: named(
-                to,
-                "http_request_seconds",
-                "How long requests took",
-                Family::new_with_constructor(long),
-            ),
-            http_refused: named(
+            http: {
+                let http = Family::new_with_constructor(long as fn() -> Histogram);
+                to.register("http_request_seconds", "Duration of HTTP requests", http.clone());
+                http
+            },
+            http_rejected: named(
                 to,
                 "http_rejected",
                 "Requests and connections rejected before a handler ran",
-                Family::default(),
             ),
             registry,
         }
-        .begin()
+        .with_zeros()
+    }
+
+    /// Creates every label that is known in advance with 0: an alert on growth would miss the first
+    /// count of a series that starts at 1.
+    fn with_zeros(self) -> Self {
+        create(&self.decisions, "outcome", &["placed", "rejected"]);
+        create(&self.effects, "effect", &["start", "stop"]);
+        create(&self.breaches_found, "kind", &super::breaches::KINDS);
+        create(&self.http_rejected, "reason", &Rejected::ALL.map(Rejected::code));
+        self
     }
 }
 
-/// A metric under its name.
-fn named<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+fn create(family: &Family<Word, Counter>, label: &'static str, values: &[&'static str]) {
+    values.iter().for_each(|value| drop(family.get_or_create(&[(label, *value)])));
+}
+
+fn named<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
     registry.register(name, help, metric.clone());
     metric
 }
 
-/// Buckets for how many there are in a batch.
+fn histogram(registry: &mut Registry, name: &str, help: &str, empty: Histogram) -> Histogram {
+    registry.register(name, help, empty.clone());
+    empty
+}
+
+/// Buckets for the rows of a batch.
 const BATCHES: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// Buckets for what should take milliseconds.
+/// Returns buckets for work that should take milliseconds.
 fn short() -> Histogram {
     Histogram::new([
         0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     ])
 }
 
-/// Buckets for what may wait for something.
+/// Returns buckets for requests that may wait.
 fn long() -> Histogram {
     Histogram::new([
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
@@ -223,65 +196,74 @@ fn long() -> Histogram {
 }
 
 impl Counted {
-    /// Something was refused before a handler saw it.
-    pub(crate) fn refused(&self, why: Refused) {
-        self.http_refused.get_or_create(&[("reason", why.code())]).inc();
+    /// Counts a request or a connection that was rejected before a handler ran.
+    pub(crate) fn rejected(&self, why: Rejected) {
+        self.http_rejected.get_or_create(&[("reason", why.code())]).inc();
     }
 
-    /// How often something was refused so.
     #[cfg(test)]
-    pub(crate) fn refusals_of(&self, why: Refused) -> u64 {
-        self.http_refused.get_or_create(&[("reason", why.code())]).get()
+    pub(crate) fn rejections_of(&self, why: Rejected) -> u64 {
+        self.http_rejected.get_or_create(&[("reason", why.code())]).get()
     }
 
-    /// Counts what becomes durable.
-    pub(crate) fn observer(self: &Arc<Self>) -> Watcher {
-        Watcher::new(self.clone())
+    /// Returns the observer that counts the results of durable batches.
+    pub(crate) fn observer<F: Front>(self: &Arc<Self>) -> Box<dyn Observer<F>> {
+        Box::new(Watcher::new(self.clone()))
     }
 }
 
-#[derive(Clone)]
-struct Scrape {
-    engine: Engine,
+struct Scrape<F: ServedFront> {
+    engine: Engine<F>,
     counted: Arc<Counted>,
-    data: PathBuf,
+    data: Option<PathBuf>,
 }
 
-/// The route that shows everything.
-pub(crate) fn router(engine: Engine, counted: Arc<Counted>, data: PathBuf) -> Router {
-    Router::new().route("/metrics", get(show)).with_state(Scrape { engine, counted, data })
+impl<F: ServedFront> Clone for Scrape<F> {
+    fn clone(&self) -> Self {
+        let (engine, counted) = (self.engine.clone(), self.counted.clone());
+        Scrape { engine, counted, data: self.data.clone() }
+    }
 }
 
-async fn show(State(scrape): State<Scrape>) -> Response {
+/// Returns the route for scrapes.
+pub(crate) fn routes<F: ServedFront>(
+    engine: Engine<F>,
+    counted: Arc<Counted>,
+    data: Option<PathBuf>,
+    guard: &Arc<Guard>,
+) -> Routes {
+    Routes::new(guard).add_page(Rules::READ, "/metrics", get(show::<F>)).with_state(Scrape {
+        engine,
+        counted,
+        data,
+    })
+}
+
+async fn show<F: ServedFront>(State(scrape): State<Scrape<F>>) -> Response {
     match text(&scrape).await {
         Ok(text) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
         Err(no_answer) => Problem::from(no_answer).into_response(),
     }
 }
 
-async fn text(scrape: &Scrape) -> Result<String, NoAnswer> {
-    let sheet = scrape
-        .engine
-        .read(|desk, core| {
-            scraped::Sheet::of(desk.view(core.scheduler()), core.now(), core.next_seq())
-        })
-        .await?;
-    let Scrape { counted, data, .. } = scrape.clone();
-    // A large fleet has a hundred thousand rows: writing them down must not hold up those who serve others.
-    let written = move || render(&counted, &sheet, &scraped::Files::of(&data));
-    tokio::task::spawn_blocking(written).await.map_err(|_| NoAnswer::Stopped)
+async fn text<F: ServedFront>(scrape: &Scrape<F>) -> Result<String, NoAnswer> {
+    let sheet = scrape.engine.read(|front, core| Sheet::copy(front, core)).await?;
+    let (counted, data) = (scrape.counted.clone(), scrape.data.clone());
+    // A large fleet has a hundred thousand rows: rendering them must not block other requests.
+    let rendered = move || render(&counted, &sheet, data.as_deref().map(Files::read).as_ref());
+    tokio::task::spawn_blocking(rendered).await.map_err(|_| NoAnswer::Stopped)
 }
 
-fn render(counted: &Counted, sheet: &scraped::Sheet, files: &scraped::Files) -> String {
+fn render(counted: &Counted, sheet: &Sheet, files: Option<&Files>) -> String {
     let mut text = String::new();
-    let written = encode_registry(&mut text, &counted.registry)
+    encode_registry(&mut text, &counted.registry)
         .and_then(|()| encode_registry(&mut text, &scraped::registry(sheet, files)))
-        .and_then(|()| encode_eof(&mut text));
-    written.expect("writing to a text does not fail");
+        .and_then(|()| encode_eof(&mut text))
+        .expect("writing to a string does not fail");
     text
 }
 
-/// The same routes, with the time that each request takes measured.
+/// Adds a layer that measures the duration of requests.
 pub(crate) fn timed(router: Router, counted: Arc<Counted>) -> Router {
     router.layer(from_fn_with_state(counted, time))
 }
@@ -298,7 +280,7 @@ async fn time(State(counted): State<Arc<Counted>>, request: Request, next: Next)
     response
 }
 
-/// A client can invent methods; a label must not grow by that.
+/// Returns the label of a method. Clients can invent methods, which must not create labels.
 fn method(method: &Method) -> &'static str {
     let known =
         [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];

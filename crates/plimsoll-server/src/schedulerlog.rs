@@ -218,7 +218,7 @@ impl Cache {
                 Event::Failed { request, .. } => {
                     let failure =
                         desk.slot(&request.name).and_then(|slot| slot.life.failure.clone());
-                    let reason = failure.unwrap_or_else(|| "the start failed".to_string());
+                    let reason = failure.map_or("the start failed".to_string(), |f| f.to_string());
                     self.bound(&request.name, &Bind::Failed(reason));
                 }
                 _ => {}

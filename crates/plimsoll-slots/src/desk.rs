@@ -46,7 +46,7 @@ mod view;
 pub use census::Census;
 pub use limits::ReportProblem;
 pub use models::{FileGap, ModelChange, ModelsState};
-pub use reasons::{Loss, StatusReason};
+pub use reasons::{Loss, SlotFailure, StatusReason};
 pub use reservations::{
     ClientName, Ending, InvalidReservationId, NewReservation, Reservation, ReservationChange,
     ReservationId, ReservationState, ReservationsState, ReserveError,

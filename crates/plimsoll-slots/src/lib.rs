@@ -1,8 +1,8 @@
-//! Model serving in front of the core: what models need, what runners report, and who has a place
-//! in which slot.
+//! The front end for model serving: models and their memory, slots, reservations, runners and the
+//! runner protocol.
 //!
-//! Everything here is a function of values: no clock, no file, no network. Modules stand in reading
-//! order.
+//! Everything here is a function of values: no clock, no file, no network. The modules are in
+//! reading order: each uses only modules above it.
 
 pub mod size;
 
@@ -12,7 +12,9 @@ pub mod wire;
 
 pub mod runtime;
 
-pub mod told;
+pub mod declaration;
+
+pub mod launch_spec;
 
 pub mod model;
 
@@ -25,6 +27,8 @@ pub mod proposals;
 pub mod launch;
 
 pub mod desk;
+
+mod wording;
 
 pub mod reconcile;
 

@@ -1,138 +1,132 @@
-//! What a model is charged, and who says so: its declaration, else what its slots were seen to use, else its file. Nobody is
-//! unknown, and unknown is not placed.
+//! The memory that a model is charged, and its source: the declaration, else the use that was
+//! measured, else the estimate from its file.
+//!
+//! The order follows trust. An operator who declares memory takes responsibility for it. A
+//! measurement includes everything that the estimate can only guess, such as the allocator's
+//! fragmentation, but it is valid only for the settings that it was taken with. A model whose
+//! memory has no source is not placed: a guess of 0 would overcommit a device.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
 
 use plimsoll_core::units::{Bytes, Millis, Name};
-use plimsoll_models::estimate::{Estimate, estimate};
-use plimsoll_models::shape::Shape;
+use plimsoll_models::estimate::{Estimate, EstimateError, estimate};
+use plimsoll_models::settings::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
+use crate::launch_spec;
 use crate::model::{Declaration, Model};
+use crate::runtime::Kv;
 use crate::size::Size;
-use crate::told;
+use crate::wire::FileContent;
 
-/// How a model is served, as far as that decides its memory. What was measured under other settings says nothing about these.
+/// The settings that decide the memory of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Served {
-    /// What serves it.
-    pub runtime: String,
-    /// Its context length in tokens.
+pub struct ServingSettings {
+    /// `None` for a program whose flags Plimsoll does not render.
+    pub runtime: Option<RuntimeKind>,
     pub context: Option<u64>,
-    /// How its cache is stored, where it is said.
-    pub kv: Option<String>,
-    /// How many requests one slot serves at once.
+    pub kv: Option<Kv>,
     pub concurrency: u32,
-    /// Its file.
     pub file: Option<String>,
 }
 
-impl Served {
-    /// How a declaration wants its model served.
-    pub fn of(declared: &Declaration) -> Self {
-        Served {
-            runtime: declared.runtime.key().to_string(),
+impl From<&Declaration> for ServingSettings {
+    fn from(declared: &Declaration) -> Self {
+        ServingSettings {
+            runtime: declared.runtime.kind(),
             context: declared.context,
-            kv: declared.kv.map(|kv| kv.0.to_string()),
+            kv: declared.kv,
             concurrency: declared.concurrency,
             file: declared.file.clone(),
         }
     }
-
-    /// In what it differs from another, in the words of a declaration.
-    fn differs(&self, other: &Served) -> Option<String> {
-        let text = |value: Option<&dyn fmt::Display>| {
-            value.map_or("none".to_string(), ToString::to_string)
-        };
-        let context =
-            |of: &Served| text(of.context.as_ref().map(|context| context as &dyn fmt::Display));
-        let kv = |of: &Served| of.kv.clone().unwrap_or_else(|| "none".to_string());
-        let file = |of: &Served| of.file.clone().unwrap_or_else(|| "none".to_string());
-        let fields = [
-            ("runtime", self.runtime.clone(), other.runtime.clone()),
-            ("context", context(self), context(other)),
-            ("kv", kv(self), kv(other)),
-            ("concurrency", self.concurrency.to_string(), other.concurrency.to_string()),
-            ("file", file(self), file(other)),
-        ];
-        let odd = fields.into_iter().find(|(_, was, is)| was != is);
-        odd.map(|(field, was, is)| {
-            format!("it was measured with {field} {was}, and the model has {is} now")
-        })
-    }
 }
 
-/// The most that slots of a model were seen to use, split over so many GPUs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
-    /// On each GPU.
-    pub bytes: Vec<Bytes>,
-    /// When it was seen.
-    pub at: Millis,
-    /// How the model was served then.
-    pub served: Served,
-}
-
-/// What a runner found where a model's file should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Found {
-    /// A model of this shape.
-    Shape(Arc<Shape>),
-    /// A file that is not understood, and why.
-    Odd(String),
-    /// Nothing that could be read, and why.
-    Nothing(String),
-}
-
-/// Everything that is known of a model's memory besides its declaration.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
-    /// What its slots were seen to use, by the number of GPUs.
-    pub measured: Option<&'a BTreeMap<u16, Measured>>,
-    /// What runners found where its file should be.
-    pub found: Option<&'a BTreeMap<Name, Found>>,
-}
-
-/// The same, to keep.
-#[derive(Clone, Debug, Default)]
-pub struct Kept {
-    measured: BTreeMap<u16, Measured>,
-    found: BTreeMap<Name, Found>,
-}
-
-impl From<Known<'_>> for Kept {
-    fn from(known: Known<'_>) -> Kept {
-        Kept {
-            measured: known.measured.cloned().unwrap_or_default(),
-            found: known.found.cloned().unwrap_or_default(),
+impl ServingSettings {
+    /// Returns the first setting that differs from the declared ones.
+    fn change_to(&self, declared: &ServingSettings) -> Option<SettingChange> {
+        let ServingSettings { runtime, context, kv, concurrency, file } = declared;
+        if self.runtime != *runtime {
+            Some(SettingChange::Runtime { measured: self.runtime, declared: *runtime })
+        } else if self.context != *context {
+            Some(SettingChange::Context { measured: self.context, declared: *context })
+        } else if self.kv != *kv {
+            Some(SettingChange::Kv { measured: self.kv, declared: *kv })
+        } else if self.concurrency != *concurrency {
+            let (measured, declared) = (self.concurrency, *concurrency);
+            Some(SettingChange::Concurrency { measured, declared })
+        } else if self.file != *file {
+            Some(SettingChange::File { measured: self.file.clone(), declared: file.clone() })
+        } else {
+            None
         }
     }
 }
 
-impl Kept {
-    /// What is kept.
-    pub fn known(&self) -> Known<'_> {
-        Known { measured: Some(&self.measured), found: Some(&self.found) }
+/// A setting that was changed since a measurement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingChange {
+    Runtime { measured: Option<RuntimeKind>, declared: Option<RuntimeKind> },
+    Context { measured: Option<u64>, declared: Option<u64> },
+    Kv { measured: Option<Kv>, declared: Option<Kv> },
+    Concurrency { measured: u32, declared: u32 },
+    File { measured: Option<String>, declared: Option<String> },
+}
+
+/// The largest use that was measured of the slots of a model, for one number of GPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The bytes on each GPU.
+    pub bytes: Vec<Bytes>,
+    pub at: Millis,
+    /// The settings that the slots were served with.
+    pub settings: ServingSettings,
+}
+
+/// The facts about a model's memory besides its declaration.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryFacts<'a> {
+    /// The measured use, by number of GPUs.
+    pub measured: Option<&'a BTreeMap<u16, Measured>>,
+    /// The content of the model's file, by runner.
+    pub files: Option<&'a BTreeMap<Name, FileContent>>,
+}
+
+/// [`MemoryFacts`] that outlive the desk's state, for another thread.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedMemoryFacts {
+    measured: BTreeMap<u16, Measured>,
+    files: BTreeMap<Name, FileContent>,
+}
+
+impl From<MemoryFacts<'_>> for OwnedMemoryFacts {
+    fn from(facts: MemoryFacts<'_>) -> Self {
+        OwnedMemoryFacts {
+            measured: facts.measured.cloned().unwrap_or_default(),
+            files: facts.files.cloned().unwrap_or_default(),
+        }
     }
 }
 
-/// Who says what a model needs.
+impl OwnedMemoryFacts {
+    /// Borrows the facts.
+    pub fn borrow(&self) -> MemoryFacts<'_> {
+        MemoryFacts { measured: Some(&self.measured), files: Some(&self.files) }
+    }
+}
+
+/// The source of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Its declaration.
     Declared,
-    /// What its slots were seen to use.
     Measured,
-    /// Its file.
+    /// Estimated from the model's file.
     Estimated,
 }
 
 impl Source {
-    /// Its name in front of people.
+    /// Returns its name in the API.
     pub fn name(self) -> &'static str {
         match self {
             Source::Declared => "declared",
@@ -142,113 +136,159 @@ impl Source {
     }
 }
 
-/// What a model needs when it is split over so many GPUs, with everything that is known about it.
+/// The memory that a model needs on one number of GPUs, with all that is known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Over so many.
     pub gpus: u16,
-    /// What it is charged on each GPU and who says so; or what is missing.
-    pub charge: Result<(Source, Vec<Size>), String>,
-    /// What was measured.
+    /// The charge on each GPU and its source.
+    pub charge: Result<(Source, Vec<Size>), UnknownMemory>,
     pub measured: Option<Measured>,
-    /// Why what was measured says nothing about the model as it is now.
-    pub unfit: Option<String>,
-    /// What its file says.
+    /// The setting that was changed since the measurement, which is therefore not used.
+    pub outdated: Option<SettingChange>,
     pub estimated: Option<Estimate>,
-    /// What a reader should know: that two of them disagree, that a file could not be understood.
-    pub remarks: Vec<String>,
+    pub file_problems: Vec<FileProblem>,
+}
+
+/// The reason why the memory of a model is unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownMemory {
+    pub model: String,
+    pub cause: UnknownMemoryCause,
+}
+
+/// The cause of unknown memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnknownMemoryCause {
+    /// The model declares neither memory nor a file.
+    NotDeclared,
+    /// No runner has the file.
+    NoFile {
+        file: String,
+    },
+    FileProblem(FileProblem),
+    /// The file does not contain this field.
+    MissingField {
+        field: String,
+    },
+}
+
+/// The reason why a model's file on a runner gives no estimate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileProblem {
+    Unsupported { runner: Name, problem: String },
+    NotEstimated { runner: Name, error: EstimateError },
+}
+
+/// A note for the reader of a [`Need`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    File(FileProblem),
+    /// Measurement and estimate differ by more than a tenth.
+    Disagreement {
+        measured: Bytes,
+        estimated: Bytes,
+    },
+    Outdated(SettingChange),
 }
 
 impl Need {
-    /// By how much what was measured and what the file says differ, where that is more than a tenth of the larger.
+    /// Returns the measured and the estimated total if they differ by more than a tenth of the
+    /// larger one.
     pub fn disagreement(&self) -> Option<(Bytes, Bytes)> {
-        let measured = self.measured.as_ref().filter(|_| self.unfit.is_none())?;
+        let measured = self.measured.as_ref().filter(|_| self.outdated.is_none())?;
         let measured = measured.bytes.iter().fold(Bytes::ZERO, |sum, bytes| sum.plus(*bytes));
         let estimated = self.estimated.as_ref()?.all.total?;
         let (less, more) = (measured.min(estimated), measured.max(estimated));
         (more.less(less).get() > more.get() / 10).then_some((measured, estimated))
     }
+
+    /// Returns the notes for its reader.
+    pub fn remarks(&self) -> Vec<Remark> {
+        let files = self.file_problems.iter().cloned().map(Remark::File);
+        let disagreement = self
+            .disagreement()
+            .map(|(measured, estimated)| Remark::Disagreement { measured, estimated });
+        let outdated = self.outdated.clone().map(Remark::Outdated);
+        files.chain(disagreement).chain(outdated).collect()
+    }
 }
 
-/// What a model needs for every size that it may have.
-pub fn needs(model: &Model, known: Known<'_>) -> Vec<Need> {
-    model.sizes().iter().map(|gpus| need(model, *gpus, known)).collect()
+/// Returns the memory that a model needs, for every number of GPUs that it may be split over.
+pub fn needs(model: &Model, facts: MemoryFacts<'_>) -> Vec<Need> {
+    model.sizes().iter().map(|gpus| need(model, *gpus, facts)).collect()
 }
 
-/// What a model needs when it is split over so many GPUs.
-pub fn need(model: &Model, gpus: u16, known: Known<'_>) -> Need {
+/// Returns the memory that a model needs when it is split over this many GPUs.
+pub fn need(model: &Model, gpus: u16, facts: MemoryFacts<'_>) -> Need {
     let declared = model.declared();
-    let measured = known.measured.and_then(|sizes| sizes.get(&gpus)).cloned();
-    let unfit =
-        measured.as_ref().and_then(|measured| measured.served.differs(&Served::of(declared)));
-    let (estimated, mut remarks) = estimated(declared, gpus, known.found);
-    let of_estimate = |estimate: &Estimate| -> Option<Vec<Size>> {
-        estimate.gpus.iter().map(|gpu| gpu.total.map(Size)).collect()
-    };
-    let fit = measured.as_ref().filter(|_| unfit.is_none()); // mutant: unfit-measure
+    let measured = facts.measured.and_then(|sizes| sizes.get(&gpus)).cloned();
+    let outdated =
+        measured.as_ref().and_then(|measured| measured.settings.change_to(&declared.into()));
+    let (estimated, file_problems) = estimate_largest(declared, gpus, facts.files);
+    let valid = measured.as_ref().filter(|_| outdated.is_none()); // mutant: outdated-measurement
     let charge = if let Some(sizes) = model.memory_on(gpus) {
         Ok((Source::Declared, sizes))
-    } else if let Some(measured) = fit {
+    } else if let Some(measured) = valid {
         Ok((Source::Measured, measured.bytes.iter().copied().map(Size).collect()))
-    } else if let Some(sizes) = estimated.as_ref().and_then(of_estimate) {
+    } else if let Some(sizes) = estimated.as_ref().and_then(estimated_sizes) {
         Ok((Source::Estimated, sizes))
     } else {
-        Err(missing(declared, estimated.as_ref(), &remarks))
+        let cause = unknown_cause(declared, estimated.as_ref(), &file_problems);
+        Err(UnknownMemory { model: declared.name.clone(), cause })
     };
-    let mut need = Need { gpus, charge, measured, unfit, estimated, remarks: Vec::new() };
-    if let Some((measured, estimated)) = need.disagreement() {
-        remarks
-            .push(format!("its slots were seen to use {measured}, and its file says {estimated}"));
-    }
-    remarks.extend(need.unfit.clone());
-    need.remarks = remarks;
-    need
+    Need { gpus, charge, measured, outdated, estimated, file_problems }
 }
 
-/// The largest estimate over what runners found, and what there is to say about those that are none.
-fn estimated(
+fn estimated_sizes(estimate: &Estimate) -> Option<Vec<Size>> {
+    estimate.gpus.iter().map(|gpu| gpu.total.map(Size)).collect()
+}
+
+/// Returns the largest estimate over the files of all runners, and the problems of files without
+/// one. Runners can have different files under one path, and the slot may start on any of them.
+fn estimate_largest(
     declared: &Declaration,
     gpus: u16,
-    found: Option<&BTreeMap<Name, Found>>,
-) -> (Option<Estimate>, Vec<String>) {
-    let none = told::Booked { charge: Bytes::ZERO, total: None };
-    let Some((record, _)) = told::record(declared.wanted(), vec![none; usize::from(gpus)]) else {
-        return (None, Vec::new());
+    files: Option<&BTreeMap<Name, FileContent>>,
+) -> (Option<Estimate>, Vec<FileProblem>) {
+    let (mut largest, mut problems): (Option<Estimate>, _) = (None, Vec::new());
+    let Some(settings) = launch_spec::settings(declared, u64::from(gpus)) else {
+        return (largest, problems);
     };
-    let (mut largest, mut remarks): (Option<Estimate>, Vec<String>) = (None, Vec::new());
-    for (runner, found) in found.into_iter().flatten() {
-        let shape = match found {
-            Found::Shape(shape) => shape,
-            Found::Odd(why) => {
-                remarks.push(format!("{runner} does not understand its file: {why}"));
+    for (runner, content) in files.into_iter().flatten() {
+        let runner = runner.clone();
+        let shape = match content {
+            FileContent::Model { shape } => shape,
+            FileContent::Unsupported { problem } => {
+                problems.push(FileProblem::Unsupported { runner, problem: problem.clone() });
                 continue;
             }
-            Found::Nothing(_) => continue,
+            FileContent::Unreadable { .. } => continue,
         };
-        match estimate(shape, &record.settings) {
+        match estimate(shape, &settings) {
             Ok(estimate)
                 if largest.as_ref().is_none_or(|other| estimate.all.total > other.all.total) =>
             {
                 largest = Some(estimate);
             }
             Ok(_) => {}
-            Err(why) => remarks.push(format!("{runner} cannot estimate it: {why}")),
+            Err(error) => problems.push(FileProblem::NotEstimated { runner, error }),
         }
     }
-    (largest, remarks)
+    (largest, problems)
 }
 
-fn missing(declared: &Declaration, estimated: Option<&Estimate>, remarks: &[String]) -> String {
-    let name = &declared.name;
+fn unknown_cause(
+    declared: &Declaration,
+    estimated: Option<&Estimate>,
+    file_problems: &[FileProblem],
+) -> UnknownMemoryCause {
     if let Some(field) = estimated.and_then(Estimate::missing) {
-        return format!(
-            "the memory of model {name}, since its file does not say {field}; declare `memory`"
-        );
+        return UnknownMemoryCause::MissingField { field: field.to_string() };
     }
-    match (&declared.file, remarks.first()) {
-        (Some(_), Some(why)) => format!("the memory of model {name}: {why}; declare `memory`"),
-        (Some(file), None) => format!("the memory of model {name}, since no runner has {file}"),
-        (None, _) => format!("the memory of model {name}; declare `memory`, or name its `file`"),
+    match (&declared.file, file_problems.first()) {
+        (Some(_), Some(problem)) => UnknownMemoryCause::FileProblem(problem.clone()),
+        (Some(file), None) => UnknownMemoryCause::NoFile { file: file.clone() },
+        (None, _) => UnknownMemoryCause::NotDeclared,
     }
 }
 

@@ -1,162 +1,27 @@
-//! Models as they are declared: what they need, where they may run, and how they are started.
+//! A model: a declaration that was validated, and the numbers of GPUs that it may be split over.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use plimsoll_core::units::Bytes;
+use plimsoll_models::runtime::error::RenderError;
+use plimsoll_models::runtime::{DeviceCharge, render};
 use plimsoll_models::settings::RuntimeKind;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
-use crate::runtime::{Command, Kv, Runtime};
-use crate::size::{Memory, Size, Span};
-use crate::template;
-use crate::told::{self, Wanted};
+use crate::launch_spec::launch_spec;
+use crate::runtime::{CONFINING_VARIABLES, Command, Runtime, ServerOptions};
+use crate::size::{Memory, Size};
+use crate::template::{self, TemplateError};
 
-/// A model, as an operator declares it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Declaration {
-    /// Its name.
-    pub name: String,
-    /// What serves it.
-    pub runtime: Runtime,
-    /// The memory that it needs: all of it, or a list with so much for each GPU. Where it is left out, what its slots were
-    /// seen to use or what its file says is charged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Memory>,
-    /// Over how many GPUs it may be split, best first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tensor_parallel: Vec<u16>,
-    /// How many GPUs it needs, where that is one number; 0 is work for the processor alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpus: Option<u16>,
-    /// The kind of its GPUs.
-    #[serde(default = "nvidia")]
-    pub vendor: String,
-    /// Its context length in tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<u64>,
-    /// How its cache of keys and values is stored; `f16` if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kv: Option<Kv>,
-    /// Its file or directory on the runners.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// How many requests one slot serves at once.
-    #[serde(default = "one")]
-    pub concurrency: u32,
-    /// How many slots of it there may be.
-    #[serde(default = "one")]
-    pub max_slots: u32,
-    /// Where it may run, and where it would rather run.
-    #[serde(default, rename = "where", skip_serializing_if = "Where::is_anywhere")]
-    pub place: Where,
-    /// Whether its slots are never evicted.
-    #[serde(default)]
-    pub pinned: bool,
-    /// Whether a slot is started before anybody asks. It never evicts, never overtakes, and goes first.
-    #[serde(default)]
-    pub prewarm: bool,
-    /// Higher goes first.
-    #[serde(default)]
-    pub priority: i32,
-    /// How long a slot must have been idle before it may be evicted.
-    #[serde(default = "five_minutes")]
-    pub idle_limit: Span,
-    /// What may be taken from others to make room for it.
-    #[serde(default)]
-    pub eviction: Eviction,
-    /// How long it takes to bring it back; measured where it is not declared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reload_cost: Option<Span>,
-}
+pub use crate::declaration::{Declaration, Eviction, Selector, Where};
 
-impl Declaration {
-    /// What it says of how the model is served.
-    pub fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            runtime: &self.runtime,
-            file: self.file.as_ref(),
-            context: self.context,
-            kv: self.kv,
-            concurrency: self.concurrency,
-        }
-    }
-}
+/// The largest number of GPUs that one slot may be split over.
+const MAX_GPUS: u16 = 64;
 
-fn nvidia() -> String {
-    "NVIDIA".to_string()
-}
+/// The longest name of a model.
+const MAX_NAME: usize = 200;
 
-fn one() -> u32 {
-    1
-}
-
-fn five_minutes() -> Span {
-    Span::seconds(300)
-}
-
-/// What may be taken from others to make room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Eviction {
-    /// Nothing.
-    Never,
-    /// Slots that have been idle past their limit.
-    #[default]
-    Idle,
-    /// Those, and slots of a lower priority even while they are active.
-    LowerPriority,
-}
-
-/// Where a model may run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Where {
-    /// All of this must hold.
-    #[serde(default, skip_serializing_if = "Selector::is_anything")]
-    pub required: Selector,
-    /// This is better.
-    #[serde(default, skip_serializing_if = "Selector::is_anything")]
-    pub preferred: Selector,
-}
-
-impl Where {
-    fn is_anywhere(&self) -> bool {
-        self.required.is_anything() && self.preferred.is_anything()
-    }
-}
-
-/// Runners and GPUs, by what they are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Selector {
-    /// Labels of the runner.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    /// Parts of GPU models' names, one of which must occur.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gpu_models: Vec<String>,
-    /// UUIDs of GPUs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub uuids: Vec<String>,
-    /// Indices of GPUs on their runner.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub indices: Vec<u16>,
-}
-
-impl Selector {
-    fn is_anything(&self) -> bool {
-        self.labels.is_empty() && !self.selects_gpus()
-    }
-
-    /// Whether it says anything about GPUs.
-    pub fn selects_gpus(&self) -> bool {
-        !(self.gpu_models.is_empty() && self.uuids.is_empty() && self.indices.is_empty())
-    }
-}
-
-/// A model whose declaration makes sense.
+/// A model with a valid declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Declaration", into = "Declaration")]
 pub struct Model {
@@ -164,35 +29,124 @@ pub struct Model {
     sizes: Vec<u16>,
 }
 
-/// What is wrong with a declaration.
+/// An invalid declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("model {model:?}, {field}: {problem}")]
 pub struct ModelError {
-    /// The model.
     pub model: String,
-    /// The field.
+    /// The field that must change, such as `runtime.vllm.args`.
     pub field: String,
-    /// What is wrong with it, and what to write instead.
-    pub problem: String,
+    pub problem: ModelProblem,
+}
+
+/// The problem of an invalid declaration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModelProblem {
+    #[error("must have 1 to {MAX_NAME} characters, but has {characters}")]
+    NameLength { characters: usize },
+    #[error("must not contain {character:?}; whitespace and control characters are not allowed")]
+    NameCharacter { character: char },
+    #[error("must be at least 1")]
+    Zero { field: &'static str },
+    #[error("required also has gpu_models; declare them in only one of the two")]
+    GpuModelsTwice,
+    #[error("is {gpus}, but tensor_parallel is {tensor_parallel:?}; declare only one of the two")]
+    GpusAndTensorParallel { gpus: u16, tensor_parallel: Vec<u16> },
+    #[error("{gpus} GPUs exceed the limit of {MAX_GPUS}")]
+    TooManyGpus { gpus: u16 },
+    #[error("{tensor_parallel:?} contains 0; declare gpus: 0 for a model that uses no GPU")]
+    ZeroInTensorParallel { tensor_parallel: Vec<u16> },
+    #[error("a model with gpus: 0 has no GPU memory; declare only one of the two")]
+    MemoryWithoutGpu,
+    #[error(
+        "must not be 0; declare gpus: 0 for a model that uses no GPU, and omit what is unknown"
+    )]
+    ZeroMemory,
+    #[error("lists {listed} GPUs, but the model may be split over {gpus}")]
+    MemoryListLength { listed: usize, gpus: u16 },
+    #[error("{file:?} is not an absolute path")]
+    RelativeFile { file: String },
+    #[error("is missing; declare it, or the model's `file`")]
+    MissingModelOrFile,
+    #[error("is missing; it is the model's name in Ollama's store")]
+    MissingOllamaModel,
+    #[error("is not supported by {runtime}")]
+    UnsupportedOption { runtime: RuntimeKind, option: &'static str },
+    #[error("is {model:?}, but file is {file:?}; declare only one of the two")]
+    ModelAndFile { model: String, file: String },
+    #[error("argv is empty; its first element is the program")]
+    EmptyArgv,
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error("{template:?} uses {{context}}, but the model declares no context")]
+    UndeclaredContext { template: String },
+    #[error("sets {variable}, which Plimsoll sets from the charged devices; remove it")]
+    ConfiningVariable { variable: String },
+    #[error("is missing; without it the runtime would choose a length that is not charged")]
+    MissingContext,
+    #[error(transparent)]
+    Render(#[from] RenderError),
+}
+
+impl ModelProblem {
+    /// Returns the field of a declaration that the problem is about.
+    fn field(&self, declared: &Declaration) -> String {
+        match self {
+            ModelProblem::NameLength { .. } | ModelProblem::NameCharacter { .. } => "name",
+            ModelProblem::Zero { field } => field,
+            ModelProblem::GpuModelsTwice => "where.preferred.gpu_models",
+            ModelProblem::GpusAndTensorParallel { .. } => "gpus",
+            ModelProblem::TooManyGpus { .. } | ModelProblem::ZeroInTensorParallel { .. } => {
+                "tensor_parallel"
+            }
+            ModelProblem::MemoryWithoutGpu
+            | ModelProblem::ZeroMemory
+            | ModelProblem::MemoryListLength { .. } => "memory",
+            ModelProblem::RelativeFile { .. } => "file",
+            ModelProblem::MissingContext => "context",
+            ModelProblem::EmptyArgv
+            | ModelProblem::Template(_)
+            | ModelProblem::UndeclaredContext { .. } => "runtime.command",
+            ModelProblem::MissingModelOrFile
+            | ModelProblem::MissingOllamaModel
+            | ModelProblem::ModelAndFile { .. } => return runtime_field(declared, "model"),
+            ModelProblem::UnsupportedOption { option, .. } => {
+                return runtime_field(declared, option);
+            }
+            ModelProblem::ConfiningVariable { .. } => return runtime_field(declared, "env"),
+            ModelProblem::Render(error) => match error.field() {
+                "gpus" if !declared.tensor_parallel.is_empty() => "tensor_parallel",
+                field @ ("gpus" | "memory" | "kv" | "context" | "concurrency") => field,
+                field => return runtime_field(declared, field),
+            },
+        }
+        .to_string()
+    }
+}
+
+fn runtime_field(declared: &Declaration, field: &str) -> String {
+    format!("runtime.{}.{field}", declared.runtime.key())
 }
 
 impl Model {
-    /// As it was declared.
+    /// Returns the declaration.
     pub fn declared(&self) -> &Declaration {
         &self.declared
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.declared.name
     }
 
-    /// Over how many GPUs it may be split, best first; none for work for the processor alone.
+    /// Returns the numbers of GPUs that it may be split over, most preferred first; none for a
+    /// model that runs on the CPU only.
     pub fn sizes(&self) -> &[u16] {
         &self.sizes
     }
 
-    /// What it needs of each GPU when it is split over so many; `None` where nobody said.
+    /// Returns the declared memory on each GPU when it is split over this many; `None` if it is not
+    /// declared.
     pub fn memory_on(&self, gpus: u16) -> Option<Vec<Size>> {
         memory_on(&self.declared, gpus)
     }
@@ -202,7 +156,7 @@ fn memory_on(declared: &Declaration, gpus: u16) -> Option<Vec<Size>> {
     match declared.memory.as_ref()? {
         Memory::PerGpu(sizes) => Some(sizes.clone()),
         Memory::Total(total) => {
-            let part = total.0.split_up(std::num::NonZeroU64::new(u64::from(gpus))?);
+            let part = total.0.split_up(NonZeroU64::new(u64::from(gpus))?);
             Some(vec![Size(part); usize::from(gpus)])
         }
     }
@@ -218,57 +172,61 @@ impl TryFrom<Declaration> for Model {
     type Error = ModelError;
 
     fn try_from(declared: Declaration) -> Result<Model, ModelError> {
-        let wrong = |field: &str, problem: String| {
-            let (model, field) = (declared.name.clone(), field.to_string());
-            ModelError { model, field, problem }
-        };
-        check_name(&declared.name).map_err(|problem| wrong("name", problem))?;
-        for (field, number) in
-            [("concurrency", declared.concurrency), ("max_slots", declared.max_slots)]
-        {
-            if number == 0 {
-                return Err(wrong(field, "it is 0, and must be at least 1".to_string()));
+        match validate(&declared) {
+            Ok(sizes) => Ok(Model { declared, sizes }),
+            Err(problem) => {
+                let field = problem.field(&declared);
+                Err(ModelError { model: declared.name, field, problem })
             }
         }
-        let place = &declared.place;
-        if !place.required.gpu_models.is_empty() && !place.preferred.gpu_models.is_empty() {
-            let problem = "required names gpu_models too; name them in one of the two".to_string();
-            return Err(wrong("where.preferred.gpu_models", problem));
-        }
-        let sizes = sizes(&declared).map_err(|(field, problem)| wrong(field, problem))?;
-        check_file(&declared).map_err(|(field, problem)| wrong(&field, problem))?;
-        if let Runtime::Command(command) = &declared.runtime {
-            check_command(command, &declared)
-                .map_err(|problem| wrong("runtime.command", problem))?;
-        }
-        let charges = charges(&declared, &sizes);
-        told::check(declared.wanted(), &charges).map_err(|(field, problem)| {
-            let splits = field == "gpus" && !declared.tensor_parallel.is_empty();
-            wrong(if splits { "tensor_parallel" } else { &field }, problem)
-        })?;
-        Ok(Model { declared, sizes })
     }
 }
 
-/// A name stands in URLs, file names and logs.
-fn check_name(name: &str) -> Result<(), String> {
-    if name.is_empty() || name.len() > 200 {
-        return Err(format!("it has {} characters, and must have 1 to 200", name.len()));
+/// Validates a declaration; returns the numbers of GPUs that the model may be split over.
+fn validate(declared: &Declaration) -> Result<Vec<u16>, ModelProblem> {
+    check_name(&declared.name)?;
+    for (field, number) in
+        [("concurrency", declared.concurrency), ("max_slots", declared.max_slots)]
+    {
+        if number == 0 {
+            return Err(ModelProblem::Zero { field });
+        }
+    }
+    let placement = &declared.placement;
+    if !placement.required.gpu_models.is_empty() && !placement.preferred.gpu_models.is_empty() {
+        return Err(ModelProblem::GpuModelsTwice);
+    }
+    let sizes = sizes(declared)?;
+    check_memory(declared, &sizes)?;
+    check_file(declared)?;
+    check_environment(&declared.runtime)?;
+    match &declared.runtime {
+        Runtime::Command(command) => check_command(command, declared)?,
+        Runtime::Vllm(options) | Runtime::LlamaCpp(options) | Runtime::Ollama(options) => {
+            check_options(declared, options)?;
+            check_launch(declared, &sizes)?;
+        }
+    }
+    Ok(sizes)
+}
+
+/// Checks a name, which appears in URLs, file names and logs.
+fn check_name(name: &str) -> Result<(), ModelProblem> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(ModelProblem::NameLength { characters: name.len() });
     }
     match name.chars().find(|c| c.is_whitespace() || c.is_control()) {
-        Some(c) => {
-            Err(format!("it contains {c:?}, and must not contain blanks or control characters"))
-        }
+        Some(character) => Err(ModelProblem::NameCharacter { character }),
         None => Ok(()),
     }
 }
 
-/// The most GPUs that one slot may be split over.
-const MOST_GPUS: u16 = 64;
-
-fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
-    let mut sizes = match (declared.gpus, &declared.tensor_parallel[..], &declared.memory) {
+fn sizes(declared: &Declaration) -> Result<Vec<u16>, ModelProblem> {
+    let tensor_parallel = &declared.tensor_parallel;
+    let sizes = match (declared.gpus, &tensor_parallel[..], &declared.memory) {
+        (Some(0), [], _) => return Ok(Vec::new()),
         (Some(gpus), [], _) => vec![gpus],
+        (None, [], Some(Memory::PerGpu(list))) if list.is_empty() => return Ok(Vec::new()),
         (None, [], Some(Memory::PerGpu(list))) => {
             vec![u16::try_from(list.len()).unwrap_or(u16::MAX)]
         }
@@ -276,183 +234,118 @@ fn sizes(declared: &Declaration) -> Result<Vec<u16>, (&'static str, String)> {
         (None, sizes, _) => sizes.to_vec(),
         (Some(gpus), sizes, _) if sizes == [gpus] => vec![gpus],
         (Some(gpus), sizes, _) => {
-            return Err((
-                "gpus",
-                format!("it is {gpus}, and tensor_parallel is {sizes:?}; write one of the two"),
-            ));
+            let tensor_parallel = sizes.to_vec();
+            return Err(ModelProblem::GpusAndTensorParallel { gpus, tensor_parallel });
         }
     };
-    if let Some(size) = sizes.iter().find(|size| **size > MOST_GPUS) {
-        return Err(("tensor_parallel", format!("{size} GPUs are more than {MOST_GPUS}")));
+    if let Some(gpus) = sizes.iter().copied().find(|size| *size > MAX_GPUS) {
+        return Err(ModelProblem::TooManyGpus { gpus });
     }
     if sizes.contains(&0) {
-        if !declared.tensor_parallel.is_empty() {
-            return Err((
-                "tensor_parallel",
-                format!("{sizes:?} contains 0; write gpus: 0 for work without a GPU"),
-            ));
-        }
-        if declared.memory.is_some() {
-            return Err((
-                "memory",
-                "work with gpus: 0 holds no GPU memory; leave one of the two out".to_string(),
-            ));
-        }
-        sizes.clear();
-    }
-    let zero = match &declared.memory {
-        Some(Memory::Total(size)) => size.0.is_zero(),
-        Some(Memory::PerGpu(list)) => list.iter().any(|size| size.0.is_zero()),
-        None => false,
-    };
-    if zero {
-        let problem =
-            "it is 0; write gpus: 0 for work without a GPU, and leave out what is not known";
-        return Err(("memory", problem.to_string()));
-    }
-    if let Some(Memory::PerGpu(list)) = &declared.memory
-        && let Some(size) = sizes.iter().find(|size| usize::from(**size) != list.len())
-    {
-        let problem =
-            format!("it lists {} GPUs, and the model may be split over {size}", list.len());
-        return Err(("memory", problem));
+        return Err(ModelProblem::ZeroInTensorParallel { tensor_parallel: sizes });
     }
     Ok(sizes)
 }
 
-/// What is charged on each GPU, for every number of GPUs that is allowed. Where nobody said yet, more than any model needs stands in.
-fn charges(declared: &Declaration, sizes: &[u16]) -> Vec<Vec<Bytes>> {
-    let on = |gpus: &u16| match memory_on(declared, *gpus) {
-        Some(sizes) => sizes.iter().map(|size| size.0).collect(),
-        None => vec![Bytes::DEVICE_MAX; usize::from(*gpus)],
+fn check_memory(declared: &Declaration, sizes: &[u16]) -> Result<(), ModelProblem> {
+    let Some(memory) = &declared.memory else { return Ok(()) };
+    if sizes.is_empty() {
+        return Err(ModelProblem::MemoryWithoutGpu);
+    }
+    let is_zero = match memory {
+        Memory::Total(size) => size.0.is_zero(),
+        Memory::PerGpu(list) => list.iter().any(|size| size.0.is_zero()),
     };
-    if sizes.is_empty() { vec![Vec::new()] } else { sizes.iter().map(on).collect() }
+    if is_zero {
+        return Err(ModelProblem::ZeroMemory);
+    }
+    match memory {
+        Memory::Total(_) => Ok(()),
+        Memory::PerGpu(list) => {
+            match sizes.iter().copied().find(|size| usize::from(*size) != list.len()) {
+                Some(gpus) => Err(ModelProblem::MemoryListLength { listed: list.len(), gpus }),
+                None => Ok(()),
+            }
+        }
+    }
 }
 
-/// A model's file is looked for on runners, each of which has its own directories.
-fn check_file(declared: &Declaration) -> Result<(), (String, String)> {
+/// Checks the path of a model's file. It must be absolute: each runner has its own working
+/// directory.
+fn check_file(declared: &Declaration) -> Result<(), ModelProblem> {
     if let Some(file) = &declared.file
         && (!file.starts_with('/') || file.chars().any(char::is_control))
     {
-        return Err((
-            "file".to_string(),
-            format!("{file:?} is not a path from the root; write it in full"),
-        ));
+        return Err(ModelProblem::RelativeFile { file: file.clone() });
     }
-    let model = match &declared.runtime {
-        Runtime::Vllm(vllm) => &vllm.model,
-        Runtime::LlamaCpp(llama) => &llama.model,
-        Runtime::Command(_) | Runtime::Ollama(_) => return Ok(()),
+    Ok(())
+}
+
+fn check_options(declared: &Declaration, options: &ServerOptions) -> Result<(), ModelProblem> {
+    let Some(runtime) = declared.runtime.kind() else { return Ok(()) };
+    let unsupported = match runtime {
+        RuntimeKind::Vllm => {
+            [options.ubatch.map(|_| "ubatch"), options.flash_attention.map(|_| "flash_attention")]
+        }
+        RuntimeKind::LlamaCpp => [options.heads.map(|_| "heads"), None],
+        RuntimeKind::Ollama => [options.heads.map(|_| "heads"), options.ubatch.map(|_| "ubatch")],
     };
-    let key = format!("runtime.{}.model", declared.runtime.key());
-    match (model, &declared.file) {
-        (None, None) => Err((key, "it is missing; write it, or the model's `file`".to_string())),
-        (Some(model), Some(file))
-            if declared.runtime.kind() == Some(RuntimeKind::LlamaCpp) && model != file =>
-        {
-            Err((key, format!("it is {model:?}, and file is {file:?}; write one of the two")))
+    if let Some(option) = unsupported.into_iter().flatten().next() {
+        return Err(ModelProblem::UnsupportedOption { runtime, option });
+    }
+    match (runtime, &options.model, &declared.file) {
+        (RuntimeKind::Ollama, None, _) => Err(ModelProblem::MissingOllamaModel),
+        (_, None, None) => Err(ModelProblem::MissingModelOrFile),
+        (RuntimeKind::LlamaCpp, Some(model), Some(file)) if model != file => {
+            Err(ModelProblem::ModelAndFile { model: model.clone(), file: file.clone() })
         }
         _ => Ok(()),
     }
 }
 
-fn check_command(command: &Command, declared: &Declaration) -> Result<(), String> {
-    if command.argv.first().is_none_or(|program| program.trim().is_empty()) {
-        return Err("argv is empty; its first element is the program".to_string());
-    }
-    let texts = command.argv.iter().chain(command.env.values()).chain(&command.ready);
-    for text in texts {
-        for field in template::fields(text)? {
-            if field == "context" && declared.context.is_none() {
-                return Err(format!(
-                    "{text:?} uses {{context}}, and the model declares no context"
-                ));
-            }
-        }
-    }
-    match command.env.keys().find(|key| template::CONFINING.contains(&key.as_str())) {
-        Some(key) => {
-            Err(format!("env sets {key}, which is set from the booked devices; leave it out"))
-        }
+fn check_environment(runtime: &Runtime) -> Result<(), ModelProblem> {
+    let mut variables = runtime.env().keys();
+    match variables.find(|variable| CONFINING_VARIABLES.contains(&variable.as_str())) {
+        Some(variable) => Err(ModelProblem::ConfiningVariable { variable: variable.clone() }),
         None => Ok(()),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(rest: &str) -> Result<Model, String> {
-        let text = format!("name: m\nruntime: {{command: {{argv: [serve]}}}}\n{rest}");
-        let declared: Declaration =
-            serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
-        Model::try_from(declared).map_err(|error| error.to_string())
+fn check_command(command: &Command, declared: &Declaration) -> Result<(), ModelProblem> {
+    if command.argv.first().is_none_or(|program| program.trim().is_empty()) {
+        return Err(ModelProblem::EmptyArgv);
     }
-
-    #[test]
-    fn a_total_is_split_evenly_and_rounded_up() {
-        let model = read("memory: 10\ntensor_parallel: [1, 3]").expect("it makes sense");
-        let on = |gpus| {
-            model.memory_on(gpus).expect("declared").iter().map(|s| s.0.get()).collect::<Vec<_>>()
-        };
-        assert_eq!((on(1), on(3)), (vec![10], vec![4, 4, 4]));
-        assert_eq!(model.sizes(), [1, 3]);
-    }
-
-    #[test]
-    fn a_list_says_how_many_gpus_there_are() {
-        assert_eq!(read("memory: [1GiB, 2GiB]").expect("it makes sense").sizes(), [2]);
-        assert_eq!(read("gpus: 0").expect("it makes sense").sizes(), [0_u16; 0]);
-        assert_eq!(
-            read("").expect("unknown memory is refused when it is placed").memory_on(1),
-            None
-        );
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused_with_its_field() {
-        for (rest, part) in [
-            ("memroy: 1", "memroy"),
-            ("memory: 8GB", "8GB"),
-            ("memory: -1", "-1"),
-            ("concurrency: 0", "concurrency: it is 0"),
-            ("max_slots: 0", "max_slots: it is 0"),
-            ("gpus: 2\ntensor_parallel: [1]", "gpus: it is 2"),
-            ("tensor_parallel: [0, 1]", "contains 0"),
-            ("memory: 1GiB\ntensor_parallel: [0]", "tensor_parallel: [0] contains 0"),
-            ("memory: 0", "memory: it is 0"),
-            ("memory: [1GiB, 0]", "memory: it is 0"),
-            ("tensor_parallel: [65]", "65 GPUs"),
-            ("gpus: 0\nmemory: 1GiB", "memory: work with gpus: 0"),
-            ("gpus: 3\nmemory: [1GiB, 1GiB]", "lists 2 GPUs"),
-            ("idle_limit: 5", "5"),
-            ("where: {required: {label: {a: b}}}", "label"),
-        ] {
-            let error = read(rest).expect_err(rest);
-            assert!(error.contains(part), "{rest}: {error}");
+    let templates = command.argv.iter().chain(command.env.values()).chain(&command.ready);
+    for template in templates {
+        let placeholders = template::placeholders(template)?;
+        if placeholders.contains(&"context") && declared.context.is_none() {
+            return Err(ModelProblem::UndeclaredContext { template: template.clone() });
         }
     }
-
-    #[test]
-    fn a_command_names_only_what_can_be_filled_in() {
-        let of = |command: &str| {
-            let text = format!("name: m\nmemory: 1GiB\nruntime: {{command: {command}}}");
-            let declared: Declaration = serde_saphyr::from_str(&text).expect("it is YAML");
-            Model::try_from(declared).map_err(|error| error.to_string())
-        };
-        assert!(of(r#"{argv: [serve, "--port={port}", "{{literal}}"]}"#).is_ok());
-        for (command, part) in [
-            ("{argv: []}", "argv is empty"),
-            (r#"{argv: [serve, "{prot}"]}"#, "{prot}"),
-            (r#"{argv: [serve, "{context}"]}"#, "declares no context"),
-            (r#"{argv: [serve, "{port"]}"#, "{port"),
-            (r#"{argv: [serve], env: {CUDA_VISIBLE_DEVICES: "0"}}"#, "CUDA_VISIBLE_DEVICES"),
-        ] {
-            let error = of(command).expect_err(command);
-            assert!(
-                error.contains("runtime.command") && error.contains(part),
-                "{command}: {error}"
-            );
-        }
-    }
+    Ok(())
 }
+
+/// Rejects a declaration that no placement could be rendered for. The flags are rendered for every
+/// allowed number of GPUs, on GPUs that have exactly what is charged: the smallest ones on which
+/// the model can be placed. While the memory is unknown, more than any model needs is assumed.
+fn check_launch(declared: &Declaration, sizes: &[u16]) -> Result<(), ModelProblem> {
+    if declared.context.is_none() {
+        return Err(ModelProblem::MissingContext);
+    }
+    let without_gpu = [0];
+    for gpus in if sizes.is_empty() { &without_gpu } else { sizes } {
+        let charges = match memory_on(declared, *gpus) {
+            Some(sizes) => sizes.iter().map(|size| size.0).collect(),
+            None => vec![Bytes::DEVICE_MAX; usize::from(*gpus)],
+        };
+        let devices =
+            charges.into_iter().map(|charge| DeviceCharge { charge, total: Some(charge) });
+        if let Some((spec, user)) = launch_spec(declared, devices.collect()) {
+            render(&spec, &user)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

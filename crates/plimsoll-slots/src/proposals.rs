@@ -1,5 +1,9 @@
-//! What would make a model fit whose memory its file says: a shorter context, a smaller cache, more
-//! GPUs. Each is proposed only where the planner itself finds a place for the model declared so.
+//! Changes of a declaration that would make a model fit: more GPUs, a shorter context, a smaller
+//! cache.
+//!
+//! A change is proposed only if the planner places the changed model, so that a proposal never
+//! fails. Each search is bounded: at most seven powers of two for the GPUs, a binary search over
+//! the context, and one attempt for each cache type.
 
 use std::convert::Infallible;
 
@@ -8,57 +12,67 @@ use plimsoll_core::draft::Draft;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::remedy::{Kind, Remedy};
-use plimsoll_models::fit::largest;
+use plimsoll_models::fit::largest_satisfying;
 use plimsoll_models::settings::{KvType, KvTypes};
 
-use crate::memory::{self, Known, Source};
+use crate::memory::{self, MemoryFacts, Source};
 use crate::model::{Declaration, Model};
 use crate::runtime::Kv;
 use crate::size::Span;
 use crate::translate::{self, Purpose};
 
-/// Contexts are proposed in whole blocks of so many tokens, which is what runtimes round them to.
-const TOKENS: u64 = 256;
+/// Contexts are proposed in multiples of this many tokens, to which runtimes round them.
+const CONTEXT_BLOCK: u64 = 256;
 
-/// The smallest changes of a declaration with which the planner finds a place, for a model that it
-/// refused.
-pub fn proposals(ledger: &Ledger, policy: &Policy, model: &Model, known: Known<'_>) -> Vec<Remedy> {
-    let bench = Bench { ledger, policy, model, known };
-    // Where the operator says what it needs, nothing else changes that.
-    let says = |need: memory::Need| need.charge.is_ok_and(|(source, _)| source == Source::Declared);
+/// The largest number of GPUs that is proposed.
+const MAX_GPUS: u16 = 64;
+
+/// Returns the smallest changes of the declaration with which the planner places a model that it
+/// rejected.
+pub fn proposals(
+    ledger: &Ledger,
+    policy: &Policy,
+    model: &Model,
+    facts: MemoryFacts<'_>,
+) -> Vec<Remedy> {
+    let search = Search { ledger, policy, model, facts };
+    // Settings do not change memory that the operator declared.
+    let is_declared =
+        |need: memory::Need| need.charge.is_ok_and(|(source, _)| source == Source::Declared);
     if model.declared().runtime.kind().is_none()
-        || memory::needs(model, known).into_iter().any(says)
+        || memory::needs(model, facts).into_iter().any(is_declared)
     {
         return Vec::new();
     }
-    [bench.more_gpus(), bench.lower_context(), bench.smaller_cache()]
+    [search.more_gpus(), search.shorter_context(), search.smaller_cache()]
         .into_iter()
         .flatten()
         .collect()
 }
 
-/// Whether a remedy of the core speaks of a split that a file says better.
-pub fn is_of_file(model: &Model, remedy: &Remedy) -> bool {
-    translate::needs_file(model).is_some()
+/// Returns true for a remedy of the core that is replaced by a proposal of this module: the core
+/// divides the memory by the number of devices, the estimate from the file knows better.
+pub fn is_replaced(model: &Model, remedy: &Remedy) -> bool {
+    model.declared().required_file().is_some()
         && matches!(remedy.kind, Kind::MoreDevices | Kind::FewerDevices)
 }
 
-struct Bench<'a> {
+struct Search<'a> {
     ledger: &'a Ledger,
     policy: &'a Policy,
     model: &'a Model,
-    known: Known<'a>,
+    facts: MemoryFacts<'a>,
 }
 
-impl Bench<'_> {
-    /// Whether the planner finds a place for the model declared so.
-    fn fits(&self, change: impl FnOnce(&mut Declaration)) -> bool {
+impl Search<'_> {
+    /// Returns true if the planner places the model with this change.
+    fn is_placed(&self, change: impl FnOnce(&mut Declaration)) -> bool {
         let mut declared = self.model.declared().clone();
         change(&mut declared);
         let Ok(model) = Model::try_from(declared) else { return false };
         let request = translate::slot_request(
             &model,
-            self.known,
+            self.facts,
             "what-if",
             Purpose::Reservation,
             Span::default(),
@@ -69,14 +83,14 @@ impl Bench<'_> {
     fn more_gpus(&self) -> Option<Remedy> {
         let most = *self.model.sizes().iter().max()?;
         let widest = self.ledger.nodes().map(|(_, view)| view.node.devices.len()).max()?;
-        let widest = u16::try_from(widest).unwrap_or(u16::MAX);
-        let sizes = (most + 1..=widest.min(64)).filter(|size| size.is_power_of_two());
-        let split = |size: u16| {
-            move |declared: &mut Declaration| {
-                (declared.gpus, declared.tensor_parallel) = (None, vec![size]);
-            }
-        };
-        let size = sizes.into_iter().find(|size| self.fits(split(*size)))?;
+        let widest = u16::try_from(widest).unwrap_or(u16::MAX).min(MAX_GPUS);
+        let mut sizes = (most + 1..=widest).filter(|size| size.is_power_of_two());
+        let size = sizes.find(|size| {
+            self.is_placed(|declared| {
+                declared.gpus = None;
+                declared.tensor_parallel = vec![*size];
+            })
+        })?;
         Some(Remedy {
             kind: Kind::MoreDevices,
             text: format!("it were split over {size} GPUs (tensor_parallel: [{size}])"),
@@ -85,12 +99,15 @@ impl Bench<'_> {
         })
     }
 
-    fn lower_context(&self) -> Option<Remedy> {
+    fn shorter_context(&self) -> Option<Remedy> {
         let now = self.model.declared().context?;
-        let fits = |blocks: u64| Ok(self.fits(|declared| declared.context = Some(blocks * TOKENS)));
-        let shorter = now.div_ceil(TOKENS).saturating_sub(1);
-        let Ok(blocks) = largest::<Infallible>(shorter, fits);
-        let context = blocks? * TOKENS;
+        let is_placed = |blocks: u64| {
+            let context = Some(blocks * CONTEXT_BLOCK);
+            Ok(self.is_placed(|declared| declared.context = context))
+        };
+        let shorter = now.div_ceil(CONTEXT_BLOCK).saturating_sub(1);
+        let Ok(blocks) = largest_satisfying::<Infallible>(shorter, is_placed);
+        let context = blocks? * CONTEXT_BLOCK;
         Some(Remedy {
             kind: Kind::LowerContext,
             text: format!(
@@ -105,13 +122,11 @@ impl Bench<'_> {
         let declared = self.model.declared();
         let (runtime, now) = (declared.runtime.kind()?, declared.kv.unwrap_or_default().0);
         let least = now.k.bytes_of_32().min(now.v.bytes_of_32());
-        let smaller = KvType::ALL
+        let mut smaller = KvType::ALL
             .into_iter()
             .filter(|kind| kind.is_known_to(runtime) && kind.bytes_of_32() < least);
-        let with = |kind: KvType| {
-            move |declared: &mut Declaration| declared.kv = Some(Kv(KvTypes::both(kind)))
-        };
-        let kind = smaller.into_iter().find(|kind| self.fits(with(*kind)))?;
+        let kind = smaller
+            .find(|kind| self.is_placed(|declared| declared.kv = Some(Kv(KvTypes::both(*kind)))))?;
         Some(Remedy {
             kind: Kind::SmallerCache,
             text: format!("its cache were stored as {kind} instead of {now} (kv: {kind})"),

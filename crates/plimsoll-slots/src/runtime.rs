@@ -1,4 +1,5 @@
-//! What serves a model, as it is declared: any program by template, or a runtime that is told what was booked.
+//! The declared runtime of a model: any program by template, or a model server whose flags Plimsoll
+//! renders.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,140 +11,92 @@ use utoipa::ToSchema;
 
 use crate::size::{Size, Span};
 
-/// What serves a model.
+/// The environment variables that confine a process to its devices. Plimsoll sets them from the
+/// charge; a declaration must not.
+pub const CONFINING_VARIABLES: [&str; 5] = [
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ASCEND_RT_VISIBLE_DEVICES",
+];
+
+/// The runtime of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
-    /// Any program, its arguments by template from what was booked.
+    /// Any program, with arguments by template from the charge.
     Command(Command),
-    /// vLLM, which keeps to a share of each GPU.
-    Vllm(Vllm),
+    /// vLLM, which limits itself to a fraction of each GPU.
+    Vllm(ServerOptions),
     /// llama.cpp's `llama-server`.
-    LlamaCpp(LlamaCpp),
+    LlamaCpp(ServerOptions),
     /// Ollama, one server for each slot.
-    Ollama(Ollama),
+    Ollama(ServerOptions),
 }
 
-/// A program with its arguments. `{memory_mib}` and the like are filled in from the charge; `{{` is a brace.
+/// A program with its arguments. `{memory_mib}` and others are replaced from the charge; `{{` is a
+/// brace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Variables for its environment.
+    /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// A path that answers 200 once it is ready.
+    /// A path that answers 200 once the program is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// How long it may take to become ready.
+    /// The time to become ready.
     #[serde(default = "half_an_hour")]
     pub ready_within: Span,
-    /// How long it may take to go before it is killed.
+    /// The time between SIGTERM and SIGKILL.
     #[serde(default = "ten_seconds")]
     pub grace: Span,
 }
 
-/// vLLM. What it is told stands in `docs/runtimes.md`.
+/// The options of a model server whose flags Plimsoll renders. `docs/runtimes.md` lists the flags.
+///
+/// The servers share one struct, because most options are common to them. A `model` rejects the
+/// options that its server does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Vllm {
-    /// The program, where it is not `vllm`.
+pub struct ServerOptions {
+    /// The program, if it is not found under its usual name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The model's name on its hub, or its directory; the model's `file` if left out.
+    /// The model as the server names it: a name on its hub, a directory, a GGUF file, or a name in
+    /// Ollama's store. The model's `file` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Tokens that are taken in at once; 2048 if left out.
+    /// The number of tokens that are processed at once; 2048 by default, 512 for Ollama.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
-    /// The model's attention heads: a model is split only over so many GPUs as divide them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heads: Option<u64>,
-    /// What it takes on each GPU outside its share: part of `memory`, and left out of the share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outside: Option<Size>,
-    /// Arguments that follow.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub args: Vec<String>,
-    /// Variables for its environment.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// How long it may take to become ready.
-    #[serde(default = "half_an_hour")]
-    pub ready_within: Span,
-    /// How long it may take to go before it is killed.
-    #[serde(default = "ten_seconds")]
-    pub grace: Span,
-}
-
-/// llama.cpp's `llama-server`. What it is told stands in `docs/runtimes.md`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LlamaCpp {
-    /// The program, where it is not `llama-server`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<String>,
-    /// The model's GGUF file; the model's `file` if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Tokens that are taken in at once; 2048 if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<u64>,
-    /// Tokens that are computed at once; 512 if left out.
+    /// llama.cpp only: the number of tokens that are computed at once; 512 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ubatch: Option<u64>,
-    /// Whether attention is computed without its full matrix.
-    #[serde(default = "yes")]
-    pub flash_attention: bool,
-    /// What it takes on each GPU before it has loaded anything: part of `memory`.
+    /// Not for vLLM: computes attention without its full matrix; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outside: Option<Size>,
-    /// Arguments that follow.
+    pub flash_attention: Option<bool>,
+    /// vLLM only: the number of attention heads. The number of GPUs must divide it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heads: Option<u64>,
+    /// The memory on each GPU that the server uses outside its own pool. It is part of `memory`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<Size>,
+    /// Arguments after Plimsoll's own. Not for Ollama, which takes none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Variables for its environment.
+    /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// How long it may take to become ready.
+    /// The time to become ready.
     #[serde(default = "half_an_hour")]
     pub ready_within: Span,
-    /// How long it may take to go before it is killed.
+    /// The time between SIGTERM and SIGKILL.
     #[serde(default = "ten_seconds")]
     pub grace: Span,
-}
-
-/// Ollama. What it is told, and what it does not promise, stands in `docs/runtimes.md`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Ollama {
-    /// The program, where it is not `ollama`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<String>,
-    /// The model's name in Ollama's store: `qwen3:8b`.
-    pub model: String,
-    /// Tokens that are taken in and computed at once; 512 if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<u64>,
-    /// Whether attention is computed without its full matrix.
-    #[serde(default = "yes")]
-    pub flash_attention: bool,
-    /// What it takes on each GPU before it has loaded anything: part of `memory`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outside: Option<Size>,
-    /// Variables for its environment. It takes no arguments.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// How long it may take to become ready.
-    #[serde(default = "half_an_hour")]
-    pub ready_within: Span,
-    /// How long it may take to go before it is killed.
-    #[serde(default = "ten_seconds")]
-    pub grace: Span,
-}
-
-fn yes() -> bool {
-    true
 }
 
 fn half_an_hour() -> Span {
@@ -155,17 +108,22 @@ fn ten_seconds() -> Span {
 }
 
 impl Runtime {
-    /// Which runtime it is; `None` for any other program.
-    pub fn kind(&self) -> Option<RuntimeKind> {
+    /// Returns the model server and its options; `None` for any other program.
+    pub fn server(&self) -> Option<(RuntimeKind, &ServerOptions)> {
         match self {
             Runtime::Command(_) => None,
-            Runtime::Vllm(_) => Some(RuntimeKind::Vllm),
-            Runtime::LlamaCpp(_) => Some(RuntimeKind::LlamaCpp),
-            Runtime::Ollama(_) => Some(RuntimeKind::Ollama),
+            Runtime::Vllm(options) => Some((RuntimeKind::Vllm, options)),
+            Runtime::LlamaCpp(options) => Some((RuntimeKind::LlamaCpp, options)),
+            Runtime::Ollama(options) => Some((RuntimeKind::Ollama, options)),
         }
     }
 
-    /// Its key in a declaration.
+    /// Returns the kind of model server; `None` for any other program.
+    pub fn kind(&self) -> Option<RuntimeKind> {
+        self.server().map(|(kind, _)| kind)
+    }
+
+    /// Returns the key of the runtime in a declaration.
     pub fn key(&self) -> &'static str {
         match self {
             Runtime::Command(_) => "command",
@@ -175,28 +133,28 @@ impl Runtime {
         }
     }
 
-    /// Variables for its environment, as they were declared.
+    /// Returns the declared environment variables.
     pub fn env(&self) -> &BTreeMap<String, String> {
         match self {
             Runtime::Command(Command { env, .. })
-            | Runtime::Vllm(Vllm { env, .. })
-            | Runtime::LlamaCpp(LlamaCpp { env, .. })
-            | Runtime::Ollama(Ollama { env, .. }) => env,
+            | Runtime::Vllm(ServerOptions { env, .. })
+            | Runtime::LlamaCpp(ServerOptions { env, .. })
+            | Runtime::Ollama(ServerOptions { env, .. }) => env,
         }
     }
 
-    /// How long it may take to become ready, and how long to go.
-    pub fn patience(&self) -> (Span, Span) {
+    /// Returns the time between SIGTERM and SIGKILL.
+    pub fn grace(&self) -> Span {
         match self {
-            Runtime::Command(Command { ready_within, grace, .. })
-            | Runtime::Vllm(Vllm { ready_within, grace, .. })
-            | Runtime::LlamaCpp(LlamaCpp { ready_within, grace, .. })
-            | Runtime::Ollama(Ollama { ready_within, grace, .. }) => (*ready_within, *grace),
+            Runtime::Command(Command { grace, .. })
+            | Runtime::Vllm(ServerOptions { grace, .. })
+            | Runtime::LlamaCpp(ServerOptions { grace, .. })
+            | Runtime::Ollama(ServerOptions { grace, .. }) => *grace,
         }
     }
 }
 
-/// How a model's cache is stored, as people write it: one type for keys and values, or two as `q8_0/q4_0`.
+/// The KV cache type as people write it: one for keys and values, or two as `q8_0/q4_0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
 #[schema(value_type = String, example = "q8_0")]
 pub struct Kv(pub KvTypes);

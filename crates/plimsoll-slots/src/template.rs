@@ -1,6 +1,10 @@
-//! Templates of a model server's arguments: `{port}` is filled in, `{{` and `}}` are braces.
+//! Templates of a model server's arguments: `{port}` is a placeholder, `{{` and `}}` are braces.
+//!
+//! A template is filled in twice. The server replaces everything that follows from the charge; the
+//! runner then replaces `{host}` and `{port}`, which it chooses. Braces in replaced values are
+//! doubled in between, so that the second step cannot take a value for a placeholder.
 
-/// What a template may name. `host` and `port` are filled in by the runner, which chooses them.
+/// The placeholders that a template may use. The runner replaces `host` and `port`.
 pub const FIELDS: [&str; 13] = [
     "model",
     "slot",
@@ -17,55 +21,64 @@ pub const FIELDS: [&str; 13] = [
     "memory_per_gpu_mib",
 ];
 
-/// What the runner fills in.
-const RUNNERS: [&str; 2] = ["host", "port"];
+/// The placeholders that the runner replaces.
+const RUNNER_FIELDS: [&str; 2] = ["host", "port"];
 
-/// The variables that confine a process to its devices; they are set from what was booked, and by nobody else.
-pub const CONFINING: [&str; 5] = [
-    "CUDA_VISIBLE_DEVICES",
-    "NVIDIA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "ASCEND_RT_VISIBLE_DEVICES",
-];
+/// An invalid template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    #[error("{template:?} has an unmatched brace; write {{{{ or }}}} for a brace")]
+    UnmatchedBrace { template: String },
+    #[error(
+        "{template:?} has the unknown placeholder {{{name}}}; the known ones are {{{}}}",
+        FIELDS.join("}, {")
+    )]
+    UnknownPlaceholder { template: String, name: String },
+}
 
 /// One piece of a template.
 enum Piece<'a> {
     Text(&'a str),
-    Field(&'a str),
+    Placeholder(&'a str),
 }
 
-/// The fields that a template names.
-pub fn fields(template: &str) -> Result<Vec<&str>, String> {
-    let field = |piece| match piece {
-        Piece::Field(name) => Some(name),
-        Piece::Text(_) => None,
-    };
-    Ok(pieces(template)?.into_iter().filter_map(field).collect())
+/// Returns the placeholders that a template uses.
+pub fn placeholders(template: &str) -> Result<Vec<&str>, TemplateError> {
+    let pieces = parse(template)?.into_iter();
+    Ok(pieces
+        .filter_map(|piece| match piece {
+            Piece::Placeholder(name) => Some(name),
+            Piece::Text(_) => None,
+        })
+        .collect())
 }
 
-/// Fills a template in. What the runner fills in stays as it is, with the braces around it doubled, so that filling in again is
-/// safe.
-pub fn fill(template: &str, value: impl Fn(&str) -> String) -> Result<String, String> {
-    let filled = pieces(template)?.into_iter().map(|piece| match piece {
-        Piece::Text(text) => text.replace('{', "{{").replace('}', "}}"),
-        Piece::Field(name) if RUNNERS.contains(&name) => format!("{{{name}}}"),
-        Piece::Field(name) => value(name).replace('{', "{{").replace('}', "}}"),
+/// Replaces the placeholders of the server. Those of the runner stay, and all other braces are
+/// doubled for [`finish`].
+pub fn fill(template: &str, value: impl Fn(&str) -> String) -> Result<String, TemplateError> {
+    let filled = parse(template)?.into_iter().map(|piece| match piece {
+        Piece::Text(text) => escape_braces(text),
+        Piece::Placeholder(name) if RUNNER_FIELDS.contains(&name) => format!("{{{name}}}"),
+        Piece::Placeholder(name) => escape_braces(&value(name)),
     });
     Ok(filled.collect())
 }
 
-/// Fills in what was left to the runner: the last step, after which no brace is special.
-pub fn finish(template: &str, host: &str, port: &str) -> Result<String, String> {
-    let filled = pieces(template)?.into_iter().map(|piece| match piece {
+/// Replaces the placeholders of the runner. No brace is special in the result.
+pub fn finish(template: &str, host: &str, port: &str) -> Result<String, TemplateError> {
+    let filled = parse(template)?.into_iter().map(|piece| match piece {
         Piece::Text(text) => text,
-        Piece::Field("host") => host,
-        Piece::Field(_) => port,
+        Piece::Placeholder("host") => host,
+        Piece::Placeholder(_) => port,
     });
     Ok(filled.collect())
 }
 
-fn pieces(template: &str) -> Result<Vec<Piece<'_>>, String> {
+fn escape_braces(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
+}
+
+fn parse(template: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
     let mut pieces = Vec::new();
     let mut rest = template;
     while let Some(at) = rest.find(['{', '}']) {
@@ -78,16 +91,14 @@ fn pieces(template: &str) -> Result<Vec<Piece<'_>>, String> {
         }
         let end = brace.find('}').filter(|_| brace.starts_with('{'));
         let Some(end) = end else {
-            return Err(format!("{template:?} has a lone brace; write {{{{ or }}}} for a brace"));
+            return Err(TemplateError::UnmatchedBrace { template: template.to_string() });
         };
         let name = &brace[1..end];
         if !FIELDS.contains(&name) {
-            return Err(format!(
-                "{template:?} names {{{name}}}, and can name {{{}}}",
-                FIELDS.join("}, {")
-            ));
+            let (template, name) = (template.to_string(), name.to_string());
+            return Err(TemplateError::UnknownPlaceholder { template, name });
         }
-        pieces.push(Piece::Field(name));
+        pieces.push(Piece::Placeholder(name));
         rest = &brace[end + 1..];
     }
     pieces.push(Piece::Text(rest));
@@ -101,16 +112,23 @@ mod tests {
     #[test]
     fn a_template_is_filled_in_two_steps_and_braces_survive_both() {
         let value = |name: &str| format!("<{name}{{}}>");
-        let once = fill("{{a}} {model} --port={port}", value).expect("it is well formed");
+        let once = fill("{{a}} {model} --port={port}", value).expect("a valid template");
         assert_eq!(once, "{{a}} <model{{}}> --port={port}");
-        assert_eq!(finish(&once, "127.0.0.1", "8081").expect("still"), "{a} <model{}> --port=8081");
+        let twice = finish(&once, "127.0.0.1", "8081").expect("a valid template");
+        assert_eq!(twice, "{a} <model{}> --port=8081");
     }
 
     #[test]
-    fn a_lone_brace_or_an_unknown_name_is_refused() {
-        for template in ["{", "}", "{port", "port}", "{}", "{ports}", "a{b{c}}"] {
-            assert!(fields(template).is_err(), "{template}");
+    fn an_unmatched_brace_or_an_unknown_placeholder_is_rejected() {
+        for template in ["{", "}", "{port", "port}"] {
+            let template = template.to_string();
+            let expected = Err(TemplateError::UnmatchedBrace { template: template.clone() });
+            assert_eq!(placeholders(&template), expected);
         }
-        assert_eq!(fields("{{port}} {port}"), Ok(vec!["port"]));
+        for template in ["{}", "{ports}", "a{b{c}}"] {
+            let error = placeholders(template).expect_err(template);
+            assert!(matches!(error, TemplateError::UnknownPlaceholder { .. }), "{error}");
+        }
+        assert_eq!(placeholders("{{port}} {port}"), Ok(vec!["port"]));
     }
 }

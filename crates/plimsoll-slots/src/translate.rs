@@ -1,4 +1,5 @@
-//! What a model and a runner are to the core: a request with shapes, a node with devices.
+//! Translation into core values: a model becomes a request with shapes, a runner becomes a node
+//! with devices.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -12,13 +13,16 @@ use plimsoll_core::request::{
 use plimsoll_core::rules::{Effect, NodeRules, Requirement, Taint, Term};
 use plimsoll_core::units::{Bytes, Name};
 
-use crate::memory::{self, Known};
+use crate::memory::{self, MemoryFacts};
 use crate::model::{Eviction, Model, Selector};
 use crate::size::{Size, Span};
 use crate::wire::{DeviceFacts, FactsSource, Registration};
 
-/// Who asks for a slot: the model is the account, so that everything a model holds is summed in one
-/// place.
+/// The weight of preferred labels, the largest that the core knows.
+const PREFERRED_WEIGHT: u8 = 100;
+
+/// Returns the id of a slot's request. The model is the account, so that the core sums what each
+/// model holds.
 pub fn slot_request_id(model: &str, slot: &str) -> RequestId {
     RequestId::new(model, slot)
 }
@@ -35,13 +39,13 @@ pub enum Purpose {
 /// Returns the core request for a slot of a model.
 pub fn slot_request(
     model: &Model,
-    known: Known<'_>,
+    facts: MemoryFacts<'_>,
     slot: &str,
     purpose: Purpose,
     reload_cost: Span,
 ) -> Request {
     let terms = terms(model, purpose, reload_cost);
-    Request { id: slot_request_id(model.name(), slot), spec: Arc::new(spec(model, known)), terms }
+    Request { id: slot_request_id(model.name(), slot), spec: Arc::new(spec(model, facts)), terms }
 }
 
 /// Returns the terms on which slots of a model hold their devices.
@@ -65,48 +69,44 @@ pub fn terms(model: &Model, purpose: Purpose, reload_cost: Span) -> Terms {
     }
 }
 
-/// What is asked: every size that is allowed, best first, and of each the devices that are
-/// preferred before the rest.
-pub fn spec(model: &Model, known: Known<'_>) -> Spec {
-    let place = &model.declared().place;
+/// Returns the spec of a model's slots: a shape for each allowed number of GPUs, most preferred
+/// first, and of each number the preferred devices before all allowed ones.
+pub fn spec(model: &Model, facts: MemoryFacts<'_>) -> Spec {
+    let placement = &model.declared().placement;
     let mut shapes = Vec::new();
-    for need in memory::needs(model, known) {
-        if place.preferred.selects_gpus() {
-            shapes.extend(
-                wishes(&place.required, Some(&place.preferred)).map(|w| shape(model, &need, &w)),
-            );
+    for need in memory::needs(model, facts) {
+        if placement.preferred.selects_gpus() {
+            let preferred = device_wishes(&placement.required, Some(&placement.preferred));
+            shapes.extend(preferred.map(|wishes| shape(model, &need, &wishes)));
         }
-        shapes.extend(wishes(&place.required, None).map(|w| shape(model, &need, &w)));
+        let allowed = device_wishes(&placement.required, None);
+        shapes.extend(allowed.map(|wishes| shape(model, &need, &wishes)));
     }
     if model.sizes().is_empty() {
         shapes.push(Shape { containers: vec![container(model, Vec::new())] });
     }
-    let labels = |selector: &Selector| -> Vec<Requirement> {
-        selector
-            .labels
-            .iter()
-            .map(|(key, value)| Requirement::label_is(key.as_str(), value.as_str()))
-            .collect()
-    };
-    let preferred = labels(&place.preferred);
-    let preferred = if preferred.is_empty() { Vec::new() } else { vec![(100, Term(preferred))] };
-    let mut all = labels(&place.required);
-    all.extend(
-        needs_file(model).map(|file| Requirement::label_is(file_label(file), FILE_IS_THERE)),
-    );
-    let rules = NodeRules { all, preferred, ..NodeRules::default() };
-    let resources = NodeNeed::default();
-    Spec { asks: Asks::Shapes(shapes), resources, rules, leaning: request::Leaning::default() }
+    Spec {
+        asks: Asks::Shapes(shapes),
+        resources: NodeNeed::default(),
+        rules: node_rules(model),
+        leaning: request::Leaning::default(),
+    }
 }
 
-/// The file that a runner must have for a model: it says what the model needs, and nobody else
-/// does.
-pub fn needs_file(model: &Model) -> Option<&str> {
-    let declared = model.declared();
-    declared
-        .file
-        .as_deref()
-        .filter(|_| declared.memory.is_none() && declared.runtime.kind().is_some())
+fn node_rules(model: &Model) -> NodeRules {
+    let placement = &model.declared().placement;
+    let mut all = label_requirements(&placement.required);
+    let file = model.declared().required_file();
+    all.extend(file.map(|file| Requirement::label_is(file_label(file), FILE_IS_THERE)));
+    let preferred = label_requirements(&placement.preferred);
+    let preferred =
+        if preferred.is_empty() { Vec::new() } else { vec![(PREFERRED_WEIGHT, Term(preferred))] };
+    NodeRules { all, preferred, ..NodeRules::default() }
+}
+
+fn label_requirements(selector: &Selector) -> Vec<Requirement> {
+    let labels = selector.labels.iter();
+    labels.map(|(key, value)| Requirement::label_is(key.as_str(), value.as_str())).collect()
 }
 
 /// What a node is labelled with that has a file.
@@ -124,49 +124,57 @@ pub fn set_files(node: &mut Node, files: &BTreeSet<Name>) {
 }
 
 fn shape(model: &Model, memory: &memory::Need, wishes: &Wishes) -> Shape {
-    let need = |amount: Amount, count: u16| Need {
-        count: NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN),
-        wishes: wishes.clone(),
-        ..Need::one(model.declared().vendor.as_str(), amount)
-    };
+    let vendor = model.declared().vendor.as_str();
     let needs = match &memory.charge {
-        Err(missing) => vec![need(Amount::Unknown(missing.as_str().into()), memory.gpus)],
-        Ok((_, sizes)) => {
-            let runs = sizes.chunk_by(|one: &Size, other| one == other);
-            runs.map(|run| {
-                need(Amount::bytes(run[0].0), u16::try_from(run.len()).unwrap_or(u16::MAX))
-            })
-            .collect()
+        Err(unknown) => {
+            let amount = Amount::Unknown(unknown.to_string().into());
+            vec![device_need(vendor, amount, usize::from(memory.gpus), wishes)]
         }
+        Ok((_, sizes)) => sizes
+            .chunk_by(Size::eq)
+            .map(|run| device_need(vendor, Amount::bytes(run[0].0), run.len(), wishes))
+            .collect(),
     };
     Shape { containers: vec![container(model, needs)] }
+}
+
+fn device_need(vendor: &str, amount: Amount, count: usize, wishes: &Wishes) -> Need {
+    let count = u16::try_from(count).unwrap_or(u16::MAX);
+    Need {
+        count: NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN),
+        wishes: wishes.clone(),
+        ..Need::one(vendor, amount)
+    }
 }
 
 fn container(model: &Model, needs: Vec<Need>) -> Container {
     Container { name: model.name().into(), role: Role::App, needs }
 }
 
-/// Which devices will do; `None` where what is preferred and what is required leave none.
-fn wishes(required: &Selector, preferred: Option<&Selector>) -> Option<Wishes> {
-    let none = Selector::default();
-    let preferred = preferred.unwrap_or(&none);
+/// Returns the accepted devices; `None` if no device is both required and preferred.
+fn device_wishes(required: &Selector, preferred: Option<&Selector>) -> Option<Wishes> {
+    let anything = Selector::default();
+    let preferred = preferred.unwrap_or(&anything);
     let models =
         if preferred.gpu_models.is_empty() { &required.gpu_models } else { &preferred.gpu_models };
-    let uuids = both(&required.uuids, &preferred.uuids)?;
-    let names = |texts: &[String]| texts.iter().map(|text| Name::from(text.as_str())).collect();
     Some(Wishes {
         models: names(models),
-        uuids: names(&uuids),
-        ordinals: both(&required.indices, &preferred.indices)?,
+        uuids: names(&intersection(&required.uuids, &preferred.uuids)?),
+        ordinals: intersection(&required.indices, &preferred.indices)?,
         ..Wishes::default()
     })
 }
 
-/// What is in both lists, where an empty list is everything; `None` when that is nothing.
-fn both<T: Clone + PartialEq>(required: &[T], preferred: &[T]) -> Option<Vec<T>> {
+fn names(texts: &[String]) -> Vec<Name> {
+    texts.iter().map(|text| text.as_str().into()).collect()
+}
+
+/// Returns the common elements of two lists, of which an empty one means everything; `None` if
+/// there are none.
+fn intersection<T: Clone + PartialEq>(required: &[T], preferred: &[T]) -> Option<Vec<T>> {
     match (required, preferred) {
         ([], list) | (list, []) => Some(list.to_vec()),
-        (required, preferred) => {
+        _ => {
             let common: Vec<T> =
                 preferred.iter().filter(|one| required.contains(one)).cloned().collect();
             (!common.is_empty()).then_some(common)
@@ -174,11 +182,11 @@ fn both<T: Clone + PartialEq>(required: &[T], preferred: &[T]) -> Option<Vec<T>>
     }
 }
 
-/// The node that a runner is to the core.
+/// Returns the node that represents a runner in the core.
 pub fn node(runner: &str, registration: &Registration) -> Node {
-    let name = |text: &String| Name::from(text.as_str());
+    let labels = registration.labels.iter();
     Node {
-        labels: registration.labels.iter().map(|(key, value)| (name(key), name(value))).collect(),
+        labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
         devices: registration.devices.iter().map(device).collect(),
         ..Node::new(runner)
     }

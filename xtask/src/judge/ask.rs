@@ -103,7 +103,7 @@ fn to_json(question: &Question) -> Value {
 }
 
 fn parse_answer(answer: &Value) -> Result<Answer> {
-    if let Some(reason) = answer["refused"].as_str() {
+    if let Some(reason) = answer["rejected"].as_str() {
         bail!("llama.cpp rejects {answer}: {reason}");
     }
     let number = |name: &str| {

@@ -1,4 +1,4 @@
-//! Cards that several pods share while one of them does not say how much memory it takes: nothing bounds them.
+//! Cards that several pods share while one of them declares no memory, so that nothing limits it.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,14 @@ use plimsoll_core::ledger::{Ledger, NodeId};
 use plimsoll_core::room::NodeView;
 use plimsoll_core::units::Name;
 
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, LedgerProblem, Problem, Tenant, UnboundedCards};
 
-use super::{Holder, named};
+/// A charge on a card, or one that can be on it.
+type CardCharge<'a> = (HoldingId, &'a Holding, &'a Charge);
 
-const REMEDY: &str = "declare memory on these pods (annotation gpu-memory, or resource nvidia.com/gpumem), or give them \
-                      cards of their own";
-
-/// Somebody on a card, or perhaps on it.
-type Tenant<'a> = (HoldingId, &'a Holding, &'a Charge);
-
-/// The cards of a node where that is so; where it is not known which card a pod is on, the node.
+/// Finds such cards of a node, or reports the node where the card of a pod is unknown.
 pub(super) fn on_node(ledger: &Ledger, id: NodeId, view: &NodeView) -> Vec<Finding> {
-    let mut cards: BTreeMap<u16, Vec<Tenant<'_>>> = BTreeMap::new();
+    let mut cards: BTreeMap<u16, Vec<CardCharge<'_>>> = BTreeMap::new();
     for (holder, holding) in ledger.holdings_on(id) {
         for charge in &holding.charges {
             charge
@@ -34,58 +29,49 @@ pub(super) fn on_node(ledger: &Ledger, id: NodeId, view: &NodeView) -> Vec<Findi
     findings
 }
 
-fn on_card(view: &NodeView, ordinal: u16, tenants: &[Tenant<'_>]) -> Option<Finding> {
-    let surely = tenants.iter().copied().filter(|(_, _, charge)| !charge.floats());
-    let found = shared(view, surely, "shared, with nothing that bounds the memory of each")?;
-    Some(Finding { uuid: Some(view.node.device_label(usize::from(ordinal)).into()), ..found })
+fn on_card(view: &NodeView, ordinal: u16, charges: &[CardCharge<'_>]) -> Option<Finding> {
+    let certain = charges.iter().copied().filter(|(_, _, charge)| !charge.floats());
+    let device = Name::from(view.node.device_label(usize::from(ordinal)));
+    unbounded(view, Some(device), UnboundedCards::One, certain)
 }
 
-/// Tenants of which the device plugin alone knows the card: more than one of them may be on the same, and beside those
-/// whose card is known.
-fn somewhere(view: &NodeView, cards: &BTreeMap<u16, Vec<Tenant<'_>>>) -> Option<Finding> {
-    let unbounded = |charge: &Charge| charge.floats() && charge.amount == Booked::Undeclared;
-    let unbounded =
-        |tenants: &&Vec<Tenant<'_>>| tenants.iter().any(|(_, _, charge)| unbounded(charge));
-    let possible: Vec<&Vec<Tenant<'_>>> = cards.values().filter(unbounded).collect();
-    let what = format!(
-        "on {} cards that the device plugin shares out, with nothing that bounds the memory of each",
-        possible.len()
-    );
-    shared(view, possible.into_iter().flatten().copied(), &what)
+/// Finds pods whose card only the device plugin knows: several of them can be on the same card, and
+/// beside pods whose card is known.
+fn somewhere(view: &NodeView, cards: &BTreeMap<u16, Vec<CardCharge<'_>>>) -> Option<Finding> {
+    let possible: Vec<&Vec<CardCharge<'_>>> =
+        cards.values().filter(|charges| charges.iter().any(floats_undeclared)).collect();
+    let cards = UnboundedCards::AnyOf(possible.len());
+    unbounded(view, None, cards, possible.into_iter().flatten().copied())
 }
 
-fn shared<'a>(
+fn floats_undeclared((_, _, charge): &CardCharge<'_>) -> bool {
+    charge.floats() && charge.amount == Booked::Undeclared
+}
+
+fn unbounded<'a>(
     view: &NodeView,
-    tenants: impl Iterator<Item = Tenant<'a>>,
-    what: &str,
+    device: Option<Name>,
+    cards: UnboundedCards,
+    charges: impl Iterator<Item = CardCharge<'a>>,
 ) -> Option<Finding> {
-    let holders = holders(tenants);
-    let undeclared = holders.iter().filter(|(_, is_undeclared)| *is_undeclared).count();
-    if holders.len() < 2 || undeclared == 0 {
+    let tenants = tenants(charges);
+    let undeclared = tenants.iter().filter(|one| one.amount == Booked::Undeclared).count();
+    if tenants.len() < 2 || undeclared == 0 {
         return None;
     }
-    let words: Vec<String> = holders.iter().map(|(holder, _)| holder.words()).collect();
-    Some(Finding {
-        code: "memory-undeclared",
-        severity: Severity::Warning,
-        node: Some(Name::clone(&view.node.name)),
-        uuid: None,
-        message: format!("{what}: {}", named(&words)),
-        numbers: [("tenants", holders.len() as u64), ("undeclared", undeclared as u64)].into(),
-        remedy: REMEDY.to_owned(),
-    })
+    let problem = LedgerProblem::MemoryUndeclared { cards, tenants, undeclared };
+    let node = Some(Name::clone(&view.node.name));
+    Some(Finding { node, device, problem: Problem::Ledger(problem) })
 }
 
-/// One for each pod, in the order in which they came, however many of its charges are there; with whether it is undeclared.
-fn holders<'a>(tenants: impl Iterator<Item = Tenant<'a>>) -> Vec<(Holder, bool)> {
-    let mut holders: BTreeMap<HoldingId, (Holder, bool)> = BTreeMap::new();
-    for (id, holding, charge) in tenants {
-        let is_undeclared = charge.amount == Booked::Undeclared;
-        let here = || (Holder::of(holding, charge), is_undeclared);
-        let known = holders.entry(id).or_insert_with(here);
-        if is_undeclared && !known.1 {
-            *known = here();
+/// Lists each pod once, in order of arrival. Of several charges of a pod an undeclared one counts.
+fn tenants<'a>(charges: impl Iterator<Item = CardCharge<'a>>) -> Vec<Tenant> {
+    let mut tenants: BTreeMap<HoldingId, Tenant> = BTreeMap::new();
+    for (id, holding, charge) in charges {
+        let tenant = tenants.entry(id).or_insert_with(|| Tenant::new(holding, charge));
+        if charge.amount == Booked::Undeclared {
+            *tenant = Tenant::new(holding, charge);
         }
     }
-    holders.into_values().collect()
+    tenants.into_values().collect()
 }

@@ -1,7 +1,8 @@
 //! The devices that HAMi has written on a pod.
 //!
-//! The annotation is a list of containers, init containers first, each ended by a semicolon; a container is a list of devices,
-//! each ended by a colon; a device is `uuid,type,MiB,cores`. Users can write it too: whether to believe it is not decided here.
+//! The annotation is a list of containers, init containers first, each ended by a semicolon; a
+//! container is a list of devices, each ended by a colon; a device is `uuid,type,MiB,cores`. Users
+//! can write it too: the caller decides whether to trust it.
 
 use std::collections::BTreeSet;
 
@@ -13,114 +14,70 @@ use crate::quantity::quoted;
 use super::register::{Placement, RegisterError, json};
 use super::vendor::{VENDORS, Vendor};
 
-/// The node that HAMi chose.
+/// Pod annotation: the node that HAMi chose.
 pub const NODE: &str = "hami.io/vgpu-node";
 
-/// When HAMi chose, in seconds.
+/// Pod annotation: the time of HAMi's decision, in seconds.
 pub const TIME: &str = "hami.io/vgpu-time";
 
-/// How far binding is: `allocating`, `success` or `failed`.
+/// Pod annotation: the progress of binding, `allocating`, `success` or `failed`.
 pub const BIND_PHASE: &str = "hami.io/bind-phase";
 
-/// The MIG instances of a pod.
+/// Pod annotation: the MIG instances of the pod.
 pub const MIG_ALLOCATIONS: &str = "hami.io/vgpu-mig-allocations";
 
 /// The devices of each container, by its position.
 pub type Containers = Vec<Vec<AllocatedDevice>>;
 
-/// A device that a container was given.
+/// A device that was allocated to a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllocatedDevice {
-    /// The device's UUID.
     pub uuid: String,
     /// Vendor or model, as HAMi wrote it.
     pub kind: String,
-    /// The memory that was given.
     pub memory_mib: u64,
-    /// The compute that was given.
     pub cores: u64,
-    /// The MIG instance, where it was written behind the UUID (before HAMi 2.10).
+    /// The MIG instance, which HAMi before 2.10 wrote behind the UUID.
     pub mig: Option<MigSuffix>,
 }
 
 /// A MIG instance as older versions wrote it: `[template-position]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MigSuffix {
-    /// Which of the device's geometries.
+    /// The index of the device's geometry.
     pub template: u32,
-    /// Which instance in it.
+    /// The index of the instance in it.
     pub position: u32,
 }
 
-/// Why the devices of a pod could not be read. The caller names the pod and the annotation.
+/// An unreadable annotation. The caller names pod and annotation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocatedError {
-    /// A device has too few fields.
     #[error(
         "\"{device}\" of container {container} has {count} fields; a device has uuid, type, memory and cores"
     )]
-    FieldCount {
-        /// The container's position, from 0.
-        container: usize,
-        /// The device as written.
-        device: String,
-        /// How many fields it has.
-        count: usize,
-    },
-    /// A number is none, is negative or is too large.
+    FieldCount { container: usize, device: String, count: usize },
     #[error(
         "{field} of \"{device}\" in container {container} is \"{value}\", and must be 0 to {}",
         i32::MAX
     )]
-    Number {
-        /// The container's position, from 0.
-        container: usize,
-        /// The device's UUID.
-        device: String,
-        /// The field.
-        field: &'static str,
-        /// What it says.
-        value: String,
-    },
-    /// Something is given, but no device named.
+    Number { container: usize, device: String, field: &'static str, value: String },
     #[error("container {container} is given something of a device without UUID")]
-    NoUuid {
-        /// The container's position, from 0.
-        container: usize,
-    },
-    /// The brackets behind a UUID are not as they must be.
+    NoUuid { container: usize },
     #[error("\"{uuid}\" in container {container} does not end in [template-position]")]
-    MigSuffix {
-        /// The container's position, from 0.
-        container: usize,
-        /// The UUID as written.
-        uuid: String,
-    },
-    /// The JSON of MIG instances cannot be read.
+    MigSuffix { container: usize, uuid: String },
     #[error(transparent)]
     Json(RegisterError),
-    /// Two MIG instances are for the same device of the same container.
-    #[error("the MIG instance of container {container}, device {device} stands twice")]
-    MigTwice {
-        /// The container's position.
-        container: u32,
-        /// The device's position.
-        device: u32,
-    },
-    /// A MIG instance says only a part of what the runtime adds.
+    #[error("the MIG instance of container {container}, device {device} is listed twice")]
+    MigTwice { container: u32, device: u32 },
     #[error(
         "the MIG instance of container {container}, device {device} must have all of migUUID, gpuInstanceID and \
          computeInstanceID, or none"
     )]
-    MigPartly {
-        /// The container's position.
-        container: u32,
-        /// The device's position.
-        device: u32,
-    },
+    MigPartly { container: u32, device: u32 },
 }
 
-/// Reads an annotation of allocated devices, or of devices still to allocate.
+/// Parses an annotation of allocated devices, or of devices to allocate.
 pub fn decode(text: &str) -> Result<Containers, AllocatedError> {
     text.split(';')
         .enumerate()
@@ -128,7 +85,7 @@ pub fn decode(text: &str) -> Result<Containers, AllocatedError> {
         .collect()
 }
 
-/// Writes an annotation of allocated devices.
+/// Formats an annotation of allocated devices.
 pub fn encode(containers: &[Vec<AllocatedDevice>]) -> String {
     let device = |device: &AllocatedDevice| {
         let mig =
@@ -141,21 +98,19 @@ pub fn encode(containers: &[Vec<AllocatedDevice>]) -> String {
         .collect()
 }
 
-/// What one vendor's annotations on a pod say.
+/// The annotations of one vendor on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Whose they are.
+pub struct VendorAllocations {
     pub vendor: &'static Vendor,
-    /// What was given.
     pub allocated: Option<Result<Containers, AllocatedError>>,
-    /// What the device plugin has still to hand out.
+    /// The devices that the device plugin has not handed out yet.
     pub to_allocate: Option<Result<Containers, AllocatedError>>,
 }
 
-/// All that HAMi has written on a pod, in the order of the table of vendors.
-pub fn written(annotations: &StringMap) -> Vec<Written> {
+/// Reads all annotations of HAMi on a pod, in the order of the vendor table.
+pub fn read_all(annotations: &StringMap) -> Vec<VendorAllocations> {
     let read = |key: &str| annotations.get(key).map(decode);
-    let of = |vendor: &'static Vendor| Written {
+    let of = |vendor: &'static Vendor| VendorAllocations {
         vendor,
         allocated: read(vendor.allocated),
         to_allocate: vendor.to_allocate.and_then(read),
@@ -172,7 +127,7 @@ fn decode_container(position: usize, text: &str) -> Result<Vec<AllocatedDevice>,
     devices.filter_map(|device| decode_device(position, device).transpose()).collect()
 }
 
-/// A device; `None` for the entry with which version 2.4 wrote a container without devices.
+/// Parses a device; `None` for the entry that version 2.4 wrote for a container without devices.
 fn decode_device(container: usize, text: &str) -> Result<Option<AllocatedDevice>, AllocatedError> {
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     let &[uuid, kind, memory, cores, ..] = fields.as_slice() else {
@@ -223,29 +178,23 @@ fn split_mig(uuid: &str) -> Option<(&str, Option<MigSuffix>)> {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MigAllocation {
-    /// The container's position.
     pub container_index: u32,
-    /// The position of the device in the container.
     pub device_index: u32,
-    /// The physical device.
     #[serde(rename = "gpuUUID")]
     pub gpu_uuid: String,
     /// The profile, such as `2g.10gb`.
     pub profile: String,
-    /// Where it stands.
     pub placement: Placement,
-    /// The instance's own UUID, once the runtime has made it.
+    /// The UUID of the instance, once the runtime has created it.
     #[serde(rename = "migUUID")]
     pub mig_uuid: Option<String>,
-    /// The number of its GPU instance.
     #[serde(rename = "gpuInstanceID")]
     pub gpu_instance_id: Option<u32>,
-    /// The number of its compute instance.
     #[serde(rename = "computeInstanceID")]
     pub compute_instance_id: Option<u32>,
 }
 
-/// Reads the MIG instances of a pod.
+/// Parses the MIG instances of a pod.
 pub fn decode_mig(text: &str) -> Result<Vec<MigAllocation>, AllocatedError> {
     let instances: Vec<MigAllocation> = json(text.trim()).map_err(AllocatedError::Json)?;
     let mut seen = BTreeSet::new();
@@ -326,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_that_would_lower_or_overflow_a_sum_are_refused() {
+    fn amounts_that_would_lower_or_overflow_a_sum_are_rejected() {
         // HAMi takes a negative amount, which lowers what it believes the card to hold.
         for (text, field) in [
             ("a,NVIDIA,-500,3:;", "memory"),
@@ -368,11 +317,12 @@ mod tests {
     #[test]
     fn the_annotations_of_every_vendor_are_found() {
         let pairs = VENDORS.iter().map(|vendor| (vendor.allocated, "U,T,1,1:;"));
-        let found = written(&pairs.chain([("hami.io/vgpu-devices-to-allocate", "junk")]).collect());
+        let found =
+            read_all(&pairs.chain([("hami.io/vgpu-devices-to-allocate", "junk")]).collect());
         assert_eq!(found.len(), VENDORS.len());
         assert!(found[0].to_allocate.as_ref().is_some_and(Result::is_err));
         assert!(found.iter().all(|written| written.allocated.as_ref().is_some_and(Result::is_ok)));
-        assert_eq!(written(&StringMap::default()), []);
+        assert_eq!(read_all(&StringMap::default()), []);
     }
 
     proptest! {

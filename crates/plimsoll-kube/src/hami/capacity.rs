@@ -1,6 +1,6 @@
-//! The devices of vendors that list none: they follow from the node's capacity, by the rules that HAMi uses.
+//! Devices of vendors that list none: they follow from the node's capacity, by HAMi's rules.
 //!
-//! Where HAMi assumes a size for every model of a vendor, the memory is not known here.
+//! Where HAMi assumes the same memory for every model of a vendor, the memory is unknown here.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,55 +11,30 @@ use crate::quantity::{Quantity, QuantityError, quoted};
 use super::register::{self, RegisterError, RegisteredDevice, checked};
 use super::vendor::{CapacityRule, Register, Vendor};
 
-/// No node has more devices than this. A larger number is a mistake, and would cost memory here.
+/// The maximum number of devices of a node. A larger number is a mistake, and bounding it bounds
+/// memory.
 pub const MAX_DEVICES: u64 = 1024;
 
-/// Cards share cores of which each has this many.
+/// Virtual cores per card.
 const CORES_PER_MLU: u64 = 100;
 const CORES_PER_MTHREADS: u64 = 16;
 
-/// Why the devices of a vendor on a node are not known.
+/// The reason why the devices of a vendor on a node are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DevicesError {
-    /// The annotation cannot be read.
     #[error("annotation {key}: {error}")]
-    Annotation {
-        /// The annotation.
-        key: &'static str,
-        /// Why.
-        error: RegisterError,
-    },
-    /// An amount in the capacity cannot be read.
+    Annotation { key: &'static str, error: RegisterError },
     #[error("capacity {resource}: {error}")]
-    Amount {
-        /// The resource.
-        resource: &'static str,
-        /// Why.
-        error: QuantityError,
-    },
-    /// The capacity is no whole number of cards.
+    Amount { resource: &'static str, error: QuantityError },
     #[error(
         "capacity {resource} is {amount}, which is no whole number of cards of {per_card} each"
     )]
-    PartOfACard {
-        /// The resource.
-        resource: &'static str,
-        /// How much the node has.
-        amount: u64,
-        /// How much a card has.
-        per_card: u64,
-    },
-    /// There are more devices than a node can have.
+    PartOfACard { resource: &'static str, amount: u64, per_card: u64 },
     #[error("capacity {resource} would be {count} devices; no node has more than {MAX_DEVICES}")]
-    TooMany {
-        /// The resource.
-        resource: &'static str,
-        /// How many.
-        count: u64,
-    },
+    TooMany { resource: &'static str, count: u64 },
 }
 
-/// The devices of one vendor on a node, wherever that vendor lists them; `None` if the node has nothing of this vendor.
+/// Lists the devices of one vendor on a node; `None` if the node has nothing of this vendor.
 pub fn devices(
     vendor: &'static Vendor,
     node: &str,
@@ -105,7 +80,7 @@ fn by_rule(
     }
 }
 
-/// Cards whose cores and memory the node has as one sum.
+/// Derives cards from cores and memory that the node reports as sums.
 fn split_cards(
     vendor: &'static Vendor,
     per_card: u64,
@@ -141,7 +116,7 @@ fn split_cards(
     Ok(Some((0..cards).map(card).collect()))
 }
 
-/// Devices that are taken whole, each one the only slot of its card.
+/// Derives devices that are used whole.
 fn whole(
     vendor: &'static Vendor,
     node: &str,
@@ -158,7 +133,7 @@ fn whole(
     Ok((count > 0).then(|| (0..count).map(card).collect()))
 }
 
-/// Devices with cores of which each can have its own tenant.
+/// Derives devices whose cores can have one tenant each.
 fn neuron(
     vendor: &'static Vendor,
     node: &str,
@@ -193,7 +168,7 @@ fn device(vendor: &Vendor, node: &str, infix: &str, index: u32) -> RegisteredDev
         id: format!("{node}-{infix}-{index}"),
         index,
         slots: 1,
-        model: vendor.word.to_owned(),
+        model: vendor.name.to_owned(),
         numa: Some(0),
         healthy: true,
         ..RegisteredDevice::default()
@@ -231,7 +206,8 @@ struct DrsDevice {
     capacity: Value,
 }
 
-/// Reads Enflame's annotation. A device has the memory of its largest profile, and a slot for each slice.
+/// Parses Enflame's annotation. A device has the memory of its largest profile, and a slot per
+/// slice.
 pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let drs: Drs = register::json(text.trim())?;
     let largest_gib =
@@ -271,7 +247,7 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
     checked(drs.devices.iter().zip(0..).map(device).collect::<Result<_, _>>()?)
 }
 
-/// Slices and GiB of a profile such as `3g.20gb`.
+/// Parses slices and GiB of a profile such as `3g.20gb`.
 pub fn profile(name: &str) -> Option<(u32, u32)> {
     let (slices, memory) = name.trim().split_once('.')?;
     let slices = slices.strip_suffix(['g', 'G'])?.parse().ok()?;
@@ -290,7 +266,7 @@ mod tests {
         word: &str,
         capacity: &[(&'static str, &'static str)],
     ) -> Result<Option<Vec<RegisteredDevice>>, DevicesError> {
-        let vendor = Vendor::by_word(word).unwrap();
+        let vendor = Vendor::by_name(word).unwrap();
         devices(vendor, "n", &StringMap::default(), &capacity.iter().copied().collect())
     }
 
@@ -347,14 +323,14 @@ mod tests {
                 devices(vendor, "n", &StringMap::default(), &Resources::default()),
                 Ok(None),
                 "{}",
-                vendor.word
+                vendor.name
             );
         }
         assert_eq!(read("Metax-GPU", &[("metax-tech.com/gpu", "0")]), Ok(None));
     }
 
     #[test]
-    fn contradictions_in_capacity_are_refused() {
+    fn contradictions_in_capacity_are_rejected() {
         let core = "cambricon.com/mlu.smlu.vcore";
         for (word, capacity, part) in [
             ("MLU", &[(core, "150")][..], "150, which is no whole number of cards of 100"),
@@ -407,7 +383,7 @@ mod tests {
     #[test]
     fn an_error_names_the_annotation() {
         let annotations = StringMap::from_iter([("hami.io/node-nvidia-register", "junk")]);
-        let nvidia = Vendor::by_word("NVIDIA").unwrap();
+        let nvidia = Vendor::by_name("NVIDIA").unwrap();
         let error =
             devices(nvidia, "n", &annotations, &Resources::default()).unwrap_err().to_string();
         assert!(

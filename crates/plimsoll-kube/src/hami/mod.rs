@@ -1,8 +1,8 @@
-//! What HAMi writes on nodes and pods, and what users ask of it.
+//! HAMi's annotations on nodes and pods, and its resources.
 //!
-//! HAMi is lenient where it reads its own annotations: a negative amount lowers what is recorded, an amount that is no plain
-//! integer makes a request vanish. Here such values are errors. Where a table of HAMi's own tests differs for that reason,
-//! the test here names the row.
+//! HAMi reads its own annotations leniently: a negative amount lowers what is recorded, and an
+//! amount that is not a plain integer makes a request vanish. Here such values are errors. Where
+//! this differs from a table of HAMi's own tests, the test names the row.
 
 pub mod vendor;
 
@@ -14,6 +14,6 @@ pub mod allocated;
 
 pub mod weights;
 
-pub mod wishes;
+pub mod selection;
 
-pub mod ask;
+pub mod request;

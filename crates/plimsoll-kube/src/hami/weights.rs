@@ -1,103 +1,71 @@
-//! How users ask HAMi to choose: policies for nodes and devices, and the weights of a score.
+//! HAMi's scheduling policies for nodes and devices, and the weights of its score.
 //!
-//! HAMi takes a policy that it does not know for "not binpack". Here it is an error.
+//! HAMi treats an unknown policy as "not binpack". Here it is an error.
 
 use crate::quantity::quoted;
 
-/// The pod annotation with the policy for nodes.
+/// Pod annotation: the policy for nodes.
 pub const NODE_POLICY: &str = "hami.io/node-scheduler-policy";
 
-/// The pod annotation with the policy for devices.
+/// Pod annotation: the policy for devices.
 pub const DEVICE_POLICY: &str = "hami.io/gpu-scheduler-policy";
 
-/// The pod annotation with the weights of the score of a device.
+/// Pod annotation: the weights of a device's score.
 pub const WEIGHTS: &str = "hami.io/device-scoring-weights";
 
-/// How to choose among nodes.
+/// The order in which nodes are preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodePolicy {
-    /// The fullest first.
+    /// Fullest first.
     Binpack,
-    /// The emptiest first.
+    /// Emptiest first.
     Spread,
 }
 
-/// One key by which to choose among devices.
+/// One criterion for choosing devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DevicePolicy {
-    /// The fullest first.
+    /// Fullest first.
     Binpack,
-    /// The emptiest first.
+    /// Emptiest first.
     Spread,
-    /// Those that are best connected.
+    /// Best connected first.
     TopologyAware,
-    /// Only those that nobody uses.
+    /// Unused devices only.
     Mutex,
-    /// Those of one NUMA node.
+    /// Devices of one NUMA node.
     Numa,
 }
 
-/// What each part counts in the score of a device.
+/// The weights of slots, cores and memory in the score of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weights {
-    /// Slots in use.
     pub slot: u32,
-    /// Cores in use.
     pub core: u32,
-    /// Memory in use.
     pub memory: u32,
 }
 
-/// Why a policy or weights could not be read. The caller names the annotation.
+/// An invalid policy or weight. The caller names the annotation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// A policy is not known.
     #[error("\"{value}\" is not a policy; use {known}")]
-    Unknown {
-        /// What was written.
-        value: String,
-        /// The policies that there are.
-        known: &'static str,
-    },
-    /// A weight is not written as it must be.
+    Unknown { value: String, known: &'static str },
     #[error("\"{part}\" is not a weight; write slot=1,core=1,memory=3")]
-    NotAWeight {
-        /// What was written.
-        part: String,
-    },
-    /// A weight has a name that is not known.
+    NotAWeight { part: String },
     #[error("\"{name}\" is not a weight; there are slot, core and memory")]
-    UnknownWeight {
-        /// The name.
-        name: String,
-    },
-    /// The number of a weight cannot be one.
+    UnknownWeight { name: String },
     #[error("the weight {name} is \"{value}\", and must be a whole number that is not negative")]
-    Number {
-        /// The name.
-        name: String,
-        /// What was written.
-        value: String,
-    },
-    /// A weight stands twice.
-    #[error("the weight {name} stands twice")]
-    Twice {
-        /// The name.
-        name: String,
-    },
-    /// A weight is missing.
+    Number { name: String, value: String },
+    #[error("the weight {name} is there twice")]
+    Twice { name: String },
     #[error("the weight {name} is missing; slot, core and memory are all needed")]
-    Missing {
-        /// The name.
-        name: &'static str,
-    },
-    /// All weights are zero.
+    Missing { name: &'static str },
     #[error("all weights are 0; at least one must count")]
     AllZero,
 }
 
 impl NodePolicy {
-    /// Reads a policy for nodes; blank means that none is asked for.
+    /// Parses a policy for nodes; `None` for blank text.
     pub fn parse(text: &str) -> Result<Option<NodePolicy>, PolicyError> {
         match text.trim() {
             "" => Ok(None),
@@ -109,7 +77,7 @@ impl NodePolicy {
 }
 
 impl DevicePolicy {
-    /// Reads a chain of policies for devices, the first one first; blank means that none is asked for.
+    /// Parses a list of policies for devices, most important first; empty for blank text.
     pub fn parse_chain(text: &str) -> Result<Vec<DevicePolicy>, PolicyError> {
         if text.trim().is_empty() {
             return Ok(Vec::new());
@@ -133,7 +101,7 @@ impl DevicePolicy {
 }
 
 impl Weights {
-    /// Reads weights: all three, in any order, one of them not zero.
+    /// Parses weights: all three, in any order, at least one of them not zero.
     pub fn parse(text: &str) -> Result<Weights, PolicyError> {
         let (mut slot, mut core, mut memory) = (None, None, None);
         for part in text.split(',') {

@@ -1,29 +1,26 @@
-//! Which nodes a pod wants. Affinity between pods is only noted as present.
+//! Node affinity of a pod. Of affinity between pods only its presence is read.
 
 use serde::Deserialize;
 
 use super::{Present, nullable};
 
-/// The affinity of a pod.
+/// `spec.affinity` of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
-    /// Which nodes it needs and prefers.
     pub node_affinity: Option<NodeAffinity>,
-    /// Present if the pod wants to be near others.
+    /// Present if the pod must or should run near other pods.
     pub pod_affinity: Option<Present>,
-    /// Present if the pod wants to be away from others.
+    /// Present if the pod must or should run away from other pods.
     pub pod_anti_affinity: Option<Present>,
 }
 
-/// Which nodes a pod needs and prefers.
+/// The nodes that a pod requires and prefers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NodeAffinity {
-    /// What a node must satisfy.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<NodeSelector>,
-    /// What makes a node better.
     #[serde(
         rename = "preferredDuringSchedulingIgnoredDuringExecution",
         deserialize_with = "nullable"
@@ -31,11 +28,10 @@ pub struct NodeAffinity {
     pub preferred: Vec<PreferredTerm>,
 }
 
-/// Alternatives: a node satisfies it by satisfying one term. Without any term, none does.
+/// Alternatives: a node that satisfies one term matches. A selector without terms matches no node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
-    /// The alternatives.
     #[serde(deserialize_with = "nullable")]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
@@ -47,34 +43,30 @@ pub struct PreferredTerm {
     /// 1 to 100.
     #[serde(deserialize_with = "nullable")]
     pub weight: i32,
-    /// What the node should satisfy.
     #[serde(deserialize_with = "nullable")]
     pub preference: NodeSelectorTerm,
 }
 
-/// Requirements that hold together. A term without any is satisfied by no node.
+/// Requirements that must all hold. A term without any matches no node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
-    /// About labels.
     #[serde(deserialize_with = "nullable")]
     pub match_expressions: Vec<NodeSelectorRequirement>,
-    /// About fields; Kubernetes knows `metadata.name` only.
+    /// Kubernetes knows the field `metadata.name` only.
     #[serde(deserialize_with = "nullable")]
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-/// One requirement.
+/// One requirement on a label or field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NodeSelectorRequirement {
-    /// The label or field.
     #[serde(deserialize_with = "nullable")]
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
     #[serde(deserialize_with = "nullable")]
     pub operator: String,
-    /// What to compare with.
     #[serde(deserialize_with = "nullable")]
     pub values: Vec<String>,
 }

@@ -1,10 +1,11 @@
-//! Groups of pods that are placed whole or not at all, and the classes that order pods.
+//! Pod groups, which are placed all or nothing, and priority classes.
 
 use serde::Deserialize;
 
 use super::{Metadata, nullable};
 
-/// Whose PodGroup it is: the API groups spell the minimum differently and pods name the group differently.
+/// The project that defines a PodGroup. They differ in how the minimum is written and in how pods
+/// refer to the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PodGroupFlavor {
     /// `scheduling.k8s.io`, Kubernetes' own.
@@ -18,8 +19,8 @@ pub enum PodGroupFlavor {
 }
 
 impl PodGroupFlavor {
-    /// The flavor of an API group, if it has PodGroups.
-    pub fn of_api_group(group: &str) -> Option<PodGroupFlavor> {
+    /// Returns the flavor of an API group, if it has PodGroups.
+    pub fn from_api_group(group: &str) -> Option<PodGroupFlavor> {
         match group {
             "scheduling.k8s.io" => Some(PodGroupFlavor::Kubernetes),
             "scheduling.x-k8s.io" => Some(PodGroupFlavor::Coscheduling),
@@ -30,18 +31,16 @@ impl PodGroupFlavor {
     }
 }
 
-/// A group of pods with its minimum.
+/// A group of pods that are placed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodGroup {
-    /// Whose it is.
     pub flavor: PodGroupFlavor,
-    /// Name and annotations.
     pub metadata: Metadata,
-    /// How many pods must run together; `None` where the group asks for no gang.
+    /// The number of pods that must run together; `None` if the group is not a gang.
     pub min_member: Option<u32>,
 }
 
-/// The fields of all flavors on the wire.
+/// The fields of all flavors as they are written.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodGroupFields {
@@ -73,7 +72,7 @@ struct Gang {
 }
 
 impl PodGroupFields {
-    pub(crate) fn of_flavor(self, flavor: PodGroupFlavor) -> PodGroup {
+    pub(crate) fn into_group(self, flavor: PodGroupFlavor) -> PodGroup {
         let min_member = match flavor {
             PodGroupFlavor::Kubernetes => self.spec.policy.gang.and_then(|gang| gang.min_count),
             _ => self.spec.min_member,
@@ -82,17 +81,15 @@ impl PodGroupFields {
     }
 }
 
-/// A class of priority.
+/// A priority class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PriorityClass {
-    /// Its name.
     #[serde(deserialize_with = "nullable")]
     pub metadata: Metadata,
-    /// The priority that its pods have.
     #[serde(deserialize_with = "nullable")]
     pub value: i32,
-    /// Whether pods without a class have it.
+    /// True for the class of pods that name none.
     #[serde(deserialize_with = "nullable")]
     pub global_default: bool,
 }
@@ -115,10 +112,10 @@ mod tests {
             ),
             ("scheduling.k8s.io", r#"{"spec":{"policy":{"basic":{}}}}"#, None),
         ] {
-            let flavor = PodGroupFlavor::of_api_group(group).unwrap();
+            let flavor = PodGroupFlavor::from_api_group(group).unwrap();
             let fields: PodGroupFields = serde_json::from_str(json).unwrap();
-            assert_eq!(fields.of_flavor(flavor).min_member, minimum, "{group} {json}");
+            assert_eq!(fields.into_group(flavor).min_member, minimum, "{group} {json}");
         }
-        assert_eq!(PodGroupFlavor::of_api_group("example.com"), None);
+        assert_eq!(PodGroupFlavor::from_api_group("example.com"), None);
     }
 }

@@ -1,34 +1,36 @@
-//! Maps of strings and of quantities, in the order of their keys; a key that stands twice is an error.
+//! Maps of strings and of quantities, ordered by key. A duplicate key is an error.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-use crate::quantity::{Quantity, QuantityError, float_text};
+use crate::quantity::{Quantity, QuantityError};
+
+use super::Scalar;
 
 /// Labels, annotations or a node selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StringMap(BTreeMap<String, String>);
 
 impl StringMap {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
 
-    /// Whether the key is there, with whatever value.
+    /// Returns true if the key is present, even with an empty value.
     pub fn contains_key(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
 
-    /// All pairs, in the order of their keys.
+    /// Iterates over all pairs, ordered by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Whether there is nothing in it.
+    /// Returns true if there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -47,27 +49,28 @@ impl<'de> Deserialize<'de> for StringMap {
     }
 }
 
-/// Amounts by resource name. One that cannot be read is kept as its error, so that only what needs it is refused.
+/// Amounts by resource name. An unreadable amount is stored as its error, so that only a reader of
+/// this resource fails.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources(BTreeMap<String, Result<Quantity, QuantityError>>);
 
 impl Resources {
-    /// The amount of a resource, or why it cannot be read; `None` if it is not listed.
+    /// Returns the amount of a resource, or why it is unreadable; `None` if it is not listed.
     pub fn get(&self, name: &str) -> Option<Result<&Quantity, &QuantityError>> {
         self.0.get(name).map(Result::as_ref)
     }
 
-    /// Whether the resource is listed, readable or not.
+    /// Returns true if the resource is listed, readable or not.
     pub fn contains_key(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// All resources, in the order of their names.
+    /// Iterates over all resources, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Result<&Quantity, &QuantityError>)> {
         self.0.iter().map(|(name, amount)| (name.as_str(), amount.as_ref()))
     }
 
-    /// Whether nothing is listed.
+    /// Returns true if no resource is listed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -92,8 +95,8 @@ impl<'de> Deserialize<'de> for Resources {
     }
 }
 
-/// Reads a map and refuses a key that stands twice: which of the two counts would be a guess. `null` values of strings
-/// are empty, as in Kubernetes.
+/// Reads a map and rejects duplicate keys: picking one of them would be a guess. `null` values of
+/// strings are empty, as in Kubernetes.
 struct UniqueKeys<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for UniqueKeys<T> {
@@ -108,7 +111,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for UniqueKeys<T> {
         while let Some((key, value)) = from.next_entry::<String, T>()? {
             if map.contains_key(&key) {
                 return Err(de::Error::custom(format_args!(
-                    "the key \"{key}\" stands twice; remove one of them"
+                    "the key \"{key}\" is there twice; remove one of them"
                 )));
             }
             map.insert(key, value);
@@ -117,93 +120,36 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for UniqueKeys<T> {
     }
 }
 
-/// A string in a map, with a hint where a number or a boolean was written without quotes.
+/// A string in a map. The error for an unquoted number or boolean tells to quote it.
 struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Text, D::Error> {
-        from.deserialize_any(TextVisitor)
+        match Scalar::deserialize(from)? {
+            Scalar::Text(text) => Ok(Text(text)),
+            Scalar::Null => Ok(Text(String::new())),
+            other => Err(other.unexpected(&"a string; put the value in quotes")),
+        }
     }
 }
 
-struct TextVisitor;
-
-impl Visitor<'_> for TextVisitor {
-    type Value = Text;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a string; put the value in quotes")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
-        Ok(Text(text.to_owned()))
-    }
-
-    fn visit_string<E: de::Error>(self, text: String) -> Result<Text, E> {
-        Ok(Text(text))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Text, E> {
-        Ok(Text(String::new()))
-    }
-}
-
-/// An amount or the reason why there is none: reading it never fails.
+/// An amount or its error. Deserializing it never fails.
 struct Amount(Result<Quantity, QuantityError>);
-
-impl Amount {
-    fn unreadable(value: impl Into<String>) -> Amount {
-        Amount(Err(QuantityError::NotANumber { value: value.into() }))
-    }
-}
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Amount, D::Error> {
-        from.deserialize_any(AmountVisitor)
-    }
-}
-
-struct AmountVisitor;
-
-impl<'de> Visitor<'de> for AmountVisitor {
-    type Value = Amount;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a Kubernetes quantity")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
-        Ok(Amount(Quantity::parse(text)))
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Amount, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Amount, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Amount, E> {
-        self.visit_str(&float_text(number))
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Amount, E> {
-        Ok(Amount::unreadable(value.to_string()))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Amount, E> {
-        Ok(Amount::unreadable("null"))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Amount, A::Error> {
-        while from.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Amount::unreadable("[…]"))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Amount, A::Error> {
-        while from.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Amount::unreadable("{…}"))
+        let scalar = Scalar::deserialize(from)?;
+        let written = match &scalar {
+            Scalar::Bool(value) => value.to_string(),
+            Scalar::List => "[…]".to_owned(),
+            Scalar::Map => "{…}".to_owned(),
+            _ => "null".to_owned(),
+        };
+        let text = scalar.into_number_text();
+        let amount = text.map_or(Err(QuantityError::NotANumber { value: written }), |text| {
+            Quantity::parse(&text)
+        });
+        Ok(Amount(amount))
     }
 }
 
@@ -228,15 +174,15 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_refused() {
+    fn a_duplicate_key_is_rejected() {
         let twice = r#"{"gpu-memory": "1", "gpu-memory": "2"}"#;
         let error = serde_json::from_str::<StringMap>(twice).unwrap_err().to_string();
-        assert!(error.contains("\"gpu-memory\" stands twice"), "{error}");
+        assert!(error.contains("\"gpu-memory\" is there twice"), "{error}");
         assert!(serde_json::from_str::<Resources>(twice).is_err());
     }
 
     #[test]
-    fn a_number_without_quotes_in_a_string_map_is_refused_with_a_hint() {
+    fn a_number_without_quotes_in_a_string_map_is_rejected_with_a_hint() {
         let error =
             serde_json::from_str::<StringMap>(r#"{"gpu-memory": 8000}"#).unwrap_err().to_string();
         assert!(error.contains("put the value in quotes"), "{error}");

@@ -1,78 +1,71 @@
-//! What every object carries: its name, its labels and who owns it.
+//! The metadata of every object: name, labels, owners, deletion.
 
 use serde::Deserialize;
 
 use super::{StringMap, nullable};
 
-/// The metadata of an object.
+/// `metadata` of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Metadata {
-    /// The name; empty if the object has none yet (`generateName`).
+    /// Empty if the API server is to generate it (`generateName`).
     #[serde(deserialize_with = "nullable")]
     pub name: String,
-    /// The namespace; `None` for objects of the cluster, and in manifests that leave it to the client.
+    /// `None` for cluster-scoped objects, and in manifests that leave it to the client.
     pub namespace: Option<String>,
-    /// The identity that Kubernetes gave it; `None` in manifests.
+    /// `None` in manifests.
     pub uid: Option<String>,
-    /// The time of creation as written, in UTC, so that texts order as times do; `None` in manifests.
+    /// The time of creation as written: RFC 3339 in UTC, which sorts as text. `None` in manifests.
     pub creation_timestamp: Option<String>,
-    /// The labels.
     #[serde(deserialize_with = "nullable")]
     pub labels: StringMap,
-    /// The annotations.
     #[serde(deserialize_with = "nullable")]
     pub annotations: StringMap,
-    /// The objects that this one belongs to.
     #[serde(deserialize_with = "nullable")]
     pub owner_references: Vec<OwnerReference>,
-    /// When deletion was asked for, as written; its presence means that the object is going.
+    /// The time of the deletion request, as written. Present while the object terminates.
     pub deletion_timestamp: Option<String>,
-    /// The seconds that a deleted pod may take to end.
     pub deletion_grace_period_seconds: Option<i64>,
 }
 
 impl Metadata {
-    /// Whether deletion was asked for.
+    /// Returns true if deletion was requested.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// The owner that controls this object, if any.
+    /// Returns the owner that controls this object, if any.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
-    /// `namespace/name`, with the namespace that a client would use where none is written.
+    /// Returns `namespace/name`, with the client's default namespace where none is written.
     pub fn namespaced_name(&self) -> String {
         format!("{}/{}", self.namespace_or_default(), self.name)
     }
 
-    /// The namespace, or the one that a client would use where none is written.
+    /// Returns the namespace, or the client's default where none is written.
     pub fn namespace_or_default(&self) -> &str {
         self.namespace.as_deref().unwrap_or("default")
     }
 
-    /// The uid, unless it is missing or empty.
+    /// Returns the uid, unless it is missing or empty.
     pub fn known_uid(&self) -> Option<&str> {
         self.uid.as_deref().filter(|uid| !uid.is_empty())
     }
 }
 
-/// One owner of an object.
+/// An owner of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
-    /// The owner's kind.
     #[serde(deserialize_with = "nullable")]
     pub kind: String,
-    /// The owner's name.
     #[serde(deserialize_with = "nullable")]
     pub name: String,
-    /// The owner's identity.
     #[serde(deserialize_with = "nullable")]
     pub uid: String,
-    /// Whether it is the one that creates and deletes this object.
+    /// True for the owner that creates and deletes this object.
     #[serde(deserialize_with = "nullable")]
     pub controller: bool,
 }

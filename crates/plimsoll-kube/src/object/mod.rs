@@ -1,7 +1,8 @@
 //! Kubernetes objects, narrowed to the fields that placement reads.
 //!
-//! Unknown fields are ignored, missing ones have their default, and `null` is taken wherever Kubernetes may print it. Inside
-//! the fields that are read nothing is lenient: a wrong type is an error with its path, and so is a key that stands twice.
+//! Unknown fields are ignored, missing ones have their default, and `null` is accepted wherever
+//! Kubernetes may print it. Fields that are read are read strictly: a wrong type or a duplicate key
+//! is an error with its path.
 
 mod affinity;
 mod group;
@@ -10,6 +11,7 @@ mod metadata;
 mod node;
 mod pod;
 mod reference;
+mod scalar;
 mod strict;
 mod workload;
 
@@ -31,9 +33,10 @@ pub use workload::{Ordinals, PodTemplate, Workload, WorkloadKind, WorkloadSpec, 
 
 use serde::{Deserialize, Deserializer};
 
+pub(crate) use scalar::Scalar;
 pub(crate) use strict::{NoLists, nullable};
 
-/// Something of which only its presence is read.
+/// A field of which only the presence is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Present;
 

@@ -1,10 +1,10 @@
-//! The identity of an object: its kind, its name, and the uid that tells it from an earlier bearer of that name.
+//! The identity of an object: its kind, its name, and its uid.
 
 use plimsoll_core::units::Name;
 
 use super::{Metadata, PodGroupFlavor, WorkloadKind};
 
-/// The kinds that placement reads.
+/// The kinds that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Node,
@@ -15,25 +15,25 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Reports whether objects of this kind live in a namespace.
+    /// Returns true if objects of this kind have a namespace.
     pub fn is_namespaced(self) -> bool {
         !matches!(self, Kind::Node | Kind::PriorityClass)
     }
 }
 
-/// A reference to an object of the cluster, as a watch names what was deleted.
+/// A reference to an object, as a watch delivers it for a deletion.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
     pub kind: Kind,
     /// Empty for kinds without a namespace.
     pub namespace: Name,
     pub name: Name,
-    /// `None` in manifests, and where any bearer of the name is meant.
+    /// `None` in manifests. A reference without uid matches every object of its name.
     pub uid: Option<Name>,
 }
 
 impl ObjectRef {
-    /// Refers to the object of this kind with this metadata.
+    /// Creates the reference of an object with this metadata.
     pub fn new(kind: Kind, metadata: &Metadata) -> ObjectRef {
         let namespace = if kind.is_namespaced() { metadata.namespace_or_default() } else { "" };
         ObjectRef {
@@ -44,7 +44,7 @@ impl ObjectRef {
         }
     }
 
-    /// Reports whether an object of the same kind and name with this uid can be the one that is meant.
+    /// Returns true if an object of the same kind and name with this uid matches the reference.
     pub fn can_be(&self, uid: Option<&str>) -> bool {
         match (self.uid.as_deref(), uid) {
             (Some(meant), Some(known)) => meant == known,

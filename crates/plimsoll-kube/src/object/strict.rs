@@ -1,4 +1,4 @@
-//! Two rules for reading a field: `null` is its default, and a list is no object.
+//! Two rules for reading fields: `null` is the default, and a list is not an object.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Reads `null` as the default, for fields that are never `null` in Rust.
+/// Reads `null` as the default.
 pub(crate) fn nullable<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -37,8 +37,8 @@ impl<'de, T: Default + Deserialize<'de>> Visitor<'de> for Nullable<T> {
     }
 }
 
-/// Reads a value, but never takes a list for an object. Derived code would: it reads the elements as the fields in their
-/// order, and `spec: [n1]` would be a pod that is bound to the node `n1`.
+/// Rejects a list where an object is expected. Derived code would read its elements as fields in
+/// order: `spec: [n1]` would be a pod bound to the node `n1`.
 pub(crate) struct NoLists<D>(pub(crate) D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for NoLists<D> {

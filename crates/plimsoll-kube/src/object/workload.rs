@@ -1,29 +1,24 @@
-//! Workloads: objects that stand for pods which may not exist yet.
+//! Workloads: objects that create pods, which may not exist yet.
 
 use serde::Deserialize;
 
 use super::{Condition, Metadata, PodSpec, nullable};
 
-/// The conditions of a Job that starts no more pods: it is over, or it is being ended.
+/// The conditions of a Job that starts no more pods.
 const OVER: [&str; 4] = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
 
-/// Which kind of workload it is; they differ in how many pods they stand for.
+/// The kind of a workload. Kinds differ in how the number of pods is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadKind {
-    /// Makes ReplicaSets, which make pods.
     Deployment,
-    /// Makes pods.
     ReplicaSet,
-    /// Makes pods, the old way.
     ReplicationController,
-    /// Makes pods with names that last.
     StatefulSet,
-    /// Makes pods that end.
     Job,
 }
 
 impl WorkloadKind {
-    /// The kind as Kubernetes writes it.
+    /// Returns the kind as Kubernetes spells it.
     pub fn name(self) -> &'static str {
         match self {
             WorkloadKind::Deployment => "Deployment",
@@ -35,23 +30,19 @@ impl WorkloadKind {
     }
 }
 
-/// A workload.
+/// A Deployment, ReplicaSet, ReplicationController, StatefulSet or Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Which kind it is.
     pub kind: WorkloadKind,
-    /// Name and owner.
     pub metadata: Metadata,
-    /// How many pods, and what they look like.
     pub spec: WorkloadSpec,
-    /// How many of them are done.
     pub status: WorkloadStatus,
 }
 
 impl Workload {
-    /// How many pods it wants at one time, by its own rules: replicas, or for a Job the lesser of its parallelism and
-    /// the completions that are left. A Job that is over wants none.
-    pub fn pods_wanted(&self) -> u64 {
+    /// Returns the number of pods that should exist now: `replicas`, or for a Job the lesser of
+    /// `parallelism` and the remaining `completions`. A finished Job needs none.
+    pub fn desired_pods(&self) -> u64 {
         if self.spec.suspend {
             return 0;
         }
@@ -66,14 +57,14 @@ impl Workload {
         let done = at_least_none(self.status.succeeded);
         match self.spec.completions {
             Some(completions) => parallelism.min(at_least_none(completions).saturating_sub(done)),
-            // Without completions the first success ends the work: no pod is started after it.
+            // Without `completions` the first success finishes the Job: no pod is started after it.
             None if done > 0 => 0,
             None => parallelism,
         }
     }
 }
 
-/// The fields that all kinds of workload share on the wire.
+/// The fields that all kinds share, as they are written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct WorkloadFields {
@@ -86,67 +77,60 @@ pub(crate) struct WorkloadFields {
 }
 
 impl WorkloadFields {
-    pub(crate) fn of_kind(self, kind: WorkloadKind) -> Workload {
+    pub(crate) fn into_workload(self, kind: WorkloadKind) -> Workload {
         Workload { kind, metadata: self.metadata, spec: self.spec, status: self.status }
     }
 }
 
-/// How many pods a workload wants, and what they look like.
+/// The desired state of a workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WorkloadSpec {
-    /// How many pods; 1 if not given. Not for a Job.
+    /// 1 by default; unused by Jobs.
     pub replicas: Option<i64>,
-    /// How many pods of a Job run at one time; 1 if not given.
+    /// The number of pods of a Job that run at the same time; 1 by default.
     pub parallelism: Option<i64>,
-    /// How many pods of a Job must succeed.
+    /// The number of pods of a Job that must succeed.
     pub completions: Option<i64>,
-    /// How the pods of a StatefulSet are numbered.
     #[serde(deserialize_with = "nullable")]
     pub ordinals: Ordinals,
-    /// Whether a Job is held back.
+    /// True for a Job that must not start pods.
     #[serde(deserialize_with = "nullable")]
     pub suspend: bool,
-    /// What its pods look like.
     #[serde(deserialize_with = "nullable")]
     pub template: PodTemplate,
 }
 
-/// How the pods of a StatefulSet are numbered.
+/// The numbering of the pods of a StatefulSet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Ordinals {
-    /// The first ordinal.
     #[serde(deserialize_with = "nullable")]
     pub start: i64,
 }
 
-/// What the pods of a workload look like.
+/// `spec.template` of a workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
-    /// Labels and annotations of the pods.
     #[serde(deserialize_with = "nullable")]
     pub metadata: Metadata,
-    /// What the pods ask.
     #[serde(deserialize_with = "nullable")]
     pub spec: PodSpec,
 }
 
-/// How far a workload is.
+/// The reported state of a workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WorkloadStatus {
-    /// How many pods of a Job have succeeded.
     #[serde(deserialize_with = "nullable")]
     pub succeeded: i64,
-    /// Its conditions; those of a Job say whether it is over.
     #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<Condition>,
 }
 
 impl WorkloadStatus {
-    /// Whether a Job has ended, well or not.
+    /// Returns true if a Job has finished, successfully or not.
     fn is_over(&self) -> bool {
         let ends =
             |condition: &Condition| OVER.contains(&&*condition.kind) && condition.status == "True";
@@ -159,7 +143,7 @@ mod tests {
     use super::*;
 
     fn workload(kind: WorkloadKind, json: &str) -> Workload {
-        serde_json::from_str::<WorkloadFields>(json).unwrap().of_kind(kind)
+        serde_json::from_str::<WorkloadFields>(json).unwrap().into_workload(kind)
     }
 
     #[test]
@@ -220,7 +204,7 @@ mod tests {
                 1,
             ),
         ] {
-            assert_eq!(workload(kind, json).pods_wanted(), wanted, "{kind:?} {json}");
+            assert_eq!(workload(kind, json).desired_pods(), wanted, "{kind:?} {json}");
         }
     }
 }

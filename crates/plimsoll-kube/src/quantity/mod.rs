@@ -1,7 +1,7 @@
-//! The one place that says what number a Kubernetes quantity is.
+//! Kubernetes quantities, exactly.
 //!
-//! A quantity is kept exactly, as a whole number over a power of ten, together with the text it was written as. Kubernetes
-//! itself rounds what is finer than a billionth and caps what is larger than 2^63; here both stay exact or are an error.
+//! A quantity is stored as a whole number over a power of ten, together with its text. Kubernetes
+//! itself rounds beyond nine decimal places and caps at 2^63; here both are exact or an error.
 
 mod error;
 mod parse;
@@ -11,25 +11,23 @@ pub(crate) use error::quoted;
 
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
-
 use parse::{Number, Suffix, split};
 
 /// A number as Kubernetes writes amounts: `8000`, `8k`, `8e3`, `500m`, `16Gi`.
 ///
-/// Two quantities are equal if they are the same number, however they were written.
+/// Quantities that are the same number are equal, however they are written.
 #[derive(Debug, Clone)]
 pub struct Quantity {
     text: Box<str>,
     binary: bool,
     /// The number times `10^scale`.
     scaled: i128,
-    /// Decimal places; the last one is not zero, so that equal numbers have equal fields.
+    /// Decimal places. The last one is not zero, so that equal numbers have equal fields.
     scale: u32,
 }
 
 impl Quantity {
-    /// Reads a quantity by Kubernetes' grammar, exactly. The work is bounded by the length of the text.
+    /// Parses a quantity by Kubernetes' grammar, exactly and in time linear in its length.
     pub fn parse(text: &str) -> Result<Quantity, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Empty);
@@ -50,22 +48,22 @@ impl Quantity {
         })
     }
 
-    /// The text as it was written.
+    /// Returns the text as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it was written with a binary suffix (`Ki` to `Ei`).
+    /// Returns true if it was written with a binary suffix (`Ki` to `Ei`).
     pub fn has_binary_suffix(&self) -> bool {
         self.binary
     }
 
-    /// Whether the number is zero.
+    /// Returns true for zero, however it is written.
     pub fn is_zero(&self) -> bool {
         self.scaled == 0
     }
 
-    /// The number itself, where it must be whole and not negative.
+    /// Returns the number if it is whole and not negative.
     pub fn whole(&self) -> Result<u64, QuantityError> {
         if self.scale > 0 && self.scaled >= 0 {
             return Err(QuantityError::NotWhole { value: quoted(&self.text) });
@@ -73,20 +71,21 @@ impl Quantity {
         self.ceil_of(1)
     }
 
-    /// Thousandths, rounded up: what Kubernetes books for CPU.
+    /// Returns thousandths, rounded up, as Kubernetes does for CPU.
     pub fn milli_ceil(&self) -> Result<u64, QuantityError> {
         self.ceil_of(1000)
     }
 
-    /// The number rounded up: what Kubernetes books for memory and storage.
+    /// Returns the number rounded up, as Kubernetes does for memory and storage.
     pub fn bytes_ceil(&self) -> Result<u64, QuantityError> {
         self.ceil_of(1)
     }
 
-    /// The number of units of `unit_mib` MiB each, for resources that count such units and not bytes.
+    /// Returns the number of units of `unit_mib` MiB each, for resources that count units instead
+    /// of bytes.
     ///
-    /// `3Gi` of a resource counted in MiB would be three thousand million MiB. Nobody means that, so a binary suffix is
-    /// refused with what to write instead.
+    /// `3Gi` of a resource counted in MiB would be 3,221,225,472 MiB, which is never intended. A
+    /// binary suffix is rejected with the number to write instead.
     pub fn units(&self, unit_mib: u64) -> Result<u64, QuantityError> {
         if self.binary && self.scaled > 0 {
             return Err(self.suffix_on_units(unit_mib.max(1)));
@@ -114,7 +113,8 @@ impl Quantity {
         let scaled = u128::try_from(self.scaled)
             .map_err(|_| QuantityError::Negative { value: quoted(&self.text) })?;
         let power = 10u128.checked_pow(self.scale).ok_or_else(too_large)?;
-        // Whole part and rest apart: the product of the whole number and the factor could overflow where the result does not.
+        // Whole part and remainder are multiplied separately: their product with the factor could
+        // overflow where the result does not.
         let factor = u128::from(factor);
         let whole = (scaled / power).checked_mul(factor).ok_or_else(too_large)?;
         let rest = ceil_of_rest(scaled % power, factor, power);
@@ -122,7 +122,8 @@ impl Quantity {
     }
 }
 
-/// `ceil(rest * factor / power)` for `rest < power <= 10^38`, without overflow: digits too fine to matter are rounded up first.
+/// Computes `ceil(rest * factor / power)` for `rest < power <= 10^38` without overflow: digits too
+/// fine to matter are rounded up first.
 fn ceil_of_rest(mut rest: u128, factor: u128, mut power: u128) -> u128 {
     while rest.checked_mul(factor).is_none() {
         rest = rest.div_ceil(10);
@@ -153,7 +154,7 @@ impl std::str::FromStr for Quantity {
     }
 }
 
-/// A whole number with a comma before every third digit.
+/// Formats a number with a comma before every third digit.
 fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -164,48 +165,6 @@ fn grouped(number: u128) -> String {
         text.push(digit);
     }
     text
-}
-
-impl<'de> Deserialize<'de> for Quantity {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Quantity, D::Error> {
-        from.deserialize_any(QuantityVisitor)
-    }
-}
-
-/// Reads a quantity from a string or a number, as manifests have both.
-struct QuantityVisitor;
-
-impl Visitor<'_> for QuantityVisitor {
-    type Value = Quantity;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a Kubernetes quantity such as 8000, 0.5 or \"16Gi\"")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
-        Quantity::parse(text).map_err(E::custom)
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Quantity, E> {
-        self.visit_str(&float_text(number))
-    }
-}
-
-/// The shortest text that is this float: what the author wrote, save for its spelling.
-pub(crate) fn float_text(number: f64) -> String {
-    if number == 0.0 || (1e-9..1e15).contains(&number.abs()) {
-        format!("{number}")
-    } else {
-        format!("{number:e}")
-    }
 }
 
 #[cfg(test)]
@@ -249,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_exact_or_refused() {
+    fn whole_numbers_are_exact_or_rejected() {
         for (text, expected) in [
             ("8k", 8000),
             ("1e3", 1000),
@@ -296,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused_with_its_value() {
+    fn what_is_no_quantity_is_rejected_with_its_value() {
         assert_eq!(Quantity::parse(""), Err(QuantityError::Empty));
         for text in
             ["NaN", "inf", "-", "+", ".", "abc", " 1", "--1", "-+1", "1.2.3", "Gi", "e3", "½"]
@@ -324,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused_without_building_them() {
+    fn numbers_out_of_range_are_rejected_without_building_them() {
         let long = "9".repeat(10_000);
         for text in [
             "1e9999",
@@ -346,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binary_suffix_on_a_number_of_mib_is_refused_with_what_to_write() {
+    fn a_binary_suffix_on_a_number_of_mib_is_rejected_with_what_to_write() {
         let error = quantity("3Gi").units(1).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -359,24 +318,6 @@ mod tests {
         );
         assert_eq!(quantity("8k").units(1), Ok(8000));
         assert!(matches!(quantity("1500m").units(1), Err(QuantityError::NotWhole { .. })));
-    }
-
-    #[test]
-    fn json_strings_and_numbers_are_both_quantities() {
-        for (json, text) in [
-            ("8000", "8000"),
-            ("\"8k\"", "8k"),
-            ("8e3", "8000"),
-            ("0.5", "500m"),
-            ("-1", "-1"),
-            ("1e18", "1E"),
-        ] {
-            let read: Quantity = serde_json::from_str(json).unwrap();
-            assert_eq!(read, quantity(text), "{json}");
-        }
-        for json in ["true", "null", "[]", "\"\"", "\"8000MB\"", "1e300"] {
-            assert!(serde_json::from_str::<Quantity>(json).is_err(), "{json}");
-        }
     }
 
     proptest! {

@@ -31,7 +31,7 @@ impl<'a> Number<'a> {
         })
     }
 
-    /// The number times its suffix, as a whole number and its decimal places.
+    /// Multiplies the number by its suffix. Returns a whole number and its decimal places.
     pub(super) fn times(&self, suffix: Suffix, text: &str) -> Result<(i128, u32), QuantityError> {
         let too_large = || QuantityError::TooLarge { value: quoted(text) };
         let whole = with_digits(0, self.before).ok_or_else(too_large)?;
@@ -64,7 +64,7 @@ impl<'a> Number<'a> {
     }
 }
 
-/// The number that these digits make of it when written behind it.
+/// Appends decimal digits to a number.
 fn with_digits(mut value: i128, digits: &str) -> Option<i128> {
     for digit in digits.bytes() {
         value = value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
@@ -72,7 +72,7 @@ fn with_digits(mut value: i128, digits: &str) -> Option<i128> {
     Some(value)
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 #[derive(Clone, Copy)]
 pub(super) enum Suffix {
     /// Two to this power.
@@ -105,7 +105,7 @@ impl Suffix {
         Some(suffix)
     }
 
-    /// An exponent. One that is too long to be a number is so large, or so small, that its sign says all.
+    /// Parses an exponent. One that does not fit is so large or small that its sign decides.
     fn exponent(text: &str) -> Option<Suffix> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,34 +1,32 @@
-//! Where reading ended, and why.
+//! Errors of reading, with their position.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a text could not be read, and where.
+/// An error and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{position}: {problem}")]
 pub struct ReadError {
-    /// Where it is.
-    pub place: Box<Place>,
-    /// What it is.
+    pub position: Box<Position>,
     pub problem: Problem,
 }
 
-/// A place in a text, as exactly as it is known.
+/// A position in a text, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The file, as the caller named it.
     pub source: Arc<str>,
-    /// Which document, from 1.
+    /// The number of the document, from 1.
     pub document: Option<usize>,
-    /// Which line of the file, from 1: of the mistake, or of the beginning of its document.
+    /// The line of the file, from 1: of the error, or of the beginning of its document.
     pub line: Option<usize>,
-    /// Kind and name of the object, as far as they are known.
+    /// Kind and name of the object.
     pub object: Option<String>,
     /// The path of the field, such as `spec.containers[0].name`.
     pub field: Option<String>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.source)?;
         if let Some(document) = self.document {
@@ -47,80 +45,42 @@ impl fmt::Display for Place {
     }
 }
 
-impl Place {
-    /// The text as a whole.
-    pub(super) fn whole(source: Arc<str>) -> Place {
-        Place { source, document: None, line: None, object: None, field: None }
+impl Position {
+    pub(super) fn whole(source: Arc<str>) -> Position {
+        Position { source, document: None, line: None, object: None, field: None }
     }
 }
 
-/// What is wrong with a text.
+/// The kinds of reading errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// There is no document with anything in it.
     #[error("it is empty; give the output of kubectl get nodes,pods -A -o json, or manifests")]
     Empty,
-    /// It is not UTF-8.
     #[error("it is not UTF-8 text (from byte {at}); save it as UTF-8")]
-    NotUtf8 {
-        /// The first byte that is not.
-        at: usize,
-    },
-    /// It begins like JSON and is not.
+    NotUtf8 { at: usize },
     #[error("this is not valid JSON: {message}")]
-    Json {
-        /// What the parser says.
-        message: String,
-    },
-    /// It is not YAML.
+    Json { message: String },
     #[error(
         "this is not valid YAML: {message}; give manifests, or the output of kubectl with -o json or -o yaml"
     )]
-    Yaml {
-        /// What the parser says.
-        message: String,
-    },
-    /// It is larger, deeper or has more aliases than is read as YAML.
+    Yaml { message: String },
     #[error(
         "this YAML goes beyond what is read: {message}; use -o json, which has no such limit and is much faster"
     )]
-    Budget {
-        /// Which limit.
-        message: String,
-    },
-    /// It is valid, but no object.
+    Budget { message: String },
     #[error("this is {found}, not a Kubernetes object; use kubectl with -o json or -o yaml")]
-    NotAnObject {
-        /// What it is instead.
-        found: &'static str,
-    },
-    /// It has no kind.
+    NotAnObject { found: &'static str },
     #[error("{} has no kind; is it a Kubernetes object?", .name.as_deref().unwrap_or("this"))]
-    NoKind {
-        /// Its name, if it has one.
-        name: Option<String>,
-    },
-    /// Its kind exists in several API groups and it names none.
+    NoKind { name: Option<String> },
     #[error("a {kind} without apiVersion could be one of several; write its apiVersion")]
-    NoApiVersion {
-        /// The kind.
-        kind: String,
-    },
-    /// Lists stand in lists too deep.
+    NoApiVersion { kind: String },
     #[error("lists stand in lists more than {limit} deep; take them apart")]
-    TooDeep {
-        /// How deep they may.
-        limit: usize,
-    },
-    /// A field is not what Kubernetes has there.
+    TooDeep { limit: usize },
     #[error("{message}")]
-    Field {
-        /// What is wrong with it.
-        message: String,
-    },
+    Field { message: String },
 }
 
-/// A problem with the path of its field, before the rest of its place is known.
+/// A problem and the path of its field, before the rest of its position is known.
 #[derive(Debug)]
 pub(super) struct FieldError {
     pub(super) field: Option<String>,
@@ -144,7 +104,7 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
     }
 }
 
-/// The message without the position at its end, which counts from the beginning of a part and would mislead.
+/// Removes the parser's position from a message: it counts from the beginning of a part.
 pub(super) fn without_position(message: &str) -> String {
     message.rfind(" at line ").map_or(message, |end| &message[..end]).to_owned()
 }

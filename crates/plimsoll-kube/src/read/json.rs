@@ -1,4 +1,4 @@
-//! JSON, walked as it stands: a part is a slice of the text until its type is known.
+//! JSON, read lazily: a part is a slice of the text until its type is known.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,8 @@ use crate::object::nullable;
 use super::error::{FieldError, Problem, ReadError};
 use super::reader::{Head, Reader, Shape, Tree};
 
-/// Whether a text begins as only JSON does. YAML may begin with a brace as well, but not with a brace and a quote.
+/// Returns true if a text begins as only JSON does. YAML can begin with a brace too, but not with a
+/// brace and a quote.
 pub(super) fn looks_like_json(text: &str) -> bool {
     let text = text.trim_start();
     if let Some(rest) = text.strip_prefix('{') {
@@ -64,14 +65,14 @@ impl Tree for &RawValue {
     }
 
     fn begins_at(&self, body: &str) -> Option<usize> {
-        // Both are slices of the same text, so that their addresses differ by the way between them.
+        // Both are slices of the same text: their addresses differ by the offset.
         (self.get().as_ptr().addr())
             .checked_sub(body.as_ptr().addr())
             .filter(|at| *at <= body.len())
     }
 }
 
-/// Parses quickly, and once more with a record of the path if that fails: the record would cost time for every key.
+/// Parses fast, and on failure again with the path recorded: recording costs time for every key.
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldError> {
     serde_json::from_str(text).or_else(|_| {
         let mut from = serde_json::Deserializer::from_str(text);
@@ -79,7 +80,7 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldError> {
     })
 }
 
-/// The part of an object that says what it is. Everything else is skipped.
+/// The fields that identify an object. All others are skipped.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct JsonHead<'a> {

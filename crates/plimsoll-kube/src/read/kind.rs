@@ -1,4 +1,4 @@
-//! The kinds that are read, and the types that they are read as.
+//! The kinds that are read, and their types.
 
 use crate::object::{Kind, PodGroupFields, PodGroupFlavor, WorkloadFields, WorkloadKind};
 
@@ -12,17 +12,17 @@ pub(super) fn build<T: Tree>(kind: Kind, tree: T) -> Result<Object, FieldError> 
         Kind::Node => Object::Node(tree.typed()?),
         Kind::Pod => Object::Pod(tree.typed()?),
         Kind::Workload(kind) => {
-            Object::Workload(Box::new(tree.typed::<WorkloadFields>()?.of_kind(kind)))
+            Object::Workload(Box::new(tree.typed::<WorkloadFields>()?.into_workload(kind)))
         }
         Kind::PodGroup(flavor) => {
-            Object::PodGroup(Box::new(tree.typed::<PodGroupFields>()?.of_flavor(flavor)))
+            Object::PodGroup(Box::new(tree.typed::<PodGroupFields>()?.into_group(flavor)))
         }
         Kind::PriorityClass => Object::PriorityClass(tree.typed()?),
     })
 }
 
-/// Finds the kind by its name; `None` if it is not read. A kind counts in its own API group only: Volcano has a Job too.
-/// Manifests that leave `apiVersion` out are taken by their kind, where that is unambiguous.
+/// Finds a kind by its name; `None` if it is not read. A kind counts in its own API group only:
+/// Volcano has a Job too. Without `apiVersion` the kind alone decides, where it is unambiguous.
 pub(super) fn known(kind: &str, api_version: Option<&str>) -> Result<Option<Kind>, Problem> {
     let group = api_version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
     let (home, known) = match kind {
@@ -36,7 +36,7 @@ pub(super) fn known(kind: &str, api_version: Option<&str>) -> Result<Option<Kind
         "PriorityClass" => ("scheduling.k8s.io", Kind::PriorityClass),
         "PodGroup" => {
             let group = group.ok_or_else(|| Problem::NoApiVersion { kind: kind.to_owned() })?;
-            return Ok(PodGroupFlavor::of_api_group(group).map(Kind::PodGroup));
+            return Ok(PodGroupFlavor::from_api_group(group).map(Kind::PodGroup));
         }
         _ => return Ok(None),
     };

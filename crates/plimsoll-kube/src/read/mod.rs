@@ -1,8 +1,8 @@
-//! From the text of a file to typed objects, with the place of each.
+//! From the text of a file to typed objects, each with its origin.
 //!
-//! JSON (also several documents one after another), YAML (also several documents), lists and lists in lists are read; what
-//! `kubectl get … -o json` or `-o yaml` prints works as it is. JSON is the fast way: the text is walked as it stands and only
-//! objects of known kinds are built. The first thing that cannot be understood ends the reading with an error that says where.
+//! Reads JSON and YAML, several documents, and nested lists: the output of `kubectl get … -o json`
+//! or `-o yaml` as it is. JSON is fast: only objects of known kinds are built. The first error ends
+//! the reading and names its position.
 
 mod error;
 mod json;
@@ -10,7 +10,7 @@ mod kind;
 mod reader;
 mod yaml;
 
-pub use error::{Place, Problem, ReadError};
+pub use error::{Position, Problem, ReadError};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,23 +19,19 @@ use std::sync::Arc;
 use crate::object::{Kind, Metadata, Node, ObjectRef, Pod, PodGroup, PriorityClass, Workload};
 use reader::Reader;
 
-/// An object of a kind that placement reads.
+/// An object of a kind that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
-    /// A node.
     Node(Box<Node>),
-    /// A pod.
     Pod(Box<Pod>),
     /// A Deployment, ReplicaSet, ReplicationController, StatefulSet or Job.
     Workload(Box<Workload>),
-    /// A group of pods that is placed whole.
     PodGroup(Box<PodGroup>),
-    /// A class of priority.
     PriorityClass(Box<PriorityClass>),
 }
 
 impl Object {
-    /// Refers to the object by kind, name and uid.
+    /// Returns the object's kind, name and uid.
     pub fn reference(&self) -> ObjectRef {
         let (kind, metadata): (Kind, &Metadata) = match self {
             Object::Node(node) => (Kind::Node, &node.metadata),
@@ -48,12 +44,12 @@ impl Object {
     }
 }
 
-/// Where an object comes from.
+/// The file and document that an object was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The file, as the caller named it.
     pub source: Arc<str>,
-    /// Which document of the file, from 1. Empty YAML documents count.
+    /// The document's number in the file, from 1. Empty YAML documents count.
     pub document: usize,
     /// Kind and name, such as `Pod default/web-0` or `Node gpu-1`.
     pub object: String,
@@ -65,23 +61,23 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What was read from one text.
+/// Counts of what one text contained.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Documents with something in them.
+    /// Documents that are not empty.
     pub documents: usize,
-    /// Objects handed on, by kind.
+    /// Objects that were read, by kind.
     pub understood: BTreeMap<String, usize>,
-    /// Objects of kinds that placement does not read, by kind.
+    /// Objects of kinds that are not read, by kind.
     pub ignored: BTreeMap<String, usize>,
 }
 
-/// Who takes the objects, one after another.
+/// Receives the objects of a text, in order.
 pub trait Sink {
-    /// Takes an object.
+    /// Receives an object.
     fn object(&mut self, origin: Origin, object: Object);
 
-    /// Is told now and then how many bytes of the text are done; the last time, all of them.
+    /// Receives the number of bytes read so far; in the end, all of them.
     fn progress(&mut self, _bytes: usize) {}
 }
 
@@ -95,7 +91,7 @@ impl Sink for Vec<(Origin, Object)> {
 pub fn read(source: &str, text: &str, sink: &mut dyn Sink) -> Result<Summary, ReadError> {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader::new(source, body, sink);
-    // A line break cannot stand in a JSON string, so that a line of dashes is always a separator of documents.
+    // A JSON string contains no line break, so that a line of dashes always separates documents.
     if json::looks_like_json(body) && !body.contains("\n---") {
         json::read(&mut reader, body)?;
     } else {
@@ -104,13 +100,13 @@ pub fn read(source: &str, text: &str, sink: &mut dyn Sink) -> Result<Summary, Re
     reader.finish(text.len())
 }
 
-/// Reads all objects of a text that is not known to be UTF-8.
+/// Reads all objects of a text that may not be UTF-8.
 pub fn read_bytes(source: &str, bytes: &[u8], sink: &mut dyn Sink) -> Result<Summary, ReadError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => read(source, text, sink),
         Err(error) => {
-            let place = Box::new(Place::whole(source.into()));
-            Err(ReadError { place, problem: Problem::NotUtf8 { at: error.valid_up_to() } })
+            let position = Box::new(Position::whole(source.into()));
+            Err(ReadError { position, problem: Problem::NotUtf8 { at: error.valid_up_to() } })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The walk over documents, lists and objects, whatever the format.
+//! The walk over documents, lists and objects, for every format.
 
 use std::sync::Arc;
 
@@ -6,38 +6,36 @@ use serde::de::DeserializeOwned;
 
 use crate::object::Kind;
 
-use super::error::{FieldError, Place, Problem, ReadError};
+use super::error::{FieldError, Position, Problem, ReadError};
 use super::kind;
 use super::{Origin, Sink, Summary};
 
-/// Lists may stand in lists this deep. Nobody nests them; the bound keeps the work and the stack small.
+/// The maximum nesting of lists. It bounds work and stack; real output has no nested lists.
 const MAX_NESTING: usize = 8;
 
-/// Progress is told each time this many bytes more are done.
+/// Progress is reported each time this many more bytes are read.
 const PROGRESS_STEP: usize = 1 << 20;
 
-/// A document or a part of it, as its format holds it.
+/// A document or a part of it, as its format represents it.
 pub(super) trait Tree: Sized {
-    /// What it is.
     fn shape(&self) -> Shape;
-    /// What says which object it is.
+    /// Returns the fields that identify an object.
     fn head(&mut self) -> Result<Head<Self>, FieldError>;
-    /// The elements of a list.
+    /// Returns the elements of a list.
     fn elements(self) -> Result<Vec<Self>, FieldError>;
-    /// The whole as a type.
+    /// Deserializes the tree.
     fn typed<T: DeserializeOwned>(self) -> Result<T, FieldError>;
-    /// How far into the body it begins, if that is known.
+    /// Returns the offset in the body, if known.
     fn begins_at(&self, body: &str) -> Option<usize>;
 }
 
-/// What a tree is.
 pub(super) enum Shape {
     Map,
     List,
     Other(&'static str),
 }
 
-/// What says which object a tree is.
+/// The fields that identify an object.
 pub(super) struct Head<T> {
     pub(super) kind: Option<String>,
     pub(super) api_version: Option<String>,
@@ -47,7 +45,7 @@ pub(super) struct Head<T> {
 }
 
 impl<T> Head<T> {
-    /// Kind and name, as far as they are known.
+    /// Returns kind and name, as far as known.
     fn describe(&self) -> String {
         let kind = self.kind.as_deref().unwrap_or("object without kind");
         match (self.namespace.as_deref(), self.name.as_deref()) {
@@ -71,9 +69,9 @@ pub(super) struct Reader<'a> {
     body: &'a str,
     sink: &'a mut dyn Sink,
     summary: Summary,
-    /// The document being read, from 1.
+    /// The current document, from 1.
     pub(super) document: usize,
-    /// The line of the body that it begins on, from 1; only known for YAML.
+    /// The first line of the current document, from 1; known for YAML only.
     pub(super) line: Option<usize>,
     told: usize,
 }
@@ -93,8 +91,8 @@ impl<'a> Reader<'a> {
 
     pub(super) fn finish(self, bytes: usize) -> Result<Summary, ReadError> {
         if self.summary.documents == 0 {
-            let place = Box::new(Place::whole(self.source));
-            return Err(ReadError { place, problem: Problem::Empty });
+            let position = Box::new(Position::whole(self.source));
+            return Err(ReadError { position, problem: Problem::Empty });
         }
         self.sink.progress(bytes);
         Ok(self.summary)
@@ -191,13 +189,13 @@ impl<'a> Reader<'a> {
 
     pub(super) fn error(&self, object: Option<&str>, problem: impl Into<FieldError>) -> ReadError {
         let FieldError { field, problem } = problem.into();
-        let place = Place {
+        let position = Position {
             source: self.source.clone(),
             document: Some(self.document),
             line: self.line,
             object: object.map(str::to_owned),
             field,
         };
-        ReadError { place: Box::new(place), problem }
+        ReadError { position: Box::new(position), problem }
     }
 }

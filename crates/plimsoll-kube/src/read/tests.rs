@@ -189,7 +189,7 @@ fn what_is_no_object_gets_a_hint() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_an_error() {
+fn a_duplicate_key_is_an_error() {
     assert!(
         error("kind: Pod\nspec: {}\nspec: {}\n").contains("not valid YAML: duplicate"),
         "{}",
@@ -199,7 +199,7 @@ fn a_key_that_stands_twice_is_an_error() {
     assert!(error(r#"{"kind":"Pod","kind":"Node"}"#).contains("duplicate field `kind`"));
     assert!(
         error(r#"{"kind":"Pod","metadata":{"labels":{"a":"b","a":"c"}}}"#)
-            .contains("\"a\" stands twice")
+            .contains("\"a\" is there twice")
     );
 }
 
@@ -217,7 +217,7 @@ fn one_quantity_that_cannot_be_read_does_not_fail_the_file() {
 }
 
 #[test]
-fn a_bomb_is_refused() {
+fn a_bomb_is_rejected() {
     let mut bomb = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
     for (next, last) in ["b", "c", "d", "e", "f", "g", "h", "i"]
         .into_iter()
@@ -254,7 +254,7 @@ impl Sink for Watching {
 }
 
 #[test]
-fn progress_is_told_and_ends_with_the_whole_length() {
+fn progress_is_reported_and_ends_with_the_whole_length() {
     let filler = "x".repeat(1 << 20);
     let pod = format!(r#"{{"kind":"Pod","metadata":{{"annotations":{{"a":"{filler}"}}}}}}"#);
     let texts = [

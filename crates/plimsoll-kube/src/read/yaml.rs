@@ -9,9 +9,9 @@ use super::error::{FieldError, Problem, ReadError, without_position};
 use super::json;
 use super::reader::{Head, Reader, Shape, Tree};
 
-/// Reads one YAML document after another. A document that is JSON in itself is read as such.
+/// Reads all YAML documents of a text. A document that is JSON is read as JSON.
 pub(super) fn read(reader: &mut Reader<'_>, text: &str) -> Result<(), ReadError> {
-    for part in Parts::of(text) {
+    for part in Documents::new(text) {
         reader.line = Some(part.line);
         reader.progress(part.start);
         if json::looks_like_json(part.text.trim_start_matches("---")) {
@@ -33,35 +33,35 @@ pub(super) fn read(reader: &mut Reader<'_>, text: &str) -> Result<(), ReadError>
 }
 
 /// One document of a text.
-struct Part<'a> {
+struct Document<'a> {
     text: &'a str,
     start: usize,
     line: usize,
 }
 
-/// The documents of a text. A line that begins with `---` or `...` ends a document wherever it stands: YAML forbids such
-/// lines inside of one, also in quotes and blocks.
-struct Parts<'a> {
+/// The documents of a text. A line that begins with `---` or `...` ends a document wherever it is:
+/// YAML forbids such lines inside of one, also in quotes and blocks.
+struct Documents<'a> {
     text: &'a str,
     start: usize,
     line: usize,
 }
 
-impl<'a> Parts<'a> {
-    fn of(text: &'a str) -> Parts<'a> {
-        Parts { text, start: 0, line: 1 }
+impl<'a> Documents<'a> {
+    fn new(text: &'a str) -> Documents<'a> {
+        Documents { text, start: 0, line: 1 }
     }
 }
 
-impl<'a> Iterator for Parts<'a> {
-    type Item = Part<'a>;
+impl<'a> Iterator for Documents<'a> {
+    type Item = Document<'a>;
 
-    fn next(&mut self) -> Option<Part<'a>> {
+    fn next(&mut self) -> Option<Document<'a>> {
         let rest = &self.text[self.start..];
         if rest.is_empty() {
             return None;
         }
-        let mut part = Part { text: rest, start: self.start, line: self.line };
+        let mut part = Document { text: rest, start: self.start, line: self.line };
         let mut bare = true;
         let mut end = 0;
         for line in rest.split_inclusive('\n') {
@@ -86,7 +86,8 @@ fn is_marker(line: &str, marker: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
 }
 
-/// Whether a line can stand before the first marker of a document: blank, a comment or a directive.
+/// Returns true for lines that can precede the first marker of a document: blank lines, comments
+/// and directives.
 fn is_bare(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with(['#', '%'])
@@ -96,8 +97,8 @@ fn parse(text: &str) -> Result<Value, serde_saphyr::Error> {
     serde_saphyr::from_str_with_options(text, options())
 }
 
-/// How YAML is read. The limits are those of a dump of a large cluster, some 200 MB in one document, where the defaults
-/// are those of a configuration file; what aliases may multiply stays as small as the default has it.
+/// Returns the parser options. The limits allow the dump of a large cluster, about 200 MB in one
+/// document; the defaults are meant for configuration files. The limit on aliases is the default.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -108,7 +109,7 @@ fn options() -> serde_saphyr::Options {
         },
         duplicate_keys: DuplicateKeyPolicy::Error,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
-        // `yes` and `on` are words, as in YAML 1.2: a label of that name needs no quotes.
+        // `yes` and `on` are strings, as in YAML 1.2: such labels need no quotes.
         strict_booleans: true,
         with_snippet: false,
     }

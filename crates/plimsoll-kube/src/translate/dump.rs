@@ -1,4 +1,4 @@
-//! Translates a whole dump: all its objects are put into an index, and each is translated from there.
+//! Translates a whole dump: puts all objects into an index, and translates each from there.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use plimsoll_core::request::Request;
 use plimsoll_core::units::Name;
 
 use crate::cluster::{Cluster, Pending, Reading, Understood};
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, PodProblem, Problem};
 use crate::object::{Kind, Metadata, ObjectRef, Pod};
 use crate::read::{Object, Origin};
 
@@ -16,16 +16,16 @@ use super::pod::request_as;
 use super::workload::{Expansion, WorkloadKey};
 use super::{PodRequest, PodState, Translation, holding, request};
 
-/// Translates all these objects. `ignored` are the kinds that were read over.
+/// Translates all these objects. `ignored` are the kinds that were not read.
 ///
-/// An object that is there twice counts once, as it was written last; but a pod that has a node is never replaced by one that
-/// has none. Nodes and running pods are listed in the order of appearance.
+/// An object that occurs twice counts once, in its last form; but a pod that has a node is never
+/// replaced by one that has none. Nodes and running pods are listed in order of appearance.
 pub fn cluster(
     objects: Vec<(Origin, Object)>,
     ignored: BTreeMap<String, usize>,
     reading: &Reading,
 ) -> Cluster {
-    let dump = Dump::of(objects.into_iter().map(|(_, object)| object));
+    let dump = Dump::from_objects(objects.into_iter().map(|(_, object)| object));
     let order: Vec<ObjectRef> = dump.objects.iter().map(Object::reference).collect();
     let mut index = Index::new(reading.clone());
     index.update(dump.objects.into_iter().map(Change::Applied));
@@ -45,7 +45,7 @@ pub fn cluster(
     listing.finish(dump.findings, ignored)
 }
 
-/// The objects of a dump, each once, in the order of appearance.
+/// The objects of a dump, each once, in order of appearance.
 #[derive(Default)]
 struct Dump {
     objects: Vec<Object>,
@@ -55,7 +55,7 @@ struct Dump {
 }
 
 impl Dump {
-    fn of(objects: impl Iterator<Item = Object>) -> Dump {
+    fn from_objects(objects: impl Iterator<Item = Object>) -> Dump {
         let mut dump = Dump::default();
         objects.for_each(|object| dump.add(object));
         dump
@@ -84,7 +84,8 @@ impl Dump {
         }
     }
 
-    /// Names an object whose name is left to the API server (`generateName`), so that each is one of its own.
+    /// Names an object whose name is left to the API server (`generateName`), so that each counts
+    /// separately.
     fn name(&mut self, metadata: &mut Metadata) {
         if metadata.name.is_empty() {
             self.unnamed += 1;
@@ -93,21 +94,11 @@ impl Dump {
     }
 }
 
-/// That a pod was given both with a node and without one.
 fn given_twice(bound: &Pod) -> Finding {
-    let node = bound.node_name().unwrap_or_default();
-    Finding {
-        code: "object-given-twice",
-        severity: Severity::Note,
-        node: Some(node.into()),
-        uuid: None,
-        message: format!(
-            "{} is given twice, on node {node} and without a node; the one that has a node counts",
-            bound.metadata.namespaced_name()
-        ),
-        numbers: BTreeMap::new(),
-        remedy: "to have the other one placed as well, give it a name of its own".to_owned(),
-    }
+    let node = Name::from(bound.node_name().unwrap_or_default());
+    let pod = bound.metadata.namespaced_name().into();
+    let problem = PodProblem::GivenTwice { pod, node: node.clone() };
+    Finding { node: Some(node), device: None, problem: Problem::Pod(problem) }
 }
 
 /// A cluster while the objects of its index are listed.
@@ -119,8 +110,8 @@ struct Listing<'a> {
     running_findings: Vec<Finding>,
 }
 
-/// The order in which pending pods are served: by priority, then by creation. Those that were not created yet keep the order
-/// of appearance, in which a client would create them.
+/// The order of pending pods: by priority, then by creation. Pods that do not exist yet keep their
+/// order of appearance, in which a client would create them.
 type Turn = (Reverse<i32>, Created, Option<PodKey>);
 
 impl<'a> Listing<'a> {
@@ -146,7 +137,7 @@ impl<'a> Listing<'a> {
         let (namespace, name) = (object.namespace.clone(), object.name.clone());
         let Some(pod) = self.index.pod_by_key(&PodKey { namespace, name }) else { return };
         let name = || Name::from(pod.metadata.namespaced_name());
-        match PodState::of(pod) {
+        match PodState::from_pod(pod) {
             PodState::Finished => self.cluster.understood.finished_pods.push(name()),
             PodState::Reservation => {}
             PodState::Bound => {
@@ -168,7 +159,7 @@ impl<'a> Listing<'a> {
     }
 
     fn expansion(&mut self, expansion: &Expansion) {
-        // All of them ask the same: what the first one asks is translated, and shared.
+        // All of them have the same request: the first one is translated, and its request shared.
         let Some(id) = expansion.ids().next() else { return };
         let first = request_as(id, &expansion.pattern, self.index);
         self.cluster.findings.extend(first.findings);
@@ -179,7 +170,7 @@ impl<'a> Listing<'a> {
         }
         self.cluster.understood.expanded += expansion.names.len();
         for id in expansion.ids() {
-            let rank = Rank { created: Created::NotYet, key: PodKey::of_request(&id) };
+            let rank = Rank { created: Created::NotYet, key: PodKey::from_request(&id) };
             let request = Request { id, ..first.value.request.clone() };
             self.push(rank, PodRequest { request, ..first.value.clone() });
         }

@@ -1,4 +1,4 @@
-//! Groups of pods that are placed together or not at all, and how many of them must be.
+//! Groups of pods that are placed all or nothing, and their minimum.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ pub(super) fn named_by(pod: &Pod) -> Option<GroupName> {
     Some(GroupName { name, flavor })
 }
 
-/// The pod groups that are known, and the pods that name one.
+/// The known pod groups, and the pods that name one.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     minimums: BTreeMap<Name, BTreeMap<PodGroupFlavor, Option<u32>>>,
@@ -58,22 +58,23 @@ pub(super) struct Groups {
 #[derive(Debug, Default)]
 struct Members {
     pending: BTreeMap<RequestId, PodGroupFlavor>,
-    /// Those that workloads still miss. They are apart, because a pod may appear under the name of one that was missing.
+    /// Pods that workloads still need. They are stored separately, because a pod can appear under
+    /// the name of a missing one.
     missing: BTreeMap<RequestId, PodGroupFlavor>,
     running: BTreeSet<RequestId>,
 }
 
-/// What a gang is to one of its pending members.
+/// The gang of a pending pod.
 pub(super) struct Membership {
     /// `None` where the group has no minimum above one: each of its pods is placed by itself.
     pub(super) gang: Option<Name>,
-    /// That the minimum had to be assumed, in words.
+    /// A note that the minimum is assumed.
     pub(super) assumed: Option<Name>,
 }
 
 impl Groups {
     /// Adds a pod group, or replaces the one of its name and flavor.
-    pub(super) fn put(&mut self, group: &PodGroup) -> Name {
+    pub(super) fn insert(&mut self, group: &PodGroup) -> Name {
         let name = Name::from(group.metadata.namespaced_name());
         self.minimums.entry(name.clone()).or_default().insert(group.flavor, group.min_member);
         name
@@ -89,24 +90,24 @@ impl Groups {
         }
     }
 
-    /// Counts a pod as one that is to be placed with its group.
+    /// Adds a pending pod to its group.
     pub(super) fn join_pending(&mut self, group: &GroupName, pod: RequestId) {
         let members = self.members.entry(group.name.clone()).or_default();
         members.pending.insert(pod, group.flavor);
     }
 
-    /// Counts a pod that a workload misses as one that is to be placed with its group.
+    /// Adds a missing pod of a workload to its group.
     pub(super) fn join_missing(&mut self, group: &GroupName, pod: RequestId) {
         let members = self.members.entry(group.name.clone()).or_default();
         members.missing.insert(pod, group.flavor);
     }
 
-    /// Counts a pod as a member that has a node.
+    /// Adds a pod that has a node to its group.
     pub(super) fn join_running(&mut self, group: &GroupName, pod: RequestId) {
         self.members.entry(group.name.clone()).or_default().running.insert(pod);
     }
 
-    /// Counts a pod as a member no more.
+    /// Removes a pod from its group.
     pub(super) fn leave(&mut self, group: &GroupName, pod: &RequestId) {
         self.leave_by(&group.name, |members| {
             members.pending.remove(pod);
@@ -114,7 +115,7 @@ impl Groups {
         });
     }
 
-    /// Counts a pod that a workload missed as a member no more.
+    /// Removes a missing pod of a workload from its group.
     pub(super) fn leave_missing(&mut self, group: &GroupName, pod: &RequestId) {
         self.leave_by(&group.name, |members| {
             members.missing.remove(pod);
@@ -133,8 +134,8 @@ impl Groups {
     /// Describes a gang that has pending members; `None` if the group is no gang.
     pub(super) fn gang(&self, name: &str) -> Option<GangFacts> {
         let members = self.members.get(name)?;
-        // Members may name the same group in the ways of several flavors. One answer must hold for all of them, whatever
-        // order they come in: the first member by name decides.
+        // Members can name the same group in the ways of several flavors. One answer must hold for
+        // all of them, in any order: the first member by name decides.
         let firsts = [members.pending.first_key_value(), members.missing.first_key_value()];
         let (_, flavor) = firsts.into_iter().flatten().min()?;
         let running = u32::try_from(members.running.len()).unwrap_or(u32::MAX);
@@ -142,7 +143,7 @@ impl Groups {
         (minimum > 1).then(|| GangFacts { name: name.into(), minimum, running })
     }
 
-    /// Describes what the group that a pending pod names means for it.
+    /// Describes the gang of a pending pod.
     pub(super) fn membership(&self, group: &GroupName, pod: &RequestId) -> Membership {
         let (name, members) = (&group.name, self.members.get(&group.name));
         if members.is_some_and(|members| members.has_to_place(pod)) {
@@ -150,15 +151,15 @@ impl Groups {
             let assumed = unread.map(|members| assumed(name, members.count()));
             return Membership { gang: self.gang(name).map(|gang| gang.name), assumed };
         }
-        // The pod is not counted yet: it is one more.
+        // The pod is not counted yet.
         let count = members.map_or(0, Members::count).saturating_add(1);
         let minimum = self.minimum(name, group.flavor);
         let assumed = minimum.is_none().then(|| assumed(name, count));
         Membership { gang: (minimum.unwrap_or(count) > 1).then(|| name.clone()), assumed }
     }
 
-    /// Lists the pending pods whose membership depends on who else is a member: all of them, where the minimum is assumed or
-    /// depends on the flavor by which the first of them names the group.
+    /// Lists the pending pods whose membership depends on the other members: all of them, where the
+    /// minimum is assumed or depends on the flavor by which the first one names the group.
     pub(super) fn dependent(&self, name: &str) -> impl Iterator<Item = &RequestId> {
         let is_certain = self.minimums.get(name).is_some_and(|minimums| minimums.len() == 1);
         self.pending(name).filter(move |_| !is_certain)
@@ -169,7 +170,7 @@ impl Groups {
         self.members.get(name).into_iter().flat_map(Members::to_place).map(|(id, _)| id)
     }
 
-    /// The minimum of a group, by preference of this flavor; `None` if no such group is known.
+    /// Returns the minimum of a group, preferring this flavor; `None` if the group is unknown.
     fn minimum(&self, name: &str, flavor: PodGroupFlavor) -> Option<u32> {
         let minimums = self.minimums.get(name)?;
         let minimum = minimums.get(&flavor).or_else(|| minimums.values().next())?;

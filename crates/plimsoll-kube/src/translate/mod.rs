@@ -1,7 +1,7 @@
-//! Translates Kubernetes objects into nodes, requests and holdings of the core, one object at a time.
+//! Translates Kubernetes objects into nodes, requests and holdings of the core, one at a time.
 //!
-//! [`node`], [`request`] and [`holding`] translate one object each, against an [`Index`] of what else is known. A dump is a loop
-//! over them: [`cluster`].
+//! [`node`], [`request`] and [`holding`] translate one object each, against an [`Index`] of all
+//! others. Reading a dump is a loop over them: [`cluster`].
 
 mod dump;
 mod gang;
@@ -28,7 +28,7 @@ pub use pod::{PodRequest, request};
 pub use state::PodState;
 pub use workload::Expansion;
 
-/// A value of the core, and what is wrong with the object that it was made from.
+/// A translated value, and the problems of the object it was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Translation<T> {
     pub value: T,

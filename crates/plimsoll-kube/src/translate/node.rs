@@ -1,7 +1,9 @@
-//! What a Kubernetes node has, by whoever says so best: a declaration, HAMi's register, NVIDIA's labels, its capacity.
+//! The devices of a Kubernetes node, by the best source: a declaration, HAMi's register, NVIDIA's
+//! labels, or the node's capacity.
 //!
-//! A declaration wins over everything for the vendors that it names. What contradicts itself or cannot be read is never
-//! replaced by a guess: the node's devices are then unknown, with the reason, and take no device work.
+//! A declaration overrides all other sources for the vendors it names. Contradictory or unreadable
+//! facts are never replaced by a guess: the node's devices are then unknown, with the reason, and
+//! accept no work.
 
 mod advertised;
 mod basics;
@@ -22,19 +24,20 @@ use plimsoll_core::device::{
 use plimsoll_core::units::{Bytes, Name};
 
 use crate::cluster::NodeFacts;
-use crate::declared::{DEVICE_CHOICE, DEVICES, DeviceChoice as Annotated};
+use crate::declared::{DEVICE_CHOICE, DeviceChoice as Annotated};
+use crate::finding::{AnnotationProblem, CountProblem, LabelProblem};
 use crate::hami::capacity::MAX_DEVICES;
 use crate::hami::register::{CORDON, decode_cordon};
 use crate::object;
 
 use super::Translation;
 
-use notes::{Note, Notes};
+use notes::Notes;
 
-/// HAMi's word for NVIDIA, and the kind of its cards.
+/// HAMi's name of NVIDIA, and the kind of its cards.
 const NVIDIA: &str = "NVIDIA";
 
-/// What a node has, and what is wrong with what it says.
+/// Translates a node.
 pub fn node(node: &object::Node) -> Translation<NodeFacts> {
     let mut notes = Notes::new(node.metadata.name.as_str());
     let annotated = annotated_choice(node, &mut notes);
@@ -48,7 +51,7 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
         None => DeviceChoice::Owned,
     };
     if annotated == Some(Annotated::Plugin) {
-        shown.devices.iter_mut().for_each(hand_out_blindly);
+        shown.devices.iter_mut().for_each(share_by_tokens);
     }
     let core = Node {
         labels: basics::labels(node),
@@ -56,11 +59,11 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
         unschedulable: node.spec.unschedulable,
         allocatable: basics::allocatable(node, &mut notes),
         choice,
-        missing_cards: settle_missing(&mut shown, &mut notes),
+        missing_cards: resolve_missing_cards(&mut shown, &mut notes),
         ..Node::new(node.metadata.name.as_str())
     };
     let capacity_source = shown.source();
-    let advertised = advertised::in_all(&node.status);
+    let advertised = advertised::all_devices(&node.status);
     let (findings, unknown) = notes.into_parts();
     let facts = NodeFacts {
         node: Node { devices: shown.devices, unknown, ..core },
@@ -74,26 +77,26 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
     Translation { value: facts, findings }
 }
 
-/// The devices of a node as far as they are known, and what goes with them.
+/// The devices of a node as far as they are known.
 #[derive(Default)]
-struct Shown {
+struct NodeDevices {
     devices: Vec<Device>,
-    /// Physical cards; more than the devices where labels count cards that are cut into slices.
+    /// Physical cards. More than the devices where labels count cards that are cut into slices.
     physical: u16,
-    /// Tokens a card, where they are known.
+    /// Tokens per card, where known.
     tokens: Option<u32>,
-    /// Whole cards that are unhealthy without anybody saying which, by kind.
+    /// The number of unhealthy cards by kind, where it is unknown which they are.
     missing: BTreeMap<Name, u16>,
-    /// Whether a device plugin that knows nothing of bookings picks the card.
+    /// True if a device plugin that does not know bookings picks the card.
     plugin_picks: bool,
-    /// Where the devices are known from; it may be known how many there are and not how much memory they have.
+    /// The sources of the devices. The number of devices can be known without their memory.
     sources: BTreeSet<Source>,
-    /// Memory that is declared to be in use by nobody's booking, by ordinal.
+    /// Memory declared to be in use by processes without a booking, by ordinal.
     foreign: Vec<(u16, Bytes)>,
 }
 
-impl Shown {
-    fn add(&mut self, more: Shown) {
+impl NodeDevices {
+    fn add(&mut self, more: NodeDevices) {
         let before = narrow(self.devices.len());
         self.devices.extend(more.devices);
         self.physical = self.physical.saturating_add(more.physical);
@@ -105,7 +108,7 @@ impl Shown {
             .extend(more.foreign.into_iter().map(|(at, bytes)| (before.saturating_add(at), bytes)));
     }
 
-    /// The strongest of the sources, in a word.
+    /// Returns the strongest source.
     fn source(&self) -> &'static str {
         let order = [Source::Declared, Source::Register, Source::Label, Source::Capacity];
         let strongest = order.into_iter().find(|source| self.sources.contains(source));
@@ -119,9 +122,9 @@ impl Shown {
     }
 }
 
-/// Whatever the sources say, in the order of their authority.
-fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes) -> Shown {
-    let mut shown = Shown::default();
+/// Reads the devices from all sources, strongest first.
+fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes) -> NodeDevices {
+    let mut shown = NodeDevices::default();
     let declared = match declared::devices(node, annotated, notes) {
         Ok(declared) => declared,
         Err(()) => return shown,
@@ -136,11 +139,11 @@ fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes)
     if !taken.contains(NVIDIA) {
         shown.add(discovered::devices(node, notes));
     }
-    registered::check_listed(node, &taken, shown.devices.is_empty(), notes);
+    registered::check_listed(node, &taken, &shown.devices, notes);
     shown
 }
 
-/// The vendor whose word a kind is, where a MIG instance is NVIDIA's.
+/// Returns the vendor of a kind. MIG instances are NVIDIA's.
 fn vendor_of(kind: &str) -> &str {
     if kind.starts_with(mig::RESOURCE_PREFIX) { NVIDIA } else { kind }
 }
@@ -148,35 +151,26 @@ fn vendor_of(kind: &str) -> &str {
 fn annotated_choice(node: &object::Node, notes: &mut Notes) -> Option<Annotated> {
     let text = node.metadata.annotations.get(DEVICE_CHOICE)?;
     Some(Annotated::parse(text).unwrap_or_else(|error| {
-        let message = format!("{error}; it is taken as \"plugin\", which promises less");
-        notes.add(
-            Note::error("device-choice-unreadable", message)
-                .remedy("write \"owned\" or \"plugin\""),
-        );
+        notes.add(AnnotationProblem::DeviceChoiceUnreadable(error));
         Annotated::Plugin
     }))
 }
 
-/// Where the operator says that the plugin picks, shares of a card are tokens to any card, whatever register lists them.
-fn hand_out_blindly(device: &mut Device) {
+/// Turns shares into tokens of any card, where the operator states that the plugin picks the card,
+/// whatever the register says.
+fn share_by_tokens(device: &mut Device) {
     if device.sharing == Sharing::Shares && device.slots != Some(1) {
         let replicas = device.slots.unwrap_or(1);
         device.sharing = Sharing::Tokens { replicas, strategy: Strategy::TimeSlicing };
     }
 }
 
-/// One device is one device: listed twice it would be counted twice.
-fn check_identities(shown: &mut Shown, notes: &mut Notes) {
+/// Closes a node that lists a device twice: it would be counted twice.
+fn check_identities(shown: &mut NodeDevices, notes: &mut Notes) {
     let listed = shown.devices.len() as u64;
     if listed > MAX_DEVICES {
-        *shown = Shown::default();
-        let message =
-            format!("{listed} devices are listed, and no node has more than {MAX_DEVICES}");
-        notes.close(
-            Note::error("too-many-devices", message)
-                .with([("listed", listed), ("most", MAX_DEVICES)])
-                .remedy("correct what lists the devices of this node"),
-        );
+        *shown = NodeDevices::default();
+        notes.add(LabelProblem::TooManyDevices { listed });
     }
     let mut seen: BTreeSet<&Name> = BTreeSet::new();
     let twice = shown.devices.iter().find_map(|device| match &device.identity {
@@ -184,17 +178,14 @@ fn check_identities(shown: &mut Shown, notes: &mut Notes) {
         _ => None,
     });
     if let Some(uuid) = twice {
-        let message = format!(
-            "device {uuid} is listed for two vendors, so that what this node has cannot be counted"
-        );
-        let remedy = format!("correct the lists, or declare the devices in annotation {DEVICES}");
-        notes.close(Note::error("device-listed-twice", message).on(uuid).remedy(remedy));
+        notes.add(AnnotationProblem::DeviceListedTwice { uuid: uuid.clone() });
     }
 }
 
-/// Cards that are missing without a name: so many fewer to book where all are of one kind. Beside other kinds the number
-/// would not say whose they are, so that then all of a kind are missing or it is unknown.
-fn settle_missing(shown: &mut Shown, notes: &mut Notes) -> u16 {
+/// Returns the number of cards that are unhealthy without being named. On a node with cards of
+/// several kinds the number would not tell which kind they are of: then either all cards of the
+/// kind are faulty, or the devices are unknown.
+fn resolve_missing_cards(shown: &mut NodeDevices, notes: &mut Notes) -> u16 {
     let kinds: BTreeSet<Name> = shown.devices.iter().map(|device| device.kind.clone()).collect();
     let missing = std::mem::take(&mut shown.missing);
     if kinds.len() <= 1 {
@@ -211,14 +202,8 @@ fn settle_missing(shown: &mut Shown, notes: &mut Notes) -> u16 {
                 .for_each(|device| device.health = Health::Faulty);
             continue;
         }
-        let message = format!(
-            "{missing} of {has} devices of kind {kind} are unhealthy, and nobody says which"
-        );
-        let numbers = [("missing", u64::from(missing)), ("devices", has as u64)];
-        let remedy = format!(
-            "repair them, or declare the devices with their health in annotation {DEVICES}"
-        );
-        notes.close(Note::warning("cards-unhealthy", message).with(numbers).remedy(remedy));
+        let (missing, devices) = (u64::from(missing), has as u64);
+        notes.add(CountProblem::UnhealthyOfKind { kind, missing, devices });
     }
     0
 }
@@ -230,13 +215,7 @@ fn cordon(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
         let is_named = |device: &&mut Device| matches!(&device.identity, Identity::Uuid(uuid) if **uuid == *id);
         match devices.iter_mut().find(is_named) {
             Some(device) => device.cordoned = true,
-            None => {
-                let message = format!(
-                    "annotation {CORDON} names {id}, which is no known device of this node"
-                );
-                let note = Note::remark("cordon-unknown", message).on(&id);
-                notes.add(note.remedy("correct the UUID, or remove it from the annotation"));
-            }
+            None => notes.add(AnnotationProblem::CordonUnknown { id }),
         }
     }
 }

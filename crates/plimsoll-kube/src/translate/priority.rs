@@ -1,4 +1,5 @@
-//! Resolves the priority of a pod, by number or by class. `nvidia.com/priority` is a setting of HAMi's runtime and orders nothing.
+//! Priorities of pods, by number or by class. `nvidia.com/priority` is a setting of HAMi's runtime
+//! and does not matter here.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Adds a class, or replaces the one of its name; returns whether any priority can change by it.
-    pub(super) fn put(&mut self, class: &PriorityClass) -> bool {
+    /// Adds or replaces a class. Returns true if a priority can have changed.
+    pub(super) fn insert(&mut self, class: &PriorityClass) -> bool {
         let name = Name::from(class.metadata.name.as_str());
         let default = class.global_default.then_some(class.value);
         let before = (
@@ -33,13 +34,14 @@ impl Classes {
         before != (Some(class.value), default)
     }
 
-    /// Removes a class; returns whether there was one.
+    /// Removes a class. Returns true if it existed.
     pub(super) fn remove(&mut self, name: &str) -> bool {
         self.defaults.remove(name);
         self.values.remove(name).is_some()
     }
 
-    /// Resolves the priority of a pod; with it comes the class that the pod names and no object defines.
+    /// Resolves the priority of a pod. Also returns the class that the pod names and no object
+    /// defines.
     pub(super) fn priority(&self, spec: &PodSpec) -> (i32, Option<Name>) {
         if let Some(priority) = spec.priority {
             return (priority, None);
@@ -57,7 +59,8 @@ impl Classes {
         self.values.get(class).copied().or_else(built_in)
     }
 
-    /// Kubernetes takes the lowest value where several classes claim to be the default.
+    /// Returns the default priority. Kubernetes uses the lowest value where several classes claim
+    /// to be the default.
     fn default(&self) -> i32 {
         self.defaults.values().copied().min().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Where a pod may run: selectors, affinity to nodes, tolerations, and KAI's node pools.
+//! The nodes that a pod can run on: selectors, node affinity, tolerations, and KAI's node pools.
 
 use plimsoll_core::request::Misuse;
 use plimsoll_core::rules::{Effect, NodeRules, Operator, Requirement, Subject, Term, Toleration};
@@ -11,10 +11,10 @@ use crate::quantity::quoted;
 
 use super::misuse::misuse_of;
 
-/// The one field of a node that Kubernetes selects by.
+/// The only field of a node that Kubernetes selects by.
 const NAME_FIELD: &str = "metadata.name";
 
-/// Where a pod may run.
+/// Translates the scheduling rules of a pod.
 pub(super) fn rules(pod: &Pod, reading: &Reading) -> Result<NodeRules, Misuse> {
     let spec = &pod.spec;
     let selected = spec.node_selector.iter().map(|(key, value)| Requirement::label_is(key, value));
@@ -128,7 +128,7 @@ fn requirement(
     Ok(Requirement { subject, operator })
 }
 
-/// A toleration by an operator that is not considered, in words; it tolerates nothing here.
+/// Describes a toleration with an unknown operator, which tolerates nothing here.
 pub(super) fn unknown_toleration(one: &crate::object::Toleration) -> Option<Name> {
     let operator =
         one.operator.as_deref().filter(|operator| !matches!(*operator, "" | "Equal" | "Exists"))?;

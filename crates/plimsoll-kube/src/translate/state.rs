@@ -1,4 +1,4 @@
-//! The states of a pod that the ledger tells apart.
+//! The states of a pod that the ledger distinguishes.
 
 use crate::kai;
 use crate::object::Pod;
@@ -6,13 +6,13 @@ use crate::object::Pod;
 /// The state of a pod, as far as the ledger is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodState {
-    /// It holds nothing any more, or was deleted before it got a node.
+    /// It has ended, or was deleted before it got a node.
     Finished,
-    /// A reservation pod of KAI: it holds nothing itself, and says which GPU a group of shares is on.
+    /// A reservation pod of KAI: it holds nothing itself, and names the GPU of a group of shares.
     Reservation,
-    /// It has a node, and holds what it asks for there.
+    /// It has a node, and holds its resources there.
     Bound,
-    /// It has no node, and scheduling gates keep it from being placed.
+    /// It has no node, and scheduling gates hold it back.
     Gated,
     /// It has no node, and is to be placed.
     Pending,
@@ -20,7 +20,7 @@ pub enum PodState {
 
 impl PodState {
     /// Determines the state of a pod.
-    pub fn of(pod: &Pod) -> PodState {
+    pub fn from_pod(pod: &Pod) -> PodState {
         if pod.is_finished() {
             PodState::Finished
         } else if kai::reservation(pod).is_some() {

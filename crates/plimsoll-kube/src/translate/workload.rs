@@ -1,17 +1,18 @@
-//! The pods that workloads still miss: what they want less what they own.
+//! Pods that workloads still need: the desired number less the existing ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, PodProblem, Problem};
 use crate::object::{Metadata, OwnerReference, Pod, PodTemplate, Workload, WorkloadKind};
 
-/// No more pods than this are made for workloads in all. A larger number is a mistake, and would cost memory here.
+/// The maximum number of pods created for all workloads. A larger number is a mistake, and bounding
+/// it bounds memory.
 const MOST_EXPANDED: u64 = 100_000;
 
-/// The label by which a Deployment tells the pods of its ReplicaSets apart.
+/// The label by which a Deployment distinguishes the pods of its ReplicaSets.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// A workload: its namespace, kind and name.
@@ -33,7 +34,7 @@ impl WorkloadKey {
     }
 }
 
-/// The pods that one workload misses: one as a pattern, and the names of all.
+/// The missing pods of one workload: one as a pattern, and the names of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expansion {
     pub pattern: Pod,
@@ -47,13 +48,14 @@ impl Expansion {
         self.names.iter().map(move |name| RequestId::new(account.clone(), name.clone()))
     }
 
-    /// Reports whether the pods are to be placed: scheduling gates in the template hold all of them back.
+    /// Returns true if the pods are to be placed. Scheduling gates in the template hold all of them
+    /// back.
     pub fn is_pending(&self) -> bool {
         self.pattern.spec.scheduling_gates.is_empty()
     }
 }
 
-/// The pods that all workloads miss.
+/// The missing pods of all workloads.
 #[derive(Debug, Default)]
 pub(super) struct Expansions {
     by_workload: BTreeMap<WorkloadKey, Expansion>,
@@ -69,12 +71,11 @@ impl Expansions {
         self.by_workload.get(workload)
     }
 
-    /// That a workload misses more pods than are made.
     pub(super) fn cut(&self) -> Option<&Finding> {
         self.cut.as_ref()
     }
 
-    /// Iterates over the expansions that the other set does not have, or has otherwise.
+    /// Iterates over the expansions that are missing or different in the other set.
     pub(super) fn differing<'a>(
         &'a self,
         other: &'a Expansions,
@@ -84,15 +85,15 @@ impl Expansions {
     }
 }
 
-/// Makes the pods that workloads miss: what they want less what they own.
+/// Creates the missing pods of workloads.
 ///
-/// Workloads are served in the order of their keys, so that names and the bound on all of them do not depend on the order in
-/// which objects were read.
+/// Workloads are visited in the order of their keys, so that names and the limit do not depend on
+/// the order in which objects were read.
 pub(super) fn expand<'a>(
     workloads: &BTreeMap<WorkloadKey, Workload>,
     pods: impl Iterator<Item = &'a Pod>,
 ) -> Expansions {
-    let mut owners = Owners::of(workloads, pods);
+    let mut owners = Owners::new(workloads, pods);
     let missing = workloads.iter().filter_map(|(key, workload)| {
         owners.missing(key, workload).map(|expansion| (key.clone(), expansion))
     });
@@ -100,32 +101,31 @@ pub(super) fn expand<'a>(
     Expansions { by_workload, cut: owners.cut }
 }
 
-/// The pods that workloads own, and the names that are taken.
+/// The pods that workloads own, and the names in use.
 struct Owners {
-    /// Pods by the workload that owns them in the end.
+    /// Pods by the topmost workload that owns them.
     owned: BTreeMap<WorkloadKey, Tally>,
-    /// ReplicaSets whose Deployment was read too, and makes pods for them.
+    /// ReplicaSets whose Deployment was read too and creates their pods.
     covered: BTreeSet<WorkloadKey>,
     names: BTreeSet<(Name, Name)>,
     left: u64,
     cut: Option<Finding>,
 }
 
-/// How many pods a workload owns.
+/// The number of pods that a workload owns.
 #[derive(Clone, Copy, Default)]
 struct Tally {
-    /// Those that count towards its replicas.
+    /// Pods that count as replicas.
     living: u64,
-    /// Those that have succeeded.
     succeeded: u64,
 }
 
 impl Owners {
-    fn of<'a>(
+    fn new<'a>(
         workloads: &BTreeMap<WorkloadKey, Workload>,
         pods: impl Iterator<Item = &'a Pod>,
     ) -> Owners {
-        let mut directory = Directory::of(workloads);
+        let mut directory = Directory::new(workloads);
         let mut owners = Owners {
             owned: BTreeMap::new(),
             covered: BTreeSet::new(),
@@ -159,7 +159,7 @@ impl Owners {
             return None;
         }
         let tally = self.owned.get(key).copied().unwrap_or_default();
-        let missing = wanted(workload, tally.succeeded).saturating_sub(tally.living);
+        let missing = desired_pods(workload, tally.succeeded).saturating_sub(tally.living);
         let made = missing.min(self.left);
         if made < missing {
             self.cut.get_or_insert_with(|| cut(workload, missing));
@@ -170,7 +170,7 @@ impl Owners {
         (!names.is_empty()).then_some(Expansion { pattern, names })
     }
 
-    /// Takes names that no pod has, by the first free ordinals from `first` on.
+    /// Picks names that no pod has, with the first free ordinals from `first` on.
     fn free_names(&mut self, metadata: &Metadata, first: u64, count: u64) -> Vec<Name> {
         let namespace = Name::from(metadata.namespace_or_default());
         let ordinals = (first..).map(|ordinal| Name::from(format!("{}-{ordinal}", metadata.name)));
@@ -181,11 +181,10 @@ impl Owners {
     }
 }
 
-/// The workloads that were read, to be found by what they own.
+/// The workloads that were read, for lookup by owner reference.
 #[derive(Default)]
 struct Directory {
     by_uid: BTreeMap<String, WorkloadKey>,
-    /// Whether a workload has a uid, by its key.
     keys: BTreeMap<WorkloadKey, Uid>,
     /// The Deployment of each ReplicaSet that has one.
     heads: BTreeMap<WorkloadKey, WorkloadKey>,
@@ -198,7 +197,7 @@ enum Uid {
 }
 
 impl Directory {
-    fn of(workloads: &BTreeMap<WorkloadKey, Workload>) -> Directory {
+    fn new(workloads: &BTreeMap<WorkloadKey, Workload>) -> Directory {
         let mut directory = Directory::default();
         for (key, workload) in workloads {
             let uid = workload.metadata.known_uid();
@@ -210,7 +209,7 @@ impl Directory {
         directory
     }
 
-    /// Finds the workload that a reference means, if it was read: by its uid, or by its name where a uid is missing.
+    /// Finds the workload of an owner reference: by uid, or by name where a uid is missing.
     fn find(&self, owned: &Metadata, owner: &OwnerReference) -> Option<WorkloadKey> {
         if let Some(key) = self.by_uid.get(&owner.uid) {
             return Some(key.clone());
@@ -230,8 +229,8 @@ impl Directory {
         }
     }
 
-    /// Finds the Deployment behind a ReplicaSet that was not read: the name of the set is the Deployment's and the hash of the
-    /// template.
+    /// Finds the Deployment of a ReplicaSet that was not read: the ReplicaSet's name is the
+    /// Deployment's name and the template hash.
     fn deployment_of(&self, pod: &Pod, owner: &OwnerReference) -> Option<WorkloadKey> {
         let hash = pod.metadata.labels.get(TEMPLATE_HASH).filter(|_| owner.kind == "ReplicaSet")?;
         let name = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
@@ -249,25 +248,25 @@ const KINDS: [WorkloadKind; 5] = [
     WorkloadKind::Job,
 ];
 
-/// Reports whether a pod counts towards the replicas of its workload. One that is terminating is replaced at once, except in a
+/// Returns true if a pod counts as a replica. A terminating pod is replaced at once, except in a
 /// StatefulSet, whose next pod has the same name and waits for it.
 fn counts_as_replica(pod: &Pod, kind: WorkloadKind) -> bool {
     let replaced = pod.metadata.is_terminating() && kind != WorkloadKind::StatefulSet;
     !pod.is_finished() && !replaced
 }
 
-/// How many pods a workload wants, given those of its pods that were seen to succeed.
-fn wanted(workload: &Workload, succeeded: u64) -> u64 {
+/// Returns the desired number of pods, given the number of pods that succeeded.
+fn desired_pods(workload: &Workload, succeeded: u64) -> u64 {
     let succeeded = i64::try_from(succeeded).unwrap_or(i64::MAX);
     if workload.kind != WorkloadKind::Job || succeeded <= workload.status.succeeded {
-        return workload.pods_wanted();
+        return workload.desired_pods();
     }
     let mut job = workload.clone();
     job.status.succeeded = succeeded;
-    job.pods_wanted()
+    job.desired_pods()
 }
 
-/// Where the names of a workload's pods begin to count.
+/// Returns the first ordinal of a workload's pods.
 fn first_ordinal(workload: &Workload) -> u64 {
     match workload.kind {
         WorkloadKind::StatefulSet => u64::try_from(workload.spec.ordinals.start).unwrap_or(0),
@@ -275,7 +274,7 @@ fn first_ordinal(workload: &Workload) -> u64 {
     }
 }
 
-/// A pod as the workload would make it; its name is the workload's, before the ordinal.
+/// Creates a pod from the template. Its name is the workload's, without ordinal.
 fn pattern(workload: &Workload) -> Pod {
     let PodTemplate { metadata, spec } = &workload.spec.template;
     let metadata = Metadata {
@@ -290,16 +289,11 @@ fn pattern(workload: &Workload) -> Pod {
 }
 
 fn cut(workload: &Workload, missing: u64) -> Finding {
-    let name = format!("{} {}", workload.kind.name(), workload.metadata.namespaced_name());
-    Finding {
-        code: "workload-cut",
-        severity: Severity::Warning,
-        node: None,
-        uuid: None,
-        message: format!(
-            "{name} misses {missing} pods; no more than {MOST_EXPANDED} are made in all"
-        ),
-        numbers: [("missing", missing), ("most", MOST_EXPANDED)].into(),
-        remedy: "lower its replicas".to_owned(),
-    }
+    let problem = PodProblem::WorkloadCut {
+        kind: workload.kind,
+        name: workload.metadata.namespaced_name().into(),
+        missing,
+        most: MOST_EXPANDED,
+    };
+    Finding { node: None, device: None, problem: Problem::Pod(problem) }
 }

@@ -7,8 +7,6 @@ use plimsoll_core::units::Bytes;
 use super::overhead::Overhead;
 use crate::settings::{KvType, KvTypes, RuntimeKind};
 
-pub use self::RenderError as Refusal;
-
 /// The reason why a launch command cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {

@@ -98,7 +98,7 @@ impl GpuOffload {
 /// at least 1.
 fn tensor_split(spec: &LaunchSpec) -> String {
     let proportions = spec.devices.iter().map(|device| {
-        let mib = device.charge.less(spec.outside.bytes).ceil_mib().get() >> 20;
+        let mib = device.charge.less(spec.overhead.bytes).ceil_mib().get() >> 20;
         mib.max(1).to_string()
     });
     proportions.collect::<Vec<_>>().join(",")

@@ -6,8 +6,6 @@ use serde::Serialize;
 use crate::estimate::fixed;
 use crate::settings::RuntimeKind;
 
-pub use self::Overhead as Outside;
-
 /// The memory that a runtime uses on each GPU outside its own pool. It is part of the charge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Overhead {

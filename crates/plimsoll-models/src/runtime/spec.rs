@@ -20,7 +20,7 @@ pub struct LaunchSpec {
     pub settings: Settings,
     pub devices: Vec<DeviceCharge>,
     /// The memory that the runtime uses outside its own pool.
-    pub outside: Overhead,
+    pub overhead: Overhead,
     /// The model's heads, if they are known.
     pub heads: Option<Heads>,
 }

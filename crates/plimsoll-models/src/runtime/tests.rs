@@ -11,8 +11,8 @@ use plimsoll_core::units::Bytes;
 fn spec(runtime: RuntimeKind, gpus: usize, charge: Bytes, total: Bytes) -> LaunchSpec {
     let settings = Settings { gpus: gpus as u64, parallel: 4, ..Settings::new(runtime, 8192) };
     let devices = vec![DeviceCharge { charge, total: Some(total) }; gpus];
-    let outside = Overhead::declared(Bytes::gib(1));
-    LaunchSpec { program: None, model: "m".to_string(), settings, devices, outside, heads: None }
+    let overhead = Overhead::declared(Bytes::gib(1));
+    LaunchSpec { program: None, model: "m".to_string(), settings, devices, overhead, heads: None }
 }
 
 fn on_one_gpu(runtime: RuntimeKind) -> LaunchSpec {
@@ -60,9 +60,9 @@ fn vllm_flags_follow_the_spec() {
 
 #[test]
 fn the_share_excludes_the_overhead() {
-    let ratio = |gpus, charge, outside| {
+    let ratio = |gpus, charge, overhead| {
         let mut spec = spec(RuntimeKind::Vllm, gpus, Bytes::gib(charge), Bytes::gib(80));
-        spec.outside = Overhead::declared(Bytes::gib(outside));
+        spec.overhead = Overhead::declared(Bytes::gib(overhead));
         rendered(&spec).memory_ratio.expect("vLLM has a share")
     };
     assert_eq!((ratio(1, 39, 0), ratio(1, 39, 2)), ("0.4875".to_string(), "0.4625".to_string()));
@@ -178,10 +178,10 @@ fn a_unified_cache_is_used_only_if_declared() {
 #[test]
 fn the_default_overhead_is_the_fixed_part_of_an_estimate() {
     for runtime in RuntimeKind::ALL {
-        let outside = Overhead::of(runtime);
+        let overhead = Overhead::of(runtime);
         assert!(
-            outside.bytes >= Bytes::mib(512) && outside.source.starts_with("table: "),
-            "{outside:?}"
+            overhead.bytes >= Bytes::mib(512) && overhead.source.starts_with("table: "),
+            "{overhead:?}"
         );
     }
 }
@@ -390,7 +390,7 @@ fn any_spec() -> impl Strategy<Value = LaunchSpec> {
     let runtime = proptest::sample::select(&RuntimeKind::ALL[..]);
     let devices = proptest::collection::vec(gpu, 1..5);
     (runtime, devices, 0..4_u64 << 30, 1..1_u64 << 24, 1..512_u64, kv).prop_map(
-        |(runtime, devices, outside, context, parallel, kv)| {
+        |(runtime, devices, overhead, context, parallel, kv)| {
             let gpus = devices.len() as u64;
             let settings = Settings {
                 gpus,
@@ -398,13 +398,13 @@ fn any_spec() -> impl Strategy<Value = LaunchSpec> {
                 kv: KvTypes::both(kv),
                 ..Settings::new(runtime, context)
             };
-            let outside = Overhead::declared(Bytes::new(outside));
+            let overhead = Overhead::declared(Bytes::new(overhead));
             LaunchSpec {
                 program: None,
                 model: "m".to_string(),
                 settings,
                 devices,
-                outside,
+                overhead,
                 heads: None,
             }
         },
@@ -424,7 +424,7 @@ proptest! {
                 let ratio: f64 = value(argv, "--gpu-memory-utilization").parse().expect("a number");
                 for device in &spec.devices {
                     let total = device.total.expect("known").get() as f64;
-                    let used = (total * ratio).ceil() + spec.outside.bytes.get() as f64;
+                    let used = (total * ratio).ceil() + spec.overhead.bytes.get() as f64;
                     prop_assert!(used <= device.charge.get() as f64, "{used} of {:?}", device.charge);
                 }
                 prop_assert_eq!(value(argv, "--max-model-len"), context.to_string());
@@ -448,7 +448,7 @@ proptest! {
     #[test]
     fn charges_outside_the_possible_range_are_never_rendered(spec in any_spec()) {
         let is_impossible = |device: &DeviceCharge| {
-            device.charge > device.total.expect("known") || device.charge <= spec.outside.bytes
+            device.charge > device.total.expect("known") || device.charge <= spec.overhead.bytes
         };
         if spec.devices.iter().any(is_impossible) {
             prop_assert!(render(&spec, &UserOptions::default()).is_err());

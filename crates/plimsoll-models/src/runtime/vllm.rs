@@ -78,7 +78,7 @@ fn share_of_all_gpus(spec: &LaunchSpec) -> Result<u32, RenderError> {
     for (index, DeviceCharge { charge, total }) in spec.devices.iter().enumerate() {
         let total = total.filter(|total| !total.is_zero());
         let total = total.ok_or(RenderError::UnknownGpu { index })?;
-        let pool = charge.less(spec.outside.bytes);
+        let pool = charge.less(spec.overhead.bytes);
         let share = largest_share(pool, total);
         if share == 0 {
             return Err(RenderError::ShareTooSmall { pool, total });

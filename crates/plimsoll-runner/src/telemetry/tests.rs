@@ -16,7 +16,7 @@ fn id(pid: u32) -> ProcessId {
 
 /// A slot with one process, charged 10 GiB on device 0.
 fn slot(name: &str, pid: u32) -> Slot {
-    let device = LaunchDevice { index: 0, uuid: None, bytes: 10 * GIB, total: None };
+    let device = LaunchDevice { index: 0, uuid: None, bytes: Some(10 * GIB), total: None };
     let mut record = record(name, id(pid));
     record.launch = Some(Launch { devices: vec![device], ..launch() });
     Slot::new(record, Phase::Running)

@@ -7,12 +7,9 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::decide::Decision;
-use plimsoll_core::fit;
-use plimsoll_core::request::Shape;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis};
-use plimsoll_core::verdict::{NodeVerdict, Table};
-use plimsoll_core::wording;
+use plimsoll_core::verdict::NodeVerdict;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -21,8 +18,9 @@ use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::{memory, slots};
 use crate::decisions::Kept;
-use plimsoll_api::rows::{CandidateRow, DecisionRow, LoadRow, ProblemRow, time};
-use plimsoll_api::{lost_by, verdict};
+use plimsoll_api::explanation::{Explanation, charges, explanation};
+use plimsoll_api::rows::{DecisionRow, LoadRow, ProblemRow, time};
+use plimsoll_api::verdict;
 use plimsoll_engine::store::{DecisionId, Filter, History, Listed, StoreError};
 
 /// Which decisions.
@@ -159,7 +157,7 @@ impl Page {
             return false;
         }
         let row = row();
-        self.candidates += row.candidates.as_ref().map_or(0, Vec::len);
+        self.candidates += row.explanation.candidates.as_ref().map_or(0, Vec::len);
         self.rows.push(row);
         true
     }
@@ -180,23 +178,22 @@ pub(crate) fn row(kept: &Kept) -> DecisionRow {
         memory: memory::of_size(&kept.needs, &described),
         id: Some(kept.id.to_string()),
         slot_id: Some(kept.decision.request.name.to_string()),
-        reason: kept.answer.as_ref().and_then(wording::answer_reason),
+        reason: kept.told.clone(),
+        explanation: Explanation {
+            summary: kept.summary.clone(),
+            promised: kept.promised.clone(),
+            ..described.explanation
+        },
         evictions: kept.evictions.clone(),
-        promised: kept.promised.clone(),
         digest: Some(plimsoll_engine::store::hexadecimal(kept.digest)),
         ..described
     }
 }
 
-/// Everything that a decision itself says.
+/// Returns the row of a decision by itself.
 pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
-    let found = decision.chosen();
     let verdict = runner(decision);
-    // The same question that the commit asked, of the same rows: what the place is charged.
-    let admitted = found.zip(verdict).and_then(|(found, verdict)| {
-        fit::admit(verdict.view, &decision.spec, &found.placement).ok()
-    });
-    let charges = admitted.unwrap_or_default();
+    let charges = charges(decision);
     let taken = |index: u16| {
         let on = charges.iter().filter(|charge| charge.on.contains(&index));
         on.filter_map(plimsoll_core::charge::Charge::bytes).fold(Bytes::ZERO, Bytes::plus)
@@ -209,20 +206,13 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
         created: time(at),
         model: decision.request.account.to_string(),
         slot_id: None,
-        placed: found.is_some(),
+        placed: decision.place().is_some(),
         runner_id: verdict.map(|verdict| verdict.view.node.name.to_string()),
-        summary: decision.summary().to_string(),
         reason: None,
         gpu_allocation: verdict.and_then(|verdict| slots::allocation(&verdict.view.node, &charges)),
         memory: None,
-        policy: Some(decision.policy.name.to_string()),
-        ledger_revision: Some(decision.revision),
-        score: found.map(|found| found.score.total()),
-        score_parts: found.map(|found| verdict::score_parts(&found.score)).unwrap_or_default(),
-        lost_by: lost_by::lost_by(decision),
-        candidates: Some(candidates(decision)),
+        explanation: explanation(decision),
         evictions: Vec::new(),
-        promised: None,
         before: Some(loads(&|_| Bytes::ZERO)),
         after: Some(loads(&taken)),
         digest: None,
@@ -233,8 +223,9 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
 /// The verdict that a decision is shown by: that on the runner chosen, or that of the nearest miss, or the first.
 pub(crate) fn runner(decision: &Decision) -> Option<NodeVerdict<'_>> {
     let table = decision.table()?;
-    match decision.summary().node() {
-        Some(name) => table.unordered().find(|verdict| verdict.node == *name),
+    let chosen = decision.place().map(|found| found.place.node.clone());
+    match chosen.or_else(|| decision.nearest_miss().map(|miss| miss.node)) {
+        Some(name) => table.unordered().find(|verdict| verdict.node == name),
         None => verdict::ordered_in(table).first().copied(),
     }
 }
@@ -253,44 +244,38 @@ fn loads(view: &NodeView, more: &dyn Fn(u16) -> Bytes) -> Vec<LoadRow> {
     (0_u16..).zip(view.room.devices()).map(row).collect()
 }
 
-fn candidates(decision: &Decision) -> Vec<CandidateRow> {
-    let shapes = decision.tables().enumerate();
-    let of_shape = |(shape, table): (usize, Table)| {
-        let size = decision.spec.shapes().get(shape).map_or(0, Shape::device_count);
-        let row = move |verdict: NodeVerdict| CandidateRow {
-            tensor_parallel_size: size,
-            verdict: verdict::node(decision, shape, verdict),
-        };
-        verdict::ordered_in(table).into_iter().map(row).collect::<Vec<_>>()
-    };
-    shapes.flat_map(of_shape).collect()
-}
-
 /// A decision of which only the journal's few words are at hand.
 fn listed_row(listed: Listed) -> DecisionRow {
     let id = listed.id.to_string();
+    let (placed, runner_id) = told_by(&listed.summary);
     DecisionRow {
         replay: Some(format!("plimsoll replay DIR --decision {id}")),
         id: Some(id),
         created: time(listed.now),
         model: listed.request.account.to_string(),
         slot_id: Some(listed.request.name.to_string()),
-        placed: listed.summary.is_placed(),
-        runner_id: listed.summary.node().map(ToString::to_string),
-        summary: listed.summary.to_string(),
+        placed,
+        runner_id,
         reason: None,
         gpu_allocation: None,
         memory: None,
-        policy: None,
-        ledger_revision: None,
-        score: None,
-        score_parts: Vec::new(),
-        lost_by: Vec::new(),
-        candidates: None,
+        explanation: Explanation { summary: listed.summary, ..Explanation::default() },
         evictions: Vec::new(),
-        promised: None,
         before: None,
         after: None,
         digest: Some(listed.digest),
     }
+}
+
+/// Whether a decision's sentence tells of a place, and the runner that it names. A runner's name has no blanks.
+pub(crate) fn told_by(sentence: &str) -> (bool, Option<String>) {
+    if let Some(runner) = sentence.strip_prefix("placed on ") {
+        return (true, Some(runner.to_string()));
+    }
+    let nearest =
+        sentence.split_once("(nearest: ").and_then(|(_, rest)| rest.split_once(", needs "));
+    let runner = nearest
+        .and_then(|(device, _)| device.rsplit_once(" on "))
+        .map(|(_, runner)| runner.to_string());
+    (false, runner)
 }

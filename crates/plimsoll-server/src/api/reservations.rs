@@ -1,9 +1,9 @@
 //! Reservations: create, wait for, release. The same path shows and stops slots, by their ids.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use plimsoll_core::front::Core;
 use plimsoll_core::units::Millis;
 use plimsoll_engine::engine::Watching;
@@ -22,6 +22,7 @@ use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::{queue, slots};
 use crate::SlotEngine;
+use crate::guard::Caller;
 use plimsoll_api::rows::{
     ProblemRow, ReservationRow, ReservationStatus, ReserveBody, SlotRow, time,
 };
@@ -203,6 +204,7 @@ params(("id" = String, Path, description = "A reservation (`reservation-12`) or 
 ))]
 pub(crate) async fn release(
     State(parts): State<Parts>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let engine = parts.engine()?;
@@ -216,7 +218,12 @@ pub(crate) async fn release(
         desk.stop_slot(core, &name)?;
         Ok(slot_row(desk, core, &name))
     });
-    match stopped.await? {
+    let stopped = stopped.await?;
+    if stopped.is_ok() {
+        // Reservations come and go with every request; an operator stops a slot.
+        tracing::info!(caller = caller.name, slot = id, "slot stopped");
+    }
+    match stopped {
         Ok(Some(row)) => Ok((StatusCode::ACCEPTED, Json(row)).into_response()),
         Ok(None) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(UnknownSlot) => Err(not_found(&id)),

@@ -11,11 +11,12 @@ mod pages;
 mod script;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{HeaderMap, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use plimsoll_core::event::Settings;
 use plimsoll_core::front::{Core, Front};
 use plimsoll_core::policy::Policy;
@@ -30,8 +31,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-use super::{Parts, router};
+use super::Parts;
 use crate::SlotEngine as Engine;
+use crate::config::http::Limits;
+use crate::front::{self, Gate};
+use crate::guard::Guard;
+use crate::guard::tokens::Tokens;
 use crate::schedulerlog;
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::History;
@@ -44,6 +49,14 @@ struct World {
     parts: Parts,
     engine: Engine,
     dir: TempDir,
+}
+
+/// Returns the API behind the guard of a server without tokens.
+fn served(parts: Parts) -> Router {
+    let guard = Arc::new(Guard::new(Tokens::default(), Limits::default(), Arc::default()));
+    let gate = Gate::default();
+    gate.open(super::router(super::routes(parts, &guard)));
+    front::router(gate, guard)
 }
 
 /// An answer, read to its end.
@@ -81,10 +94,11 @@ impl World {
         let (engine, _thread) =
             Engine::start(desk, clock, store, parts.observers()).expect("a thread");
         parts.open(engine.clone(), History::open(dir.path()).expect("a journal"));
-        World { router: router(parts.clone()), parts, engine, dir }
+        World { router: served(parts.clone()), parts, engine, dir }
     }
 
-    async fn send(&self, request: Request<Body>) -> Answered {
+    async fn send(&self, mut request: Request<Body>) -> Answered {
+        request.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
         let response = self.router.clone().oneshot(request).await.expect("a router answers");
         let (head, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.expect("a body");

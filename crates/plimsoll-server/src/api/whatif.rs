@@ -12,7 +12,7 @@ use plimsoll_core::remedy;
 use plimsoll_core::request::{Request, RequestId};
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::Desk;
-use plimsoll_slots::memory::{Kept, Need};
+use plimsoll_slots::memory::{Need, OwnedMemoryFacts};
 use plimsoll_slots::model::Model;
 use plimsoll_slots::proposals;
 
@@ -20,8 +20,8 @@ use super::input::Body;
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::{decisions, memory, models};
+use plimsoll_api::explanation::{self, RemedyRow};
 use plimsoll_api::rows::{EvictionRow, ProblemRow, WhatIf, WhatIfRow};
-use plimsoll_api::verdict;
 
 /// Decides for one more slot without doing it
 #[utoipa::path(post, path = "/api/v1/scheduler/whatif", operation_id = "what_if", tag = "scheduler", request_body = WhatIf, responses(
@@ -69,7 +69,7 @@ struct Looked {
     decision: Decision,
     request: Request,
     model: Model,
-    known: Kept,
+    facts: OwnedMemoryFacts,
     needs: Vec<Need>,
     /// The ledger that was looked at, where there is something to look for in it.
     refused_on: Option<(Ledger, Settings)>,
@@ -84,10 +84,10 @@ fn look(desk: &Desk, core: &mut Core<'_>, wanted: &Wanted) -> Option<Looked> {
     let scheduler = core.scheduler();
     let desk = desk.view(scheduler);
     let state = || (scheduler.ledger().clone(), scheduler.settings().clone());
-    let refused_on = decision.chosen().is_none().then(state);
-    let (request, known) = (desk.what_if_request(&model), desk.known(&model).into());
+    let refused_on = decision.place().is_none().then(state);
+    let (request, facts) = (desk.what_if_request(&model), desk.memory_facts(&model).into());
     let needs = desk.needs(&model);
-    Some(Looked { now: core.now(), decision, request, model, known, needs, refused_on })
+    Some(Looked { now: core.now(), decision, request, model, facts, needs, refused_on })
 }
 
 impl Looked {
@@ -100,19 +100,19 @@ impl Looked {
         let Settings { policy, residency, .. } = settings;
         if let Some(plan) = evict::plan_room(ledger, policy, &self.request, self.now, *residency) {
             row.evictions = plan.victims.iter().map(|victim| eviction(ledger, victim)).collect();
-            row.promised = Some(verdict::promise_on(ledger, &Promise::from(plan)));
+            row.explanation.promised = Some(explanation::promise_on(ledger, &Promise::from(plan)));
         }
         let mut remedies =
             remedy::remedies(ledger, &settings.policy, &self.request, &self.decision);
-        remedies.retain(|remedy| !proposals::is_of_file(&self.model, remedy));
+        remedies.retain(|remedy| !proposals::is_replaced(&self.model, remedy));
         remedies.extend(proposals::proposals(
             ledger,
             &settings.policy,
             &self.model,
-            self.known.known(),
+            self.facts.borrow(),
         ));
         remedies.sort_by_key(|remedy| remedy.kind);
-        WhatIfRow { decision: row, would_fit_if: remedies.iter().map(verdict::remedy).collect() }
+        WhatIfRow { decision: row, would_fit_if: remedies.iter().map(RemedyRow::from).collect() }
     }
 }
 

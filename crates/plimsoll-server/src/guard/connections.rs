@@ -9,7 +9,7 @@ use axum_server::accept::Accept;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::Service;
 
-use crate::metrics::{Counted, Refused};
+use crate::metrics::{Counted, Rejected};
 
 /// Takes connections while there are fewer than so many.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl<I, S> Accept<I, S> for Connections {
         ready(match self.free.clone().try_acquire_owned() {
             Ok(permit) => Ok((stream, Counting { service, _permit: Arc::new(permit) })),
             Err(_) => {
-                self.counted.refused(Refused::Connections);
+                self.counted.rejected(Rejected::Connections);
                 Err(io::Error::other("too many connections"))
             }
         })

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Uri, header};
 ///
 /// A page of any site can make its browser send requests to 127.0.0.1: plainly, where an `Origin` tells it, or under a name of its
 /// own that it lets point there, where the `Host` tells it.
-pub(crate) fn refusal(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
+pub(crate) fn rejection(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok())
@@ -47,7 +47,7 @@ mod tests {
         };
         put(header::HOST, host);
         put(header::ORIGIN, origin);
-        refusal(&headers, &Uri::from_static("/")).is_some()
+        rejection(&headers, &Uri::from_static("/")).is_some()
     }
 
     #[test]

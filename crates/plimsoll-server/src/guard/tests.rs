@@ -1,16 +1,17 @@
-//! Requests that come to the guard, in front of a handler that takes everything.
+//! Requests to a server with a route of each kind.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use axum::middleware::from_fn_with_state;
-use axum::response::IntoResponse;
+use axum::routing::{get, post, put};
 use plimsoll_core::units::Bytes;
 use plimsoll_slots::size::Size;
 use serde_json::Value;
 use tower::ServiceExt;
 
 use super::*;
+use crate::front::{self, Gate};
+use crate::routes::Routes;
 
 const OPERATOR: &str = "the-token-of-an-operator";
 const READER: &str = "the-token-of-a-reader-xx";
@@ -25,23 +26,37 @@ fn tokens() -> Tokens {
     let entries =
         "[{name: operator, role: operate, file: operator}, {name: reader, role: read, file: reader},
         {name: gpu-1, role: runner, file: runner, runner: gpu-1}]";
-    let entries: Vec<tokens::Entry> = serde_saphyr::from_str(entries).expect("tokens");
+    let entries: Vec<tokens::TokenEntry> = serde_saphyr::from_str(entries).expect("tokens");
     Tokens::load(&entries, dir.path(), None, &mut Vec::new()).expect("tokens")
+}
+
+/// Answers with the length of its body, after some time if the query says `slow`.
+async fn answer(request: Request<Body>) -> Response {
+    if request.uri().query().is_some_and(|query| query.contains("slow")) {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    match to_bytes(request.into_body(), usize::MAX).await {
+        Ok(body) => format!("{} bytes", body.len()).into_response(),
+        Err(_) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+    }
+}
+
+/// Returns a server with a route of each kind.
+fn app_with(guard: &Arc<Guard>) -> Router {
+    let routes = Routes::new(guard)
+        .add_page(Rules::READ, "/read", get(answer))
+        .add_page(Rules::OPERATE, "/operate", put(answer))
+        .add_page(Rules::OPERATE.waiting_by_body(), "/wait", post(answer))
+        .add_page(Rules::RUNNER, "/runners/{id}", put(answer));
+    let gate = Gate::default();
+    gate.open(crate::api::router(routes));
+    front::router(gate, guard.clone())
 }
 
 fn app(tokens: Tokens, limits: Limits) -> (Router, Arc<Counted>) {
     let counted = Arc::new(Counted::default());
     let guard = Arc::new(Guard::new(tokens, limits, counted.clone()));
-    let handler = |request: Request<Body>| async move {
-        if request.uri().query().is_some_and(|query| query.contains("slow")) {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-        }
-        match to_bytes(request.into_body(), usize::MAX).await {
-            Ok(body) => format!("{} bytes", body.len()).into_response(),
-            Err(_) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
-        }
-    };
-    (Router::new().fallback(handler).layer(from_fn_with_state(guard, super::guard)), counted)
+    (app_with(&guard), counted)
 }
 
 async fn ask(app: &Router, line: &str, token: Option<&str>, body: Body) -> (u16, Value, HeaderMap) {
@@ -67,12 +82,7 @@ async fn status(app: &Router, line: &str, token: Option<&str>) -> u16 {
 #[tokio::test]
 async fn nobody_gets_in_without_a_token_whether_or_not_the_thing_exists() {
     let (app, _) = app(tokens(), Limits::default());
-    for line in [
-        "GET /metrics",
-        "GET /no/such/thing",
-        "PUT /api/v1/models/m",
-        "POST /api/v1/runners/r/heartbeat",
-    ] {
+    for line in ["GET /read", "GET /no/such/thing", "PUT /operate", "PUT /runners/r"] {
         for token in [None, Some("a-token-that-nobody-knows"), Some("")] {
             let (status, problem, headers) = ask(&app, line, token, Body::empty()).await;
             assert_eq!(
@@ -94,18 +104,20 @@ async fn nobody_gets_in_without_a_token_whether_or_not_the_thing_exists() {
 async fn a_token_does_what_its_role_says_and_a_runner_speaks_for_itself_alone() {
     let (app, _) = app(tokens(), Limits::default());
     for (line, reader, operator, runner) in [
-        ("GET /api/v1/models", 200, 200, 403),
-        ("GET /metrics", 200, 200, 403),
-        ("GET /no/such/thing", 200, 200, 403),
-        ("PUT /api/v1/models/m", 403, 200, 403),
-        ("DELETE /api/v1/runners/gpu-1", 403, 200, 403),
-        ("PUT /api/v1/runners/gpu-1", 403, 403, 200),
-        ("POST /api/v1/runners/gpu-1/heartbeat", 403, 403, 200),
-        ("GET /api/v1/runners/gpu-1/work?after=1", 403, 403, 200),
-        ("PUT /api/v1/runners/gpu%2D1", 403, 403, 200),
-        ("PUT /api/v1/runners/gpu-2", 403, 403, 403),
-        ("POST /api/v1/runners/gpu-10/heartbeat", 403, 403, 403),
-        ("POST /api/v1/runners/gpu-1%2F..%2Fgpu-2/heartbeat", 403, 403, 403),
+        ("GET /read", 200, 200, 403),
+        ("HEAD /read", 200, 200, 403),
+        ("PUT /operate", 403, 200, 403),
+        ("PUT /runners/gpu-1", 403, 403, 200),
+        ("PUT /runners/gpu%2D1", 403, 403, 200),
+        ("PUT /runners/gpu-2", 403, 403, 403),
+        ("PUT /runners/gpu-10", 403, 403, 403),
+        ("PUT /runners/gpu-1%2F..%2Fgpu-2", 403, 403, 403),
+        // A path or method that no route declares does nothing, whatever the role.
+        ("GET /no/such/thing", 404, 404, 404),
+        ("PUT //operate", 404, 404, 404),
+        ("PUT /operate/", 404, 404, 404),
+        ("PUT /%6Fperate", 404, 404, 404),
+        ("DELETE /operate", 405, 405, 405),
     ] {
         for (token, expected) in [(READER, reader), (OPERATOR, operator), (RUNNER, runner)] {
             assert_eq!(status(&app, line, Some(token)).await, expected, "{line} with {token}");
@@ -115,26 +127,22 @@ async fn a_token_does_what_its_role_says_and_a_runner_speaks_for_itself_alone() 
 
 #[tokio::test]
 async fn other_tokens_can_be_put_in_their_place() {
-    let counted = Arc::new(Counted::default());
-    let guard = Arc::new(Guard::new(tokens(), Limits::default(), counted));
-    let app = Router::new()
-        .fallback(|| async { "" })
-        .layer(from_fn_with_state(guard.clone(), super::guard));
-    assert_eq!(status(&app, "GET /", Some(READER)).await, 200);
+    let guard = Arc::new(Guard::new(tokens(), Limits::default(), Arc::default()));
+    let app = app_with(&guard);
+    assert_eq!(status(&app, "GET /read", Some(READER)).await, 200);
     guard.replace_tokens(Tokens::default());
-    assert_eq!(status(&app, "GET /", None).await, 200);
+    assert_eq!(status(&app, "GET /read", None).await, 200);
     guard.replace_tokens(tokens());
-    assert_eq!(status(&app, "GET /", None).await, 401);
+    assert_eq!(status(&app, "GET /read", None).await, 401);
 }
 
 #[tokio::test]
 async fn without_tokens_all_of_this_machine_is_let_in_and_no_page_of_another_site() {
     let (app, _) = app(Tokens::default(), Limits::default());
-    assert_eq!(status(&app, "PUT /api/v1/models/m", None).await, 200);
-    assert_eq!(status(&app, "PUT /api/v1/runners/r", None).await, 200);
+    assert_eq!(status(&app, "PUT /operate", None).await, 200);
+    assert_eq!(status(&app, "PUT /runners/r", None).await, 200);
     for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
-        let request =
-            Request::builder().method("POST").uri("/api/v1/scheduler/slots").header(name, value);
+        let request = Request::builder().method("POST").uri("/wait").header(name, value);
         let response = app.clone().oneshot(request.body(Body::empty()).expect("a request")).await;
         assert_eq!(response.expect("an answer").status(), 403, "{name}");
     }
@@ -149,10 +157,10 @@ async fn a_body_is_bounded_whether_or_not_its_length_is_said() {
     };
     let (app, counted) = app(Tokens::default(), limits);
     for (line, length, expected) in [
-        ("PUT /api/v1/models/m", 100, 200),
-        ("PUT /api/v1/models/m", 110, 413),
-        ("POST /api/v1/runners/r/heartbeat", 1000, 200),
-        ("POST /api/v1/runners/r/heartbeat", 1010, 413),
+        ("PUT /operate", 100, 200),
+        ("PUT /operate", 110, 413),
+        ("PUT /runners/r", 1000, 200),
+        ("PUT /runners/r", 1010, 413),
     ] {
         let (method, path) = line.split_once(' ').expect("a method and a path");
         for said in [None, Some(length.to_string())] {
@@ -166,24 +174,27 @@ async fn a_body_is_bounded_whether_or_not_its_length_is_said() {
             assert_eq!(status, expected, "{line} {length}, said: {said:?}");
         }
     }
-    assert_eq!(counted.refusals_of(Refused::Body), 4);
+    assert_eq!(counted.rejections_of(Rejected::Body), 4);
 }
 
 #[tokio::test]
 async fn what_takes_too_long_is_given_up_unless_it_asked_to_wait() {
     let limits = Limits { request_timeout: Span(100), ..Limits::default() };
     let (app, _) = app(Tokens::default(), limits);
-    assert_eq!(status(&app, "GET /?slow", None).await, 408);
-    assert_eq!(status(&app, "GET /?slow&wait=1s", None).await, 200);
-    assert_eq!(status(&app, "POST /api/v1/scheduler/slots?slow", None).await, 200);
+    assert_eq!(status(&app, "GET /read?slow", None).await, 408);
+    assert_eq!(status(&app, "GET /read?slow&wait=1s", None).await, 200);
+    assert_eq!(status(&app, "POST /wait?slow", None).await, 200);
 }
 
 #[tokio::test]
 async fn too_many_requests_are_told_when_to_come_again_and_health_is_still_answered() {
     let limits = Limits { requests_per_second: 1, burst: 2, ..Limits::default() };
     let (app, _) = app(Tokens::default(), limits);
-    assert_eq!((status(&app, "GET /", None).await, status(&app, "GET /", None).await), (200, 200));
-    let (status_now, problem, headers) = ask(&app, "GET /", None, Body::empty()).await;
+    assert_eq!(
+        (status(&app, "GET /read", None).await, status(&app, "GET /read", None).await),
+        (200, 200)
+    );
+    let (status_now, problem, headers) = ask(&app, "GET /read", None, Body::empty()).await;
     assert_eq!((status_now, &problem["code"]), (429, &"too_many_requests".into()));
     assert_eq!(headers[header::RETRY_AFTER], "1");
     assert_eq!(status(&app, "GET /livez", None).await, 200);

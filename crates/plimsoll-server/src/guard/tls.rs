@@ -1,4 +1,4 @@
-//! The certificate that is shown, and with which versions of TLS.
+//! TLS certificates and protocol versions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,23 +10,19 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 
-use crate::config::TlsFiles;
+use crate::config::http::TlsFiles;
 
-/// Reads a certificate with its chain, and its key.
+/// Reads a certificate and its key.
 pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])
-        .context("while choosing versions of TLS")?;
+        .context("cannot select TLS versions")?;
     let mut config = builder
         .with_no_client_auth()
         .with_single_cert(certificates(&files.cert)?, key(&files.key)?)
         .with_context(|| {
-            format!(
-                "the certificate in {} and the key in {} cannot be used",
-                files.cert.display(),
-                files.key.display()
-            )
+            format!("invalid certificate {} or key {}", files.cert.display(), files.key.display())
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -35,16 +31,16 @@ pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let shown = file.display();
     let found =
-        CertificateDer::pem_file_iter(file).with_context(|| format!("could not read {shown}"))?;
+        CertificateDer::pem_file_iter(file).with_context(|| format!("cannot read {shown}"))?;
     let found: Result<Vec<_>, _> = found.collect();
-    let found = found.with_context(|| format!("{shown} holds something that is no certificate"))?;
+    let found = found.with_context(|| format!("{shown} contains an invalid certificate"))?;
     if found.is_empty() {
-        bail!("{shown} holds no certificate");
+        bail!("{shown} contains no certificate");
     }
     Ok(found)
 }
 
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_file(file)
-        .with_context(|| format!("could not read a private key from {}", file.display()))
+        .with_context(|| format!("cannot read a private key from {}", file.display()))
 }

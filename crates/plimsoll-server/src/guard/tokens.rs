@@ -1,4 +1,4 @@
-//! Tokens: whose they are and what they may do. Of a token only its SHA-256 is kept.
+//! Tokens, their names and their roles. The server keeps only the SHA-256 of a token.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, CtOption};
 
-use super::rights::{Pattern, Rights};
+use super::access::{NamePattern, Role};
 
-/// The tokens that are let in.
+/// The valid tokens.
 #[derive(Default)]
 pub(crate) struct Tokens {
     known: Vec<Token>,
@@ -21,15 +21,15 @@ pub(crate) struct Tokens {
 struct Token {
     name: String,
     digest: [u8; 32],
-    rights: Rights,
+    role: Role,
 }
 
-/// A token as it stands in the configuration.
+/// A token in the configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(crate) struct TokenEntry {
     name: String,
-    role: Role,
+    role: RoleName,
     #[serde(default)]
     sha256: Option<String>,
     #[serde(default)]
@@ -40,59 +40,62 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Role {
+enum RoleName {
     Read,
     Operate,
     Runner,
     All,
 }
 
-/// A shorter token could be guessed.
-const SHORTEST: usize = 16;
+/// The minimum length. Shorter tokens could be guessed.
+const MIN_LENGTH: usize = 16;
 
 impl Tokens {
-    /// Takes the tokens of the configuration, whose files are named from a directory, and the one that was typed.
+    /// Reads the tokens of the configuration, and the token file of the command line. Relative
+    /// files of entries are in `dir`.
     pub(crate) fn load(
-        entries: &[Entry],
-        at: &Path,
-        typed: Option<&Path>,
+        entries: &[TokenEntry],
+        dir: &Path,
+        token_file: Option<&Path>,
         warnings: &mut Vec<String>,
     ) -> Result<Tokens> {
         let mut known = Vec::new();
         for entry in entries {
-            let named = |problem: &str| format!("tokens: {:?} {problem}", entry.name);
+            let name = &entry.name;
             let digest = match (&entry.sha256, &entry.file) {
-                (Some(hex), None) => {
-                    digest_of_hex(hex).with_context(|| named("has no SHA-256 in sha256"))?
-                }
-                (None, Some(file)) => digest_of_file(&at.join(file), warnings)?,
-                _ => bail!(named("needs sha256 or file, and not both")),
+                (Some(hex), None) => digest_of_hex(hex)
+                    .with_context(|| format!("tokens: sha256 of {name:?} is not a SHA-256"))?,
+                (None, Some(file)) => digest_of_file(&dir.join(file), warnings)?,
+                _ => bail!("tokens: {name:?} needs either sha256 or file"),
             };
-            known.push(Token { name: entry.name.clone(), digest, rights: rights(entry)? });
+            known.push(Token { name: name.clone(), digest, role: role(entry)? });
         }
-        if let Some(file) = typed {
+        if let Some(file) = token_file {
             let digest = digest_of_file(file, warnings)?;
-            known.push(Token { name: "--token-file".to_string(), digest, rights: Rights::All });
+            known.push(Token { name: "--token-file".to_string(), digest, role: Role::All });
         }
-        refuse_doubles(&known)?;
+        reject_duplicates(&known)?;
         Ok(Tokens { known })
     }
 
-    /// Whether nobody needs one.
+    /// Returns whether no token is required.
     pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Whose token this is, and what it may do. Takes as long for a wrong one as for a right one.
-    pub(crate) fn find(&self, presented: &[u8]) -> Option<(&str, &Rights)> {
+    /// Returns the name and the role of a token. Takes the same time for every token, so that the
+    /// time tells nothing about the valid ones.
+    pub(crate) fn find(&self, presented: &[u8]) -> Option<(&str, &Role)> {
         let digest = digest(presented);
-        let mut found = u64::MAX;
+        let mut found: CtOption<u64> = CtOption::new(0, Choice::from(0));
         for (index, token) in (0_u64..).zip(&self.known) {
-            let same: Choice = token.digest.ct_eq(&digest);
-            found.conditional_assign(&index, same);
+            let is_equal = token.digest.ct_eq(&digest);
+            let this = CtOption::new(index, Choice::from(1));
+            found = CtOption::conditional_select(&found, &this, is_equal);
         }
-        let token = usize::try_from(found).ok().and_then(|index| self.known.get(index))?;
-        Some((&token.name, &token.rights))
+        let index: Option<u64> = found.into();
+        let token = self.known.get(usize::try_from(index?).ok()?)?;
+        Some((&token.name, &token.role))
     }
 }
 
@@ -102,28 +105,29 @@ impl fmt::Debug for Tokens {
     }
 }
 
-fn rights(entry: &Entry) -> Result<Rights> {
+fn role(entry: &TokenEntry) -> Result<Role> {
     let name = &entry.name;
     match (entry.role, &entry.runner) {
-        (Role::Runner, Some(runner)) if !runner.is_empty() => {
-            Ok(Rights::Runner(Pattern::new(runner)))
+        (RoleName::Runner, Some(runner)) if !runner.is_empty() => {
+            Ok(Role::Runner(NamePattern::parse(runner)))
         }
-        (Role::Runner, _) => bail!(
-            "tokens: {name:?} must say which runner it is for: runner: NAME, or runner: \"gpu-*\" for all whose name begins so"
+        (RoleName::Runner, _) => bail!(
+            "tokens: {name:?} must name its runner: runner: NAME, or runner: \"gpu-*\" for a prefix"
         ),
-        (_, Some(_)) => bail!("tokens: {name:?} names a runner, and its role is not runner"),
-        (Role::Read, None) => Ok(Rights::Read),
-        (Role::Operate, None) => Ok(Rights::Operate),
-        (Role::All, None) => Ok(Rights::All),
+        (_, Some(_)) => bail!("tokens: {name:?} has a runner, but its role is not runner"),
+        (RoleName::Read, None) => Ok(Role::Read),
+        (RoleName::Operate, None) => Ok(Role::Operate),
+        (RoleName::All, None) => Ok(Role::All),
     }
 }
 
-/// Two of one name cannot be told apart in the log, and the same token twice would have whichever rights come last.
-fn refuse_doubles(known: &[Token]) -> Result<()> {
+/// Rejects equal names, which the log could not tell apart, and equal tokens, whose role would
+/// depend on their order.
+fn reject_duplicates(known: &[Token]) -> Result<()> {
     let mut digests = BTreeMap::new();
     for (index, token) in known.iter().enumerate() {
         if known[..index].iter().any(|other| other.name == token.name) {
-            bail!("tokens: there are two with the name {:?}", token.name);
+            bail!("tokens: duplicate name {:?}", token.name);
         }
         if let Some(other) = digests.insert(token.digest, &token.name) {
             bail!("tokens: {other:?} and {:?} are the same token", token.name);
@@ -134,18 +138,22 @@ fn refuse_doubles(known: &[Token]) -> Result<()> {
 
 fn digest_of_file(file: &Path, warnings: &mut Vec<String>) -> Result<[u8; 32]> {
     let shown = file.display();
-    let text = fs::read(file).with_context(|| format!("could not read the token in {shown}"))?;
+    let text = fs::read(file).with_context(|| format!("cannot read the token file {shown}"))?;
     let mode = fs::metadata(file).map(|facts| facts.permissions().mode() & 0o777).unwrap_or(0o600);
     if mode & 0o077 != 0 {
-        warnings
-            .push(format!("{shown} can be read by others (its mode is {mode:o}); chmod 600 it"));
+        warnings.push(format!(
+            "the token file {shown} is readable by other users (mode {mode:o}); run chmod 600 on it"
+        ));
     }
     let token = text.trim_ascii();
     if token.is_empty() || !token.iter().all(u8::is_ascii_graphic) {
-        bail!("{shown} must hold one token of plain characters, and nothing else");
+        bail!("{shown} must contain one token of printable ASCII characters, and nothing else");
     }
-    if token.len() < SHORTEST {
-        bail!("the token in {shown} has {} characters, and needs at least {SHORTEST}", token.len());
+    if token.len() < MIN_LENGTH {
+        bail!(
+            "the token in {shown} has {} characters; it must have at least {MIN_LENGTH}",
+            token.len()
+        );
     }
     Ok(digest(token))
 }
@@ -158,16 +166,19 @@ fn digest(text: &[u8]) -> [u8; 32] {
 fn digest_of_hex(hex: &str) -> Result<[u8; 32]> {
     let digits = hex.as_bytes();
     if digits.len() != 64 {
-        bail!("it has {} characters, and should have 64", digits.len());
+        bail!("it has {} characters instead of 64", digits.len());
     }
-    let digit =
-        |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut bytes = [0; 32];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let (high, low) = digit(pair[0]).zip(digit(pair[1])).context("it is not hexadecimal")?;
+        let pair = hex_digit(pair[0]).zip(hex_digit(pair[1]));
+        let (high, low) = pair.context("it is not hexadecimal")?;
         *byte = high << 4 | low;
     }
     Ok(bytes)
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]
@@ -177,7 +188,7 @@ mod tests {
     /// `printf %s an-example-of-a-token | sha256sum`
     const EXAMPLE: &str = "22cbd52af16017b58320d599767ea290660f6be9d3029ebc7bdef8dc03c101b6";
 
-    fn entries(yaml: &str) -> Vec<Entry> {
+    fn entries(yaml: &str) -> Vec<TokenEntry> {
         serde_saphyr::from_str(yaml).expect("it is YAML")
     }
 
@@ -187,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_found_by_its_digest_and_nothing_else_is() {
+    fn a_token_is_found_by_its_digest_alone() {
         let tokens = load(&format!(
             "[{{name: a, role: read, sha256: {}}}, {{name: b, role: operate, sha256: {EXAMPLE}}}]",
             "0".repeat(64)
         ));
-        let tokens = tokens.expect("it can be used");
-        assert_eq!(tokens.find(b"an-example-of-a-token"), Some(("b", &Rights::Operate)));
+        let tokens = tokens.expect("valid tokens");
+        assert_eq!(tokens.find(b"an-example-of-a-token"), Some(("b", &Role::Operate)));
         for wrong in
             [&b"an-example-of-a-toke"[..], b"an-example-of-a-token ", b"", EXAMPLE.as_bytes()]
         {
@@ -203,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_one_token_and_should_be_private() {
+    fn a_token_file_has_one_token_and_should_be_private() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("token");
         let put = |text: &str, mode| {
@@ -215,8 +226,8 @@ mod tests {
         };
         let (tokens, warnings) = put("an-example-of-a-token\n", 0o600);
         assert_eq!(
-            tokens.expect("it can be used").find(b"an-example-of-a-token").map(|f| f.1),
-            Some(&Rights::All)
+            tokens.expect("valid tokens").find(b"an-example-of-a-token").map(|f| f.1),
+            Some(&Role::All)
         );
         assert_eq!(warnings, [""; 0]);
         let (tokens, warnings) = put("an-example-of-a-token", 0o640);
@@ -231,27 +242,27 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_without_a_word_of_the_secret() {
+    fn an_invalid_token_is_reported_without_the_secret() {
         let same = format!(
             "[{{name: a, role: read, sha256: {EXAMPLE}}}, {{name: b, role: read, sha256: {EXAMPLE}}}]"
         );
         for (yaml, part) in [
-            ("[{name: a, role: read}]", "needs sha256 or file"),
-            ("[{name: a, role: read, sha256: abcd}]", "should have 64"),
+            ("[{name: a, role: read}]", "needs either sha256 or file"),
+            ("[{name: a, role: read, sha256: abcd}]", "instead of 64"),
             ("[{name: a, role: read, file: no/such/file}]", "no/such/file"),
-            (&format!("[{{name: a, role: runner, sha256: {EXAMPLE}}}]"), "which runner"),
+            (&format!("[{{name: a, role: runner, sha256: {EXAMPLE}}}]"), "must name its runner"),
             (
                 &format!("[{{name: a, role: read, runner: r, sha256: {EXAMPLE}}}]"),
                 "role is not runner",
             ),
             (&same, "are the same token"),
-            (&same.replace("name: b", "name: a"), "two with the name"),
+            (&same.replace("name: b", "name: a"), "duplicate name"),
         ] {
             let error = load(yaml).map(|_| ()).expect_err(yaml);
             assert!(error.contains(part) && !error.contains(EXAMPLE), "{yaml}: {error}");
         }
         let tokens =
-            load(&format!("[{{name: a, role: read, sha256: {EXAMPLE}}}]")).expect("it can be used");
+            load(&format!("[{{name: a, role: read, sha256: {EXAMPLE}}}]")).expect("valid tokens");
         assert_eq!(format!("{tokens:?}"), r#"["a"]"#);
     }
 }

@@ -34,13 +34,13 @@ fn check(name: &str, said: &str) {
 }
 
 #[test]
-fn e5_the_log_of_the_incident_says_what_it_said() {
+fn e5_the_log_of_the_incident_is_the_stored_one() {
     check("a2.log-decisions.txt", &incident(LogFormat::Text));
     check("a2.log-decisions.jsonl", &incident(LogFormat::Json));
 }
 
 #[test]
-fn e5_what_a_decision_finds_is_what_the_one_before_left() {
+fn e5_the_memory_before_a_decision_is_the_memory_after_the_previous_one() {
     let log = incident(LogFormat::Json);
     let lines: Vec<Value> =
         log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -103,7 +103,7 @@ fn logged(work: impl FnOnce()) -> String {
 }
 
 #[test]
-fn c10_a_breach_is_an_error_once_and_its_end_is_told() {
+fn c10_a_breach_is_logged_as_an_error_once_and_its_end_is_logged() {
     let mut world = Rehearsal::new(Policy::pack(), &[80]);
     let mut log = BreachLog::default();
     world.model("m", "memory: 40GiB");
@@ -121,5 +121,5 @@ fn c10_a_breach_is_an_error_once_and_its_end_is_told() {
     });
     assert_eq!(said.matches("ERROR").count(), 1, "{said}");
     assert!(said.contains("GPU-0 on runner-1 holds 90 GiB of 80 GiB, over by 10 GiB"), "{said}");
-    assert_eq!(said.matches("a breach is over").count(), 1, "{said}");
+    assert_eq!(said.matches("breach is over").count(), 1, "{said}");
 }

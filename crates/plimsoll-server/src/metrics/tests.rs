@@ -1,4 +1,4 @@
-//! What is shown, after things have happened.
+//! Scrapes after a series of events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,11 +6,12 @@ use std::path::Path;
 
 use plimsoll_core::policy::Policy;
 
+use super::slots::EndingCounter;
 use super::*;
 use crate::rehearsal::{GIB, Rehearsal};
 
-/// What a look shows.
-fn shown(world: &Rehearsal, counted: &Counted) -> String {
+/// Returns the text of a scrape.
+fn shown(world: &mut Rehearsal, counted: &Counted) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     for (file, text) in [
         ("journal.db", "12345"),
@@ -20,18 +21,11 @@ fn shown(world: &Rehearsal, counted: &Counted) -> String {
     ] {
         fs::write(dir.path().join(file), text).expect("a file");
     }
-    render(
-        counted,
-        &scraped::Sheet::of(
-            world.host.front().view(world.host.scheduler()),
-            world.now,
-            world.host.next_numbers().record,
-        ),
-        &scraped::Files::of(dir.path()),
-    )
+    let sheet = world.host.with(world.now, |desk, core| Sheet::copy(desk, core));
+    render(counted, &sheet, Some(&Files::read(dir.path())))
 }
 
-/// The rows of a text, by name with labels in order.
+/// Returns the rows of a text by name, with labels in order.
 fn rows(text: &str) -> BTreeMap<String, f64> {
     let row = |line: &str| {
         let (name, value) = line.rsplit_once(' ').expect("a name and a value");
@@ -40,10 +34,12 @@ fn rows(text: &str) -> BTreeMap<String, f64> {
     text.lines().filter(|line| !line.starts_with('#')).map(row).collect()
 }
 
-/// One of everything: placed, refused, evicted, failed, foreign memory, a breach.
+/// Returns a world with one of everything: placed, rejected, evicted, failed, foreign memory, a
+/// breach.
 fn eventful() -> (Rehearsal, Arc<Counted>) {
-    let (mut world, counted) =
-        (Rehearsal::new(Policy::spread(), &[80, 40]), Arc::new(Counted::default()));
+    let mut endings = EndingCounter::default();
+    let counted = Arc::new(Counted::new(|registry| endings.register(registry)));
+    let mut world = Rehearsal::new(Policy::spread(), &[80, 40]);
     let mut watcher = counted.observer();
     world.model("a", "memory: 60GiB\nidle_limit: 0s");
     world.model("b", "memory: 70GiB");
@@ -51,17 +47,17 @@ fn eventful() -> (Rehearsal, Arc<Counted>) {
     world.model("warm", "memory: 80GiB\nprewarm: true");
     let first = world.reserve("a");
     world.reserve("huge");
-    world.show(&mut [&mut watcher]);
+    world.show(&mut [&mut *watcher, &mut endings]);
     world.beat(&[60 * GIB, GIB]);
     world.release(first);
-    world.show(&mut [&mut watcher]);
+    world.show(&mut [&mut *watcher, &mut endings]);
     world.pass(1000);
     world.reserve("b");
-    world.show(&mut [&mut watcher]);
+    world.show(&mut [&mut *watcher, &mut endings]);
     world.pass(1000);
     world.beat(&[0, 41 * GIB]);
-    world.show(&mut [&mut watcher]);
-    counted.refused(Refused::Rate);
+    world.show(&mut [&mut *watcher, &mut endings]);
+    counted.rejected(Rejected::Rate);
     let asked = [
         ("method", "GET".to_string()),
         ("route", "other".to_string()),
@@ -73,9 +69,9 @@ fn eventful() -> (Rehearsal, Arc<Counted>) {
 }
 
 #[test]
-fn what_happened_is_counted_by_its_kind() {
-    let (world, counted) = eventful();
-    let rows = rows(&shown(&world, &counted));
+fn events_are_counted_by_kind() {
+    let (mut world, counted) = eventful();
+    let rows = rows(&shown(&mut world, &counted));
     for (name, expected) in [
         (r#"plimsoll_build_info{version="0.1.0"}"#, 1.0),
         (r#"plimsoll_effects_total{effect="stop"}"#, 1.0),
@@ -94,30 +90,29 @@ fn what_happened_is_counted_by_its_kind() {
         assert_eq!(rows.get(name), Some(&expected), "{name} in {rows:#?}");
     }
     assert!(rows.contains_key(r#"plimsoll_queue_length{kind="prewarm"}"#));
-    // Nobody was refused for anything else; how often each was tried is the core's affair.
-    let refused = rows[r#"plimsoll_decisions_total{outcome="rejected"}"#];
-    assert!(refused >= 2.0);
-    assert_eq!(rows[r#"plimsoll_rejections_total{reason="CardInsufficientMemory"}"#], refused);
+    // Nothing was rejected for another reason; the core decides how often it tries.
+    let rejected = rows[r#"plimsoll_decisions_total{outcome="rejected"}"#];
+    assert!(rejected >= 2.0);
+    assert_eq!(rows[r#"plimsoll_rejections_total{reason="CardInsufficientMemory"}"#], rejected);
 }
 
 #[test]
-fn what_a_device_holds_by_stage_adds_up_to_its_load_and_is_the_ledgers() {
-    let (world, counted) = eventful();
-    let text = shown(&world, &counted);
+fn memory_by_stage_adds_up_to_the_load_of_the_ledger() {
+    let (mut world, counted) = eventful();
+    let text = shown(&mut world, &counted);
     let rows = rows(&text);
     let ledger = world.host.scheduler().ledger();
     let view = ledger.view(ledger.node_id("runner-1").expect("it is there")).expect("it is there");
     for (gpu, room) in view.room.devices().iter().enumerate() {
         let of = |stage: &str| {
             let name = format!(
-                r#"plimsoll_device_memory_bytes{{runner="runner-1",gpu="{gpu}",stage="{stage}"}}"#
+                r#"plimsoll_device_memory_bytes{{node="runner-1",gpu="{gpu}",stage="{stage}"}}"#
             );
             rows.get(&name).copied().unwrap_or_else(|| panic!("{name} is not in {text}"))
         };
         let load: f64 =
             ["offered", "sent", "running", "releasing", "foreign"].into_iter().map(of).sum();
-        let shown =
-            rows[&format!(r#"plimsoll_device_load_bytes{{runner="runner-1",gpu="{gpu}"}}"#)];
+        let shown = rows[&format!(r#"plimsoll_device_load_bytes{{node="runner-1",gpu="{gpu}"}}"#)];
         assert_eq!((load, shown), (shown, room.load().get() as f64), "GPU {gpu}");
         assert_eq!(of("free"), room.free().expect("it is known").get() as f64);
         assert_eq!(of("total"), ((if gpu == 0 { 80 } else { 40 }) * GIB) as f64);
@@ -125,7 +120,7 @@ fn what_a_device_holds_by_stage_adds_up_to_its_load_and_is_the_ledgers() {
 }
 
 #[test]
-fn the_first_who_waits_is_told_by_its_age_and_prewarming_is_not() {
+fn the_oldest_age_is_that_of_the_first_pending_request_without_prewarming() {
     let mut world = Rehearsal::new(Policy::pack(), &[80]);
     let counted = Arc::new(Counted::default());
     world.model("a", "memory: 80GiB");
@@ -134,11 +129,11 @@ fn the_first_who_waits_is_told_by_its_age_and_prewarming_is_not() {
     world.model("warm", "memory: 10GiB\nprewarm: true");
     world.pass(7000);
     let age =
-        |world: &Rehearsal| rows(&shown(world, &counted))["plimsoll_queue_oldest_age_seconds"];
-    assert_eq!(age(&world), 0.0);
+        |world: &mut Rehearsal| rows(&shown(world, &counted))["plimsoll_queue_oldest_age_seconds"];
+    assert_eq!(age(&mut world), 0.0);
     world.reserve("a");
     world.pass(3000);
-    assert_eq!(age(&world), 3.0);
+    assert_eq!(age(&mut world), 3.0);
 }
 
 #[test]
@@ -148,7 +143,7 @@ fn models_beyond_a_number_share_a_label() {
         world.model(&format!("model-{number:03}"), "memory: 1GiB");
     }
     world.reserve("model-249");
-    let rows = rows(&shown(&world, &Counted::default()));
+    let rows = rows(&shown(&mut world, &Counted::default()));
     let names: BTreeSet<&str> = rows
         .keys()
         .filter_map(|name| {
@@ -182,9 +177,9 @@ fn documented() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_page_and_the_program_have_the_same_metrics() {
-    let (world, counted) = eventful();
-    let text = shown(&world, &counted);
+fn the_documentation_lists_every_metric() {
+    let (mut world, counted) = eventful();
+    let text = shown(&mut world, &counted);
     let typed = |line: &str| {
         let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
         let suffix = match kind {
@@ -199,7 +194,7 @@ fn the_page_and_the_program_have_the_same_metrics() {
 }
 
 #[test]
-fn dashboard_and_alerts_use_only_metrics_that_there_are() {
+fn dashboard_and_alerts_use_existing_metrics() {
     let documented = documented();
     for file in ["deploy/grafana/plimsoll.json", "deploy/prometheus/alerts.yaml"] {
         let text = fs::read_to_string(root().join(file)).expect("the file");

@@ -1,31 +1,29 @@
-//! Counts what became durable.
+//! Counts decisions, effects and breaches once they are durable.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plimsoll_core::decide::{self, Decision};
 use plimsoll_core::event::{Effect, Event};
+use plimsoll_core::front::Front;
 use plimsoll_core::reason::{NodeReason, Reason, RequestReason};
 use plimsoll_core::verdict::{NodeVerdict, Table};
-use plimsoll_slots::desk::{Desk, Ending, ReservationState, Topic};
+use plimsoll_engine::engine::{Decided, Durable, Observer};
 
 use super::Counted;
 use crate::breaches::{self, Changed, KINDS, Watch};
-use plimsoll_engine::engine::{Decided, Durable, Observer};
 
-/// Counts what became durable.
+/// Counts the results of durable batches, for any front end.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     counted: Arc<Counted>,
     watch: Watch,
     changed: Changed,
-    /// The endings of reservations in the batch.
-    ended: Vec<Ending>,
 }
 
 impl Watcher {
     pub(super) fn new(counted: Arc<Counted>) -> Self {
-        Watcher { counted, watch: Watch::default(), changed: Changed::default(), ended: Vec::new() }
+        Watcher { counted, watch: Watch::default(), changed: Changed::default() }
     }
 
     fn count_decision(&self, decision: &Decision) {
@@ -34,7 +32,7 @@ impl Watcher {
         self.counted.decisions.get_or_create(&[("outcome", outcome)]).inc();
         if !placed {
             for reason in codes(decision) {
-                self.counted.refusals.get_or_create(&[("reason", reason)]).inc();
+                self.counted.rejections.get_or_create(&[("reason", reason)]).inc();
             }
         }
     }
@@ -42,21 +40,15 @@ impl Watcher {
     fn count_effect(&self, event: &Event, effect: &Effect) {
         let name = match effect {
             Effect::Start { .. } => "start",
-            Effect::Stop { .. } => "stop",
+            Effect::Stop { request, .. } => {
+                // A stop that the request itself did not ask for is an eviction.
+                if !matches!(event, Event::Withdraw { request: own } if own == request) {
+                    self.counted.evictions.inc();
+                }
+                "stop"
+            }
         };
         self.counted.effects.get_or_create(&[("effect", name)]).inc();
-        // Whoever is asked to go without having been withdrawn goes for somebody else.
-        let withdrawn = matches!((event, effect), (Event::Withdraw { request: one }, Effect::Stop { request: other, .. }) if one == other);
-        if name == "stop" && !withdrawn {
-            self.counted.evictions.inc();
-        }
-    }
-
-    fn count_ended(&mut self) {
-        for ending in self.ended.drain(..) {
-            let ending = [("ending", ending.name())];
-            self.counted.reservations_ended.get_or_create(&ending).inc();
-        }
     }
 
     fn count_breaches(&mut self) {
@@ -74,22 +66,12 @@ impl Watcher {
     }
 }
 
-impl Observer<Desk> for Watcher {
-    fn decided(&mut self, decided: &Decided<'_, Desk>) {
-        let desk = decided.front.view(decided.scheduler);
-        let changed = decided.topics.iter().filter_map(|topic| match topic {
-            Topic::Reservation(id) => desk.reservation(*id),
-            Topic::Runner(_) => None,
-        });
-        let ended = changed.filter_map(|reservation| match &reservation.state {
-            ReservationState::Ended { ending, .. } => Some(ending.clone()),
-            _ => None,
-        });
-        self.ended = ended.collect();
+impl<F: Front> Observer<F> for Watcher {
+    fn decided(&mut self, decided: &Decided<'_, F>) {
         self.changed = self.watch.look(decided);
     }
 
-    fn durable(&mut self, durable: &Durable<'_, Desk>) {
+    fn durable(&mut self, durable: &Durable<'_, F>) {
         let rows = durable.records.len() + durable.change_sets;
         if rows > 0 {
             self.counted.deciding.observe(durable.deciding.as_secs_f64());
@@ -98,21 +80,18 @@ impl Observer<Desk> for Watcher {
         }
         for (record, output) in durable.records.iter().zip(durable.outputs) {
             output.outcome.decisions.iter().for_each(|decision| self.count_decision(decision));
-            output
-                .outcome
-                .effects
-                .iter()
-                .for_each(|effect| self.count_effect(&record.event, effect));
+            for effect in &output.outcome.effects {
+                self.count_effect(&record.event, effect);
+            }
             if matches!(record.event, Event::Failed { .. }) {
                 self.counted.start_failures.inc();
             }
         }
-        self.count_ended();
         self.count_breaches();
     }
 }
 
-/// The codes of all reasons that a refusal has, each once.
+/// Returns the codes of all reasons of a rejection, each once.
 fn codes(decision: &Decision) -> BTreeSet<&'static str> {
     if let decide::Outcome::Rejected(Some(reason)) = &decision.outcome {
         return BTreeSet::from([match reason {
@@ -122,10 +101,11 @@ fn codes(decision: &Decision) -> BTreeSet<&'static str> {
             RequestReason::GangNotFound { .. } => "GangNotFound",
         }]);
     }
-    let of_node = |verdict: NodeVerdict| -> Vec<&'static str> {
-        let devices = verdict.needs.iter().flat_map(|need| need.devices.iter());
-        let of_devices = devices.filter_map(|device| device.reason.as_ref()).map(Reason::code);
-        verdict.reason.iter().map(NodeReason::code).chain(of_devices).collect()
-    };
-    decision.table().into_iter().flat_map(Table::unordered).flat_map(of_node).collect()
+    decision.table().into_iter().flat_map(Table::unordered).flat_map(node_codes).collect()
+}
+
+fn node_codes(verdict: NodeVerdict<'_>) -> Vec<&'static str> {
+    let devices = verdict.needs.iter().flat_map(|need| need.devices.iter());
+    let of_devices = devices.filter_map(|device| device.reason.as_ref()).map(Reason::code);
+    verdict.reason.iter().map(NodeReason::code).chain(of_devices).collect()
 }

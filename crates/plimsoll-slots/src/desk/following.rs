@@ -2,16 +2,14 @@
 //! scheduler.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use plimsoll_core::charge::Stage;
 use plimsoll_core::event::{Answer, Effect, Event};
 use plimsoll_core::front::Core;
-use plimsoll_core::rejection::Rejection;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
-use super::reasons::Loss;
+use super::reasons::{Loss, SlotFailure};
 use super::reservations::Ending;
 use super::slots::SlotStage;
 use super::{Desk, reports};
@@ -23,7 +21,7 @@ pub(super) enum Work {
     Step(Event),
     /// Bring a slot's reservations in line with what the core did to it; `impossible` is the core's
     /// reason if no empty fleet could hold it.
-    Settle { request: RequestId, impossible: Option<Arc<Rejection>> },
+    Settle { request: RequestId, impossible: Option<String> },
     /// Replace a slot whose name is taken on its runner.
     Replace(Name),
 }
@@ -90,9 +88,13 @@ impl Desk {
         let Some(outcome) = core.step(event) else { return Vec::new() };
         let mut impossible = BTreeMap::new();
         for answer in &outcome.answers {
-            touched.insert(answer.request().clone());
-            if let Answer::Impossible { request, rejection } = answer {
-                impossible.insert(request.clone(), rejection.clone());
+            let (Answer::Offered { request, .. }
+            | Answer::Placed { request, .. }
+            | Answer::Waiting { request, .. }
+            | Answer::Refused { request, .. }) = answer;
+            touched.insert(request.clone());
+            if let Answer::Refused { reason, .. } = answer {
+                impossible.insert(request.clone(), reason.clone());
             }
         }
         let mut replaced = Vec::new();
@@ -121,7 +123,7 @@ impl Desk {
         &mut self,
         core: &Core<'_>,
         request: &RequestId,
-        impossible: Option<Arc<Rejection>>,
+        impossible: Option<String>,
     ) -> Option<Event> {
         let slot = self.slots.of_request(request)?.clone();
         let stage = self.view(core.scheduler()).stage(&slot);
@@ -134,7 +136,10 @@ impl Desk {
             Some(SlotStage::Starting | SlotStage::Unknown) => None,
             Some(SlotStage::Running) => self.on_slot_running(core, &slot.id),
             Some(SlotStage::Releasing) => {
-                let loss = failure.map_or(Loss::Evicted, |why| Loss::Ended { reason: Some(why) });
+                let loss = match failure {
+                    Some(_) => Loss::Ended { failure },
+                    None => Loss::Evicted,
+                };
                 self.lose_reservations(core, &slot.id, &loss);
                 None
             }
@@ -158,7 +163,7 @@ impl Desk {
     fn on_slot_running(&mut self, core: &Core<'_>, id: &Name) -> Option<Event> {
         let slot = self.slots.get(id)?;
         if let Some(sent) = slot.life.sent {
-            let took = Span::from(core.now().since(sent));
+            let took = Span(core.now().since(sent));
             self.models.note_load(&mut self.log, &slot.model, took);
             self.slots.change_life(&mut self.log, id, |life| {
                 life.sent = None;
@@ -191,41 +196,41 @@ impl Desk {
         &mut self,
         core: &Core<'_>,
         id: &Name,
-        failure: Option<String>,
-        impossible: Option<Arc<Rejection>>,
+        failure: Option<SlotFailure>,
+        impossible: Option<String>,
     ) {
         let Some(model) = self.slots.get(id).map(|slot| slot.model.clone()) else { return };
-        if let Some(rejection) = impossible {
+        if let Some(reason) = impossible {
             for reservation in self.reservations.ids_in_slot(id) {
-                let ending = Ending::Impossible { slot: id.clone(), rejection: rejection.clone() };
+                let ending = Ending::Impossible { slot: id.clone(), reason: reason.clone() };
                 self.reservations.end(&mut self.log, reservation, ending, core.now());
             }
             self.models.mark_impossible(&model);
         } else {
-            self.lose_reservations(core, id, &Loss::Ended { reason: failure });
+            self.lose_reservations(core, id, &Loss::Ended { failure });
         }
         self.slots.remove(&mut self.log, id);
         self.to_serve.insert(model);
     }
 
-    /// Returns the events that give up a slot whose runner has something else under its name.
+    /// Returns the events that release a slot whose runner has something else under its name.
     ///
-    /// The slot does not exist there and cannot be started there, because the runner tells slots
-    /// apart by name. Its reservations get a slot with another name.
+    /// The slot does not exist there and cannot be started there, because a runner identifies slots
+    /// by name. Its reservations get a slot with another name.
     fn replacing_events(&self, core: &Core<'_>, slot: &Name) -> Vec<Event> {
         let Some(request) = self.slots.get(slot).map(|slot| slot.request()) else {
             return Vec::new();
         };
         let Some((id, held)) = core.ledger().of_request(&request) else { return Vec::new() };
-        let given_up = match held.stage {
-            Stage::Offered { .. } | Stage::Queued | Stage::Sent => {
+        let release = match held.stage {
+            Stage::Offered { .. } | Stage::Sent => {
                 Event::Failed { request: request.clone(), generation: id.0 }
             }
             Stage::Running { .. } | Stage::Releasing { .. } => {
                 Event::Freed { request: request.clone(), generation: Some(id.0), ordinal: None }
             }
         };
-        vec![given_up, Event::Withdraw { request }]
+        vec![release, Event::Withdraw { request }]
     }
 }
 

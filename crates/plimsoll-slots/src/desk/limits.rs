@@ -76,7 +76,7 @@ pub(super) fn check_heartbeat(beat: &Heartbeat) -> Checked {
     check_count("slots", beat.slots.len(), MAX_SLOTS)?;
     check_count("devices", beat.devices.len(), MAX_DEVICES)?;
     for file in &beat.files {
-        let problem = file.problem.as_deref().unwrap_or_default();
+        let problem = file.content.problem().unwrap_or_default();
         check_length("files[].problem", problem, MAX_TEXT_BYTES)?;
     }
     beat.slots.iter().try_for_each(check_slot)?;

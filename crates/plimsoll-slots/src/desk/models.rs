@@ -9,10 +9,10 @@ use plimsoll_core::units::{Bytes, Name};
 use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
-use crate::memory::{self, Found, Known, Measured, Need};
+use crate::memory::{self, Measured, MemoryFacts, Need};
 use crate::model::Model;
 use crate::size::Span;
-use crate::translate;
+use crate::wire::FileContent;
 
 /// The load time assumed for a model that has not been loaded yet. It is the cost of evicting a
 /// slot of it, so a guess that is too low would make unknown models the first victims.
@@ -21,15 +21,15 @@ const UNKNOWN_LOAD_TIME: Span = Span::seconds(30);
 /// The most files that one answer asks a runner for, and that one heartbeat may report.
 pub(super) const MAX_FILES: usize = 256;
 
-/// Models and what is known of them.
+/// All models, and the facts that were learned about them.
 #[derive(Debug, Default)]
 pub(super) struct Models {
     declared: BTreeMap<String, Arc<Model>>,
     load_times: BTreeMap<String, Span>,
     /// The most memory that slots of a model were measured to use, by number of GPUs.
     measured: BTreeMap<String, BTreeMap<u16, Measured>>,
-    /// What each runner found at a path.
-    files: BTreeMap<String, BTreeMap<Name, Found>>,
+    /// The content of model files, by path and runner.
+    files: BTreeMap<String, BTreeMap<Name, FileContent>>,
     /// The files that a model's memory must be read from; derived from the declarations.
     wanted_files: BTreeSet<String>,
     /// Models with `prewarm` that no empty fleet could hold. Not journalled: after a restart each
@@ -52,10 +52,10 @@ pub enum ModelChange {
         gpus: u16,
         measured: Box<Measured>,
     },
-    FileFound {
+    FileRead {
         path: String,
         runner: Name,
-        found: Box<Found>,
+        content: Box<FileContent>,
     },
     /// The files of a removed runner are forgotten.
     RunnerForgotten(Name),
@@ -68,14 +68,14 @@ pub struct ModelsState {
     declared: Vec<Arc<Model>>,
     load_times: BTreeMap<String, Span>,
     measured: BTreeMap<String, BTreeMap<u16, Measured>>,
-    files: BTreeMap<String, BTreeMap<Name, Found>>,
+    files: BTreeMap<String, BTreeMap<Name, FileContent>>,
 }
 
 /// A model that cannot be decided about yet: its memory is in a file that no runner has read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileGap {
-    /// No runner has reported what is in the file.
+    /// No runner has inspected the file.
     NotRead { file: String },
     /// Every runner that looked has reported why it cannot read the file.
     Missing { file: String, problems: BTreeMap<Name, String> },
@@ -117,8 +117,8 @@ impl Models {
             ModelChange::Measured { model, gpus, measured } => {
                 self.measured.entry(model).or_default().insert(gpus, *measured);
             }
-            ModelChange::FileFound { path, runner, found } => {
-                self.files.entry(path).or_default().insert(runner, *found);
+            ModelChange::FileRead { path, runner, content } => {
+                self.files.entry(path).or_default().insert(runner, *content);
             }
             ModelChange::RunnerForgotten(runner) => {
                 self.files.values_mut().for_each(|found| drop(found.remove(&runner)));
@@ -133,7 +133,7 @@ impl Models {
     }
 
     fn derive_wanted_files(&mut self) {
-        let files = self.declared.values().filter_map(|model| translate::needs_file(model));
+        let files = self.declared.values().filter_map(|model| model.declared().required_file());
         self.wanted_files = files.map(str::to_string).collect();
     }
 
@@ -166,7 +166,7 @@ impl Models {
     pub(super) fn note_use(&mut self, log: &mut ChangeLog, model: &str, mut seen: Measured) {
         let gpus = u16::try_from(seen.bytes.len()).unwrap_or(u16::MAX);
         let known = self.measured.get(model).and_then(|sizes| sizes.get(&gpus));
-        if let Some(known) = known.filter(|known| known.served == seen.served) {
+        if let Some(known) = known.filter(|known| known.settings == seen.settings) {
             let both = seen.bytes.iter().zip(&known.bytes);
             seen.bytes = both.map(|(now, before)| *now.max(before)).collect();
             let (before, after) = (sum(&known.bytes), sum(&seen.bytes));
@@ -178,23 +178,24 @@ impl Models {
         self.change(log, ModelChange::Measured { model, gpus, measured });
     }
 
-    /// Remembers what a runner found at a path; returns the models that depend on it, none if it
-    /// was known already.
+    /// Remembers the content of a file on a runner; returns the models that depend on it, none if
+    /// it was known already.
     pub(super) fn note_file(
         &mut self,
         log: &mut ChangeLog,
         runner: &Name,
         path: String,
-        found: Found,
+        content: FileContent,
     ) -> Vec<String> {
-        if self.files.get(&path).and_then(|known| known.get(runner)) == Some(&found) {
+        if self.files.get(&path).and_then(|known| known.get(runner)) == Some(&content) {
             return Vec::new();
         }
-        let needs_it = |model: &&Arc<Model>| translate::needs_file(model) == Some(path.as_str());
+        let needs_it =
+            |model: &&Arc<Model>| model.declared().required_file() == Some(path.as_str());
         let affected = self.declared.values().filter(needs_it);
         let affected = affected.map(|model| model.name().to_string()).collect();
-        let (runner, found) = (runner.clone(), Box::new(found));
-        self.change(log, ModelChange::FileFound { path, runner, found });
+        let (runner, content) = (runner.clone(), Box::new(content));
+        self.change(log, ModelChange::FileRead { path, runner, content });
         affected
     }
 
@@ -231,7 +232,7 @@ impl Models {
         self.declared.range::<str, _>(after(name)).map(|(_, model)| model)
     }
 
-    /// Returns the models to start a slot of before a client asks.
+    /// Returns the models with `prewarm` that a fleet could hold.
     pub(super) fn to_prewarm(&self) -> impl Iterator<Item = &Arc<Model>> {
         let wants = |model: &&Arc<Model>| {
             model.declared().prewarm && !self.impossible.contains(model.name())
@@ -249,15 +250,15 @@ impl Models {
         self.load_time(model).unwrap_or(UNKNOWN_LOAD_TIME)
     }
 
-    /// Returns what is known of a model's memory besides its declaration.
-    pub(super) fn known(&self, model: &Model) -> Known<'_> {
-        let found = model.declared().file.as_ref().and_then(|file| self.files.get(file));
-        Known { measured: self.measured.get(model.name()), found }
+    /// Returns the facts about a model's memory besides its declaration.
+    pub(super) fn memory_facts(&self, model: &Model) -> MemoryFacts<'_> {
+        let files = model.declared().file.as_ref().and_then(|file| self.files.get(file));
+        MemoryFacts { measured: self.measured.get(model.name()), files }
     }
 
     /// Returns a model's memory for every allowed number of GPUs.
     pub(super) fn needs(&self, model: &Model) -> Vec<Need> {
-        memory::needs(model, self.known(model))
+        memory::needs(model, self.memory_facts(model))
     }
 
     pub(super) fn is_wanted_file(&self, path: &str) -> bool {
@@ -270,10 +271,10 @@ impl Models {
         self.wanted_files.iter().filter(is_unread).take(MAX_FILES).cloned().collect()
     }
 
-    /// Returns the files that exist on a runner, whether or not they could be understood.
+    /// Returns the files that exist on a runner, including unsupported ones.
     pub(super) fn files_on(&self, runner: &str) -> BTreeSet<Name> {
-        let exists = |found: &Found| matches!(found, Found::Shape(_) | Found::Odd(_));
-        let has_it = |on: &BTreeMap<Name, Found>| on.get(runner).is_some_and(exists);
+        let exists = |content: &FileContent| !matches!(content, FileContent::Unreadable { .. });
+        let has_it = |on: &BTreeMap<Name, FileContent>| on.get(runner).is_some_and(exists);
         let files = self.files.iter().filter(|(_, on)| has_it(on));
         files.map(|(path, _)| path.as_str().into()).collect()
     }
@@ -281,7 +282,7 @@ impl Models {
     /// Returns why nothing can be decided for a model yet; `None` once its memory is known, or
     /// known to be unknowable.
     pub(super) fn file_gap(&self, model: &Model) -> Option<FileGap> {
-        let file = translate::needs_file(model)?;
+        let file = model.declared().required_file()?;
         if self.needs(model).iter().any(|need| need.charge.is_ok()) {
             return None;
         }
@@ -289,9 +290,9 @@ impl Models {
         let Some(found) = found.filter(|found| !found.is_empty()) else {
             return Some(FileGap::NotRead { file });
         };
-        let problem = |(runner, found): (&Name, &Found)| match found {
-            Found::Nothing(why) => Some((runner.clone(), why.clone())),
-            Found::Shape(_) | Found::Odd(_) => None,
+        let problem = |(runner, content): (&Name, &FileContent)| match content {
+            FileContent::Unreadable { problem } => Some((runner.clone(), problem.clone())),
+            FileContent::Model { .. } | FileContent::Unsupported { .. } => None,
         };
         let problems: BTreeMap<Name, String> = found.iter().filter_map(problem).collect();
         (problems.len() == found.len()).then_some(FileGap::Missing { file, problems })

@@ -64,7 +64,8 @@ impl<'a> DeskView<'a> {
         }
     }
 
-    /// Returns the orders of an agent, if it is the one that registered last.
+    /// Returns the orders of an agent; without a session, of whichever agent registered last. An
+    /// agent with another session than the registered one is rejected.
     pub fn work(self, runner: &str, session: Option<u64>) -> Result<Orders, RunnerError> {
         match session {
             Some(session) => drop(self.desk.runners.in_session(runner, session)?),

@@ -16,9 +16,10 @@ use plimsoll_core::request::{NodeNeed, RequestId, Terms};
 use plimsoll_core::units::{Bytes, Cores, Name};
 
 use super::following::Work;
+use super::reasons::SlotFailure;
 use super::slots::{Life, Slot};
 use super::{Desk, DeskView, orders};
-use crate::memory::{Measured, Served};
+use crate::memory::{Measured, ServingSettings};
 use crate::translate::{self, Purpose};
 use crate::wire::{OnDevice, SlotReport, SlotState};
 
@@ -28,7 +29,7 @@ const MAX_FAILED_STARTS: u16 = 4; // mutant: failed-starts
 
 impl Desk {
     /// Compares a report with the ledger, and tells the core of the difference.
-    pub(super) fn take_report(&mut self, core: &mut Core<'_>, runner: &Name, report: &SlotReport) {
+    pub(super) fn apply_report(&mut self, core: &mut Core<'_>, runner: &Name, report: &SlotReport) {
         let view = self.view(core.scheduler());
         let id = name_here(view, runner, report);
         let request = match self.slots.get(&id) {
@@ -87,30 +88,27 @@ impl Desk {
                 Some(Event::Started { request, generation, activity })
             }
             (Stage::Sent, state) if state.is_over() => {
-                let reason = report.reason.as_deref().unwrap_or("the runner gives no reason");
-                self.note_failure(id, reason);
+                self.note_failure(id, failure(report, SlotFailure::NoReason));
                 Some(Event::Failed { request, generation })
             }
             (Stage::Running { .. } | Stage::Releasing { .. }, state) if state.is_over() => {
-                if let Some(reason) = report.reason.as_deref().filter(|_| !stage.is_releasing()) {
-                    self.note_failure(id, reason);
+                if !stage.is_releasing() && report.reason.is_some() {
+                    self.note_failure(id, failure(report, SlotFailure::NoReason));
                 }
                 Some(Event::Freed { request, generation: Some(generation), ordinal: None })
             }
             // The process is ending by itself, or its runner stops it: no reservation joins it any
             // more, and it stays charged until it is gone.
             (Stage::Running { .. }, SlotState::Stopping) => {
-                let reason = report.reason.as_deref().unwrap_or("its runner stops it");
-                self.note_failure(id, reason);
+                self.note_failure(id, failure(report, SlotFailure::StoppedByRunner));
                 Some(Event::Withdraw { request })
             }
             _ => None,
         }
     }
 
-    fn note_failure(&mut self, slot: &Name, reason: &str) {
-        let reason = Some(reason.to_string());
-        self.slots.change_life(&mut self.log, slot, |life| life.failure = reason);
+    fn note_failure(&mut self, slot: &Name, failure: SlotFailure) {
+        self.slots.change_life(&mut self.log, slot, |life| life.failure = Some(failure));
     }
 
     /// Counts failed starts of a runner. The core prefers runners with fewer: otherwise a broken
@@ -125,7 +123,7 @@ impl Desk {
         if before != after {
             let mut node = Node::clone(&view.node);
             translate::set_failed_starts(&mut node, after);
-            self.put_node(core, node);
+            self.update_node(core, node);
         }
     }
 
@@ -137,18 +135,18 @@ impl Desk {
         if report.used.is_empty() || report.state != SlotState::Running {
             return;
         }
-        let served = Served::of(made_from.declared());
-        let current = self.models.get(&slot.model).map(|model| Served::of(model.declared()));
+        let settings = ServingSettings::from(made_from.declared());
+        let current = self.models.get(&slot.model).map(|model| model.declared().into());
         let holding = self.view(core.scheduler()).holding(slot);
         let devices = holding.map_or(0, |(_, held)| held.charges.iter().map(|c| c.on.len()).sum());
-        if report.used.len() != devices || current.as_ref() != Some(&served) {
+        if report.used.len() != devices || current.as_ref() != Some(&settings) {
             return;
         }
         let mut used: Vec<(u16, Bytes)> =
             report.used.iter().map(|on| (on.index, Bytes::new(on.bytes))).collect();
         used.sort_unstable();
         let bytes = used.into_iter().map(|(_, bytes)| bytes).collect();
-        let measured = Measured { bytes, at: core.now(), served };
+        let measured = Measured { bytes, at: core.now(), settings };
         let model = slot.model.clone();
         self.models.note_use(&mut self.log, &model, measured);
     }
@@ -192,7 +190,7 @@ impl Desk {
     }
 
     /// Returns the terms of an adopted slot: those of its model, if that is declared. It is never
-    /// pending: nobody has asked this server for it.
+    /// pending again after its end: no client of this server has reserved it.
     fn terms_of_adopted(&self, model: &str) -> Terms {
         let terms = match self.models.get(model) {
             Some(declared) => {
@@ -239,7 +237,15 @@ impl StartResult {
     }
 }
 
-/// Returns whether a report is about the current start of its slot, and not about an earlier one.
+/// Returns the reason of a report, or the given one if it has none.
+fn failure(report: &SlotReport, without_reason: SlotFailure) -> SlotFailure {
+    match &report.reason {
+        Some(reason) => SlotFailure::Reported { reason: reason.clone() },
+        None => without_reason,
+    }
+}
+
+/// Returns true if a report is about the current start of its slot, and not about an earlier one.
 fn is_current(
     view: DeskView<'_>,
     id: &Name,

@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use plimsoll_core::rejection::Rejection;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
@@ -82,8 +81,8 @@ pub enum ReservationState {
 pub enum Ending {
     /// The client released it.
     Released,
-    /// No empty fleet could hold a slot of the model; `slot` is the one that was tried.
-    Impossible { slot: Name, rejection: Arc<Rejection> },
+    /// No empty fleet could hold a slot of the model; `slot` was the attempt.
+    Impossible { slot: Name, reason: String },
     /// The model was removed while the reservation was pending.
     ModelRemoved,
     /// Its deadline passed before it was served.
@@ -167,7 +166,7 @@ pub struct ReservationsState {
     next_number: u64,
 }
 
-/// What a reservation that ended leaves behind.
+/// The seat that an ended reservation vacated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Vacated {
     pub(super) model: String,

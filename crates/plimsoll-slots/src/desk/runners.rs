@@ -33,7 +33,7 @@ pub struct Pace {
     pub lease: Span,
 }
 
-/// What a runner said last.
+/// The last report of a runner.
 #[derive(Clone, Debug, Default)]
 pub struct LiveRunner {
     pub last_seen: Millis,
@@ -45,7 +45,7 @@ pub struct LiveRunner {
     pub work_revision: u64,
     /// The files that it has reported since its agent started.
     pub files: BTreeSet<String>,
-    /// Whether its agent is shutting down and starts nothing any more.
+    /// True if its agent is shutting down and starts nothing any more.
     pub ending: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct RunnersState {
     registered: Vec<Arc<Runner>>,
 }
 
-/// How a registration compares with the one before.
+/// The comparison of a registration with the one before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registered {
     pub(super) is_same_session: bool,
@@ -200,7 +200,7 @@ impl Runners {
         Registered { is_same_session, has_same_facts }
     }
 
-    /// Returns the runner of a call, if its agent is the one that registered last.
+    /// Returns the runner of a call, if no other agent has registered it since.
     pub(super) fn in_session(&self, name: &str, session: u64) -> Result<&Arc<Runner>, RunnerError> {
         let known = self.registered.get(name).ok_or(RunnerError::NotRegistered)?;
         let registered = known.registration.session;
@@ -211,9 +211,14 @@ impl Runners {
         }
     }
 
-    /// Takes the number of a heartbeat; `false` if a later one has been heard before, so that this
-    /// one says nothing new.
-    pub(super) fn hear(&mut self, id: &Name, sequence: u64, now: Millis, revision: u64) -> bool {
+    /// Accepts a heartbeat by its sequence number; `false` if it is not later than the last one.
+    pub(super) fn accept_heartbeat(
+        &mut self,
+        id: &Name,
+        sequence: u64,
+        now: Millis,
+        revision: u64,
+    ) -> bool {
         let live = self.live_or_new(id, Millis::default(), revision);
         let is_news = sequence > live.sequence;
         if is_news {

@@ -54,7 +54,8 @@ impl Seating {
     /// out: nothing can be promised of it.
     pub(super) fn update(&mut self, slot: &Name, model: &str, created: Millis, now: Occupancy) {
         self.remove(slot);
-        let Some(stage) = now.stage.filter(|stage| *stage < SlotStage::Unknown) else { return }; // mutant: silent-slots
+        let usable = now.stage.filter(|stage| *stage < SlotStage::Unknown); // mutant: silent-slots
+        let Some(stage) = usable else { return };
         let rank = Rank { stage, taken: now.taken, created };
         let has_room = now.taken < now.concurrency;
         let slots = self.models.entry(model.to_string()).or_default();

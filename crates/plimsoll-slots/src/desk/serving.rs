@@ -162,8 +162,8 @@ impl Desk {
     /// Asks the core to place a slot that was just created.
     fn submit(&mut self, core: &mut Core<'_>, slot: &Name, model: &Model, purpose: Purpose) {
         let reload_cost = self.models.reload_cost(model.name());
-        let known = self.models.known(model);
-        let request = translate::slot_request(model, known, slot, purpose, reload_cost);
+        let facts = self.models.memory_facts(model);
+        let request = translate::slot_request(model, facts, slot, purpose, reload_cost);
         self.step(core, Event::Submit { request, deadline: None });
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
 use super::models::after;
+use super::reasons::SlotFailure;
 use super::seating::{Occupancy, Seating};
 use crate::memory::Source;
 use crate::model::Model;
@@ -46,9 +47,9 @@ pub struct Life {
     /// has this has never served, so its reservations can move to another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Millis>,
-    /// The runner's reason for the last failed start or for the end of the process.
+    /// The reason for the last failed start, or for the end of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<String>,
+    pub failure: Option<SlotFailure>,
 }
 
 /// The stage of a slot, the nearest to serving first. Derived from the core's stage of its charge
@@ -87,8 +88,8 @@ pub(super) struct Slots {
     by_model: BTreeMap<String, BTreeSet<Name>>,
     next_number: u64,
     seating: Seating,
-    /// Whether the slots that recovery restored have been ranked. Ranking needs the ledger, which a
-    /// recovery builds separately.
+    /// True once the slots that recovery restored have been ranked. Ranking needs the ledger, which
+    /// a recovery builds separately.
     is_ranked: bool,
 }
 

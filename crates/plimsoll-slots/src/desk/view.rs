@@ -17,7 +17,7 @@ use super::reservations::{Ending, Reservation, ReservationId, ReservationState};
 use super::runners::{LiveRunner, Runner};
 use super::slots::{Slot, SlotStage};
 use super::{Desk, DeskConfig};
-use crate::memory::{Known, Need};
+use crate::memory::{MemoryFacts, Need};
 use crate::model::Model;
 use crate::size::Span;
 use crate::translate::{self, Purpose};
@@ -68,18 +68,18 @@ impl ReservationStatus {
         }
     }
 
-    /// Returns whether the reservation is being served.
+    /// Returns true if the reservation is being served.
     pub fn is_ready(&self) -> bool {
         matches!(self, ReservationStatus::Ready { .. })
     }
 
-    /// Returns whether a client has nothing more to wait for.
+    /// Returns true if a client has nothing more to wait for.
     pub fn is_settled(&self) -> bool {
         matches!(self, ReservationStatus::Ready { .. } | ReservationStatus::Ended(_))
     }
 }
 
-/// The answer to whether a slot can be evicted.
+/// The evictability of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evictable {
     Since(Millis),
@@ -124,9 +124,9 @@ impl<'a> DeskView<'a> {
         self.desk.models.needs(model)
     }
 
-    /// Returns what is known of a model's memory besides its declaration.
-    pub fn known(self, model: &Model) -> Known<'a> {
-        self.desk.models.known(model)
+    /// Returns the facts about a model's memory besides its declaration.
+    pub fn memory_facts(self, model: &Model) -> MemoryFacts<'a> {
+        self.desk.models.memory_facts(model)
     }
 
     /// Returns the time of the last load of a model; `None` if it has not been loaded yet.
@@ -138,7 +138,7 @@ impl<'a> DeskView<'a> {
     pub fn what_if_request(self, model: &Model) -> Request {
         translate::slot_request(
             model,
-            self.known(model),
+            self.memory_facts(model),
             "what-if",
             Purpose::Reservation,
             Span::default(),
@@ -165,14 +165,14 @@ impl<'a> DeskView<'a> {
         self.desk.slots.after(id).map(|slot| &**slot)
     }
 
-    /// Returns what the runner of a slot reported of it last.
+    /// Returns the last report of a slot.
     pub fn report(self, slot: &Slot) -> Option<&'a SlotReport> {
         let (_, holding) = self.holding(slot)?;
         let name = name_on_runner(&slot.id, &holding.node);
         self.live(&holding.node)?.slots.iter().find(|report| report.slot == name)
     }
 
-    /// Returns what a slot holds.
+    /// Returns the holding of a slot.
     pub fn holding(self, slot: &Slot) -> Option<(HoldingId, &'a Holding)> {
         self.core.ledger().of_request(&slot.request())
     }
@@ -220,7 +220,7 @@ impl<'a> DeskView<'a> {
         seated.chain(idle).max().unwrap_or(slot.created)
     }
 
-    /// Returns whether a slot can be evicted now; `None` if it holds nothing.
+    /// Returns the evictability of a slot; `None` if it holds nothing.
     pub fn evictable(self, slot: &Slot, now: Millis) -> Option<Evictable> {
         let (_, holding) = self.holding(slot)?;
         Some(match evict::evictable_since(holding, now, self.core.settings().residency) {
@@ -342,12 +342,12 @@ impl<'a> DeskView<'a> {
         self.desk.runners.get(id).map(|runner| &**runner)
     }
 
-    /// Returns what a runner said last; `None` before it said anything.
+    /// Returns the last report of a runner; `None` before its first one.
     pub fn live(self, runner: &str) -> Option<&'a LiveRunner> {
         self.desk.runners.live(runner)
     }
 
-    /// Returns whether a runner has been silent for a lease and has not spoken since.
+    /// Returns true if a runner is silent: its lease has expired.
     pub fn is_silent(self, runner: &str) -> bool {
         self.silent_since(runner).is_some()
     }

@@ -1,4 +1,6 @@
-//! Who says what a model needs, and when two who say it disagree.
+//! The order of the sources, and their disagreement.
+
+use std::sync::Arc;
 
 use plimsoll_models::config;
 
@@ -12,18 +14,16 @@ fn model(rest: &str) -> Model {
 }
 
 fn measured(bytes: &[u64], rest: &str) -> BTreeMap<u16, Measured> {
-    let served = Served::of(model(rest).declared());
+    let settings = model(rest).declared().into();
     let bytes: Vec<Bytes> = bytes.iter().map(|bytes| Bytes::new(*bytes)).collect();
-    BTreeMap::from([(
-        u16::try_from(bytes.len()).expect("few"),
-        Measured { bytes, at: Millis(5), served },
-    )])
+    let gpus = u16::try_from(bytes.len()).expect("few");
+    BTreeMap::from([(gpus, Measured { bytes, at: Millis(5), settings })])
 }
 
-fn found() -> BTreeMap<Name, Found> {
+fn files() -> BTreeMap<Name, FileContent> {
     let config = include_bytes!("../../../../examples/models/qwen3-8b/config.json");
-    let shape = config::shape::read(&config[..]).expect("it can be read");
-    BTreeMap::from([("r".into(), Found::Shape(Arc::new(shape)))])
+    let shape = Arc::new(config::shape::read(&config[..]).expect("a config"));
+    BTreeMap::from([("r".into(), FileContent::Model { shape })])
 }
 
 fn source(need: &Need) -> Option<Source> {
@@ -31,38 +31,34 @@ fn source(need: &Need) -> Option<Source> {
 }
 
 #[test]
-fn what_is_declared_comes_before_what_was_measured_and_that_before_the_file() {
-    let (measured, found) = (measured(&[7 * GIB], ""), found());
-    let known = Known { measured: Some(&measured), found: Some(&found) };
-    let declared = need(&model("memory: 9GiB"), 1, known);
+fn a_declaration_precedes_a_measurement_and_that_an_estimate() {
+    let (measured, files) = (measured(&[7 * GIB], ""), files());
+    let facts = MemoryFacts { measured: Some(&measured), files: Some(&files) };
+    let declared = need(&model("memory: 9GiB"), 1, facts);
     assert_eq!(declared.charge, Ok((Source::Declared, vec![Size(Bytes::new(9 * GIB))])));
-    let by_use = need(&model(""), 1, known);
+    let by_use = need(&model(""), 1, facts);
     assert_eq!(by_use.charge, Ok((Source::Measured, vec![Size(Bytes::new(7 * GIB))])));
-    let by_file = need(&model(""), 1, Known { measured: None, ..known });
+    let by_file = need(&model(""), 1, MemoryFacts { measured: None, ..facts });
     assert_eq!(source(&by_file), Some(Source::Estimated));
-    let unknown = need(&model(""), 1, Known::default());
-    assert_eq!(
-        unknown.charge,
-        Err("the memory of model m, since no runner has /models/m".to_string())
-    );
+    let unknown = need(&model(""), 1, MemoryFacts::default()).charge.expect_err("it is unknown");
+    assert_eq!(unknown.to_string(), "the memory of model m (no runner has /models/m)");
 }
 
 #[test]
-fn what_was_measured_with_other_settings_is_not_used_and_says_why() {
-    let (measured, found) = (measured(&[7 * GIB], "kv: fp8"), found());
-    let known = Known { measured: Some(&measured), found: Some(&found) };
-    let need = need(&model("kv: f16"), 1, known);
+fn a_measurement_with_other_settings_is_not_used() {
+    let (measured, files) = (measured(&[7 * GIB], "kv: fp8"), files());
+    let facts = MemoryFacts { measured: Some(&measured), files: Some(&files) };
+    let need = need(&model("kv: f16"), 1, facts);
     assert_eq!(source(&need), Some(Source::Estimated));
-    let why = "it was measured with kv fp8, and the model has f16 now";
-    assert_eq!(need.unfit.as_deref(), Some(why));
-    assert!(need.remarks.contains(&why.to_string()));
-    assert_eq!(need.disagreement(), None, "two numbers for different things do not disagree");
+    let change = need.outdated.clone().expect("the cache type was changed");
+    assert_eq!(change.to_string(), "measured with kv fp8, but the model now has f16");
+    assert_eq!(need.remarks(), [Remark::Outdated(change)], "different settings do not disagree");
 }
 
 #[test]
-fn what_was_measured_and_what_the_file_says_disagree_by_more_than_a_tenth() {
-    let found = found();
-    let by_file = need(&model(""), 1, Known { found: Some(&found), measured: None });
+fn measurement_and_estimate_disagree_from_a_tenth_on() {
+    let files = files();
+    let by_file = need(&model(""), 1, MemoryFacts { files: Some(&files), measured: None });
     let estimated =
         by_file.estimated.and_then(|estimate| estimate.all.total).expect("it is known").get();
     for (used, disagrees) in [
@@ -72,17 +68,18 @@ fn what_was_measured_and_what_the_file_says_disagree_by_more_than_a_tenth() {
         (estimated * 8 / 10, true),
     ] {
         let measured = measured(&[used], "");
-        let need = need(&model(""), 1, Known { measured: Some(&measured), found: Some(&found) });
+        let facts = MemoryFacts { measured: Some(&measured), files: Some(&files) };
+        let need = need(&model(""), 1, facts);
         assert_eq!(need.disagreement().is_some(), disagrees, "{used} of {estimated}");
-        assert_eq!(!need.remarks.is_empty(), disagrees);
+        assert_eq!(!need.remarks().is_empty(), disagrees);
     }
 }
 
 #[test]
-fn a_file_that_is_not_understood_is_unknown_with_the_reason() {
-    let found =
-        BTreeMap::from([("r".into(), Found::Odd("architecture `x` is not known".to_string()))]);
-    let need = need(&model(""), 1, Known { found: Some(&found), measured: None });
-    let missing = need.charge.expect_err("nobody says it");
-    assert!(missing.contains("r does not understand its file: architecture `x`"), "{missing}");
+fn an_unsupported_file_makes_the_memory_unknown_with_its_problem() {
+    let problem = "architecture `x` is not known".to_string();
+    let files = BTreeMap::from([("r".into(), FileContent::Unsupported { problem })]);
+    let need = need(&model(""), 1, MemoryFacts { files: Some(&files), measured: None });
+    let unknown = need.charge.expect_err("it is unknown").to_string();
+    assert!(unknown.contains("the file on r is not supported: architecture `x`"), "{unknown}");
 }

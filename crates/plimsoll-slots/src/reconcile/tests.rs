@@ -3,21 +3,18 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::Launch;
+use crate::wire::{Launch, Start};
 
 fn launch() -> Launch {
     Launch {
         model: "m".to_owned(),
         devices: Vec::new(),
-        argv: vec!["serve".to_owned()],
-        env: BTreeMap::new(),
-        ready: None,
-        ready_within_ms: 1,
+        start: Start::Unknown,
         grace_ms: 2,
         context: None,
         concurrency: 1,
         tensor_parallel: 1,
-        told: None,
+        runtime: None,
     }
 }
 

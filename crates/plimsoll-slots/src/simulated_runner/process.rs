@@ -71,7 +71,7 @@ pub struct SimulatedProcess {
     pub is_measured: bool,
     /// The state that it goes into by itself, and when.
     pub next: Option<(Millis, SlotState)>,
-    /// Whether the server has answered a heartbeat that reported the end of this generation.
+    /// True once the server has answered a heartbeat that reported the end of this generation.
     pub(super) is_end_acknowledged: bool,
 }
 

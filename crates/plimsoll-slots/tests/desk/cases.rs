@@ -1,7 +1,6 @@
 //! The acceptance cases about reservations and slots.
 
 use plimsoll_core::breach::{self, Breach};
-use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{
     Ending, Loss, NewReservation, PendingEntry, ReservationId, ReservationStatus, ReserveError,
@@ -10,88 +9,68 @@ use plimsoll_slots::desk::{
 use plimsoll_slots::simulated_runner::{Delay, Telemetry};
 use plimsoll_slots::wire::SlotState;
 
-use crate::world::{GIB, World, used};
+use crate::world::{GIB, World, running, used};
 
 #[test]
 fn a_reservation_is_pending_then_starting_then_ready_and_is_released() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 10GiB");
-    let id = world.reserve("m");
-    assert_eq!(world.status(id), ReservationStatus::Pending);
+    let mut world = World::with_runners(&[("m", "memory: 10GiB")], &[]);
+    let id = world.reserve_pending("m", "");
     assert_eq!(world.view().status_reason(id), Some(StatusReason::NoRunner));
     world.runner("r", &[80]);
     assert!(matches!(world.status(id), ReservationStatus::Starting { .. }));
     world.beat("r");
-    assert!(world.is_ready(id));
-    assert_eq!(world.load("r", 0), 10 * GIB);
-    assert!(world.release(id));
-    assert!(world.release(id), "releasing twice is as good as once");
+    world.assert_ready(&[id]);
+    assert!(world.release(id) && world.release(id), "releasing twice is as good as once");
     assert!(!world.release(ReservationId(99)));
     assert_eq!(world.status(id), ReservationStatus::Ended(Ending::Released));
-    assert_eq!(world.load("r", 0), 10 * GIB, "the slot stays warm");
+    world.assert_loads(&[("r", 10)]); // The slot stays warm.
 }
 
 #[test]
 fn f6_a_slot_of_concurrency_eight_takes_eight_and_the_ninth_is_pending() {
     let mut world = World::with(&[("m", "memory: 10GiB\nconcurrency: 8")], &[80]);
-    let ids: Vec<ReservationId> = (0..9).map(|_| world.reserve("m")).collect();
+    let ids: Vec<ReservationId> = (0..8).map(|_| world.reserve("m")).collect();
+    let ninth = world.reserve("m");
     world.settle();
-    assert!(ids[..8].iter().all(|id| world.is_ready(*id)));
-    assert_eq!(world.status(ids[8]), ReservationStatus::Pending);
-    assert!(world.reason(ids[8]).contains("all 8 reservations"), "{}", world.reason(ids[8]));
+    world.assert_ready(&ids);
+    world.assert_pending(ninth, "all 8 reservations");
     world.release(ids[3]);
-    assert!(world.is_ready(ids[8]));
-    assert_eq!(world.machines["r"].starts(), 1);
+    world.assert_ready(&[ninth]);
+    assert_eq!(world.starts(), 1);
 }
 
 #[test]
 fn f6_a_b_c_d_a_are_four_requirements_in_that_order() {
-    let mut world = World::new(Policy::spread());
-    for name in ["a", "b", "c", "d", "full"] {
-        world.model(name, "memory: 60GiB\nconcurrency: 4\neviction: never");
-    }
-    world.runner("r", &[80]);
-    world.reserve("full");
-    world.settle();
+    let rest = "memory: 60GiB\nconcurrency: 4\neviction: never";
+    let mut world = World::with(&["a", "b", "c", "d", "full"].map(|name| (name, rest)), &[80]);
+    world.serve("full");
     for name in ["a", "b", "c", "d", "a"] {
         world.reserve(name);
     }
-    let pending: Vec<(&str, u32)> = world
-        .view()
-        .pending()
-        .filter_map(|entry| match entry {
-            PendingEntry::Slot { slot, reservations, .. } => Some((&*slot.model, reservations)),
-            PendingEntry::Reservation(_) => None,
-        })
-        .collect();
-    assert_eq!(pending, [("a", 2), ("b", 1), ("c", 1), ("d", 1)]);
+    let slots = world.view().pending().filter_map(|entry| match entry {
+        PendingEntry::Slot { slot, reservations, .. } => Some((&*slot.model, reservations)),
+        PendingEntry::Reservation(_) => None,
+    });
+    assert_eq!(slots.collect::<Vec<_>>(), [("a", 2), ("b", 1), ("c", 1), ("d", 1)]);
 }
 
 #[test]
 fn f6_a_model_that_no_empty_fleet_could_hold_is_rejected_at_once() {
     let models = [("huge", "memory: 81GiB"), ("unknown", ""), ("m", "memory: 80GiB\nmax_slots: 2")];
     let mut world = World::with(&models, &[80]);
-    for (name, part) in [("huge", "80.0 GiB"), ("unknown", "memory")] {
+    for (name, part) in [("huge", "80 GiB"), ("unknown", "memory")] {
         let id = world.reserve(name);
-        let ReservationStatus::Ended(Ending::Impossible { rejection, .. }) = world.status(id)
-        else {
-            panic!("{name}: {:?}", world.status(id))
-        };
-        assert!(rejection.to_string().contains(part), "{rejection}");
+        world.assert_impossible(id, part);
     }
     assert!(world.view().slots().next().is_none(), "nothing is left of them");
-    let (first, second) = (world.reserve("m"), world.reserve("m"));
-    world.settle();
-    assert!(world.is_ready(first));
-    assert_eq!(world.status(second), ReservationStatus::Pending);
+    world.serve("m");
+    world.reserve_pending("m", "");
 }
 
 #[test]
 fn f7_one_request_and_three_runners_make_one_slot_also_with_the_same_key_again() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 10GiB\nmax_slots: 3");
-    world.model("other", "memory: 10GiB");
-    ["r1", "r2", "r3"].iter().for_each(|name| world.runner(name, &[80]));
+    let models = [("m", "memory: 10GiB\nmax_slots: 3"), ("other", "memory: 10GiB")];
+    let mut world = World::with_runners(&models, &[("r1", &[80]), ("r2", &[80]), ("r3", &[80])]);
     let with_key = |world: &mut World, model: &str| {
         let key = Some("k".to_string());
         let new = NewReservation { key, ..NewReservation::of_model(model) };
@@ -105,14 +84,7 @@ fn f7_one_request_and_three_runners_make_one_slot_also_with_the_same_key_again()
     let other = with_key(&mut world, "other");
     assert!(matches!(other, Err(ReserveError::KeyUsed { .. })), "{other:?}");
     world.settle();
-    assert_eq!(
-        world
-            .machines
-            .values()
-            .map(plimsoll_slots::simulated_runner::SimulatedRunner::starts)
-            .sum::<u64>(),
-        1
-    );
+    assert_eq!(world.starts(), 1);
     let unknown = world.call(|desk, core| desk.reserve(core, NewReservation::of_model("none")));
     assert_eq!(unknown, Err(ReserveError::UnknownModel));
 }
@@ -130,12 +102,12 @@ fn a_deadline_ends_a_pending_reservation_and_not_a_served_one() {
     world.settle();
     let late = in_five_seconds(&mut world, "n");
     world.pass(4_000);
-    assert_eq!(world.status(late), ReservationStatus::Pending);
+    world.assert_pending(late, "");
     world.pass(2_000);
-    assert!(world.is_ready(served));
+    world.assert_ready(&[served]);
     assert!(matches!(world.status(late), ReservationStatus::Ended(Ending::Expired { .. })));
     let reason = world.reason(late);
-    assert!(reason.contains("deadline") && reason.contains("20.0 GiB free"), "{reason}");
+    assert!(reason.contains("deadline") && reason.contains("20 GiB free"), "{reason}");
     assert!(world.host.scheduler().queue().is_empty(), "its slot is withdrawn");
 }
 
@@ -146,24 +118,20 @@ fn c6_a_start_that_always_fails_backs_off_says_why_and_starves_no_other() {
     world.beat_failing("r");
     let reason = world.reason(bad);
     assert!(reason.contains("failed") && reason.contains("exit status 1"), "{reason}");
-    let good = world.reserve("good");
-    world.settle();
-    assert!(world.is_ready(good));
+    world.serve("good");
 }
 
 #[test]
 fn a2_a_runner_that_reports_more_than_a_card_has_is_a_breach_and_gets_nothing() {
-    let mut world =
-        World::with(&[("m", "memory: 1GiB\nwhere: {required: {indices: [0]}}")], &[80, 80]);
+    let on_first = "memory: 1GiB\nwhere: {required: {indices: [0]}}";
+    let mut world = World::with(&[("m", on_first)], &[80, 80]);
     for (slot, gib) in [("slot-1", 75), ("slot-2", 15), ("slot-3", 40)] {
-        world.machine("r").put_process(slot, crate::world::running(slot, 1, &[(0, gib)]));
+        world.machine("r").put_process(slot, running(slot, 1, &[(0, gib)]));
     }
     world.settle();
     let breaches = breach::audit(world.host.scheduler().ledger());
     assert!(matches!(&breaches[..], [Breach::OverLine { .. }]), "{breaches:?}");
-    let id = world.reserve("m");
-    assert_eq!(world.status(id), ReservationStatus::Pending);
-    assert!(world.reason(id).contains("0 MiB free"), "{}", world.reason(id));
+    world.reserve_pending("m", "0 free");
 }
 
 #[test]
@@ -179,49 +147,46 @@ fn c8_a_slow_load_delays_no_other_device_and_two_never_start_on_one_device_at_on
     world.process("r", "slot-1").state = SlotState::Starting;
     world.report("r");
     world.pass(12_000);
-    let [slow, beside, other] = ids;
-    assert!(world.is_ready(other));
-    assert!(matches!(world.status(slow), ReservationStatus::Starting { .. }));
-    assert!(matches!(world.status(beside), ReservationStatus::Starting { .. }));
+    world.assert_ready(&ids[2..]);
+    for id in &ids[..2] {
+        assert!(matches!(world.status(*id), ReservationStatus::Starting { .. }));
+    }
     world.process("r", "slot-1").state = SlotState::Running;
     world.settle();
-    assert!(ids.iter().all(|id| world.is_ready(*id)));
+    world.assert_ready(&ids);
 }
 
 #[test]
 fn d1_an_idle_slot_makes_room_and_an_active_one_does_not() {
     let idle = "memory: 70GiB\nidle_limit: 10s";
     let mut world = World::with(&[("a", idle), ("b", idle), ("c", "memory: 45GiB")], &[80, 80]);
-    let (a, b) = (world.reserve("a"), world.reserve("b"));
-    world.settle();
-    let c = world.reserve("c");
-    assert!(world.reason(c).contains("1 request in flight"), "{}", world.reason(c));
+    let (a, b) = (world.serve("a"), world.serve("b"));
+    let c = world.reserve_pending("c", "active (1 in flight)");
     world.release(a);
     world.release(b);
     world.pass(9_000);
-    assert_eq!(world.status(c), ReservationStatus::Pending);
+    world.assert_pending(c, "");
     world.pass(2_000);
-    let releasing = world.stages().iter().filter(|(_, stage)| *stage == "releasing").count();
-    assert_eq!(releasing, 1, "exactly one is evicted");
-    assert_eq!(world.status(c), ReservationStatus::Pending, "memory being released is not free");
+    assert_eq!(world.count_in_stage("releasing"), 1, "exactly one is evicted");
+    world.assert_pending(c, ""); // Memory being released is not free.
     world.settle();
-    assert!(world.is_ready(c));
+    world.assert_ready(&[c]);
 }
 
 #[test]
 fn d1_memory_that_does_not_come_back_is_not_given_out() {
-    let mut world =
-        World::with(&[("a", "memory: 70GiB\nidle_limit: 0s"), ("b", "memory: 45GiB")], &[80]);
-    let a = world.reserve("a");
-    world.settle();
+    let models = [("a", "memory: 70GiB\nidle_limit: 0s"), ("b", "memory: 45GiB")];
+    let mut world = World::with(&models, &[80]);
+    let a = world.serve("a");
     world.release(a);
     world.machine("r").conduct.stop = Delay::Forever;
     let b = world.reserve("b");
     world.settle();
-    assert_eq!((world.status(b), world.load("r", 0)), (ReservationStatus::Pending, 70 * GIB));
+    world.assert_pending(b, "");
+    world.assert_loads(&[("r", 70)]);
     world.machine("r").end_process("slot-1", "killed");
     world.settle();
-    assert!(world.is_ready(b));
+    world.assert_ready(&[b]);
 }
 
 #[test]
@@ -229,71 +194,56 @@ fn d4_prewarming_never_evicts_and_becomes_real_with_the_first_reservation() {
     let warm = "memory: 30GiB\nprewarm: true";
     let mut world = World::with(&[("one", warm), ("two", warm)], &[40]);
     world.settle();
-    let running = world.stages().iter().filter(|(_, stage)| *stage == "running").count();
-    assert_eq!(running, 1, "the set sums to at most 40 GiB");
-    let id = world.reserve("one");
-    world.settle();
-    assert!(world.is_ready(id));
+    assert_eq!(world.count_in_stage("running"), 1, "the set sums to at most 40 GiB");
+    let id = world.serve("one");
     world.release(id);
     world.pass(60_000);
     let second = world.reserve("two");
     world.settle();
-    assert_eq!(
-        world.status(second),
-        ReservationStatus::Pending,
-        "a slot that was reserved once is kept for its idle limit of five minutes"
-    );
+    // A slot that was reserved once is kept for its idle limit of five minutes.
+    world.assert_pending(second, "");
     world.pass(300_000);
     world.settle();
-    assert!(world.is_ready(second));
+    world.assert_ready(&[second]);
 }
 
 #[test]
 fn f5_a_slot_that_grows_past_its_charge_raises_it_and_closes_the_device() {
     let mut world = World::with(&[("m", "memory: 70GiB"), ("n", "memory: 5GiB")], &[80]);
-    world.reserve("m");
-    world.settle();
+    world.serve("m");
     world.process("r", "slot-1").used = used(&[(0, 79)]);
     world.settle();
-    assert_eq!(world.load("r", 0), 79 * GIB);
-    let id = world.reserve("n");
-    assert_eq!(world.status(id), ReservationStatus::Pending);
+    world.assert_loads(&[("r", 79)]);
+    world.reserve_pending("n", "");
 }
 
 #[test]
 fn b13_foreign_memory_counts_to_the_byte() {
     let foreign = 21 * GIB + 3 * GIB / 10;
-    let (exact, more) = (80 * GIB - foreign, 80 * GIB - foreign + 1);
-    let (exact, more) = (format!("memory: {exact}"), format!("memory: {more}"));
+    let memory = |bytes: u64| format!("memory: {bytes}");
+    let (exact, more) = (memory(80 * GIB - foreign), memory(80 * GIB - foreign + 1));
     let mut world = World::with(&[("exact", &exact), ("more", &more)], &[80]);
     world.machine("r").conduct.telemetry = Telemetry::On;
     world.machine("r").set_foreign(0, foreign, None);
     world.settle();
-    let more = world.reserve("more");
-    assert!(world.reason(more).contains("foreign"), "{}", world.reason(more));
-    let exact = world.reserve("exact");
-    world.settle();
-    assert!(world.is_ready(exact));
+    world.reserve_pending("more", "foreign");
+    world.serve("exact");
 }
 
 #[test]
 fn a_crashed_slot_loses_its_reservations_and_the_next_one_gets_a_new_slot() {
     let mut world = World::with(&[("m", "memory: 10GiB")], &[80]);
-    let id = world.reserve("m");
-    world.settle();
+    let id = world.serve("m");
     world.machine("r").reset_machine();
     world.settle();
-    assert!(matches!(world.status(id), ReservationStatus::Ended(Ending::Lost(_))));
-    let next = world.reserve("m");
-    world.settle();
-    assert!(world.is_ready(next));
+    world.assert_lost(id);
+    world.serve("m");
 }
 
 #[test]
 fn removing_a_model_frees_everything() {
     let mut world = World::with(&[("m", "memory: 10GiB")], &[80]);
-    let (first, second) = (world.reserve("m"), world.reserve("m"));
-    world.settle();
+    let (first, second) = (world.serve("m"), world.reserve("m"));
     assert!(world.call(|desk, core| desk.remove_model(core, "m")));
     assert!(!world.call(|desk, core| desk.remove_model(core, "m")));
     world.settle();
@@ -312,29 +262,25 @@ fn a_slot_without_reservations_is_not_retried_after_a_failed_start() {
     world.beat_failing("r");
     assert_eq!(world.stages(), []);
     assert!(world.host.scheduler().queue().is_empty());
-    assert_eq!(world.load("r", 0), 0);
+    world.assert_loads(&[("r", 0)]);
 }
 
 #[test]
 fn f6_a_reservation_in_a_pending_slot_moves_up_when_an_earlier_slot_gets_room() {
     let mut world = World::with(&[("m", "memory: 50GiB\nmax_slots: 2")], &[80]);
-    let first = world.reserve("m");
-    world.settle();
-    let second = world.reserve("m");
-    assert_eq!(world.status(second), ReservationStatus::Pending);
+    let first = world.serve("m");
+    let second = world.reserve_pending("m", "");
     assert_eq!(world.stages().len(), 2);
     world.release(first);
-    assert!(world.is_ready(second), "{:?}", world.status(second));
+    world.assert_ready(&[second]);
     assert_eq!(world.stages(), [("m".to_string(), "running")], "the empty slot is withdrawn");
-    let third = world.reserve("m");
-    assert_eq!(world.status(third), ReservationStatus::Pending, "it does not overtake");
+    world.reserve_pending("m", ""); // It does not overtake.
 }
 
 #[test]
 fn a_lost_reservation_says_why_the_process_ended() {
     let mut world = World::with(&[("m", "memory: 10GiB")], &[80]);
-    let id = world.reserve("m");
-    world.settle();
+    let id = world.serve("m");
     let slot = world.slot_of(id);
     world.machine("r").end_process(&slot, "exit status 9: CUDA error: out of memory");
     world.report("r");

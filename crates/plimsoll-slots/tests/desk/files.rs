@@ -1,14 +1,16 @@
 //! Models whose memory is in their file, and the memory that their slots are measured to use.
 
+use std::sync::Arc;
+
 use plimsoll_core::policy::Policy;
 use plimsoll_core::remedy::Kind;
 use plimsoll_core::units::Bytes;
 use plimsoll_models::config;
 use plimsoll_slots::desk::{FileGap, ReservationId, ReservationStatus, StatusReason};
-use plimsoll_slots::memory::Source;
+use plimsoll_slots::memory::{SettingChange, Source};
 use plimsoll_slots::model::{Declaration, Model};
 use plimsoll_slots::proposals;
-use plimsoll_slots::wire::FileReport;
+use plimsoll_slots::wire::{FileContent, FileReport, Start};
 
 use crate::world::{GIB, World, used};
 
@@ -21,8 +23,8 @@ fn model(rest: &str) -> Model {
 
 fn report() -> FileReport {
     let config = include_bytes!("../../../../examples/models/qwen3-8b/config.json");
-    let shape = Some(Box::new(config::shape::read(&config[..]).expect("a config")));
-    FileReport { path: FILE.to_string(), is_there: true, shape, problem: None }
+    let shape = Arc::new(config::shape::read(&config[..]).expect("a config"));
+    FileReport { path: FILE.to_string(), content: FileContent::Model { shape } }
 }
 
 /// A runner reports what it has, and that it found this.
@@ -61,11 +63,9 @@ fn a_reservation_is_pending_until_a_runner_has_read_the_file_and_is_placed_there
     let slot = world.view().slots().next().expect("a slot");
     assert_eq!(slot.basis[&1], Source::Estimated);
     let launch = world.orders("r2").orders.remove(0).launch.expect("it is new to the runner");
-    let flags = launch.told.as_ref().expect("the runtime is known");
-    assert_eq!(
-        (launch.devices[0].bytes, launch.context, flags.refused.as_ref()),
-        (sizes[0].0.get(), Some(4096), None)
-    );
+    let charge = Some(sizes[0].0.get());
+    assert_eq!((launch.devices[0].bytes, launch.context), (charge, Some(4096)));
+    assert!(matches!(launch.start, Start::Command(_)), "{:?}", launch.start);
     world.restart();
     let charge = world.view().needs(&model("")).remove(0).charge;
     assert_eq!(charge, Ok((source, sizes)), "what was found is durable");
@@ -75,8 +75,8 @@ fn a_reservation_is_pending_until_a_runner_has_read_the_file_and_is_placed_there
 fn where_no_runner_has_the_file_each_says_why() {
     let (mut world, id) = reserved();
     for (runner, why) in [("r1", "no such file"), ("r2", "permission denied")] {
-        let (path, problem) = (FILE.to_string(), Some(why.to_string()));
-        found(&mut world, runner, FileReport { path, is_there: false, shape: None, problem });
+        let content = FileContent::Unreadable { problem: why.to_string() };
+        found(&mut world, runner, FileReport { path: FILE.to_string(), content });
     }
     let why = format!("no runner has {FILE} (r1: no such file; r2: permission denied)");
     assert_eq!((world.status(id), world.reason(id)), (ReservationStatus::Pending, why));
@@ -94,11 +94,12 @@ fn the_most_that_slots_were_measured_to_use_is_charged_next_until_the_settings_c
         let need = world.view().needs(&model("")).remove(0);
         let (source, sizes) = need.charge.clone().expect("it was measured");
         assert_eq!((source, sizes[0].0), (Source::Measured, Bytes::new(most * GIB)));
-        assert_eq!(need.disagreement().is_none(), need.remarks.is_empty());
+        assert_eq!(need.disagreement().is_none(), need.remarks().is_empty());
     }
     let other = world.view().needs(&model("concurrency: 4")).remove(0);
     assert_eq!(other.charge.expect("the file says it").0, Source::Estimated);
-    assert!(other.unfit.is_some_and(|why| why.contains("concurrency 1")));
+    let change = SettingChange::Concurrency { measured: 1, declared: 4 };
+    assert_eq!(other.outdated, Some(change));
 }
 
 #[test]
@@ -113,7 +114,8 @@ fn e3_a_proposal_for_a_model_with_a_file_fits_when_it_is_declared_so() {
     assert!(!fits(&mut world, &large), "it is too large for one GPU");
     let view = world.view();
     let policy = &view.scheduler().settings().policy;
-    let found = proposals::proposals(view.scheduler().ledger(), policy, &large, view.known(&large));
+    let found =
+        proposals::proposals(view.scheduler().ledger(), policy, &large, view.memory_facts(&large));
     let kinds: Vec<Kind> = found.iter().map(|remedy| remedy.kind).collect();
     assert_eq!(kinds, [Kind::MoreDevices, Kind::LowerContext, Kind::SmallerCache][..kinds.len()]);
     assert!(kinds.len() >= 2, "{found:?}");

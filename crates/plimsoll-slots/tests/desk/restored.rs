@@ -24,7 +24,7 @@ fn ends_well(mut world: World, id: ReservationId) {
     assert_eq!(world.load("r", 0), 10 * GIB);
     world.stop_slot("slot-1");
     world.settle();
-    assert_eq!(world.load("r", 0), 0, "it was stopped, and its memory is back");
+    assert_eq!(world.load("r", 0), 0, "it was stopped and released its memory");
     assert!(world.machines["r"].processes().is_empty());
 }
 

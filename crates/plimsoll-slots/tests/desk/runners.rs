@@ -1,9 +1,7 @@
 //! Runners that come and go, fail, fall silent and shut down.
 
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::{
-    DeskConfig, Ending, ReservationStatus, RunnerError, SlotStage, StatusReason,
-};
+use plimsoll_slots::desk::{DeskConfig, RunnerError, SlotStage, StatusReason};
 use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{Action, DeviceFacts, Registration, SlotState};
 
@@ -12,21 +10,18 @@ use crate::world::{GIB, World, registration, running};
 #[test]
 fn c7_a_silent_runner_keeps_its_slots_gets_no_work_and_is_adopted_on_return() {
     let mut world = World::with(&[("m", "memory: 10GiB"), ("n", "memory: 10GiB")], &[80]);
-    let first = world.reserve("m");
-    world.settle();
+    let first = world.serve("m");
     world.pass(6_000);
     assert!(!world.view().is_silent("r"), "six seconds are less than a lease");
     world.pass(20_000);
     assert!(world.view().is_silent("r"));
-    assert_eq!(world.load("r", 0), 10 * GIB, "still charged");
-    let second = world.reserve("n");
-    assert_eq!(world.status(second), ReservationStatus::Pending);
-    assert!(world.reason(second).contains("silent"), "{}", world.reason(second));
+    world.assert_loads(&[("r", 10)]);
+    let second = world.reserve_pending("n", "silent");
     world.restart();
     world.runner("r", &[80]);
     world.settle();
-    assert!(world.is_ready(first) && world.is_ready(second));
-    assert_eq!(world.machines["r"].starts(), 2, "a running slot is not started again");
+    world.assert_ready(&[first, second]);
+    assert_eq!(world.starts(), 2, "a running slot is not started again");
 }
 
 #[test]
@@ -34,8 +29,7 @@ fn c7_no_reservation_joins_a_slot_on_a_silent_runner_while_another_has_room() {
     let mut world = World::new(Policy::pack());
     world.model("m", "memory: 10GiB\nconcurrency: 4");
     world.runner("r1", &[80]);
-    let before = world.reserve("m");
-    world.settle();
+    let before = world.serve("m");
     world.pass(20_000);
     world.runner("r2", &[80]);
     let slot = world.slot_of(before);
@@ -45,8 +39,9 @@ fn c7_no_reservation_joins_a_slot_on_a_silent_runner_while_another_has_room() {
     assert!(matches!(reason, Some(StatusReason::RunnerSilent { .. })), "{reason:?}");
     let after = world.reserve("m");
     world.beat("r2");
-    assert!(world.is_ready(after) && world.slot_of(after) != slot);
-    assert_eq!((world.load("r1", 0), world.load("r2", 0)), (10 * GIB, 10 * GIB));
+    world.assert_ready(&[after]);
+    assert_ne!(world.slot_of(after), slot);
+    world.assert_loads(&[("r1", 10), ("r2", 10)]);
     world.runner("r1", &[80]);
     world.settle();
     assert_eq!(stage(&world), Some(SlotStage::Running));
@@ -58,7 +53,7 @@ fn c7_an_unknown_slot_is_charged_at_what_it_uses_and_not_stopped() {
     let mut world = World::with(&[], &[80]);
     world.machine("r").put_process("slot-900", running("lost", 77, &[(0, 30)]));
     world.settle();
-    assert_eq!(world.load("r", 0), 30 * GIB);
+    world.assert_loads(&[("r", 30)]);
     assert_eq!(world.stages(), [("lost".to_string(), "running")]);
     world.machine("r").end_process("slot-900", "killed");
     world.settle();
@@ -86,38 +81,37 @@ fn two_agents_with_one_name_or_one_device_are_not_both_accepted() {
 fn a_runner_is_removed_only_when_it_is_silent_and_its_slots_with_it() {
     let mut world = World::with(&[("m", "memory: 10GiB")], &[80]);
     let remove = |world: &mut World| world.call(|desk, core| desk.remove_runner(core, "r"));
-    let id = world.reserve("m");
-    world.settle();
+    let id = world.serve("m");
     assert_eq!(remove(&mut world), Err(RunnerError::Alive));
     world.pass(60_000);
     assert_eq!(remove(&mut world), Ok(()));
-    assert!(matches!(world.status(id), ReservationStatus::Ended(Ending::Lost(_))));
+    world.assert_lost(id);
     assert_eq!((world.view().runners().count(), world.view().slots().count()), (0, 0));
     assert_eq!(remove(&mut world), Err(RunnerError::NotRegistered));
 }
 
 #[test]
 fn c6_a_runner_where_every_start_fails_is_tried_after_those_where_they_do_not() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 30GiB");
-    world.model("n", "memory: 50GiB");
-    world.runner("bad", &[80]);
-    world.runner("good", &[60]);
-    let round = |world: &mut World| {
-        world.beat_failing("bad");
-        world.beat("good");
-        world.pass(5_000);
+    let models = [("m", "memory: 30GiB"), ("n", "memory: 50GiB")];
+    let mut world = World::with_runners(&models, &[("bad", &[80]), ("good", &[60])]);
+    let rounds = |world: &mut World, count: usize| {
+        for _ in 0..count {
+            world.beat_failing("bad");
+            world.beat("good");
+            world.pass(5_000);
+        }
     };
     let m = world.reserve("m");
-    (0..8).for_each(|_| round(&mut world));
-    assert!(world.is_ready(m), "{}", world.reason(m));
+    rounds(&mut world, 8);
+    world.assert_ready(&[m]);
     let slot = world.slot_of(m);
     world.release(m);
     world.stop_slot(&slot);
-    (0..2).for_each(|_| round(&mut world));
+    rounds(&mut world, 2);
+    // The next model is not tried first where the last one failed.
     let n = world.reserve("n");
-    (0..2).for_each(|_| round(&mut world));
-    assert!(world.is_ready(n), "the next model is not tried first where the last one failed");
+    rounds(&mut world, 2);
+    world.assert_ready(&[n]);
 }
 
 #[test]
@@ -134,39 +128,39 @@ fn a_start_is_called_off_when_its_runner_comes_back_with_smaller_devices() {
     world.register("r", smaller).expect("the registration is valid");
     assert_eq!(world.orders("r").orders[0].action, Action::Stop, "it must not start on 24 GiB");
     world.beat("r");
-    assert_eq!((world.load("r", 0), world.status(id)), (0, ReservationStatus::Pending));
+    world.assert_pending(id, "");
+    world.assert_loads(&[("r", 0)]);
 }
 
 #[test]
 fn an_invalid_registration_is_rejected_with_its_field() {
+    let cases: [(fn(&mut Registration), &str); 8] = [
+        (|r| r.devices[1] = r.devices[0].clone(), "devices[1].uuid"),
+        (|r| r.devices[1] = r.devices[0].clone(), "devices[0]"),
+        (|r| r.devices[1].uuid = Some(String::new()), "devices[1].uuid"),
+        (|r| r.devices[0].reserve = 81 * GIB, "devices[0].reserve"),
+        (
+            |r| r.devices = vec![r.devices[0].clone(); 257],
+            "257 devices are reported; the limit is 256",
+        ),
+        (|r| drop(r.labels.insert("zone".to_string(), "a".repeat(257))), "labels has 257 bytes"),
+        (|r| r.devices[1].model = Some("A".repeat(257)), "devices[1].model has 257 bytes"),
+        (|r| r.version = "1".repeat(257), "version has 257 bytes"),
+    ];
     let mut world = World::new(Policy::spread());
-    let mut invalid = |change: fn(&mut Registration)| {
+    for (change, part) in cases {
         let mut registration = registration("r", 1, &[80, 80]);
         change(&mut registration);
-        world.register("r", registration).expect_err("it is invalid").to_string()
-    };
-    let doubled = invalid(|r| r.devices[1] = r.devices[0].clone());
-    assert!(doubled.contains("devices[1].uuid") && doubled.contains("devices[0]"), "{doubled}");
-    assert!(invalid(|r| r.devices[1].uuid = Some(String::new())).contains("devices[1].uuid"));
-    assert!(invalid(|r| r.devices[0].reserve = 81 * GIB).contains("devices[0].reserve"));
-    let many = invalid(|r| r.devices = vec![r.devices[0].clone(); 257]);
-    assert_eq!(many, "257 devices are reported; the limit is 256");
-    let label = invalid(|r| drop(r.labels.insert("zone".to_string(), "a".repeat(257))));
-    assert!(label.contains("labels has 257 bytes"), "{label}");
-    let model = invalid(|r| r.devices[1].model = Some("A".repeat(257)));
-    assert!(model.contains("devices[1].model has 257 bytes"), "{model}");
-    assert!(invalid(|r| r.version = "1".repeat(257)).contains("version has 257 bytes"));
+        let error = world.register("r", registration).expect_err(part).to_string();
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 #[test]
 fn a_runner_that_shuts_down_gets_nothing_new_and_pending_work_goes_elsewhere() {
-    let mut world = World::new(Policy::spread());
-    world.model("a", "memory: 70GiB");
-    world.model("b", "memory: 70GiB");
-    world.runner("r1", &[80]);
-    let first = world.reserve("a");
-    world.settle();
-    assert!(world.is_ready(first));
+    let models = [("a", "memory: 70GiB"), ("b", "memory: 70GiB")];
+    let mut world = World::with_runners(&models, &[("r1", &[80])]);
+    world.serve("a");
     let second = world.reserve("b");
     world.machine("r1").shut_down();
     let last = world.machine("r1").report();
@@ -175,20 +169,16 @@ fn a_runner_that_shuts_down_gets_nothing_new_and_pending_work_goes_elsewhere() {
     world.machines.remove("r1");
     world.runner("r2", &[80]);
     world.settle();
-    assert!(world.is_ready(second));
+    world.assert_ready(&[second]);
     // Its next agent gets work again.
     world.runner("r1", &[80]);
-    let third = world.reserve("a");
-    world.settle();
-    assert!(world.is_ready(third));
+    world.serve("a");
 }
 
 #[test]
 fn a_change_of_a_devices_health_does_not_clear_failed_starts() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 10GiB");
-    world.runner("broken", &[80, 80]);
-    world.runner("sound", &[40]);
+    let runners: [(&str, &[u64]); 2] = [("broken", &[80, 80]), ("sound", &[40])];
+    let mut world = World::with_runners(&[("m", "memory: 10GiB")], &runners);
     world.reserve("m");
     assert_eq!(world.orders("broken").orders.len(), 1);
     world.beat_failing("broken");
@@ -203,9 +193,7 @@ fn a_change_of_a_devices_health_does_not_clear_failed_starts() {
 
 #[test]
 fn a_reservation_whose_start_was_sent_to_a_runner_that_fell_silent_is_served_elsewhere() {
-    let mut world = World::new(Policy::spread());
-    world.model("m", "memory: 70GiB");
-    world.runner("dead", &[80]);
+    let mut world = World::with_runners(&[("m", "memory: 70GiB")], &[("dead", &[80])]);
     let first = world.reserve("m");
     world.runner("other", &[80]);
     world.machines.remove("dead");
@@ -214,25 +202,23 @@ fn a_reservation_whose_start_was_sent_to_a_runner_that_fell_silent_is_served_els
         world.settle();
         world.pass(1_000);
     }
-    assert!(world.is_ready(first), "{:?}", world.status(first));
-    assert_eq!(world.load("dead", 0), 70 * GIB, "the start that was sent stays charged");
-    assert_eq!(world.status(second), ReservationStatus::Pending, "it came later");
+    world.assert_ready(&[first]);
+    world.assert_loads(&[("dead", 70)]); // The start that was sent stays charged.
+    world.assert_pending(second, ""); // It came later.
 }
 
 #[test]
 fn no_reservation_joins_a_slot_that_its_runner_stops_or_that_ends_by_itself() {
     let mut world = World::with(&[("m", "memory: 20GiB\nconcurrency: 4")], &[80]);
-    let first = world.reserve("m");
-    world.settle();
-    assert!(world.is_ready(first));
+    let first = world.serve("m");
     world.process("r", "slot-1").state = SlotState::Stopping;
     world.report("r");
-    assert_eq!(world.reason(first), "its slot ended: its runner stops it");
+    assert_eq!(world.reason(first), "its slot ended: its runner stopped it");
     let second = world.reserve("m");
-    assert_eq!(world.load("r", 0), 40 * GIB, "a stopping slot is charged until it is gone");
+    world.assert_loads(&[("r", 40)]); // A stopping slot is charged until it is gone.
     world.machine("r").end_process("slot-1", "stopped");
     world.settle();
-    assert!(world.is_ready(second));
+    world.assert_ready(&[second]);
     assert_eq!(world.slot_of(second), "slot-2");
 }
 

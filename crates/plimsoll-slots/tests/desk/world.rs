@@ -7,7 +7,7 @@ use plimsoll_core::front::{Batch, Checkpoint, Core, Host, Recovery};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::{Millis, Name, Timespan};
 use plimsoll_slots::desk::{
-    Change, Desk, DeskConfig, DeskState, DeskView, NewReservation, ReservationId,
+    Change, Desk, DeskConfig, DeskState, DeskView, Ending, NewReservation, ReservationId,
     ReservationStatus, RunnerError,
 };
 use plimsoll_slots::model::Model;
@@ -41,9 +41,13 @@ impl World {
     /// A world that spreads, with these models (name and the rest as YAML) and a runner `r` with
     /// GPUs of these sizes in GiB.
     pub(crate) fn with(models: &[(&str, &str)], gpus: &[u64]) -> World {
+        World::with_runners(models, &[("r", gpus)])
+    }
+
+    pub(crate) fn with_runners(models: &[(&str, &str)], runners: &[(&str, &[u64])]) -> World {
         let mut world = World::new(Policy::spread());
         models.iter().for_each(|(name, rest)| world.model(name, rest));
-        world.runner("r", gpus);
+        runners.iter().for_each(|(name, gpus)| world.runner(name, gpus));
         world
     }
 
@@ -95,6 +99,50 @@ impl World {
     pub(crate) fn reserve(&mut self, model: &str) -> ReservationId {
         let new = NewReservation::of_model(model);
         self.call(|desk, core| desk.reserve(core, new)).expect("the model is declared")
+    }
+
+    /// Reserves, and checks that the reservation is served once all runners have reported.
+    pub(crate) fn serve(&mut self, model: &str) -> ReservationId {
+        let id = self.reserve(model);
+        self.settle();
+        self.assert_ready(&[id]);
+        id
+    }
+
+    /// Reserves, and checks that the reservation is pending for this reason.
+    pub(crate) fn reserve_pending(&mut self, model: &str, reason: &str) -> ReservationId {
+        let id = self.reserve(model);
+        self.assert_pending(id, reason);
+        id
+    }
+
+    pub(crate) fn assert_ready(&self, ids: &[ReservationId]) {
+        for id in ids {
+            assert!(self.is_ready(*id), "{id}: {:?}, {}", self.status(*id), self.reason(*id));
+        }
+    }
+
+    pub(crate) fn assert_pending(&self, id: ReservationId, reason: &str) {
+        assert_eq!(self.status(id), ReservationStatus::Pending);
+        assert!(self.reason(id).contains(reason), "{}", self.reason(id));
+    }
+
+    pub(crate) fn assert_impossible(&self, id: ReservationId, reason: &str) {
+        let status = self.status(id);
+        let is_impossible = matches!(status, ReservationStatus::Ended(Ending::Impossible { .. }));
+        assert!(is_impossible && self.reason(id).contains(reason), "{}", self.reason(id));
+    }
+
+    pub(crate) fn assert_lost(&self, id: ReservationId) {
+        let status = self.status(id);
+        assert!(matches!(status, ReservationStatus::Ended(Ending::Lost(_))), "{status:?}");
+    }
+
+    /// Checks the GiB that the ledger counts on the first GPU of each runner.
+    pub(crate) fn assert_loads(&self, loads: &[(&str, u64)]) {
+        for (runner, gib) in loads {
+            assert_eq!(self.load(runner, 0), gib * GIB, "{runner}");
+        }
     }
 
     pub(crate) fn release(&mut self, id: ReservationId) -> bool {
@@ -220,6 +268,15 @@ impl World {
     pub(crate) fn stages(&self) -> Vec<(String, &'static str)> {
         let stage = |slot| self.view().stage(slot).map_or("gone", |stage| stage.name());
         self.view().slots().map(|slot| (slot.model.clone(), stage(slot))).collect()
+    }
+
+    pub(crate) fn count_in_stage(&self, stage: &str) -> usize {
+        self.stages().iter().filter(|(_, other)| *other == stage).count()
+    }
+
+    /// The number of processes that all runners have started.
+    pub(crate) fn starts(&self) -> u64 {
+        self.machines.values().map(SimulatedRunner::starts).sum()
     }
 
     pub(crate) fn slot_of(&self, id: ReservationId) -> Name {

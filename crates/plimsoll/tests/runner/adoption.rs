@@ -165,8 +165,8 @@ fn an_agent_with_another_state_directory_does_not_report_a_running_slot_as_gone(
 fn an_agent_without_the_device_of_a_slot_does_not_report_it_as_gone() {
     let world = World::started();
     let mut launch = world.model("");
-    launch.devices =
-        vec![LaunchDevice { index: 0, uuid: Some("GPU-x".to_owned()), bytes: GIB, total: None }];
+    let (uuid, bytes) = (Some("GPU-x".to_owned()), Some(GIB));
+    launch.devices = vec![LaunchDevice { index: 0, uuid, bytes, total: None }];
     world.server.order(vec![order("s", 1, Action::Keep, launch)]);
     world.wait_log("started on GPU GPU-x, which this machine does not have");
     assert!(report(&world.next_heartbeats(3), "s").is_none());

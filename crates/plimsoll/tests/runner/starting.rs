@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use plimsoll_slots::wire::{Action, OnDevice, SlotState};
 
-use crate::world::{GIB, World, order, report};
+use crate::world::{GIB, World, command, order, report};
 
 #[test]
 fn a_model_server_gets_exactly_the_environment_of_its_launch() {
     let world = World::started();
     let dump = world.path("environment");
     let mut launch = world.model(&format!("--dump-env {}", dump.display()));
-    launch.env.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "GPU-a".to_owned());
-    launch.env.insert("WHERE".to_owned(), "{host}:{port}".to_owned());
+    let env = &mut command(&mut launch).env;
+    env.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "GPU-a".to_owned());
+    env.insert("WHERE".to_owned(), "{host}:{port}".to_owned());
     world.server.order(vec![order("s", 7, Action::Start, launch)]);
     let running = world.wait_state("s", SlotState::Running);
 
@@ -79,7 +80,7 @@ fn a_crash_before_readiness_is_a_failure_with_the_last_output() {
 fn a_missing_program_is_a_failure() {
     let world = World::started();
     let mut launch = world.model("");
-    launch.argv[0] = "/no/such/program".to_owned();
+    command(&mut launch).argv[0] = "/no/such/program".to_owned();
     world.server.order(vec![order("s", 1, Action::Start, launch)]);
     let reason = world.wait_state("s", SlotState::Failed).reason.expect("a reason");
     assert!(reason.starts_with("not started: cannot run /no/such/program: "), "{reason}");
@@ -89,7 +90,7 @@ fn a_missing_program_is_a_failure() {
 fn a_slot_that_is_not_ready_in_time_fails() {
     let world = World::started();
     let mut launch = world.model("--ready-after 60000");
-    launch.ready_within_ms = 400;
+    command(&mut launch).ready_within_ms = 400;
     world.server.order(vec![order("s", 1, Action::Start, launch)]);
     let reason = world.wait_state("s", SlotState::Failed).reason.expect("a reason");
     assert!(reason.contains("did not become ready within 400ms"), "{reason}");
@@ -100,9 +101,9 @@ fn a_slot_that_is_not_ready_in_time_fails() {
 fn readiness_is_checked_by_path_or_port_or_not_at_all() {
     let world = World::started();
     let mut by_port = world.model("--ready-after 60000");
-    by_port.ready = None;
+    command(&mut by_port).ready = None;
     let mut by_process = world.model("");
-    by_process.argv.retain(|arg| !matches!(arg.as_str(), "--port" | "{port}"));
+    command(&mut by_process).argv.retain(|arg| !matches!(arg.as_str(), "--port" | "{port}"));
     world.server.order(vec![
         order("port", 1, Action::Start, by_port),
         order("process", 2, Action::Start, by_process),
@@ -119,9 +120,10 @@ fn a_launch_for_other_devices_or_without_confinement_fails() {
     let mut beyond = world.model("");
     beyond.devices[0].index = 5;
     let mut unconfined = world.model("");
-    unconfined.env.clear();
+    command(&mut unconfined).env.clear();
     let mut elsewhere = world.model("");
-    elsewhere.env.insert("CUDA_VISIBLE_DEVICES".to_owned(), "GPU-b".to_owned());
+    let env = &mut command(&mut elsewhere).env;
+    env.insert("CUDA_VISIBLE_DEVICES".to_owned(), "GPU-b".to_owned());
     let launches = [
         ("other", other),
         ("beyond", beyond),

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use plimsoll_slots::wire::{Action, Heartbeat, Launch, LaunchDevice, Order, SlotReport, SlotState};
+use plimsoll_slots::wire::{
+    Action, Heartbeat, Launch, LaunchDevice, Order, SlotReport, SlotState, Start, StartCommand,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::server::Server;
@@ -259,18 +261,21 @@ impl World {
             devices: vec![LaunchDevice {
                 index: 0,
                 uuid: Some("GPU-a".to_owned()),
-                bytes: 10 * GIB,
+                bytes: Some(10 * GIB),
                 total: Some(80 * GIB),
             }],
-            argv: line.split_whitespace().map(str::to_owned).collect(),
-            env: BTreeMap::from([("CUDA_VISIBLE_DEVICES".to_owned(), "GPU-a".to_owned())]),
-            ready: Some("/health".to_owned()),
-            ready_within_ms: 15_000,
+            start: Start::Command(StartCommand {
+                argv: line.split_whitespace().map(str::to_owned).collect(),
+                env: BTreeMap::from([("CUDA_VISIBLE_DEVICES".to_owned(), "GPU-a".to_owned())]),
+                ready: Some("/health".to_owned()),
+                ready_within_ms: 15_000,
+                preload: None,
+            }),
             grace_ms: 3_000,
             context: None,
             concurrency: 1,
             tensor_parallel: 1,
-            told: None,
+            runtime: None,
         }
     }
 }
@@ -284,6 +289,14 @@ impl Drop for World {
         for slot in self.slots() {
             self.pids(&slot).into_iter().for_each(|pid| signal(pid, Signal::KILL));
         }
+    }
+}
+
+/// Returns the command of a launch of the fake model server.
+pub(crate) fn command(launch: &mut Launch) -> &mut StartCommand {
+    match &mut launch.start {
+        Start::Command(command) => command,
+        other => panic!("not a command: {other:?}"),
     }
 }
 

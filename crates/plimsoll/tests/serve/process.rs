@@ -101,8 +101,10 @@ impl Serve {
     pub(crate) fn ready(mut self) -> Serve {
         self.says("ready");
         let log = self.log();
-        let (_, rest) = log.split_once("listening on ").expect("it says where it listens");
-        self.url = rest.split([',', ' ', '\n']).next().expect("an address").to_string();
+        // A field of the log, as text or as JSON.
+        let rest = ["listening url=", "\"url\":\""].iter().find_map(|start| log.split_once(start));
+        let (_, rest) = rest.expect("the log has the address");
+        self.url = rest.split(['"', ' ', '\n']).next().expect("an address").to_string();
         self
     }
 

@@ -100,7 +100,7 @@ fn a_second_signal_ends_it_at_once() {
     server.register("r", 1);
     let _stream = unending(&server);
     server.signal("TERM");
-    server.says("ending");
+    server.says("shutting down");
     let started = Instant::now();
     server.signal("INT");
     let ended = server.end();
@@ -120,12 +120,12 @@ fn tokens_are_read_again_and_a_bad_configuration_changes_nothing() {
     assert_eq!(server.ask("GET", "/metrics", None).0, 200);
     fs::write(&path, "tokens: [{name: a, role: reed, file: one}]").expect("a file");
     server.signal("HUP");
-    server.says("cannot be used, and stays as it was");
+    server.says("the previous one stays in use");
     assert_eq!(server.ask("GET", "/metrics", None).0, 200);
     fs::write(&path, text).expect("a file");
     file(dir.path(), "one", "quite-another-token");
     server.signal("HUP");
-    server.says("were read again");
+    server.says("tokens and certificate reloaded");
     assert_eq!(server.ask("GET", "/metrics", None).0, 401);
     let server = server.with_token("quite-another-token");
     assert_eq!(server.ask("GET", "/metrics", None).0, 200);
@@ -144,9 +144,13 @@ fn a_server_that_others_can_reach_never_goes_on_without_tokens() {
     let mut server = Serve::spawn(command(&["--config", &config, "--data", &data])).ready();
     server.url = server.url.replace("0.0.0.0", "127.0.0.1");
     assert_eq!(server.ask("GET", "/metrics", None).0, 401);
-    assert!(server.log().contains("tokens go unencrypted"), "{}", server.log());
+    assert!(
+        server.log().contains("tokens are sent over the network unencrypted"),
+        "{}",
+        server.log()
+    );
     fs::write(&path, "listen: 127.0.0.1:0\n").expect("a file");
     server.signal("HUP");
-    server.says("has no token, and the server can be reached from other machines");
+    server.says("has no token, but other machines can connect");
     assert_eq!(server.ask("GET", "/metrics", None).0, 401);
 }

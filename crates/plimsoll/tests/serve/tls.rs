@@ -53,11 +53,11 @@ fn a_new_certificate_is_shown_after_a_hang_up_and_a_bad_one_is_not() {
     assert_eq!(server.ask("GET", "/livez", None).0, 200);
     fs::write(dir.path().join("cert.pem"), "nothing of the kind").expect("a file");
     server.signal("HUP");
-    server.says("stays as it was");
+    server.says("the previous one stays in use");
     assert_eq!(server.ask("GET", "/metrics", None).0, 200);
     let second = certificate(dir.path());
     server.signal("HUP");
-    server.says("were read again");
+    server.says("tokens and certificate reloaded");
     let server = server.trusting(&second);
     assert_eq!(server.ask("GET", "/metrics", None).0, 200);
     let server = server.trusting(&first);
@@ -78,5 +78,5 @@ fn files_that_are_no_certificate_are_named() {
     let other = scratch();
     certificate(other.path());
     let foreign = other.path().join("key.pem").display().to_string();
-    run(&cert, &foreign).with_error(&["cannot be used"]);
+    run(&cert, &foreign).with_error(&["invalid certificate"]);
 }

@@ -1,7 +1,8 @@
-//! The devices that a node's annotations list.
+//! The devices that a node's register annotations list.
 //!
-//! HAMi has written them in two forms: JSON, and before that fields between commas with a colon after each device. Both are
-//! read for every vendor. The memory may have been scaled up by the operator; nothing here can tell.
+//! HAMi has written two formats: JSON, and before that comma-separated fields with a colon after
+//! each device. Both are read for every vendor. The memory may have been scaled up by the operator,
+//! which cannot be seen here.
 
 mod error;
 mod wire;
@@ -17,71 +18,63 @@ use crate::quantity::quoted;
 
 use wire::{MetaxDevice, ScoreRow, WireDevice};
 
-/// Where NVIDIA nodes say how well their devices are connected.
+/// Node annotation: connection scores of NVIDIA devices.
 pub const SCORE: &str = "hami.io/node-nvidia-score";
 
-/// Where an operator lists devices that take no new work.
+/// Node annotation: devices that accept no new work.
 pub const CORDON: &str = "hami.io/device-cordon";
 
-/// A device as a node lists it.
+/// A device as a register lists it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegisteredDevice {
-    /// Its UUID, or a made-up id where the vendor has none.
+    /// The UUID, or a generated id for vendors without UUIDs.
     pub id: String,
-    /// Its ordinal on the node.
+    /// The ordinal on the node.
     pub index: u32,
-    /// How many tenants it may have.
+    /// The maximum number of tenants.
     pub slots: u64,
-    /// Its memory; `None` if the node does not say. A size of 0 says nothing.
+    /// `None` if the register does not say. Registers write 0 for unknown.
     pub memory_mib: Option<u64>,
-    /// Its compute, in the vendor's unit; `None` if the node does not say.
+    /// Compute, in the vendor's unit; `None` if the register does not say.
     pub cores: Option<u64>,
-    /// Its model.
     pub model: String,
-    /// Its NUMA node; `None` if it has none.
     pub numa: Option<u32>,
-    /// How it is shared, such as `hami-core` or `mig`.
+    /// The sharing mode, such as `hami-core` or `mig`.
     pub mode: Option<String>,
-    /// The partitions that it can have.
     pub mig_profiles: Vec<MigProfile>,
-    /// Whether it works.
     pub healthy: bool,
 }
 
-/// A partition that a device can have.
+/// A MIG profile of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MigProfile {
-    /// Its name, such as `1g.5gb`.
+    /// The name, such as `1g.5gb`.
     #[serde(deserialize_with = "nullable")]
     pub name: String,
-    /// Its memory, in MiB.
     #[serde(rename = "memoryMB", deserialize_with = "nullable")]
     pub memory_mib: u64,
-    /// Its compute, in hundredths of the device.
+    /// Compute, in hundredths of the device.
     #[serde(deserialize_with = "nullable")]
     pub core: u64,
-    /// How many slices it takes.
     #[serde(deserialize_with = "nullable")]
     pub slice_count: u32,
-    /// Where it can stand.
     #[serde(deserialize_with = "nullable")]
     pub placements: Vec<Placement>,
 }
 
-/// Where a partition stands on a device.
+/// The position of a MIG instance on a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(default)]
 pub struct Placement {
-    /// The first slice.
     #[serde(deserialize_with = "nullable")]
     pub start: u32,
-    /// How many slices.
+    /// The number of slices.
     #[serde(deserialize_with = "nullable")]
     pub size: u32,
 }
 
-/// Reads the devices of a register annotation, in either form.
+/// Parses a register annotation, in either format.
 pub fn decode(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let trimmed = text.trim();
     let devices = if trimmed.starts_with('[') || trimmed == "null" {
@@ -93,7 +86,7 @@ pub fn decode(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     checked(devices)
 }
 
-/// Reads the devices of Metax' own annotation, whose sizes are MiB too.
+/// Parses Metax' own annotation, whose sizes are MiB too.
 pub fn decode_metax_sgpu(text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let devices: Option<Vec<MetaxDevice>> = json(text.trim())?;
     checked(
@@ -106,7 +99,7 @@ pub fn decode_metax_sgpu(text: &str) -> Result<Vec<RegisteredDevice>, RegisterEr
     )
 }
 
-/// Reads how well the devices of a node are connected: for each pair, the larger the better.
+/// Parses the connection scores of device pairs; a higher score is better.
 pub fn decode_score(text: &str) -> Result<BTreeMap<String, BTreeMap<String, i64>>, RegisterError> {
     let rows: Option<Vec<ScoreRow>> = json(text.trim())?;
     let mut scores = BTreeMap::new();
@@ -118,12 +111,12 @@ pub fn decode_score(text: &str) -> Result<BTreeMap<String, BTreeMap<String, i64>
     Ok(scores)
 }
 
-/// Reads the list of devices that take no new work.
+/// Parses the list of devices that accept no new work.
 pub fn decode_cordon(text: &str) -> BTreeSet<String> {
     text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
-/// Writes devices in the comma form with nine fields.
+/// Formats devices as comma-separated fields, nine each.
 pub fn encode_commas(devices: &[RegisteredDevice]) -> String {
     let line = |device: &RegisteredDevice| {
         format!(
@@ -154,7 +147,7 @@ pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, RegisterE
     Ok(value)
 }
 
-/// Devices that all have an id of their own.
+/// Rejects devices without id, and ids that are listed twice.
 pub(super) fn checked(
     devices: Vec<RegisteredDevice>,
 ) -> Result<Vec<RegisteredDevice>, RegisterError> {
@@ -220,12 +213,12 @@ fn wrong(device: &str, field: &'static str, value: &str, expected: &'static str)
     RegisterError::Field { device: quoted(device), field, value: quoted(value), expected }
 }
 
-/// A size of 0 is how the wire says that there is none.
+/// Reads 0 as unknown.
 fn known(number: u64) -> Option<u64> {
     (number > 0).then_some(number)
 }
 
-/// The words that Go reads as true or false, which HAMi accepts.
+/// Parses the words that Go reads as booleans.
 pub(super) fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -297,7 +290,8 @@ mod tests {
                 message(text)
             );
         }
-        // HAMi takes negative amounts here; a device with less than nothing would hide what others hold.
+        // HAMi takes negative amounts here; a device with less than nothing would hide what others
+        // hold.
         assert!(message("a,1,-1,1,m,0,true:").contains("devmem of device \"a\" is \"-1\""));
     }
 
@@ -326,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_no_register_is_refused_with_its_path() {
+    fn json_that_is_no_register_is_rejected_with_its_path() {
         for (text, part) in [
             (r#"[{"id":"a","devmem":-1}]"#, "[0].devmem"),
             (r#"[{"id":"a"},{"id":"b","count":1.5}]"#, "[1].count"),

@@ -1,4 +1,4 @@
-//! The JSON forms in which devices are listed.
+//! The JSON formats of registers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::object::nullable;
 
 use super::{MigProfile, RegisteredDevice, known};
 
-/// A device in the JSON form. Fields that are zero or false are left out there.
+/// A device in HAMi's JSON format, which leaves out zero and false.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct WireDevice {
@@ -50,7 +50,7 @@ impl From<WireDevice> for RegisteredDevice {
     }
 }
 
-/// A device in Metax' form.
+/// A device in Metax' format.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct MetaxDevice {

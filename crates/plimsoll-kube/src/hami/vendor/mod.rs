@@ -1,6 +1,6 @@
-//! One table of vendors: their resource names and units, and the annotations of their nodes and pods.
+//! The table of vendors: resource names and units, and annotations of nodes and pods.
 //!
-//! The names are the defaults of HAMi's chart.
+//! The names are the defaults of HAMi's Helm chart.
 
 mod table;
 
@@ -8,66 +8,62 @@ pub use table::VENDORS;
 
 use crate::quantity::{Quantity, QuantityError};
 
-/// One kind of device that HAMi schedules.
+/// A kind of device that HAMi schedules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vendor {
-    /// HAMi's word for it, as in `Ascend910B3` or `MLU`.
-    pub word: &'static str,
+    /// HAMi's name of it, such as `Ascend910B3` or `MLU`.
+    pub name: &'static str,
     /// The resource that counts devices, or slices of one.
     pub count: &'static str,
-    /// What that resource counts.
     pub count_unit: CountUnit,
-    /// The resource that asks for memory, if there is one.
+    /// The resource for memory, if there is one.
     pub memory: Option<MemoryResource>,
-    /// The resource that asks for compute, if there is one.
+    /// The resource for compute, if there is one.
     pub cores: Option<CoresResource>,
-    /// The resource that asks for a percentage of the memory.
+    /// The resource for a percentage of the memory.
     pub percentage: Option<&'static str>,
-    /// Where its devices on a node are listed.
+    /// The source of the node's device list.
     pub register: Register,
-    /// Whether the size of a device's memory is known.
     pub memory_source: MemorySource,
-    /// The pod annotation that HAMi writes when it has chosen.
+    /// Pod annotation that HAMi writes when it has chosen devices.
     pub allocated: &'static str,
-    /// The pod annotation that the device plugin works off.
+    /// Pod annotation that the device plugin consumes.
     pub to_allocate: Option<&'static str>,
-    /// The pod annotations with which users choose by model.
-    pub types: Option<WishKeys>,
-    /// The pod annotations with which users choose by UUID.
-    pub uuids: WishKeys,
-    /// Sizes that memory is rounded up to, smallest first; what is larger than the last takes the whole device.
+    /// Pod annotations that select by model.
+    pub types: Option<SelectionKeys>,
+    /// Pod annotations that select by UUID.
+    pub uuids: SelectionKeys,
+    /// Sizes that memory is rounded up to, smallest first. Larger requests take the whole device.
     pub templates: &'static [Template],
-    /// Whether the webhook assumes one device where only memory or cores are asked.
+    /// True if HAMi's webhook assumes one device where only memory or cores are requested.
     pub count_defaults_to_one: bool,
 }
 
-/// What the counting resource counts.
+/// The unit of the counting resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountUnit {
-    /// Devices.
     Devices,
-    /// Slices of one device: the number names a profile, and the request is for one device.
+    /// Slices of one device: the number selects a profile, and the request is for one device.
     Slices,
 }
 
-/// A resource that asks for memory.
+/// A resource for memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryResource {
-    /// Its name.
     pub name: &'static str,
-    /// How many MiB one of it is.
     pub unit_mib: u64,
-    /// Whether a binary suffix means bytes here. Elsewhere it is refused: `3Gi` of MiB is a mistake.
+    /// True if a binary suffix means bytes. For other vendors it is an error: `3Gi` of MiB is a
+    /// mistake.
     pub suffix_is_bytes: bool,
-    /// Whether a number below 1024 is taken as GiB. HAMi guesses by the size of the card; GiB is the guess that books
-    /// too much rather than too little.
+    /// True if a number below 1024 is GiB. HAMi guesses by the size of the card; GiB is the guess
+    /// that never books too little.
     pub small_is_gib: bool,
-    /// Whether it is the sum over all devices of the container, and not for each.
+    /// True for the sum over all devices of the container instead of the amount of each.
     pub is_total: bool,
 }
 
 impl MemoryResource {
-    /// The MiB that a quantity of this resource asks for.
+    /// Returns the MiB of a quantity of this resource.
     pub fn mib(&self, quantity: &Quantity) -> Result<u64, QuantityError> {
         if self.suffix_is_bytes && quantity.has_binary_suffix() {
             return Ok(quantity.bytes_ceil()?.div_ceil(1 << 20));
@@ -80,116 +76,109 @@ impl MemoryResource {
     }
 }
 
-/// A resource that asks for compute.
+/// A resource for compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoresResource {
-    /// Its name.
     pub name: &'static str,
-    /// What it counts.
     pub unit: CoresUnit,
-    /// Whether it is the sum over all devices of the container, and not for each.
+    /// True for the sum over all devices of the container instead of the amount of each.
     pub is_total: bool,
 }
 
-/// What compute is counted in.
+/// The unit of compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoresUnit {
     /// Hundredths of a device.
     Percent,
-    /// Parts of a device, of which it has this many.
+    /// Parts of a device, which has this many.
     PerDevice(u32),
-    /// Cores of the device itself, of which each model has its own number.
+    /// Physical cores of the device; each model has its own number.
     DeviceCores,
 }
 
-/// Where the devices of a node are listed.
+/// The source of a node's device list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Register {
-    /// In a node annotation, as JSON or in the comma form.
+    /// A node annotation, as JSON or comma-separated fields.
     Annotation(&'static str),
-    /// In a node annotation of Metax' own JSON.
+    /// A node annotation in Metax' own JSON.
     MetaxSgpu(&'static str),
-    /// In a node annotation of Enflame's own JSON.
+    /// A node annotation in Enflame's own JSON.
     EnflameDrs(&'static str),
-    /// Nowhere: they follow from the node's capacity.
+    /// None: devices follow from the node's capacity.
     Capacity(CapacityRule),
 }
 
-/// How the devices of a node follow from its capacity.
+/// A rule that derives devices from the node's capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapacityRule {
-    /// A hundred virtual cores are a card, and the cards share the virtual memory evenly.
+    /// A hundred virtual cores are a card; the cards share the virtual memory evenly.
     Cambricon,
-    /// Sixteen cores are a card, and the cards share the memory evenly.
+    /// Sixteen cores are a card; the cards share the memory evenly.
     Mthreads,
-    /// One device each, taken whole.
+    /// One device each, used whole.
     Whole {
-        /// What stands between the node's name and the ordinal in a device's id.
+        /// The part of a device's id between the node's name and the ordinal.
         infix: &'static str,
     },
-    /// One device each, taken whole; the first half on one NUMA node, the rest on the other.
+    /// One device each, used whole; the first half on one NUMA node, the rest on the other.
     WholeInTwoHalves {
-        /// What stands between the node's name and the ordinal in a device's id.
+        /// The part of a device's id between the node's name and the ordinal.
         infix: &'static str,
     },
-    /// One device each, with cores that can be taken one by one.
+    /// One device each, with cores that can be used one by one.
     Neuron,
 }
 
-/// Whether the size of a device's memory is known.
+/// The source of the size of a device's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemorySource {
-    /// The node says it, for each device.
+    /// The register reports it for each device.
     Reported,
-    /// HAMi assumes this many MiB for every model. That is no fact about the device, so that it counts as not known.
+    /// HAMi assumes this many MiB for every model. That is not a fact about the device: it counts
+    /// as unknown.
     Assumed(u64),
-    /// Nobody says it.
     Unknown,
 }
 
-/// The annotations for wanted and unwanted things.
+/// The annotations that include and exclude devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WishKeys {
-    /// Only these.
+pub struct SelectionKeys {
     pub wanted: &'static str,
-    /// Not these.
     pub unwanted: &'static str,
 }
 
-/// A fixed size that a part of a device can have.
+/// A fixed size of a part of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Template {
-    /// Its name.
     pub name: &'static str,
-    /// Its memory.
     pub memory_mib: u64,
-    /// Its cores, where the vendor counts them.
     pub cores: u64,
 }
 
-/// What a need for memory is charged.
+/// The charge of a request for memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charged {
-    /// What was asked.
+    /// The requested MiB.
     AsAsked(u64),
-    /// The template that holds it.
+    /// The smallest template that is large enough.
     Template(&'static Template),
     /// The whole device: no template is large enough.
     Whole,
 }
 
 impl Vendor {
-    /// The vendor with this word.
-    pub fn by_word(word: &str) -> Option<&'static Vendor> {
-        VENDORS.iter().find(|vendor| vendor.word == word)
+    /// Finds a vendor by HAMi's name.
+    pub fn by_name(name: &str) -> Option<&'static Vendor> {
+        VENDORS.iter().find(|vendor| vendor.name == name)
     }
 
-    /// The kind of device that its resources ask for, by which needs and devices meet: the vendor's word.
+    /// Returns the kind of the vendor's devices, which requests and devices are matched by.
     pub fn kind(&self) -> &'static str {
-        self.word
+        self.name
     }
 
-    /// What a need for so many MiB is charged on one device.
+    /// Returns the charge of a request for this many MiB of one device.
     pub fn charged(&self, mib: u64) -> Charged {
         if self.templates.is_empty() {
             return Charged::AsAsked(mib);
@@ -200,7 +189,7 @@ impl Vendor {
             .map_or(Charged::Whole, Charged::Template)
     }
 
-    /// All resource names that ask for this vendor's devices.
+    /// Lists all resource names of this vendor's devices.
     pub fn resource_names(&self) -> impl Iterator<Item = &'static str> {
         let memory = self.memory.map(|memory| memory.name);
         let cores = self.cores.map(|cores| cores.name);
@@ -214,8 +203,8 @@ mod tests {
 
     use super::*;
 
-    fn mib(word: &str, text: &str) -> Result<u64, QuantityError> {
-        let memory = Vendor::by_word(word).and_then(|vendor| vendor.memory).expect(word);
+    fn mib(name: &str, text: &str) -> Result<u64, QuantityError> {
+        let memory = Vendor::by_name(name).and_then(|vendor| vendor.memory).expect(name);
         memory.mib(&Quantity::parse(text).unwrap())
     }
 
@@ -254,7 +243,7 @@ mod tests {
             ("Ascend310P", 6145, Some(12288)),
             ("XPU", 24577, Some(49152)),
         ] {
-            let got = match Vendor::by_word(word).unwrap().charged(need) {
+            let got = match Vendor::by_name(word).unwrap().charged(need) {
                 Charged::Template(template) => Some(template.memory_mib),
                 Charged::Whole => None,
                 Charged::AsAsked(mib) => {
@@ -263,7 +252,7 @@ mod tests {
             };
             assert_eq!(got, charged, "{word} {need}");
         }
-        assert_eq!(Vendor::by_word("NVIDIA").unwrap().charged(7), Charged::AsAsked(7));
+        assert_eq!(Vendor::by_name("NVIDIA").unwrap().charged(7), Charged::AsAsked(7));
     }
 
     #[test]
@@ -272,17 +261,17 @@ mod tests {
         for vendor in VENDORS {
             for name in vendor
                 .resource_names()
-                .chain([vendor.word, vendor.allocated])
+                .chain([vendor.name, vendor.allocated])
                 .chain(vendor.to_allocate)
             {
-                assert!(!name.is_empty() && seen.insert(name), "{}: \"{name}\"", vendor.word);
+                assert!(!name.is_empty() && seen.insert(name), "{}: \"{name}\"", vendor.name);
             }
             assert!(
                 vendor.templates.is_sorted_by_key(|template| template.memory_mib),
                 "{}",
-                vendor.word
+                vendor.name
             );
-            assert!(!vendor.uuids.wanted.is_empty(), "{}", vendor.word);
+            assert!(!vendor.uuids.wanted.is_empty(), "{}", vendor.name);
         }
     }
 }

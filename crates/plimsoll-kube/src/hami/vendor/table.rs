@@ -1,8 +1,8 @@
-//! The entries of the table.
+//! The entries of the vendor table.
 
 use super::{
     CapacityRule, CoresResource, CoresUnit, CountUnit, MemoryResource, MemorySource, Register,
-    Template, Vendor, WishKeys,
+    SelectionKeys, Template, Vendor,
 };
 
 const fn mib(name: &'static str) -> Option<MemoryResource> {
@@ -23,17 +23,17 @@ const fn cores(name: &'static str, unit: CoresUnit) -> Option<CoresResource> {
     Some(CoresResource { name, unit, is_total: false })
 }
 
-const fn keys(wanted: &'static str, unwanted: &'static str) -> WishKeys {
-    WishKeys { wanted, unwanted }
+const fn keys(wanted: &'static str, unwanted: &'static str) -> SelectionKeys {
+    SelectionKeys { wanted, unwanted }
 }
 
 const fn template(name: &'static str, memory_mib: u64, cores: u64) -> Template {
     Template { name, memory_mib, cores }
 }
 
-/// What most vendors have in common; each entry says what is its own.
+/// Defaults that most vendors share.
 const COMMON: Vendor = Vendor {
-    word: "",
+    name: "",
     count: "",
     count_unit: CountUnit::Devices,
     memory: None,
@@ -50,18 +50,18 @@ const COMMON: Vendor = Vendor {
 };
 
 macro_rules! ascend {
-    ($word:literal, $templates:expr) => {
+    ($name:literal, $templates:expr) => {
         Vendor {
-            word: $word,
-            count: concat!("huawei.com/", $word),
-            memory: mib(concat!("huawei.com/", $word, "-memory")),
-            cores: cores(concat!("huawei.com/", $word, "-core"), CoresUnit::Percent),
-            register: Register::Annotation(concat!("hami.io/node-register-", $word)),
-            allocated: concat!("hami.io/", $word, "-devices-allocated"),
-            to_allocate: Some(concat!("hami.io/", $word, "-devices-to-allocate")),
+            name: $name,
+            count: concat!("huawei.com/", $name),
+            memory: mib(concat!("huawei.com/", $name, "-memory")),
+            cores: cores(concat!("huawei.com/", $name, "-core"), CoresUnit::Percent),
+            register: Register::Annotation(concat!("hami.io/node-register-", $name)),
+            allocated: concat!("hami.io/", $name, "-devices-allocated"),
+            to_allocate: Some(concat!("hami.io/", $name, "-devices-to-allocate")),
             uuids: keys(
-                concat!("hami.io/use-", $word, "-uuid"),
-                concat!("hami.io/no-use-", $word, "-uuid"),
+                concat!("hami.io/use-", $name, "-uuid"),
+                concat!("hami.io/no-use-", $name, "-uuid"),
             ),
             templates: $templates,
             ..COMMON
@@ -70,18 +70,18 @@ macro_rules! ascend {
 }
 
 macro_rules! iluvatar {
-    ($word:literal) => {
+    ($name:literal) => {
         Vendor {
-            word: $word,
-            count: concat!("iluvatar.ai/", $word, "-vgpu"),
-            memory: units(concat!("iluvatar.ai/", $word, ".vMem"), 256),
-            cores: cores(concat!("iluvatar.ai/", $word, ".vCore"), CoresUnit::Percent),
-            register: Register::Annotation(concat!("hami.io/node-", $word, "-register")),
-            allocated: concat!("hami.io/", $word, "-devices-allocated"),
-            to_allocate: Some(concat!("hami.io/", $word, "-devices-to-allocate")),
+            name: $name,
+            count: concat!("iluvatar.ai/", $name, "-vgpu"),
+            memory: units(concat!("iluvatar.ai/", $name, ".vMem"), 256),
+            cores: cores(concat!("iluvatar.ai/", $name, ".vCore"), CoresUnit::Percent),
+            register: Register::Annotation(concat!("hami.io/node-", $name, "-register")),
+            allocated: concat!("hami.io/", $name, "-devices-allocated"),
+            to_allocate: Some(concat!("hami.io/", $name, "-devices-to-allocate")),
             uuids: keys(
-                concat!("hami.io/use-", $word, "-uuid"),
-                concat!("hami.io/no-use-", $word, "-uuid"),
+                concat!("hami.io/use-", $name, "-uuid"),
+                concat!("hami.io/no-use-", $name, "-uuid"),
             ),
             ..COMMON
         }
@@ -94,7 +94,7 @@ const ASCEND_64G: &[Template] =
 /// All vendors, NVIDIA first.
 pub static VENDORS: &[Vendor] = &[
     Vendor {
-        word: "NVIDIA",
+        name: "NVIDIA",
         count: "nvidia.com/gpu",
         memory: mib("nvidia.com/gpumem"),
         cores: cores("nvidia.com/gpucores", CoresUnit::Percent),
@@ -108,7 +108,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "AMD",
+        name: "AMD",
         count: "amd.com/gpu",
         memory: mib("amd.com/gpumem"),
         cores: cores("amd.com/gpucores", CoresUnit::Percent),
@@ -120,7 +120,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "DCU",
+        name: "DCU",
         count: "hygon.com/dcunum",
         memory: mib("hygon.com/dcumem"),
         cores: cores("hygon.com/dcucores", CoresUnit::Percent),
@@ -164,7 +164,7 @@ pub static VENDORS: &[Vendor] = &[
     iluvatar!("BI-V150"),
     iluvatar!("BI-V100"),
     Vendor {
-        word: "MLU",
+        name: "MLU",
         count: "cambricon.com/vmlu",
         memory: units("cambricon.com/mlu.smlu.vmemory", 256),
         cores: cores("cambricon.com/mlu.smlu.vcore", CoresUnit::Percent),
@@ -176,7 +176,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "Metax-GPU",
+        name: "Metax-GPU",
         count: "metax-tech.com/gpu",
         register: Register::Capacity(CapacityRule::Whole { infix: "metax" }),
         memory_source: MemorySource::Assumed(65536),
@@ -186,7 +186,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "Metax-SGPU",
+        name: "Metax-SGPU",
         count: "metax-tech.com/sgpu",
         memory: Some(MemoryResource {
             name: "metax-tech.com/vmemory",
@@ -203,7 +203,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "Mthreads",
+        name: "Mthreads",
         count: "mthreads.com/vgpu",
         memory: Some(MemoryResource {
             name: "mthreads.com/sgpu-memory",
@@ -223,7 +223,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "Enflame",
+        name: "Enflame",
         count: "enflame.com/drs-gcu",
         count_unit: CountUnit::Slices,
         memory: Some(MemoryResource {
@@ -241,7 +241,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "GCU",
+        name: "GCU",
         count: "enflame.com/gcu",
         register: Register::Capacity(CapacityRule::Whole { infix: "enflame" }),
         memory_source: MemorySource::Unknown,
@@ -251,7 +251,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "kunlun",
+        name: "kunlun",
         count: "kunlunxin.com/xpu",
         register: Register::Capacity(CapacityRule::WholeInTwoHalves { infix: "kunlun" }),
         memory_source: MemorySource::Assumed(98304),
@@ -260,7 +260,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "XPU",
+        name: "XPU",
         count: "kunlunxin.com/vxpu",
         memory: mib("kunlunxin.com/vxpu-memory"),
         register: Register::Annotation("hami.io/node-register-xpu"),
@@ -271,7 +271,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "AWSNeuron",
+        name: "AWSNeuron",
         count: "aws.amazon.com/neuron",
         cores: Some(CoresResource {
             name: "aws.amazon.com/neuroncore",
@@ -285,7 +285,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "Vastai",
+        name: "Vastai",
         count: "vastaitech.com/va",
         register: Register::Annotation("hami.io/node-va-register"),
         allocated: "hami.io/Vastai-devices-allocated",
@@ -294,7 +294,7 @@ pub static VENDORS: &[Vendor] = &[
         ..COMMON
     },
     Vendor {
-        word: "Biren",
+        name: "Biren",
         count: "birentech.com/gpu",
         register: Register::Annotation("hami.io/node-biren-register"),
         allocated: "hami.io/Biren-devices-allocated",

@@ -1,7 +1,7 @@
-//! What HAMi's annotations say that a running pod was given.
+//! The devices of a running pod, by HAMi's annotations.
 //!
-//! Users can write them too. They say on which card a container is, if that is a card of the pod's node; they raise what the
-//! spec asks, and never lower it.
+//! Users can write them too. They name the card of a container, if the pod's node has it, and they
+//! raise the amount that the spec requests, but never lower it.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,9 @@ use plimsoll_core::device::{Device, Span};
 use plimsoll_core::request::{Amount, Compute, Need, Role};
 use plimsoll_core::units::Bytes;
 
+use crate::finding::{Contradiction, GivenBy};
 use crate::hami::allocated::{
-    self, AllocatedDevice, MIG_ALLOCATIONS, MigAllocation, NODE, Written,
+    self, AllocatedDevice, Containers, MIG_ALLOCATIONS, MigAllocation, NODE, VendorAllocations,
 };
 use crate::hami::vendor::{VENDORS, Vendor};
 use crate::object::Pod;
@@ -19,17 +20,17 @@ use crate::quantity::quoted;
 
 use super::super::pod::other_resources;
 use super::cards::Cards;
-use super::claim::{Claim, Given, Held, Place, asked_of};
+use super::claim::{Allocation, Assignment, Claim, Held, held_by_need};
 use super::findings::Findings;
 
-/// The annotations that only HAMi should write on a pod, with which it has been given devices.
+/// Lists the annotations on a pod that only HAMi should write.
 pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = &'static str> {
     let keys =
         VENDORS.iter().flat_map(|vendor| [Some(vendor.allocated), vendor.to_allocate]).flatten();
     keys.filter(|key| pod.metadata.annotations.contains_key(key))
 }
 
-/// Adds what annotations say to what the spec asks.
+/// Merges the annotations into the claims of the spec.
 pub(super) fn add(
     pod: &Pod,
     cards: Cards<'_>,
@@ -38,19 +39,16 @@ pub(super) fn add(
 ) {
     let annotations = &pod.metadata.annotations;
     let Some(key) = keys(pod).next() else { return };
-    // HAMi's resource names can be configured, so that a resource unknown here may be what was given.
+    // HAMi's resource names can be configured: an unknown resource can be what was allocated.
     if claims.is_empty() && other_resources(&pod.spec).is_empty() {
-        return findings.by_user(key, "but asks for no device");
+        return findings.annotation_by_user(key);
     }
     if let Some(node) = annotations.get(NODE).filter(|node| **node != *cards.node.name) {
-        return findings.contradicts(&format!(
-            "is on node {}, but {NODE} says \"{}\"; what its spec asks is counted",
-            cards.node.name,
-            quoted(node)
-        ));
+        let (node, written) = (cards.node.name.clone(), quoted(node));
+        return findings.contradicts(Contradiction::OtherNode { node, written });
     }
     let slices = slices(pod, findings);
-    for Written { vendor, allocated, to_allocate } in allocated::written(annotations) {
+    for VendorAllocations { vendor, allocated, to_allocate } in allocated::read_all(annotations) {
         let (key, read) = match (allocated, vendor.to_allocate, to_allocate) {
             (Some(allocated), ..) => (vendor.allocated, allocated),
             (None, Some(key), Some(left)) => (key, left),
@@ -58,23 +56,22 @@ pub(super) fn add(
         };
         match read {
             Ok(containers) => {
-                let places =
-                    Places::of(pod, containers.len(), containers.last().is_none_or(Vec::is_empty));
+                let places = ContainerPositions::new(pod, &containers);
                 for (position, devices) in
                     containers.iter().enumerate().filter(|(_, devices)| !devices.is_empty())
                 {
-                    let book = Book { vendor, key, cards, slices: &slices };
+                    let book = VendorAnnotation { vendor, key, cards, slices: &slices };
                     book.container(&places, position, devices, claims, findings);
                 }
                 left_out(vendor, key, claims, findings);
             }
-            Err(error) => findings.unreadable(key, error),
+            Err(error) => findings.allocation_unreadable(key, error),
         }
     }
     claims.sort_by_key(|claim| (claim.container, claim.lane));
 }
 
-/// The MIG instances of a pod, by the positions of container and device.
+/// The MIG instances of a pod, by container and device index.
 type Slices = BTreeMap<(u32, u32), MigAllocation>;
 
 fn slices(pod: &Pod, findings: &mut Findings<'_>) -> Slices {
@@ -86,28 +83,31 @@ fn slices(pod: &Pod, findings: &mut Findings<'_>) -> Slices {
             slices.into_iter().map(|one| ((one.container_index, one.device_index), one)).collect()
         }
         Err(error) => {
-            findings.unreadable(MIG_ALLOCATIONS, error);
+            findings.allocation_unreadable(MIG_ALLOCATIONS, error);
             Slices::new()
         }
     }
 }
 
-/// Which container stands at which position of an annotation.
-struct Places {
-    /// The role of each container, in the order of start.
+/// Maps positions in an annotation to containers.
+struct ContainerPositions {
+    /// The role of each container, in start order.
     roles: Vec<Role>,
-    /// How many containers of the pod come before the first one listed.
+    /// The number of containers before the first one listed.
     skipped: usize,
 }
 
-impl Places {
-    /// Init containers come first. Up to version 2.8 they were left out, which shows where only the apps are listed.
-    fn of(pod: &Pod, listed: usize, ends_empty: bool) -> Places {
+impl ContainerPositions {
+    /// Init containers come first. HAMi up to 2.8 left them out, which shows where only as many
+    /// containers are listed as the pod has apps.
+    fn new(pod: &Pod, listed: &Containers) -> ContainerPositions {
         let roles: Vec<Role> =
             super::super::pod::in_start_order(&pod.spec).map(|(role, _)| role).collect();
-        let listed = listed - usize::from(ends_empty);
+        // A last semicolon makes an empty container that the pod does not have.
+        let ends_empty = listed.last().is_none_or(Vec::is_empty);
+        let listed = listed.len() - usize::from(ends_empty);
         let (init, apps) = (pod.spec.init_containers.len(), pod.spec.containers.len());
-        Places { roles, skipped: if init > 0 && listed == apps { init } else { 0 } }
+        ContainerPositions { roles, skipped: if init > 0 && listed == apps { init } else { 0 } }
     }
 
     fn get(&self, position: usize) -> (usize, Role) {
@@ -116,18 +116,18 @@ impl Places {
     }
 }
 
-/// One vendor's annotation while it is read into claims.
-struct Book<'a> {
+/// One vendor's annotation while it is merged into claims.
+struct VendorAnnotation<'a> {
     vendor: &'static Vendor,
     key: &'static str,
     cards: Cards<'a>,
     slices: &'a Slices,
 }
 
-impl Book<'_> {
+impl VendorAnnotation<'_> {
     fn container(
         &self,
-        places: &Places,
+        places: &ContainerPositions,
         position: usize,
         devices: &[AllocatedDevice],
         claims: &mut Vec<Claim>,
@@ -138,16 +138,18 @@ impl Book<'_> {
             claim.container == container && *claim.kind == *self.vendor.kind() && claim.slots > 0
         };
         for (at, device) in devices.iter().enumerate() {
-            let given = Given {
+            let given = Allocation {
                 bytes: Bytes::mib(device.memory_mib),
                 cores: u32::try_from(device.cores).unwrap_or(u32::MAX),
                 slice: self.slice(position, at),
             };
             let place = self.place(device, given.bytes, findings);
-            if let Some(claim) =
-                claims.iter_mut().filter(|claim| mine(claim)).find(|claim| claim.given.is_none())
+            if let Some(claim) = claims
+                .iter_mut()
+                .filter(|claim| mine(claim))
+                .find(|claim| claim.allocation.is_none())
             {
-                (claim.place, claim.given) = (place, Some(given));
+                (claim.assignment, claim.allocation) = (place, Some(given));
                 self.compare(claim, findings);
             } else {
                 let lane = claims.iter().filter(|claim| claim.container == container).count();
@@ -157,21 +159,30 @@ impl Book<'_> {
                     role,
                     lane,
                     kind,
-                    place,
-                    asked: None,
-                    given: Some(given),
+                    assignment: place,
+                    need: None,
+                    allocation: Some(given),
                     slots: 1,
                 });
             }
         }
     }
 
-    fn place(&self, device: &AllocatedDevice, bytes: Bytes, findings: &mut Findings<'_>) -> Place {
+    fn place(
+        &self,
+        device: &AllocatedDevice,
+        bytes: Bytes,
+        findings: &mut Findings<'_>,
+    ) -> Assignment {
         match self.cards.by_uuid(self.vendor.kind(), &device.uuid) {
-            Some(ordinal) => Place::On(ordinal),
+            Some(ordinal) => Assignment::Card(ordinal),
             None => {
-                findings.unknown_device(self.key, &quoted(&device.uuid), bytes);
-                Place::Somewhere
+                findings.unknown_device(
+                    GivenBy::Annotation(self.key),
+                    &quoted(&device.uuid),
+                    bytes,
+                );
+                Assignment::Unknown
             }
         }
     }
@@ -184,17 +195,18 @@ impl Book<'_> {
         Some(Slice { profile: one.profile.as_str().into(), span: Span { start, size } })
     }
 
-    /// Says where an annotation gives less than the spec asks, or more than that can have been rounded up to.
+    /// Reports an annotation with less than the spec requests, or with more than HAMi rounds that
+    /// up to.
     fn compare(&self, claim: &Claim, findings: &mut Findings<'_>) {
-        let (Some(need), Some(given), Place::On(ordinal)) =
-            (&claim.asked, &claim.given, &claim.place)
+        let (Some(need), Some(given), Assignment::Card(ordinal)) =
+            (&claim.need, &claim.allocation, &claim.assignment)
         else {
             return;
         };
         let Some(device) = self.cards.node.devices.get(usize::from(*ordinal)) else {
             return;
         };
-        let asked = match asked_of(need, device) {
+        let asked = match held_by_need(need, device) {
             Held::Share(bytes) => Some(bytes),
             Held::Whole => device.memory.usable(),
             Held::Undeclared => None,
@@ -202,24 +214,19 @@ impl Book<'_> {
         let differs =
             |asked: &Bytes| *asked > given.bytes || is_too_much(need, device, given.bytes);
         if let Some(asked) = asked.filter(differs) {
-            let (key, counted) = (self.key, asked.max(given.bytes));
-            findings.contradicts(&format!(
-                "asks for {asked}, but {key} says {}; {counted} is counted",
-                given.bytes
-            ));
-            if let Some(finding) = findings.found.last_mut() {
-                finding.numbers = [("asked", asked.get()), ("written", given.bytes.get())].into();
-            }
+            let (key, written) = (self.key, given.bytes);
+            findings.contradicts(Contradiction::Memory { key, asked, written });
         }
     }
 }
 
-/// Whether HAMi gives nobody so much of a device who asks for this. Templates are rounded up to where the need is read; who
-/// has the card whole cannot have more than it; and a slice is as large as its profile.
+/// Returns true if HAMi never gives this much of a device to such a request. Requests are already
+/// rounded up to templates; a whole card has no more than its memory; and a slice is as large as
+/// its profile.
 fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
     let most = match &need.amount {
         Amount::Bytes(bytes) if need.compute != Compute::All => Some(Bytes::new(bytes.get())),
-        // HAMi takes the percentage of all the memory that it knows of, with nothing reserved.
+        // HAMi takes the percentage of the total, without reserve.
         Amount::Portion(portion) => device.memory.total.bytes().and_then(|total| portion.of(total)),
         _ => None,
     };
@@ -228,15 +235,13 @@ fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
         && !profiles.map(|profile| profile.memory).any(|size| size == given)
 }
 
-/// Says where a container asks for more devices than the annotation lists.
-fn left_out(vendor: &Vendor, key: &str, claims: &[Claim], findings: &mut Findings<'_>) {
+/// Reports devices that a container requests and the annotation does not list.
+fn left_out(vendor: &Vendor, key: &'static str, claims: &[Claim], findings: &mut Findings<'_>) {
     let of_vendor =
-        |claim: &&Claim| *claim.kind == *vendor.kind() && claim.slots > 0 && claim.asked.is_some();
+        |claim: &&Claim| *claim.kind == *vendor.kind() && claim.slots > 0 && claim.need.is_some();
     let asked = claims.iter().filter(of_vendor).count();
-    let listed = claims.iter().filter(of_vendor).filter(|claim| claim.given.is_some()).count();
+    let listed = claims.iter().filter(of_vendor).filter(|claim| claim.allocation.is_some()).count();
     if listed < asked {
-        findings.contradicts(&format!(
-            "asks for {asked} devices, but {key} lists {listed} of them; the rest is counted where it may be"
-        ));
+        findings.contradicts(Contradiction::TooFewDevices { key, asked, listed });
     }
 }

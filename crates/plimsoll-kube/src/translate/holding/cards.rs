@@ -1,4 +1,4 @@
-//! The cards of one node, looked up by kind, by UUID and by how they are shared.
+//! Lookup of the cards of one node.
 
 use plimsoll_core::device::{Device, Identity, Node, Sharing};
 
@@ -21,13 +21,13 @@ impl<'a> Cards<'a> {
         self.each(kind).find(|(_, device)| is_named(&device.identity)).map(|(ordinal, _)| ordinal)
     }
 
-    /// Reports whether each card of this kind has one token, so that its holder has the whole card.
+    /// Returns true if each card of this kind has one token, so that its holder has the whole card.
     pub(super) fn are_exclusive(self, kind: &str) -> bool {
         let mut cards = self.each(kind).peekable();
         cards.peek().is_some() && cards.all(|(_, device)| device.sharing == Sharing::Exclusive)
     }
 
-    /// Reports whether some card of this kind is known by its ordinal only.
+    /// Returns true if a card of this kind is known by its ordinal only.
     pub(super) fn has_unnamed(self, kind: &str) -> bool {
         self.each(kind).any(|(_, device)| device.identity == Identity::Ordinal)
     }

@@ -1,4 +1,4 @@
-//! From claims to charges: one charge a device, at the pod's peak there.
+//! From claims to charges: one charge per device, at the pod's peak there.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,18 @@ use plimsoll_core::request::{Role, Shape};
 use plimsoll_core::units::{Bytes, Cores, Name};
 
 use super::cards::Cards;
-use super::claim::{Claim, Held, Place};
+use super::claim::{Assignment, Claim, Held};
 
-/// What all claims of a pod are charged. A claim on a kind that the node has no device of is charged nowhere.
+/// Computes the charges of a pod. A claim on a kind that the node does not have is not charged.
 pub(super) fn charges(claims: &[Claim], names: &Names, cards: Cards<'_>) -> Vec<Charge> {
-    let init = claims.iter().any(|claim| claim.role == Role::Init);
+    let lanes = if claims.iter().any(|claim| claim.role == Role::Init) {
+        Lanes::PerPod
+    } else {
+        Lanes::PerContainer
+    };
     let mut spots: BTreeMap<Spot, Vec<&Claim>> = BTreeMap::new();
     for (at, claim) in claims.iter().enumerate() {
-        spots.entry(spot(at, claim, init, cards)).or_default().push(claim);
+        spots.entry(spot(at, claim, lanes, cards)).or_default().push(claim);
     }
     let charge = |(spot, claims): (Spot, Vec<&Claim>)| {
         let on = match &spot {
@@ -28,45 +32,57 @@ pub(super) fn charges(claims: &[Claim], names: &Names, cards: Cards<'_>) -> Vec<
     spots.into_iter().filter_map(charge).collect()
 }
 
-/// The names of a pod's containers, in the order in which they start.
+/// The names of a pod's containers, in start order.
 pub(super) struct Names(Vec<Name>);
 
 impl Names {
-    /// The names in a shape.
-    pub(super) fn of(shape: &Shape) -> Names {
+    pub(super) fn from_shape(shape: &Shape) -> Names {
         Names(shape.containers.iter().map(|container| container.name.clone()).collect())
     }
 
-    /// The name of a container; one that the spec does not have is called by its position.
+    /// Returns the name of a container, or its position if the spec does not have it.
     fn get(&self, container: usize) -> Name {
         self.0.get(container).cloned().unwrap_or_else(|| format!("container {container}").into())
     }
 }
 
-/// What is summed into one charge.
+/// The claims that are summed into one charge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
-    /// All that is on one card.
+    /// All claims on one card.
     Card(u16),
     /// One hardware slice of a card.
     Slice(u16, usize),
-    /// One of several cards. Containers that run at once may be on different ones and are apart; with init containers, whose
-    /// memory is given back, the peak is one sum.
+    /// A claim on one of several cards, by container and index.
     Lane(Name, (usize, usize)),
 }
 
-fn spot(at: usize, claim: &Claim, init: bool, cards: Cards<'_>) -> Spot {
-    let sliced = claim.given.as_ref().is_some_and(|given| given.slice.is_some());
-    match (&claim.place, &*cards.of_kind(&claim.kind)) {
-        (Place::On(ordinal), _) if sliced => Spot::Slice(*ordinal, at),
-        (Place::On(ordinal), _) => Spot::Card(*ordinal),
+/// The claims that are charged together where the card is one of several.
+#[derive(Clone, Copy)]
+enum Lanes {
+    /// The memory of init containers is released before others start: the peak is one sum.
+    PerPod,
+    /// Containers that run concurrently can be on different cards.
+    PerContainer,
+}
+
+fn spot(at: usize, claim: &Claim, lanes: Lanes, cards: Cards<'_>) -> Spot {
+    let sliced = claim.allocation.as_ref().is_some_and(|given| given.slice.is_some());
+    match (&claim.assignment, &*cards.of_kind(&claim.kind)) {
+        (Assignment::Card(ordinal), _) if sliced => Spot::Slice(*ordinal, at),
+        (Assignment::Card(ordinal), _) => Spot::Card(*ordinal),
         (_, [only]) => Spot::Card(*only),
-        _ if init => Spot::Lane(claim.kind.clone(), (0, claim.lane)),
-        _ => Spot::Lane(claim.kind.clone(), (claim.container, claim.lane)),
+        _ => {
+            let container = match lanes {
+                Lanes::PerPod => 0,
+                Lanes::PerContainer => claim.container,
+            };
+            Spot::Lane(claim.kind.clone(), (container, claim.lane))
+        }
     }
 }
 
-/// What one container holds on one device, or on whichever of several is worst.
+/// The part of one container in a charge. Among several possible cards the worst counts.
 struct Stake {
     container: usize,
     role: Role,
@@ -75,48 +91,60 @@ struct Stake {
     slots: u32,
 }
 
+impl Stake {
+    /// Returns the held bytes on a device with this much usable memory; `None` if undeclared.
+    fn bytes(&self, usable: Option<Bytes>) -> Option<Bytes> {
+        match self.held {
+            Held::Share(bytes) => Some(bytes),
+            Held::Whole => usable,
+            Held::Undeclared => None,
+        }
+    }
+}
+
 fn charge(on: Vec<u16>, claims: &[&Claim], names: &Names, devices: &[Device]) -> Charge {
     let cards: Vec<&Device> =
         on.iter().filter_map(|ordinal| devices.get(usize::from(*ordinal))).collect();
     let stakes = stakes(claims, &cards);
     let usable = cards.iter().filter_map(|device| device.memory.usable()).max();
-    let bytes_of = |stake: &Stake| match stake.held {
-        Held::Share(bytes) => Some(bytes),
-        Held::Whole => usable,
-        Held::Undeclared => None,
-    };
-    let peak = |of: &dyn Fn(&Stake) -> u64| {
-        let parts = stakes.iter().map(|stake| (stake.role, Bytes::new(of(stake))));
-        peak_bytes(parts).get()
-    };
-    let any = |held| stakes.iter().any(|stake| stake.held == held);
-    let amount = if any(Held::Undeclared) {
-        Booked::Undeclared
-    } else if any(Held::Whole) {
-        Booked::Whole { bytes: usable }
-    } else {
-        Booked::share(Bytes::new(peak(&|stake| bytes_of(stake).unwrap_or_default().get())))
-    };
-    let count = |of: &dyn Fn(&Stake) -> u32| {
-        u32::try_from(peak(&|stake| u64::from(of(stake)))).unwrap_or(u32::MAX)
-    };
     let part = |stake: &Stake| Part {
         container: names.get(stake.container),
         role: stake.role,
-        bytes: bytes_of(stake),
+        bytes: stake.bytes(usable),
         cores: Cores(stake.cores),
     };
     Charge {
-        amount,
-        cores: Cores(count(&|stake| stake.cores)),
-        slots: count(&|stake| stake.slots),
-        slice: claims.iter().find_map(|claim| claim.given.as_ref()?.slice.clone()),
+        amount: booked(&stakes, usable),
+        cores: Cores(peak_count(&stakes, |stake| stake.cores)),
+        slots: peak_count(&stakes, |stake| stake.slots),
+        slice: claims.iter().find_map(|claim| claim.allocation.as_ref()?.slice.clone()),
         parts: stakes.iter().map(part).collect(),
         on,
     }
 }
 
-/// The stakes of the containers, in the order of start. What one container has of one device in several ways adds up.
+fn booked(stakes: &[Stake], usable: Option<Bytes>) -> Booked {
+    let any = |held| stakes.iter().any(|stake| stake.held == held);
+    if any(Held::Undeclared) {
+        Booked::Undeclared
+    } else if any(Held::Whole) {
+        Booked::Whole { bytes: usable }
+    } else {
+        Booked::share(peak(stakes, |stake| stake.bytes(usable).unwrap_or_default()))
+    }
+}
+
+fn peak(stakes: &[Stake], amount: impl Fn(&Stake) -> Bytes) -> Bytes {
+    peak_bytes(stakes.iter().map(|stake| (stake.role, amount(stake))))
+}
+
+/// Computes the peak of a count. The rule of peaks is the same for every amount.
+fn peak_count(stakes: &[Stake], count: impl Fn(&Stake) -> u32) -> u32 {
+    let peak = peak(stakes, |stake| Bytes::new(u64::from(count(stake))));
+    u32::try_from(peak.get()).unwrap_or(u32::MAX)
+}
+
+/// Adds up the claims of each container, in start order.
 fn stakes(claims: &[&Claim], cards: &[&Device]) -> Vec<Stake> {
     let mut stakes: Vec<Stake> = Vec::new();
     for claim in claims {

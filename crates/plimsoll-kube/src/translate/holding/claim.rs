@@ -1,4 +1,4 @@
-//! What a container has of one device: what its spec asks, what an annotation says, and on which card.
+//! Claims: what a container has of one device, by its spec and by annotations, and on which card.
 
 use plimsoll_core::charge::Slice;
 use plimsoll_core::device::{Device, Sharing, Strategy};
@@ -7,86 +7,83 @@ use plimsoll_core::units::{Bytes, Name};
 
 use super::cards::Cards;
 
-/// No container has more devices than this; a larger number is a mistake, and would cost memory here.
+/// The maximum number of devices of a container. A larger number is a mistake, and bounding it
+/// bounds memory.
 const MOST_DEVICES: u16 = 1024;
 
-/// What one container has of one device.
+/// A container's claim on one device.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    /// The container, by its place in the order of start.
+    /// The index of the container, in start order.
     pub(super) container: usize,
-    /// When it runs.
     pub(super) role: Role,
-    /// Which of the container's devices this is.
+    /// The index of this device among the container's devices.
     pub(super) lane: usize,
-    /// The kind of device.
     pub(super) kind: Name,
-    /// On which card.
-    pub(super) place: Place,
-    /// What the spec asks there; `None` where only an annotation speaks of it.
-    pub(super) asked: Option<Need>,
-    /// What an annotation says that it was given.
-    pub(super) given: Option<Given>,
-    /// The slots it takes.
+    pub(super) assignment: Assignment,
+    /// The need in the spec; `None` if only an annotation has this device.
+    pub(super) need: Option<Need>,
+    /// The allocation in an annotation.
+    pub(super) allocation: Option<Allocation>,
     pub(super) slots: u32,
 }
 
-/// On which card a claim is.
+/// The card of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// On this one.
-    On(u16),
-    /// On the card that all claims of this name share: a group, or a UUID that the node does not list.
-    Shared { name: String, among: CardSet },
-    /// On a card of its own, whichever that is.
+pub(super) enum Assignment {
+    Card(u16),
+    /// The card that all claims of this name share: a group, or a UUID that the node does not list.
+    Shared {
+        name: String,
+        among: CardSet,
+    },
+    /// A card of its own; it is unknown which.
     Own,
-    /// On one of several, and nobody knows which.
-    Somewhere,
+    /// One of several cards.
+    Unknown,
 }
 
-/// The cards that a shared one is among.
+/// The cards that a shared one can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CardSet {
     All,
-    /// Only those without a UUID: a card with another UUID cannot be the one that is meant.
+    /// Only those without a UUID: a card with another UUID cannot be the one.
     Unnamed,
 }
 
-/// What an annotation says that a container was given.
+/// The allocation of a device to a container, by an annotation.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
+pub(super) struct Allocation {
     pub(super) bytes: Bytes,
     pub(super) cores: u32,
     pub(super) slice: Option<Slice>,
 }
 
-/// What is held of one device.
+/// The held part of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// So many bytes.
     Share(Bytes),
-    /// All of it.
     Whole,
-    /// Nobody says how much.
     Undeclared,
 }
 
-/// What the spec alone says: for each need of each container, as many claims as devices.
+/// Creates the claims of the spec: for each need of each container, one per device.
 pub(super) fn by_spec(shape: &Shape, cards: Cards<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (container, one) in shape.containers.iter().enumerate() {
         let mut lane = 0;
         for need in &one.needs {
-            let place = if cards.are_exclusive(&need.kind) { Place::Own } else { Place::Somewhere };
+            let assignment =
+                if cards.are_exclusive(&need.kind) { Assignment::Own } else { Assignment::Unknown };
             for _ in 0..need.count.get().min(MOST_DEVICES) {
                 claims.push(Claim {
                     container,
                     role: one.role,
                     lane,
                     kind: need.kind.clone(),
-                    place: place.clone(),
-                    asked: Some(need.clone()),
-                    given: None,
+                    assignment: assignment.clone(),
+                    need: Some(need.clone()),
+                    allocation: None,
                     slots: need.slots,
                 });
                 lane += 1;
@@ -97,10 +94,11 @@ pub(super) fn by_spec(shape: &Shape, cards: Cards<'_>) -> Vec<Claim> {
 }
 
 impl Claim {
-    /// What is held on this very device, memory and compute. An annotation raises it and never lowers it.
+    /// Returns the held memory and compute on this device. An annotation raises them, and never
+    /// lowers them.
     pub(super) fn held_on(&self, device: &Device) -> (Held, u32) {
-        let given = self.given.as_ref();
-        let asked = self.asked.as_ref().map(|need| asked_of(need, device));
+        let given = self.allocation.as_ref();
+        let asked = self.need.as_ref().map(|need| held_by_need(need, device));
         let held = match (asked, given.map(|given| given.bytes).filter(|bytes| !bytes.is_zero())) {
             (Some(Held::Share(asked)), Some(given)) => Held::Share(asked.max(given)),
             (None, Some(given)) => Held::Share(given),
@@ -108,14 +106,14 @@ impl Claim {
             (None, None) => Held::Undeclared,
         };
         let total = device.cores.map_or(0, |cores| cores.0);
-        let compute = self.asked.as_ref().map_or(0, |need| need.compute.of(total));
+        let compute = self.need.as_ref().map_or(0, |need| need.compute.of(total));
         let cores = if held == Held::Whole { total } else { compute };
         (held, cores.max(given.map_or(0, |given| given.cores)))
     }
 }
 
-/// What a need means on this very device.
-pub(super) fn asked_of(need: &Need, device: &Device) -> Held {
+/// Returns the held memory that a need means on this device.
+pub(super) fn held_by_need(need: &Need, device: &Device) -> Held {
     let usable = device.memory.usable();
     let share = |bytes: Option<Bytes>| {
         bytes.filter(|bytes| !bytes.is_zero()).map_or(Held::Undeclared, Held::Share)
@@ -127,7 +125,7 @@ pub(super) fn asked_of(need: &Need, device: &Device) -> Held {
         Amount::Profile(_) | Amount::Unknown(_) => Held::Undeclared,
         Amount::Plain(rule) => match device.sharing {
             Sharing::Exclusive | Sharing::Shares => Held::Whole,
-            // The service itself keeps each of its clients to an equal part.
+            // The MPS daemon limits each client to an equal part.
             Sharing::Tokens { replicas, strategy: Strategy::Mps } => {
                 share(device.memory.total.bytes().map(|total| part(total, replicas)))
             }

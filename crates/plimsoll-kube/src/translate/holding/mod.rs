@@ -1,7 +1,7 @@
-//! Translates pods that have a node into holdings: their charges on devices, and what they take of the node.
+//! Translates pods that have a node into holdings: charges on devices, and resources of the node.
 //!
-//! Reality wins: nothing is rejected here. What cannot be read is a finding, and is counted as undeclared, which closes the
-//! devices it may be on.
+//! Reality wins: nothing is rejected here. An unreadable pod is a finding and counts as undeclared,
+//! which closes the devices it can be on.
 
 mod allocated;
 mod cards;
@@ -17,7 +17,7 @@ use plimsoll_core::request::{Amount, Container, Misuse, Need, Role, Shape, Terms
 use plimsoll_core::units::Millis;
 
 use crate::cluster::Reading;
-use crate::finding::Finding;
+use crate::finding::{Finding, PodProblem, Problem, UserAnnotation};
 use crate::kai::{GPU_FRACTION, GPU_MEMORY};
 use crate::object::Pod;
 
@@ -27,30 +27,29 @@ use super::priority::Classes;
 use super::{PodState, Translation};
 use cards::Cards;
 use charges::{Names, charges};
-use claim::{Claim, Place, by_spec};
+use claim::{Assignment, Claim, by_spec};
 use findings::Findings;
 
-pub(super) use findings::node_unknown;
 pub(super) use reserved::Reserved;
 pub(super) use seating::Seats;
 
-/// Translates a pod that has a node into what it holds there.
+/// Translates a pod that has a node into its holding.
 ///
-/// `None` if it holds nothing (see [`PodState`]), or its node is not known to the index. A pod that the index does not know, or
-/// knows otherwise, is translated as if it had come to its node after all others.
+/// `None` if it holds nothing (see [`PodState`]), or if the index does not know its node. A pod
+/// that the index does not know in this form is translated as if it had come to its node last.
 pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
-    if PodState::of(pod) != PodState::Bound {
+    if PodState::from_pod(pod) != PodState::Bound {
         return None;
     }
     let site = index.site(pod.node_name()?)?;
     let node = &site.facts()?.node;
     let seats = index.seats(pod, site);
     let (mut tenant, findings) = Tenant::read(pod, node, site.reserved(), index.reading());
-    tenant.sit(&seats);
+    tenant.apply_seats(&seats);
     Some(Translation { value: tenant.holding(node, index.classes()), findings })
 }
 
-/// Assigns the cards of a node to its tenants, which come in the order of creation.
+/// Assigns the cards of a node to its tenants, which are in order of creation.
 pub(super) fn seat_tenants<'a>(
     tenants: impl Iterator<Item = &'a Pod>,
     node: &Node,
@@ -60,14 +59,14 @@ pub(super) fn seat_tenants<'a>(
     let mut claims: Vec<Vec<Claim>> =
         tenants.map(|pod| Tenant::read(pod, node, reserved, reading).0.claims).collect();
     seating::seat(Cards { node }, &mut claims);
-    let ordinal = |claim: &Claim| match claim.place {
-        Place::On(ordinal) => Some(ordinal),
-        Place::Shared { .. } | Place::Own | Place::Somewhere => None,
+    let ordinal = |claim: &Claim| match claim.assignment {
+        Assignment::Card(ordinal) => Some(ordinal),
+        Assignment::Shared { .. } | Assignment::Own | Assignment::Unknown => None,
     };
     claims.iter().map(|claims| claims.iter().map(ordinal).collect()).collect()
 }
 
-/// Reports whether a pod may have claims on devices, without reading what it asks for: `false` is certain.
+/// Returns false if a pod certainly has no claims on devices. Does not read its amounts.
 pub(super) fn may_claim_devices(pod: &Pod) -> bool {
     let annotations = &pod.metadata.annotations;
     let is_annotated = || {
@@ -78,9 +77,13 @@ pub(super) fn may_claim_devices(pod: &Pod) -> bool {
         || in_start_order(&pod.spec).any(|(_, container)| container.resources.has_extended())
 }
 
-/// Finds annotations which only a scheduler should write on a pod that no scheduler has placed.
+/// Reports annotations that only a scheduler should write on a pod that has no node.
 pub(super) fn written_by_user(pod: &Pod) -> Option<Finding> {
-    allocated::keys(pod).next().map(|key| findings::by_user(pod, key, "but has no node yet"))
+    let key = allocated::keys(pod).next()?;
+    let pod = pod.metadata.namespaced_name().into();
+    let annotation = UserAnnotation::PodHasNoNode;
+    let problem = PodProblem::AnnotationByUser { pod, key, annotation };
+    Some(Finding { node: None, device: None, problem: Problem::Pod(problem) })
 }
 
 /// A pod on a node, with its claims on the node's devices.
@@ -98,19 +101,19 @@ impl<'a> Tenant<'a> {
         reading: &Reading,
     ) -> (Tenant<'a>, Vec<Finding>) {
         let cards = Cards { node };
-        let mut findings = Findings::on(pod, &node.name);
+        let mut findings = Findings::new(pod, &node.name);
         let shape = pod::shape(pod, reading)
             .unwrap_or_else(|misuse| undeclared(pod, &misuse, &mut findings));
         let mut claims = by_spec(&shape, cards);
         reserved.place_shares(pod, cards, &mut claims, &mut findings);
         allocated::add(pod, cards, &mut claims, &mut findings);
-        (Tenant { pod, names: Names::of(&shape), claims }, findings.found)
+        (Tenant { pod, names: Names::from_shape(&shape), claims }, findings.found)
     }
 
-    /// Takes the seats that were assigned to its claims.
-    fn sit(&mut self, seats: &Seats) {
+    /// Applies the seats that were assigned to the claims.
+    fn apply_seats(&mut self, seats: &Seats) {
         for (claim, seat) in self.claims.iter_mut().zip(seats) {
-            claim.place = seat.map_or(Place::Somewhere, Place::On);
+            claim.assignment = seat.map_or(Assignment::Unknown, Assignment::Card);
         }
     }
 
@@ -134,8 +137,8 @@ impl<'a> Tenant<'a> {
     }
 }
 
-/// Makes the shape of a pod that runs although its spec contradicts itself: an unknown amount of one device of each kind that
-/// it names.
+/// Creates the shape of a running pod whose spec is invalid: an unknown amount of one device of
+/// each kind that it names.
 fn undeclared(pod: &Pod, misuse: &Misuse, findings: &mut Findings<'_>) -> Shape {
     let unknown = |kind: &str| Need::one(kind, Amount::Unknown("what it asks".into()));
     let containers = in_start_order(&pod.spec).map(|(role, container)| {
@@ -155,7 +158,7 @@ fn undeclared(pod: &Pod, misuse: &Misuse, findings: &mut Findings<'_>) -> Shape 
         first.needs.push(Need { slots: 0, ..unknown("NVIDIA") });
     }
     if containers.iter().any(|container| !container.needs.is_empty()) {
-        findings.misunderstood(&misuse.problem);
+        findings.request_invalid(&misuse.problem);
     }
     Shape { containers }
 }

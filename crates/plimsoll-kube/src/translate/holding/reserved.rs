@@ -1,23 +1,24 @@
-//! Finds the card of a KAI share: the reservation pods know it. They hold nothing themselves.
+//! The cards of KAI's shares, which KAI's reservation pods name.
 
 use std::collections::BTreeMap;
 
 use plimsoll_core::units::Bytes;
 
+use crate::finding::GivenBy;
 use crate::kai::{self, Reservation};
 use crate::object::Pod;
 
 use super::cards::Cards;
-use super::claim::{CardSet, Claim, Held, Place, asked_of};
+use super::claim::{Assignment, CardSet, Claim, Held, held_by_need};
 use super::findings::Findings;
 
-/// The UUIDs that the reservation pods of one node have learnt, by group.
+/// The UUIDs that the reservation pods of one node have reported, by group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::translate) struct Reserved(BTreeMap<String, String>);
 
 impl Reserved {
-    /// Gathers what these reservation pods say; the first one of a group that knows a UUID counts.
-    pub(in crate::translate) fn of<'a>(
+    /// Collects the UUIDs of these reservation pods. The first one of a group counts.
+    pub(in crate::translate) fn from_pods<'a>(
         reservations: impl Iterator<Item = &'a Reservation>,
     ) -> Reserved {
         let mut learnt = BTreeMap::new();
@@ -29,7 +30,7 @@ impl Reserved {
         Reserved(learnt)
     }
 
-    /// Lists the groups whose UUID is not the same in both.
+    /// Lists the groups whose UUID differs.
     pub(in crate::translate) fn changed<'a>(
         &'a self,
         other: &'a Reserved,
@@ -38,7 +39,7 @@ impl Reserved {
         groups.filter(|group| self.0.get(*group) != other.0.get(*group)).map(String::as_str)
     }
 
-    /// Puts the shares of a pod on the cards of its groups, one each.
+    /// Assigns the shares of a pod to the cards of its groups, one each.
     pub(super) fn place_shares(
         &self,
         pod: &Pod,
@@ -49,9 +50,9 @@ impl Reserved {
         let groups = kai::gpu_groups(&pod.metadata.labels);
         let shares = claims.iter_mut().filter(|claim| claim.slots == 0);
         for (claim, group) in shares.zip(groups.iter().map(Some).chain(std::iter::repeat(None))) {
-            claim.place = match group {
+            claim.assignment = match group {
                 Some(group) => self.place(group, claim, cards, findings),
-                None => Place::Somewhere,
+                None => Assignment::Unknown,
             };
         }
     }
@@ -62,28 +63,28 @@ impl Reserved {
         claim: &Claim,
         cards: Cards<'_>,
         findings: &mut Findings<'_>,
-    ) -> Place {
+    ) -> Assignment {
         let Some(uuid) = self.0.get(group) else {
-            // A group has a card to itself where each card has one token.
+            // A group has a card of its own where each card has one token.
             return if cards.are_exclusive(&claim.kind) {
-                Place::Shared { name: group.to_owned(), among: CardSet::All }
+                Assignment::Shared { name: group.to_owned(), among: CardSet::All }
             } else {
-                Place::Somewhere
+                Assignment::Unknown
             };
         };
         if let Some(ordinal) = cards.by_uuid(&claim.kind, uuid) {
-            return Place::On(ordinal);
+            return Assignment::Card(ordinal);
         }
-        // The UUID is true although the node does not list it. Its ordinal does not matter, as long as it is the same one for
-        // all pods that share this card.
+        // The UUID is valid although the node does not list it. Its ordinal does not matter, as
+        // long as all pods on this card get the same one.
         if cards.has_unnamed(&claim.kind) {
-            return Place::Shared { name: uuid.clone(), among: CardSet::Unnamed };
+            return Assignment::Shared { name: uuid.clone(), among: CardSet::Unnamed };
         }
         let device = cards.each(&claim.kind).next();
         let held =
-            device.zip(claim.asked.as_ref()).map(|((_, device), need)| asked_of(need, device));
+            device.zip(claim.need.as_ref()).map(|((_, device), need)| held_by_need(need, device));
         let bytes = if let Some(Held::Share(bytes)) = held { bytes } else { Bytes::ZERO };
-        findings.unknown_device("the reservation pod of its group", uuid, bytes);
-        Place::Somewhere
+        findings.unknown_device(GivenBy::ReservationPod, uuid, bytes);
+        Assignment::Unknown
     }
 }

@@ -1,4 +1,4 @@
-//! The reach of a change: what must be translated again.
+//! The effects of a change: what must be translated again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,34 +7,34 @@ use plimsoll_core::units::Name;
 
 use super::{KnownPod, PodState};
 
-/// What a change can have altered. Everything else translates as before.
+/// The objects that a change can have altered. Everything else translates as before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
-    /// Nodes that are new, described otherwise, or gone.
+    /// Nodes that are new, changed or removed.
     pub nodes: BTreeSet<Name>,
-    /// Pods whose request or holding, or whose findings, may be others, and pods that are gone.
+    /// Pods whose request, holding or findings can have changed, and removed pods.
     pub pods: BTreeSet<RequestId>,
-    /// Pod groups, as `namespace/name`, whose minimum or members may be others.
+    /// Pod groups, as `namespace/name`, whose minimum or members can have changed.
     pub gangs: BTreeSet<Name>,
 }
 
 impl Affected {
-    /// Reports whether nothing must be translated again.
+    /// Returns true if nothing must be translated again.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty() && self.pods.is_empty() && self.gangs.is_empty()
     }
 }
 
-/// How storing a node changed what is known of it.
+/// The effect of storing a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NodeChange {
     Same,
     Described,
-    /// It was not known before, or is not any more.
+    /// It is new or removed.
     Existence,
 }
 
-/// What was touched while changes were stored, before the consequences are drawn.
+/// Objects touched while changes were stored, before the effects are computed.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     pub(super) affected: Affected,

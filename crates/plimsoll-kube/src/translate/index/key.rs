@@ -1,4 +1,4 @@
-//! The names under which pods are kept, and the order in which they are seated.
+//! The keys of pods, and the order in which they are seated.
 
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
@@ -18,19 +18,19 @@ impl PodKey {
         PodKey { namespace: namespace.into(), name: name.into() }
     }
 
-    pub(in crate::translate) fn of_request(id: &RequestId) -> PodKey {
+    pub(in crate::translate) fn from_request(id: &RequestId) -> PodKey {
         PodKey { namespace: id.account.clone(), name: id.name.clone() }
     }
 }
 
-/// The rank of a pod among others: by creation, then by name. Pods that were not created yet come last.
+/// The rank of a pod among others: by creation, then by name. Pods that do not exist yet come last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::translate) struct Rank {
     pub(in crate::translate) created: Created,
     pub(in crate::translate) key: PodKey,
 }
 
-/// The time of creation, as the API server writes it: texts of this form order as times do.
+/// The time of creation, as the API server writes it, which sorts as text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::translate) enum Created {
     At(Name),

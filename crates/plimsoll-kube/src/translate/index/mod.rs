@@ -1,11 +1,12 @@
-//! Everything that is known of a cluster, updated one object at a time.
+//! All objects of a cluster, updated one at a time.
 //!
-//! A dump is one [`Index::update`] with all objects; a watch is one for each event. Both lead to the same state: nothing here
-//! depends on the order in which objects came, only on what each of them said last. What a change touches is reported, so that
-//! a watch translates those objects again and no others.
+//! A dump is one [`Index::update`] with all objects; a watch is one per event. Both lead to the
+//! same state: it depends on the last form of each object, not on the order of arrival. An update
+//! returns the affected objects, so that a watch translates only those again.
 //!
-//! The index keeps what other translations need. The value of a node is kept, since all its pods need it; a holding and a
-//! request are made when they are asked for, by [`holding`](super::holding()) and [`request`](super::request()).
+//! The index stores what other translations need. The value of a node is stored, since all its pods
+//! need it; holdings and requests are created on demand, by [`holding`](super::holding()) and
+//! [`request`](super::request()).
 
 mod affected;
 mod key;
@@ -39,13 +40,13 @@ pub(super) use key::{Created, PodKey, Rank};
 /// One change of the cluster.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// An object is there, or is there with other content.
+    /// An object that is new or changed.
     Applied(Object),
-    /// An object is not there any more.
+    /// An object that was deleted.
     Removed(ObjectRef),
 }
 
-/// Everything that is known of a cluster.
+/// All objects of a cluster.
 #[derive(Debug)]
 pub struct Index {
     reading: Reading,
@@ -53,13 +54,14 @@ pub struct Index {
     sites: BTreeMap<Name, Site>,
     groups: Groups,
     classes: Classes,
-    /// Pods whose priority depends on the classes; none in a live cluster, where the API server resolves it.
+    /// Pods whose priority depends on priority classes. None in a live cluster, where the API
+    /// server resolves it.
     unresolved: BTreeSet<PodKey>,
     workloads: BTreeMap<WorkloadKey, Workload>,
     expansions: Expansions,
 }
 
-/// A pod, with what was determined when it was applied.
+/// A pod, with facts derived when it was applied.
 #[derive(Debug)]
 struct KnownPod {
     pod: Box<Pod>,
@@ -73,7 +75,7 @@ impl KnownPod {
     fn new(pod: Box<Pod>) -> KnownPod {
         KnownPod {
             id: id(&pod),
-            state: PodState::of(&pod),
+            state: PodState::from_pod(&pod),
             group: gang::named_by(&pod),
             may_claim_devices: holding::may_claim_devices(&pod),
             pod,
@@ -82,7 +84,7 @@ impl KnownPod {
 }
 
 impl Index {
-    /// Makes an index of an empty cluster.
+    /// Creates the index of an empty cluster.
     pub fn new(reading: Reading) -> Index {
         Index {
             reading,
@@ -96,39 +98,41 @@ impl Index {
         }
     }
 
-    /// Adds an object, or replaces the one of its kind and name. A pod with another uid is another pod: both are reported.
+    /// Adds or replaces an object. A pod with another uid is another pod: both are reported.
     ///
-    /// The changes of one object must come in their order; those of different objects may come in any.
+    /// The changes of one object must be applied in order; those of different objects in any order.
     pub fn apply(&mut self, object: Object) -> Affected {
         self.update([Change::Applied(object)])
     }
 
-    /// Forgets an object. A uid makes sure that a late report of a deletion does not remove the next bearer of the name.
+    /// Removes an object. A uid prevents that a late deletion removes the next object of the same
+    /// name.
     ///
-    /// A pod that is removed holds nothing from then on. A deleted object is no evidence that its memory is free: a live front
-    /// end removes a pod once it has that evidence, and leaves it here until then.
+    /// A removed pod holds nothing. The deletion of an object is no evidence that its memory is
+    /// free: a live front end removes a pod once it has that evidence.
     pub fn remove(&mut self, object: &ObjectRef) -> Affected {
         self.update([Change::Removed(object.clone())])
     }
 
-    /// Makes several changes at once, which costs less than one after the other: the tenants of a node are seated once.
+    /// Applies several changes at once. Cheaper than one at a time: the tenants of a node are
+    /// seated once.
     pub fn update(&mut self, changes: impl IntoIterator<Item = Change>) -> Affected {
         let mut touched = Touched::default();
         for change in changes {
             match change {
-                Change::Applied(object) => self.put(object, &mut touched),
-                Change::Removed(object) => self.take(&object, &mut touched),
+                Change::Applied(object) => self.store(object, &mut touched),
+                Change::Removed(object) => self.delete(&object, &mut touched),
             }
         }
         self.refresh(touched)
     }
 
-    /// The rules by which objects are translated.
+    /// Returns the options by which objects are translated.
     pub fn reading(&self) -> &Reading {
         &self.reading
     }
 
-    /// Iterates over the nodes, in the order of their names.
+    /// Iterates over the nodes, ordered by name.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeFacts> {
         self.sites.values().filter_map(Site::facts)
     }
@@ -138,29 +142,31 @@ impl Index {
         self.sites.get(name)?.node()
     }
 
-    /// Iterates over the pods, in the order of their namespaces and names.
+    /// Iterates over the pods, ordered by namespace and name.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.values().map(|known| &*known.pod)
     }
 
-    /// Finds a pod; `None` if it is not known, or only another bearer of its name is.
+    /// Finds a pod; `None` if it is unknown, or if the pod of its name has another uid.
     pub fn pod(&self, id: &RequestId) -> Option<&Pod> {
-        let known = self.pods.get(&PodKey::of_request(id))?;
+        let known = self.pods.get(&PodKey::from_request(id))?;
         (known.id == *id).then_some(&*known.pod)
     }
 
-    /// Describes a gang by `namespace/name`; `None` where the group is no gang, or has no pending members.
+    /// Describes a gang by `namespace/name`; `None` if the group is no gang or has no pending
+    /// members.
     pub fn gang(&self, name: &str) -> Option<GangFacts> {
         self.groups.gang(name)
     }
 
-    /// Iterates over the pods that workloads still miss. Only offline dumps have workloads: in a live cluster their controllers
-    /// make the pods.
+    /// Iterates over the missing pods of workloads. Only offline dumps have workloads: in a live
+    /// cluster their controllers create the pods.
     pub fn expansions(&self) -> impl Iterator<Item = &Expansion> {
         self.expansions.iter()
     }
 
-    /// Lists findings that belong to no single object: pods on nodes that are not known, and workloads that were cut.
+    /// Lists findings that belong to no single object: pods on unknown nodes, and workloads that
+    /// were cut.
     pub fn findings(&self) -> Vec<Finding> {
         let unknown = self.sites.iter().filter_map(|(name, site)| site.unknown(name));
         unknown.chain(self.expansions.cut().cloned()).collect()
@@ -186,7 +192,7 @@ impl Index {
         &self.groups
     }
 
-    /// The seats of a bound pod. One that is not known as it is given is seated after all others.
+    /// Returns the seats of a bound pod. A pod that is not stored in this form is seated last.
     pub(super) fn seats<'a>(&'a self, pod: &Pod, site: &'a Site) -> Cow<'a, Seats> {
         let key = PodKey::new(&pod.metadata);
         let known = self.pods.get(&key).map(|known| &*known.pod);
@@ -204,25 +210,25 @@ impl Index {
     }
 }
 
-/// Storing changes: what is put away is linked with what it concerns, and what is touched is remembered.
+/// Storing changes, and linking objects that concern each other.
 impl Index {
-    fn put(&mut self, object: Object, touched: &mut Touched) {
+    fn store(&mut self, object: Object, touched: &mut Touched) {
         match object {
-            Object::Node(node) => self.put_node(&node, touched),
-            Object::Pod(pod) => self.put_pod(pod, touched),
+            Object::Node(node) => self.store_node(&node, touched),
+            Object::Pod(pod) => self.store_pod(pod, touched),
             Object::Workload(workload) => {
                 self.workloads.insert(WorkloadKey::new(&workload), *workload);
                 touched.workloads = true;
             }
             Object::PodGroup(group) => {
-                let name = self.groups.put(&group);
+                let name = self.groups.insert(&group);
                 touched.group_objects.insert(name);
             }
-            Object::PriorityClass(class) => touched.classes |= self.classes.put(&class),
+            Object::PriorityClass(class) => touched.classes |= self.classes.insert(&class),
         }
     }
 
-    fn take(&mut self, object: &ObjectRef, touched: &mut Touched) {
+    fn delete(&mut self, object: &ObjectRef, touched: &mut Touched) {
         let key = PodKey { namespace: object.namespace.clone(), name: object.name.clone() };
         match object.kind {
             Kind::Node => {
@@ -233,7 +239,7 @@ impl Index {
             Kind::Pod => {
                 let known = self.pods.get(&key);
                 if known.is_some_and(|known| object.can_be(known.pod.metadata.known_uid())) {
-                    self.take_pod(&key, touched);
+                    self.delete_pod(&key, touched);
                 }
             }
             Kind::Workload(kind) => {
@@ -253,28 +259,28 @@ impl Index {
         }
     }
 
-    fn put_node(&mut self, object: &Node, touched: &mut Touched) {
+    fn store_node(&mut self, object: &Node, touched: &mut Touched) {
         let name = Name::from(object.metadata.name.as_str());
         let described = node(object);
         let site = self.sites.entry(name.clone()).or_default();
         touched.node(&name, site.describe(described, object.metadata.known_uid()));
     }
 
-    fn put_pod(&mut self, pod: Box<Pod>, touched: &mut Touched) {
+    fn store_pod(&mut self, pod: Box<Pod>, touched: &mut Touched) {
         let key = PodKey::new(&pod.metadata);
-        // A watch delivers the same pod again and again: after each reconnection, and whenever a field that is not read here
-        // has changed.
+        // A watch delivers the same pod repeatedly: after each reconnection, and whenever a field
+        // that is not read here has changed.
         if self.pods.get(&key).is_some_and(|known| known.pod == pod) {
             return;
         }
-        self.take_pod(&key, touched);
+        self.delete_pod(&key, touched);
         let known = KnownPod::new(pod);
         touched.pod(&known);
         self.link(&key, &known);
         self.pods.insert(key, known);
     }
 
-    fn take_pod(&mut self, key: &PodKey, touched: &mut Touched) {
+    fn delete_pod(&mut self, key: &PodKey, touched: &mut Touched) {
         if let Some(known) = self.pods.remove(key) {
             touched.pod(&known);
             self.unlink(key, &known);
@@ -325,7 +331,7 @@ impl Index {
     }
 }
 
-/// Drawing the consequences of changes, once all of them are stored.
+/// Computing the effects of changes, once all of them are stored.
 impl Index {
     fn refresh(&mut self, mut touched: Touched) -> Affected {
         self.expand_workloads(&mut touched);
@@ -354,7 +360,8 @@ impl Index {
         touched.affected.pods.extend(missing.flat_map(Expansion::ids));
     }
 
-    /// Seats the tenants of a node again, and reports those whose translation can have changed by what else is on the node.
+    /// Seats the tenants of a node again, and adds those whose translation can have changed to the
+    /// affected pods.
     fn refresh_site(&mut self, node: &Name, touched: &mut Touched) {
         let Some(site) = self.sites.get(node) else { return };
         if site.is_empty() {
@@ -389,8 +396,8 @@ impl Index {
         touched.affected.pods.extend(ids);
     }
 
-    /// Makes the pods that workloads miss. This looks at all workloads and pods, since which names are free depends on them;
-    /// it is not done where no workload was ever read, as in a live cluster.
+    /// Creates the missing pods of workloads. Visits all workloads and pods, since they determine
+    /// which names are free; skipped where no workload was ever read, as in a live cluster.
     fn expand_workloads(&mut self, touched: &mut Touched) {
         let owned = !self.workloads.is_empty() && !touched.affected.pods.is_empty();
         if !touched.workloads && !owned {

@@ -1,20 +1,20 @@
-//! One node name: the node itself, once it is known, and the pods that are on it.
+//! A node name: the node itself, once it is known, and its pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::units::Name;
 
 use crate::cluster::{NodeFacts, Reading};
-use crate::finding::Finding;
+use crate::finding::{Finding, PodProblem, Problem};
 use crate::kai::Reservation;
 use crate::object::{ObjectRef, Pod};
 
 use super::super::Translation;
-use super::super::holding::{Reserved, Seats, node_unknown, seat_tenants};
+use super::super::holding::{Reserved, Seats, seat_tenants};
 use super::affected::NodeChange;
 use super::key::{PodKey, Rank};
 
-/// A node and the pods that are on it, in the order of creation.
+/// A node and its pods, in order of creation.
 #[derive(Debug, Default)]
 pub(in crate::translate) struct Site {
     /// `None` while only pods name the node.
@@ -57,14 +57,14 @@ impl Site {
         self.node.is_none() && self.tenants.is_empty() && self.reservations.is_empty()
     }
 
-    /// Takes over what the node is now.
+    /// Stores the node.
     pub(super) fn describe(
         &mut self,
         node: Translation<NodeFacts>,
         uid: Option<&str>,
     ) -> NodeChange {
         self.uid = uid.map(Name::from);
-        // Kubelets report often, and seldom anything that matters here.
+        // Kubelets report often, and seldom a change that matters here.
         if self.node.as_ref() == Some(&node) {
             return NodeChange::Same;
         }
@@ -74,7 +74,7 @@ impl Site {
         }
     }
 
-    /// Forgets what the node is, if it is the one that is meant; the pods on it stay.
+    /// Removes the node if it matches the reference. Its pods stay.
     pub(super) fn forget_node(&mut self, object: &ObjectRef) -> NodeChange {
         if self.node.is_none() || !object.can_be(self.uid.as_deref()) {
             return NodeChange::Same;
@@ -96,9 +96,9 @@ impl Site {
         self.reservations.remove(rank);
     }
 
-    /// Gathers what the reservation pods say now.
+    /// Collects the UUIDs of the reservation pods.
     pub(super) fn learn_reserved(&self) -> Reserved {
-        Reserved::of(self.reservations.values())
+        Reserved::from_pods(self.reservations.values())
     }
 
     /// Assigns cards to these tenants, in their order.
@@ -122,7 +122,7 @@ impl Site {
         }
     }
 
-    /// Takes over new seats; returns the pods whose seats are others than before.
+    /// Stores new seats. Returns the pods whose seats have changed.
     pub(super) fn reseat(
         &mut self,
         seats: BTreeMap<PodKey, Seats>,
@@ -134,10 +134,12 @@ impl Site {
         moved
     }
 
-    /// Finds pods that are on this node while it is not known.
+    /// Reports pods on a node that is not known.
     pub(super) fn unknown(&self, name: &Name) -> Option<Finding> {
         let first = self.tenants.first().filter(|_| self.node.is_none())?;
-        let first = format!("{}/{}", first.key.namespace, first.key.name);
-        Some(node_unknown(name, self.tenants.len() as u64, &first))
+        let first = format!("{}/{}", first.key.namespace, first.key.name).into();
+        let pods = self.tenants.len() as u64;
+        let problem = PodProblem::NodeUnknown { node: name.clone(), pods, first };
+        Some(Finding { node: Some(name.clone()), device: None, problem: Problem::Pod(problem) })
     }
 }

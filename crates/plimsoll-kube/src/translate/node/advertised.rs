@@ -1,49 +1,59 @@
-//! How many devices the device plugin advertises: tokens and all, so never a number of cards.
+//! The number of advertised devices. It counts tokens, so it is never a number of cards.
 
+use crate::finding::UnreadableAmount;
 use crate::hami::vendor::VENDORS;
 use crate::object::{NodeStatus, Resources};
 use crate::quantity::{Quantity, QuantityError};
 
 use super::mig;
 
-/// NVIDIA's resource for shared GPUs, where its plugin is told to rename them.
+/// NVIDIA's resource for shared GPUs, where its plugin is configured to rename them.
 pub(super) const SHARED: &str = "nvidia.com/gpu.shared";
 
-/// What is advertised of a resource; `None` where nothing is said.
+/// The advertised amount of a resource; `None` where it is not listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Advertised {
-    /// All there is. Where only what is allocatable is listed, that.
+    /// The capacity, or the allocatable amount where only that is listed.
     pub(super) capacity: Option<u64>,
-    /// What of it is healthy.
+    /// The healthy part of the capacity.
     pub(super) allocatable: Option<u64>,
 }
 
-/// What is advertised under these names together, or the field that cannot be read and why.
-pub(super) fn of(status: &NodeStatus, names: &[&str]) -> Result<Advertised, String> {
-    let total = |field: &str, resources: &Resources| {
-        let mut total: Option<u64> = None;
-        for name in names {
-            if let Some(amount) = amount(resources, name) {
-                let amount = amount.map_err(|error| format!("{field} {name}: {error}"))?;
-                total = Some(total.unwrap_or(0).saturating_add(amount));
-            }
-        }
-        Ok::<_, String>(total)
-    };
-    let allocatable = total("status.allocatable", &status.allocatable)?;
-    Ok(match total("status.capacity", &status.capacity)? {
+/// Sums what is advertised under these names.
+pub(super) fn sum(status: &NodeStatus, names: &[&str]) -> Result<Advertised, UnreadableAmount> {
+    let allocatable = total("status.allocatable", &status.allocatable, names)?;
+    Ok(match total("status.capacity", &status.capacity, names)? {
         Some(capacity) => Advertised { capacity: Some(capacity), allocatable },
         None => Advertised { capacity: allocatable, allocatable: None },
     })
 }
 
-/// All devices of all vendors that are advertised, as far as that can be read; `None` when none are listed.
-pub(super) fn in_all(status: &NodeStatus) -> Option<u64> {
+/// Sums the devices of all vendors, as far as readable; `None` if none are listed.
+pub(super) fn all_devices(status: &NodeStatus) -> Option<u64> {
     let mut names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.count).collect();
     names.push(SHARED);
     names.extend(mig::resources(status));
-    let of_each = names.iter().filter_map(|name| of(status, &[name]).ok()?.capacity);
+    let of_each = names.iter().filter_map(|name| sum(status, &[name]).ok()?.capacity);
     of_each.reduce(u64::saturating_add)
+}
+
+fn total(
+    field: &'static str,
+    resources: &Resources,
+    names: &[&str],
+) -> Result<Option<u64>, UnreadableAmount> {
+    let mut total: Option<u64> = None;
+    for name in names {
+        if let Some(amount) = amount(resources, name) {
+            let amount = amount.map_err(|error| UnreadableAmount {
+                field,
+                resource: (*name).into(),
+                error,
+            })?;
+            total = Some(total.unwrap_or(0).saturating_add(amount));
+        }
+    }
+    Ok(total)
 }
 
 fn amount(resources: &Resources, name: &str) -> Option<Result<u64, QuantityError>> {

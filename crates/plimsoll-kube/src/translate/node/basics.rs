@@ -1,4 +1,4 @@
-//! What every scheduler reads of a node: labels, taints, and how much CPU, memory and pods it takes.
+//! The facts of a node that do not depend on devices: labels, taints, CPU, memory and pods.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,17 @@ use plimsoll_core::device::Allocatable;
 use plimsoll_core::rules::{Effect, Taint};
 use plimsoll_core::units::{Bytes, MilliCpu, Name};
 
+use crate::finding::{LabelProblem, UnreadableAmount};
 use crate::object::{self, NodeStatus};
 use crate::quantity::{Quantity, QuantityError, quoted};
 
-use super::notes::{Note, Notes};
+use super::notes::Notes;
 
 pub(super) fn labels(node: &object::Node) -> BTreeMap<Name, Name> {
     node.metadata.labels.iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
-/// The taints. One whose effect is not known keeps work away, as the strictest reading does.
+/// Reads the taints. One with an unknown effect counts as `NoSchedule`, the strictest.
 pub(super) fn taints(node: &object::Node, notes: &mut Notes) -> Vec<Taint> {
     let taint = |taint: &object::Taint| {
         let effect = match taint.effect.as_str() {
@@ -24,10 +25,7 @@ pub(super) fn taints(node: &object::Node, notes: &mut Notes) -> Vec<Taint> {
             "PreferNoSchedule" => Effect::PreferNoSchedule,
             other => {
                 let (key, effect) = (quoted(&taint.key), quoted(other));
-                let message =
-                    format!("taint {key} has the effect \"{effect}\"; it is taken as NoSchedule");
-                let remedy = "write NoSchedule, NoExecute or PreferNoSchedule";
-                notes.add(Note::warning("taint-effect-unknown", message).remedy(remedy));
+                notes.add(LabelProblem::TaintEffectUnknown { key, effect });
                 Effect::NoSchedule
             }
         };
@@ -36,16 +34,17 @@ pub(super) fn taints(node: &object::Node, notes: &mut Notes) -> Vec<Taint> {
     node.spec.taints.iter().map(taint).collect()
 }
 
-/// What the node offers besides devices. What it does not list is not limited, as in manifests.
+/// Reads the node's allocatable amounts. An amount that is not listed is unlimited, as in
+/// manifests.
 pub(super) fn allocatable(node: &object::Node, notes: &mut Notes) -> Allocatable {
-    let mut amount = |name, read: fn(&Quantity) -> Result<u64, QuantityError>| {
+    let mut amount = |name: &str, read: fn(&Quantity) -> Result<u64, QuantityError>| {
         let (field, said) = listed(&node.status, name)?;
         let error = match said.and_then(read) {
             Ok(amount) => return Some(amount),
             Err(error) => error,
         };
-        let note = Note::error("quantity-unreadable", format!("{field} {name}: {error}"));
-        notes.close(note.remedy("correct the quantity; until then this node takes no device work"));
+        let amount = UnreadableAmount { field, resource: name.into(), error };
+        notes.add(LabelProblem::AllocatableUnreadable(amount));
         None
     };
     Allocatable {

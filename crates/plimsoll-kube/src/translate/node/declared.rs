@@ -1,38 +1,36 @@
-//! The devices that an operator declares, which win over what anybody else says about their vendor.
+//! The devices that an operator declares. They override all other sources for their vendor.
 
 use plimsoll_core::device::{Device, Health, Identity, Memory, Sharing, Source};
 use plimsoll_core::units::{Bytes, Cores, Name};
 
 use crate::declared::{self, DEVICES, DeclaredDevice, DeviceChoice, Size};
-use crate::hami::vendor::{VENDORS, Vendor};
-use crate::labels::{self, FeatureLabels};
+use crate::finding::{AnnotationProblem, LabelProblem};
+use crate::hami::vendor::Vendor;
+use crate::labels::FeatureLabels;
 use crate::object;
 use crate::quantity::quoted;
 
 use super::advertised::{self, Advertised, SHARED};
-use super::discovered::{GPU, sharing, unreadable};
-use super::notes::{Note, Notes};
-use super::{NVIDIA, Shown, memory, mig, narrow, tokens};
+use super::discovered::{GPU, sharing, strategy};
+use super::notes::Notes;
+use super::{NVIDIA, NodeDevices, memory, mig, narrow, tokens};
 
-/// The declared devices; an error where they cannot be read, so that no weaker source takes their place.
+/// Reads the declared devices. An unreadable declaration is an error, so that no weaker source
+/// replaces it.
 pub(super) fn devices(
     node: &object::Node,
     annotated: Option<DeviceChoice>,
     notes: &mut Notes,
-) -> Result<Shown, ()> {
-    let Some(text) = node.metadata.annotations.get(DEVICES) else { return Ok(Shown::default()) };
-    let mut listed = declared::decode(text).map_err(|error| {
-        let remedy = "correct the annotation; nothing else is believed about this node until then";
-        notes.close(Note::error("declaration-unreadable", error.to_string()).remedy(remedy));
-    })?;
+) -> Result<NodeDevices, ()> {
+    let Some(text) = node.metadata.annotations.get(DEVICES) else {
+        return Ok(NodeDevices::default());
+    };
+    let mut listed = declared::decode(text)
+        .map_err(|error| notes.add(AnnotationProblem::DeclarationUnreadable(error)))?;
     check_vendors(&listed, notes)?;
     if listed.is_empty() {
-        let message = format!("annotation {DEVICES} declares no device, and changes nothing");
-        notes.add(
-            Note::remark("declaration-empty", message)
-                .remedy("declare devices, or remove the annotation"),
-        );
-        return Ok(Shown::default());
+        notes.add(AnnotationProblem::DeclarationEmpty);
+        return Ok(NodeDevices::default());
     }
     let mut position = 0_u32..;
     listed.sort_by_cached_key(|device| {
@@ -42,19 +40,14 @@ pub(super) fn devices(
     Ok(shown(node, &listed, annotated, notes))
 }
 
-/// A vendor that nobody knows is a device that nobody can ask for.
+/// Rejects unknown vendors: no request could ask for their devices.
 fn check_vendors(listed: &[DeclaredDevice], notes: &mut Notes) -> Result<(), ()> {
     let known = |vendor: &str| {
-        Vendor::by_word(vendor).is_some() || vendor.starts_with(mig::RESOURCE_PREFIX)
+        Vendor::by_name(vendor).is_some() || vendor.starts_with(mig::RESOURCE_PREFIX)
     };
     let Some(device) = listed.iter().find(|device| !known(&device.vendor)) else { return Ok(()) };
-    let words: Vec<&str> = VENDORS.iter().map(|vendor| vendor.word).collect();
-    let message = format!(
-        "annotation {DEVICES} names the vendor \"{}\", which is not known",
-        quoted(&device.vendor)
-    );
-    let remedy = format!("write one of {}, or {}<profile>", words.join(", "), mig::RESOURCE_PREFIX);
-    notes.close(Note::error("declaration-unreadable", message).remedy(remedy));
+    let vendor = quoted(&device.vendor);
+    notes.add(AnnotationProblem::DeclaredVendorUnknown { vendor });
     Err(())
 }
 
@@ -63,12 +56,11 @@ fn shown(
     listed: &[DeclaredDevice],
     annotated: Option<DeviceChoice>,
     notes: &mut Notes,
-) -> Shown {
+) -> NodeDevices {
     let cards = listed.iter().filter(|device| device.vendor == NVIDIA).count() as u64;
     let labels = FeatureLabels::read(&node.metadata.labels);
-    let tokens = tokens_a_card(node, &labels, cards, notes);
-    let is_mps = labels.sharing == Some(labels::Sharing::Mps);
-    let by_labels = sharing(tokens.per_card, labels.product.as_deref(), is_mps);
+    let tokens = tokens_per_card(node, &labels, cards, notes);
+    let by_labels = sharing(tokens.per_card, labels.product.as_deref(), strategy(&labels));
     let of = |device: &DeclaredDevice| {
         let nvidia = device.vendor == NVIDIA;
         match (annotated, by_labels) {
@@ -82,9 +74,7 @@ fn shown(
         let by_tokens = (shares_tokens && device.vendor == NVIDIA).then_some(tokens.per_card);
         device.slots.map(|slots| u32::try_from(slots).unwrap_or(u32::MAX)).or(by_tokens)
     };
-    let used =
-        |(at, device): (usize, &DeclaredDevice)| Some((narrow(at), Bytes::new(device.foreign?.0)));
-    Shown {
+    NodeDevices {
         devices: listed
             .iter()
             .map(|declared| device(declared, of(declared), slots(declared)))
@@ -97,8 +87,13 @@ fn shown(
             .collect(),
         plugin_picks: shares_tokens,
         sources: [Source::Declared].into(),
-        foreign: listed.iter().enumerate().filter_map(used).collect(),
+        foreign: foreign(listed),
     }
+}
+
+fn foreign(listed: &[DeclaredDevice]) -> Vec<(u16, Bytes)> {
+    let used = listed.iter().enumerate();
+    used.filter_map(|(at, device)| Some((narrow(at), Bytes::new(device.foreign?.0)))).collect()
 }
 
 fn device(declared: &DeclaredDevice, sharing: Sharing, slots: Option<u32>) -> Device {
@@ -137,23 +132,24 @@ fn device(declared: &DeclaredDevice, sharing: Sharing, slots: Option<u32>) -> De
     }
 }
 
-/// What labels and the device plugin say about tokens of declared cards.
+/// Tokens of declared cards, by labels and device plugin.
 struct Tokens {
     per_card: u32,
-    /// Whether anybody said so.
+    /// True if a label or the plugin gives the number.
     known: bool,
     missing: u16,
 }
 
-/// Tokens a declared card. How many cards there are is declared; tokens only tell how they are handed out.
-fn tokens_a_card(
+/// Determines the tokens per declared card. The number of cards is declared; tokens only show how
+/// they are shared.
+fn tokens_per_card(
     node: &object::Node,
     labels: &FeatureLabels,
     cards: u64,
     notes: &mut Notes,
 ) -> Tokens {
-    let said = advertised::of(&node.status, &[GPU, SHARED]).unwrap_or_else(|problem| {
-        notes.close(unreadable(problem));
+    let said = advertised::sum(&node.status, &[GPU, SHARED]).unwrap_or_else(|amount| {
+        notes.add(LabelProblem::DeviceCountUnreadable(amount));
         Advertised::default()
     });
     let labelled = labels.replicas.as_ref().and_then(|replicas| replicas.as_ref().ok()).copied();
@@ -161,17 +157,16 @@ fn tokens_a_card(
         .capacity
         .filter(|number| cards > 0 && number.is_multiple_of(cards))
         .map(|number| number / cards);
-    // Whichever says that a card is shared is believed: to take it for exclusive would promise more.
+    // The larger number counts: treating a shared card as exclusive would promise too much.
     let said_tokens = advertised.max(labelled).filter(|tokens| *tokens > 0);
     let (per_card, known) = (said_tokens.unwrap_or(1), said_tokens.is_some());
     if cards > 0 && said.capacity.is_some_and(|number| number != cards.saturating_mul(per_card)) {
-        let number = said.capacity.unwrap_or(0);
-        let message = format!(
-            "annotation {DEVICES} declares {cards} cards, which with {per_card} tokens each does not make the {number} of {GPU} that are advertised"
-        );
-        let numbers = [("declared", cards), ("advertised", number)];
-        let remedy = "declare every card of the node; what is advertised for others may land on a card that is not declared";
-        notes.add(Note::warning("declaration-contradicts", message).with(numbers).remedy(remedy));
+        notes.add(AnnotationProblem::DeclarationContradicts {
+            resource: GPU.into(),
+            cards,
+            tokens_per_card: per_card,
+            advertised: said.capacity.unwrap_or(0),
+        });
         return Tokens { per_card: clip(per_card), known, missing: 0 };
     }
     let missing =

@@ -1,31 +1,34 @@
-//! The GPUs that NVIDIA's feature discovery describes by labels: how many, how large, how shared.
+//! GPUs described by the labels of NVIDIA's feature discovery: number, memory, sharing.
 //!
-//! One set of labels stands for all cards of a node, or for all MIG instances of one profile. Where counts and capacity
-//! disagree, cards of several models are the likely cause, and the labels are then not believed.
+//! One set of labels describes all cards of a node, or all MIG instances of one profile. If counts
+//! and capacity disagree, the node probably has cards of several models, and the labels are not
+//! trusted.
+
+use std::collections::BTreeSet;
 
 use plimsoll_core::device::{Capacity, Device, Health, Identity, Sharing, Source, Strategy};
 use plimsoll_core::units::Name;
 
-use crate::declared::DEVICES;
+use crate::finding::LabelProblem;
 use crate::labels::{self, FeatureLabels, Field};
 use crate::object;
 
 use super::advertised::{self, SHARED};
-use super::notes::{Note, Notes};
-use super::tokens::{Claim, Counted};
-use super::{NVIDIA, Shown, memory, mig};
+use super::notes::Notes;
+use super::tokens::{CountFacts, Counted};
+use super::{NVIDIA, NodeDevices, memory, mig};
 
-/// The resource that NVIDIA's plugin advertises cards as.
+/// The resource of NVIDIA's device plugin.
 pub(super) const GPU: &str = "nvidia.com/gpu";
 
-/// What the model's name ends in where the device plugin shares the card.
+/// The suffix of the model's name where the device plugin shares the card.
 const SHARED_PRODUCT: &str = "-SHARED";
 
-/// The devices that labels describe, whole cards first.
-pub(super) fn devices(node: &object::Node, notes: &mut Notes) -> Shown {
+/// Reads the devices that labels describe, whole cards first.
+pub(super) fn devices(node: &object::Node, notes: &mut Notes) -> NodeDevices {
     let labels = FeatureLabels::read(&node.metadata.labels);
     let profiles = mig::profiles(&labels, &node.status);
-    let mut shown = whole(node, &labels, !profiles.is_empty(), notes);
+    let mut shown = whole(node, &labels, &profiles, notes);
     for profile in profiles {
         shown.add(mig::instances(node, &labels, &profile, notes));
     }
@@ -37,70 +40,57 @@ pub(super) fn devices(node: &object::Node, notes: &mut Notes) -> Shown {
     shown
 }
 
-/// The cards of a node that are not cut into instances of their own name.
+/// Reads the cards that are not cut into MIG instances.
 fn whole(
     node: &object::Node,
     labels: &FeatureLabels,
-    beside_slices: bool,
+    profiles: &BTreeSet<String>,
     notes: &mut Notes,
-) -> Shown {
-    if let Some(note) = unusable(labels) {
-        notes.close(note);
-        return Shown::default();
+) -> NodeDevices {
+    if let Some(problem) = unusable(labels) {
+        notes.add(problem);
+        return NodeDevices::default();
     }
-    let advertised = match advertised::of(&node.status, &[GPU, SHARED]) {
+    let advertised = match advertised::sum(&node.status, &[GPU, SHARED]) {
         Ok(advertised) => advertised,
-        Err(problem) => {
-            notes.close(unreadable(problem));
-            return Shown::default();
+        Err(amount) => {
+            notes.add(LabelProblem::DeviceCountUnreadable(amount));
+            return NodeDevices::default();
         }
     };
-    let Some(count) = mig::whole_cards(labels, advertised, beside_slices, &node.status, notes)
-    else {
-        return Shown::default();
+    let Some(count) = mig::whole_cards(labels, advertised, profiles, &node.status, notes) else {
+        return NodeDevices::default();
     };
-    let described = !beside_slices && (labels.memory_mib.is_some() || labels.product.is_some());
-    let claim =
-        Claim { resource: GPU, count: &count, replicas: &labels.replicas, described, advertised };
-    // Whatever cards there are, labels alone mean that the plugin picks among them.
-    let Some(counted) = claim.count(notes) else {
-        return Shown { plugin_picks: true, ..Shown::default() };
+    let described =
+        profiles.is_empty() && (labels.memory_mib.is_some() || labels.product.is_some());
+    let facts = CountFacts {
+        resource: GPU,
+        count: &count,
+        replicas: &labels.replicas,
+        described,
+        advertised,
+    };
+    // With labels alone the plugin picks among the cards.
+    let Some(counted) = facts.count(notes) else {
+        return NodeDevices { plugin_picks: true, ..NodeDevices::default() };
     };
     let group = Group {
         resource: GPU,
         kind: NVIDIA,
         memory: &labels.memory_mib,
         product: labels.product.as_deref(),
-        is_mps: labels.sharing == Some(labels::Sharing::Mps),
+        strategy: strategy(labels),
     };
     group.shown(counted, notes)
 }
 
-/// Why the labels describe no card that can be used, where that is so.
-fn unusable(labels: &FeatureLabels) -> Option<Note> {
+/// Returns the reason why the labels describe no usable card, if there is one.
+fn unusable(labels: &FeatureLabels) -> Option<LabelProblem> {
     if let Some(Err(error)) = &labels.mig_strategy {
-        let note = Note::error("label-unreadable", error.to_string());
-        return Some(
-            note.remedy(format!(
-                "correct the label, or declare the devices in annotation {DEVICES}"
-            )),
-        );
+        return Some(LabelProblem::Unreadable(error.clone()));
     }
     let invalid = labels.product.as_ref().filter(|product| product.contains("-MIG-INVALID"))?;
-    let message = format!(
-        "label {} is {invalid}: under the MIG strategy \"single\" the cards of this node are not all cut alike",
-        labels::PRODUCT
-    );
-    let remedy = "cut all cards into instances of one profile, or use the MIG strategy \"mixed\"";
-    Some(Note::warning("mig-invalid", message).remedy(remedy))
-}
-
-/// A number of devices that cannot be read.
-pub(super) fn unreadable(problem: String) -> Note {
-    let remedy = format!(
-        "restart the device plugin on this node, or declare its devices in annotation {DEVICES}"
-    );
-    Note::error("quantity-unreadable", problem).remedy(remedy)
+    Some(LabelProblem::MigMixed { product: invalid.clone() })
 }
 
 /// Devices that one set of labels describes.
@@ -109,31 +99,30 @@ pub(super) struct Group<'a> {
     pub(super) kind: &'a str,
     pub(super) memory: &'a Field<u64>,
     pub(super) product: Option<&'a str>,
-    /// Whether tenants share by NVIDIA's multi-process service, and not in turns.
-    pub(super) is_mps: bool,
+    pub(super) strategy: Strategy,
 }
 
 impl Group<'_> {
-    /// The devices, once it is known how many there are.
-    pub(super) fn shown(&self, counted: Counted, notes: &mut Notes) -> Shown {
+    /// Creates the devices, once their number is known.
+    pub(super) fn shown(&self, counted: Counted, notes: &mut Notes) -> NodeDevices {
         if counted.cards == 0 {
-            return Shown::default();
+            return NodeDevices::default();
         }
         let device = self.device(counted, notes);
         let missing = (counted.missing > 0).then(|| (device.kind.clone(), counted.missing));
-        Shown {
+        NodeDevices {
             devices: vec![device; usize::from(counted.cards)],
             physical: counted.cards,
             tokens: Some(counted.tokens),
             missing: missing.into_iter().collect(),
             plugin_picks: true,
             sources: [Source::Label].into(),
-            ..Shown::default()
+            ..NodeDevices::default()
         }
     }
 
     fn device(&self, counted: Counted, notes: &mut Notes) -> Device {
-        let sharing = sharing(counted.tokens, self.product, self.is_mps);
+        let sharing = sharing(counted.tokens, self.product, self.strategy);
         Device {
             identity: Identity::Ordinal,
             kind: self.kind.into(),
@@ -143,7 +132,7 @@ impl Group<'_> {
             slots: (sharing != Sharing::Exclusive).then_some(counted.tokens),
             sharing,
             numa: None,
-            mode: self.is_mps.then(|| "mps".into()),
+            mode: (self.strategy == Strategy::Mps).then(|| "mps".into()),
             health: Health::Healthy,
             cordoned: false,
             geometry: None,
@@ -153,33 +142,31 @@ impl Group<'_> {
 
     fn capacity(&self, cards: u16, notes: &mut Notes) -> Capacity {
         let label = format!("label {}.memory", self.resource);
-        let missing = match self.memory {
+        let error = match self.memory {
             Some(Ok(mib)) => return memory::of_mib(*mib, Source::Label, &label),
-            Some(Err(error)) => error.to_string(),
-            None => label.clone(),
+            Some(Err(error)) => Some(error.clone()),
+            None => None,
         };
-        let problem =
-            if self.memory.is_some() { missing.clone() } else { format!("{label} is missing") };
-        let message = format!(
-            "{problem}: how much memory {cards} of {} have is unknown, so that they take whole-device work only",
-            self.resource
-        );
-        let remedy = format!(
-            "run NVIDIA's GPU feature discovery on this node, or declare its devices in annotation {DEVICES}"
-        );
-        let note =
-            Note::warning("memory-label-missing", message).with([("cards", u64::from(cards))]);
-        notes.add(note.remedy(remedy));
+        let missing = error.as_ref().map_or(label, ToString::to_string);
+        notes.add(LabelProblem::MemoryMissing { resource: self.resource.into(), cards, error });
         memory::unknown(missing)
     }
 }
 
-/// How a card of so many tokens is handed out. A model's name that says it is shared is believed, also against the number.
-pub(super) fn sharing(tokens: u32, product: Option<&str>, is_mps: bool) -> Sharing {
+/// Returns the sharing strategy that the labels name; time-slicing without one.
+pub(super) fn strategy(labels: &FeatureLabels) -> Strategy {
+    match labels.sharing {
+        Some(labels::Sharing::Mps) => Strategy::Mps,
+        _ => Strategy::TimeSlicing,
+    }
+}
+
+/// Determines the sharing of a card with this many tokens. A model's name that says it is shared
+/// overrides the number.
+pub(super) fn sharing(tokens: u32, product: Option<&str>, strategy: Strategy) -> Sharing {
     let named_shared = product.is_some_and(|product| product.ends_with(SHARED_PRODUCT));
     if tokens <= 1 && !named_shared {
         return Sharing::Exclusive;
     }
-    let strategy = if is_mps { Strategy::Mps } else { Strategy::TimeSlicing };
     Sharing::Tokens { replicas: tokens, strategy }
 }

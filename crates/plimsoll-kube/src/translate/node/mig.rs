@@ -1,33 +1,37 @@
-//! MIG instances that are advertised each under its profile, and the whole cards beside them.
+//! MIG instances that are advertised under their profiles, and the whole cards beside them.
 //!
-//! Under the strategy "mixed" feature discovery counts all cards of the node, those that are cut into instances as well,
-//! and nobody says how many those are: what is advertised does. Under "single" an instance is labelled as if it were a card.
+//! Under the strategy `mixed` feature discovery counts all cards of the node, including those that
+//! are cut into instances; only the advertised resources tell how many are whole. Under `single` an
+//! instance is labelled as if it were a card.
 
 use std::collections::BTreeSet;
 
-use crate::declared::DEVICES;
-use crate::labels::{self, FeatureLabels, Field, MigLabels};
+use plimsoll_core::device::Strategy;
+
+use crate::finding::{CountProblem, LabelProblem};
+use crate::labels::{FeatureLabels, Field, MigLabels};
 use crate::object::{self, NodeStatus};
 
-use super::Shown;
+use super::NodeDevices;
 use super::advertised::{self, Advertised};
-use super::discovered::{GPU, Group, unreadable};
-use super::notes::{Note, Notes};
-use super::tokens::Claim;
+use super::discovered::{GPU, Group};
+use super::notes::Notes;
+use super::tokens::CountFacts;
 
-/// What stands before the profile in the name of a resource; with the profile it is the kind of such devices.
+/// The prefix before the profile in a resource name. The resource name is the kind of these
+/// devices.
 pub(super) const RESOURCE_PREFIX: &str = "nvidia.com/mig-";
 
-/// What the device plugin puts behind a resource that it shares, where it is told to rename those.
+/// The suffix of a shared resource, where the device plugin is configured to rename it.
 const RENAMED: &str = ".shared";
 
-/// The resources of MIG instances that a node lists.
+/// Lists the node's resources of MIG instances.
 pub(super) fn resources(status: &NodeStatus) -> BTreeSet<&str> {
     let names = status.capacity.iter().chain(status.allocatable.iter()).map(|(name, _)| name);
     names.filter(|name| name.starts_with(RESOURCE_PREFIX)).collect()
 }
 
-/// The profiles that labels or the device plugin name.
+/// Lists the profiles that labels or the device plugin name.
 pub(super) fn profiles(labels: &FeatureLabels, status: &NodeStatus) -> BTreeSet<String> {
     let advertised =
         resources(status).into_iter().filter_map(|name| name.strip_prefix(RESOURCE_PREFIX));
@@ -36,61 +40,64 @@ pub(super) fn profiles(labels: &FeatureLabels, status: &NodeStatus) -> BTreeSet<
     profiles.chain(labels.mig.keys().cloned()).collect()
 }
 
-/// The instances of one profile.
+/// Reads the instances of one profile.
 pub(super) fn instances(
     node: &object::Node,
     labels: &FeatureLabels,
     profile: &str,
     notes: &mut Notes,
-) -> Shown {
+) -> NodeDevices {
     let resource = format!("{RESOURCE_PREFIX}{profile}");
     let nothing = MigLabels::default();
     let said = labels.mig.get(profile).unwrap_or(&nothing);
     let advertised =
-        match advertised::of(&node.status, &[&resource, &format!("{resource}{RENAMED}")]) {
+        match advertised::sum(&node.status, &[&resource, &format!("{resource}{RENAMED}")]) {
             Ok(advertised) => advertised,
-            Err(problem) => {
-                notes.close(unreadable(problem));
-                return Shown::default();
+            Err(amount) => {
+                notes.add(LabelProblem::DeviceCountUnreadable(amount));
+                return NodeDevices::default();
             }
         };
     let described = said.memory_mib.is_some();
-    let claim = Claim {
+    let facts = CountFacts {
         resource: &resource,
         count: &said.count,
         replicas: &said.replicas,
         described,
         advertised,
     };
-    let Some(counted) = claim.count(notes) else { return Shown::default() };
+    let Some(counted) = facts.count(notes) else { return NodeDevices::default() };
     let of = |property: &str| node.metadata.labels.get(&format!("{resource}.{property}"));
     let group = Group {
         resource: &resource,
         kind: &resource,
         memory: &said.memory_mib,
         product: of("product").or(labels.product.as_deref()),
-        is_mps: of("sharing-strategy") == Some("mps"),
+        strategy: match of("sharing-strategy") {
+            Some("mps") => Strategy::Mps,
+            _ => Strategy::TimeSlicing,
+        },
     };
     group.shown(counted, notes)
 }
 
-/// How many cards of a node can be taken whole: those that are labelled, or beside instances those that are advertised.
-/// `None` where that is unknown, which is then noted.
+/// Determines the number of cards that are not cut: the labelled ones, or beside instances the
+/// advertised ones. `None` if unknown, which is reported.
 pub(super) fn whole_cards(
     labels: &FeatureLabels,
     advertised: Advertised,
-    beside_slices: bool,
+    profiles: &BTreeSet<String>,
     status: &NodeStatus,
     notes: &mut Notes,
 ) -> Option<Field<u64>> {
-    if !beside_slices {
+    if profiles.is_empty() {
         return Some(labels.count.clone());
     }
     let replicas = match labels.replicas {
         Some(Ok(replicas)) => replicas,
         Some(Err(_)) | None => u64::from(advertised.capacity.unwrap_or(0) > 0),
     };
-    // Where instances are advertised, a plugin runs, and cards that it does not advertise are all cut.
+    // If instances are advertised, a plugin runs; all cards that it does not advertise are cut.
     let advertised = advertised.capacity.or_else(|| (!resources(status).is_empty()).then_some(0));
     let cards = match (advertised, replicas) {
         (Some(0) | None, 0) => Some(0),
@@ -101,27 +108,16 @@ pub(super) fn whole_cards(
     };
     let at_most = match labels.count {
         Some(Ok(count)) => count,
-        // Without a count the labels do not bound it; that they are missing is found where the cards are counted.
+        // Without a count the labels set no upper limit. The missing label is reported where the
+        // cards are counted.
         Some(Err(_)) | None => {
             return Some(if cards == Some(0) { None } else { labels.count.clone() });
         }
     };
     let cards = cards.filter(|cards| *cards <= at_most);
     if cards.is_none() {
-        notes.close(contradiction(at_most, replicas, advertised));
+        let (resource, count) = (GPU.into(), at_most);
+        notes.add(CountProblem::WholeCards { resource, count, replicas, advertised });
     }
     cards.map(|cards| Some(Ok(cards)))
-}
-
-fn contradiction(cards: u64, replicas: u64, advertised: Option<u64>) -> Note {
-    let told = advertised.map_or("nothing says how many".to_owned(), |number| format!("{number}"));
-    let message = format!(
-        "label {} is {cards} with {replicas} replicas each, some of these cards are cut by MIG, and of {GPU} {told} are \
-         advertised: how many whole cards there are is unknown",
-        labels::COUNT
-    );
-    let numbers =
-        [("count", cards), ("replicas", replicas), ("advertised", advertised.unwrap_or(0))];
-    let remedy = format!("declare the devices of this node in annotation {DEVICES}");
-    Note::warning("capacity-contradiction", message).with(numbers).remedy(remedy)
 }

@@ -1,4 +1,4 @@
-//! The devices that HAMi's annotations list, and those that follow from capacity by HAMi's rules.
+//! Devices of HAMi's register annotations, and devices that follow from capacity by HAMi's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,27 +9,28 @@ use plimsoll_core::device::{
 use plimsoll_core::units::{Cores, Name};
 
 use crate::declared::DEVICES;
+use crate::finding::{AnnotationProblem, MigProfileProblem};
 use crate::hami::capacity;
 use crate::hami::register::{MigProfile, Placement, RegisteredDevice, SCORE, decode_score};
 use crate::hami::vendor::{MemorySource, Register, VENDORS, Vendor};
 use crate::object;
 
-use super::notes::{Note, Notes};
-use super::{NVIDIA, Shown, advertised, memory, mig, narrow, scaled};
+use super::notes::Notes;
+use super::{NVIDIA, NodeDevices, advertised, memory, mig, narrow, scaled};
 
-/// Vendors whose cards are listed under one of two words, by how they are handed out.
+/// Vendors whose cards are listed under one of two names, depending on how they are handed out.
 const SAME_CARDS: &[[&str; 2]] =
     &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
 
-/// The devices of every vendor that is not `taken` by a stronger source. A vendor whose list cannot be read stands here
-/// without devices, so that no weaker source replaces it.
+/// Reads the devices of every vendor that is not `taken` by a stronger source. A vendor with an
+/// unreadable list is returned without devices, so that no weaker source replaces it.
 pub(super) fn devices(
     node: &object::Node,
     taken: &BTreeSet<String>,
     notes: &mut Notes,
-) -> Vec<(&'static str, Shown)> {
+) -> Vec<(&'static str, NodeDevices)> {
     let mut found = Vec::new();
-    for vendor in VENDORS.iter().filter(|vendor| !taken.contains(vendor.word)) {
+    for vendor in VENDORS.iter().filter(|vendor| !taken.contains(vendor.name)) {
         match capacity::devices(
             vendor,
             notes.node(),
@@ -39,13 +40,12 @@ pub(super) fn devices(
             Ok(None) => {}
             Ok(Some(listed)) if listed.is_empty() => {
                 check_empty(vendor, node, notes);
-                found.push((vendor.word, Shown::default()));
+                found.push((vendor.name, NodeDevices::default()));
             }
-            Ok(Some(listed)) => found.push((vendor.word, of_vendor(vendor, node, listed, notes))),
+            Ok(Some(listed)) => found.push((vendor.name, of_vendor(vendor, node, listed, notes))),
             Err(error) => {
-                let remedy = format!("correct it, or declare the devices in annotation {DEVICES}");
-                notes.close(Note::error("register-unreadable", error.to_string()).remedy(remedy));
-                found.push((vendor.word, Shown::default()));
+                notes.add(AnnotationProblem::RegisterUnreadable(error));
+                found.push((vendor.name, NodeDevices::default()));
             }
         }
     }
@@ -53,60 +53,49 @@ pub(super) fn devices(
     found
 }
 
-/// Says so where devices are advertised and nothing lists them. Where the node has no other devices, what it has is unknown.
+/// Reports advertised devices that no register lists. `known` are the devices of other sources: if
+/// there are none, the node's devices are unknown.
 pub(super) fn check_listed(
     node: &object::Node,
     taken: &BTreeSet<String>,
-    has_none: bool,
+    known: &[Device],
     notes: &mut Notes,
 ) {
     for vendor in
-        VENDORS.iter().filter(|vendor| vendor.word != NVIDIA && !taken.contains(vendor.word))
+        VENDORS.iter().filter(|vendor| vendor.name != NVIDIA && !taken.contains(vendor.name))
     {
         let Some(key) = annotation(vendor) else { continue };
-        let Ok(advertised::Advertised { capacity: Some(number @ 1..), .. }) =
-            advertised::of(&node.status, &[vendor.count])
+        let Ok(advertised::Advertised { capacity: Some(advertised @ 1..), .. }) =
+            advertised::sum(&node.status, &[vendor.count])
         else {
             continue;
         };
-        let message = format!(
-            "{number} of {} are advertised, and no annotation {key} lists the devices",
-            vendor.count
-        );
-        let remedy = format!(
-            "run HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}"
-        );
-        let note = Note::warning("register-missing", message)
-            .with([("advertised", number)])
-            .remedy(remedy);
-        if has_none { notes.close(note) } else { notes.add(note) }
+        let (resource, has_other_devices) = (vendor.count.into(), !known.is_empty());
+        notes.add(AnnotationProblem::RegisterMissing {
+            resource,
+            key,
+            advertised,
+            has_other_devices,
+        });
     }
 }
 
-/// Says so where a vendor's devices are advertised and its list of them is empty: then it is unknown which there are.
+/// Reports advertised devices of a vendor whose register is empty.
 fn check_empty(vendor: &Vendor, node: &object::Node, notes: &mut Notes) {
     let Some(key) = annotation(vendor) else { return };
     let mut names = vec![vendor.count];
-    if vendor.word == NVIDIA {
+    if vendor.name == NVIDIA {
         names.push(advertised::SHARED);
         names.extend(mig::resources(&node.status));
     }
-    let Ok(advertised::Advertised { capacity: Some(number @ 1..), .. }) =
-        advertised::of(&node.status, &names)
-    else {
-        return;
-    };
-    let message =
-        format!("annotation {key} lists no device, but {number} of {} are advertised", vendor.word);
-    let remedy = format!(
-        "restart HAMi's device plugin on this node, or declare its devices in annotation {DEVICES}"
-    );
-    notes.close(
-        Note::warning("register-empty", message).with([("advertised", number)]).remedy(remedy),
-    );
+    if let Ok(advertised::Advertised { capacity: Some(advertised @ 1..), .. }) =
+        advertised::sum(&node.status, &names)
+    {
+        notes.add(AnnotationProblem::RegisterEmpty { vendor: vendor.name, key, advertised });
+    }
 }
 
-/// The annotation that lists a vendor's devices, where one does.
+/// Returns the annotation that lists a vendor's devices, if there is one.
 fn annotation(vendor: &Vendor) -> Option<&'static str> {
     match vendor.register {
         Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => {
@@ -116,15 +105,10 @@ fn annotation(vendor: &Vendor) -> Option<&'static str> {
     }
 }
 
-fn check_same_cards(found: &[(&'static str, Shown)], notes: &mut Notes) {
+fn check_same_cards(found: &[(&'static str, NodeDevices)], notes: &mut Notes) {
     let has = |word: &str| found.iter().any(|(of, shown)| *of == word && !shown.devices.is_empty());
     for [whole, shared] in SAME_CARDS.iter().filter(|[whole, shared]| has(whole) && has(shared)) {
-        let message = format!(
-            "cards are listed both as {whole} and as {shared}: whether they are the same is unknown"
-        );
-        let remedy =
-            format!("hand cards out in one way only, or declare them in annotation {DEVICES}");
-        notes.close(Note::warning("device-listed-twice", message).remedy(remedy));
+        notes.add(AnnotationProblem::CardsListedTwice { whole, shared });
     }
 }
 
@@ -133,7 +117,7 @@ fn of_vendor(
     node: &object::Node,
     mut listed: Vec<RegisteredDevice>,
     notes: &mut Notes,
-) -> Shown {
+) -> NodeDevices {
     listed.sort_by_key(|device| device.index);
     let source = match vendor.register {
         Register::Capacity(_) => Source::Capacity,
@@ -141,18 +125,18 @@ fn of_vendor(
     };
     let mut devices: Vec<Device> =
         listed.iter().map(|listed| device(vendor, listed, source, notes)).collect();
-    if vendor.word == NVIDIA {
-        scaled::take_the_lesser(node, &mut devices, notes);
+    if vendor.name == NVIDIA {
+        scaled::cap_at_label(node, &mut devices, notes);
         link(node, &mut devices, notes);
     }
     let tokens = listed.first().map(|device| device.slots);
     let tokens = tokens.filter(|tokens| listed.iter().all(|device| device.slots == *tokens));
-    Shown {
+    NodeDevices {
         physical: narrow(devices.len()),
         tokens: tokens.and_then(|tokens| u32::try_from(tokens).ok()),
         devices,
         sources: [source].into(),
-        ..Shown::default()
+        ..NodeDevices::default()
     }
 }
 
@@ -165,7 +149,7 @@ fn device(
     let taken_whole = listed.slots <= 1 && vendor.memory_source != MemorySource::Reported;
     Device {
         identity: Identity::Uuid(listed.id.as_str().into()),
-        kind: vendor.word.into(),
+        kind: vendor.name.into(),
         model: (!listed.model.is_empty()).then(|| listed.model.as_str().into()),
         memory: memory::memory(total(vendor, listed, source)),
         cores: listed.cores.map(|cores| Cores(u32::try_from(cores).unwrap_or(u32::MAX))),
@@ -195,16 +179,16 @@ fn total(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source) -> 
         (MemorySource::Reported, None) => memory::unknown(field),
         (MemorySource::Assumed(mib), _) => memory::unknown(format!(
             "nothing on the node says how much a {} has (HAMi assumes {mib} MiB); annotation {DEVICES} can",
-            vendor.word
+            vendor.name
         )),
         (MemorySource::Unknown, _) => memory::unknown(format!(
             "nothing on the node says how much a {} has; annotation {DEVICES} can",
-            vendor.word
+            vendor.name
         )),
     }
 }
 
-/// How a card in MIG mode can be cut. Without profiles nothing can be cut from it, rather than anything.
+/// Reads the MIG profiles of a card. Without profiles no instance is placed on it.
 fn geometry(
     vendor: &'static Vendor,
     listed: &RegisteredDevice,
@@ -215,56 +199,47 @@ fn geometry(
     }
     let problem = match listed.mig_profiles.iter().map(profile).collect::<Result<Vec<_>, _>>() {
         Ok(profiles) if !profiles.is_empty() => return Some(Arc::new(Geometry { profiles })),
-        Ok(_) => "lists no MIG profiles of a card that is in MIG mode".to_owned(),
-        Err(problem) => format!("lists a MIG profile that cannot be: {problem}"),
+        Ok(_) => MigProfileProblem::NoProfiles,
+        Err(problem) => problem,
     };
-    let key = match vendor.register {
-        Register::Annotation(key) | Register::MetaxSgpu(key) | Register::EnflameDrs(key) => key,
-        Register::Capacity(_) => vendor.count,
-    };
-    let message = format!("annotation {key} {problem}; no slice of {} is placed", listed.id);
-    let note = Note::warning("mig-profiles-unreadable", message).on(&listed.id);
-    notes.add(
-        note.remedy("update HAMi's device plugin, which lists the profiles of cards in MIG mode"),
-    );
+    let key = annotation(vendor).unwrap_or(vendor.count);
+    let device = listed.id.clone();
+    notes.add(AnnotationProblem::MigProfilesUnreadable { key, device, problem });
     Some(Arc::new(Geometry { profiles: Vec::new() }))
 }
 
-fn profile(listed: &MigProfile) -> Result<Profile, String> {
-    let name = listed.name.as_str();
+fn profile(listed: &MigProfile) -> Result<Profile, MigProfileProblem> {
+    let name = || listed.name.clone();
     let memory = memory::bytes(listed.memory_mib)
-        .ok_or_else(|| format!("memoryMB of {name} is {}", listed.memory_mib))?;
-    let cores =
-        u32::try_from(listed.core).map_err(|_| format!("core of {name} is {}", listed.core))?;
+        .ok_or_else(|| MigProfileProblem::Memory { profile: name(), mib: listed.memory_mib })?;
+    let cores = u32::try_from(listed.core)
+        .map_err(|_| MigProfileProblem::Cores { profile: name(), cores: listed.core })?;
     let placements = listed
         .placements
         .iter()
-        .map(|placement| span(name, placement))
+        .map(|placement| span(&listed.name, placement))
         .collect::<Result<_, _>>()?;
-    Ok(Profile { name: name.into(), memory, cores: Cores(cores), placements })
+    Ok(Profile { name: listed.name.as_str().into(), memory, cores: Cores(cores), placements })
 }
 
-/// Slices are bits of a word: what reaches beyond the last bit would overlap nothing.
-fn span(name: &str, placement: &Placement) -> Result<Span, String> {
+/// Converts a placement. Slices are bits of a word: a slice beyond the last bit would overlap
+/// nothing.
+fn span(profile: &str, placement: &Placement) -> Result<Span, MigProfileProblem> {
     let Placement { start, size } = *placement;
-    let problem = || format!("a placement of {name} starts at {start} with size {size}");
+    let problem = || MigProfileProblem::Placement { profile: profile.to_owned(), start, size };
     let fits = size > 0 && start.checked_add(size).is_some_and(|end| end <= 64);
     let narrow = |number: u32| u8::try_from(number).ok().filter(|_| fits).ok_or_else(problem);
     Ok(Span { start: narrow(start)?, size: narrow(size)? })
 }
 
-/// How well NVIDIA's cards are linked. It only orders what fits, so that an unreadable score closes nothing.
+/// Reads the connection scores of NVIDIA's cards. They only order devices, so that unreadable ones
+/// close nothing.
 fn link(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
     let Some(text) = node.metadata.annotations.get(SCORE) else { return };
     let scores = match decode_score(text) {
         Ok(scores) => scores,
         Err(error) => {
-            let message =
-                format!("annotation {SCORE}: {error}; how the cards are linked is not considered");
-            notes.add(
-                Note::remark("score-unreadable", message)
-                    .remedy("correct the annotation, or remove it"),
-            );
+            notes.add(AnnotationProblem::ScoreUnreadable(error));
             return;
         }
     };

@@ -1,18 +1,19 @@
-//! HAMi's register may give a card more memory than it has, as its operator can scale it: the lesser of two numbers counts.
+//! Memory that HAMi's operator scaled up in the register: the lower of register and label counts.
 
 use plimsoll_core::device::{Capacity, Device, Identity, Source};
 
-use crate::labels::{self, FeatureLabels};
+use crate::finding::AnnotationProblem;
+use crate::labels::FeatureLabels;
 use crate::object;
 
 use super::memory;
-use super::notes::{Note, Notes};
+use super::notes::Notes;
 
-/// Takes the label's number for each card whose registered memory is more, and says so.
-pub(super) fn take_the_lesser(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
+/// Replaces registered memory that exceeds the label, and reports it.
+pub(super) fn cap_at_label(node: &object::Node, devices: &mut [Device], notes: &mut Notes) {
     let labels = FeatureLabels::read(&node.metadata.labels);
     let product = labels.product.as_deref();
-    // Under MIG's strategy "single" the label is about a slice, and says nothing about the card.
+    // Under the MIG strategy `single` the label describes an instance, not the card.
     if product.is_some_and(|product| product.contains("-MIG-")) {
         return;
     }
@@ -29,17 +30,12 @@ pub(super) fn take_the_lesser(node: &object::Node, devices: &mut [Device], notes
         let (Some(registered), Identity::Uuid(uuid)) = (registered, &device.identity) else {
             continue;
         };
-        let message = format!(
-            "HAMi's register gives {registered} where label {} says {label}: {label} counts",
-            labels::MEMORY
-        );
-        let numbers = [("registered", registered.get()), ("label", label.get())];
-        let remedy = "take the memory scaling out of HAMi's device plugin, or declare what the card really has";
-        notes.add(Note::warning("register-scaled", message).on(uuid).with(numbers).remedy(remedy));
+        notes.add(AnnotationProblem::RegisterScaled { uuid: uuid.clone(), registered, label });
     }
 }
 
-/// Which devices the labels are about: all of them, unless they name the model of some and not of others.
+/// Determines the devices that the labels describe: all of them, unless the labels name the model
+/// of some.
 fn described(product: Option<&str>, devices: &[Device]) -> Vec<bool> {
     let named = |device: &Device| {
         let model = device.model.as_deref().map(plain);
@@ -49,7 +45,7 @@ fn described(product: Option<&str>, devices: &[Device]) -> Vec<bool> {
     if matches.contains(&true) { matches } else { vec![true; devices.len()] }
 }
 
-/// A model's name without the prefix, suffix and blanks in which labels and registers differ.
+/// Normalizes a model's name: labels and registers differ in prefix, suffix and blanks.
 fn plain(model: &str) -> String {
     let name = model.trim().replace([' ', '_'], "-");
     let name = name.trim_start_matches("NVIDIA-");

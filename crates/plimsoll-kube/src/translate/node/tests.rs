@@ -1,4 +1,5 @@
-//! What nodes mean, rule by rule: each test is given what a node says, and expects devices, findings and placements.
+//! Nodes, rule by rule: each test has a node's labels and annotations, and expects devices,
+//! findings and placements.
 
 mod choice;
 mod labels;
@@ -20,6 +21,7 @@ use proptest::prelude::{
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::declared::DEVICES;
 use crate::finding::Finding;
 use crate::read::{Object, read};
 
@@ -64,7 +66,7 @@ impl Given {
             })
     }
 
-    /// So many `nvidia.com/gpu`, all of them healthy.
+    /// Advertises this many `nvidia.com/gpu`, all healthy.
     fn gpus(self, number: &str) -> Given {
         self.capacity("nvidia.com/gpu", number).allocatable("nvidia.com/gpu", number)
     }
@@ -93,7 +95,7 @@ fn facts_of(text: &str) -> (NodeFacts, Vec<Finding>) {
 
 /// The codes of the findings, in the order in which they were found.
 fn codes(findings: &[Finding]) -> Vec<&'static str> {
-    findings.iter().map(|finding| finding.code).collect()
+    findings.iter().map(|finding| finding.code().as_str()).collect()
 }
 
 /// Identity, usable MiB, slots and sharing of each device.
@@ -105,7 +107,8 @@ fn rows(facts: &NodeFacts) -> Vec<(String, Option<u64>, Option<u32>, String)> {
     facts.node.devices.iter().enumerate().map(row).collect()
 }
 
-/// How many of `pods` that each ask for so much of one device of a kind find a place, and why the next one does not.
+/// Counts the pods out of `pods` that are placed, each with this amount of one device of a kind,
+/// and returns why the next one is not.
 fn placed(facts: &NodeFacts, pods: usize, kind: &str, amount: &Amount) -> (usize, String) {
     let mut ledger = Ledger::default();
     let _ = ledger.put_node(facts.node.clone());
@@ -185,13 +188,13 @@ fn an_unreadable_limit_closes_the_node_to_device_work_and_names_field_and_value(
 }
 
 #[test]
-fn a_cordoned_device_is_closed_and_an_unknown_one_is_told() {
+fn a_cordoned_device_is_closed_and_an_unknown_one_is_reported() {
     let register = r#"[{"id":"GPU-a","count":10,"devmem":8192,"health":true},{"id":"GPU-b","count":10,"devmem":8192,"health":true}]"#;
     let given = Given::default().annotation("hami.io/node-nvidia-register", register);
     let (facts, findings) = given.annotation("hami.io/device-cordon", "GPU-b, GPU-x").facts();
     let cordoned: Vec<bool> = facts.node.devices.iter().map(|device| device.cordoned).collect();
     assert_eq!((cordoned, codes(&findings)), (vec![false, true], vec!["cordon-unknown"]));
-    assert_eq!(findings[0].uuid.as_deref(), Some("GPU-x"));
+    assert_eq!(findings[0].device.as_deref(), Some("GPU-x"));
 }
 
 /// Values as people and tools get them wrong, and numbers at the edges.
@@ -303,6 +306,6 @@ proptest! {
             prop_assert_eq!(placed(&facts, 1, "NVIDIA", &Amount::Whole).0, 0);
         }
         prop_assert_eq!(facts.capacity_source == "none", facts.node.devices.is_empty());
-        prop_assert!(findings.iter().all(|finding| !finding.message.is_empty() && !finding.remedy.is_empty()));
+        prop_assert!(findings.iter().all(|finding| !finding.message().is_empty() && !finding.remedy().is_empty()));
     }
 }

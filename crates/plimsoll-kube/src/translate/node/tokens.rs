@@ -1,43 +1,42 @@
-//! How many cards there are, and how many tokens each: what labels, capacity and allocatable say, or why they disagree.
+//! The number of cards and of tokens per card, from labels, capacity and allocatable.
 //!
-//! Tokens never make a card. With one card their number decides nothing but how many tenants may come, so that a
-//! contradiction is only told. With several it decides how many cards the labels describe, so that what the node has is
-//! then unknown.
+//! Tokens are never cards. With one card their number only limits its tenants, so that a
+//! contradiction is reported and changes nothing else. With several cards it decides how many cards
+//! the labels describe, so that a contradiction makes the node's devices unknown.
 
-use crate::declared::DEVICES;
+use plimsoll_core::units::Name;
+
+use crate::finding::{CountProblem, LabelProblem};
 use crate::hami::capacity::MAX_DEVICES;
 use crate::labels::Field;
 
 use super::advertised::Advertised;
-use super::notes::{Note, Notes};
+use super::notes::Notes;
 
-/// What is said about the devices of one resource.
-pub(super) struct Claim<'a> {
-    /// The resource, such as `nvidia.com/gpu`.
+/// The facts about the devices of one resource.
+pub(super) struct CountFacts<'a> {
     pub(super) resource: &'a str,
-    /// How many devices, by label.
+    /// The number of devices, by label.
     pub(super) count: &'a Field<u64>,
-    /// Tokens a device, by label.
+    /// Tokens per device, by label.
     pub(super) replicas: &'a Field<u64>,
-    /// Whether anything else is said of such devices, so that there must be some.
+    /// True if other labels describe such devices, so that there must be some.
     pub(super) described: bool,
-    /// What the device plugin advertises.
     pub(super) advertised: Advertised,
 }
 
-/// How many devices there are, and what goes with that.
+/// The number of devices and of their tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// Devices.
     pub(super) cards: u16,
-    /// Tokens for each.
+    /// Tokens per device.
     pub(super) tokens: u32,
-    /// Devices that are unhealthy without anybody saying which.
+    /// Unhealthy devices of which it is unknown which they are.
     pub(super) missing: u16,
 }
 
-impl Claim<'_> {
-    /// The devices and their tokens; `None` where that is unknown, which is then noted.
+impl CountFacts<'_> {
+    /// Counts devices and tokens; `None` if unknown, which is reported.
     pub(super) fn count(&self, notes: &mut Notes) -> Option<Counted> {
         let cards = self.cards(notes)?;
         if cards == 0 {
@@ -55,35 +54,15 @@ impl Claim<'_> {
 
     fn cards(&self, notes: &mut Notes) -> Option<u16> {
         let capacity = self.advertised.capacity.unwrap_or(0);
-        let label = self.label("count");
         match self.count {
             None if capacity == 0 && !self.described => Some(0),
             None => {
-                let advertises = match capacity {
-                    0 => "labels describe its devices".to_owned(),
-                    _ => format!(
-                        "{capacity} of {} are advertised, which may be shares of fewer cards",
-                        self.resource
-                    ),
-                };
-                let message = format!(
-                    "label {label} is missing: how many devices there are is unknown; {advertises}"
-                );
-                let remedy = format!(
-                    "run NVIDIA's GPU feature discovery on this node, or declare its devices in annotation {DEVICES}"
-                );
-                notes.close(
-                    Note::warning("count-label-missing", message)
-                        .with([("advertised", capacity)])
-                        .remedy(remedy),
-                );
+                let resource = self.resource();
+                notes.add(LabelProblem::CountMissing { resource, advertised: capacity });
                 None
             }
             Some(Err(error)) => {
-                let note = Note::error("label-unreadable", error.to_string());
-                notes.close(note.remedy(format!(
-                    "correct the label, or declare the devices in annotation {DEVICES}"
-                )));
+                notes.add(LabelProblem::Unreadable(error.clone()));
                 None
             }
             Some(Ok(0)) if capacity > 0 => {
@@ -91,23 +70,18 @@ impl Claim<'_> {
                 None
             }
             Some(Ok(count)) if *count > MAX_DEVICES => {
-                let message = format!(
-                    "label {label} is {count}, and no node has more than {MAX_DEVICES} devices"
-                );
-                notes.close(
-                    Note::error("too-many-devices", message)
-                        .with([("count", *count)])
-                        .remedy("correct the label"),
-                );
+                let resource = self.resource();
+                notes.add(LabelProblem::CountTooLarge { resource, count: *count });
                 None
             }
             Some(Ok(count)) => {
-                Some(u16::try_from(*count).expect("at most 1024 devices were let through"))
+                Some(u16::try_from(*count).expect("more than MAX_DEVICES is rejected above"))
             }
         }
     }
 
-    /// With one card, what is advertised is what the kubelet hands out, whatever the label says.
+    /// Determines the tokens of a single card. The kubelet hands out what is advertised, whatever
+    /// the label says.
     fn tokens_of_one(&self, notes: &mut Notes) -> Option<u64> {
         let said = match self.replicas {
             Some(Ok(0)) => return self.cut_up(notes),
@@ -120,17 +94,12 @@ impl Claim<'_> {
             Some(0) => self.contradicts(1, expected, notes),
             Some(advertised) if advertised == expected => Some(advertised),
             Some(advertised) => {
-                let message = format!(
-                    "{}, and {advertised} of {} are advertised for one card; tokens are not capacity, so that this card \
-                     counts once all the same",
-                    self.replicas_in_words(),
-                    self.resource
-                );
-                let numbers = [("count", 1), ("replicas", expected), ("advertised", advertised)];
-                let remedy = "restart feature discovery, so that its labels follow the device plugin's configuration";
-                notes.add(
-                    Note::warning("replicas-contradict", message).with(numbers).remedy(remedy),
-                );
+                notes.add(CountProblem::Replicas {
+                    resource: self.resource(),
+                    label: self.replicas.clone(),
+                    replicas: expected,
+                    advertised,
+                });
                 Some(advertised)
             }
         }
@@ -141,10 +110,7 @@ impl Claim<'_> {
             Some(Ok(0)) => return self.cut_up(notes),
             Some(Ok(replicas)) => *replicas,
             Some(Err(error)) => {
-                let note = Note::error("label-unreadable", error.to_string());
-                notes.close(note.remedy(format!(
-                    "correct the label, or declare the devices in annotation {DEVICES}"
-                )));
+                notes.add(LabelProblem::Unreadable(error.clone()));
                 return None;
             }
             None => 1,
@@ -153,8 +119,9 @@ impl Claim<'_> {
         match self.advertised.capacity {
             Some(advertised) if advertised != expected => {
                 self.contradicts(u64::from(cards), said, notes);
-                // Fewer tokens than the labels make are tokens of these cards all the same: the cards stay, so that what
-                // runs can be audited. More may be those of cards that the labels do not count.
+                // If fewer tokens are advertised than the labels imply, they are tokens of these
+                // cards: the cards are kept, so that running pods can be audited. More can belong
+                // to cards that the labels do not count.
                 (said > 1 && advertised < expected).then_some(said)
             }
             _ => Some(said),
@@ -162,57 +129,29 @@ impl Claim<'_> {
     }
 
     fn contradicts(&self, cards: u64, replicas: u64, notes: &mut Notes) -> Option<u64> {
-        let advertised = self.advertised.capacity.unwrap_or(0);
-        let cause = match advertised {
-            0 => "the device plugin may not be running",
-            _ => {
-                "cards of different models in one node, which labels cannot describe, are a likely cause"
-            }
-        };
-        let message = format!(
-            "label {} is {cards} and {}, which makes {}, but {advertised} of {} are advertised; {cause}",
-            self.label("count"),
-            self.replicas_in_words(),
-            cards.saturating_mul(replicas),
-            self.resource,
-        );
-        let remedy = format!(
-            "declare the devices of this node in annotation {DEVICES}, or use HAMi's register"
-        );
-        let numbers = [("count", cards), ("replicas", replicas), ("advertised", advertised)];
-        notes.close(Note::warning("capacity-contradiction", message).with(numbers).remedy(remedy));
+        notes.add(CountProblem::Cards {
+            resource: self.resource(),
+            count: cards,
+            label: self.replicas.clone(),
+            replicas,
+            advertised: self.advertised.capacity.unwrap_or(0),
+        });
         None
     }
 
-    /// Feature discovery says 0 replicas of cards that cannot be used whole.
+    /// Reports cards that cannot be used whole, for which feature discovery writes 0 replicas.
     fn cut_up(&self, notes: &mut Notes) -> Option<u64> {
-        let message = format!(
-            "label {} is 0: these cards are cut by MIG in a way that the labels do not describe",
-            self.label("replicas")
-        );
-        let remedy = format!(
-            "correct the MIG layout of this node, or declare its devices in annotation {DEVICES}"
-        );
-        notes.close(Note::warning("mig-invalid", message).remedy(remedy));
+        notes.add(LabelProblem::CardsCut { resource: self.resource() });
         None
     }
 
-    fn replicas_in_words(&self) -> String {
-        let label = self.label("replicas");
-        match self.replicas {
-            Some(Ok(replicas)) => format!("label {label} is {replicas}"),
-            Some(Err(error)) => error.to_string(),
-            None => format!("label {label} is missing"),
-        }
-    }
-
-    fn label(&self, property: &str) -> String {
-        format!("{}.{property}", self.resource)
+    fn resource(&self) -> Name {
+        self.resource.into()
     }
 }
 
-/// Whole devices that are unhealthy: the kubelet takes their tokens out of allocatable, and does not say whose they were.
-/// `None` where the difference is no whole number of devices, which is then noted.
+/// Counts unhealthy devices: the kubelet takes their tokens out of allocatable, and does not tell
+/// which they are. `None` if the difference is no whole number of devices, which is reported.
 pub(super) fn missing(
     resource: &str,
     cards: u64,
@@ -223,31 +162,29 @@ pub(super) fn missing(
     let (Some(capacity), Some(allocatable)) = (said.capacity, said.allocatable) else {
         return Some(0);
     };
-    let numbers =
-        [("capacity", capacity), ("allocatable", allocatable), ("tokens_per_card", tokens)];
+    let resource = Name::from(resource);
     let gone = capacity.checked_sub(allocatable);
-    match gone.filter(|gone| tokens > 0 && gone.is_multiple_of(tokens)).map(|gone| gone / tokens) {
+    let missing = gone.filter(|gone| tokens > 0 && gone.is_multiple_of(tokens));
+    match missing.map(|gone| gone / tokens) {
         Some(0) => Some(0),
         Some(missing) => {
-            let message = format!(
-                "{allocatable} of {capacity} {resource} are allocatable: {missing} of {cards} cards are unhealthy, and \
-                 nobody says which"
-            );
-            let note = Note::remark("cards-unhealthy", message).with(numbers);
-            notes.add(note.remedy(
-                "see the device plugin's log for the cards that it took out, and repair them",
-            ));
+            notes.add(CountProblem::Unhealthy {
+                resource,
+                capacity,
+                allocatable,
+                tokens_per_card: tokens,
+                missing,
+                cards,
+            });
             Some(u16::try_from(missing).unwrap_or(u16::MAX))
         }
         None => {
-            let message = format!(
-                "{allocatable} of {capacity} {resource} are allocatable, and the difference is no whole number of cards of \
-                 {tokens} each"
-            );
-            let note = Note::warning("allocatable-contradiction", message).with(numbers);
-            notes.close(note.remedy(
-                "restart the device plugin on this node, and see its log for unhealthy devices",
-            ));
+            notes.add(CountProblem::Allocatable {
+                resource,
+                capacity,
+                allocatable,
+                tokens_per_card: tokens,
+            });
             None
         }
     }

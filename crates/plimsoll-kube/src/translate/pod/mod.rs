@@ -1,9 +1,9 @@
-//! What a pod asks, as the core's request: of devices, of its node, and where it may run.
+//! The request of a pod: devices, resources of the node, and scheduling rules.
 
 mod needs;
 mod resources;
+mod selection;
 mod share;
-mod wish;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use super::{Translation, gang, holding, rules};
 pub(super) use needs::{asks_devices, kind_asked, shape};
 pub(super) use resources::peak;
 
-/// What a pod asks, with what belongs to it.
+/// The request of a pod, and facts that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodRequest {
     pub request: Request,
-    /// The gang that it is placed with, as `namespace/name`; [`Index::gang`] describes it.
+    /// The gang, as `namespace/name`; [`Index::gang`] describes it.
     pub gang: Option<Name>,
-    /// What the pod uses that is not understood yet and was not considered, in words.
+    /// Features that the pod uses and that are not considered.
     pub not_considered: Vec<Name>,
 }
 
-/// Translates what a pod asks into a request, whether or not the index knows the pod.
+/// Translates the request of a pod. The index need not know the pod.
 pub fn request(pod: &Pod, index: &Index) -> Translation<PodRequest> {
     request_as(id(pod), pod, index)
 }
 
-/// Translates what a pod asks under another identity, as for the pods that a workload misses.
+/// Translates the request of a pod under another identity, as for the missing pods of a workload.
 pub(super) fn request_as(id: RequestId, pod: &Pod, index: &Index) -> Translation<PodRequest> {
     let (priority, unknown_class) = index.classes().priority(&pod.spec);
     let mut not_considered = not_considered(&pod.spec);
@@ -51,7 +51,7 @@ pub(super) fn request_as(id: RequestId, pod: &Pod, index: &Index) -> Translation
     Translation { value: PodRequest { request, gang, not_considered }, findings }
 }
 
-/// Who asks: the namespace, the name, and what tells this bearer of the name from an earlier one.
+/// Returns the pod's identity: namespace, name and uid.
 pub(super) fn id(pod: &Pod) -> RequestId {
     let metadata = &pod.metadata;
     let id =
@@ -62,7 +62,7 @@ pub(super) fn id(pod: &Pod) -> RequestId {
     }
 }
 
-/// The containers of a pod in the order in which they start, each with its role.
+/// Iterates over the containers in start order, each with its role.
 pub(super) fn in_start_order(spec: &PodSpec) -> impl Iterator<Item = (Role, &object::Container)> {
     let init = spec.init_containers.iter().map(|container| {
         let role = if container.is_sidecar() { Role::Sidecar } else { Role::Init };
@@ -75,7 +75,7 @@ fn spec(pod: &Pod, reading: &Reading) -> Spec {
     let (resources, unreadable) = peak(&pod.spec);
     let read = || -> Result<Spec, Misuse> {
         let shape = shape(pod, reading)?;
-        let leaning = wish::leaning(&pod.metadata.annotations, shape.device_count() > 0)?;
+        let leaning = selection::leaning(&pod.metadata.annotations, &shape)?;
         let rules = rules::rules(pod, reading)?;
         match unreadable {
             Some(misuse) => Err(misuse),
@@ -89,7 +89,7 @@ fn spec(pod: &Pod, reading: &Reading) -> Spec {
     })
 }
 
-/// What a pod uses that is not understood yet.
+/// Lists the features that a pod uses and that are not considered.
 fn not_considered(spec: &PodSpec) -> Vec<Name> {
     let affinity = spec.affinity.as_ref();
     let containers = || in_start_order(spec).map(|(_, container)| container);
@@ -118,7 +118,8 @@ fn not_considered(spec: &PodSpec) -> Vec<Name> {
     used.chain(tolerations).chain(others).collect()
 }
 
-/// Extended resources that are not known here: somebody's network cards, or a device under a name of its own.
+/// Lists extended resources that are not known here, such as network cards or devices under
+/// configured names.
 pub(super) fn other_resources(spec: &PodSpec) -> BTreeSet<&str> {
     let lists =
         in_start_order(spec).flat_map(|(_, one)| [&one.resources.limits, &one.resources.requests]);
@@ -129,5 +130,5 @@ pub(super) fn other_resources(spec: &PodSpec) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A setting of HAMi's runtime inside the container; it orders nothing here.
+/// A setting of HAMi's runtime inside the container.
 const RUNTIME_PRIORITY: &str = "nvidia.com/priority";

@@ -1,4 +1,4 @@
-//! What each container of a pod needs of devices, by the resources of HAMi's vendors, of plain plugins and of MIG.
+//! Device needs of a pod's containers, by the resources of HAMi's vendors, plain plugins and MIG.
 
 use std::num::NonZeroU16;
 
@@ -6,25 +6,26 @@ use plimsoll_core::request::{Amount, Compute, Container, Misuse, Need, Shape, Wi
 use plimsoll_core::units::{Bytes, Cores, Portion};
 
 use crate::cluster::Reading;
-use crate::hami::ask::{self, Ask, AskError, MemoryAsk};
+use crate::hami::request::{self, DeviceRequest, MemoryRequest, RequestError};
 use crate::hami::vendor::{Charged, CoresUnit, VENDORS, Vendor};
 use crate::object::{self, Pod};
 use crate::quantity::Quantity;
 
 use super::super::misuse::{listed, misuse, misuse_of, resource};
-use super::{in_start_order, share, wish};
+use super::{in_start_order, selection, share};
 
-/// What stands before the profile in a resource that counts MIG instances.
+/// The prefix before the profile in resources of MIG instances.
 pub(in crate::translate) const MIG_PREFIX: &str = "nvidia.com/mig-";
 
-/// What a shared device is called where its plugin renames it.
+/// NVIDIA's resource for shared GPUs, where its plugin is configured to rename them.
 const SHARED_GPU: &str = "nvidia.com/gpu.shared";
 const SHARED_SUFFIX: &str = ".shared";
 
-/// The cores of a Neuron device, by HAMi's rule; memory is not known, so that each is taken whole.
+/// The cores of a Neuron device, by HAMi's rule. Their memory is unknown, so that each device is
+/// used whole.
 const NEURON_CORES: u64 = 2;
 
-/// What the containers of a pod need, in the order in which they start.
+/// Translates the needs of the containers, in start order.
 pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape, Misuse> {
     let containers = in_start_order(&pod.spec).map(|(role, container)| {
         let needs = needs(container, reading)?;
@@ -32,16 +33,16 @@ pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape,
     });
     let mut containers: Vec<Container> = containers.collect::<Result<_, _>>()?;
     share::add(pod, &mut containers)?;
-    wish::add(&pod.metadata.annotations, &mut containers)?;
+    selection::add(&pod.metadata.annotations, &mut containers)?;
     Ok(Shape { containers })
 }
 
-/// Whether a resource asks for a device, or for a part of one.
+/// Returns true if a resource requests a device or a part of one.
 pub(in crate::translate) fn asks_devices(name: &str) -> bool {
     name == SHARED_GPU || name.starts_with(MIG_PREFIX) || kind_asked(name).is_some()
 }
 
-/// The kind of device that a vendor's resource asks for.
+/// Returns the kind of device that a vendor's resource requests.
 pub(in crate::translate) fn kind_asked(name: &str) -> Option<&'static str> {
     let asks = |vendor: &&Vendor| vendor.resource_names().any(|resource| resource == name);
     VENDORS.iter().find(asks).map(Vendor::kind)
@@ -50,14 +51,15 @@ pub(in crate::translate) fn kind_asked(name: &str) -> Option<&'static str> {
 fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, Misuse> {
     let resources = &container.resources;
     let names = || resources.limits.iter().chain(resources.requests.iter()).map(|(name, _)| name);
-    // Most containers ask for no extended resource at all.
+    // Most containers request no extended resource at all.
     if !resources.has_extended() {
         return Ok(Vec::new());
     }
     agree(container)?;
     let mut needs = Vec::new();
     for vendor in VENDORS {
-        let asked = ask::read(vendor, resources).map_err(|error| unreadable(container, error))?;
+        let asked =
+            request::read(vendor, resources).map_err(|error| unreadable(container, error))?;
         if let Some(asked) = asked {
             needs.push(need(container, vendor, asked, reading)?);
         }
@@ -72,7 +74,7 @@ fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, 
     Ok(needs)
 }
 
-/// Extended resources cannot be overcommitted: where both lists have one, they must say the same.
+/// Rejects an extended resource whose limit and request differ: it cannot be overcommitted.
 fn agree(container: &object::Container) -> Result<(), Misuse> {
     let (limits, requests) = (&container.resources.limits, &container.resources.requests);
     for (name, limit) in limits.iter().filter(|(name, _)| asks_devices(name)) {
@@ -93,20 +95,22 @@ fn agree(container: &object::Container) -> Result<(), Misuse> {
     Ok(())
 }
 
-fn unreadable(container: &object::Container, error: AskError) -> Misuse {
+fn unreadable(container: &object::Container, error: RequestError) -> Misuse {
     let said = format!("container \"{}\": {error}", container.name);
     match error {
-        AskError::Amount { resource: name, error } => misuse_of(&resource(container, name), error),
-        AskError::TwoMemories { memory, percentage, .. } => {
+        RequestError::Amount { resource: name, error } => {
+            misuse_of(&resource(container, name), error)
+        }
+        RequestError::TwoMemories { memory, percentage, .. } => {
             misuse([resource(container, memory), resource(container, percentage)], said)
         }
-        AskError::NoCount { resource: name, count } => {
+        RequestError::NoCount { resource: name, count } => {
             misuse([resource(container, name), listed(container, "limits", count)], said)
         }
-        AskError::NoDevice { count, resource: name, .. } => {
+        RequestError::NoDevice { count, resource: name, .. } => {
             misuse([resource(container, count), resource(container, name)], said)
         }
-        AskError::NoMemory { resource: name } | AskError::Uneven { resource: name, .. } => {
+        RequestError::NoMemory { resource: name } | RequestError::Uneven { resource: name, .. } => {
             misuse([resource(container, name)], said)
         }
     }
@@ -115,7 +119,7 @@ fn unreadable(container: &object::Container, error: AskError) -> Misuse {
 fn need(
     container: &object::Container,
     vendor: &'static Vendor,
-    asked: Ask,
+    asked: DeviceRequest,
     reading: &Reading,
 ) -> Result<Need, Misuse> {
     let devices = asked.devices.unwrap_or_else(|| asked.cores.unwrap_or(1).div_ceil(NEURON_CORES));
@@ -140,7 +144,7 @@ fn need(
 fn with_memory(
     container: &object::Container,
     vendor: &'static Vendor,
-    memory: MemoryAsk,
+    memory: MemoryRequest,
     need: Need,
     reading: &Reading,
 ) -> Result<Need, Misuse> {
@@ -154,23 +158,24 @@ fn with_memory(
         })
     };
     Ok(match memory {
-        MemoryAsk::Unset if is_plain(vendor) => {
+        MemoryRequest::Unset if is_plain(vendor) => {
             Need { amount: Amount::Plain(reading.plain), ..need }
         }
-        MemoryAsk::Unset => need,
-        MemoryAsk::Percent(percent) => {
+        MemoryRequest::Unset => need,
+        MemoryRequest::Percent(percent) => {
             let portion = Portion::new(u64::from(percent), 100);
             let amount =
                 portion.map_or(Amount::Unknown("a percentage above 0".into()), Amount::Portion);
-            // HAMi's webhook gives all cores to who takes all memory and says nothing of cores.
+            // HAMi's webhook gives all cores to a request for all memory that does not mention
+            // cores.
             let all = percent == 100 && need.compute == Compute::Any;
             Need { amount, compute: if all { Compute::All } else { need.compute }, ..need }
         }
-        MemoryAsk::Mib(mib) => match vendor.charged(mib) {
+        MemoryRequest::Mib(mib) => match vendor.charged(mib) {
             Charged::AsAsked(mib) => Need { amount: bytes(mib)?, ..need },
             Charged::Template(template) => Need { amount: bytes(template.memory_mib)?, ..need },
-            // No template is large enough: the device goes whole. It must be that large all the same, so that the amount
-            // stays, and nobody may be beside it.
+            // No template is large enough: the device is used whole. The amount is kept, since the
+            // device must be that large.
             Charged::Whole => {
                 let wishes = Wishes { alone: true, ..Wishes::default() };
                 Need { amount: bytes(mib)?, compute: Compute::All, wishes, ..need }
@@ -179,26 +184,28 @@ fn with_memory(
     })
 }
 
-/// Vendors whose plain plugin shares cards among tokens that say nothing of memory.
+/// Returns true for vendors whose plain plugin shares cards by tokens without memory.
 fn is_plain(vendor: &Vendor) -> bool {
-    matches!(vendor.word, "NVIDIA" | "AMD")
+    matches!(vendor.name, "NVIDIA" | "AMD")
 }
 
-fn compute(vendor: &Vendor, asked: Ask) -> Compute {
+fn compute(vendor: &Vendor, asked: DeviceRequest) -> Compute {
     let (Some(cores), Some(resource)) = (asked.cores.filter(|cores| *cores > 0), vendor.cores)
     else {
         return Compute::Any;
     };
     match resource.unit {
-        // NVIDIA's devices have as many hundredths as their operator scales them to, and are compared by number.
-        CoresUnit::Percent if vendor.word != "NVIDIA" => {
+        // NVIDIA's devices have as many hundredths as their operator configures, and are compared
+        // by number.
+        CoresUnit::Percent if vendor.name != "NVIDIA" => {
             Compute::Percent(u8::try_from(cores.min(100)).unwrap_or(100))
         }
         _ => Compute::Units(Cores(u32::try_from(cores).unwrap_or(u32::MAX))),
     }
 }
 
-/// MIG instances, and shared devices that their plugin renamed: a number, and nothing else.
+/// Translates MIG instances, and shared devices that their plugin renamed: a number and nothing
+/// else.
 fn whole_slices(
     container: &object::Container,
     name: &str,

@@ -1,4 +1,4 @@
-//! What a pod asks of its node besides devices, as the peak over its containers' lives.
+//! Resources of the node that a pod needs besides devices, as the peak over its containers' lives.
 
 use plimsoll_core::fit::peak_bytes;
 use plimsoll_core::request::{Misuse, NodeNeed};
@@ -10,7 +10,7 @@ use crate::quantity::{Quantity, QuantityError};
 use super::super::misuse::{misuse_of, resource};
 use super::in_start_order;
 
-/// What a pod asks of its node, as far as it can be read, and the first thing that cannot.
+/// Computes the peak, as far as it is readable, and the first unreadable amount.
 pub(in crate::translate) fn peak(spec: &PodSpec) -> (NodeNeed, Option<Misuse>) {
     let mut fault = None;
     let cpu = total(spec, "cpu", Quantity::milli_ceil, &mut fault);
@@ -36,7 +36,7 @@ fn total(
     let parts: Vec<_> = in_start_order(spec)
         .map(|(role, container)| {
             let resources = &container.resources;
-            // A limit without a request is the request as well, as the API server would fill it in.
+            // A limit without a request is the request, as the API server would default it.
             let asked = resources.requests.get(name).or_else(|| resources.limits.get(name));
             let list = || {
                 if resources.requests.contains_key(name) {
@@ -45,13 +45,14 @@ fn total(
                     resource(container, name)
                 }
             };
-            // The rule of peaks is the same for every amount, and stands in one place.
+            // The rule of peaks is the same for every amount, so the one for bytes is used.
             (role, Bytes::new(amount(asked, &list)))
         })
         .collect();
     let containers = peak_bytes(parts);
     let (limits, requests) = (&spec.resources.limits, &spec.resources.requests);
-    // A limit of the pod is its request where nothing else says one, as the API server would fill it in.
+    // A limit of the pod is its request where no request is given, as the API server would default
+    // it.
     let limit = limits.get(name).filter(|_| containers.is_zero()).map(|limit| ("limits", limit));
     let said = requests.get(name).map(|request| ("requests", request)).or(limit);
     let list = said.map_or("requests", |(list, _)| list);

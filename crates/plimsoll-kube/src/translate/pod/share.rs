@@ -1,11 +1,11 @@
-//! A share of a GPU that a pod asks for by KAI's annotations.
+//! GPU shares that a pod requests by KAI's annotations.
 
 use std::num::NonZeroU16;
 
 use plimsoll_core::request::{Amount, Container, Misuse, Need, Role};
 use plimsoll_core::units::{Bytes, Portion};
 
-use crate::kai::{self, Ask, KaiError, Share};
+use crate::kai::{self, KaiError, Share, ShareRequest};
 use crate::object::Pod;
 use crate::quantity::quoted;
 
@@ -13,9 +13,11 @@ use super::super::misuse::{annotation, misuse, misuse_of, resource};
 use super::in_start_order;
 use super::needs::{MIG_PREFIX, asks_devices};
 
-/// Adds the share that a pod asks for to what its containers need. A share takes no slot of the device plugin.
+/// Adds the requested share to the needs of the containers. A share uses no token of the device
+/// plugin.
 pub(super) fn add(pod: &Pod, containers: &mut [Container]) -> Result<(), Misuse> {
-    let Some(ask) = Ask::read(&pod.metadata.annotations).map_err(|error| unreadable(&error))?
+    let Some(ask) =
+        ShareRequest::read(&pod.metadata.annotations).map_err(|error| unreadable(&error))?
     else {
         return Ok(());
     };
@@ -36,7 +38,7 @@ fn unreadable(error: &KaiError) -> Misuse {
     misuse(keys.iter().map(|key| annotation(key)), error.to_string())
 }
 
-/// The annotation that asks, with its value.
+/// Returns the annotation of the share, with its value.
 fn asking(pod: &Pod) -> (&'static str, String) {
     let annotations = &pod.metadata.annotations;
     let key =
@@ -44,7 +46,8 @@ fn asking(pod: &Pod) -> (&'static str, String) {
     (key, quoted(annotations.get(key).unwrap_or_default()))
 }
 
-/// Nobody can have a share of a card and cards of the device plugin at once: which card the share is of would be open.
+/// Rejects a share together with devices of the plugin: it would be open which card the share is
+/// of.
 fn not_both(pod: &Pod, containers: &[Container]) -> Result<(), Misuse> {
     let whole = |need: &Need| &*need.kind == "NVIDIA" || need.kind.starts_with(MIG_PREFIX);
     let Some(position) = containers.iter().position(|container| container.needs.iter().any(whole))
@@ -66,7 +69,7 @@ fn not_both(pod: &Pod, containers: &[Container]) -> Result<(), Misuse> {
     Err(misuse([annotation(key), field], problem))
 }
 
-fn need(pod: &Pod, ask: &Ask) -> Result<Need, Misuse> {
+fn need(pod: &Pod, ask: &ShareRequest) -> Result<Need, Misuse> {
     let count = u16::try_from(ask.devices).ok().and_then(NonZeroU16::new);
     let count = count.ok_or_else(|| {
         misuse_of(
@@ -87,8 +90,11 @@ fn need(pod: &Pod, ask: &Ask) -> Result<Need, Misuse> {
     Ok(Need { count, slots: 0, ..Need::one("NVIDIA", amount) })
 }
 
-/// The container that gets the share: the one that is named, else the first app.
-fn chosen<'a>(ask: &Ask, containers: &'a mut [Container]) -> Result<&'a mut Container, Misuse> {
+/// Finds the container that gets the share: the named one, else the first app container.
+fn chosen<'a>(
+    ask: &ShareRequest,
+    containers: &'a mut [Container],
+) -> Result<&'a mut Container, Misuse> {
     let position = match &ask.container {
         Some(name) => containers.iter().position(|container| *container.name == **name),
         None => containers.iter().position(|container| container.role == Role::App),

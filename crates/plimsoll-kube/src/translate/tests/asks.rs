@@ -1,4 +1,4 @@
-//! What a pending pod asks: quantities, contradictions, containers, priorities.
+//! Requests of pending pods: quantities, contradictions, containers, priorities.
 
 use plimsoll_core::request::{Amount, Compute, PlainRule, Role};
 use plimsoll_core::units::{Cores, MilliCpu, Portion};
@@ -73,8 +73,9 @@ fn requests_count_where_no_limit_is_and_must_agree_where_one_is() {
 }
 
 #[test]
-fn a_bad_amount_is_refused_with_its_field_and_its_value() {
-    // HAMi's A3 makes an empty request of some of these and takes -1 for "not said"; acceptance B10 refuses them all.
+fn a_bad_amount_is_rejected_with_its_field_and_its_value() {
+    // HAMi's A3 makes an empty request of some of these, and reads -1 as "not specified";
+    // acceptance B10 rejects them all.
     for value in ["1500m", "-1", "1e9999", "NaN", "8000MB", "3Gi", "16.0Gi"] {
         let cluster =
             means(&pod_with(&format!("nvidia.com/gpu: 1, nvidia.com/gpumem: \"{value}\"")));
@@ -190,7 +191,7 @@ fn mig_instances_and_renamed_gpus_are_plain_requests() {
 }
 
 #[test]
-fn more_devices_than_can_be_counted_are_refused() {
+fn more_devices_than_can_be_counted_are_rejected() {
     let cluster = means(&pod_with("nvidia.com/gpu: 65536"));
     assert!(
         misuse(&cluster).problem.contains("65536 is more than any node has"),
@@ -275,7 +276,7 @@ fn priority_is_a_number_or_a_class_and_orders_the_turns() {
         one("first", "priorityClassName: high,"),
         one("second", "priorityClassName: high,"),
         one("system", "priorityClassName: system-node-critical,"),
-        one("lost", "priorityClassName: nobody,"),
+        one("lost", "priorityClassName: absent,"),
     ];
     let cluster = means(&(text.concat() + classes));
     let turns: Vec<(&str, i32)> = cluster
@@ -294,7 +295,7 @@ fn priority_is_a_number_or_a_class_and_orders_the_turns() {
             ("low", -3)
         ]
     );
-    assert_eq!(*cluster.pending[4].not_considered, ["the unknown priority class nobody"]);
+    assert_eq!(*cluster.pending[4].not_considered, ["the unknown priority class absent"]);
     assert!(cluster.pending[3].not_considered.is_empty(), "nvidia.com/priority orders nothing");
 }
 
@@ -323,7 +324,7 @@ fn what_is_not_understood_is_said() {
 }
 
 #[test]
-fn an_object_that_stands_twice_counts_once_and_a_nameless_one_gets_a_name() {
+fn a_duplicate_object_counts_once_and_a_nameless_one_gets_a_name() {
     let twice = means(&(pod_with("nvidia.com/gpu: 1") + &pod_with("nvidia.com/gpu: 2")));
     assert_eq!(containers(&twice)[0].needs[0].count.get(), 2);
     let nameless = "---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: web-}\nspec: {containers: [{name: main}]}\n";

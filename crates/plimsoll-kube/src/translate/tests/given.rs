@@ -1,4 +1,4 @@
-//! What HAMi's annotations say of pods that run, and what users write there.
+//! HAMi's annotations on running pods, and what users write there.
 
 use plimsoll_core::charge::Part;
 use plimsoll_core::request::Role;
@@ -105,7 +105,8 @@ fn annotations_of_a_pod_that_was_given_nothing_are_ignored() {
     let no_device = means(&(node() + &bound("p", "gpu", &written, "containers: [{name: main}]")));
     assert_eq!(holding(&no_device, "p").charges, []);
     assert_eq!(codes(&no_device), ["ledger-annotation-by-user"]);
-    // HAMi's resource names can be configured: under a name of its own, the annotation is all there is.
+    // HAMi's resource names can be configured: under a name of its own, the annotation is all there
+    // is.
     let own_name = "containers: [{name: main, resources: {limits: {example.com/gpu: 1}}}]";
     assert_eq!(
         charged(&means(&(node() + &bound("p", "gpu", &written, own_name))), "p"),
@@ -135,7 +136,8 @@ fn containers_add_up_to_their_peak_as_table_a11_says() {
         (vec![], vec![gpumem("m", 100), gpumem("n", 200)], 300, 2),
         (vec![init("i", 100)], vec![gpumem("m", 200), gpumem("n", 300)], 500, 2),
         (vec![init("i", 100), init("j", 200)], vec!["{name: m}".to_owned()], 200, 1),
-        // Acceptance B9; the rule for sidecars is not in HAMi 2.10, which counts an app beside a sidecar for less.
+        // Acceptance B9; the rule for sidecars is not in HAMi 2.10, which counts an app beside a
+        // sidecar for less.
         (vec![side(20_000)], vec![gpumem("m", 20_000)], 40_000, 2),
         (vec![init("i", 30_000)], vec![gpumem("m", 20_000)], 30_000, 1),
     ] {
@@ -203,7 +205,7 @@ fn two_devices_of_one_container_are_two_charges() {
 }
 
 #[test]
-fn a_second_pod_is_refused_after_the_init_container_ended() {
+fn a_second_pod_is_rejected_after_the_init_container_ended() {
     // Acceptance B9, with the numbers of 40,960.
     let spec =
         format!("initContainers: [{{name: wait}}], containers: [{}]", gpumem("main", 30_000));

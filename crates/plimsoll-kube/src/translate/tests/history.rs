@@ -97,7 +97,7 @@ impl Translated {
             let pod = index.pod(id).or(missing.as_ref());
             let is_waiting = |pod: &&Pod| {
                 missing.is_some()
-                    || matches!(PodState::of(pod), PodState::Gated | PodState::Pending)
+                    || matches!(PodState::from_pod(pod), PodState::Gated | PodState::Pending)
             };
             put(&mut self.holdings, id, index.pod(id).and_then(|pod| holding(pod, index)));
             put(&mut self.requests, id, pod.filter(is_waiting).map(|pod| request(pod, index)));
@@ -231,7 +231,7 @@ fn an_event_affects_what_it_changes_and_nothing_else() {
     assert!(index.pod(&id("p2")).is_none() && index.pod(&second).is_some());
 
     let late = index.remove(&pod("p2", "n1").reference());
-    assert!(late.is_empty(), "the pod that was deleted is not the one that has its name now");
+    assert!(late.is_empty(), "the pod that was deleted has another uid");
     assert!(index.pod(&second).is_some());
 }
 

@@ -21,12 +21,13 @@ fn plain(count: usize) -> String {
 #[test]
 fn four_of_five_and_of_four_hundred_fit_on_one_card() {
     for count in [5, 400] {
-        let (placed, refused) = placed(&means(&(labelled("gpu", 1, 32_607, 100) + &shares(count))));
-        assert_eq!((placed, refused.len()), (4, count - 4));
+        let (placed, rejected) =
+            placed(&means(&(labelled("gpu", 1, 32_607, 100) + &shares(count))));
+        assert_eq!((placed, rejected.len()), (4, count - 4));
         assert!(
-            refused[0].contains("8000 MiB") && refused[0].contains("607 MiB"),
+            rejected[0].contains("8000 MiB") && rejected[0].contains("607 MiB"),
             "{}",
-            refused[0]
+            rejected[0]
         );
     }
 }
@@ -41,10 +42,10 @@ fn two_cards_take_eight_where_the_choice_is_owned_and_four_where_the_plugin_choo
 }
 
 #[test]
-fn a_plain_pod_is_refused_beside_a_share() {
-    let (placed, refused) =
+fn a_plain_pod_is_rejected_beside_a_share() {
+    let (placed, rejected) =
         placed(&means(&(labelled("gpu", 1, 32_607, 100) + &shares(1) + &plain(1))));
-    assert_eq!((placed, refused.len()), (1, 1));
+    assert_eq!((placed, rejected.len()), (1, 1));
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn plain_pods_that_run_count_as_an_equal_share_where_that_is_the_rule() {
     let cluster = means_under(&(labelled("gpu", 1, 32_607, 100) + &one), &reading);
     assert_eq!(charged(&cluster, "plain"), (vec![0], 326));
     let two = means_under(&(labelled("gpu", 2, 32_607, 100) + &one), &reading);
-    assert_eq!(charged(&two, "plain"), (vec![0, 1], 326), "nobody knows on which card");
+    assert_eq!(charged(&two, "plain"), (vec![0, 1], 326), "the card is unknown");
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn five_shares_that_run_are_over_the_line_by_7393() {
 #[test]
 fn a_card_counts_once_however_often_it_is_advertised() {
     let node = labelled("gpu", 1, 32_600, 100).replace("replicas: \"100\"", "replicas: \"99\"");
-    let (placed, refused) = placed(&means(&(node + &shares(5))));
+    let (placed, rejected) = placed(&means(&(node + &shares(5))));
     assert_eq!(placed, 4);
-    assert!(refused[0].contains("600 MiB"), "{}", refused[0]);
+    assert!(rejected[0].contains("600 MiB"), "{}", rejected[0]);
 }

@@ -24,7 +24,7 @@ use crate::read;
 
 use super::cluster;
 
-/// What a text of YAML means.
+/// Translates the objects of a YAML text.
 fn means(yaml: &str) -> Cluster {
     means_under(yaml, &Reading::default())
 }
@@ -70,7 +70,7 @@ fn registered(name: &str, devices: &[(&str, u64)]) -> String {
     )
 }
 
-/// A node that labels describe: so many cards of so many MiB, so many tokens each.
+/// A node described by labels: `count` cards of `mib` MiB, `replicas` tokens each.
 fn labelled(name: &str, count: u64, mib: u64, replicas: u64) -> String {
     let strategy = if replicas > 1 { "time-slicing" } else { "none" };
     let all = count * replicas;
@@ -137,17 +137,16 @@ fn mib(charge: &Charge) -> u64 {
 }
 
 fn codes(cluster: &Cluster) -> Vec<&'static str> {
-    let mut codes: Vec<&str> = cluster.findings.iter().map(|finding| finding.code).collect();
+    let mut codes: Vec<&str> =
+        cluster.findings.iter().map(|finding| finding.code().as_str()).collect();
     codes.dedup();
     codes
 }
 
 fn message(cluster: &Cluster, code: &str) -> String {
-    let found = cluster.findings.iter().find(|finding| finding.code == code);
-    found.map_or_else(
-        || panic!("no {code} among {:?}", codes(cluster)),
-        |finding| finding.message.clone(),
-    )
+    let found = cluster.findings.iter().find(|finding| finding.code() == code);
+    found
+        .map_or_else(|| panic!("no {code} among {:?}", codes(cluster)), |finding| finding.message())
 }
 
 fn ledger(cluster: &Cluster) -> Ledger {
@@ -161,23 +160,21 @@ fn ledger(cluster: &Cluster) -> Ledger {
     ledger
 }
 
-/// Places what waits, one after the other; who was placed, and what the others were told.
+/// Places pending pods one after the other. Returns the placed ones and the reasons of the others.
 fn placed(cluster: &Cluster) -> (usize, Vec<String>) {
     let mut ledger = ledger(cluster);
-    let (mut placed, mut refused) = (0, Vec::new());
+    let (mut placed, mut rejected) = (0, Vec::new());
     for pending in &cluster.pending {
         let decision = decide(&ledger, &Policy::pack(), &pending.request);
-        match decision.chosen() {
+        match decision.place() {
             Some(found) => {
-                ledger
-                    .send(&pending.request, &found.placement)
-                    .expect("what is proposed is admitted");
+                ledger.send(&pending.request, &found.place).expect("what is proposed is admitted");
                 placed += 1;
             }
-            None => refused.push(decision.summary().to_string()),
+            None => rejected.push(plimsoll_core::summary::sentence(&decision)),
         }
     }
-    (placed, refused)
+    (placed, rejected)
 }
 
 fn mib_of(bytes: Bytes) -> u64 {

@@ -1,4 +1,4 @@
-//! On which cards pods are that nobody wrote anything on, and what becomes of pods.
+//! Cards of pods without annotations, and the states of pods.
 
 use plimsoll_core::charge::{Booked, Stage};
 use plimsoll_core::units::MilliCpu;
@@ -12,7 +12,7 @@ fn plain(name: &str, node: &str, gpus: u32) -> String {
 }
 
 #[test]
-fn on_exclusive_cards_a_holder_takes_the_first_that_nobody_has() {
+fn on_exclusive_cards_a_holder_takes_the_first_free_one() {
     let text = labelled("gpu", 4, 32_000, 1) + &plain("a", "gpu", 2) + &plain("b", "gpu", 1);
     let cluster = means(&text);
     let on = |name| {
@@ -94,7 +94,7 @@ fn a_pod_on_a_node_that_was_not_read_is_not_counted_and_said() {
     let text = labelled("gpu", 1, 32_000, 1) + &plain("a", "lost", 1) + &plain("b", "lost", 1);
     let cluster = means(&text);
     assert_eq!(cluster.running.len(), 0);
-    let said = "default/a and 1 more pods are on node lost, which was not read; what they hold is not counted";
+    let said = "default/a and 1 more pods are on node lost, which was not read; their charges are not counted";
     assert_eq!(message(&cluster, "node-unknown"), said);
 }
 

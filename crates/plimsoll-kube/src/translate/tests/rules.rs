@@ -1,4 +1,4 @@
-//! Where pods may run.
+//! Scheduling rules of pods.
 
 use plimsoll_core::request::Order;
 use plimsoll_core::rules::{Effect, NodeRules, Operator, Requirement, Subject, Toleration};
@@ -10,7 +10,7 @@ fn of(metadata: &str, spec: &str) -> NodeRules {
     only(&cluster).request.spec.rules.clone()
 }
 
-fn refused(spec: &str) -> (String, String) {
+fn rejected(spec: &str) -> (String, String) {
     let cluster = means(&pod("p", "", &format!("{spec}, containers: [{{name: main}}]")));
     let misuse = misuse(&cluster);
     (misuse.fields[0].to_string(), misuse.problem.to_string())
@@ -98,7 +98,7 @@ fn a_toleration_by_another_operator_tolerates_nothing_and_is_named() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_read_is_refused_with_its_place() {
+fn a_rule_that_cannot_be_read_is_rejected_with_its_place() {
     let term = |inner: &str| {
         format!(
             "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{inner}]}}}}}}"
@@ -143,7 +143,7 @@ fn a_rule_that_cannot_be_read_is_refused_with_its_place() {
             "\"b\"",
         ),
     ] {
-        let (at, problem) = refused(&spec);
+        let (at, problem) = rejected(&spec);
         assert!(at.ends_with(field), "{at}");
         assert!(problem.contains(said), "{problem}");
     }
@@ -172,7 +172,7 @@ fn wishes_are_read_from_hamis_annotations() {
 }
 
 #[test]
-fn a_wish_that_cannot_be_read_is_refused_with_its_annotation() {
+fn a_wish_that_cannot_be_read_is_rejected_with_its_annotation() {
     for (annotation, value) in [
         ("hami.io/gpu-scheduler-policy", "bin-pack"),
         ("hami.io/node-scheduler-policy", "mutex"),

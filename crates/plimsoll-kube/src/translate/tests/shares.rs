@@ -55,7 +55,7 @@ fn a_share_goes_to_the_container_that_is_named_or_to_the_first() {
 }
 
 #[test]
-fn a_share_that_cannot_be_read_is_refused_with_its_annotation() {
+fn a_share_that_cannot_be_read_is_rejected_with_its_annotation() {
     for (annotations, field, said) in [
         ("gpu-memory: \"-1\"", "gpu-memory", "-1"),
         ("gpu-memory: 8000MB", "gpu-memory", "8000MB"),
@@ -69,9 +69,9 @@ fn a_share_that_cannot_be_read_is_refused_with_its_annotation() {
             "70000",
         ),
         (
-            "gpu-memory: \"1\", gpu-fraction-container-name: nobody",
+            "gpu-memory: \"1\", gpu-fraction-container-name: absent",
             "gpu-fraction-container-name",
-            "nobody",
+            "absent",
         ),
     ] {
         let cluster = asking(annotations, MAIN);

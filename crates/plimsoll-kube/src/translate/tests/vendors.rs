@@ -69,7 +69,8 @@ fn every_vendor_is_asked_in_its_own_unit() {
             Compute::Any,
         ),
         ("aws.amazon.com/neuron: 2", "AWSNeuron", 2, Amount::Whole, Compute::Any),
-        // Cores alone: two of them are a device, which is taken whole because its memory is not known.
+        // Cores alone: two of them are a device, which is taken whole because its memory is not
+        // known.
         ("aws.amazon.com/neuroncore: 3", "AWSNeuron", 2, Amount::Whole, Compute::Units(Cores(3))),
         ("vastaitech.com/va: 1", "Vastai", 1, Amount::Whole, Compute::Any),
     ] {
@@ -97,9 +98,9 @@ fn a_dcu_short_of_memory_says_so() {
     let node = "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: dcu\n  annotations:\n    \
                 hami.io/node-dcu-register: 'test-0,1,1024,100,DCU,0,true,0,test:'\n";
     let text = node.to_owned() + &pod_with("hygon.com/dcunum: 1, hygon.com/dcumem: 2048");
-    let (placed, refused) = placed(&means(&text));
+    let (placed, rejected) = placed(&means(&text));
     assert_eq!(placed, 0);
-    assert!(refused[0].contains("2048 MiB") && refused[0].contains("1024 MiB"), "{}", refused[0]);
+    assert!(rejected[0].contains("2 GiB") && rejected[0].contains("1 GiB"), "{}", rejected[0]);
 }
 
 #[test]

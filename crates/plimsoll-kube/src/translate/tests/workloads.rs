@@ -112,7 +112,7 @@ fn a_job_runs_what_is_left_of_it() {
 }
 
 #[test]
-fn a_number_that_nobody_means_is_cut_and_said() {
+fn an_absurd_number_is_cut_and_reported() {
     let cluster = means(&workload("Deployment", "apps", "name: web", "replicas: 1000000000,"));
     assert_eq!(cluster.pending.len(), 100_000);
     assert!(message(&cluster, "workload-cut").contains("1000000000"));

@@ -353,9 +353,10 @@ async fn every_list_ends_in_a_link_where_there_is_more() {
 
 #[tokio::test]
 async fn nobody_is_let_in_before_the_ledger_is_rebuilt() {
-    let closed = router(Parts::new(schedulerlog::Settings::default()));
+    let closed = served(Parts::new(schedulerlog::Settings::default()));
     for path in ["/api/v1/runners", "/api/v1/events", "/api/v1/namespaces/a/pods/b/schedulerlog"] {
-        let request = Request::get(path).body(Body::empty()).expect("a request");
+        let request =
+            Request::get(path).header("host", "localhost").body(Body::empty()).expect("a request");
         let response = closed.clone().oneshot(request).await.expect("an answer");
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
         assert_eq!(response.headers()[header::RETRY_AFTER], "1");

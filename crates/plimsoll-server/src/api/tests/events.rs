@@ -15,7 +15,7 @@ type Event = (Option<u64>, String, Value);
 
 impl Stream {
     async fn open(world: &World, query: &str, last: Option<&str>) -> Stream {
-        let request = Request::get(format!("/api/v1/events{query}"));
+        let request = Request::get(format!("/api/v1/events{query}")).header("host", "localhost");
         let request =
             last.into_iter().fold(request, |request, last| request.header("Last-Event-ID", last));
         let response =

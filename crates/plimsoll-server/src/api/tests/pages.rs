@@ -1,6 +1,7 @@
 //! The API about itself.
 
 use super::*;
+use crate::routes::DeclaredRoute;
 
 #[tokio::test]
 async fn the_document_is_openapi_3_1_and_has_every_route() {
@@ -45,30 +46,78 @@ async fn the_document_is_openapi_3_1_and_has_every_route() {
         }
     }
     routes.sort_unstable();
-    let expected = [
-        "DELETE /api/v1/models/{name}",
-        "DELETE /api/v1/runners/{id}",
-        "DELETE /api/v1/scheduler/slots/{id}",
-        "GET /api/v1/events",
-        "GET /api/v1/models",
-        "GET /api/v1/models/{name}",
-        "GET /api/v1/namespaces/{namespace}/pods/{name}/schedulerlog",
-        "GET /api/v1/runners",
-        "GET /api/v1/runners/{id}/status",
-        "GET /api/v1/runners/{id}/work",
-        "GET /api/v1/scheduler/decisions",
-        "GET /api/v1/scheduler/decisions/{id}",
-        "GET /api/v1/scheduler/queue",
-        "GET /api/v1/scheduler/slots",
-        "GET /api/v1/scheduler/slots/{id}",
-        "POST /api/v1/runners/{id}/heartbeat",
-        "POST /api/v1/scheduler/slots",
-        "POST /api/v1/scheduler/whatif",
-        "PUT /api/v1/models/{name}",
-        "PUT /api/v1/runners/{id}",
-    ];
-    assert_eq!(routes, expected);
+    let declared = declared_routes().into_iter().filter(|(route, _)| route.contains("/api/"));
+    let mut declared: Vec<String> = declared.map(|(route, _)| route.replace("{*", "{")).collect();
+    declared.sort_unstable();
+    assert_eq!(routes, declared);
     check_references(&document, &document);
+}
+
+/// Returns every route of the server with its role, as declared.
+fn declared_routes() -> Vec<(String, &'static str)> {
+    let guard = Arc::new(Guard::new(Tokens::default(), Limits::default(), Arc::default()));
+    let parts = Parts::new(schedulerlog::Settings::default());
+    let routes = crate::api::routes(parts, &guard);
+    let row =
+        |route: &DeclaredRoute| (format!("{} {}", route.method, route.path), route.access.role());
+    routes.declared().iter().map(row).collect()
+}
+
+#[tokio::test]
+async fn every_route_declares_its_role_and_the_document_shows_it() {
+    let mut declared = declared_routes();
+    declared.sort_unstable();
+    let expected = [
+        ("DELETE /api/v1/models/{*name}", "operate"),
+        ("DELETE /api/v1/runners/{id}", "operate"),
+        ("DELETE /api/v1/scheduler/slots/{id}", "operate"),
+        ("GET /api/v1/events", "read"),
+        ("GET /api/v1/models", "read"),
+        ("GET /api/v1/models/{*name}", "read"),
+        ("GET /api/v1/namespaces/{namespace}/pods/{name}/schedulerlog", "read"),
+        ("GET /api/v1/runners", "read"),
+        ("GET /api/v1/runners/{id}/status", "read"),
+        ("GET /api/v1/runners/{id}/work", "runner"),
+        ("GET /api/v1/scheduler/decisions", "read"),
+        ("GET /api/v1/scheduler/decisions/{id}", "read"),
+        ("GET /api/v1/scheduler/queue", "read"),
+        ("GET /api/v1/scheduler/slots", "read"),
+        ("GET /api/v1/scheduler/slots/{id}", "read"),
+        ("GET /docs", "read"),
+        ("GET /openapi.json", "read"),
+        ("POST /api/v1/runners/{id}/heartbeat", "runner"),
+        ("POST /api/v1/scheduler/slots", "operate"),
+        ("POST /api/v1/scheduler/whatif", "read"),
+        ("PUT /api/v1/models/{*name}", "operate"),
+        ("PUT /api/v1/runners/{id}", "runner"),
+    ];
+    assert_eq!(declared, expected.map(|(route, role)| (route.to_string(), role)));
+    let document = World::new().get("/openapi.json").await;
+    assert_eq!(document["components"]["securitySchemes"]["token"]["scheme"], "bearer");
+    for (route, role) in declared.iter().filter(|(route, _)| route.contains("/api/")) {
+        let (method, path) = route.split_once(' ').expect("a method and a path");
+        let operation = &document["paths"][path.replace("{*", "{")][method.to_lowercase()];
+        assert_eq!(operation["security"], json!([{"token": [role]}]), "{route}");
+    }
+}
+
+#[test]
+fn the_documentation_lists_every_route_with_its_role() {
+    const PAGE: &str = include_str!("../../../../../docs/api.md");
+    let mut written: Vec<(String, String)> = PAGE
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .filter(|(route, _)| route.contains(" /api/"))
+        .map(|(route, rest)| (route.to_string(), rest.split(' ').next().unwrap_or("").to_string()))
+        .collect();
+    let mut declared: Vec<(String, String)> = declared_routes()
+        .into_iter()
+        .filter(|(route, _)| route.contains(" /api/"))
+        .map(|(route, role)| (route.replace("{*", "{"), role.to_string()))
+        .collect();
+    written.sort_unstable();
+    declared.sort_unstable();
+    assert_eq!(written, declared);
 }
 
 /// Every reference leads to something.
@@ -89,7 +138,8 @@ fn check_references(document: &Value, part: &Value) {
 #[tokio::test]
 async fn the_page_needs_nothing_from_elsewhere() {
     let world = World::new();
-    let request = Request::get("/docs").body(Body::empty()).expect("a request");
+    let request =
+        Request::get("/docs").header("host", "localhost").body(Body::empty()).expect("a request");
     let response = world.router.clone().oneshot(request).await.expect("an answer");
     assert_eq!(response.headers()[header::CONTENT_TYPE], "text/html; charset=utf-8");
     let page = to_bytes(response.into_body(), usize::MAX).await.expect("a body");

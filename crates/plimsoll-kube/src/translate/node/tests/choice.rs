@@ -120,7 +120,7 @@ fn declared_cards_are_handed_out_as_labels_and_the_annotation_say() {
 }
 
 #[test]
-fn a_declaration_that_does_not_match_what_is_advertised_is_told() {
+fn a_declaration_that_does_not_match_the_advertised_number_is_reported() {
     let given = Given::default()
         .annotation("plimsoll.dev/devices", r#"[{"memory":"1GiB"},{"memory":"2GiB"}]"#)
         .gpus("3");
@@ -142,7 +142,7 @@ fn a_choice_that_cannot_be_read_promises_the_least() {
         (facts.choice, codes(&findings)),
         (DeviceChoice::Plugin, vec!["device-choice-unreadable"])
     );
-    assert!(findings[0].message.contains("\"Owned\""), "{}", findings[0].message);
+    assert!(findings[0].message().contains("\"Owned\""), "{}", findings[0].message());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What NVIDIA's feature discovery and the device plugin say together.
+//! Labels of NVIDIA's feature discovery together with the advertised resources.
 
 use plimsoll_core::device::{Capacity, Sharing, Strategy};
 use plimsoll_core::request::PlainRule;
@@ -26,7 +26,7 @@ fn one_card_advertised_as_a_hundred_holds_what_one_card_holds() {
 }
 
 #[test]
-fn the_number_of_tokens_of_one_card_changes_no_capacity_and_is_told() {
+fn the_number_of_tokens_of_one_card_changes_no_capacity_and_is_reported() {
     for (replicas, words) in
         [("99", "gpu.replicas is 99"), ("", "gpu.replicas is missing"), ("x", "\"x\"")]
     {
@@ -42,8 +42,8 @@ fn the_number_of_tokens_of_one_card_changes_no_capacity_and_is_told() {
             (vec!["replicas-contradict"], None),
             "{replicas}"
         );
-        assert!(findings[0].message.contains(words), "{}", findings[0].message);
-        assert_eq!(findings[0].numbers["advertised"], 100);
+        assert!(findings[0].message().contains(words), "{}", findings[0].message());
+        assert_eq!(findings[0].numbers()["advertised"], 100);
         let (count, why) = placed(&facts, 5, "NVIDIA", &mib(8000));
         assert_eq!(count, 4);
         assert!(why.contains("600 MiB"), "{why}");
@@ -118,7 +118,7 @@ fn several_cards_whose_counts_disagree_are_unknown_with_the_numbers() {
         let unknown = facts.node.unknown.as_deref().unwrap_or_default();
         assert!(parts.iter().all(|part| unknown.contains(part)), "{count} x {replicas}: {unknown}");
         assert_eq!(codes(&findings), ["capacity-contradiction"]);
-        assert_eq!(findings[0].numbers["advertised"], advertised.parse::<u64>().unwrap());
+        assert_eq!(findings[0].numbers()["advertised"], advertised.parse::<u64>().unwrap());
         assert_eq!(placed(&facts, 1, "NVIDIA", &Amount::Whole).0, 0);
     }
 }
@@ -180,8 +180,8 @@ fn tokens_are_never_counted_as_cards_where_the_count_is_missing() {
     assert!(unknown.contains("nvidia.com/gpu.count is missing"), "{unknown}");
     assert_eq!(codes(&findings), ["count-label-missing"]);
     assert!(
-        findings[0].remedy.contains("plimsoll.dev/devices")
-            && findings[0].remedy.contains("feature discovery")
+        findings[0].remedy().contains("plimsoll.dev/devices")
+            && findings[0].remedy().contains("feature discovery")
     );
     for given in [Given::default().gpus("1"), Given::default().discovered("", "", "32607")] {
         assert_eq!(codes(&given.facts().1), ["count-label-missing"]);
@@ -189,7 +189,7 @@ fn tokens_are_never_counted_as_cards_where_the_count_is_missing() {
 }
 
 #[test]
-fn whole_cards_missing_from_allocatable_are_so_many_fewer() {
+fn whole_cards_missing_from_allocatable_are_that_many_fewer_to_book() {
     for (count, replicas, capacity, allocatable, missing) in [
         ("8", "1", "8", "7", 1),
         ("4", "10", "40", "20", 2),

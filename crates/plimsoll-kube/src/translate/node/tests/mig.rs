@@ -74,9 +74,9 @@ fn an_instance_without_a_memory_label_is_of_unknown_size_whatever_its_name_says(
     assert_eq!(facts.node.devices[0].memory.usable(), None);
     assert_eq!(codes(&findings), ["memory-label-missing"]);
     assert!(
-        findings[0].message.contains("nvidia.com/mig-3g.20gb.memory"),
+        findings[0].message().contains("nvidia.com/mig-3g.20gb.memory"),
         "{}",
-        findings[0].message
+        findings[0].message()
     );
 }
 

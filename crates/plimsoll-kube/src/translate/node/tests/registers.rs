@@ -45,15 +45,15 @@ fn a_register_scaled_up_counts_as_the_label_says() {
     let (facts, findings) = given.label("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB").facts();
     assert_eq!(total(&facts, 0), (40960, Source::Label));
     assert_eq!(
-        (codes(&findings), findings[0].uuid.as_deref()),
+        (codes(&findings), findings[0].device.as_deref()),
         (vec!["register-scaled"], Some("GPU-0"))
     );
-    assert_eq!(findings[0].numbers["registered"], 81920 << 20);
-    assert_eq!(findings[0].numbers["label"], 40960 << 20);
+    assert_eq!(findings[0].numbers()["registered"], 81920 << 20);
+    assert_eq!(findings[0].numbers()["label"], 40960 << 20);
     assert!(
-        findings[0].message.contains("80 GiB") && findings[0].message.contains("40 GiB"),
+        findings[0].message().contains("80 GiB") && findings[0].message().contains("40 GiB"),
         "{}",
-        findings[0].message
+        findings[0].message()
     );
     assert_eq!(placed(&facts, 1, "NVIDIA", &mib(40961)).0, 0);
 }
@@ -286,7 +286,7 @@ fn a_vendor_in_two_forms_on_one_node_is_unknown() {
 }
 
 #[test]
-fn devices_that_are_advertised_and_listed_nowhere_are_told() {
+fn devices_that_are_advertised_and_listed_nowhere_are_reported() {
     let (facts, findings) = Given::default().capacity("amd.com/gpu", "8").facts();
     assert!(facts.node.unknown.as_deref().is_some_and(|why| why.contains("8 of amd.com/gpu")));
     assert_eq!(codes(&findings), ["register-missing"]);

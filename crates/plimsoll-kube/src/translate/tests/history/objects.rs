@@ -1,4 +1,5 @@
-//! Objects of a small cluster, in many versions of few names, so that histories meet the same ones again.
+//! Objects of a small cluster, in many versions of few names, so that histories meet the same ones
+//! again.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -26,7 +27,7 @@ pub(super) fn parse(object: Value) -> Object {
     objects.pop().expect("one object was written").1
 }
 
-/// A node of so many cards, which have one token each.
+/// A node with this many cards, which have one token each.
 pub(super) fn exclusive_node(name: &str, cards: u64) -> Value {
     labelled_node(name, cards, 1, "none", 0)
 }
@@ -99,7 +100,8 @@ fn any_node() -> impl Strategy<Value = Value> {
     )
 }
 
-/// What a pod asks for and what a scheduler wrote on it: labels, annotations, init containers, containers.
+/// A pod's request and its scheduler's annotations: labels, annotations, init containers,
+/// containers.
 fn any_asking() -> impl Strategy<Value = (Value, Value, Value)> {
     let gpu = |limits: Value| json!([{"name": "main", "resources": {"limits": limits}}]);
     let uuid = || prop::sample::select(vec!["GPU-a", "GPU-b", "GPU-z"]);

@@ -1,0 +1,184 @@
+//! Problems of a filled ledger: overcommitted devices, and devices without a memory limit.
+
+use std::fmt;
+
+use plimsoll_core::charge::{Booked, Charge, Holding};
+use plimsoll_core::units::{Bytes, Name};
+
+use super::list::list;
+use super::{Code, Describe, Severity};
+
+/// A problem of a ledger that holds all running pods of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerProblem {
+    DeviceOverLine {
+        usable: Bytes,
+        held: Bytes,
+        over_by: Bytes,
+        tenants: Vec<Tenant>,
+        /// Memory in use without a booking.
+        foreign: Bytes,
+    },
+    /// No assignment of the tenants to the node's cards fits.
+    NodeOverLine {
+        usable: Bytes,
+        held: Bytes,
+        cards: usize,
+        holders: Vec<Name>,
+    },
+    SlicesOverlap {
+        holders: Vec<Name>,
+    },
+    /// Several pods share cards, and some of them declare no memory.
+    MemoryUndeclared {
+        cards: UnboundedCards,
+        tenants: Vec<Tenant>,
+        undeclared: usize,
+    },
+    /// The ledger's sum is not the sum of its holdings.
+    SumsDiffer {
+        sum: Bytes,
+        holdings: Bytes,
+    },
+}
+
+/// The cards that pods without declared memory share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnboundedCards {
+    /// The device of the finding.
+    One,
+    /// One of this many cards, as the device plugin decides.
+    AnyOf(usize),
+}
+
+/// A pod on a card, with its charge there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    pub name: Name,
+    pub amount: Booked,
+    pub is_releasing: bool,
+}
+
+impl Tenant {
+    pub(crate) fn new(holding: &Holding, charge: &Charge) -> Tenant {
+        Tenant {
+            name: holding.request.to_string().into(),
+            amount: charge.amount,
+            is_releasing: holding.stage.is_releasing(),
+        }
+    }
+}
+
+impl fmt::Display for Tenant {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} (", self.name)?;
+        match self.amount {
+            Booked::Undeclared => out.write_str("undeclared")?,
+            Booked::Whole { bytes: None } => out.write_str("the whole card")?,
+            Booked::Whole { bytes: Some(bytes) } => write!(out, "{bytes}")?,
+            Booked::Share(bytes) => write!(out, "{}", Bytes::new(bytes.get()))?,
+        }
+        out.write_str(if self.is_releasing { ", being released)" } else { ")" })
+    }
+}
+
+impl Describe for LedgerProblem {
+    fn code(&self) -> Code {
+        match self {
+            LedgerProblem::DeviceOverLine { .. } => Code::DeviceOverLine,
+            LedgerProblem::NodeOverLine { .. } => Code::NodeOverLine,
+            LedgerProblem::SlicesOverlap { .. } => Code::SlicesOverlap,
+            LedgerProblem::MemoryUndeclared { .. } => Code::MemoryUndeclared,
+            LedgerProblem::SumsDiffer { .. } => Code::LedgerSumsDiffer,
+        }
+    }
+
+    fn severity(&self) -> Severity {
+        match self {
+            LedgerProblem::MemoryUndeclared { .. } => Severity::Warning,
+            _ => Severity::Error,
+        }
+    }
+
+    fn numbers(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            LedgerProblem::DeviceOverLine { usable, held, over_by, .. } => {
+                vec![("usable", usable.get()), ("held", held.get()), ("over_by", over_by.get())]
+            }
+            LedgerProblem::NodeOverLine { usable, held, .. } => {
+                vec![("usable", usable.get()), ("held", held.get())]
+            }
+            LedgerProblem::SlicesOverlap { .. } => Vec::new(),
+            LedgerProblem::MemoryUndeclared { tenants, undeclared, .. } => {
+                vec![("tenants", tenants.len() as u64), ("undeclared", *undeclared as u64)]
+            }
+            LedgerProblem::SumsDiffer { sum, holdings } => {
+                vec![("sum", sum.get()), ("holdings", holdings.get())]
+            }
+        }
+    }
+
+    fn remedy(&self) -> String {
+        match self {
+            LedgerProblem::DeviceOverLine { over_by, .. } => format!(
+                "stop or move tenants that hold {over_by} or more; nothing new is placed here until \
+                 then"
+            ),
+            LedgerProblem::NodeOverLine { .. } => {
+                "stop or move tenants until the rest fits the cards one by one".to_owned()
+            }
+            LedgerProblem::SlicesOverlap { .. } => {
+                "restart one of them, so that it gets a slice of its own".to_owned()
+            }
+            LedgerProblem::MemoryUndeclared { .. } => {
+                "declare memory on these pods (annotation gpu-memory, or resource \
+                 nvidia.com/gpumem), or give them cards of their own"
+                    .to_owned()
+            }
+            LedgerProblem::SumsDiffer { .. } => {
+                "report it, with the output of `plimsoll scenario --from FILE --anonymise`"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+impl fmt::Display for LedgerProblem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LedgerProblem::DeviceOverLine { usable, held, over_by, tenants, foreign } => {
+                let mut words: Vec<String> = tenants.iter().map(Tenant::to_string).collect();
+                if !foreign.is_zero() {
+                    words.push(format!("in use without a booking ({foreign})"));
+                }
+                write!(out, "{held} of {usable}, over by {over_by}: {}", list(&words))
+            }
+            LedgerProblem::NodeOverLine { usable, held, cards, holders } => write!(
+                out,
+                "{held} on {cards} cards of {usable} in all: however the device plugin distributed \
+                 them, a card is over its line: {}",
+                list(holders)
+            ),
+            LedgerProblem::SlicesOverlap { holders } => {
+                write!(out, "tenants are booked to slices that overlap: {}", list(holders))
+            }
+            LedgerProblem::MemoryUndeclared { cards: UnboundedCards::One, tenants, .. } => {
+                write!(out, "shared without a memory limit for each pod: {}", list(tenants))
+            }
+            LedgerProblem::MemoryUndeclared {
+                cards: UnboundedCards::AnyOf(cards),
+                tenants,
+                ..
+            } => write!(
+                out,
+                "on {cards} cards that the device plugin shares without a memory limit for each \
+                 pod: {}",
+                list(tenants)
+            ),
+            LedgerProblem::SumsDiffer { sum, holdings } => write!(
+                out,
+                "the ledger's sum is {sum} but its holdings sum to {holdings}: a bug in Plimsoll"
+            ),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The interface between the shared part of the server and a front end.
+//!
+//! Observers, routes and metrics that every front end has are written against this trait. The
+//! routes that only one front end has are in a module of their own, over its typed engine.
+
+use plimsoll_core::front::Front;
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::steps::Vocabulary;
+use plimsoll_core::units::Millis;
+use prometheus_client::registry::Registry;
+
+/// A front end that the server can serve.
+pub trait ServedFront: Front {
+    /// Selects the names of requests and nodes in decision logs.
+    const VOCABULARY: Vocabulary;
+
+    /// Copies the front end's own numbers for one scrape. Runs on the decision thread, so it copies
+    /// little; [`FrontGauges::register`] runs elsewhere.
+    fn gauges(&self, scheduler: &Scheduler, now: Millis) -> Box<dyn FrontGauges>;
+}
+
+/// The numbers of a front end at one moment.
+pub trait FrontGauges: Send {
+    /// Returns the length of the queue and the age of its oldest entry.
+    fn queue(&self) -> QueueGauges;
+
+    /// Registers the metrics that only this front end has.
+    fn register(&self, registry: &mut Registry);
+}
+
+/// The queue at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueGauges {
+    /// The number of pending entries of each kind.
+    pub lengths: Vec<(&'static str, u64)>,
+    /// The age of the oldest entry, without speculative work, which may be pending forever.
+    pub oldest_seconds: f64,
+}

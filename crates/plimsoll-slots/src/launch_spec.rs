@@ -1,0 +1,66 @@
+//! The launch spec of a declared model: the one record that its charge is checked against, that its
+//! flags are rendered from and that its runner reports.
+
+use plimsoll_models::runtime::overhead::Overhead;
+use plimsoll_models::runtime::{DeviceCharge, Heads, LaunchCommand, LaunchSpec, UserOptions};
+use plimsoll_models::settings::{RuntimeKind, Settings};
+
+use crate::declaration::Declaration;
+use crate::wire::RuntimeSettings;
+
+/// Returns the launch spec of a model on the devices that are charged, and the options that the
+/// user adds; `None` for a runtime whose flags Plimsoll does not render.
+pub fn launch_spec(
+    declared: &Declaration,
+    devices: Vec<DeviceCharge>,
+) -> Option<(LaunchSpec, UserOptions)> {
+    let (kind, options) = declared.runtime.server()?;
+    let spec = LaunchSpec {
+        program: options.program.clone(),
+        model: options.model.as_ref().or(declared.file.as_ref()).cloned().unwrap_or_default(),
+        settings: settings(declared, devices.len() as u64)?,
+        devices,
+        overhead: match options.overhead {
+            Some(size) => Overhead::declared(size.0),
+            None => Overhead::of(kind),
+        },
+        heads: options.heads.map(|attention| Heads { attention, kv: None }),
+    };
+    Some((spec, UserOptions { args: options.args.clone(), env: options.env.clone() }))
+}
+
+/// Returns the serving parameters of a model on a number of GPUs; `None` for a runtime whose flags
+/// Plimsoll does not render.
+pub fn settings(declared: &Declaration, gpus: u64) -> Option<Settings> {
+    let (kind, options) = declared.runtime.server()?;
+    let defaults = Settings::new(kind, declared.context.unwrap_or(0));
+    let batch = options.batch.unwrap_or(defaults.batch);
+    Some(Settings {
+        parallel: u64::from(declared.concurrency),
+        gpus,
+        kv: declared.kv.unwrap_or_default().0,
+        batch,
+        ubatch: match kind {
+            RuntimeKind::Ollama => batch,
+            RuntimeKind::LlamaCpp | RuntimeKind::Vllm => options.ubatch.unwrap_or(defaults.ubatch),
+        },
+        flash_attention: options.flash_attention.unwrap_or(defaults.flash_attention),
+        ..defaults
+    })
+}
+
+/// Returns the settings that are reported with a launch; `command` is the rendered one, if the spec
+/// is valid.
+pub fn runtime_settings(spec: &LaunchSpec, command: Option<&LaunchCommand>) -> RuntimeSettings {
+    let settings = &spec.settings;
+    let remarks = command.map_or(&[][..], |command| &command.remarks);
+    RuntimeSettings {
+        name: settings.runtime.to_string(),
+        kv: settings.kv.to_string(),
+        batch: settings.batch,
+        memory_ratio: command.and_then(|command| command.memory_ratio.clone()),
+        overhead: spec.overhead.bytes.get(),
+        overhead_source: spec.overhead.source.clone(),
+        remarks: remarks.iter().map(ToString::to_string).collect(),
+    }
+}

@@ -1,0 +1,185 @@
+//! The text of everything that the desk states as data: reasons, endings and remarks. No other
+//! module of this crate renders them.
+
+use std::fmt;
+
+use crate::desk::{Ending, FileGap, Loss, SlotFailure, StatusReason};
+use crate::memory::{FileProblem, Remark, SettingChange, UnknownMemory, UnknownMemoryCause};
+
+impl fmt::Display for StatusReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StatusReason::NoRunner => f.write_str(
+                "no runner is registered; start one with `plimsoll runner --server URL`",
+            ),
+            StatusReason::File(gap) => gap.fmt(f),
+            StatusReason::ModelFull { model, slots, max_slots, concurrency } => {
+                let plural = if *max_slots == 1 { "slot" } else { "slots" };
+                write!(f, "model {model} has {slots} of at most {max_slots} {plural}, with ")?;
+                match concurrency {
+                    1 => f.write_str("its only reservation taken"),
+                    _ => write!(f, "all {concurrency} reservations taken"),
+                }
+            }
+            StatusReason::NotPlaced { rejection, failure } => {
+                f.write_str(rejection)?;
+                in_brackets(f, failure)
+            }
+            StatusReason::RunnerSilent { slot, runner, since } => write!(
+                f,
+                "the state of {slot} is unknown: runner {runner} has been silent since {since}; \
+                 restore that runner, or remove it"
+            ),
+            StatusReason::Queued { slot, runner } => {
+                write!(f, "{slot} is queued on {runner} behind another start or stop on its GPUs")
+            }
+            StatusReason::Starting { slot, runner, failure } => {
+                write!(f, "{slot} is starting on {runner}")?;
+                in_brackets(f, failure)
+            }
+            StatusReason::Running { slot, runner } => write!(f, "{slot} is ready on {runner}"),
+            StatusReason::Releasing { slot, runner, report } => {
+                write!(f, "{slot} is releasing its memory on {runner}")?;
+                in_brackets(f, report)
+            }
+            StatusReason::SlotGone { slot } => write!(f, "{slot} no longer exists"),
+            StatusReason::Ended(ending) => ending.fmt(f),
+        }
+    }
+}
+
+fn in_brackets(f: &mut fmt::Formatter<'_>, text: &Option<impl fmt::Display>) -> fmt::Result {
+    match text {
+        Some(text) => write!(f, " ({text})"),
+        None => Ok(()),
+    }
+}
+
+impl fmt::Display for FileGap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileGap::NotRead { file } => write!(f, "no runner has inspected {file} yet"),
+            FileGap::Missing { file, problems } => {
+                let problems: Vec<String> =
+                    problems.iter().map(|(runner, why)| format!("{runner}: {why}")).collect();
+                write!(f, "no runner has {file} ({})", problems.join("; "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Released => f.write_str("released by the client"),
+            Ending::Impossible { reason, .. } => f.write_str(reason),
+            Ending::ModelRemoved => f.write_str("the model was removed"),
+            Ending::Expired { pending } => write!(f, "deadline exceeded: {pending}"),
+            Ending::Lost(loss) => loss.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Evicted => f.write_str("its slot was evicted to make room"),
+            Loss::Stopped => f.write_str("its slot was stopped by an operator"),
+            Loss::ModelRemoved => f.write_str("the model was removed"),
+            Loss::Ended { failure: None } => f.write_str("its slot ended"),
+            Loss::Ended { failure: Some(failure) } => write!(f, "its slot ended: {failure}"),
+        }
+    }
+}
+
+impl fmt::Display for SlotFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SlotFailure::Reported { reason } => reason,
+            SlotFailure::NoReason => "the runner reported no reason",
+            SlotFailure::StoppedByRunner => "its runner stopped it",
+        })
+    }
+}
+
+impl fmt::Display for UnknownMemory {
+    /// Prints a noun phrase, which the core completes to a sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the memory of model {} ({})", self.model, self.cause)
+    }
+}
+
+impl fmt::Display for UnknownMemoryCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnknownMemoryCause::NotDeclared => f.write_str("declare `memory` or `file`"),
+            UnknownMemoryCause::NoFile { file } => write!(f, "no runner has {file}"),
+            UnknownMemoryCause::FileProblem(problem) => {
+                write!(f, "{problem}; declare `memory`")
+            }
+            UnknownMemoryCause::MissingField { field } => {
+                write!(f, "its file lacks {field}; declare `memory`")
+            }
+        }
+    }
+}
+
+impl fmt::Display for FileProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileProblem::Unsupported { runner, problem } => {
+                write!(f, "the file on {runner} is not supported: {problem}")
+            }
+            FileProblem::NotEstimated { runner, error } => {
+                write!(f, "the file on {runner} gives no estimate: {error}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remark::File(problem) => problem.fmt(f),
+            Remark::Disagreement { measured, estimated } => {
+                write!(f, "its slots were measured to use {measured}; the estimate is {estimated}")
+            }
+            Remark::Outdated(change) => change.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for SettingChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingChange::Runtime { measured, declared } => {
+                changed(f, "runtime", &or(measured, "command"), &or(declared, "command"))
+            }
+            SettingChange::Context { measured, declared } => {
+                changed(f, "context", &or(measured, "none"), &or(declared, "none"))
+            }
+            SettingChange::Kv { measured, declared } => {
+                changed(f, "kv", &or(measured, "none"), &or(declared, "none"))
+            }
+            SettingChange::Concurrency { measured, declared } => {
+                changed(f, "concurrency", measured, declared)
+            }
+            SettingChange::File { measured, declared } => {
+                changed(f, "file", &or(measured, "none"), &or(declared, "none"))
+            }
+        }
+    }
+}
+
+fn changed(
+    f: &mut fmt::Formatter<'_>,
+    setting: &str,
+    measured: &dyn fmt::Display,
+    declared: &dyn fmt::Display,
+) -> fmt::Result {
+    write!(f, "measured with {setting} {measured}, but the model now has {declared}")
+}
+
+fn or(value: &Option<impl fmt::Display>, none: &str) -> String {
+    value.as_ref().map_or_else(|| none.to_string(), ToString::to_string)
+}
