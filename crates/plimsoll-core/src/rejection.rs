@@ -39,6 +39,7 @@ pub struct DeviceRef {
 }
 
 impl DecisionSummary {
+    /// Returns true if the request was placed.
     pub fn is_placed(&self) -> bool {
         matches!(self, DecisionSummary::Placed(_))
     }
