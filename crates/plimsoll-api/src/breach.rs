@@ -1,4 +1,4 @@
-//! Breaches as rows.
+//! Breaches as rows: devices over their line, and inconsistent accounts.
 
 use plimsoll_core::breach::Breach;
 use plimsoll_core::ledger::Ledger;
@@ -6,100 +6,110 @@ use plimsoll_core::units::{Bytes, Name};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// One thing that is wrong with what is held.
+use crate::names::named;
+
+named! {
+    /// The kind of a breach.
+    BreachKind {
+        /// A device is overcommitted.
+        OverLine = "over_line",
+        /// No assignment of cards by the device plugin fits all tenants.
+        NoAssignment = "no_assignment",
+        /// Two tenants occupy one hardware slice.
+        SlicesOverlap = "slices_overlap",
+        /// The account of a device differs from its holdings: a bug in this program.
+        SumsDiffer = "sums_differ",
+    }
+}
+
+/// A breach.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BreachRow {
-    /// `over_line`, `no_assignment`, `slices_overlap` or `sums_differ`.
-    pub kind: String,
-    /// The node.
+    pub kind: BreachKind,
     #[schema(value_type = String)]
     pub node: Name,
-    /// The device.
+    /// The device; null for `no_assignment`.
     pub uuid: Option<String>,
-    /// What may be used there.
+    /// The usable memory; for `no_assignment` of all cards together.
     #[schema(value_type = Option<u64>)]
     pub usable: Option<Bytes>,
-    /// What is held there for certain, foreign memory included.
+    /// The memory that is certainly held there, including foreign memory.
     #[schema(value_type = Option<u64>)]
     pub held: Option<Bytes>,
-    /// By how much that is too much.
+    /// The excess memory.
     #[schema(value_type = Option<u64>)]
     pub over_by: Option<Bytes>,
-    /// What the holdings sum up to, where that is not what the ledger says.
+    /// The sum of the holdings, for `sums_differ`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub holdings: Option<Bytes>,
-    /// Who holds it, as `namespace/pod`.
+    /// The holders, as `namespace/pod`.
     #[schema(value_type = Vec<String>)]
     pub holders: Vec<Name>,
+    /// The breach in one sentence.
+    pub text: String,
 }
 
-/// A breach, with the devices called as people call them.
-pub fn breach_row(ledger: &Ledger, breach: Breach) -> BreachRow {
-    let row = |kind: &str, node: Name, ordinal: Option<u16>, holders| BreachRow {
-        kind: kind.to_string(),
-        uuid: ordinal.and_then(|ordinal| ledger.device_labels(&node, [ordinal]).pop()),
-        node,
+/// Converts a breach, with the device names of a ledger.
+pub fn breach_row(ledger: &Ledger, breach: &Breach) -> BreachRow {
+    let empty = |kind: BreachKind, ordinal: Option<u16>, holders: &[Name]| BreachRow {
+        kind,
+        uuid: ordinal.and_then(|ordinal| ledger.device_labels(breach.node(), [ordinal]).pop()),
+        node: breach.node().clone(),
         usable: None,
         held: None,
         over_by: None,
         holdings: None,
-        holders,
+        holders: holders.to_vec(),
+        text: sentence(ledger, breach),
     };
     match breach {
-        Breach::OverLine { node, ordinal, usable, held, over_by, holders } => BreachRow {
-            usable: Some(usable),
-            held: Some(held),
-            over_by: Some(over_by),
-            ..row("over_line", node, Some(ordinal), holders)
+        Breach::OverLine { ordinal, usable, held, over_by, holders, .. } => BreachRow {
+            usable: Some(*usable),
+            held: Some(*held),
+            over_by: Some(*over_by),
+            ..empty(BreachKind::OverLine, Some(*ordinal), holders)
         },
-        Breach::NoAssignment { node, usable, held, holders } => BreachRow {
-            usable: Some(usable),
-            held: Some(held),
-            ..row("no_assignment", node, None, holders)
+        Breach::NoAssignment { usable, held, holders, .. } => BreachRow {
+            usable: Some(*usable),
+            held: Some(*held),
+            ..empty(BreachKind::NoAssignment, None, holders)
         },
-        Breach::SumsDiffer { node, ordinal, sum, holdings } => BreachRow {
-            held: Some(sum),
-            holdings: Some(holdings),
-            ..row("sums_differ", node, Some(ordinal), Vec::new())
+        Breach::SumsDiffer { ordinal, sum, holdings, .. } => BreachRow {
+            held: Some(*sum),
+            holdings: Some(*holdings),
+            ..empty(BreachKind::SumsDiffer, Some(*ordinal), &[])
         },
-        Breach::SlicesOverlap { node, ordinal, holders } => {
-            row("slices_overlap", node, Some(ordinal), holders)
+        Breach::SlicesOverlap { ordinal, holders, .. } => {
+            empty(BreachKind::SlicesOverlap, Some(*ordinal), holders)
         }
     }
 }
 
-/// One thing that is wrong, in a sentence.
+/// Renders a breach in one sentence.
 pub fn sentence(ledger: &Ledger, breach: &Breach) -> String {
     let device =
         |ordinal: &u16| ledger.device_labels(breach.node(), [*ordinal]).pop().unwrap_or_default();
-    let by = |holders: &[Name]| holders.join(", ");
     match breach {
-        Breach::OverLine { node, ordinal, usable, held, over_by, holders } => {
-            let device = device(ordinal);
-            format!(
-                "{device} on {node} holds {held} of {usable}, over by {over_by}: {}",
-                by(holders)
-            )
-        }
-        Breach::NoAssignment { node, usable, held, holders } => {
-            format!(
-                "however they are spread over the cards of {node}, {held} do not fit {usable}: {}",
-                by(holders)
-            )
-        }
-        Breach::SumsDiffer { node, ordinal, sum, holdings } => {
-            let device = device(ordinal);
-            format!(
-                "{device} on {node} is booked with {sum}, its holders have {holdings}: a fault in plimsoll, please report it"
-            )
-        }
-        Breach::SlicesOverlap { node, ordinal, holders } => {
-            format!(
-                "two tenants sit in one slice of {} on {node}: {}",
-                device(ordinal),
-                by(holders)
-            )
-        }
+        Breach::OverLine { node, ordinal, usable, held, over_by, holders } => format!(
+            "{} on {node} holds {held} of {usable}, over by {over_by}: {}",
+            device(ordinal),
+            holders.join(", ")
+        ),
+        Breach::NoAssignment { node, usable, held, holders } => format!(
+            "the cards of {node} hold {held} of {usable}, and no assignment of tenants to cards \
+             fits: {}",
+            holders.join(", ")
+        ),
+        Breach::SumsDiffer { node, ordinal, sum, holdings } => format!(
+            "the account of {} on {node} says {sum}, its holdings say {holdings}: this is a bug in \
+             plimsoll, please report it",
+            device(ordinal)
+        ),
+        Breach::SlicesOverlap { node, ordinal, holders } => format!(
+            "several tenants occupy one slice of {} on {node}: {}",
+            device(ordinal),
+            holders.join(", ")
+        ),
     }
 }

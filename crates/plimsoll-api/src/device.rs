@@ -1,52 +1,66 @@
-//! Nodes and devices as JSON: what they have, what is held of it, and by whom.
+//! Nodes and devices as rows: capacity, charges and tenants.
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::charge::{Charge, Holding, HoldingId};
-use plimsoll_core::device::{Device, Health, Identity};
+use plimsoll_core::charge::{Booked, Charge, Holding, HoldingId, Stage};
+use plimsoll_core::device::{self, Device, Identity};
 use plimsoll_core::ledger::Ledger;
+use plimsoll_core::request;
 use plimsoll_core::room::{NodeView, Tenant};
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_kube::cluster::{Cluster, NodeFacts};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A node, and what its device plugin makes of it.
-#[derive(Serialize)]
-pub struct NodeRow<'a> {
-    name: &'a Name,
-    physical: Option<u16>,
-    advertised: Option<u64>,
-    replicas: Option<u32>,
-    sharing: String,
-    device_choice: String,
-    capacity_source: &'static str,
-    idle_whole: Option<usize>,
-    unknown: Option<&'a Name>,
+use crate::names::named;
+
+/// A node of a cluster, and what its device plugin advertises.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeRow {
+    #[schema(value_type = String)]
+    pub name: Name,
+    /// Physical cards; null if the node's data is contradictory.
+    pub physical: Option<u16>,
+    /// Devices that the device plugin advertises, including tokens; null if it advertises none.
+    pub advertised: Option<u64>,
+    /// Tokens per card, if known.
+    pub replicas: Option<u32>,
+    /// `none`, `time-slicing`, `mps`, `shares` or `mixed`.
+    pub sharing: String,
+    /// `owned` or `plugin`.
+    pub device_choice: String,
+    /// `declared`, `register`, `label`, `capacity` or `none`.
+    pub capacity_source: String,
+    /// Healthy cards without tenants; null if unknown.
+    pub idle_whole: Option<usize>,
+    /// The reason why the node's devices are unknown, if they are.
+    #[schema(value_type = Option<String>)]
+    pub unknown: Option<Name>,
 }
 
-pub fn nodes<'a>(cluster: &'a Cluster, ledger: &Ledger) -> Vec<NodeRow<'a>> {
+/// Converts the nodes of a cluster.
+pub fn nodes(cluster: &Cluster, ledger: &Ledger) -> Vec<NodeRow> {
     cluster.nodes.iter().map(|facts| node(facts, ledger)).collect()
 }
 
-fn node<'a>(facts: &'a NodeFacts, ledger: &Ledger) -> NodeRow<'a> {
+fn node(facts: &NodeFacts, ledger: &Ledger) -> NodeRow {
     let node = &facts.node;
-    // Where what a node has contradicts itself, no count of it is better than another.
+    // If the sources of a node's devices contradict each other, none of their counts is better.
     let known = node.unknown.is_none() || !node.devices.is_empty();
     NodeRow {
-        name: &node.name,
+        name: node.name.clone(),
         physical: known.then_some(facts.physical),
         advertised: facts.advertised,
         replicas: facts.replicas,
         sharing: sharing(&node.devices),
         device_choice: facts.choice.to_string(),
-        capacity_source: facts.capacity_source,
+        capacity_source: facts.capacity_source.to_string(),
         idle_whole: idle_whole(facts, ledger).filter(|_| node.unknown.is_none()),
-        unknown: node.unknown.as_ref(),
+        unknown: node.unknown.clone(),
     }
 }
 
-/// How a node's devices are shared, in one word.
+/// Describes how a node's devices are shared, in one word.
 pub fn sharing(devices: &[Device]) -> String {
     let mut kinds: Vec<String> = devices.iter().map(|device| device.sharing.to_string()).collect();
     kinds.sort();
@@ -58,13 +72,15 @@ pub fn sharing(devices: &[Device]) -> String {
     }
 }
 
-/// Cards that are healthy and have nobody on them, less those that are faulty without anybody saying which. Where cards
-/// are cut into slices and a slice is taken, nobody says whose slice that is, and the number is not known.
+/// Counts the healthy cards without tenants, less the faulty cards of which only the number is
+/// known. If cards are split into slices and a slice is in use, its card is unknown, and so is the
+/// count.
 fn idle_whole(facts: &NodeFacts, ledger: &Ledger) -> Option<usize> {
     let view = ledger.view_of(&facts.node.name)?;
     let rows = view.node.devices.iter().zip(view.room.devices());
-    let idle =
-        rows.filter(|(device, room)| device.health == Health::Healthy && room.is_idle()).count();
+    let idle = rows
+        .filter(|(device, room)| device.health == device::Health::Healthy && room.is_idle())
+        .count();
     let (physical, devices) = (usize::from(facts.physical), view.room.devices().len());
     let cards = match idle {
         idle if physical == devices => idle,
@@ -74,55 +90,129 @@ fn idle_whole(facts: &NodeFacts, ledger: &Ledger) -> Option<usize> {
     Some(cards.saturating_sub(usize::from(view.node.missing_cards)))
 }
 
-/// A device, and what is held of it.
+named! {
+    /// The identity of a device.
+    DeviceIdentity {
+        Uuid = "uuid",
+        /// The name is derived from the ordinal.
+        Assumed = "assumed",
+    }
+}
+
+named! {
+    /// The health of a device.
+    Health {
+        Healthy = "healthy",
+        Faulty = "faulty",
+        /// The node no longer reports it.
+        Gone = "gone",
+    }
+}
+
+named! {
+    /// The stage of a tenant.
+    TenantStage {
+        Offered = "offered",
+        /// Its start or binding was sent.
+        Sent = "sent",
+        Running = "running",
+        Releasing = "releasing",
+    }
+}
+
+impl From<Stage> for TenantStage {
+    fn from(stage: Stage) -> TenantStage {
+        match stage {
+            Stage::Offered { .. } => TenantStage::Offered,
+            Stage::Sent => TenantStage::Sent,
+            Stage::Running { .. } => TenantStage::Running,
+            Stage::Releasing { .. } => TenantStage::Releasing,
+        }
+    }
+}
+
+named! {
+    /// The kind of a tenant's charge.
+    ChargeKind {
+        Share = "share",
+        Whole = "whole",
+        /// The tenant declared no memory.
+        Undeclared = "undeclared",
+    }
+}
+
+named! {
+    /// The role of a container.
+    Role {
+        Init = "init",
+        Sidecar = "sidecar",
+        App = "app",
+    }
+}
+
+impl From<request::Role> for Role {
+    fn from(role: request::Role) -> Role {
+        match role {
+            request::Role::Init => Role::Init,
+            request::Role::Sidecar => Role::Sidecar,
+            request::Role::App => Role::App,
+        }
+    }
+}
+
+/// A device and its account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceRow {
-    /// Its node; a runner is one.
+    /// The node; a runner is a node.
     #[schema(value_type = String)]
     pub node: Name,
-    /// Its UUID, or `node/gpu-ORDINAL`.
+    /// The UUID, or `node/gpu-ORDINAL`.
     pub uuid: String,
-    /// `uuid`, or `assumed` where the ordinal is a name that was made up.
-    pub identity: String,
-    /// Its model.
+    pub identity: DeviceIdentity,
     #[schema(value_type = Option<String>)]
     pub model: Option<Name>,
-    /// The memory it has.
     #[schema(value_type = Option<u64>)]
     pub total: Option<Bytes>,
-    /// What the driver keeps.
+    /// The driver's reserve.
     #[schema(value_type = u64)]
     pub reserve: Bytes,
-    /// What may be booked when it is empty.
+    /// The memory that can be charged on the empty device.
     #[schema(value_type = Option<u64>)]
     pub usable: Option<Bytes>,
-    /// Booked to this very device and not being given back.
+    /// Charged on this device and not being released.
     #[schema(value_type = Option<u64>)]
     pub held: Option<Bytes>,
-    /// Booked to one of several devices, this among them.
+    /// Charged on one of several devices, including this one.
     #[schema(value_type = Option<u64>)]
     pub floating: Option<Bytes>,
-    /// Being given back, not free yet.
+    /// Being released, not free yet.
     #[schema(value_type = Option<u64>)]
     pub releasing: Option<Bytes>,
-    /// In use by nobody's booking.
+    /// In use outside of any charge.
     #[schema(value_type = u64)]
     pub foreign: Bytes,
-    /// What is free.
     #[schema(value_type = Option<u64>)]
     pub free: Option<Bytes>,
-    /// By how much it holds too much; 0 where it does not.
+    /// The memory by which it is overcommitted; 0 if it is not.
     #[schema(value_type = Option<u64>)]
     pub over_by: Option<Bytes>,
-    /// `healthy`, `faulty` or `gone`.
-    pub health: String,
-    /// Closed to new work by its operator.
+    pub health: Health,
+    /// Closed to new work by the operator.
     pub cordoned: bool,
-    /// Who is there.
+    /// Closed to new work by a breach: it is overcommitted, or its measured use contradicts its
+    /// charges.
+    pub closed: bool,
     pub tenants: Vec<TenantRow>,
 }
 
-/// Somebody on a device. A slot of a model server is in the namespace of its model.
+impl DeviceRow {
+    /// Returns whether the device is overcommitted.
+    pub fn is_over(&self) -> bool {
+        self.over_by.is_some_and(|over_by| !over_by.is_zero())
+    }
+}
+
+/// A tenant of a device. The namespace of a slot is its model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TenantRow {
     /// The namespace, or the model.
@@ -131,36 +221,38 @@ pub struct TenantRow {
     /// The pod, or the slot.
     #[schema(value_type = String)]
     pub pod: Name,
-    /// What it holds there; null where nobody declared it.
+    /// The memory it holds there; null if it is undeclared, or a whole device of unknown size.
     #[schema(value_type = Option<u64>)]
     pub bytes: Option<Bytes>,
-    /// `offered`, `sent`, `running` or `releasing`.
-    pub stage: String,
-    /// The parts of its containers.
+    pub charge: ChargeKind,
+    /// It may be on another card instead: the device plugin picks the card.
+    pub floating: bool,
+    pub stage: TenantStage,
     pub containers: Vec<PartRow>,
 }
 
-/// A container's part in what its pod holds.
+/// One container's part of what a pod holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PartRow {
     /// The container.
     #[schema(value_type = String)]
     pub name: Name,
-    /// `init`, `sidecar` or `app`.
-    pub role: String,
-    /// Its own memory.
+    pub role: Role,
     #[schema(value_type = Option<u64>)]
     pub bytes: Option<Bytes>,
 }
 
+/// Converts the devices of a cluster, node by node.
 pub fn devices(cluster: &Cluster, ledger: &Ledger) -> Vec<DeviceRow> {
     let ids = cluster.nodes.iter().filter_map(|facts| ledger.node_id(&facts.node.name));
     let mut seen = std::collections::BTreeSet::new();
-    let of = |id| ledger.view(id).map(|view| devices_of(view, ledger.holdings_on(id)));
-    ids.filter(|id| seen.insert(*id)).filter_map(of).flatten().collect()
+    ids.filter(|id| seen.insert(*id))
+        .filter_map(|id| Some(devices_of(ledger.view(id)?, ledger.holdings_on(id))))
+        .flatten()
+        .collect()
 }
 
-/// The devices of a node, by ordinal, with what these holdings have of them.
+/// Converts the devices of a node in the order of their ordinals, with the given holdings as tenants.
 pub fn devices_of<'a>(
     view: &NodeView,
     holdings: impl Iterator<Item = (HoldingId, &'a Holding)>,
@@ -182,7 +274,7 @@ pub fn devices_of<'a>(
 fn device(view: &NodeView, ordinal: u16, on: &[(HoldingId, &Holding, &Charge)]) -> DeviceRow {
     let at = usize::from(ordinal);
     let (device, room) = (&view.node.devices[at], &view.room.devices()[at]);
-    // A sum is known where what each of its tenants holds is known.
+    // A sum is known if the amount of each of its tenants is known.
     let sum = |bytes: Bytes, counts: &dyn Fn(&Tenant) -> bool| {
         room.tenants()
             .iter()
@@ -191,18 +283,18 @@ fn device(view: &NodeView, ordinal: u16, on: &[(HoldingId, &Holding, &Charge)]) 
             .then_some(bytes)
     };
     let identity = match device.identity {
-        Identity::Uuid(_) => "uuid",
-        Identity::Ordinal => "assumed",
+        Identity::Uuid(_) => DeviceIdentity::Uuid,
+        Identity::Ordinal => DeviceIdentity::Assumed,
     };
     let health = match device.health {
-        Health::Healthy => "healthy",
-        Health::Faulty => "faulty",
-        Health::Gone => "gone",
+        device::Health::Healthy => Health::Healthy,
+        device::Health::Faulty => Health::Faulty,
+        device::Health::Gone => Health::Gone,
     };
     DeviceRow {
         node: view.node.name.clone(),
         uuid: view.node.device_label(at),
-        identity: identity.to_string(),
+        identity,
         model: device.model.clone(),
         total: device.memory.total.bytes(),
         reserve: device.memory.reserve,
@@ -213,19 +305,20 @@ fn device(view: &NodeView, ordinal: u16, on: &[(HoldingId, &Holding, &Charge)]) 
         foreign: room.foreign(),
         free: room.free(),
         over_by: room.usable().map(|_| room.over_by()),
-        health: health.to_string(),
+        health,
         cordoned: device.cordoned,
+        closed: room.takes_nothing(),
         tenants: tenants(on),
     }
 }
 
-/// One row a pod, also where several of its charges may be on this device.
+/// Makes one row per pod, even if several of its charges may be on this device.
 fn tenants(on: &[(HoldingId, &Holding, &Charge)]) -> Vec<TenantRow> {
     let mut rows: Vec<(HoldingId, TenantRow)> = Vec::new();
     for &(id, holding, charge) in on {
         let parts = charge.parts.iter().map(|part| PartRow {
             name: part.container.clone(),
-            role: part.role.to_string(),
+            role: part.role.into(),
             bytes: part.bytes,
         });
         match rows.last_mut().filter(|(last, _)| *last == id) {
@@ -239,11 +332,21 @@ fn tenants(on: &[(HoldingId, &Holding, &Charge)]) -> Vec<TenantRow> {
                     namespace: holding.request.account.clone(),
                     pod: holding.request.name.clone(),
                     bytes: charge.bytes(),
-                    stage: holding.stage.name().to_string(),
+                    charge: kind(charge),
+                    floating: charge.on.len() > 1,
+                    stage: holding.stage.into(),
                     containers: parts.collect(),
                 },
             )),
         }
     }
     rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn kind(charge: &Charge) -> ChargeKind {
+    match charge.amount {
+        Booked::Share(_) => ChargeKind::Share,
+        Booked::Whole { .. } => ChargeKind::Whole,
+        Booked::Undeclared => ChargeKind::Undeclared,
+    }
 }

@@ -1,9 +1,23 @@
-//! The JSON that leaves the process: rows of the HTTP API, shared by the server, its clients and `-o json`.
+//! The JSON that leaves the process: rows of the HTTP API and the output of the offline commands,
+//! shared by the server, its clients, `-o json` and OpenAPI.
 //!
-//! Names are stable. Sizes are bytes, times are RFC 3339 with milliseconds, and an unknown value is null.
+//! Names are stable. Sizes are bytes, times are RFC 3339 with milliseconds, and an unknown value is
+//! null.
+
+mod names;
+
+pub mod time;
+
+pub mod verdict;
+
+pub mod lost_by;
+
+pub mod explanation;
+
+pub mod device;
 
 pub mod breach;
-pub mod device;
-pub mod lost_by;
+
 pub mod rows;
-pub mod verdict;
+
+pub mod offline;

@@ -5,31 +5,32 @@ use plimsoll_core::decide::Decision;
 use plimsoll_core::fit;
 use plimsoll_core::score::{Score, Term};
 use plimsoll_core::units::Name;
-use plimsoll_core::verdict::{Candidate, NodeVerdict};
+use plimsoll_core::verdict::Candidate;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::verdict;
 
-/// A place that would have done, and why another was better.
+/// A placement that fits and was not chosen, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LostBy {
     /// The node that lost, or on which the device lost.
     #[schema(value_type = String)]
     pub node: Name,
-    /// The device that lost to others of the chosen node; `None` where a whole node lost.
+    /// The device that lost to others of the chosen node; null if a whole node lost.
     pub device: Option<String>,
-    /// The term that it lost most by; `None` where the scores are equal.
+    /// The term that it lost most by; null for a tie.
     pub term: Option<String>,
-    /// How far it is behind by that term; 0 where there is none.
+    /// The points that it is behind by that term; 0 without a term.
     pub points_behind: i64,
-    /// How far the sum of all terms is behind.
+    /// The points that its score is behind.
     pub total_behind: i64,
     /// The same in words.
     pub text: String,
 }
 
-/// Every place that fits and was not chosen: other nodes, and other devices of the chosen node.
+/// Lists the placements that fit and were not chosen: on other nodes, and on other devices of the
+/// chosen node.
 pub fn lost_by(decision: &Decision) -> Vec<LostBy> {
     let Some(found) = decision.place() else { return Vec::new() };
     let nodes = verdict::ordered(decision)
@@ -45,10 +46,11 @@ pub fn lost_by(decision: &Decision) -> Vec<LostBy> {
     rows
 }
 
-/// Other devices of the chosen node, where one device was wanted: each scored as if it had been chosen.
+/// Scores each other device of the chosen node as if it had been chosen. Only for requests of one
+/// device: for several, the placements that lost are too many to list.
 fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
     let ([picked], Some(verdict)) =
-        (&found.place.picks[..], verdict_on(decision, &found.place.node))
+        (&found.place.picks[..], verdict::verdict_on(decision, &found.place.node))
     else {
         return Vec::new();
     };
@@ -61,13 +63,14 @@ fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
         .iter()
         .filter(|device| device.reason.is_none() && !picked.contains(&device.ordinal));
     let judge = Judge::new(&decision.policy, &decision.spec, found.place.shape);
-    let row = |ordinal: u16| {
-        let place = fit::Placement { picks: vec![vec![ordinal]], ..found.place.clone() };
-        let score = judge.score(verdict.view, &place);
-        let label = verdict.view.node.device_label(usize::from(ordinal));
-        lost(found.place.node.clone(), Some(label), &score, &found.score)
-    };
-    others.map(|device| row(device.ordinal)).collect()
+    let mut rows = Vec::new();
+    for device in others {
+        let placement = fit::Placement { picks: vec![vec![device.ordinal]], ..found.place.clone() };
+        let score = judge.score(verdict.view, &placement);
+        let label = verdict.view.node.device_label(usize::from(device.ordinal));
+        rows.push(lost(found.place.node.clone(), Some(label), &score, &found.score));
+    }
+    rows
 }
 
 fn lost(node: Name, device: Option<String>, score: &Score, better: &Score) -> LostBy {
@@ -76,12 +79,12 @@ fn lost(node: Name, device: Option<String>, score: &Score, better: &Score) -> Lo
     let points_behind = term.map_or(0, |term| better.points(term) - score.points(term));
     let text = match term {
         Some(term) => {
-            format!("{}, {points_behind} points behind ({total_behind} in all)", term.name())
+            format!("{}, {points_behind} points behind ({total_behind} in total)", term.name())
         }
-        None if total_behind == 0 && device.is_some() => "tie, by place on the node".to_string(),
-        None if total_behind == 0 => "tie, by name".to_string(),
-        // Only a gang gives up the better place of one member, so that all of them fit.
-        None => "better for this pod alone, but then the gang would not fit whole".to_string(),
+        None if total_behind == 0 && device.is_some() => "tie, decided by device order".to_string(),
+        None if total_behind == 0 => "tie, decided by node name".to_string(),
+        // Only a gang takes a lower score for one member, so that all members fit.
+        None => "better for this pod alone, but then its gang would not fit".to_string(),
     };
     LostBy {
         node,
@@ -91,9 +94,4 @@ fn lost(node: Name, device: Option<String>, score: &Score, better: &Score) -> Lo
         total_behind,
         text,
     }
-}
-
-pub fn verdict_on<'a>(decision: &'a Decision, node: &str) -> Option<NodeVerdict<'a>> {
-    let table = decision.table()?;
-    table.unordered().find(|verdict| &*verdict.node == node)
 }

@@ -14,8 +14,8 @@ use plimsoll_slots::memory::Need;
 
 use super::api::promised;
 use super::schedulerlog::SchedulerLog;
+use plimsoll_api::explanation::PromisedRow;
 use plimsoll_api::rows::EvictionRow;
-use plimsoll_api::verdict::PromisedRow;
 use plimsoll_engine::engine::{Decided, Observer};
 use plimsoll_engine::store::DecisionId;
 use plimsoll_engine::worker::Worker;

@@ -13,7 +13,7 @@ use tokio::sync::broadcast::{self, Receiver, Sender, WeakSender};
 use utoipa::ToSchema;
 
 use super::api::{Parts, told_by};
-use plimsoll_api::rows::time;
+use plimsoll_api::rows::{Time, time};
 use plimsoll_engine::engine::{Durable, Observer};
 
 /// So many records wait for a slow reader; then it is told, and reads the journal.
@@ -159,7 +159,7 @@ pub(crate) struct EventRow {
     /// The record's number, which is the event's id.
     pub(crate) seq: u64,
     /// When it happened.
-    pub(crate) created: String,
+    pub(crate) created: Time,
     /// What happened, in one word such as `submit` or `started`.
     pub(crate) event: String,
     /// What was decided.

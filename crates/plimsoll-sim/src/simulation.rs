@@ -70,6 +70,16 @@ pub struct Rejected {
     /// The decision, with the data it was made from.
     pub decision: Decision,
     pub advice: Arc<Advice>,
+    pub outlook: Outlook,
+}
+
+/// The prospects of a pod that was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// It may be placed later.
+    Pending,
+    /// It would not fit even if nothing else were placed.
+    Impossible,
 }
 
 /// Changes that would let a rejected pod in, and the place that it was promised.
@@ -95,17 +105,17 @@ pub struct Uncounted {
     pub why: WhyUncounted,
 }
 
-/// Reasons for not showing a pod to the scheduler. Each reads after the pod's name.
+/// Reasons for not showing a pod to the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhyUncounted {
     /// It runs on a node or a device that was not read.
-    #[error("is not counted: {0}")]
+    #[error("not counted: {0}")]
     Unobservable(LedgerError),
     /// A pod of the same name and uid runs, or was submitted before it.
-    #[error("is not placed: a pod of the same name was counted already")]
+    #[error("not placed: a pod of the same name was counted already")]
     SameName,
     /// The scheduler defers speculative work while other work is pending.
-    #[error("is not placed: it is speculative, and other pods are pending")]
+    #[error("not placed: it is speculative, and other pods are pending")]
     Deferred,
 }
 

@@ -1,4 +1,4 @@
-//! Reading what the user named: files, directories of manifests, standard input; with progress where it takes long.
+//! Reads files, directories of manifests and standard input, with a progress bar if it takes long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,25 +11,24 @@ use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_kube::read::{self, Object, Origin, Sink};
 
-/// Endings of files that are read from a directory.
+/// The extensions of files that are read from a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Reading that takes no longer than this shows no progress.
+/// The time after which progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The name under which standard input is shown.
+/// The name of standard input in messages.
 pub(crate) const STDIN: &str = "standard input";
 
-/// Everything that was read.
+/// The objects that were read.
 #[derive(Default)]
 pub(crate) struct Material {
-    /// The objects, each with where it comes from.
     pub(crate) objects: Vec<(Origin, Object)>,
-    /// Kinds that were read over, with how often each was met.
+    /// The number of ignored objects of each kind.
     pub(crate) ignored: BTreeMap<String, usize>,
 }
 
-/// Reads all objects of these files, directories and, for `-`, of standard input.
+/// Reads all objects in files, directories and, for `-`, standard input.
 pub(crate) fn read(paths: &[PathBuf], quiet: bool) -> Result<Material> {
     let mut all = Material::default();
     let mut sink = Gather { objects: Vec::new(), progress: Progress::new(quiet) };
@@ -82,7 +81,7 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
     let mut stdin = false;
     for path in paths {
         if path.as_os_str() == "-" {
-            ensure!(!stdin, "standard input can be read only once; give - a single time");
+            ensure!(!stdin, "standard input can be read only once; give - once");
             stdin = true;
             sources.push(Source::Stdin);
             continue;
@@ -96,7 +95,7 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
         let mut files = Vec::new();
         gather(path, &mut BTreeSet::new(), &mut files)?;
         if files.is_empty() {
-            bail!("there are no manifests in {} (*.yaml, *.yml or *.json)", path.display());
+            bail!("no manifests in {} (*.yaml, *.yml or *.json)", path.display());
         }
         files.sort();
         sources.extend(files.into_iter().map(Source::File));
@@ -104,7 +103,7 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// The manifests below a directory. A directory that was seen is not entered again, whatever links lead there.
+/// Collects the manifests below a directory. Each directory is read once, whatever links lead there.
 fn gather(directory: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) -> Result<()> {
     let failed = || format!("could not read the directory {}", directory.display());
     if !seen.insert(fs::canonicalize(directory).with_context(failed)?) {
@@ -141,7 +140,7 @@ impl Sink for Gather {
     }
 }
 
-/// A bar on standard error: only on a terminal, and only once it takes longer than one would wait for.
+/// A progress bar on a terminal, shown after a while.
 struct Progress {
     shown: bool,
     since: Instant,
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_gives_its_manifests_in_order() {
+    fn a_directory_is_read_in_order() {
         let root = std::env::temp_dir().join(format!("plimsoll-input-{}", std::process::id()));
         fs::create_dir_all(root.join("deep")).expect("a directory");
         for file in ["b.yml", "a.yaml", "deep/c.JSON", "notes.txt"] {
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn an_unreadable_file_is_named() {
         let error = names(&["/no/such/file.yaml".into()]).expect_err("it is not there");
         assert_eq!(error.to_string(), "could not read /no/such/file.yaml");
         let error = names(&["-".into(), "-".into()]).expect_err("twice");

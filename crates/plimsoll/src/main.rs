@@ -1,15 +1,14 @@
-//! The load line for GPU memory, on the command line.
+//! The command line of Plimsoll.
 
 #![allow(
     rustdoc::bare_urls,
-    reason = "what is said of an option is printed as it stands, by its help"
+    reason = "doc comments of options are printed as help, where a bare URL reads best"
 )]
 
 mod cli;
 mod client;
 mod commands;
 mod input;
-mod json;
 mod load;
 mod logging;
 mod near;
@@ -23,7 +22,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use mimalloc::MiMalloc;
 
-/// A server that decides keeps many small rows for a while, which is what this one is good at.
+/// The scheduler allocates many small, short-lived rows, which mimalloc handles well.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,30 +1,38 @@
-//! Finding a pod by the name that was typed, and the names that were perhaps meant.
+//! Finds a pod by name, and suggests similar names.
 
 use anyhow::{Result, bail};
 use plimsoll_core::request::RequestId;
 
-/// Names that are offered at most.
-const OFFERED: usize = 5;
+/// The most names to suggest.
+const SUGGESTED: usize = 5;
 
-/// The one pod that is called so: `namespace/name`, or the name alone where only one namespace has it.
-pub(crate) fn find<'a>(wanted: &str, pods: &[&'a RequestId]) -> Result<&'a RequestId> {
-    let matches = |id: &&&RequestId| match wanted.split_once('/') {
-        Some((namespace, name)) => &*id.account == namespace && &*id.name == name,
-        None => &*id.name == wanted,
+/// Returns the index of the pod with a name: `namespace/name`, or the name alone if it is unique.
+pub(crate) fn find<'a>(
+    wanted: &str,
+    pods: impl Iterator<Item = &'a RequestId> + Clone,
+) -> Result<usize> {
+    let (namespace, name) = split(wanted);
+    let is_wanted = |id: &RequestId| {
+        &*id.name == name && namespace.is_none_or(|namespace| &*id.account == namespace)
     };
-    let mut found: Vec<&'a RequestId> = pods.iter().filter(matches).copied().collect();
-    found.dedup_by(|one, other| one.account == other.account && one.name == other.name);
+    let mut found: Vec<(usize, &RequestId)> =
+        pods.clone().enumerate().filter(|(_, id)| is_wanted(id)).collect();
+    found.dedup_by(|(_, one), (_, other)| one.account == other.account && one.name == other.name);
     match found[..] {
-        [one] => Ok(one),
-        [] => bail!("there is no pod {wanted}{}", offer(&near(wanted, pods))),
+        [(at, _)] => Ok(at),
+        [] => bail!("there is no pod {wanted}{}", suggestion(&similar(wanted, pods))),
         _ => {
-            let names: Vec<String> = found.iter().map(ToString::to_string).collect();
-            bail!("several pods are called {wanted}; say which: {}", names.join(", "))
+            let names: Vec<String> = found.iter().map(|(_, id)| id.to_string()).collect();
+            bail!("several pods are named {wanted}; choose one of {}", names.join(", "))
         }
     }
 }
 
-fn offer(names: &[String]) -> String {
+fn split(wanted: &str) -> (Option<&str>, &str) {
+    wanted.split_once('/').map_or((None, wanted), |(namespace, name)| (Some(namespace), name))
+}
+
+fn suggestion(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => format!("; did you mean {one}?"),
@@ -32,30 +40,31 @@ fn offer(names: &[String]) -> String {
     }
 }
 
-/// Names that differ by little from what was typed, the nearest first; and those that contain it.
-fn near(wanted: &str, pods: &[&RequestId]) -> Vec<String> {
-    let (namespace, name) =
-        wanted.split_once('/').map_or((None, wanted), |(ns, name)| (Some(ns), name));
-    let distance = |id: &RequestId| {
-        let apart = strsim::damerau_levenshtein(&name.to_lowercase(), &id.name.to_lowercase());
-        let part = !name.is_empty() && id.name.contains(name);
-        let elsewhere =
-            namespace.map_or(0, |ns| strsim::damerau_levenshtein(ns, &id.account).min(2));
-        let close = apart <= (name.chars().count() / 3).max(2);
-        (close || part).then_some(if close { apart + elsewhere } else { usize::MAX / 2 + apart })
-    };
+/// Returns the names with a small edit distance, the nearest first, then those that contain it.
+fn similar<'a>(wanted: &str, pods: impl Iterator<Item = &'a RequestId>) -> Vec<String> {
     let mut ranked: Vec<(usize, String)> =
-        pods.iter().filter_map(|id| Some((distance(id)?, id.to_string()))).collect();
+        pods.filter_map(|id| Some((distance(wanted, id)?, id.to_string()))).collect();
     ranked.sort();
     ranked.dedup();
-    ranked.into_iter().take(OFFERED).map(|(_, name)| name).collect()
+    ranked.into_iter().take(SUGGESTED).map(|(_, name)| name).collect()
+}
+
+fn distance(wanted: &str, id: &RequestId) -> Option<usize> {
+    let (namespace, name) = split(wanted);
+    let apart = strsim::damerau_levenshtein(&name.to_lowercase(), &id.name.to_lowercase());
+    let elsewhere = namespace.map_or(0, |ns| strsim::damerau_levenshtein(ns, &id.account).min(2));
+    if apart <= (name.chars().count() / 3).max(2) {
+        return Some(apart + elsewhere);
+    }
+    let is_part = !name.is_empty() && id.name.contains(name);
+    is_part.then_some(usize::MAX / 2 + apart)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pods() -> Vec<RequestId> {
+    fn pods() -> [RequestId; 4] {
         [
             ("team-a", "trainer-0"),
             ("team-a", "trainer-1"),
@@ -63,29 +72,28 @@ mod tests {
             ("team-b", "web"),
         ]
         .map(|(namespace, name)| RequestId::new(namespace, name))
-        .to_vec()
     }
 
     fn answer(wanted: &str) -> String {
         let pods = pods();
-        match find(wanted, &pods.iter().collect::<Vec<_>>()) {
-            Ok(found) => found.to_string(),
+        match find(wanted, pods.iter()) {
+            Ok(found) => pods[found].to_string(),
             Err(error) => error.to_string(),
         }
     }
 
     #[test]
-    fn a_name_alone_is_enough_where_it_is_the_only_one() {
+    fn a_name_alone_is_enough_if_it_is_unique() {
         assert_eq!(answer("team-a/trainer-0"), "team-a/trainer-0");
         assert_eq!(answer("web"), "team-b/web");
         assert_eq!(
             answer("trainer-0"),
-            "several pods are called trainer-0; say which: team-a/trainer-0, team-b/trainer-0"
+            "several pods are named trainer-0; choose one of team-a/trainer-0, team-b/trainer-0"
         );
     }
 
     #[test]
-    fn near_names_are_offered_the_nearest_first() {
+    fn similar_names_are_suggested_the_nearest_first() {
         assert_eq!(answer("team-b/wbe"), "there is no pod team-b/wbe; did you mean team-b/web?");
         let wrong_namespace = answer("team-a/web");
         assert!(

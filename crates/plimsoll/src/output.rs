@@ -1,4 +1,4 @@
-//! Where answers and errors go, and what the program's exit code says.
+//! Standard output, standard error and exit codes.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -7,17 +7,17 @@ use serde::Serialize;
 
 use crate::cli::Color;
 
-/// How a command ended, when it could do what it was asked.
+/// The outcome of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All placed, it fits, or nothing found.
+    /// All placed, it fits, or nothing found: exit code 0.
     Fine,
-    /// Something was refused or found.
+    /// Something is pending, impossible or found: exit code 1.
     Wanting,
 }
 
 impl Outcome {
-    /// Fine unless something was refused or found.
+    /// Returns `Wanting` if something is pending, impossible or found.
     pub(crate) fn wanting(wanting: bool) -> Self {
         if wanting { Outcome::Wanting } else { Outcome::Fine }
     }
@@ -32,7 +32,7 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Uses colour as the user wishes; by default on a terminal, and never with NO_COLOR.
+/// Sets the use of colour; by default on a terminal, and never with NO_COLOR.
 pub(crate) fn set_color(color: Color) {
     match color {
         Color::Auto => anstream::ColorChoice::Auto,
@@ -42,14 +42,14 @@ pub(crate) fn set_color(color: Color) {
     .write_global();
 }
 
-/// Prints text for people on standard output.
+/// Prints text on standard output.
 pub(crate) fn text(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    quietly(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Prints text for people on standard output, and says whether anybody still reads it.
-pub(crate) fn heard(text: &str) -> io::Result<bool> {
+/// Prints text on standard output, and returns whether the reader is still there.
+pub(crate) fn is_read(text: &str) -> io::Result<bool> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -58,27 +58,27 @@ pub(crate) fn heard(text: &str) -> io::Result<bool> {
     }
 }
 
-/// Prints a sheet as JSON on standard output.
-pub(crate) fn json(sheet: &impl Serialize) -> io::Result<()> {
+/// Prints a value as JSON on standard output.
+pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let written = serde_json::to_writer_pretty(&mut out, sheet).map_err(io::Error::from);
-    quietly(written.and_then(|()| writeln!(out)).and_then(|()| out.flush()))
+    let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
+    ignore_closed_pipe(written.and_then(|()| writeln!(out)).and_then(|()| out.flush()))
 }
 
-/// A reader that has seen enough, like `head`, is no error: the answer's exit code stays what it is.
-fn quietly(written: io::Result<()>) -> io::Result<()> {
+/// Ignores that the reader closed the pipe, as `head` does: the exit code stays that of the answer.
+fn ignore_closed_pipe(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
 }
 
-/// Prints one line on standard error; nobody reading it is no error.
+/// Prints one line on standard error, and ignores errors.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
-/// Says what went wrong, with its causes, and ends with 2.
+/// Prints an error and its causes, and returns exit code 2.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
     let bad = anstyle::AnsiColor::Red.on_default().bold();
     note(&format!("{bad}error:{bad:#} {error}"));

@@ -1,4 +1,4 @@
-//! A sign of life on standard error while something takes longer than one would wait for.
+//! A spinner on standard error for work that takes long.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What takes no longer than this shows nothing.
+/// The time after which the spinner is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Does the work. On a terminal it is said what takes so long, once it does.
+/// Does the work; on a terminal, shows a spinner with its description if it takes long.
 pub(crate) fn meanwhile<T>(quiet: bool, what: &str, work: impl FnOnce() -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return work();
@@ -19,12 +19,12 @@ pub(crate) fn meanwhile<T>(quiet: bool, what: &str, work: impl FnOnce() -> T) ->
         scope.spawn(move || {
             if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 let spinner = spinner(what);
-                // An error is the work's end as well: the other side is gone.
+                // The channel closes when the work ends.
                 let _ = waiting.recv();
                 spinner.finish_and_clear();
             }
         });
-        // The sender goes with this closure, however it ends.
+        // Dropped when the closure ends, also by a panic.
         let _done = done;
         work()
     })

@@ -1,4 +1,5 @@
-//! A live view of a server in the terminal: every GPU with its line, who holds it, who waits and why.
+//! A live view of a server on a terminal: every GPU with its load and holders, pending requests,
+//! decisions and slots.
 //!
 //! ```text
 //!  server ──▶ poll (a thread) ──▶ Fleet ──▶ State ◀── keys

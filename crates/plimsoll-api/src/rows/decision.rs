@@ -1,4 +1,4 @@
-//! Decisions as rows: what was chosen, what was judged, and the GPUs before and after.
+//! Decisions about slots as rows.
 
 use plimsoll_core::units::Bytes;
 use plimsoll_slots::model::Declaration;
@@ -6,106 +6,80 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{GpuAllocation, MemoryRow};
-use crate::lost_by::LostBy;
-use crate::verdict::{NodeVerdictRow, PromisedRow, RemedyRow, ScorePart};
+use crate::explanation::{Explanation, RemedyRow};
+use crate::time::Time;
 
 /// A decision about one slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DecisionRow {
-    /// Its id, `SEQ.INDEX`: the journal record, and which decision of it. Null for what-if, which is not recorded.
+    /// The journal record and the index of the decision in it, as `SEQ.INDEX`; null for a what-if.
     pub id: Option<String>,
-    /// When it was made.
-    pub created: String,
-    /// The model.
+    pub created: Time,
     pub model: String,
-    /// The slot; null for what-if.
+    /// Null for a what-if.
     pub slot_id: Option<String>,
-    /// Whether a place was found.
     pub placed: bool,
-    /// The runner that was chosen; on a refusal that of the nearest miss, or the first that was judged. Null without runners.
+    /// The chosen runner. If rejected, the runner of the nearest miss, or the first that was judged.
     pub runner_id: Option<String>,
-    /// The answer in one sentence.
-    pub summary: String,
-    /// What the one who waits was told on a refusal: the summary, and who may not go for it and why. Null where only the summary is
-    /// still at hand.
+    /// The reason that the client received if rejected: the summary, and which holders are not
+    /// evictable. Null if only the summary is available.
     pub reason: Option<String>,
-    /// What the place is charged; null on a refusal, and where no GPU is needed.
+    /// The charges of the placement; null if rejected, and if no GPU is needed.
     pub gpu_allocation: Option<GpuAllocation>,
-    /// What the model needs and who says so: the very row that was charged, or would have been. Null where only the summary is still
-    /// at hand, and for slots that nobody here made.
+    /// The memory that the model needs, and its source. Null if only the summary is available, and
+    /// for slots that the server did not create.
     pub memory: Option<MemoryRow>,
-    /// The policy that chose; null for one that is no longer at hand in full.
-    pub policy: Option<String>,
-    /// The ledger's revision that was looked at; null likewise.
-    pub ledger_revision: Option<u64>,
-    /// How good the place is; null on a refusal.
-    pub score: Option<i64>,
-    /// The terms of that score.
-    pub score_parts: Vec<ScorePart>,
-    /// Places that fit and were not chosen.
-    pub lost_by: Vec<LostBy>,
-    /// Every runner that was judged, for every shape that was tried, with the first rule that failed and its numbers. Null where
-    /// only the summary is still at hand: `replay` says how to see the rest.
-    pub candidates: Option<Vec<CandidateRow>>,
-    /// Slots that were asked to go so that this one finds a place.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// Slots that were asked to stop to make room.
     pub evictions: Vec<EvictionRow>,
-    /// A place that will be there once these and others have gone.
-    pub promised: Option<PromisedRow>,
-    /// The GPUs of the runner before the decision; null where only the summary is still at hand.
+    /// The GPUs of the runner before the decision; null if only the summary is available.
     pub before: Option<Vec<LoadRow>>,
-    /// The same with what was placed; equal to `before` on a refusal.
+    /// The same with the placement; equal to `before` if rejected.
     pub after: Option<Vec<LoadRow>>,
-    /// The digest of all that was seen, in hexadecimal; null for what-if.
+    /// The digest of the data that was judged, in hexadecimal; null for a what-if.
     pub digest: Option<String>,
-    /// How to see all of it, where only the summary is still at hand.
+    /// The command that shows the whole decision, if only the summary is available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
 }
 
-/// A runner as it was judged for one shape of the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CandidateRow {
-    /// Over how many GPUs this shape is split; 0 where it needs none.
-    pub tensor_parallel_size: u32,
-    /// The verdict, as in `nodes[]` of `plimsoll explain`.
-    #[serde(flatten)]
-    pub verdict: NodeVerdictRow,
+impl DecisionRow {
+    /// Returns the reason of a rejection, as detailed as it is available.
+    pub fn why(&self) -> &str {
+        self.reason.as_deref().unwrap_or(&self.explanation.summary)
+    }
 }
 
-/// A slot that is to go.
+/// A slot that is evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EvictionRow {
-    /// The slot.
     pub slot_id: String,
-    /// Its model.
     pub model: String,
-    /// Its runner.
     pub runner_id: Option<String>,
 }
 
-/// What counts against the line of a GPU.
+/// The load of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LoadRow {
-    /// Its index on the runner.
+    /// The index on the runner.
     pub index: u16,
-    /// Its UUID, or `runner/gpu-INDEX`.
+    /// The UUID, or `runner/gpu-INDEX`.
     pub uuid: String,
-    /// What may be used when it is empty.
     #[schema(value_type = Option<u64>)]
     pub usable: Option<Bytes>,
-    /// Booked, being given back and foreign, together; null where somebody is there whose use nobody declared.
+    /// Held, releasing and foreign memory together; null if a tenant's memory is undeclared.
     #[schema(value_type = Option<u64>)]
     pub load: Option<Bytes>,
-    /// What is left; 0 where it is over-full.
     #[schema(value_type = Option<u64>)]
     pub free: Option<Bytes>,
 }
 
-/// What to decide without doing it: a declared model, or a declaration.
+/// A question for a decision that is not carried out: either a declared model, or a declaration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WhatIf {
-    /// A declared model.
+    /// The name of a declared model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// A declaration, as for `PUT /api/v1/models/{name}`.
@@ -113,12 +87,11 @@ pub struct WhatIf {
     pub declaration: Option<Declaration>,
 }
 
-/// What would be decided for one more slot.
+/// The decision for one more slot, not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhatIfRow {
-    /// The decision.
     #[serde(flatten)]
     pub decision: DecisionRow,
-    /// Changes that would make it fit, those that harm nobody first; each was tried and found to.
+    /// Verified changes that would make it fit; those that affect no other slot come first.
     pub would_fit_if: Vec<RemedyRow>,
 }

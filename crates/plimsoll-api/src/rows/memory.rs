@@ -1,59 +1,81 @@
-//! What a model needs, and who says so.
+//! The memory that a model needs, and its source.
 
 use plimsoll_core::units::Bytes;
+use plimsoll_models::estimate::Breakdown;
+use plimsoll_slots::memory::Source;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a model needs when it is split over so many GPUs.
+use crate::names::named;
+use crate::time::Time;
+
+named! {
+    /// The source of a model's memory.
+    MemorySource {
+        /// The declaration.
+        Declared = "declared",
+        /// The peak use of its slots.
+        Measured = "measured",
+        /// Its file.
+        Estimated = "estimated",
+    }
+}
+
+impl From<Source> for MemorySource {
+    fn from(source: Source) -> MemorySource {
+        match source {
+            Source::Declared => MemorySource::Declared,
+            Source::Measured => MemorySource::Measured,
+            Source::Estimated => MemorySource::Estimated,
+        }
+    }
+}
+
+/// The memory that a model needs on a number of GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryRow {
-    /// Over so many.
     pub tensor_parallel_size: u16,
-    /// Who says it: `declared`, `measured` or `estimated`; null where nobody does, and then it is not placed.
-    pub source: Option<String>,
-    /// What is charged on each GPU; null where nobody says it.
+    /// Null if the memory is unknown; then the model is not placed.
+    pub source: Option<MemorySource>,
+    /// The charge on each GPU; null if unknown.
     #[schema(value_type = Option<Vec<u64>>)]
     pub per_gpu: Option<Vec<Bytes>>,
-    /// What is missing where nobody says it.
+    /// The missing data, if the memory is unknown.
     pub missing: Option<String>,
-    /// The most that its slots were seen to use.
     pub measured: Option<MeasuredRow>,
-    /// What its file says, part by part.
     pub estimated: Option<EstimatedRow>,
-    /// Whether what was measured and what the file says differ by more than a tenth.
+    /// Measurement and estimate differ by more than a tenth.
     pub disagrees: bool,
-    /// What a reader should know.
+    /// Notes for people.
     pub remarks: Vec<String>,
 }
 
-/// The most that slots of a model were seen to use.
+/// The peak use of the slots of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MeasuredRow {
-    /// On each GPU.
     #[schema(value_type = Vec<u64>)]
     pub per_gpu: Vec<Bytes>,
-    /// When.
-    pub at: String,
-    /// The context length that it was measured with.
+    pub at: Time,
+    /// The context length at that time.
     pub context: Option<u64>,
-    /// The type of cache that it was measured with.
+    /// The KV cache type at that time.
     pub kv: Option<String>,
-    /// The concurrency that it was measured with.
+    /// The concurrency at that time.
     pub concurrency: u32,
-    /// Why it says nothing about the model as it is declared now; null where it does.
+    /// The reason why the measurement does not apply to the current declaration, if it does not.
     pub stale_reason: Option<String>,
 }
 
-/// What a model's file says.
+/// The estimate from a model's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EstimatedRow {
-    /// In all; null where a part is unknown.
+    /// Null if a part is unknown.
     #[schema(value_type = Option<u64>)]
     pub total: Option<Bytes>,
-    /// On each GPU; null where a part is unknown.
+    /// Null where a part is unknown.
     #[schema(value_type = Vec<Option<u64>>)]
     pub per_gpu: Vec<Option<Bytes>>,
     /// The parts over all GPUs, each with its source, as `plimsoll estimate` shows them.
     #[schema(value_type = Object)]
-    pub parts: serde_json::Value,
+    pub parts: Breakdown,
 }

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::GpuAllocation;
-use crate::verdict::PromisedRow;
+use crate::explanation::PromisedRow;
+use crate::names::named;
+use crate::time::Time;
 
 /// A request for one reservation of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -48,11 +50,11 @@ pub struct ReservationRow {
     pub reason: String,
     /// The placement that is promised to its slot.
     pub promised: Option<PromisedRow>,
-    pub created: String,
-    pub deadline: Option<String>,
+    pub created: Time,
+    pub deadline: Option<Time>,
     /// The time since when it is in its slot.
-    pub since: Option<String>,
-    pub ended: Option<String>,
+    pub since: Option<Time>,
+    pub ended: Option<Time>,
     /// The client's namespace.
     pub namespace: Option<String>,
     /// The client's name.
@@ -61,24 +63,24 @@ pub struct ReservationRow {
     pub key: Option<String>,
 }
 
-/// The status of a reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReservationStatus {
-    /// No slot has GPUs for it yet.
-    Pending,
-    /// Its slot has GPUs and is not ready yet.
-    Starting,
-    Ready,
-    Released,
-    /// No empty fleet could hold a slot of the model.
-    Impossible,
-    /// The model was removed.
-    ModelRemoved,
-    /// Its deadline passed before it was ready.
-    Expired,
-    /// Its slot ended while serving it.
-    Lost,
+named! {
+    /// The status of a reservation.
+    ReservationStatus {
+        /// No slot has GPUs for it yet.
+        Pending = "pending",
+        /// Its slot has GPUs and is not ready yet.
+        Starting = "starting",
+        Ready = "ready",
+        Released = "released",
+        /// No empty fleet could hold a slot of the model.
+        Impossible = "impossible",
+        /// The model was removed.
+        ModelRemoved = "model_removed",
+        /// Its deadline passed before it was ready.
+        Expired = "expired",
+        /// Its slot ended while serving it.
+        Lost = "lost",
+    }
 }
 
 impl ReservationStatus {
@@ -102,7 +104,7 @@ pub struct QueueRow {
     pub model: String,
     /// The runner of the promised placement.
     pub runner_id: Option<String>,
-    pub created: String,
+    pub created: Time,
     /// The reason why it is pending, in one sentence with its numbers.
     pub reason: String,
     /// The reservations in the slot; 1 for a reservation.
@@ -111,20 +113,20 @@ pub struct QueueRow {
     /// Created before a client asked for it. Such a slot waits behind all others.
     pub prewarmed: bool,
     /// The deadline; of a slot, the first one of its reservations.
-    pub deadline: Option<String>,
+    pub deadline: Option<Time>,
     /// Failed starts since the last successful one.
     pub failures: u32,
     /// The time of the next start after a failed one.
-    pub retry_at: Option<String>,
+    pub retry_at: Option<Time>,
     pub promised: Option<PromisedRow>,
 }
 
-/// The kind of a pending entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QueuedKind {
-    /// A slot is pending for GPUs.
-    Slot,
-    /// A reservation is pending for room in the slots of its model.
-    Reservation,
+named! {
+    /// The kind of a pending entry.
+    QueuedKind {
+        /// A slot is pending for GPUs.
+        Slot = "slot",
+        /// A reservation is pending for room in the slots of its model.
+        Reservation = "reservation",
+    }
 }

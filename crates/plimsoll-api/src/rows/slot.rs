@@ -1,92 +1,133 @@
-//! Slots, and what they hold of GPUs, as rows.
+//! Slots and their GPUs as rows.
 
 use plimsoll_core::units::Bytes;
+use plimsoll_slots::desk;
 use plimsoll_slots::wire::OnDevice;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A process that serves a model, or is to.
+use super::MemorySource;
+use crate::names::named;
+use crate::time::Time;
+
+named! {
+    /// The stage of a slot.
+    SlotStage {
+        /// It waits for GPUs.
+        Pending = "pending",
+        Starting = "starting",
+        Running = "running",
+        /// Its runner is silent.
+        Unknown = "unknown",
+        /// It is stopping; its memory counts until its release is observed.
+        Releasing = "releasing",
+        Gone = "gone",
+    }
+}
+
+impl From<desk::SlotStage> for SlotStage {
+    fn from(stage: desk::SlotStage) -> SlotStage {
+        match stage {
+            desk::SlotStage::Pending => SlotStage::Pending,
+            desk::SlotStage::Starting => SlotStage::Starting,
+            desk::SlotStage::Running => SlotStage::Running,
+            desk::SlotStage::Unknown => SlotStage::Unknown,
+            desk::SlotStage::Releasing => SlotStage::Releasing,
+        }
+    }
+}
+
+/// A model server process on GPUs of one runner, or a pending one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SlotRow {
-    /// Its id.
     pub id: String,
-    /// The model.
     pub model: String,
-    /// The runner; null while it waits for a GPU.
+    /// Null while the slot is pending.
     pub runner_id: Option<String>,
-    /// What it holds of GPUs; null while it waits for one, and where it needs none.
+    /// Null while the slot is pending, and if it needs no GPU.
     pub gpu_allocation: Option<GpuAllocation>,
-    /// `pending`, `starting`, `running`, `releasing`, or `gone`.
-    pub stage: String,
-    /// When it was made.
-    pub created: String,
-    /// When it last did anything.
-    pub last_activity: String,
-    /// Places in it that are taken.
+    pub stage: SlotStage,
+    pub created: Time,
+    pub last_activity: Time,
+    /// Reservations in the slot.
     pub active_requests: u32,
-    /// Places that it has.
+    /// The maximum number of reservations in it.
     pub concurrency: u32,
-    /// Whether it may be evicted, since when, or why not; null while it holds nothing.
+    /// Null while the slot holds nothing.
     pub eviction: Option<EvictionStatusRow>,
-    /// Who says what it is charged: `declared`, `measured` or `estimated`. Null while it holds nothing, and for one that was adopted.
-    pub memory_source: Option<String>,
-    /// Where it answers, once it does.
+    /// The source of its charge; null while it holds nothing, and for an adopted slot.
+    pub memory_source: Option<MemorySource>,
+    /// The address of the model server, once it is ready.
     pub endpoint: Option<String>,
-    /// How it stands, in a sentence: why it waits, or why its last start failed.
+    /// Its state in one sentence: why it is pending, or why its last start failed.
     pub reason: String,
-    /// What evidence of it names: every start has a new one. Null while it holds nothing.
+    /// The number of its start, which reports refer to; null while it holds nothing.
     pub generation: Option<u64>,
-    /// Whether it was started before anybody asked. Such a slot goes first.
+    /// Started before a client asked for it. Such a slot is evicted first.
     pub prewarmed: bool,
-    /// Whether a runner reported it and nobody here made it.
+    /// Reported by a runner and not created by this server.
     pub adopted: bool,
-    /// What it is measured to use on each GPU, where that can be measured.
+    /// The measured memory on each GPU, if it can be measured.
     pub used: Vec<OnDevice>,
-    /// Whether it was seen to use more than it was declared to need. It is charged what it uses.
+    /// It used more than its model declares, and is charged what it uses.
     pub outgrown: bool,
 }
 
-/// What a slot holds of GPUs, everywhere in the same words.
+/// The GPUs that a slot holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuAllocation {
-    /// How many GPUs.
     pub gpu_count: usize,
-    /// The GPUs, by index.
+    /// The GPUs by index.
     pub gpus: Vec<GpuShare>,
-    /// The most that it holds on one of them; null where nobody declared it.
+    /// The largest share; null if undeclared.
     #[schema(value_type = Option<u64>)]
     pub memory_per_gpu: Option<Bytes>,
-    /// What it holds on all of them together; null likewise.
+    /// The sum of all shares; null if undeclared.
     #[schema(value_type = Option<u64>)]
     pub total_memory_required: Option<Bytes>,
-    /// Over how many GPUs it is split.
+    /// The number of GPUs that the model is split over.
     pub tensor_parallel_size: usize,
 }
 
-/// What is held of one GPU.
+/// A share of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuShare {
-    /// Its index on the runner.
+    /// The index on the runner.
     pub index: u16,
-    /// Its UUID, or `runner/gpu-INDEX`.
+    /// The UUID, or `runner/gpu-INDEX`.
     pub uuid: String,
-    /// How much; null where nobody declared it.
+    /// Null if undeclared.
     #[schema(value_type = Option<u64>)]
     pub bytes: Option<Bytes>,
+}
+
+named! {
+    /// The reason why a slot is not evictable.
+    NotEvictable {
+        RequesterMayNotEvict = "requester_may_not_evict",
+        Pinned = "pinned",
+        SameModel = "same_model",
+        Starting = "starting",
+        Releasing = "releasing",
+        RecentlyStarted = "recently_started",
+        Active = "active",
+        ActivityUnknown = "activity_unknown",
+        NoIdleLimit = "no_idle_limit",
+        NotIdleYet = "not_idle_yet",
+    }
 }
 
 /// Whether a slot could be evicted for a request that may evict anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EvictionStatusRow {
-    /// Whether the slot is evictable now.
+    /// The slot is evictable now.
     pub evictable: bool,
     /// The time since when it is evictable.
-    pub since: Option<String>,
+    pub since: Option<Time>,
     /// The time from when on it will be evictable, if known.
-    pub from: Option<String>,
-    /// The code of the reason why it is not evictable: `pinned`, `starting`, `releasing`, `recently_started`, `active`,
-    /// `activity_unknown`, `no_idle_limit` or `not_idle_yet`.
-    pub code: Option<String>,
+    pub from: Option<Time>,
+    /// The reason why it is not evictable.
+    pub code: Option<NotEvictable>,
     /// The same in words.
     pub reason: Option<String>,
 }

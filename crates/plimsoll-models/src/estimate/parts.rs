@@ -1,13 +1,13 @@
 //! The parts of an estimate and their sums: exact, or unknown if a part is unknown.
 
 use plimsoll_core::units::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::EstimateError;
 use crate::source::Source;
 
 /// One part of an estimate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The size; `None` exactly when the source is [`Source::Unknown`].
     pub bytes: Option<Bytes>,
@@ -38,7 +38,7 @@ impl Part {
 }
 
 /// The parts of an estimate, for one GPU or for all, and their sum.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breakdown {
     /// The model's tensors.
     pub weights: Part,

@@ -7,12 +7,9 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::decide::Decision;
-use plimsoll_core::fit;
-use plimsoll_core::request::Shape;
 use plimsoll_core::room::{DeviceRoom, NodeView};
-use plimsoll_core::summary;
 use plimsoll_core::units::{Bytes, Millis};
-use plimsoll_core::verdict::{NodeVerdict, Table};
+use plimsoll_core::verdict::NodeVerdict;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -21,8 +18,9 @@ use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::{memory, slots};
 use crate::decisions::Kept;
-use plimsoll_api::rows::{CandidateRow, DecisionRow, LoadRow, ProblemRow, time};
-use plimsoll_api::{lost_by, verdict};
+use plimsoll_api::explanation::{Explanation, charges, explanation};
+use plimsoll_api::rows::{DecisionRow, LoadRow, ProblemRow, time};
+use plimsoll_api::verdict;
 use plimsoll_engine::store::{DecisionId, Filter, History, Listed, StoreError};
 
 /// Which decisions.
@@ -159,7 +157,7 @@ impl Page {
             return false;
         }
         let row = row();
-        self.candidates += row.candidates.as_ref().map_or(0, Vec::len);
+        self.candidates += row.explanation.candidates.as_ref().map_or(0, Vec::len);
         self.rows.push(row);
         true
     }
@@ -180,24 +178,22 @@ pub(crate) fn row(kept: &Kept) -> DecisionRow {
         memory: memory::of_size(&kept.needs, &described),
         id: Some(kept.id.to_string()),
         slot_id: Some(kept.decision.request.name.to_string()),
-        summary: kept.summary.clone(),
         reason: kept.told.clone(),
+        explanation: Explanation {
+            summary: kept.summary.clone(),
+            promised: kept.promised.clone(),
+            ..described.explanation
+        },
         evictions: kept.evictions.clone(),
-        promised: kept.promised.clone(),
         digest: Some(plimsoll_engine::store::hexadecimal(kept.digest)),
         ..described
     }
 }
 
-/// Everything that a decision itself says.
+/// Returns the row of a decision by itself.
 pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
-    let found = decision.place();
     let verdict = runner(decision);
-    // The same question that the commit asked, of the same rows: what the place is charged.
-    let admitted = found
-        .zip(verdict)
-        .and_then(|(found, verdict)| fit::admit(verdict.view, &decision.spec, &found.place).ok());
-    let charges = admitted.unwrap_or_default();
+    let charges = charges(decision);
     let taken = |index: u16| {
         let on = charges.iter().filter(|charge| charge.on.contains(&index));
         on.filter_map(plimsoll_core::charge::Charge::bytes).fold(Bytes::ZERO, Bytes::plus)
@@ -210,20 +206,13 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
         created: time(at),
         model: decision.request.account.to_string(),
         slot_id: None,
-        placed: found.is_some(),
+        placed: decision.place().is_some(),
         runner_id: verdict.map(|verdict| verdict.view.node.name.to_string()),
-        summary: summary::sentence(decision),
         reason: None,
         gpu_allocation: verdict.and_then(|verdict| slots::allocation(&verdict.view.node, &charges)),
         memory: None,
-        policy: Some(decision.policy.name.to_string()),
-        ledger_revision: Some(decision.revision),
-        score: found.map(|found| found.score.total()),
-        score_parts: found.map(|found| verdict::score_parts(&found.score)).unwrap_or_default(),
-        lost_by: lost_by::lost_by(decision),
-        candidates: Some(candidates(decision)),
+        explanation: explanation(decision),
         evictions: Vec::new(),
-        promised: None,
         before: Some(loads(&|_| Bytes::ZERO)),
         after: Some(loads(&taken)),
         digest: None,
@@ -255,19 +244,6 @@ fn loads(view: &NodeView, more: &dyn Fn(u16) -> Bytes) -> Vec<LoadRow> {
     (0_u16..).zip(view.room.devices()).map(row).collect()
 }
 
-fn candidates(decision: &Decision) -> Vec<CandidateRow> {
-    let shapes = decision.tables().enumerate();
-    let of_shape = |(shape, table): (usize, Table)| {
-        let size = decision.spec.shapes().get(shape).map_or(0, Shape::device_count);
-        let row = move |verdict: NodeVerdict| CandidateRow {
-            tensor_parallel_size: size,
-            verdict: verdict::node(decision, shape, verdict),
-        };
-        verdict::ordered_in(table).into_iter().map(row).collect::<Vec<_>>()
-    };
-    shapes.flat_map(of_shape).collect()
-}
-
 /// A decision of which only the journal's few words are at hand.
 fn listed_row(listed: Listed) -> DecisionRow {
     let id = listed.id.to_string();
@@ -280,18 +256,11 @@ fn listed_row(listed: Listed) -> DecisionRow {
         slot_id: Some(listed.request.name.to_string()),
         placed,
         runner_id,
-        summary: listed.summary,
         reason: None,
         gpu_allocation: None,
         memory: None,
-        policy: None,
-        ledger_revision: None,
-        score: None,
-        score_parts: Vec::new(),
-        lost_by: Vec::new(),
-        candidates: None,
+        explanation: Explanation { summary: listed.summary, ..Explanation::default() },
         evictions: Vec::new(),
-        promised: None,
         before: None,
         after: None,
         digest: Some(listed.digest),

@@ -1,11 +1,11 @@
 //! What models need in front of people, and who says so.
 
 use plimsoll_slots::desk::DeskView;
-use plimsoll_slots::memory::{Measured, Need, Source};
+use plimsoll_slots::memory::{Measured, Need};
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::Size;
 
-use plimsoll_api::rows::{DecisionRow, EstimatedRow, MeasuredRow, MemoryRow, time};
+use plimsoll_api::rows::{DecisionRow, EstimatedRow, MeasuredRow, MemoryRow, MemorySource, time};
 
 /// What a model needs, for every size that it may have.
 pub(crate) fn rows(desk: DeskView<'_>, model: &Model) -> Vec<MemoryRow> {
@@ -29,14 +29,14 @@ fn row(need: Need) -> MemoryRow {
     let stale_reason = need.outdated.map(|change| change.to_string());
     MemoryRow {
         tensor_parallel_size: need.gpus,
-        source: source.map(Source::name).map(String::from),
+        source: source.map(MemorySource::from),
         per_gpu: per_gpu.map(|sizes| sizes.into_iter().map(|Size(bytes)| bytes).collect()),
         missing,
         measured: need.measured.map(|measured| measured_row(measured, stale_reason)),
         estimated: need.estimated.map(|estimate| EstimatedRow {
             total: estimate.all.total,
             per_gpu: estimate.gpus.iter().map(|gpu| gpu.total).collect(),
-            parts: serde_json::to_value(&estimate.all).expect("parts are plain data"),
+            parts: estimate.all,
         }),
         disagrees,
         remarks,

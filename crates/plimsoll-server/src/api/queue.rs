@@ -9,8 +9,8 @@ use plimsoll_slots::desk::{DeskView, PendingEntry};
 use super::input::{self, Page, Params};
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
+use plimsoll_api::explanation::{self, PromisedRow};
 use plimsoll_api::rows::{ProblemRow, QueueRow, QueuedKind, time};
-use plimsoll_api::verdict::{self, PromisedRow};
 
 /// Lists what is pending
 #[utoipa::path(get, path = "/api/v1/scheduler/queue", operation_id = "list_queue", tag = "scheduler", params(Page), responses(
@@ -104,5 +104,5 @@ fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>) -> QueueRo
 /// Returns the placement promised to a request.
 pub(crate) fn promised(desk: DeskView<'_>, request: &RequestId) -> Option<PromisedRow> {
     let ledger = desk.scheduler().ledger();
-    Some(verdict::promise_on(ledger, ledger.promise_to(request)?))
+    Some(explanation::promise_on(ledger, ledger.promise_to(request)?))
 }

@@ -8,7 +8,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::breach;
 use plimsoll_core::charge::{Holding, HoldingId};
-use plimsoll_core::device::{Health, Telemetry};
+use plimsoll_core::device::{self, Health};
 use plimsoll_core::front::Core;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::Bytes;
@@ -21,7 +21,9 @@ use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use plimsoll_api::breach::{BreachRow, breach_row};
 use plimsoll_api::device::{DeviceRow, devices_of};
-use plimsoll_api::rows::{GpuRow, ProblemRow, RunnerRow, RunnerState, RunnerStatus, time};
+use plimsoll_api::rows::{
+    GpuRow, ProblemRow, RunnerRow, RunnerState, RunnerStatus, Telemetry, time,
+};
 
 /// Every runner
 #[utoipa::path(get, path = "/api/v1/runners", operation_id = "list_runners", tag = "runners", params(Page), responses(
@@ -147,7 +149,7 @@ fn look(desk: DeskView<'_>, id: &str) -> Option<Looked> {
         view: node.and_then(|node| ledger.view(node)).cloned(),
         holdings: holdings.map(|(id, holding)| (id, holding.clone())).collect(),
         measured: desk.live(id).map(|live| live.devices.clone()).unwrap_or_default(),
-        breaches: breaches.into_iter().map(|breach| breach_row(ledger, breach)).collect(),
+        breaches: breaches.iter().map(|breach| breach_row(ledger, breach)).collect(),
     })
 }
 
@@ -168,18 +170,17 @@ fn gpus(
     let gpu = |(index, (device, room)): (u16, (DeviceRow, &Arc<DeviceRoom>))| {
         let status = measured.iter().find(|status| status.index == index);
         let (telemetry, stale_since) = match room.telemetry() {
-            Telemetry::None => ("none", None),
-            Telemetry::Fresh { .. } => ("fresh", None),
-            Telemetry::Stale { since } => ("stale", Some(time(since))),
+            device::Telemetry::None => (Telemetry::None, None),
+            device::Telemetry::Fresh { .. } => (Telemetry::Fresh, None),
+            device::Telemetry::Stale { since } => (Telemetry::Stale, Some(time(since))),
         };
         GpuRow {
             index,
             device,
             promised: room.promised(),
-            closed: room.takes_nothing(),
             used: status.and_then(|status| status.used),
             utilisation: status.and_then(|status| status.utilisation),
-            telemetry: telemetry.to_string(),
+            telemetry,
             telemetry_stale_since: stale_since,
             foreign_processes: status.map(|status| status.foreign.clone()).unwrap_or_default(),
         }

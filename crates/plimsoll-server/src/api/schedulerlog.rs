@@ -5,60 +5,15 @@ use axum::extract::{Path, State};
 use plimsoll_core::units::Name;
 use plimsoll_core::verdict::{NodeVerdict, Table};
 use plimsoll_slots::desk::ClientName;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use crate::decisions::Kept;
 use crate::schedulerlog::{Bind, Entry, Filter, Found};
-use plimsoll_api::rows::{ProblemRow, time};
-use plimsoll_api::verdict::{self, ContainerVerdictRow, NodeVerdictRow};
-
-/// Why named work is where it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct SchedulerLogRow {
-    /// `succeeded` once it was placed and seen running; else `failed`.
-    pub(crate) status: String,
-    /// Where it was to go.
-    pub(crate) filter: FilterRow,
-    /// What came of its start there.
-    pub(crate) bind: BindRow,
-    /// The place.
-    pub(crate) reservation_id: String,
-    /// The model.
-    pub(crate) model: String,
-    /// Its slot, where it is or was in one.
-    pub(crate) slot_id: Option<String>,
-    /// When it asked.
-    pub(crate) created: String,
-    /// The decision, where one is at hand.
-    pub(crate) decision_id: Option<String>,
-    /// When that was made.
-    pub(crate) decided: Option<String>,
-    /// The policy that chose.
-    pub(crate) policy: Option<String>,
-}
-
-/// Where work was to go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct FilterRow {
-    /// `passed` or `failed`.
-    pub(crate) status: String,
-    /// One sentence with counts where it failed, else empty.
-    pub(crate) summary: String,
-    /// Every runner that was judged, by name.
-    pub(crate) nodes: Vec<NodeVerdictRow>,
-}
-
-/// What came of a start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct BindRow {
-    /// `passed` or `failed`; empty before anything came of it.
-    pub(crate) status: String,
-    /// The runner's reason where it failed, else empty.
-    pub(crate) summary: String,
-}
+use plimsoll_api::rows::{
+    BindRow, BindStatus, FilterRow, LogStatus, ProblemRow, SchedulerLogRow, time,
+};
+use plimsoll_api::verdict::{self, ContainerVerdictRow, NodeVerdictRow, Verdict};
 
 /// Why named work is where it is
 #[utoipa::path(get, path = "/api/v1/namespaces/{namespace}/pods/{name}/schedulerlog", operation_id = "show_schedulerlog", tag = "scheduler",
@@ -99,20 +54,23 @@ pub(crate) async fn show(
 fn row(entry: &Entry) -> SchedulerLogRow {
     let filter = filter(entry);
     let (bind, reason) = match &entry.bind {
-        // Where there is no place, there was nothing to start.
-        _ if filter.status == FAILED => ("", ""),
-        Bind::NotYet => ("", ""),
-        Bind::Passed => (PASSED, ""),
-        Bind::Failed(reason) => (FAILED, reason.as_str()),
+        // Without a placement there was nothing to start.
+        _ if filter.status == Verdict::Failed => (BindStatus::NotReached, ""),
+        Bind::NotYet => (BindStatus::NotReached, ""),
+        Bind::Passed => (BindStatus::Passed, ""),
+        Bind::Failed(reason) => (BindStatus::Failed, reason.as_str()),
     };
     let decision = match &entry.filter {
         Filter::Decided(kept) => Some(kept),
         _ => None,
     };
     SchedulerLogRow {
-        status: if bind == PASSED { "succeeded" } else { FAILED }.to_string(),
+        status: match bind {
+            BindStatus::Passed => LogStatus::Succeeded,
+            BindStatus::NotReached | BindStatus::Failed => LogStatus::Failed,
+        },
         filter,
-        bind: BindRow { status: bind.to_string(), summary: reason.to_string() },
+        bind: BindRow { status: bind, summary: reason.to_string() },
         reservation_id: entry.reservation.to_string(),
         model: entry.model.clone(),
         slot_id: entry.slot.as_ref().map(ToString::to_string),
@@ -123,16 +81,13 @@ fn row(entry: &Entry) -> SchedulerLogRow {
     }
 }
 
-const PASSED: &str = "passed";
-const FAILED: &str = "failed";
-
 fn filter(entry: &Entry) -> FilterRow {
     let failed = |summary: &str, nodes| FilterRow {
-        status: FAILED.to_string(),
+        status: Verdict::Failed,
         summary: summary.to_string(),
         nodes,
     };
-    let passed = |nodes| FilterRow { status: PASSED.to_string(), summary: String::new(), nodes };
+    let passed = |nodes| FilterRow { status: Verdict::Passed, summary: String::new(), nodes };
     match &entry.filter {
         Filter::Decided(kept) if kept.decision.place().is_some() => passed(nodes(kept)),
         Filter::Decided(kept) => failed(&kept.summary, nodes(kept)),
@@ -142,7 +97,7 @@ fn filter(entry: &Entry) -> FilterRow {
         }
         Filter::Unseen { runner: Some(runner) } => passed(vec![whole(runner, &entry.model, None)]),
         Filter::Unseen { runner: None } => {
-            failed("its slot waits, since before the server started", Vec::new())
+            failed("its slot is pending since before the server started", Vec::new())
         }
         Filter::Over { reason } => failed(reason, Vec::new()),
     }
@@ -160,7 +115,7 @@ fn nodes(kept: &Kept) -> Vec<NodeVerdictRow> {
 fn of_node(mut row: NodeVerdictRow) -> NodeVerdictRow {
     if let Some(reason) = &row.reason {
         for container in row.containers.iter_mut().filter(|container| container.reason.is_none()) {
-            container.status = FAILED.to_string();
+            container.status = Verdict::Failed;
             container.reason = Some(reason.code.clone());
         }
     }
@@ -169,10 +124,10 @@ fn of_node(mut row: NodeVerdictRow) -> NodeVerdictRow {
 
 /// A runner about which only one thing is known.
 fn whole(runner: &Name, model: &str, reason: Option<&str>) -> NodeVerdictRow {
-    let status = if reason.is_none() { PASSED } else { FAILED }.to_string();
+    let status = Verdict::from(reason.is_none());
     let container = ContainerVerdictRow {
         name: model.into(),
-        status: status.clone(),
+        status,
         reason: reason.map(String::from),
         devices: Vec::new(),
     };

@@ -7,14 +7,17 @@ use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::device::Node;
 use plimsoll_core::evict::Stays;
 use plimsoll_core::units::{Bytes, Millis};
-use plimsoll_slots::desk::{DeskView, Evictable, Slot, SlotStage};
+use plimsoll_slots::desk::{DeskView, Evictable, Slot};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::input::{self, Params};
 use super::parts::Parts;
 use super::problem::Answer;
-use plimsoll_api::rows::{EvictionStatusRow, GpuAllocation, GpuShare, SlotRow, time};
+use plimsoll_api::rows::{
+    EvictionStatusRow, GpuAllocation, GpuShare, MemorySource, NotEvictable, SlotRow, SlotStage,
+    time,
+};
 
 /// Which slots.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -73,7 +76,7 @@ pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
         model: slot.model.clone(),
         runner_id: holding.map(|holding| holding.node.to_string()),
         gpu_allocation: holding.and_then(|holding| allocation_of(desk, holding)),
-        stage: desk.stage(slot).map_or("gone", SlotStage::name).to_string(),
+        stage: desk.stage(slot).map_or(SlotStage::Gone, SlotStage::from),
         created: time(slot.created),
         last_activity: time(desk.last_activity(slot)),
         active_requests: desk.active_requests(slot),
@@ -93,9 +96,9 @@ pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
 }
 
 /// Who says what a slot is charged, split as it is.
-fn source(slot: &Slot, holding: &Holding) -> Option<String> {
+fn source(slot: &Slot, holding: &Holding) -> Option<MemorySource> {
     let gpus = u16::try_from(holding.charges.len()).ok()?;
-    slot.basis.get(&gpus).map(|source| source.name().to_string())
+    slot.basis.get(&gpus).map(|source| MemorySource::from(*source))
 }
 
 /// Whether a slot is charged more than its model was declared to need.
@@ -149,16 +152,16 @@ fn evictable(evictable: Evictable) -> EvictionStatusRow {
         Evictable::No(stays) => stays,
     };
     let (code, from) = match stays {
-        Stays::AskerMayNot => ("requester_may_not_evict", None),
-        Stays::Pinned => ("pinned", None),
-        Stays::SameModel => ("same_model", None),
-        Stays::Starting => ("starting", None),
-        Stays::Going => ("releasing", None),
-        Stays::Fresh { until } => ("recently_started", Some(until)),
-        Stays::Active { .. } => ("active", None),
-        Stays::ActivityUnknown => ("activity_unknown", None),
-        Stays::NoIdleLimit => ("no_idle_limit", None),
-        Stays::NotIdleYet { from } => ("not_idle_yet", Some(from)),
+        Stays::AskerMayNot => (NotEvictable::RequesterMayNotEvict, None),
+        Stays::Pinned => (NotEvictable::Pinned, None),
+        Stays::SameModel => (NotEvictable::SameModel, None),
+        Stays::Starting => (NotEvictable::Starting, None),
+        Stays::Going => (NotEvictable::Releasing, None),
+        Stays::Fresh { until } => (NotEvictable::RecentlyStarted, Some(until)),
+        Stays::Active { .. } => (NotEvictable::Active, None),
+        Stays::ActivityUnknown => (NotEvictable::ActivityUnknown, None),
+        Stays::NoIdleLimit => (NotEvictable::NoIdleLimit, None),
+        Stays::NotIdleYet { from } => (NotEvictable::NotIdleYet, Some(from)),
     };
     // The core counts milliseconds; people read clocks.
     let reason = match (&stays, from) {
@@ -174,7 +177,7 @@ fn evictable(evictable: Evictable) -> EvictionStatusRow {
         evictable: false,
         since: None,
         from: from.map(time),
-        code: Some(code.to_string()),
+        code: Some(code),
         reason: Some(reason),
     }
 }

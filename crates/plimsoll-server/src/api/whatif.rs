@@ -20,8 +20,8 @@ use super::input::Body;
 use super::parts::Parts;
 use super::problem::{Answer, Problem};
 use super::{decisions, memory, models};
+use plimsoll_api::explanation::{self, RemedyRow};
 use plimsoll_api::rows::{EvictionRow, ProblemRow, WhatIf, WhatIfRow};
-use plimsoll_api::verdict;
 
 /// Decides for one more slot without doing it
 #[utoipa::path(post, path = "/api/v1/scheduler/whatif", operation_id = "what_if", tag = "scheduler", request_body = WhatIf, responses(
@@ -100,7 +100,7 @@ impl Looked {
         let Settings { policy, residency, .. } = settings;
         if let Some(plan) = evict::plan_room(ledger, policy, &self.request, self.now, *residency) {
             row.evictions = plan.victims.iter().map(|victim| eviction(ledger, victim)).collect();
-            row.promised = Some(verdict::promise_on(ledger, &Promise::from(plan)));
+            row.explanation.promised = Some(explanation::promise_on(ledger, &Promise::from(plan)));
         }
         let mut remedies =
             remedy::remedies(ledger, &settings.policy, &self.request, &self.decision);
@@ -112,7 +112,7 @@ impl Looked {
             self.facts.borrow(),
         ));
         remedies.sort_by_key(|remedy| remedy.kind);
-        WhatIfRow { decision: row, would_fit_if: remedies.iter().map(verdict::remedy).collect() }
+        WhatIfRow { decision: row, would_fit_if: remedies.iter().map(RemedyRow::from).collect() }
     }
 }
 

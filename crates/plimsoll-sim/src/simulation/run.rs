@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::decide::Decision;
-use plimsoll_core::event::{Event, Settings};
+use plimsoll_core::event::{self, Event, Settings};
 use plimsoll_core::gang::Gang;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::{Request, RequestId};
@@ -13,7 +13,7 @@ use plimsoll_core::verdict::Candidate;
 use plimsoll_kube::cluster::Cluster;
 
 use super::advice::Advisor;
-use super::{Advising, Placed, Rejected, Simulation, Uncounted, WhyUncounted, foreign};
+use super::{Advising, Outlook, Placed, Rejected, Simulation, Uncounted, WhyUncounted, foreign};
 
 /// Everything happens at one time: nothing expires and nothing becomes stale while pods are placed.
 const NOW: Millis = Millis(0);
@@ -145,6 +145,7 @@ impl Run<'_> {
     /// Steps the machine, and takes down what it decided.
     fn step(&mut self, event: Event) {
         let outcome = self.scheduler.step(NOW, event);
+        let answers = outcome.answers;
         for decision in outcome.decisions {
             (self.watch)(&decision);
             let pending = self.submitted[&decision.request];
@@ -155,7 +156,8 @@ impl Run<'_> {
                     let gang = pod.gang.and_then(|gang| self.gangs.get(&gang));
                     let ledger = self.scheduler.ledger();
                     let advice = self.advisor.advise(ledger, &pod.request, &decision, gang);
-                    Answer::Rejected(Box::new(Rejected { pending, decision, advice }))
+                    let outlook = outlook(&answers, &decision.request);
+                    Answer::Rejected(Box::new(Rejected { pending, decision, advice, outlook }))
                 }
             };
             if self.answers.insert(pending, answer).is_none() {
@@ -179,4 +181,11 @@ impl Run<'_> {
             .extend(deferred.map(|request| Uncounted { request, why: WhyUncounted::Deferred }));
         Simulation { scheduler: self.scheduler, placed, rejected, uncounted: self.uncounted }
     }
+}
+
+/// Returns the prospects that the machine answered with. A pod that it decided without an answer
+/// stays in its queue.
+fn outlook(answers: &[event::Answer], request: &RequestId) -> Outlook {
+    let is_impossible = |answer: &event::Answer| matches!(answer, event::Answer::Refused { request: to, .. } if to == request);
+    if answers.iter().any(is_impossible) { Outlook::Impossible } else { Outlook::Pending }
 }

@@ -122,8 +122,5 @@ fn a_pod_on_a_node_that_was_not_read_is_named() {
     let mut cluster = fixture::releasing();
     cluster.running[0].node = "elsewhere".into();
     let simulation = fixture::run(&cluster);
-    assert_eq!(
-        simulation.uncounted[0].why.to_string(),
-        "is not counted: there is no node elsewhere"
-    );
+    assert_eq!(simulation.uncounted[0].why.to_string(), "not counted: there is no node elsewhere");
 }

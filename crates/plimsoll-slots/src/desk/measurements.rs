@@ -1,5 +1,9 @@
-//! Telemetry of a runner's devices: what of it is new to the ledger, and what of the memory in use
+//! Telemetry of a runner's devices: the part that is new to the ledger, and the memory in use that
 //! belongs to no slot.
+//!
+//! A device reports one sum. The ledger needs the foreign part of it, because slots are charged
+//! separately: sum minus use of the slots. Heartbeats arrive every few seconds from every device,
+//! so only changes of that part, and of whether it can be trusted, become events.
 
 use plimsoll_core::device::Telemetry;
 use plimsoll_core::room::Measured;
@@ -63,7 +67,7 @@ pub(super) fn with_status(
     Measured { foreign: Bytes::new(foreign), telemetry, closed: known.closed }
 }
 
-/// Returns whether a measurement is worth a record: a fresh one after a fresh one with the same
+/// Returns true if a measurement is worth a record: a fresh one after a fresh one with the same
 /// foreign memory is not, or every heartbeat would be journalled.
 pub(super) fn is_news(known: Measured, measured: Measured) -> bool {
     known.foreign != measured.foreign

@@ -21,7 +21,7 @@ const UNKNOWN_LOAD_TIME: Span = Span::seconds(30);
 /// The most files that one answer asks a runner for, and that one heartbeat may report.
 pub(super) const MAX_FILES: usize = 256;
 
-/// Models and what is known of them.
+/// All models, and the facts that were learned about them.
 #[derive(Debug, Default)]
 pub(super) struct Models {
     declared: BTreeMap<String, Arc<Model>>,
@@ -75,7 +75,7 @@ pub struct ModelsState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileGap {
-    /// No runner has reported what is in the file.
+    /// No runner has inspected the file.
     NotRead { file: String },
     /// Every runner that looked has reported why it cannot read the file.
     Missing { file: String, problems: BTreeMap<Name, String> },
@@ -232,7 +232,7 @@ impl Models {
         self.declared.range::<str, _>(after(name)).map(|(_, model)| model)
     }
 
-    /// Returns the models to start a slot of before a client asks.
+    /// Returns the models with `prewarm` that a fleet could hold.
     pub(super) fn to_prewarm(&self) -> impl Iterator<Item = &Arc<Model>> {
         let wants = |model: &&Arc<Model>| {
             model.declared().prewarm && !self.impossible.contains(model.name())
@@ -271,7 +271,7 @@ impl Models {
         self.wanted_files.iter().filter(is_unread).take(MAX_FILES).cloned().collect()
     }
 
-    /// Returns the files that exist on a runner, whether or not they could be understood.
+    /// Returns the files that exist on a runner, including unsupported ones.
     pub(super) fn files_on(&self, runner: &str) -> BTreeSet<Name> {
         let exists = |content: &FileContent| !matches!(content, FileContent::Unreadable { .. });
         let has_it = |on: &BTreeMap<Name, FileContent>| on.get(runner).is_some_and(exists);

@@ -29,7 +29,7 @@ const MAX_FAILED_STARTS: u16 = 4; // mutant: failed-starts
 
 impl Desk {
     /// Compares a report with the ledger, and tells the core of the difference.
-    pub(super) fn take_report(&mut self, core: &mut Core<'_>, runner: &Name, report: &SlotReport) {
+    pub(super) fn apply_report(&mut self, core: &mut Core<'_>, runner: &Name, report: &SlotReport) {
         let view = self.view(core.scheduler());
         let id = name_here(view, runner, report);
         let request = match self.slots.get(&id) {
@@ -123,7 +123,7 @@ impl Desk {
         if before != after {
             let mut node = Node::clone(&view.node);
             translate::set_failed_starts(&mut node, after);
-            self.put_node(core, node);
+            self.update_node(core, node);
         }
     }
 
@@ -245,7 +245,7 @@ fn failure(report: &SlotReport, without_reason: SlotFailure) -> SlotFailure {
     }
 }
 
-/// Returns whether a report is about the current start of its slot, and not about an earlier one.
+/// Returns true if a report is about the current start of its slot, and not about an earlier one.
 fn is_current(
     view: DeskView<'_>,
     id: &Name,

@@ -211,9 +211,14 @@ impl Runners {
         }
     }
 
-    /// Takes the number of a heartbeat; `false` if a later one has been heard before, so that this
-    /// one says nothing new.
-    pub(super) fn hear(&mut self, id: &Name, sequence: u64, now: Millis, revision: u64) -> bool {
+    /// Accepts a heartbeat by its sequence number; `false` if it is not later than the last one.
+    pub(super) fn accept_heartbeat(
+        &mut self,
+        id: &Name,
+        sequence: u64,
+        now: Millis,
+        revision: u64,
+    ) -> bool {
         let live = self.live_or_new(id, Millis::default(), revision);
         let is_news = sequence > live.sequence;
         if is_news {

@@ -1,4 +1,15 @@
 //! Runners that register, report, fall silent and are removed.
+//!
+//! A session is one run of an agent; a later agent has a larger number. Of two agents with one name
+//! the later one wins and the calls of the earlier one are rejected, so that an agent that was
+//! paused cannot report slots that its successor has stopped since. Within a session, sequence
+//! numbers order the heartbeats.
+//!
+//! The lease decides only about new work. A runner that is silent for longer than its lease gets
+//! none, but its slots stay charged: a broken network looks like a broken machine, and the
+//! processes may be running. Their memory is released when the runner reports again, or when an
+//! operator removes the runner. A timeout that released it was rejected: it would overcommit the
+//! GPUs of every machine whose network fails for that long.
 
 use plimsoll_core::device::Node;
 use plimsoll_core::event::Event;
@@ -17,8 +28,8 @@ use crate::wire::{FileReport, Heartbeat, OnDevice, Orders, Registration, SlotRep
 impl Desk {
     /// Registers a runner, or updates its registration.
     ///
-    /// A new session gets no work before its first heartbeat: what already runs on its devices is
-    /// not charged before that.
+    /// A new session gets no work before its first heartbeat: only that reports the slots that run
+    /// on its devices and must be charged first.
     pub fn register(
         &mut self,
         core: &mut Core<'_>,
@@ -38,7 +49,7 @@ impl Desk {
                 translate::set_failed_starts(&mut node, 0);
             }
             node.silent_since = (!is_open).then_some(now);
-            self.put_node(core, node);
+            self.update_node(core, node);
             self.models.on_fleet_changed();
         }
         if is_open {
@@ -48,7 +59,7 @@ impl Desk {
         Ok(self.view(core.scheduler()).orders(runner))
     }
 
-    /// Takes a heartbeat. One that comes after a later one says nothing new.
+    /// Applies a heartbeat. One that arrives after a later one is dropped.
     pub fn heartbeat(
         &mut self,
         core: &mut Core<'_>,
@@ -65,29 +76,29 @@ impl Desk {
         limits::check_heartbeat(&beat)?;
         self.check_held(core, &id, &beat)?;
         let (now, next) = (core.now(), core.next_seq());
-        if self.runners.hear(&id, beat.sequence, now, next) {
-            self.take_heartbeat(core, &id, beat);
+        if self.runners.accept_heartbeat(&id, beat.sequence, now, next) {
+            self.apply_heartbeat(core, &id, beat);
         }
         Ok(self.view(core.scheduler()).orders(runner))
     }
 
-    fn take_heartbeat(&mut self, core: &mut Core<'_>, id: &Name, beat: Heartbeat) {
+    fn apply_heartbeat(&mut self, core: &mut Core<'_>, id: &Name, beat: Heartbeat) {
         // Before memory that the runner reports as released is given to others on it.
         self.set_ending(core, id, &beat);
         for report in &beat.slots {
-            self.take_report(core, id, report);
+            self.apply_report(core, id, report);
         }
-        self.take_measurements(core, id, &beat);
+        self.apply_measurements(core, id, &beat);
         let Heartbeat { devices, slots, files, .. } = beat;
         self.runners.edit_live(id, |live| {
             live.devices = devices;
             live.slots = slots;
         });
-        let has_other_files = self.take_files(id, files);
+        let has_other_files = self.apply_files(id, files);
         // Only now, with everything that the runner has charged, may something new go there.
         if self.view(core.scheduler()).is_silent(id) || has_other_files {
             let node = self.node(core, id);
-            self.put_node(core, node);
+            self.update_node(core, node);
             self.prewarm(core);
         }
         self.serve_pending(core);
@@ -100,12 +111,12 @@ impl Desk {
             self.runners.edit_live(id, |live| live.ending = beat.ending);
             let silent_since = self.view(core.scheduler()).silent_since(id);
             let node = Node { silent_since, ..self.node(core, id) };
-            self.put_node(core, node);
+            self.update_node(core, node);
         }
     }
 
-    /// Removes a runner that is gone for good, on the word of its operator: what it held is
-    /// released without evidence.
+    /// Removes a runner that is gone for good. Its memory is released without evidence, on the
+    /// operator's responsibility.
     pub fn remove_runner(&mut self, core: &mut Core<'_>, runner: &str) -> Result<(), RunnerError> {
         let now = core.now();
         let id = self.runners.get(runner).ok_or(RunnerError::NotRegistered)?.id.clone();
@@ -132,7 +143,7 @@ impl Desk {
             if !self.view(core.scheduler()).is_silent(&id) {
                 let silent_since = Some(last_seen);
                 let node = Node { silent_since, ..self.node(core, &id) };
-                self.put_node(core, node);
+                self.update_node(core, node);
                 self.unseat_unstarted(core, &id);
             }
         }
@@ -181,8 +192,8 @@ impl Desk {
         }
     }
 
-    /// Returns the node that a registered runner is to the core, with what the core knows of it
-    /// besides its registration. It is not silent.
+    /// Returns the core's node of a registered runner: its registration, with the files and failed
+    /// starts that are known besides. It is not silent.
     fn node(&self, core: &Core<'_>, id: &Name) -> Node {
         let Some(runner) = self.runners.get(id) else { return Node::new(id.clone()) };
         let mut node = translate::node(id, &runner.registration);
@@ -194,9 +205,9 @@ impl Desk {
         node
     }
 
-    /// Tells the core of a node, and settles the slots on it: whether it is silent decides whether
-    /// their state is known.
-    pub(super) fn put_node(&mut self, core: &mut Core<'_>, node: Node) {
+    /// Hands a node to the core, and updates the slots on it: their stage depends on whether the
+    /// node is silent.
+    pub(super) fn update_node(&mut self, core: &mut Core<'_>, node: Node) {
         let name = node.name.clone();
         self.step(core, Event::Node { node: Box::new(node) });
         let there = requests_on(core, &name);
@@ -204,8 +215,8 @@ impl Desk {
         self.settle_all(core, there);
     }
 
-    /// Takes what a runner found; returns whether the runner has other files now.
-    fn take_files(&mut self, runner: &Name, reports: Vec<FileReport>) -> bool {
+    /// Applies file reports; returns true if the files on the runner changed.
+    fn apply_files(&mut self, runner: &Name, reports: Vec<FileReport>) -> bool {
         if reports.is_empty() {
             return false;
         }
@@ -223,7 +234,7 @@ impl Desk {
         before != self.models.files_on(runner)
     }
 
-    fn take_measurements(&mut self, core: &mut Core<'_>, id: &Name, beat: &Heartbeat) {
+    fn apply_measurements(&mut self, core: &mut Core<'_>, id: &Name, beat: &Heartbeat) {
         let ledger = core.ledger();
         let Some(node) = ledger.node_id(id) else { return };
         let known: Vec<Measured> = ledger.measured(node).to_vec();

@@ -67,18 +67,18 @@ impl ReservationStatus {
         }
     }
 
-    /// Returns whether the reservation is being served.
+    /// Returns true if the reservation is being served.
     pub fn is_ready(&self) -> bool {
         matches!(self, ReservationStatus::Ready { .. })
     }
 
-    /// Returns whether a client has nothing more to wait for.
+    /// Returns true if a client has nothing more to wait for.
     pub fn is_settled(&self) -> bool {
         matches!(self, ReservationStatus::Ready { .. } | ReservationStatus::Ended(_))
     }
 }
 
-/// The answer to whether a slot can be evicted.
+/// The evictability of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evictable {
     Since(Millis),
@@ -164,14 +164,14 @@ impl<'a> DeskView<'a> {
         self.desk.slots.after(id).map(|slot| &**slot)
     }
 
-    /// Returns what the runner of a slot reported of it last.
+    /// Returns the last report of a slot.
     pub fn report(self, slot: &Slot) -> Option<&'a SlotReport> {
         let (_, holding) = self.holding(slot)?;
         let name = name_on_runner(&slot.id, &holding.node);
         self.live(&holding.node)?.slots.iter().find(|report| report.slot == name)
     }
 
-    /// Returns what a slot holds.
+    /// Returns the holding of a slot.
     pub fn holding(self, slot: &Slot) -> Option<(HoldingId, &'a Holding)> {
         self.core.ledger().of_request(&slot.request())
     }
@@ -219,7 +219,7 @@ impl<'a> DeskView<'a> {
         seated.chain(idle).max().unwrap_or(slot.created)
     }
 
-    /// Returns whether a slot can be evicted now; `None` if it holds nothing.
+    /// Returns the evictability of a slot; `None` if it holds nothing.
     pub fn evictable(self, slot: &Slot, now: Millis) -> Option<Evictable> {
         let (_, holding) = self.holding(slot)?;
         Some(match evict::evictable(holding, now, self.core.settings().residency) {
@@ -341,12 +341,12 @@ impl<'a> DeskView<'a> {
         self.desk.runners.get(id).map(|runner| &**runner)
     }
 
-    /// Returns what a runner said last; `None` before it said anything.
+    /// Returns the last report of a runner; `None` before its first one.
     pub fn live(self, runner: &str) -> Option<&'a LiveRunner> {
         self.desk.runners.live(runner)
     }
 
-    /// Returns whether a runner has been silent for a lease and has not spoken since.
+    /// Returns true if a runner is silent: its lease has expired.
     pub fn is_silent(self, runner: &str) -> bool {
         self.silent_since(runner).is_some()
     }

@@ -1,71 +1,69 @@
-//! Why a request brought nothing, and what to do about it.
+//! Errors of requests to a server, each with what to do about it.
 
 use std::io;
 
-use serde::Deserialize;
+use plimsoll_api::rows::ProblemRow;
+use rustls::InvalidMessage;
 
 use super::path::clean;
 
-/// Why a request brought nothing.
+/// An error of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    /// Nobody answers there.
     #[error(
-        "no server answers at {url}; start one with `plimsoll serve`, or name another with --server or PLIMSOLL_SERVER"
+        "no server answers at {url}; start one with `plimsoll serve`, or give its address with --server or PLIMSOLL_SERVER"
     )]
     Unreachable {
         url: String,
         #[source]
         source: Box<ureq::Error>,
     },
-    /// Somebody answers, and cannot prove to be the one who is meant.
+    /// The certificate is not trusted.
     #[error(
-        "the server at {url} cannot be trusted; if it has a certificate of your own, name its authority with --ca-file \
-         (one that is its own authority must not be marked CA:TRUE; `docs/server.md` shows how to make one)"
+        "the certificate of the server at {url} is not trusted; if it is your own, give its authority with --ca-file \
+         (a self-signed certificate must not be marked CA:TRUE; `docs/server.md` shows how to make one)"
     )]
     Untrusted {
         url: String,
         #[source]
         source: Box<ureq::Error>,
     },
-    /// Somebody answers, and not in HTTP.
-    #[error(
-        "what answers at {url} does not speak plain HTTP; if the server uses TLS, write https://"
-    )]
-    OtherProtocol {
+    #[error("the server at {url} does not speak plain HTTP; if it uses TLS, write https://")]
+    NotHttp {
         url: String,
         #[source]
         source: Box<ureq::Error>,
     },
-    /// Somebody was there and went away.
-    #[error("the server at {url} went away before it answered")]
+    #[error("the server at {url} does not speak TLS; if it uses plain HTTP, write http://")]
+    NotTls {
+        url: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    #[error("the connection to {url} was closed before the answer")]
     Lost {
         url: String,
         #[source]
         source: Box<ureq::Error>,
     },
-    /// Somebody is there and says nothing.
-    #[error("the server did not answer in time at {url}")]
+    #[error("the server at {url} did not answer in time")]
     Late { url: String },
-    /// The answer broke off.
-    #[error("the answer of {url} could not be read to its end")]
+    #[error("the answer of {url} ended early")]
     Broken {
         url: String,
         #[source]
         source: Box<ureq::Error>,
     },
-    /// The server points elsewhere.
     #[error(
-        "{url} points to {to}, and that is not followed, since the token would go there too; \
-         if that is the server, give its address with --server"
+        "{url} redirects to {to}; redirections are not followed, because the token would be sent there. \
+         If that is the server, give its address with --server"
     )]
     Redirected { url: String, to: String },
-    /// The server says no.
-    #[error("{}", .0.words())]
-    Refused(Box<Refusal>),
-    /// What came is no answer of a server of this kind.
+    #[error("{0}")]
+    Rejected(Box<Rejection>),
     #[error(
-        "the answer of {url} is not understood; is that a Plimsoll server, and of this version?"
+        "the answer of {url} is not understood; is that a Plimsoll server of version {version}?",
+        version = env!("CARGO_PKG_VERSION")
     )]
     NotUnderstood {
         url: String,
@@ -75,34 +73,28 @@ pub(crate) enum ClientError {
 }
 
 impl ClientError {
-    /// There was no answer.
+    /// Classifies a request without an answer.
     pub(super) fn unanswered(url: String, source: ureq::Error) -> ClientError {
-        let of_tls = |error: &std::io::Error| {
-            error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
-        };
-        let untrusted = match &source {
-            ureq::Error::Timeout(_) => return ClientError::Late { url },
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
-            ureq::Error::Io(error) => of_tls(error),
-            _ => false,
-        };
-        let plain_to_tls =
-            matches!(&source, ureq::Error::Protocol(_)) && url.starts_with("http://");
-        let is_lost = matches!(&source, ureq::Error::Io(error) if broke_off(error.kind()));
+        let tls = tls_error(&source);
+        let speaks_no_tls =
+            matches!(tls, Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)));
+        let is_tls = tls.is_some() || matches!(&source, ureq::Error::Tls(_));
+        let is_protocol = matches!(&source, ureq::Error::Protocol(_));
+        let is_lost = matches!(&source, ureq::Error::Io(error) if was_connected(error.kind()));
+        if matches!(&source, ureq::Error::Timeout(_)) {
+            return ClientError::Late { url };
+        }
         let source = Box::new(source);
-        if plain_to_tls {
-            return ClientError::OtherProtocol { url, source };
-        }
-        if is_lost {
-            return ClientError::Lost { url, source };
-        }
-        match untrusted {
-            true => ClientError::Untrusted { url, source },
-            false => ClientError::Unreachable { url, source },
+        match () {
+            () if is_protocol && url.starts_with("http://") => ClientError::NotHttp { url, source },
+            () if speaks_no_tls => ClientError::NotTls { url, source },
+            () if is_tls => ClientError::Untrusted { url, source },
+            () if is_lost => ClientError::Lost { url, source },
+            () => ClientError::Unreachable { url, source },
         }
     }
 
-    /// Whether the server may have done what it was asked without saying so.
+    /// Returns whether the server may have carried out the request.
     pub(crate) fn may_be_done(&self) -> bool {
         matches!(
             self,
@@ -110,105 +102,63 @@ impl ClientError {
         )
     }
 
-    /// The status of a refusal.
+    /// Returns the HTTP status of a rejection.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
-            ClientError::Refused(refusal) => Some(refusal.status),
+            ClientError::Rejected(rejection) => Some(rejection.status),
             _ => None,
         }
     }
+
+    /// Returns the outcome of a reservation that ended, which is an answer and not an error. A
+    /// problem that names a field of the request is an error.
+    pub(crate) fn reservation_outcome(&self) -> Option<&ProblemRow> {
+        let ClientError::Rejected(rejection) = self else { return None };
+        let problem = rejection.problem.as_ref()?;
+        (problem.reservation.is_some() && problem.field.is_none()).then_some(problem)
+    }
 }
 
-/// Whether a connection that stood is gone; one that never stood is refused or cannot be made.
-fn broke_off(kind: io::ErrorKind) -> bool {
+fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
+    match error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// Returns whether an I/O error ended an existing connection.
+fn was_connected(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// An answer that is no success.
+/// An answer with an error status.
 #[derive(Debug)]
-pub(crate) struct Refusal {
-    /// What was asked.
-    pub(crate) url: String,
-    /// The status.
-    pub(crate) status: u16,
-    /// What the server says about it.
-    pub(crate) problem: Problem,
-    /// The same, word for word.
-    pub(crate) text: String,
+pub(crate) struct Rejection {
+    pub(super) url: String,
+    pub(super) status: u16,
+    /// `None` if the body is not a problem document.
+    pub(super) problem: Option<ProblemRow>,
+    pub(super) sent_token: bool,
 }
 
-impl Refusal {
-    fn words(&self) -> String {
-        let said = self.problem.words();
-        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-        match self.status {
-            401 => format!(
-                "the server at {} wants a token that it knows (401){said}; give it with --token-file or PLIMSOLL_TOKEN",
-                self.url
+impl std::fmt::Display for Rejection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Rejection { url, status, .. } = self;
+        let Some(problem) = &self.problem else {
+            return write!(f, "{url} answers with status {status}; is that a Plimsoll server?");
+        };
+        let detail = clean(problem.detail.trim().trim_end_matches('.'));
+        match status {
+            401 if self.sent_token => write!(f, "authentication failed (401): {detail}"),
+            401 => write!(
+                f,
+                "authentication failed (401): {detail}; no token was sent, give it with --token-file or PLIMSOLL_TOKEN"
             ),
-            403 => format!("the token is not good for this (403){said}"),
-            404 => format!("the server has no such thing (404){said}"),
-            status => format!("the server says no ({status}){said}"),
+            403 => write!(f, "permission denied (403): {detail}"),
+            404 => write!(f, "not found (404): {detail}"),
+            status => write!(f, "the server rejects the request ({status}): {detail}"),
         }
-    }
-}
-
-/// A refusal as the server words it (RFC 9457).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Problem {
-    /// What kind of problem it is.
-    pub(crate) title: Option<String>,
-    /// What is the matter this time.
-    pub(crate) detail: Option<String>,
-    /// The kind of problem, as programs know it.
-    pub(crate) code: Option<String>,
-    /// The reservation that the problem is about.
-    pub(crate) reservation: Option<String>,
-}
-
-impl Problem {
-    /// Reads a body; of one that is no problem document the first line is what was said.
-    pub(crate) fn read(text: &str) -> Problem {
-        serde_json::from_str(text).unwrap_or_else(|_| {
-            let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-            Problem {
-                detail: line.map(|line| line.chars().take(300).collect()),
-                ..Problem::default()
-            }
-        })
-    }
-
-    /// Returns whether this is the outcome of a reservation rather than an error.
-    pub(crate) fn is_answer(&self) -> bool {
-        matches!(
-            self.code.as_deref(),
-            Some(
-                "insufficient_capacity"
-                    | "model_removed"
-                    | "deadline_exceeded"
-                    | "reservation_lost"
-                    | "reservation_released"
-            )
-        )
-    }
-
-    /// Returns the outcome of a reservation in a line.
-    pub(crate) fn answer(&self) -> String {
-        let reservation = self.reservation.as_ref();
-        let reservation = reservation.map_or(String::new(), |id| clean(&format!("{id}: ")));
-        let title = self
-            .title
-            .as_ref()
-            .map_or(String::new(), |title| clean(&format!("{}, ", title.to_lowercase())));
-        format!("{reservation}{title}{}", self.words())
-    }
-
-    /// What it says, in a line.
-    pub(crate) fn words(&self) -> String {
-        let said =
-            self.detail.as_ref().or(self.title.as_ref()).map(String::as_str).unwrap_or_default();
-        clean(said.trim().trim_end_matches('.'))
     }
 }

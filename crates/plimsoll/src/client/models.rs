@@ -1,4 +1,4 @@
-//! Declarations of models read from files, all of them checked before anything is done with one.
+//! Model declarations from files, all checked before the first is used.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,7 +9,7 @@ use plimsoll_slots::model::{Declaration, Model};
 use serde_json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-/// Reads the declarations of these files. One that makes no sense fails all, and so does a name that stands twice.
+/// Reads the declarations in some files. An invalid or duplicate one fails all.
 pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Model>> {
     let mut models = Vec::new();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
@@ -18,12 +18,12 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Model>> {
         for (place, declared) in declarations(&source, &text)? {
             let model = check(&place, declared)?;
             if let Some(earlier) = seen.insert(model.name().to_string(), place.clone()) {
-                bail!("model {:?} stands twice, in {earlier} and in {place}", model.name());
+                bail!("model {:?} is defined twice, in {earlier} and in {place}", model.name());
             }
             models.push(model);
         }
     }
-    ensure!(!models.is_empty(), "there is no declaration of a model in what was read");
+    ensure!(!models.is_empty(), "no model declarations found");
     Ok(models)
 }
 
@@ -38,10 +38,10 @@ fn text(file: &Path) -> Result<(String, String)> {
     Ok(("standard input".to_string(), text))
 }
 
-/// The declarations in a text, each with where it stands.
+/// Returns the declarations in a text, each with its location.
 fn declarations(source: &str, text: &str) -> Result<Vec<(String, Value)>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options())
-        .with_context(|| format!("{source} is no YAML"))?;
+        .with_context(|| format!("{source} is not valid YAML"))?;
     let several = documents.len() > 1;
     let mut found = Vec::new();
     for (at, document) in documents.into_iter().enumerate() {
@@ -60,13 +60,11 @@ fn declarations(source: &str, text: &str) -> Result<Vec<(String, Value)>> {
                 match fields.remove("models") {
                     Some(Value::Array(rows)) => found.extend(list(rows)),
                     Some(Value::Null) | None => {}
-                    Some(_) => bail!("{place}: `models` is no list"),
+                    Some(_) => bail!("{place}: `models` is not a list"),
                 }
             }
             declared @ Value::Object(_) => found.push((place, declared)),
-            _ => bail!(
-                "{place}: this is no declaration of a model, no list of them, and no `models:`"
-            ),
+            _ => bail!("{place}: expected a model declaration, a list of them, or `models:`"),
         }
     }
     Ok(found)
@@ -76,13 +74,14 @@ fn check(place: &str, declared: Value) -> Result<Model> {
     let name = declared.get("name").and_then(Value::as_str).map(str::to_string);
     let declaration: Declaration =
         serde_json::from_value(declared).with_context(|| match name {
-            Some(name) => format!("{place}: the declaration of {name:?} is not understood"),
-            None => format!("{place}: this is no declaration of a model"),
+            Some(name) => format!("{place}: invalid model {name:?}"),
+            None => format!("{place}: invalid model, `name` is missing"),
         })?;
-    Model::try_from(declaration).with_context(|| format!("{place}: this model cannot be served"))
+    let name = declaration.name.clone();
+    Model::try_from(declaration).with_context(|| format!("{place}: invalid model {name:?}"))
 }
 
-/// A key that stands twice is a slip of the pen, and which of the two was meant nobody knows.
+/// Rejects duplicate keys: which of the two is meant is unknown.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::Error,
@@ -100,7 +99,7 @@ mod tests {
 
     fn names(text: &str) -> Result<Vec<String>, String> {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        std::fs::write(file.path(), text).expect("it can be written");
+        std::fs::write(file.path(), text).expect("the file is writable");
         let models = read(&[file.path().to_path_buf()]).map_err(|error| format!("{error:#}"))?;
         Ok(models.iter().map(|model| model.name().to_string()).collect())
     }
@@ -126,24 +125,27 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_with_its_place() {
+    fn an_invalid_file_is_reported_with_its_location() {
         for (text, parts) in [
-            (format!("{ONE}---\n{ONE}"), vec!["\"a\" stands twice", "document 1", "document 2"]),
+            (
+                format!("{ONE}---\n{ONE}"),
+                vec!["\"a\" is defined twice", "document 1", "document 2"],
+            ),
             (format!("{ONE}memroy: 1\n"), vec!["\"a\"", "memroy"]),
-            (format!("{ONE}name: b\n"), vec!["is no YAML", "name"]),
+            (format!("{ONE}name: b\n"), vec!["is not valid YAML", "name"]),
             (
                 format!(
                     "{ONE}---\n- {}\n  gpus: 0\n",
                     indented(&ONE.replace("name: a", "name: b"))
                 ),
-                vec!["document 2, model 1", "gpus: 0 holds no GPU memory"],
+                vec!["document 2, model 1", "gpus: 0 has no GPU memory"],
             ),
-            ("models: 3\n".to_string(), vec!["`models` is no list"]),
-            ("just text\n".to_string(), vec!["no declaration of a model"]),
-            ("listen: x\n".to_string(), vec!["no declaration of a model"]),
-            ("models: []\n".to_string(), vec!["there is no declaration"]),
-            ("a: [\n".to_string(), vec!["is no YAML"]),
-            (String::new(), vec!["there is no declaration"]),
+            ("models: 3\n".to_string(), vec!["`models` is not a list"]),
+            ("just text\n".to_string(), vec!["expected a model declaration"]),
+            ("listen: x\n".to_string(), vec!["invalid model"]),
+            ("models: []\n".to_string(), vec!["no model declarations"]),
+            ("a: [\n".to_string(), vec!["is not valid YAML"]),
+            (String::new(), vec!["no model declarations"]),
         ] {
             let error = names(&text).expect_err(&text);
             for part in parts {

@@ -1,10 +1,10 @@
-//! Names in addresses, and the address of the next page.
+//! Names in URLs, and the URL of the next page.
 
 use std::fmt::Write;
 
 use ureq::http::Uri;
 
-/// A name as one segment of a path, or one value of a query: nothing in it can end the segment or begin a query.
+/// Encodes a name as one segment of a path, or one value of a query.
 pub(crate) fn segment(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {
@@ -14,24 +14,20 @@ pub(crate) fn segment(name: &str) -> String {
         {
             out.push(char::from(byte));
         } else {
-            write!(out, "%{byte:02X}").expect("a string takes everything");
+            write!(out, "%{byte:02X}").expect("writing to a string cannot fail");
         }
     }
     out
 }
 
-/// `.` and `..` mean something else in a path.
+/// Returns whether a name is `.` or `..`, which are special in a path.
 fn is_dots(name: &str) -> bool {
     name.bytes().all(|byte| byte == b'.')
 }
 
-/// The path behind `rel="next"` in a Link header. The host in it does not count: the token goes to one server only.
+/// Returns the path of `rel="next"` in a Link header. The host in it is ignored: the token is sent
+/// to one server only.
 pub(super) fn next(link: &str) -> Option<String> {
-    let is_next = |parameters: &str| {
-        let mut parameters =
-            parameters.split(';').map(|parameter| parameter.trim().to_ascii_lowercase());
-        parameters.any(|parameter| ["rel=next", "rel=\"next\""].contains(&&*parameter))
-    };
     let mut rest = link;
     while let Some((_, behind)) = rest.split_once('<') {
         let (target, behind) = behind.split_once('>')?;
@@ -48,7 +44,13 @@ pub(super) fn next(link: &str) -> Option<String> {
     None
 }
 
-/// A text from elsewhere without anything that moves the cursor.
+fn is_next(parameters: &str) -> bool {
+    let mut parameters =
+        parameters.split(';').map(|parameter| parameter.trim().to_ascii_lowercase());
+    parameters.any(|parameter| ["rel=next", "rel=\"next\""].contains(&&*parameter))
+}
+
+/// Replaces control characters of untrusted text.
 pub(super) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

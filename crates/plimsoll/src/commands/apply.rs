@@ -1,12 +1,11 @@
 //! `plimsoll apply`: declares models to a server. All are checked before the first is sent.
 
 use anyhow::{Context, Result};
-use plimsoll_slots::model::{Declaration, Model};
+use plimsoll_api::rows::ModelRow;
+use plimsoll_slots::model::Model;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::cli::{ApplyArgs, Format};
-use crate::client::rows::ModelRow;
 use crate::client::{Client, ClientError, models, segment};
 use crate::output::{self, Outcome};
 use crate::progress;
@@ -14,64 +13,82 @@ use crate::progress;
 pub(super) fn run(args: &ApplyArgs, quiet: bool) -> Result<Outcome> {
     let models = models::read(&args.files)?;
     let client = Client::new(&args.server)?;
-    let asking = format!("declaring models to {}", client.server());
-    progress::meanwhile(quiet, &asking, || apply(&client, &models, args))
+    let activity = format!("declaring models to {}", client.server());
+    progress::meanwhile(quiet, &activity, || apply(&client, &models, args))
 }
 
-/// What is done about a model.
+/// The effect on one model.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Effect {
+    Created,
+    Changed,
+    Unchanged,
+}
+
+impl Effect {
+    fn name(self) -> &'static str {
+        match self {
+            Effect::Created => "created",
+            Effect::Changed => "changed",
+            Effect::Unchanged => "unchanged",
+        }
+    }
+}
+
+/// A model and the effect of its declaration.
 #[derive(Serialize)]
-struct Deed<'a> {
+struct Applied<'a> {
     model: &'a str,
-    result: &'static str,
+    result: Effect,
     dry_run: bool,
 }
 
 fn apply(client: &Client, models: &[Model], args: &ApplyArgs) -> Result<Outcome> {
-    // All are compared before the first is sent, so that a server that cannot be asked is left as it is.
-    let compared: Result<Vec<&'static str>, ClientError> =
+    // All are compared before the first is sent, so that an error on the way changes nothing.
+    let effects: Result<Vec<Effect>, ClientError> =
         models.iter().map(|model| compare(client, model)).collect();
-    let mut deeds = Vec::new();
-    for (model, result) in models.iter().zip(compared?) {
-        if result != "unchanged" && !args.dry_run {
+    let mut applied = Vec::new();
+    for (model, result) in models.iter().zip(effects?) {
+        if result != Effect::Unchanged && !args.dry_run {
             let sent = client.put(&path(model), model.declared());
             sent.with_context(|| {
-                format!("could not declare model {:?}{}", model.name(), so_far(&deeds))
+                format!("could not declare model {:?}{}", model.name(), so_far(&applied))
             })?;
         }
-        deeds.push(Deed { model: model.name(), result, dry_run: args.dry_run });
+        applied.push(Applied { model: model.name(), result, dry_run: args.dry_run });
     }
     match args.output {
-        Format::Json => output::json(&deeds)?,
+        Format::Json => output::json(&applied)?,
         Format::Table => {
-            let only = if args.dry_run { " (nothing was sent)" } else { "" };
-            let line = |deed: &Deed| format!("model {} {}{only}\n", deed.model, deed.result);
-            output::text(&deeds.iter().map(line).collect::<String>())?;
+            let dry_run = if args.dry_run { " (dry run)" } else { "" };
+            for Applied { model, result, .. } in &applied {
+                output::text(&format!("model {model} {}{dry_run}\n", result.name()))?;
+            }
         }
     }
     Ok(Outcome::Fine)
 }
 
-/// What was done before it went wrong: a server that says no to one model has taken those before it.
-fn so_far(deeds: &[Deed]) -> String {
-    let done: Vec<&str> =
-        deeds.iter().filter(|deed| deed.result != "unchanged").map(|deed| deed.model).collect();
-    if done.is_empty() { String::new() } else { format!(" (done before: {})", done.join(", ")) }
-}
-
-fn compare(client: &Client, model: &Model) -> Result<&'static str, ClientError> {
-    match client.get(&path(model)) {
-        Ok(answer) => {
-            let there: ModelRow = answer.read()?;
-            Ok(if is_same(there.declaration, model) { "unchanged" } else { "changed" })
-        }
-        Err(error) if error.status() == Some(404) => Ok("created"),
-        Err(error) => Err(error),
+/// Lists the models that were declared before an error.
+fn so_far(applied: &[Applied]) -> String {
+    let done = applied.iter().filter(|row| row.result != Effect::Unchanged);
+    let done: Vec<&str> = done.map(|row| row.model).collect();
+    if done.is_empty() {
+        String::new()
+    } else {
+        format!(" (already declared: {})", done.join(", "))
     }
 }
 
-/// Whether both mean the same, however they are written: what is left out is filled in before they are compared.
-fn is_same(there: Value, model: &Model) -> bool {
-    serde_json::from_value::<Declaration>(there).is_ok_and(|there| there == *model.declared())
+/// Compares a declaration with the server's, both with their defaults filled in.
+fn compare(client: &Client, model: &Model) -> Result<Effect, ClientError> {
+    let known: Option<ModelRow> = client.find(&path(model))?;
+    Ok(match known {
+        None => Effect::Created,
+        Some(row) if row.declaration == *model.declared() => Effect::Unchanged,
+        Some(_) => Effect::Changed,
+    })
 }
 
 fn path(model: &Model) -> String {

@@ -1,34 +1,36 @@
-//! `plimsoll audit`: what is wrong in a cluster that anybody's scheduler filled.
+//! `plimsoll audit`: findings about a cluster, whichever scheduler filled it.
 
 use anyhow::Result;
+use plimsoll_api::offline::{AuditOutput, sarif};
 use plimsoll_core::units::Name;
+use plimsoll_kube::audit;
 use plimsoll_sim::simulation;
 
-use super::load;
+use super::{Offline, load};
 use crate::cli::{AuditArgs, AuditFormat};
 use crate::output::{self, Outcome};
-use crate::text::{Page, findings, understood};
-use crate::{json, load as loading};
+use crate::text::{self, Page};
 
 pub(super) fn run(args: &AuditArgs, quiet: bool) -> Result<Outcome> {
-    let loaded = load(&args.input, "audit", quiet)?;
+    let loaded = load(&args.input, Offline::Audit, quiet)?;
     let (scheduler, uncounted) = simulation::observe(&loaded.cluster);
-    let found = loading::audit(&loaded.cluster, scheduler.ledger());
+    let findings = audit::audit(&loaded.cluster, scheduler.ledger());
     match args.output {
-        AuditFormat::Json => output::json(&json::audit(&loaded.cluster, &found))?,
+        AuditFormat::Json => output::json(&AuditOutput::new(&loaded.cluster, &findings))?,
         AuditFormat::Sarif => {
             let file_of = |node: Option<&Name>| loaded.file_of(node);
-            output::json(&json::sarif(&found, &file_of))?;
+            output::json(&sarif(&findings, &file_of))?;
         }
         AuditFormat::Table => {
             let mut page = Page::default();
             if !quiet {
-                understood::understood(&mut page, &loaded.cluster, args.input.plain.rule());
+                text::input::input(&mut page, &loaded.cluster, args.input.plain.rule());
             }
-            findings::findings(&mut page, &found);
-            findings::uncounted(&mut page, &uncounted);
+            let output = AuditOutput::new(&loaded.cluster, &findings);
+            text::audit::findings(&mut page, &output.findings);
+            text::audit::uncounted(&mut page, &uncounted);
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!found.is_empty()))
+    Ok(Outcome::wanting(!findings.is_empty()))
 }

@@ -1,4 +1,4 @@
-//! `plimsoll chaos`: days of trouble from seeds, on as many threads as there are, with the same answer on any number of them.
+//! `plimsoll chaos`: fault-injection simulations, one per seed, on all processors.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -10,49 +10,63 @@ use std::time::Instant;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use plimsoll_api::offline::{ChaosFindingRow, ChaosOutput, SCHEMA_VERSION, digest};
 use plimsoll_sim::chaos::{self, Count, DayReport, Finding, Options, Tally};
 
 use crate::cli::{ChaosArgs, Format};
-use crate::json;
 use crate::output::{self, Outcome};
 use crate::text::{self, Page};
 
-/// Findings after which there is enough to do.
+/// The number of findings to stop after.
 const ENOUGH: usize = 10;
 
 pub(super) fn run(args: &ChaosArgs, quiet: bool) -> Result<Outcome> {
     let began = Instant::now();
-    let lived = live(args, &Progress::new(args, quiet));
+    let days = simulate_days(args, &Progress::new(args, quiet));
+    let output = chaos_output(args.seed, &days);
     match args.output {
-        Format::Json => output::json(&json::chaos(args.seed, &lived))?,
+        Format::Json => output::json(&output)?,
         Format::Table => {
             let mut page = Page::default();
-            text::chaos::chaos(&mut page, &lived);
+            text::chaos::chaos(&mut page, &output);
             output::text(page.text())?;
         }
     }
     if !quiet {
         let seconds = began.elapsed().as_secs_f64();
-        // A tenth of a second is as long as a look takes.
-        let rate = lived.tally.of(Count::Events) as f64 / seconds.max(0.1);
-        output::note(&format!("{seconds:.1} s, {rate:.0} events a second"));
+        let rate = days.tally.of(Count::Events) as f64 / seconds.max(0.1);
+        output::note(&format!("{seconds:.1} s, {rate:.0} events per second"));
     }
-    Ok(Outcome::wanting(!lived.findings.is_empty()))
+    Ok(Outcome::wanting(!output.findings.is_empty()))
 }
 
-/// What came of all days together.
+/// The results of all days.
 #[derive(Default)]
-pub(crate) struct Lived {
-    /// What happened.
-    pub(crate) tally: Tally,
-    /// A number for all that was recorded, whatever the order.
-    pub(crate) fingerprint: u64,
-    /// What was wrong, each with the events before it.
-    pub(crate) findings: Vec<(Finding, Vec<String>)>,
+struct Days {
+    tally: Tally,
+    /// A digest of all recorded events, independent of their order.
+    fingerprint: u64,
+    findings: Vec<ChaosFindingRow>,
 }
 
-/// Lives through the days. They are taken in the order of their seeds, so that the answer is the same on any number of threads.
-fn live(args: &ChaosArgs, progress: &Progress) -> Lived {
+fn chaos_output(first_seed: u64, days: &Days) -> ChaosOutput {
+    let counts = Count::ALL.iter();
+    ChaosOutput {
+        schema_version: SCHEMA_VERSION,
+        first_seed,
+        crashes: days.tally.crashes(),
+        faults: days.tally.faults(),
+        counts: counts
+            .map(|(count, name, _)| ((*name).to_string(), days.tally.of(*count)))
+            .collect(),
+        fingerprint: digest(days.fingerprint),
+        findings: days.findings.clone(),
+    }
+}
+
+/// Simulates the days. Results are added up in the order of the seeds, so that they are the same on
+/// any number of threads.
+fn simulate_days(args: &ChaosArgs, progress: &Progress) -> Days {
     let next = AtomicU64::new(args.seed);
     let enough = AtomicBool::new(false);
     let threads =
@@ -65,9 +79,9 @@ fn live(args: &ChaosArgs, progress: &Progress) -> Lived {
             scope.spawn(move || work(next, end, enough, &reports));
         }
         drop(reports);
-        let lived = gather(args, &inbox, progress);
+        let days = gather(args, &inbox, progress);
         enough.store(true, Ordering::Relaxed);
-        lived
+        days
     })
 }
 
@@ -81,40 +95,49 @@ fn work(next: &AtomicU64, end: u64, enough: &AtomicBool, reports: &Sender<DayRep
     }
 }
 
-/// Adds up the days in the order of their seeds, until it is enough.
-fn gather(args: &ChaosArgs, inbox: &Receiver<DayReport>, progress: &Progress) -> Lived {
-    let mut lived = Lived::default();
+/// Adds up the days in the order of their seeds, until the limit is reached.
+fn gather(args: &ChaosArgs, inbox: &Receiver<DayReport>, progress: &Progress) -> Days {
+    let mut days = Days::default();
     let mut early: BTreeMap<u64, DayReport> = BTreeMap::new();
     let mut due = args.seed;
     for report in inbox {
         early.insert(report.seed, report);
         while let Some(report) = early.remove(&due) {
             due += 1;
-            lived.tally.add(&report.tally);
-            lived.fingerprint = lived.fingerprint.wrapping_add(report.fingerprint);
+            days.tally.add(&report.tally);
+            days.fingerprint = days.fingerprint.wrapping_add(report.fingerprint);
             if let Some(finding) = report.finding {
-                let last = last_events(report.seed, args.last);
-                lived.findings.push((finding, last));
+                days.findings.push(finding_row(&finding, args.last));
             }
-            progress.at(&lived.tally);
-            if lived.tally.of(Count::Events) >= args.most_events() || lived.findings.len() >= ENOUGH
-            {
+            progress.at(&days.tally);
+            if days.tally.of(Count::Events) >= args.most_events() || days.findings.len() >= ENOUGH {
                 progress.end();
-                return lived;
+                return days;
             }
         }
     }
     progress.end();
-    lived
+    days
 }
 
-/// The last events of a day, which is lived through again for it: to write every day down would be dear.
+fn finding_row(finding: &Finding, last_events: usize) -> ChaosFindingRow {
+    ChaosFindingRow {
+        seed: finding.seed,
+        event: finding.event,
+        at_ms: finding.at.0,
+        what: finding.what.clone(),
+        again: finding.command(),
+        last_events: self::last_events(finding.seed, last_events),
+    }
+}
+
+/// Returns the last events of a day. The day is simulated again: logging every day is expensive.
 fn last_events(seed: u64, count: usize) -> Vec<String> {
     let mut log = chaos::day(Options { seed, log: true, sabotage: None }).log;
     log.split_off(log.len().saturating_sub(count))
 }
 
-/// A bar on standard error, on a terminal only.
+/// A progress bar on a terminal.
 struct Progress {
     bar: Option<ProgressBar>,
     by_events: bool,

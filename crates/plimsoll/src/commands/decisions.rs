@@ -1,16 +1,16 @@
-//! `plimsoll decisions`: what a server decided last.
+//! `plimsoll decisions`: lists the latest decisions.
 
 use anyhow::Result;
 
-use super::look::{self, Look};
+use super::look::{self, View};
 use super::slots::query;
 use crate::cli::DecisionsArgs;
 use crate::client::Client;
-use crate::client::rows::{DecisionRow, Moment};
 use crate::output::Outcome;
+use crate::text::age::now;
 use crate::text::live::decisions;
 
-/// The most rows that a server gives at once.
+/// The largest page of a server.
 const LARGEST_PAGE: u32 = 5000;
 
 pub(super) fn run(args: &DecisionsArgs, quiet: bool) -> Result<Outcome> {
@@ -19,10 +19,10 @@ pub(super) fn run(args: &DecisionsArgs, quiet: bool) -> Result<Outcome> {
     let filters = [("runner_id", &args.runner), ("model", &args.model), ("limit", &limit)];
     let path = format!("/api/v1/scheduler/decisions{}", query(&filters));
     let most = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    look::show(&client, &args.show, quiet, || {
-        let listed = client.list(&path, Some(most))?;
-        let rows: Vec<DecisionRow> = listed.read()?;
-        let draw = |page: &mut _| decisions::decisions(page, &rows, Moment::now());
-        Ok(Look::at(listed, args.show.output, Outcome::Fine, draw))
-    })
+    let view = View {
+        rows: &|| Ok(client.list(&path, Some(most))?),
+        print: &|page, rows| decisions::decisions(page, rows, now()),
+        outcome: &|_| Outcome::Fine,
+    };
+    look::show(&client, &args.show, quiet, &view)
 }

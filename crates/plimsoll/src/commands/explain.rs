@@ -3,146 +3,146 @@
 mod live;
 
 use anyhow::{Result, bail};
+use plimsoll_api::explanation::{Explanation, RemedyRow};
+use plimsoll_api::offline::{ExplainOutput, ExplainStatus, InputRow};
 use plimsoll_core::decide::Decision;
+use plimsoll_core::policy::Policy;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Cluster;
 use plimsoll_sim::simulation::{Advising, Simulation, simulate};
 
-use super::{load, log};
+use super::simulate::{promised, status};
+use super::{Offline, load, log};
 use crate::cli::{ExplainArgs, Format, InputArgs};
+use crate::near;
 use crate::output::{self, Outcome};
-use crate::text::{Page, explain, understood};
-use crate::{json, near};
+use crate::text::{self, Page};
 
 pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
-    let files = !args.input.files.is_empty();
-    match (files, live::is_meant(args)) {
-        (true, _) if args.server.server.is_some() => {
+    match (args.input.files.is_empty(), &args.what) {
+        (false, _) if args.server.server.is_some() => {
             bail!(
-                "files were given, and a server too; explain from files with -f, or ask a server with --server"
+                "both files and a server are given; explain from files with -f, or from a server with --server"
             )
         }
-        (false, true) => live::run(args, quiet),
-        _ => from_files(args, quiet),
+        (false, _) => from_files(args, quiet),
+        (true, Some(what)) => live::run(args, what, quiet),
+        (true, None) => bail!(
+            "nothing to explain; name a decision (1234.0), slot (slot-7), reservation (reservation-12) or \
+             NAMESPACE/NAME of a server, or pipe a cluster in:\n\n  {}\n",
+            Offline::Explain.pipe()
+        ),
     }
 }
 
-/// The decision that is made here.
 fn from_files(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
-    let (input, wanted) = what_was_meant(args)?;
-    let cluster = load(&input, "explain", quiet)?.cluster;
-    let (wanted, undecided) = find(&cluster, &wanted)?;
-    let mut page = Page::default();
-    if !quiet {
-        understood::understood(&mut page, &cluster, input.plain.rule());
-    }
-    if let Some((status, why)) = undecided {
-        return nothing_to_decide(args.output, page, &cluster, &wanted, status, why);
-    }
-    let mut kept = None;
+    let (input, wanted) = separate_pod(args)?;
+    let cluster = load(&input, Offline::Explain, quiet)?.cluster;
+    let pod = find(&cluster, &wanted)?;
     let mut number = 0;
-    let mut watch = |decision: &Decision| {
+    let output = explain(&cluster, &pod, &args.policy.policy(), &mut |decision| {
         number += 1;
-        if decision.request == wanted && kept.is_none() {
-            kept = Some(decision.clone());
-            if args.policy.log_decisions {
-                log(decision, number);
-            }
+        if decision.request == pod.id && args.policy.log_decisions {
+            log(decision, number);
         }
-    };
-    let policy = args.policy.policy();
-    let advising = Advising::only(wanted.clone(), &policy);
-    let simulation = simulate(&cluster, &policy, &advising, &mut watch);
-    let fits = match kept {
-        Some(decision) => answered(args.output, &mut page, &cluster, &simulation, &decision)?,
-        None => runs(args.output, &mut page, &cluster, &simulation, &wanted)?,
-    };
-    if args.output == Format::Table {
-        output::text(page.text())?;
-    }
-    Ok(Outcome::wanting(!fits))
-}
-
-/// A pod that had its turn; whether it found a place.
-fn answered(
-    format: Format,
-    page: &mut Page,
-    cluster: &Cluster,
-    simulation: &Simulation,
-    decision: &Decision,
-) -> Result<bool> {
-    let refused =
-        simulation.rejected.iter().find(|refused| refused.decision.request == decision.request);
-    let pending = cluster.pending.iter().find(|pending| pending.request.id == decision.request);
-    let not_considered: &[Name] = pending.map_or(&[], |pending| &pending.not_considered);
-    match format {
-        Format::Json => output::json(&json::explain(cluster, decision, refused, not_considered))?,
-        Format::Table => explain::explain(page, decision, refused, not_considered),
-    }
-    Ok(decision.place().is_some())
-}
-
-/// A pod that already has a node.
-fn runs(
-    format: Format,
-    page: &mut Page,
-    cluster: &Cluster,
-    simulation: &Simulation,
-    wanted: &RequestId,
-) -> Result<bool> {
-    let Some(holding) = cluster.running.iter().find(|holding| holding.request == *wanted) else {
-        bail!("{wanted} was read, but had no turn");
-    };
-    match format {
-        Format::Json => output::json(&json::running(cluster, holding, simulation.ledger()))?,
-        Format::Table => explain::running(page, holding, simulation.ledger()),
-    }
-    Ok(true)
-}
-
-/// A pod that has no turn and holds nothing.
-fn nothing_to_decide(
-    format: Format,
-    mut page: Page,
-    cluster: &Cluster,
-    wanted: &RequestId,
-    status: &'static str,
-    why: &str,
-) -> Result<Outcome> {
-    match format {
-        Format::Json => output::json(&json::undecided(cluster, wanted, status, why.to_string()))?,
+    })?;
+    let is_fine = matches!(output.status, ExplainStatus::Placed | ExplainStatus::Running);
+    match args.output {
+        Format::Json => {
+            let input = Some(InputRow::new(&cluster));
+            output::json(&ExplainOutput { input, ..output })?;
+        }
         Format::Table => {
-            explain::undecided(&mut page, wanted, why);
+            let mut page = Page::default();
+            if !quiet {
+                text::input::input(&mut page, &cluster, input.plain.rule());
+            }
+            text::explain::explain(&mut page, &output);
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::Wanting)
+    Ok(Outcome::wanting(!is_fine))
 }
 
-/// The status of a pod about which there is nothing to decide, and why that is so.
-type Undecided = (&'static str, &'static str);
+/// A pod that was read.
+struct Pod {
+    id: RequestId,
+    /// The status of a pod that is neither decided nor running, and the reason.
+    undecided: Option<(ExplainStatus, &'static str)>,
+}
 
-fn find(cluster: &Cluster, wanted: &str) -> Result<(RequestId, Option<Undecided>)> {
+/// Explains a pod. `watch` is shown every decision.
+fn explain(
+    cluster: &Cluster,
+    pod: &Pod,
+    policy: &Policy,
+    watch: &mut dyn FnMut(&Decision),
+) -> Result<ExplainOutput> {
+    if let Some((status, why)) = pod.undecided {
+        return Ok(ExplainOutput::undecided(&pod.id, status, why.to_string()));
+    }
+    let mut found = None;
+    let mut keep_first = |decision: &Decision| {
+        if found.is_none() {
+            watch(decision);
+        }
+        if decision.request == pod.id && found.is_none() {
+            found = Some(decision.clone());
+        }
+    };
+    let advising = Advising::only(pod.id.clone(), policy);
+    let simulation = simulate(cluster, policy, &advising, &mut keep_first);
+    if let Some(decision) = found {
+        return Ok(decided(cluster, &simulation, &decision));
+    }
+    match cluster.running.iter().find(|holding| holding.request == pod.id) {
+        Some(holding) => Ok(ExplainOutput::running(holding, simulation.ledger())),
+        None => bail!("{} was read, but not decided", pod.id),
+    }
+}
+
+fn decided(cluster: &Cluster, simulation: &Simulation, decision: &Decision) -> ExplainOutput {
+    let pending = cluster.pending.iter().find(|pending| pending.request.id == decision.request);
+    let output = ExplainOutput {
+        not_considered: pending.map(|pod| pod.not_considered.clone()).unwrap_or_default(),
+        ..ExplainOutput::decided(decision)
+    };
+    let mut rejected = simulation.rejected.iter();
+    match rejected.find(|rejected| rejected.decision.request == decision.request) {
+        None => output,
+        Some(rejected) => ExplainOutput {
+            status: status(rejected).into(),
+            explanation: Explanation {
+                summary: rejected.sentence(),
+                promised: promised(&rejected.advice),
+                ..output.explanation
+            },
+            would_fit_if: rejected.advice.would_fit_if.iter().map(RemedyRow::from).collect(),
+            ..output
+        },
+    }
+}
+
+fn find(cluster: &Cluster, wanted: &str) -> Result<Pod> {
     let pending = cluster.pending.iter().map(|pending| pending.request.id.clone());
     let running = cluster.running.iter().map(|holding| holding.request.clone());
-    let decided = pending.chain(running).map(|id| (id, None));
-    let because = |names: &[Name], why: Undecided| -> Vec<(RequestId, Option<Undecided>)> {
-        let named = names.iter().filter_map(|name| name.split_once('/'));
-        named.map(|(namespace, name)| (RequestId::new(namespace, name), Some(why))).collect()
-    };
+    let mut pods: Vec<Pod> = pending.chain(running).map(|id| Pod { id, undecided: None }).collect();
     let read = &cluster.understood;
-    let gated = because(&read.gated_pods, ("gated", "is held back by scheduling gates"));
-    let finished = because(&read.finished_pods, ("finished", "has finished and holds nothing"));
-    let pods: Vec<(RequestId, Option<Undecided>)> = decided.chain(gated).chain(finished).collect();
-    let found = near::find(wanted, &pods.iter().map(|(id, _)| id).collect::<Vec<_>>())?;
-    let undecided = pods.iter().find(|(id, _)| id == found).and_then(|(_, undecided)| *undecided);
-    Ok((found.clone(), undecided))
+    let gated = (ExplainStatus::Gated, "held back by scheduling gates");
+    let finished = (ExplainStatus::Finished, "it has finished and holds nothing");
+    for (names, undecided) in [(&read.gated_pods, gated), (&read.finished_pods, finished)] {
+        let ids = names.iter().filter_map(|name: &Name| name.split_once('/'));
+        let ids = ids.map(|(namespace, name)| RequestId::new(namespace, name));
+        pods.extend(ids.map(|id| Pod { id, undecided: Some(undecided) }));
+    }
+    let found = near::find(wanted, pods.iter().map(|pod| &pod.id))?;
+    Ok(pods.swap_remove(found))
 }
 
-/// `-f a.yaml b.yaml ns/pod` is read as three files. Where no pod is named apart from the files, the last of them is it,
-/// unless that is a file.
-fn what_was_meant(args: &ExplainArgs) -> Result<(InputArgs, String)> {
+/// Separates the pod from the files: `-f a.yaml b.yaml ns/pod` is parsed as three files. If no pod
+/// is given apart from the files, the last of them is the pod, unless it is a file.
+fn separate_pod(args: &ExplainArgs) -> Result<(InputArgs, String)> {
     let mut files = args.input.files.clone();
     let pod = match &args.what {
         Some(pod) => Some(pod.clone()),
@@ -151,14 +151,15 @@ fn what_was_meant(args: &ExplainArgs) -> Result<(InputArgs, String)> {
             .map(|path| path.to_string_lossy().into_owned()),
         None => None,
     };
-    let input = InputArgs {
-        files,
-        plain: args.input.plain,
-        node_pool_key: args.input.node_pool_key.clone(),
+    let Some(pod) = pod else {
+        bail!("which pod? Name it as NAMESPACE/POD after the files, or after --");
     };
-    match pod {
-        Some(pod) => Ok((input, pod)),
-        None if input.files.is_empty() => Ok((input, String::new())),
-        None => bail!("which pod? Name it as NAMESPACE/POD after the files, or after --"),
-    }
+    let (plain, node_pool_key) = (args.input.plain, args.input.node_pool_key.clone());
+    Ok((InputArgs { files, plain, node_pool_key }, pod))
+}
+
+/// Explains a pod of a cluster under the default policy.
+#[cfg(test)]
+pub(crate) fn explain_in(cluster: &Cluster, pod: &str) -> Result<ExplainOutput> {
+    explain(cluster, &find(cluster, pod)?, &Policy::default(), &mut |_| {})
 }

@@ -1,93 +1,83 @@
-//! Looking at a server: once, or again and again.
+//! Lists of a server, printed once or refreshed.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anyhow::Result;
 use crossterm::{cursor, execute, terminal};
+use serde::Serialize;
 
 use crate::cli::{Format, ShowArgs};
-use crate::client::{Client, Listed};
+use crate::client::Client;
 use crate::output::{self, Outcome};
 use crate::progress;
 use crate::text::Page;
 
-/// Nobody reads faster, and the server has other things to do.
+/// The shortest refresh interval, to spare the server.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// What was seen.
-pub(super) struct Look {
-    /// What to print.
-    pub(super) text: String,
-    /// What the server said, word for word: ages change all the time and are no news.
-    pub(super) said: Vec<String>,
-    /// How that is.
-    pub(super) outcome: Outcome,
+/// A list of rows and how to print them.
+pub(super) struct View<'a, T> {
+    /// Requests the rows.
+    pub(super) rows: &'a dyn Fn() -> Result<Vec<T>>,
+    pub(super) print: &'a dyn Fn(&mut Page, &[T]),
+    pub(super) outcome: &'a dyn Fn(&[T]) -> Outcome,
 }
 
-impl Look {
-    /// A list, in the form that is wanted. The page is drawn only where it is.
-    pub(super) fn at(
-        listed: Listed,
-        format: Format,
-        outcome: Outcome,
-        draw: impl FnOnce(&mut Page),
-    ) -> Look {
-        let text = match format {
-            Format::Json => listed.json(),
-            Format::Table => {
-                let mut page = Page::default();
-                draw(&mut page);
-                page.text().to_string()
-            }
-        };
-        Look { text, said: listed.rows, outcome }
-    }
-}
-
-/// Looks and prints; with `--watch` again whenever something has changed, until somebody stops it.
-pub(super) fn show(
+/// Prints a list; with `--watch`, prints it again whenever it changes, until interrupted.
+pub(super) fn show<T: Serialize + PartialEq>(
     client: &Client,
     args: &ShowArgs,
     quiet: bool,
-    look: impl Fn() -> Result<Look>,
+    view: &View<'_, T>,
 ) -> Result<Outcome> {
-    let asking = format!("asking {}", client.server());
-    let mut last = progress::meanwhile(quiet, &asking, &look)?;
+    let activity = format!("asking {}", client.server());
+    let mut last = progress::meanwhile(quiet, &activity, view.rows)?;
     let Some(every) = args.watch else {
-        output::text(&last.text)?;
-        return Ok(last.outcome);
+        output::text(&text(args.output, view, &last)?)?;
+        return Ok((view.outcome)(&last));
     };
-    let pace = Duration::from_millis(every.0).max(SHORTEST);
-    let live = io::stdout().is_terminal() && args.output == Format::Table;
-    let mut heard = print(&last.text, live)?;
-    let mut complained = false;
-    while heard {
-        std::thread::sleep(pace);
-        match look() {
+    let interval = Duration::from_millis(every.0).max(SHORTEST);
+    let is_live = io::stdout().is_terminal() && args.output == Format::Table;
+    let mut is_read = print(&text(args.output, view, &last)?, is_live)?;
+    let mut has_failed = false;
+    while is_read {
+        std::thread::sleep(interval);
+        match (view.rows)() {
             Ok(next) => {
-                // A live page is drawn again, so that its ages are true.
-                if live || complained || next.said != last.said {
-                    heard = print(&next.text, live)?;
+                // A live page is always drawn again, because it shows ages.
+                if is_live || has_failed || next != last {
+                    is_read = print(&text(args.output, view, &next)?, is_live)?;
                 }
-                (last, complained) = (next, false);
+                (last, has_failed) = (next, false);
             }
-            // It may come back; whoever watches is told once.
+            // The server may come back; the error is printed once.
             Err(error) => {
-                if !complained {
+                if !has_failed {
                     output::note(&format!("{error:#}; trying again every {every}"));
                 }
-                complained = true;
+                has_failed = true;
             }
         }
     }
-    Ok(last.outcome)
+    Ok((view.outcome)(&last))
 }
 
-/// Prints a frame, over the last one where that can be; and says whether anybody still reads.
-fn print(text: &str, live: bool) -> Result<bool> {
-    if live {
+fn text<T: Serialize>(format: Format, view: &View<'_, T>, rows: &[T]) -> Result<String> {
+    match format {
+        Format::Json => Ok(serde_json::to_string_pretty(rows)? + "\n"),
+        Format::Table => {
+            let mut page = Page::default();
+            (view.print)(&mut page, rows);
+            Ok(page.text().to_string())
+        }
+    }
+}
+
+/// Prints a frame, on a terminal over the last one. Returns whether the output is still read.
+fn print(text: &str, is_live: bool) -> Result<bool> {
+    if is_live {
         execute!(io::stdout(), cursor::MoveTo(0, 0), terminal::Clear(terminal::ClearType::All))?;
     }
-    Ok(output::heard(text)?)
+    Ok(output::is_read(text)?)
 }

@@ -1,4 +1,4 @@
-//! One file a command: what was asked, done and printed.
+//! The commands, one file each.
 
 mod apply;
 mod audit;
@@ -20,8 +20,10 @@ mod simulate;
 mod slots;
 mod top;
 
-pub(crate) use chaos::Lived;
-pub(crate) use estimate::{Asked, Room};
+#[cfg(test)]
+pub(crate) use explain::explain_in;
+#[cfg(test)]
+pub(crate) use simulate::{Candidates, simulate_output};
 
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
@@ -31,7 +33,7 @@ use crate::cli::{Cli, Command, InputArgs, PIPE};
 use crate::load::{self, Loaded};
 use crate::output::{self, Outcome};
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
         Command::Simulate(args) => simulate::run(args, cli.quiet),
@@ -56,23 +58,35 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
     }
 }
 
-/// Reads what was named; without a name, says what to type.
-fn load(input: &InputArgs, command: &str, quiet: bool) -> Result<Loaded> {
+/// A command that reads Kubernetes objects.
+#[derive(Clone, Copy)]
+enum Offline {
+    Simulate,
+    Explain,
+    Audit,
+}
+
+impl Offline {
+    /// Returns the pipe that feeds a cluster to the command.
+    fn pipe(self) -> String {
+        match self {
+            Offline::Simulate => format!("{PIPE} simulate -f -"),
+            Offline::Explain => format!("{PIPE} explain -f - NAMESPACE/POD"),
+            Offline::Audit => format!("{PIPE} audit -f -"),
+        }
+    }
+}
+
+/// Reads the input of a command; without files, the error says what to type.
+fn load(input: &InputArgs, command: Offline, quiet: bool) -> Result<Loaded> {
     if input.files.is_empty() {
-        let pod = if command == "explain" { " NAMESPACE/POD" } else { "" };
-        let server = if command == "explain" {
-            "\nor ask a server:\n\n  plimsoll explain --server http://127.0.0.1:8080 1234.0\n"
-        } else {
-            ""
-        };
-        bail!(
-            "there is nothing to read; give files with -f, or pipe the cluster in:\n\n  {PIPE} {command} -f -{pod}\n{server}"
-        );
+        let pipe = command.pipe();
+        bail!("no input; give files with -f, or pipe the cluster in:\n\n  {pipe}\n");
     }
     load::load(&input.files, input.plain.rule(), &input.node_pool_key, quiet)
 }
 
-/// Prints the steps of a decision on standard error.
+/// Logs the steps of a decision to standard error.
 fn log(decision: &Decision, number: usize) {
     for step in steps::steps(decision, &number.to_string(), Vocabulary::Pods) {
         output::note(&step.to_string());

@@ -9,10 +9,10 @@ use crate::progress;
 
 pub(super) fn run(args: &ReleaseArgs, quiet: bool) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
-    let asking = format!("asking {}", client.server());
+    let activity = format!("asking {}", client.server());
     let path = format!("/api/v1/scheduler/slots/{}", segment(&args.id));
-    progress::meanwhile(quiet, &asking, || client.delete(&path))?;
-    let going = args.id.starts_with("slot-");
-    output::text(&format!("{} {}\n", args.id, if going { "is stopping" } else { "is released" }))?;
+    progress::meanwhile(quiet, &activity, || client.delete(&path))?;
+    let done = if args.id.starts_with("reservation-") { "released" } else { "stopping" };
+    output::text(&format!("{done} {}\n", args.id))?;
     Ok(Outcome::Fine)
 }

@@ -1,16 +1,20 @@
-//! `plimsoll replay`: a server's journal decided again and compared, or one decision of it in full.
+//! `plimsoll replay`: decides a server's journal again and compares, or shows one decision in full.
 
 use std::io::IsTerminal;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use plimsoll_api::offline::{
+    DivergenceRow, ExplainOutput, RecordedDecisionRow, ReplayOutput, ReplayedDecisionOutput,
+    SCHEMA_VERSION, StateMismatchRow, StateSource, digest,
+};
+use plimsoll_core::{drive, summary};
+use plimsoll_engine::replay::{self, Replayed, Report, StatesDiffer, Way};
+use plimsoll_engine::store::{DecisionId, History};
 
 use crate::cli::{Format, ReplayArgs};
 use crate::output::{self, Outcome};
-use crate::text::Page;
-use crate::{json, text};
-use plimsoll_engine::replay::{self, Replayed, Report};
-use plimsoll_engine::store::{DecisionId, History};
+use crate::text::{self, Page};
 
 pub(super) fn run(args: &ReplayArgs, quiet: bool) -> Result<Outcome> {
     let history = History::open(&args.dir)?;
@@ -22,33 +26,74 @@ pub(super) fn run(args: &ReplayArgs, quiet: bool) -> Result<Outcome> {
 
 fn all(history: &History, format: Format, quiet: bool) -> Result<Outcome> {
     let progress = Progress::new(history, quiet)?;
-    let report: Report = replay::replay(history, |seq| progress.at(seq))?;
+    let report = replay::replay(history, |seq| progress.at(seq))?;
     progress.end();
+    let output = replay_output(&report);
     match format {
-        Format::Json => output::json(&json::replay(&report))?,
+        Format::Json => output::json(&output)?,
         Format::Table => {
             let mut page = Page::default();
-            text::replay::report(&mut page, &report);
+            text::replay::replay(&mut page, &output);
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!report.holds()))
+    Ok(Outcome::wanting(!output.same))
+}
+
+fn replay_output(report: &Report) -> ReplayOutput {
+    ReplayOutput {
+        schema_version: SCHEMA_VERSION,
+        same: report.holds(),
+        first_seq: report.span.map(|(first, _)| first),
+        last_seq: report.span.map(|(_, last)| last),
+        records: report.records,
+        decisions: report.decisions,
+        core: drive::VERSION.to_string(),
+        written_by: report.written_by.clone(),
+        records_that_differ: report.differ,
+        divergences: report.divergences.iter().map(DivergenceRow::from).collect(),
+        states: report.states.iter().map(state).collect(),
+    }
+}
+
+fn state(state: &StatesDiffer) -> StateMismatchRow {
+    let way = match state.way {
+        Way::Snapshot => StateSource::Snapshot,
+        Way::Deciding => StateSource::Deciding,
+    };
+    StateMismatchRow { before_seq: state.before, way }
 }
 
 fn one(history: &History, id: DecisionId, format: Format) -> Result<Outcome> {
-    let replayed: Replayed = replay::one(history, id)?;
+    let output = decision_output(&replay::one(history, id)?);
     match format {
-        Format::Json => output::json(&json::replayed(&replayed))?,
+        Format::Json => output::json(&output)?,
         Format::Table => {
             let mut page = Page::default();
-            text::replay::one(&mut page, &replayed);
+            text::replay::decision_in_full(&mut page, &output);
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!replayed.is_same()))
+    Ok(Outcome::wanting(!output.same))
 }
 
-/// How far it is, on a terminal.
+fn decision_output(replayed: &Replayed) -> ReplayedDecisionOutput {
+    let same = replayed.is_same();
+    ReplayedDecisionOutput {
+        schema_version: SCHEMA_VERSION,
+        decision: replayed.id.to_string(),
+        now: replayed.now,
+        same,
+        recorded: RecordedDecisionRow::from(&replayed.recorded),
+        recorded_by: replayed.core.to_string(),
+        digest: digest(replayed.digest),
+        summary: summary::sentence(&replayed.decision),
+        core: drive::VERSION.to_string(),
+        explanation: same.then(|| ExplainOutput::decided(&replayed.decision)),
+    }
+}
+
+/// A progress bar on a terminal.
 struct Progress(Option<(ProgressBar, u64)>);
 
 impl Progress {
@@ -57,8 +102,7 @@ impl Progress {
             return Ok(Progress(None));
         }
         let (first, last) = history.span()?.unwrap_or((0, 0));
-        let style =
-            ProgressStyle::with_template("deciding again [{bar:32}] {pos} of {len}, {eta} left");
+        let style = ProgressStyle::with_template("replaying [{bar:32}] {pos} of {len}, {eta} left");
         let style = style.expect("the template is a constant").progress_chars("##-");
         Ok(Progress(Some((ProgressBar::new(last - first + 1).with_style(style), first))))
     }

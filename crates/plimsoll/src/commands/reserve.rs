@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use plimsoll_api::rows::ReserveBody;
+use plimsoll_api::rows::{ProblemRow, ReservationRow, ReservationStatus, ReserveBody};
 
 use crate::cli::{Format, ReserveArgs};
-use crate::client::rows::{Moment, ReservationRow};
-use crate::client::{Answer, Client, ClientError, pretty};
+use crate::client::Client;
 use crate::output::{self, Outcome};
 use crate::progress;
-use crate::text::Page;
+use crate::text::age::now;
 use crate::text::live::reservation;
+use crate::text::{Page, clean};
 
 pub(super) fn run(args: &ReserveArgs, quiet: bool) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
@@ -30,18 +30,14 @@ pub(super) fn run(args: &ReserveArgs, quiet: bool) -> Result<Outcome> {
         client.post("/api/v1/scheduler/slots", &body, wait)
     });
     match answer {
-        Ok(answer) => print(&answer, client.server(), args.output),
-        Err(ClientError::Refused(refusal)) if refusal.problem.is_answer() => {
-            match args.output {
-                Format::Json => output::text(&pretty::pretty(&refusal.text))?,
-                Format::Table => output::text(&format!("{}\n", refusal.problem.answer()))?,
+        Ok(row) => print(&row, client.server(), args.output),
+        Err(error) => match error.reservation_outcome() {
+            Some(problem) => print_ended(problem, args.output),
+            None if error.may_be_done() => {
+                Err(anyhow::Error::new(error).context(outcome_unknown(args)))
             }
-            Ok(Outcome::Wanting)
-        }
-        Err(error) if error.may_be_done() => {
-            Err(anyhow::Error::new(error).context(outcome_unknown(args)))
-        }
-        Err(error) => Err(error.into()),
+            None => Err(error.into()),
+        },
     }
 }
 
@@ -57,16 +53,30 @@ fn outcome_unknown(args: &ReserveArgs) -> String {
     format!("the reservation of {model} may have been created, but no answer came; {advice}")
 }
 
-fn print(answer: &Answer, server: &str, format: Format) -> Result<Outcome> {
-    let row: ReservationRow = answer.read()?;
+fn print(row: &ReservationRow, server: &str, format: Format) -> Result<Outcome> {
     match format {
-        Format::Json => output::text(&pretty::pretty(&answer.text))?,
+        Format::Json => output::json(row)?,
         Format::Table => {
             let mut page = Page::default();
-            reservation::reservation(&mut page, &row, Moment::now());
-            reservation::next_steps(&mut page, &row, server);
+            reservation::reservation(&mut page, row, now());
+            reservation::next_steps(&mut page, row, server);
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!row.is_ready()))
+    Ok(Outcome::wanting(row.status != ReservationStatus::Ready))
+}
+
+/// Prints the outcome of a reservation that ended before it was ready.
+fn print_ended(problem: &ProblemRow, format: Format) -> Result<Outcome> {
+    match format {
+        Format::Json => output::json(problem)?,
+        Format::Table => {
+            let id = problem.reservation.as_deref().unwrap_or_default();
+            let (title, detail) =
+                (problem.title.to_lowercase(), problem.detail.trim_end_matches('.'));
+            output::text(&clean(&format!("{id}: {title}, {detail}")))?;
+            output::text("\n")?;
+        }
+    }
+    Ok(Outcome::Wanting)
 }

@@ -1,44 +1,43 @@
-//! `plimsoll runners`: every runner, and every GPU with its load and its line.
+//! `plimsoll runners`: lists runners and the load of their GPUs.
 
 use anyhow::Result;
+use plimsoll_api::rows::{RunnerRow, RunnerStatus};
 
-use super::look::{self, Look};
+use super::look::{self, View};
 use crate::cli::RunnersArgs;
-use crate::client::rows::{GpuRow, Moment, RunnerRow};
-use crate::client::{Answer, Client, ClientError, Listed, segment};
+use crate::client::{Client, ClientError, segment};
 use crate::output::Outcome;
+use crate::text::age::now;
 use crate::text::live::runners;
 
 pub(super) fn run(args: &RunnersArgs, quiet: bool) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
-    look::show(&client, &args.show, quiet, || {
-        let listed = match &args.name {
-            Some(name) => status(&client, name)?.alone(),
-            None => all(&client)?,
-        };
-        let rows: Vec<RunnerRow> = listed.read()?;
-        let over = rows.iter().flat_map(|row| &row.gpus).any(GpuRow::is_over);
-        let draw = |page: &mut _| runners::runners(page, &rows, Moment::now());
-        Ok(Look::at(listed, args.show.output, Outcome::wanting(over), draw))
-    })
+    let view = View {
+        rows: &|| match &args.name {
+            Some(name) => Ok(vec![client.get(&status_path(name))?]),
+            None => Ok(all(&client)?),
+        },
+        print: &|page, rows| runners::runners(page, rows, now()),
+        outcome: &|rows: &[RunnerStatus]| {
+            let mut gpus = rows.iter().flat_map(|row| &row.gpus);
+            Outcome::wanting(gpus.any(|gpu| gpu.device.is_over()))
+        },
+    };
+    look::show(&client, &args.show, quiet, &view)
 }
 
-fn status(client: &Client, name: &str) -> Result<Answer, ClientError> {
-    client.get(&format!("/api/v1/runners/{}/status", segment(name)))
+/// Returns the path of one runner with its GPUs.
+fn status_path(name: &str) -> String {
+    format!("/api/v1/runners/{}/status", segment(name))
 }
 
-/// The list names the runners; each by itself says how its GPUs are.
-fn all(client: &Client) -> Result<Listed, ClientError> {
-    let mut listed = client.list("/api/v1/runners", None)?;
-    let rows: Vec<RunnerRow> = listed.read()?;
-    listed.rows.clear();
-    for row in rows {
-        match status(client, &row.runner_id) {
-            Ok(status) => listed.rows.push(status.text),
-            // It went between the two questions.
-            Err(error) if error.status() == Some(404) => {}
-            Err(error) => return Err(error),
-        }
+/// Reads the list of runners, and then the GPUs of each. A runner that is removed in between is
+/// left out.
+fn all(client: &Client) -> Result<Vec<RunnerStatus>, ClientError> {
+    let runners: Vec<RunnerRow> = client.list("/api/v1/runners", None)?;
+    let mut rows = Vec::new();
+    for runner in runners {
+        rows.extend(client.find(&status_path(&runner.runner_id))?);
     }
-    Ok(listed)
+    Ok(rows)
 }

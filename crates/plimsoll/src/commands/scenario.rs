@@ -1,4 +1,4 @@
-//! `plimsoll scenario`: golden cases as text, run and compared, or made from a dump.
+//! `plimsoll scenario`: runs scenario files, or converts a dump into one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(super) fn run(args: &ScenarioArgs, quiet: bool) -> Result<Outcome> {
     }
 }
 
-/// Prints the scenario that yields the state of a cluster.
+/// Prints the scenario that creates the state of a cluster.
 fn from(files: &[PathBuf], anonymise: bool, quiet: bool) -> Result<Outcome> {
     let pool = Reading::default().node_pool_key;
     let cluster = load::load(files, PlainRule::default(), &pool, quiet)?.cluster;
@@ -58,72 +58,72 @@ fn state(cluster: &Cluster) -> State {
 fn run_all(files: &ScenarioFiles, quiet: bool) -> Result<Outcome> {
     if files.files.is_empty() {
         bail!(
-            "which scenario? Name the files to run, or make one with plimsoll scenario --from FILE…"
+            "no scenario files; name the files to run, or make one with plimsoll scenario --from FILE"
         );
     }
     let (mut differs, mut unchecked) = (0, 0);
     for file in &files.files {
         match if files.update { update(file)? } else { show(file, files.files.len() == 1, quiet)? }
         {
-            Came::AsExpected => {}
-            Came::Unchecked => unchecked += 1,
-            Came::Differently => differs += 1,
+            Verdict::AsExpected => {}
+            Verdict::Unchecked => unchecked += 1,
+            Verdict::Differs => differs += 1,
         }
     }
     if files.files.len() > 1 && !quiet {
         let (all, held) = (files.files.len(), files.files.len() - differs - unchecked);
         let unchecked = if unchecked > 0 {
-            format!("; nothing is checked in {unchecked}")
+            format!("; {unchecked} without expectations")
         } else {
             String::new()
         };
-        output::text(&format!("{held} of {all} scenarios came out as expected{unchecked}\n"))?;
+        output::text(&format!("{held} of {all} scenarios as expected{unchecked}\n"))?;
     }
     Ok(Outcome::wanting(differs > 0))
 }
 
-/// How a scenario came out.
-enum Came {
+/// The result of a scenario.
+enum Verdict {
     AsExpected,
-    /// It expects nothing, and the witness had no objection.
+    /// It has no expectations, and the witness found nothing.
     Unchecked,
-    Differently,
+    Differs,
 }
 
-impl Came {
-    fn of(report: &Report, text: &str) -> Came {
+impl Verdict {
+    fn new(report: &Report, text: &str) -> Verdict {
         let checked = text.lines().any(|line| line.trim_start().starts_with('>'));
         match report.holds() {
-            true if checked => Came::AsExpected,
-            true => Came::Unchecked,
-            false => Came::Differently,
+            true if checked => Verdict::AsExpected,
+            true => Verdict::Unchecked,
+            false => Verdict::Differs,
         }
     }
 }
 
-/// Runs a scenario and says what came of it: all that was said for a single one, a line for one of several.
-fn show(file: &Path, single: bool, quiet: bool) -> Result<Came> {
+/// Runs a scenario and prints the result: everything for a single one, a line for one of several.
+fn show(file: &Path, single: bool, quiet: bool) -> Result<Verdict> {
     let text = read(file)?;
     let report = play(file, &text)?;
     if single && !quiet {
         output::text(&report.demo())?;
     }
-    let (came, name) = (Came::of(&report, &text), file.display());
-    match came {
-        Came::Differently => {
-            output::text(&format!("{name} came out differently:\n{}", report.diff()))?;
+    let (verdict, name) = (Verdict::new(&report, &text), file.display());
+    match verdict {
+        Verdict::Differs => {
+            output::text(&format!("{name} differs from its expectations:\n{}", report.diff()))?;
         }
-        Came::AsExpected if !quiet => output::text(&format!("{name} came out as expected\n"))?,
-        Came::Unchecked if !quiet => {
-            output::text(&format!("{name} was run; nothing is checked in it\n"))?;
+        Verdict::AsExpected if !quiet => output::text(&format!("{name} as expected\n"))?,
+        Verdict::Unchecked if !quiet => {
+            output::text(&format!("{name} has no expectations\n"))?;
         }
-        Came::AsExpected | Came::Unchecked => {}
+        Verdict::AsExpected | Verdict::Unchecked => {}
     }
-    Ok(came)
+    Ok(verdict)
 }
 
-/// Writes what came out as what is expected. What the witness objects to stays wrong.
-fn update(file: &Path) -> Result<Came> {
+/// Writes the outcome as the expectation. Findings of the witness remain errors.
+fn update(file: &Path) -> Result<Verdict> {
     let text = read(file)?;
     let updated = play(file, &text)?.updated();
     if updated != text {
@@ -134,7 +134,7 @@ fn update(file: &Path) -> Result<Came> {
     if !report.holds() {
         output::text(&report.diff())?;
     }
-    Ok(Came::of(&report, &updated))
+    Ok(Verdict::new(&report, &updated))
 }
 
 fn read(file: &Path) -> Result<String> {
@@ -142,8 +142,8 @@ fn read(file: &Path) -> Result<String> {
 }
 
 fn play(file: &Path, text: &str) -> Result<Report> {
-    // Its message names its cause already.
+    // The message includes its cause.
     scenario::run(text)
         .map_err(anyhow::Error::msg)
-        .with_context(|| format!("{} cannot be run", file.display()))
+        .with_context(|| format!("could not run {}", file.display()))
 }

@@ -1,4 +1,4 @@
-//! `plimsoll serve`: the server, until it is asked to end.
+//! `plimsoll serve`: runs the server.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use plimsoll_server::life::Reloaded;
 use plimsoll_server::{demo, life};
 use tracing_subscriber::filter::LevelFilter;
 
-/// What still runs when everything is durable gets so long to end.
+/// The time limit for remaining tasks after everything is durable.
 const LEFTOVERS: Duration = Duration::from_millis(200);
 
-/// Serves until it is asked to end, or until something cannot be made durable.
+/// Serves until a signal, or until a commit fails.
 pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     let options = options(args);
     let Loaded { mut config, warnings } = config::load(&options)?;
     if args.check_config {
         config.http.tls.as_ref().map(tls::load).transpose()?;
         warnings.iter().for_each(|warning| output::note(&format!("warning: {warning}")));
-        output::text("the configuration can be used\n")?;
+        output::text("the configuration is valid\n")?;
         return Ok(Outcome::Fine);
     }
     logging::start(config.log.format, if quiet { LevelFilter::WARN } else { LevelFilter::INFO });
@@ -38,7 +38,7 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
     let lasts = args.lasts.map(|span| Duration::from_millis(span.0));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(workers()).enable_all().build();
-    let runtime = runtime.context("while starting the threads of the server")?;
+    let runtime = runtime.context("could not start the threads of the server")?;
     let fleet = if args.demo { Fleet::Simulated } else { Fleet::Real };
     let service = application::service(&config, fleet);
     let lived =
@@ -66,14 +66,15 @@ fn options(args: &ServeArgs) -> Options {
     }
 }
 
-/// Memory comes in small pages: a huge one is cleared whole when it is first touched, and whoever touches it waits for that. On a machine
-/// whose memory is not there yet that was seen to take ten milliseconds. Where the system does not allow it, it serves all the same.
+/// Disables huge pages, if the system allows it: the kernel clears a huge page when it is first
+/// touched, which was measured to stall a decision for ten milliseconds.
 fn avoid_huge_pages() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// How many threads speak HTTP: one core is left to the thread that decides, which everybody waits for.
+/// Returns the number of HTTP threads. One core is left to the decision thread, which all requests
+/// wait for.
 fn workers() -> usize {
     let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
     cores.saturating_sub(1).max(1)
@@ -82,9 +83,9 @@ fn workers() -> usize {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     #[test]
-    fn the_server_does_without_huge_pages() {
+    fn the_server_disables_huge_pages() {
         super::avoid_huge_pages();
-        // Not every sandbox knows of them.
+        // Not every sandbox supports the call.
         let are_off = rustix::thread::transparent_huge_pages_are_disabled();
         assert!(are_off.unwrap_or(true));
     }

@@ -1,4 +1,4 @@
-//! Completions and man pages, from the same definitions as the help.
+//! Shell completions and man pages, generated from the same definitions as the help.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +18,7 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Prints the man page, or writes those of all commands.
+/// Prints the man page, or writes the pages of all commands.
 pub(super) fn man(out: Option<&Path>) -> Result<Outcome> {
     let Some(directory) = out else {
         let mut page = Vec::new();

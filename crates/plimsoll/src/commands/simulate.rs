@@ -1,17 +1,30 @@
-//! `plimsoll simulate`: every pending pod has its turn.
+//! `plimsoll simulate`: decides every pending pod.
 
 use anyhow::Result;
+use plimsoll_api::breach::breach_row;
+use plimsoll_api::device;
+use plimsoll_api::explanation::{PromisedRow, RemedyRow, promised_row};
+use plimsoll_api::offline::{
+    InputRow, NotConsideredRow, PlacementRow, SCHEMA_VERSION, SimulateOutput, UnplacedRow,
+    UnplacedStatus,
+};
+use plimsoll_api::verdict;
+use plimsoll_core::breach;
 use plimsoll_core::decide::Decision;
-use plimsoll_sim::simulation::{Advising, simulate};
+use plimsoll_kube::cluster::Cluster;
+use plimsoll_sim::simulation::{Advice, Advising, Outlook, Rejected, Simulation, simulate};
 
-use super::{load, log};
+use super::{Offline, load, log};
 use crate::cli::{Format, SimulateArgs};
-use crate::json;
 use crate::output::{self, Outcome};
-use crate::text::{Page, bars, breaches, placements, refused, understood};
+use crate::text::simulate::Names;
+use crate::text::{self, Page};
+
+/// The nodes that are shown for a rejection without `--full`.
+const NEAREST: usize = 10;
 
 pub(super) fn run(args: &SimulateArgs, quiet: bool) -> Result<Outcome> {
-    let cluster = load(&args.input, "simulate", quiet)?.cluster;
+    let cluster = load(&args.input, Offline::Simulate, quiet)?.cluster;
     let mut number = 0;
     let mut watch = |decision: &Decision| {
         number += 1;
@@ -21,20 +34,105 @@ pub(super) fn run(args: &SimulateArgs, quiet: bool) -> Result<Outcome> {
     };
     let simulation = simulate(&cluster, &args.policy.policy(), &Advising::all(), &mut watch);
     match args.output {
-        Format::Json => output::json(&json::simulate(&cluster, &simulation, args.full))?,
+        Format::Json => {
+            let candidates = if args.full { Candidates::All } else { Candidates::Nearest };
+            output::json(&simulate_output(&cluster, &simulation, candidates))?;
+        }
         Format::Table => {
             let mut page = Page::default();
             if !quiet {
-                understood::understood(&mut page, &cluster, args.input.plain.rule());
+                text::input::input(&mut page, &cluster, args.input.plain.rule());
             }
-            placements::placements(&mut page, &cluster, &simulation);
-            bars::bars(&mut page, &cluster, simulation.ledger());
-            breaches::breaches(&mut page, simulation.ledger());
-            refused::refused(&mut page, &cluster, &simulation, args.full);
-            placements::not_considered(&mut page, &cluster, &simulation);
-            placements::tally(&mut page, &simulation);
+            let output = simulate_output(&cluster, &simulation, Candidates::None);
+            let names = if args.full { Names::All } else { Names::Some };
+            text::simulate::simulate(&mut page, &output, names);
             output::text(page.text())?;
         }
     }
     Ok(Outcome::wanting(!simulation.rejected.is_empty()))
 }
+
+/// The nodes to list for each rejection.
+#[derive(Clone, Copy)]
+pub(crate) enum Candidates {
+    None,
+    Nearest,
+    All,
+}
+
+/// Converts a simulation.
+pub(crate) fn simulate_output(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    candidates: Candidates,
+) -> SimulateOutput {
+    let ledger = simulation.ledger();
+    let placed = simulation.placed.iter();
+    let rejected = simulation.rejected.iter();
+    SimulateOutput {
+        schema_version: SCHEMA_VERSION,
+        policy: simulation.policy().name.clone(),
+        input: InputRow::new(cluster),
+        nodes: device::nodes(cluster, ledger),
+        devices: device::devices(cluster, ledger),
+        placements: placed
+            .map(|placed| (&cluster.pending[placed.pending].request, &placed.found))
+            .map(|(request, found)| PlacementRow::new(request, found, ledger))
+            .collect(),
+        unplaced: rejected.map(|rejected| unplaced(cluster, rejected, candidates)).collect(),
+        breaches: breach::audit(ledger).iter().map(|breach| breach_row(ledger, breach)).collect(),
+        not_considered: not_considered(cluster, simulation),
+    }
+}
+
+fn unplaced(cluster: &Cluster, rejected: &Rejected, candidates: Candidates) -> UnplacedRow {
+    let request = &cluster.pending[rejected.pending].request.id;
+    let decision = &rejected.decision;
+    let limit = match candidates {
+        Candidates::None => 0,
+        Candidates::Nearest => NEAREST,
+        Candidates::All => usize::MAX,
+    };
+    UnplacedRow {
+        namespace: request.account.clone(),
+        pod: request.name.clone(),
+        status: status(rejected),
+        summary: rejected.sentence(),
+        promised: promised(&rejected.advice),
+        nodes_considered: decision.table().map_or(0, |table| table.unordered().count()),
+        candidates: verdict::nearest_candidates(decision, limit),
+        would_fit_if: rejected.advice.would_fit_if.iter().map(RemedyRow::from).collect(),
+    }
+}
+
+/// Returns the status of a pod that was rejected.
+pub(super) fn status(rejected: &Rejected) -> UnplacedStatus {
+    match rejected.outlook {
+        Outlook::Pending => UnplacedStatus::Pending,
+        Outlook::Impossible => UnplacedStatus::Impossible,
+    }
+}
+
+/// Returns the placement that was promised to a pod.
+pub(super) fn promised(advice: &Advice) -> Option<PromisedRow> {
+    let promised = advice.promised.as_ref()?;
+    Some(promised_row(&promised.promise, &promised.devices))
+}
+
+fn not_considered(cluster: &Cluster, simulation: &Simulation) -> Vec<NotConsideredRow> {
+    let pending = cluster.pending.iter().filter(|pending| !pending.not_considered.is_empty());
+    let features = pending.map(|pending| NotConsideredRow {
+        namespace: pending.request.id.account.clone(),
+        pod: pending.request.id.name.clone(),
+        what: pending.not_considered.clone(),
+    });
+    let uncounted = simulation.uncounted.iter().map(|uncounted| NotConsideredRow {
+        namespace: uncounted.request.account.clone(),
+        pod: uncounted.request.name.clone(),
+        what: vec![uncounted.why.to_string().into()],
+    });
+    features.chain(uncounted).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,28 +1,31 @@
-//! `plimsoll slots`: which model is where, what it holds, and whether it may go.
+//! `plimsoll slots`: lists slots.
 
 use anyhow::Result;
+use plimsoll_api::rows::SlotRow;
 
-use super::look::{self, Look};
+use super::look::{self, View};
 use crate::cli::SlotsArgs;
-use crate::client::rows::{Moment, SlotRow};
 use crate::client::{Client, segment};
 use crate::output::Outcome;
+use crate::text::age::now;
 use crate::text::live::slots;
 
 pub(super) fn run(args: &SlotsArgs, quiet: bool) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
     let path = format!("/api/v1/scheduler/slots{}", query(&[("runner_id", &args.runner)]));
-    let wanted = |row: &SlotRow| args.model.as_ref().is_none_or(|model| *model == row.model);
-    look::show(&client, &args.show, quiet, || {
-        let mut listed = client.list(&path, None)?;
-        let rows = listed.keep(wanted)?;
-        Ok(Look::at(listed, args.show.output, Outcome::Fine, |page| {
-            slots::slots(page, &rows, Moment::now());
-        }))
-    })
+    let view = View {
+        rows: &|| {
+            let mut rows: Vec<SlotRow> = client.list(&path, None)?;
+            rows.retain(|row| args.model.as_ref().is_none_or(|model| *model == row.model));
+            Ok(rows)
+        },
+        print: &|page, rows| slots::slots(page, rows, now()),
+        outcome: &|_| Outcome::Fine,
+    };
+    look::show(&client, &args.show, quiet, &view)
 }
 
-/// `?a=b&c=d` of what was given.
+/// Formats the given filters as a query: `?a=b&c=d`.
 pub(super) fn query(filters: &[(&str, &Option<String>)]) -> String {
     let given = filters
         .iter()

@@ -1,4 +1,4 @@
-//! `plimsoll top`: a live view of a server in the terminal, and one frame of it elsewhere.
+//! `plimsoll top`: a live view of a server on a terminal, or one frame of it elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::text::Page;
 use crate::text::live::{decisions, queue, runners};
 use crate::top::{self, Fleet, Poller};
 
-/// Looking faster than this only costs.
+/// The shortest refresh interval.
 const SHORTEST: Duration = Duration::from_millis(200);
 
 pub(super) fn run(args: &TopArgs, color: Color) -> Result<Outcome> {
     let mut poller = Poller::new(Client::new(&args.server)?);
-    // A server that is not there is told before the terminal is taken over.
-    let first = poller.look(&top::Wanted::default())?;
+    // An unreachable server is reported before the screen changes.
+    let first = poller.poll(&top::Wanted::default())?;
     let interactive = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if !interactive {
         output::text(frame(&first).text())?;
@@ -37,11 +37,11 @@ fn is_coloured(color: Color) -> bool {
     }
 }
 
-/// One frame as plain text.
+/// Returns one frame as text.
 fn frame(fleet: &Fleet) -> Page {
     let mut page = Page::default();
     runners::runners(&mut page, &fleet.runners, fleet.at);
-    page.heading("Waiting");
+    page.heading("Pending");
     queue::queue(&mut page, &fleet.queue, fleet.at);
     page.heading("Decisions");
     decisions::decisions(&mut page, &fleet.decisions, fleet.at);

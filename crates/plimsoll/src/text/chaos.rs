@@ -1,45 +1,40 @@
-//! Days of trouble in few lines: what happened, and what was wrong with it.
+//! The outcome of fault-injection simulations.
 
-use plimsoll_sim::chaos::{Count, Finding};
+use plimsoll_api::offline::{ChaosFindingRow, ChaosOutput};
+use plimsoll_sim::chaos::Count;
 
+use super::count;
 use super::page::{BAD, FAINT, GOOD, PLAIN, Page};
-use crate::commands::Lived;
 
-/// What came of days of trouble.
-pub(crate) fn chaos(page: &mut Page, lived: &Lived) {
-    let tally = &lived.tally;
-    for (count, _, words) in Count::ALL {
-        page.line(0, &format!("{:>14}  {words}", tally.of(count)));
+/// Prints the counts, and every violated invariant.
+pub(crate) fn chaos(page: &mut Page, output: &ChaosOutput) {
+    for (_, name, description) in Count::ALL {
+        let number = output.counts.get(name).copied().unwrap_or_default();
+        page.line(0, &format!("{number:>14}  {description}"));
     }
-    page.styled(0, FAINT, &format!("fingerprint {:016x}", lived.fingerprint));
-    for (finding, last) in &lived.findings {
-        wrong(page, finding, last);
+    page.styled(0, FAINT, &format!("fingerprint {}", output.fingerprint));
+    for finding in &output.findings {
+        violation(page, finding);
     }
-    let verdict = format!(
-        "{} events, {} crashes, {} other faults: ",
-        tally.of(Count::Events),
-        tally.crashes(),
-        tally.faults()
-    );
-    let (style, found) = match lived.findings.len() {
-        0 => (GOOD, "nothing found".to_string()),
-        1 => (BAD, "1 day broke a promise".to_string()),
-        days => (BAD, format!("{days} days broke a promise")),
+    let events = output.counts.get("events").copied().unwrap_or_default();
+    let ChaosOutput { crashes, faults, findings, .. } = output;
+    let total = format!("{events} events, {crashes} crashes, {faults} other faults: ");
+    let (style, found) = match findings.len() {
+        0 => (GOOD, "no invariant violated".to_string()),
+        days => (BAD, format!("invariants violated on {}", count(days, "day"))),
     };
     page.line(0, "");
-    page.pieces(0, &[(PLAIN, &verdict), (style, &found)]);
+    page.pieces(0, &[(PLAIN, &total), (style, &found)]);
 }
 
-fn wrong(page: &mut Page, finding: &Finding, last: &[String]) {
-    page.heading(&format!(
-        "seed {}, event {}, {} ms into the day",
-        finding.seed, finding.event, finding.at.0
-    ));
-    for line in last {
+fn violation(page: &mut Page, finding: &ChaosFindingRow) {
+    let ChaosFindingRow { seed, event, at_ms, .. } = finding;
+    page.heading(&format!("seed {seed}, event {event}, {at_ms} ms into the day"));
+    for line in &finding.last_events {
         page.styled(2, FAINT, line);
     }
     for what in &finding.what {
         page.styled(2, BAD, what);
     }
-    page.line(2, &format!("again: {}", finding.command()));
+    page.line(2, &format!("reproduce with: {}", finding.again));
 }

@@ -1,19 +1,18 @@
-//! What a model takes, part by part, and what would fit a device.
+//! The memory estimate of a model, part by part, and what fits a device.
 
+use plimsoll_api::offline::{DeviceFitRow, EstimateOutput, ModelFileRow};
 use plimsoll_core::units::Bytes;
 use plimsoll_models::estimate::{Breakdown, Estimate};
 use plimsoll_models::settings::Settings;
-use plimsoll_models::shape::Shape;
 
-use super::count;
 use super::page::{BAD, FAINT, GOOD, PLAIN, Page, STRONG};
 use super::table::{Align, Table};
-use crate::commands::{Asked, Room};
+use super::{count, or_else};
 
-/// What a model takes, and what would fit a device.
-pub(crate) fn estimate(page: &mut Page, asked: &Asked) {
-    let Asked { shape, estimate, room } = asked;
-    page.pieces(0, &[(STRONG, &model(shape)), (PLAIN, &served(&estimate.settings))]);
+/// Prints the estimate of a model, and what fits a device.
+pub(crate) fn estimate(page: &mut Page, output: &EstimateOutput) {
+    let EstimateOutput { model, estimate, device, .. } = output;
+    page.pieces(0, &[(STRONG, &model_text(model)), (PLAIN, &settings_text(&estimate.settings))]);
     page.line(0, "");
     parts(page, estimate);
     if estimate.gpus.len() > 1 {
@@ -22,28 +21,24 @@ pub(crate) fn estimate(page: &mut Page, asked: &Asked) {
     }
     if let Some(host) = estimate.host.bytes.filter(|host| !host.is_zero()) {
         page.line(0, "");
-        page.styled(
-            0,
-            FAINT,
-            &format!("{host} of weights, the token embeddings, stay in the host's memory"),
-        );
+        let text = format!("{host} of weights (token embeddings) stay in host memory");
+        page.styled(0, FAINT, &text);
     }
     for remark in &estimate.remarks {
         page.styled(0, FAINT, remark);
     }
-    if let Some(room) = room {
-        fits(page, room, estimate);
+    if let Some(device) = device {
+        fits(page, device, estimate);
     }
 }
 
-fn model(shape: &Shape) -> String {
-    let layers = shape.layers.get().map_or(0, Vec::len);
-    let experts = shape.experts.get().filter(|experts| **experts > 0);
+fn model_text(model: &ModelFileRow) -> String {
+    let experts = model.experts.get().filter(|experts| **experts > 0);
     let experts = experts.map(|experts| format!(", {experts} experts")).unwrap_or_default();
-    format!("{}, {}{experts}", shape.architecture, count(layers, "layer"))
+    format!("{}, {}{experts}", model.architecture, count(model.layers.unwrap_or(0), "layer"))
 }
 
-fn served(settings: &Settings) -> String {
+fn settings_text(settings: &Settings) -> String {
     let requests = match settings.parallel {
         1 => String::new(),
         parallel => format!("{parallel} x "),
@@ -75,32 +70,26 @@ fn gpus(page: &mut Page, gpus: &[Breakdown]) {
 }
 
 fn size(bytes: Option<Bytes>) -> String {
-    bytes.map_or_else(|| "unknown".to_string(), |bytes| bytes.to_string())
+    or_else(bytes, "unknown")
 }
 
-fn fits(page: &mut Page, room: &Room, estimate: &Estimate) {
+fn fits(page: &mut Page, device: &DeviceFitRow, estimate: &Estimate) {
     page.line(0, "");
     let Some(largest) = estimate.largest() else { return };
-    let device = room.device;
-    let verdict = if room.fits {
-        (GOOD, format!("fits {device}, {} left", device.less(largest)))
+    let memory = device.bytes;
+    let verdict = if device.fits {
+        (GOOD, format!("fits {memory}, {} left", memory.less(largest)))
     } else {
-        (BAD, format!("does not fit {device}, {} short", largest.less(device)))
+        (BAD, format!("does not fit {memory}, {} short", largest.less(memory)))
     };
     page.pieces(0, &[(PLAIN, &format!("{largest} on the fullest GPU: ")), (verdict.0, &verdict.1)]);
-    let answer = |found: Option<String>| found.unwrap_or_else(|| "none".to_string());
-    page.line(0, "with all else as asked, this would fit:");
-    page.line(
-        2,
-        &format!(
-            "longest context  {}",
-            answer(room.context.map(|tokens| format!("{tokens} tokens")))
-        ),
-    );
-    page.line(2, &format!("largest batch    {}", answer(room.parallel.map(requests))));
-    page.line(2, &format!("KV cache         {}", answer(room.kv.map(|kv| kv.to_string()))));
-}
-
-fn requests(parallel: u64) -> String {
-    count(usize::try_from(parallel).unwrap_or(usize::MAX), "request") + " at once"
+    page.line(0, "with all other settings as given:");
+    let context = device.longest_context.map(|tokens| format!("{tokens} tokens"));
+    page.line(2, &format!("longest context that fits     {}", or_else(context, "none")));
+    let parallel = device.largest_parallel.map(|number| {
+        let requests = usize::try_from(number).unwrap_or(usize::MAX);
+        format!("{} in parallel", count(requests, "request"))
+    });
+    page.line(2, &format!("largest batch that fits       {}", or_else(parallel, "none")));
+    page.line(2, &format!("best KV cache type that fits  {}", or_else(device.kv, "none")));
 }

@@ -1,69 +1,69 @@
-//! One device's load as cells of a bar with its line, like a hull in the water.
+//! The load of one device as a bar with a line at its usable memory.
 
 use anstyle::Style;
-use plimsoll_core::room::DeviceRoom;
+use plimsoll_api::device::{ChargeKind, DeviceRow, TenantRow, TenantStage};
 use plimsoll_core::units::Bytes;
 
 use super::count;
 use super::page::{BAD, FAINT, GOOD, NEW, ODD, PLAIN, Page};
 
-/// What a device holds of what it has.
+/// The load of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Where the line is; `None` where that is not known.
+    /// The line; `None` if it is unknown.
     pub(crate) usable: Option<Bytes>,
-    /// In use by nobody's booking.
+    /// In use outside of any charge.
     pub(crate) foreign: Bytes,
-    /// Booked on this very device, and there or surely coming.
+    /// Charged on this device.
     pub(crate) held: Bytes,
-    /// Of what is held, what does not run yet.
+    /// The part of `held` that does not run yet.
     pub(crate) starting: Bytes,
-    /// On its way back.
     pub(crate) releasing: Bytes,
-    /// Booked on one of several devices, this among them.
+    /// Charged on one of several devices, including this one.
     pub(crate) floating: Bytes,
-    /// How far what is surely here exceeds the line.
+    /// The excess of what is certainly on this device.
     pub(crate) over_by: Bytes,
-    /// What is held there and is no number.
+    /// The part of the load that has no number.
     pub(crate) unmeasured: Option<Unmeasured>,
-    /// How many are there.
     pub(crate) tenants: usize,
 }
 
-/// What is held and is no number.
+/// A load that has no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unmeasured {
-    /// All of it.
+    /// The whole device.
     Whole,
-    /// Nobody said how much.
     Undeclared,
 }
 
 impl Load {
-    /// As the ledger has it.
-    pub(crate) fn of(room: &DeviceRoom) -> Load {
-        let whole =
-            room.tenants().iter().any(|tenant| tenant.bytes.is_none()).then_some(Unmeasured::Whole);
+    /// Reads the load of a device. A sum with an unknown part is drawn as its known part.
+    pub(crate) fn new(device: &DeviceRow) -> Load {
+        let is_held = |tenant: &TenantRow| tenant.stage != TenantStage::Releasing;
+        let held = |tenant: &TenantRow| is_held(tenant) && !tenant.floating;
+        let starting = known(device, |tenant| held(tenant) && is_starting(tenant));
         Load {
-            usable: room.usable(),
-            foreign: room.foreign(),
-            held: room.held(),
-            starting: Bytes::ZERO,
-            releasing: room.releasing(),
-            floating: room.floating(),
-            over_by: room.over_by(),
-            unmeasured: if room.has_undeclared() { Some(Unmeasured::Undeclared) } else { whole },
-            tenants: room.tenants().len(),
+            usable: device.usable,
+            foreign: device.foreign,
+            held: device.held.unwrap_or_else(|| known(device, held)),
+            starting,
+            releasing: device.releasing.unwrap_or_else(|| known(device, |tenant| !is_held(tenant))),
+            floating: device
+                .floating
+                .unwrap_or_else(|| known(device, |tenant| is_held(tenant) && tenant.floating)),
+            over_by: device.over_by.unwrap_or_default(),
+            unmeasured: unmeasured(&device.tenants),
+            tenants: device.tenants.len(),
         }
     }
 
-    /// Everything that counts against the line.
+    /// Returns everything that counts against the line.
     pub(crate) fn sum(&self) -> Bytes {
         self.foreign.plus(self.held).plus(self.releasing).plus(self.floating)
     }
 
-    /// `32000 MiB of 32607 MiB, 4 tenants`.
-    pub(crate) fn words(&self) -> String {
+    /// Formats load and tenants: `32000 MiB of 32607 MiB, 4 tenants`.
+    pub(crate) fn to_text(&self) -> String {
         let tenants = match self.tenants {
             0 => String::new(),
             number => format!(", {}", count(number, "tenant")),
@@ -71,7 +71,7 @@ impl Load {
         format!("{}{tenants}", self.sums())
     }
 
-    /// `32000 MiB of 32607 MiB`.
+    /// Formats the load: `32000 MiB of 32607 MiB`.
     pub(crate) fn sums(&self) -> String {
         let words = self.unmeasured.map(|unmeasured| match unmeasured {
             Unmeasured::Whole => "the whole",
@@ -87,7 +87,24 @@ impl Load {
     }
 }
 
-/// What a cell of a bar shows.
+/// Returns whether a tenant has its devices and does not run yet.
+pub(crate) fn is_starting(tenant: &TenantRow) -> bool {
+    matches!(tenant.stage, TenantStage::Offered | TenantStage::Sent)
+}
+
+fn known(device: &DeviceRow, counts: impl Fn(&TenantRow) -> bool) -> Bytes {
+    let tenants = device.tenants.iter().filter(|tenant| counts(tenant));
+    tenants.filter_map(|tenant| tenant.bytes).fold(Bytes::ZERO, Bytes::plus)
+}
+
+fn unmeasured(tenants: &[TenantRow]) -> Option<Unmeasured> {
+    if tenants.iter().any(|tenant| tenant.charge == ChargeKind::Undeclared) {
+        return Some(Unmeasured::Undeclared);
+    }
+    tenants.iter().any(|tenant| tenant.bytes.is_none()).then_some(Unmeasured::Whole)
+}
+
+/// The content of a cell of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
     Foreign,
@@ -102,7 +119,7 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// In the order of the legend.
+    /// All cells in the order of the legend.
     const ALL: [Cell; 9] = [
         Cell::Held,
         Cell::Starting,
@@ -115,7 +132,7 @@ impl Cell {
         Cell::MaybeOver,
     ];
 
-    /// How it looks without colour.
+    /// Returns its character.
     pub(crate) fn mark(self) -> &'static str {
         match self {
             Cell::Held => "#",
@@ -142,13 +159,13 @@ impl Cell {
         }
     }
 
-    /// What it means.
-    pub(crate) fn words(self) -> &'static str {
+    /// Returns its meaning for the legend.
+    pub(crate) fn meaning(self) -> &'static str {
         match self {
             Cell::Held => "held",
             Cell::Starting => "held, starting",
             Cell::Floating => "held on one of several cards",
-            Cell::Releasing => "being given back",
+            Cell::Releasing => "releasing",
             Cell::Foreign => "foreign",
             Cell::Free => "free",
             Cell::Unknown => "unknown",
@@ -158,22 +175,22 @@ impl Cell {
     }
 }
 
-/// Cells of a kind, and how many of them, one after another.
+/// Runs of equal cells.
 pub(crate) type Runs = Vec<(Cell, u64)>;
 
-/// How long a bar is.
+/// The length of a bar.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
     /// Cells from empty to the line.
     pub(crate) hull: u64,
-    /// Cells past the line; what is more is cut off.
+    /// Cells past the line; the rest is cut off.
     pub(crate) over: u64,
 }
 
-/// The scale of bars on paper.
-const PAPER: Scale = Scale { hull: 32, over: 16 };
+/// The scale of printed bars.
+const PRINTED: Scale = Scale { hull: 32, over: 16 };
 
-/// The runs of cells up to the line, and those past it.
+/// Returns the runs of cells up to the line, and those past it.
 pub(crate) fn cells(load: &Load, scale: Scale) -> (Runs, Runs) {
     let Some(usable) = load.usable.filter(|usable| !usable.is_zero()) else {
         return (vec![(Cell::Unknown, scale.hull)], Vec::new());
@@ -185,15 +202,11 @@ pub(crate) fn cells(load: &Load, scale: Scale) -> (Runs, Runs) {
         (Cell::Releasing, load.releasing),
         (Cell::Floating, load.floating),
     ];
-    let scaled = |bytes: Bytes| {
-        let cells = u128::from(bytes.get()) * u128::from(scale.hull) / u128::from(usable.get());
-        u64::try_from(cells).unwrap_or(u64::MAX)
-    };
     let mut left = scale.hull;
     let mut hull = Vec::new();
     for (cell, bytes) in parts.into_iter().filter(|(_, bytes)| !bytes.is_zero()) {
-        // What is there shows, however little it is.
-        let cells = scaled(bytes).max(1).min(left);
+        // Every part gets at least one cell.
+        let cells = scaled(bytes, usable, scale).max(1).min(left);
         left -= cells;
         hull.push((cell, cells));
     }
@@ -212,29 +225,28 @@ pub(crate) fn cells(load: &Load, scale: Scale) -> (Runs, Runs) {
     }
     let past = load.sum().less(usable);
     let cell = if load.over_by.is_zero() { Cell::MaybeOver } else { Cell::Over };
-    let over = (!past.is_zero()).then(|| (cell, scaled(past).clamp(1, scale.over)));
+    let over = (!past.is_zero()).then(|| (cell, scaled(past, usable, scale).clamp(1, scale.over)));
     (hull, over.into_iter().collect())
 }
 
-/// Draws a bar with its name before it and remarks behind it, and remembers what it shows.
+fn scaled(bytes: Bytes, usable: Bytes, scale: Scale) -> u64 {
+    let cells = u128::from(bytes.get()) * u128::from(scale.hull) / u128::from(usable.get());
+    u64::try_from(cells).unwrap_or(u64::MAX)
+}
+
+/// Draws a bar after its name and before its remarks, and adds its cells to `shown`.
 pub(super) fn bar(page: &mut Page, name: &str, load: &Load, remarks: &str, shown: &mut Vec<Cell>) {
-    let (hull, over) = cells(load, PAPER);
+    let (hull, over) = cells(load, PRINTED);
     for cell in hull.iter().chain(&over).map(|(cell, _)| *cell) {
         if !shown.contains(&cell) {
             shown.push(cell);
         }
     }
-    let runs = |runs: &[(Cell, u64)]| -> Vec<(Style, String)> {
-        let run = |(cell, number): &(Cell, u64)| {
-            (cell.style(), cell.mark().repeat(usize::try_from(*number).unwrap_or(0)))
-        };
-        runs.iter().map(run).collect()
-    };
     let mut pieces = vec![(PLAIN, name.to_string()), (PLAIN, "[".to_string())];
-    pieces.extend(runs(&hull));
+    pieces.extend(hull.iter().map(piece));
     pieces.push((PLAIN, "|".to_string()));
-    pieces.extend(runs(&over));
-    pieces.push((PLAIN, format!("]  {}", load.words())));
+    pieces.extend(over.iter().map(piece));
+    pieces.push((PLAIN, format!("]  {}", load.to_text())));
     if !load.over_by.is_zero() {
         pieces.push((BAD, format!(", OVER by {}", load.over_by)));
     }
@@ -244,17 +256,21 @@ pub(super) fn bar(page: &mut Page, name: &str, load: &Load, remarks: &str, shown
     page.pieces(2, &pieces);
 }
 
-/// What the cells that were shown mean.
-pub(super) fn legend(page: &mut Page, shown: &[Cell]) {
-    page.styled(2, FAINT, &legend_words(shown));
+fn piece((cell, number): &(Cell, u64)) -> (Style, String) {
+    (cell.style(), cell.mark().repeat(usize::try_from(*number).unwrap_or(0)))
 }
 
-/// The same as a line.
-pub(crate) fn legend_words(shown: &[Cell]) -> String {
+/// Prints the legend of the cells that were drawn.
+pub(super) fn legend(page: &mut Page, shown: &[Cell]) {
+    page.styled(2, FAINT, &legend_text(shown));
+}
+
+/// Formats the legend of some cells.
+fn legend_text(shown: &[Cell]) -> String {
     let words: Vec<String> = Cell::ALL
         .into_iter()
         .filter(|cell| shown.contains(cell))
-        .map(|cell| format!("{} {}", cell.mark(), cell.words()))
+        .map(|cell| format!("{} {}", cell.mark(), cell.meaning()))
         .collect();
     format!("{}, | the line", words.join(", "))
 }
@@ -273,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_shows_however_little_it_is() {
+    fn every_part_is_shown_however_small() {
         let load = Load {
             usable: Some(Bytes::gib(80)),
             foreign: Bytes::new(1),

@@ -1,4 +1,5 @@
-//! A page of text that grows line by line. Nothing that was read from a file can colour it or move the cursor.
+//! A page of text that grows line by line. Text from files and servers can neither colour it nor
+//! move the cursor.
 
 use std::fmt::Write;
 
@@ -6,37 +7,37 @@ use anstyle::{AnsiColor, Style};
 
 /// Headings.
 pub(super) const STRONG: Style = Style::new().bold();
-/// What can be passed over.
+/// Secondary information.
 pub(super) const FAINT: Style = Style::new().dimmed();
-/// What is as it should be.
+/// Success.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
-/// What is refused or wrong.
+/// Rejections and errors.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// What deserves a look.
+/// Warnings.
 pub(super) const ODD: Style = AnsiColor::Yellow.on_default();
-/// What has begun and is not there yet.
+/// Work that has started and is not ready yet.
 pub(super) const NEW: Style = AnsiColor::Cyan.on_default();
 /// Everything else.
 pub(super) const PLAIN: Style = Style::new();
 
-/// A page of text, with colours that the terminal's writer takes off where they are not wanted.
+/// A page of text with colours, which the terminal's writer strips if they are not wanted.
 #[derive(Default)]
 pub(crate) struct Page {
     text: String,
 }
 
 impl Page {
-    /// A line in one style, this far in.
+    /// Adds a line in one style.
     pub(super) fn styled(&mut self, indent: usize, style: Style, text: &str) {
         self.pieces(indent, &[(style, text)]);
     }
 
-    /// A plain line, this far in.
+    /// Adds a plain line.
     pub(super) fn line(&mut self, indent: usize, text: &str) {
         self.styled(indent, PLAIN, text);
     }
 
-    /// A line of pieces, each in its style.
+    /// Adds a line of pieces, each in its style.
     pub(super) fn pieces(&mut self, indent: usize, pieces: &[(Style, &str)]) {
         self.text.push_str(&" ".repeat(indent));
         for (style, piece) in pieces {
@@ -54,10 +55,10 @@ impl Page {
         } else {
             write!(self.text, "{style}{text}{style:#}")
         };
-        painted.expect("a string takes everything");
+        painted.expect("writing to a string cannot fail");
     }
 
-    /// A heading, with a free line before it unless it is the first.
+    /// Adds a heading, after an empty line unless it is the first.
     pub(crate) fn heading(&mut self, text: &str) {
         if !self.text.is_empty() {
             self.text.push('\n');
@@ -65,18 +66,18 @@ impl Page {
         self.styled(0, STRONG, text);
     }
 
-    /// The page so far.
+    /// Returns the page with its colours.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The page as it looks without colour.
+    /// Returns the page without colours.
     pub(crate) fn plain(&self) -> String {
         anstream::adapter::strip_str(&self.text).to_string()
     }
 }
 
-/// The text on one line, and every other control character made visible: names come from files, and files from anybody.
+/// Puts text on one line and makes control characters visible: names come from untrusted files.
 pub(crate) fn clean(text: &str) -> String {
     if !text.contains(char::is_control) {
         return text.to_string();

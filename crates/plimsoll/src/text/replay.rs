@@ -1,116 +1,114 @@
-//! What came of deciding a journal again, as text.
+//! The outcome of a replay as text.
 
-use plimsoll_core::drive::{self, DecisionRecord, Divergence};
+use plimsoll_api::offline::{
+    DivergenceRow, RecordedDecisionRow, ReplayOutput, ReplayedDecisionOutput, StateMismatchRow,
+    StateSource,
+};
+use plimsoll_api::time::Time;
 
-use super::explain;
 use super::page::{BAD, FAINT, GOOD, ODD, Page};
-use plimsoll_engine::replay::{Replayed, Report, Way};
+use super::{count, explain};
 
-/// All of a journal.
-pub(crate) fn report(page: &mut Page, report: &Report) {
-    page.heading("Decided again");
-    let span =
-        report.span.map_or(String::new(), |(first, last)| format!(", numbers {first} to {last}"));
-    page.line(2, &format!("{}{span}", numbered(report.records, "record")));
-    page.line(2, &numbered(report.decisions, "decision"));
-    let versions: Vec<&str> = report.written_by.iter().map(String::as_str).collect();
-    if !versions.is_empty() {
-        let line =
-            format!("decided by core {}, again by core {}", versions.join(", "), drive::VERSION);
-        page.styled(2, FAINT, &line);
+/// Prints the replay of a whole journal.
+pub(crate) fn replay(page: &mut Page, output: &ReplayOutput) {
+    page.heading("Replayed");
+    let span = output.first_seq.zip(output.last_seq);
+    let span = span.map_or(String::new(), |(first, last)| format!(", numbers {first} to {last}"));
+    page.line(2, &format!("{}{span}", numbered(output.records, "record")));
+    page.line(2, &numbered(output.decisions, "decision"));
+    if !output.written_by.is_empty() {
+        let versions: Vec<&str> = output.written_by.iter().map(String::as_str).collect();
+        let versions = versions.join(", ");
+        let text = format!("recorded by core {versions}, replayed by core {}", output.core);
+        page.styled(2, FAINT, &text);
     }
-    for difference in &report.divergences {
+    for difference in &output.divergences {
         divergence(page, difference);
     }
-    states(page, report);
-    page.heading("Result");
-    if report.holds() {
-        return page.styled(2, GOOD, "everything came out the same");
+    if !output.states.is_empty() {
+        page.heading("States");
     }
-    if report.differ > 0 {
-        page.styled(2, BAD, &format!("{} came out differently", numbered(report.differ, "record")));
-        let shown = report.divergences.len() as u64;
-        if shown < report.differ {
+    for state in &output.states {
+        page.styled(2, BAD, &state_mismatch(state));
+    }
+    result(page, output);
+}
+
+fn result(page: &mut Page, output: &ReplayOutput) {
+    page.heading("Result");
+    if output.same {
+        return page.styled(2, GOOD, "all decisions are the same");
+    }
+    if output.records_that_differ > 0 {
+        let records = numbered(output.records_that_differ, "record");
+        page.styled(2, BAD, &format!("{records} differ from the journal"));
+        let shown = output.divergences.len() as u64;
+        if shown < output.records_that_differ {
             page.styled(2, FAINT, &format!("the first {shown} are shown"));
         }
     }
-    if !report.states.is_empty() {
-        let number = report.states.len() as u64;
-        page.styled(2, BAD, &format!("{} to a state led elsewhere", numbered(number, "way")));
+    if !output.states.is_empty() {
+        let states = count(output.states.len(), "state");
+        page.styled(2, BAD, &format!("{states} differ from the recorded operations"));
     }
-    if report.crosses_versions() {
-        page.styled(
-            2,
-            ODD,
-            "another version of the core wrote some of it; versions may decide differently",
-        );
+    if output.written_by.iter().any(|version| *version != output.core) {
+        let text = "some records were written by another version of the core, which may decide differently";
+        page.styled(2, ODD, text);
     }
 }
 
-fn divergence(page: &mut Page, difference: &Divergence) {
-    page.heading(&format!("Record {}, decided by core {}", difference.seq, difference.core));
-    let most = difference.recorded.len().max(difference.again.len());
-    for index in 0..most {
+fn divergence(page: &mut Page, difference: &DivergenceRow) {
+    page.heading(&format!("Record {}, written by core {}", difference.seq, difference.core));
+    let decisions = difference.recorded.len().max(difference.again.len());
+    for index in 0..decisions {
         let (recorded, again) = (difference.recorded.get(index), difference.again.get(index));
         if recorded == again {
             continue;
         }
         page.line(2, &format!("decision {}.{index}", difference.seq));
-        page.styled(4, ODD, &format!("journal: {}", said(recorded)));
-        page.styled(4, BAD, &format!("again:   {}", said(again)));
+        page.styled(4, ODD, &format!("journal: {}", decision(recorded)));
+        page.styled(4, BAD, &format!("replay:  {}", decision(again)));
     }
     if difference.operations_differ {
-        page.styled(2, BAD, "what it changed is not the same");
+        page.styled(2, BAD, "the operations differ");
     }
 }
 
-fn said(decision: Option<&DecisionRecord>) -> String {
+fn decision(decision: Option<&RecordedDecisionRow>) -> String {
     decision.map_or("no decision".to_string(), |decision| {
-        format!("{}: {} [{:016x}]", decision.request, decision.summary, decision.digest)
+        let RecordedDecisionRow { account, name, summary, digest, .. } = decision;
+        format!("{account}/{name}: {summary} [{digest}]")
     })
 }
 
-fn states(page: &mut Page, report: &Report) {
-    if report.states.is_empty() {
-        return;
-    }
-    page.heading("States");
-    for state in &report.states {
-        let way = match state.way {
-            Way::Snapshot => "the snapshot that was saved there",
-            Way::Deciding => "the state that deciding again leads to",
-        };
-        let line = format!(
-            "before record {}, {way} is not the one that the journal leads to",
-            state.before
-        );
-        page.styled(2, BAD, &line);
-    }
+fn state_mismatch(state: &StateMismatchRow) -> String {
+    let source = match state.way {
+        StateSource::Snapshot => "the saved snapshot",
+        StateSource::Deciding => "the replayed state",
+    };
+    format!("before record {}, {source} differs from the recorded operations", state.before_seq)
 }
 
-/// One decision: its explanation if it is the one that was made, else what differs.
-pub(crate) fn one(page: &mut Page, replayed: &Replayed) {
-    if replayed.is_same() {
-        explain::explain(page, &replayed.decision, None, &[]);
-    } else {
-        page.heading(&replayed.decision.request.to_string());
-        page.styled(2, BAD, "it came out differently, so that its explanation cannot be shown");
-        page.styled(4, ODD, &format!("journal: {}", replayed.recorded.summary));
-        let again = plimsoll_core::summary::sentence(&replayed.decision);
-        page.styled(4, BAD, &format!("again:   {again}"));
-        page.heading("Decided by");
+/// Prints one decision: its explanation if it is the same, else the difference.
+pub(crate) fn decision_in_full(page: &mut Page, output: &ReplayedDecisionOutput) {
+    let RecordedDecisionRow { account, name, .. } = &output.recorded;
+    match &output.explanation {
+        Some(explanation) => explain::explain(page, explanation),
+        None => {
+            page.heading(&format!("{account}/{name}"));
+            page.styled(2, BAD, "the decision differs from the journal; it cannot be explained");
+            page.styled(4, ODD, &format!("journal: {}", output.recorded.summary));
+            page.styled(4, BAD, &format!("replay:  {}", output.summary));
+            page.heading("Decided by");
+        }
     }
-    let made = format!("decision {}, {}, core {}", replayed.id, replayed.now, replayed.core);
-    page.styled(2, FAINT, &made);
-    let digest = format!(
-        "digest {:016x}, again {:016x} by core {}",
-        replayed.recorded.digest,
-        replayed.digest,
-        drive::VERSION
-    );
-    page.styled(2, FAINT, &digest);
+    let ReplayedDecisionOutput { decision, recorded_by, digest, core, .. } = output;
+    let at = Time(output.now).to_clock();
+    page.styled(2, FAINT, &format!("decision {decision}, {at}, core {recorded_by}"));
+    let recorded = &output.recorded.digest;
+    page.styled(2, FAINT, &format!("digest {recorded}, replayed {digest} by core {core}"));
 }
 
 fn numbered(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
 }

@@ -1,10 +1,10 @@
-//! Columns that line up, without a frame, so that `cut` and `awk` have an easy time.
+//! Aligned columns without a frame, so that `cut` and `awk` can read them.
 
 use anstyle::Style;
 
 use super::page::{PLAIN, Page, STRONG, clean};
 
-/// How a column stands.
+/// The alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
     Left,
@@ -18,7 +18,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// An empty table with these columns.
+    /// Creates an empty table.
     pub(super) fn new(columns: &[(&'static str, Align)]) -> Self {
         Table { columns: columns.to_vec(), rows: Vec::new() }
     }
@@ -28,12 +28,12 @@ impl Table {
         self.styled_row(cells.into_iter().map(|cell| (PLAIN, cell)));
     }
 
-    /// Adds a row of cells, each in its style.
+    /// Adds a row of styled cells.
     pub(super) fn styled_row(&mut self, cells: impl IntoIterator<Item = (Style, String)>) {
         self.rows.push(cells.into_iter().map(|(style, cell)| (style, clean(&cell))).collect());
     }
 
-    /// Prints it, this far in. Nothing is printed without a row.
+    /// Prints the table; an empty table prints nothing.
     pub(super) fn print(&self, page: &mut Page, indent: usize) {
         if self.rows.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The screen: a head, the list, details of the chosen line, and a foot.
+//! The screen: a headline, the list, details of the selected line, and a footer.
 
 mod details;
 mod gpus;
@@ -12,18 +12,18 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
 use super::state::{State, View};
-use crate::client::rows::{Moment, RunnerRow};
-use crate::text::clean;
 use crate::text::load::Cell;
+use crate::text::{clean, count};
+use plimsoll_api::rows::{RunnerRow, RunnerStatus, SlotStage, Time};
 
-/// Lines of details under the list, with their frame.
+/// The lines of details below the list, with their frame.
 const DETAILS: u16 = 8;
 
-/// Screens that are lower show the list alone.
+/// Lower screens show the list alone.
 const ROOMY: u16 = 18;
 
-/// Draws all of it.
-pub(crate) fn draw(frame: &mut Frame, state: &mut State, now: Moment) {
+/// Draws the screen.
+pub(crate) fn draw(frame: &mut Frame, state: &mut State, now: Time) {
     let below = if frame.area().height >= ROOMY { DETAILS } else { 0 };
     let parts = Layout::vertical([
         Constraint::Length(1),
@@ -49,22 +49,22 @@ pub(crate) fn draw(frame: &mut Frame, state: &mut State, now: Moment) {
     }
 }
 
-fn draw_list(frame: &mut Frame, state: &mut State, area: Rect, now: Moment) {
+fn draw_list(frame: &mut Frame, state: &mut State, area: Rect, now: Time) {
     state.fit(usize::from(area.height).saturating_sub(1));
     let (heading, lines) = match state.view {
         View::Gpus => gpus::lines(state, area.width, now),
-        View::Waiting => lists::waiting(state, area.width, now),
+        View::Pending => lists::pending(state, area.width, now),
         View::Decisions => lists::decisions(state, area.width, now),
         View::Slots => lists::slots(state, area.width, now),
     };
-    let place = state.place();
+    let position = state.position();
     let mut all = vec![heading.style(paint(state, Style::new().add_modifier(Modifier::BOLD)))];
     for (at, line) in lines.into_iter().enumerate() {
-        let chosen = place.top + at == place.cursor;
+        let selected = position.top + at == position.cursor;
         let style =
-            if chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-        // The mark shows the chosen line where nothing can be shown in reverse.
-        let mark = if chosen { ">" } else { " " };
+            if selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        // The mark shows the selected line on terminals without reverse video.
+        let mark = if selected { ">" } else { " " };
         let mut spans = vec![Span::raw(mark)];
         spans.extend(line.spans);
         all.push(Line::from(spans).style(style));
@@ -78,20 +78,18 @@ fn framed(frame: &mut Frame, area: Rect, title: &str, lines: Vec<Line<'static>>,
     frame.render_widget(text, area);
 }
 
-/// `plimsoll top  2 runners, 3 GPUs, 1 silent, 1 over the line, 80 GiB of 160 GiB free  http://…`: what matters most comes first,
-/// for the end may be cut off.
-fn headline(state: &State, now: Moment) -> Line<'static> {
+/// Formats the headline: `plimsoll top  2 runners, 3 GPUs, 1 offline, 80 GiB of 160 GiB free  URL`.
+/// The most important part comes first, because the end may be cut off.
+fn headline(state: &State, now: Time) -> Line<'static> {
     let fleet = &state.fleet;
-    let count = format!(
-        "{}, {}",
-        counted(fleet.runners.len(), "runner"),
-        counted(fleet.gpu_count(), "GPU")
-    );
+    let size =
+        format!("{}, {}", count(fleet.runners.len(), "runner"), count(fleet.gpu_count(), "GPU"));
     let mut spans = vec![
         Span::styled("plimsoll top", paint(state, Style::new().add_modifier(Modifier::BOLD))),
-        Span::raw(format!("  {count}")),
+        Span::raw(format!("  {size}")),
     ];
-    for (number, words) in [(fleet.silent(), "silent"), (fleet.over(), "over the line")] {
+    for (number, words) in [(fleet.offline(), "offline"), (fleet.overcommitted(), "overcommitted")]
+    {
         if number > 0 {
             spans.push(Span::styled(format!(", {number} {words}"), paint(state, ALARM)));
         }
@@ -106,10 +104,10 @@ fn headline(state: &State, now: Moment) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What is free of all; a sum of which a part is not known is not known.
-fn free(runners: &[RunnerRow]) -> String {
+/// Formats the free memory of all runners; a sum with an unknown part is unknown.
+fn free(runners: &[RunnerStatus]) -> String {
     let sum = |of: fn(&RunnerRow) -> Option<Bytes>| {
-        runners.iter().try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(of(row)?)))
+        runners.iter().try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(of(&row.runner)?)))
     };
     match (sum(|row| row.free), sum(|row| row.usable)) {
         (Some(free), Some(usable)) => format!(", {free} of {usable} free"),
@@ -117,15 +115,11 @@ fn free(runners: &[RunnerRow]) -> String {
     }
 }
 
-fn counted(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
 fn tab_line(state: &State) -> Line<'static> {
     let mut spans = Vec::new();
     for (number, view) in View::ALL.into_iter().enumerate() {
         let count = match view {
-            // Slots are asked for only where they are looked at.
+            // Slots are requested only while they are shown.
             View::Slots if state.view != View::Slots => String::new(),
             View::Gpus => String::new(),
             view => format!(" ({})", state.lines(view)),
@@ -140,9 +134,9 @@ fn tab_line(state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
-fn foot_line(state: &State, now: Moment) -> Line<'static> {
-    if let Some(trouble) = &state.trouble {
-        let text = format!("{} (shown: {} ago)", clean(trouble), state.age(now));
+fn foot_line(state: &State, now: Time) -> Line<'static> {
+    if let Some(error) = &state.error {
+        let text = format!("{} (data from {} ago)", clean(error), state.age(now));
         return Line::styled(text, paint(state, ALARM));
     }
     if state.details {
@@ -158,13 +152,13 @@ fn foot_line(state: &State, now: Moment) -> Line<'static> {
 fn help(frame: &mut Frame) {
     const KEYS: [(&str, &str); 9] = [
         ("q, Ctrl-C", "quit"),
-        ("tab, 1 to 4, left, right", "another view: GPUs, waiting, decisions, slots"),
-        ("j, k, down, up", "the next line, the one before; in details: scroll"),
-        ("page down, page up", "a screen further, a screen back"),
-        ("g, G, home, end", "the first line, the last"),
-        ("enter, esc", "all details of the chosen line, and back"),
-        ("p, space", "let what is shown stand still, and go on"),
-        ("?", "this help; any key closes it"),
+        ("tab, 1 to 4, left, right", "switch view: GPUs, pending, decisions, slots"),
+        ("j, k, down, up", "next or previous line; in details: scroll"),
+        ("page down, page up", "next or previous screen"),
+        ("g, G, home, end", "first or last line"),
+        ("enter, esc", "show all details of the selected line, and back"),
+        ("p, space", "pause or resume"),
+        ("?", "show this help; any key closes it"),
         ("", ""),
     ];
     let mut lines: Vec<Line> =
@@ -179,7 +173,7 @@ fn help(frame: &mut Frame) {
         Cell::Over,
     ];
     let legend: Vec<String> =
-        cells.iter().map(|cell| format!("{} {}", cell.mark(), cell.words())).collect();
+        cells.iter().map(|cell| format!("{} {}", cell.mark(), cell.meaning())).collect();
     lines.push(Line::from(format!("bar: {}", legend[..4].join(", "))));
     lines.push(Line::from(format!("     {}, | the line", legend[4..].join(", "))));
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
@@ -195,23 +189,23 @@ fn centred(within: Rect, width: u16, height: u16) -> Rect {
     Rect { x, y, width, height }
 }
 
-/// What is wrong.
+/// Errors.
 const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
-/// What deserves a look.
+/// Warnings.
 const WARNING: Style = Style::new().fg(Color::Yellow);
-/// What is as it should be.
+/// Success.
 const FINE: Style = Style::new().fg(Color::Green);
-/// What has begun and is not there yet.
+/// Work that has started and is not ready yet.
 const NEW: Style = Style::new().fg(Color::Cyan);
-/// What can be passed over.
+/// Secondary information.
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 
-/// A style, or none where colour is not wanted.
+/// Returns a style, or none without colour.
 fn paint(state: &State, style: Style) -> Style {
     if state.colour { style } else { Style::new() }
 }
 
-/// How a cell of a bar looks: every stage has its colour.
+/// Returns the style of a cell of a bar.
 fn cell_style(cell: Cell) -> Style {
     match cell {
         Cell::Held => FINE,
@@ -224,17 +218,17 @@ fn cell_style(cell: Cell) -> Style {
     }
 }
 
-/// How a stage looks.
-fn stage_style(stage: &str) -> Style {
+/// Returns the style of a stage.
+fn stage_style(stage: SlotStage) -> Style {
     match stage {
-        "running" | "ready" | "placed" => FINE,
-        "starting" => NEW,
-        "pending" | "releasing" => WARNING,
-        _ => Style::new(),
+        SlotStage::Running => FINE,
+        SlotStage::Starting => NEW,
+        SlotStage::Pending | SlotStage::Releasing => WARNING,
+        SlotStage::Unknown | SlotStage::Gone => Style::new(),
     }
 }
 
-/// A text in so many cells: filled up with blanks, or cut off with a sign that it is.
+/// Fits a text into a number of cells: padded with spaces, or cut off with an ellipsis.
 fn fitted(text: &str, width: usize) -> String {
     let text = clean(text);
     let long = text.chars().count() > width;

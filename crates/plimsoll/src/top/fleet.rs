@@ -1,67 +1,68 @@
-//! What was seen of a server at one time.
+//! The state of a server at one time.
 
-use crate::client::rows::{DecisionRow, GpuRow, Moment, QueueRow, RunnerRow, SlotRow};
+use plimsoll_api::rows::{
+    DecisionRow, GpuRow, QueueRow, RunnerRow, RunnerState, RunnerStatus, SlotRow, Time,
+};
 
-/// What was seen of a server.
+/// The state of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
-    /// The runners, with the GPUs of those that were looked at.
-    pub(crate) runners: Vec<RunnerRow>,
-    /// Who waits, in turn.
+    /// The runners. The GPUs of a runner are empty until they are requested.
+    pub(crate) runners: Vec<RunnerStatus>,
     pub(crate) queue: Vec<QueueRow>,
-    /// The last decisions, the newest first.
+    /// The latest decisions, the newest first.
     pub(crate) decisions: Vec<DecisionRow>,
-    /// The slots, where they were asked for.
+    /// The slots, if they were requested.
     pub(crate) asked_slots: Option<Vec<SlotRow>>,
-    /// When that was.
-    pub(crate) at: Moment,
+    pub(crate) at: Time,
 }
 
-/// A line of the view of GPUs: a GPU of a runner, by their positions. A runner without GPUs has one line all the same.
+/// A line of the GPU view, by the positions of runner and GPU. A runner without GPUs has one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
-    /// Which runner.
     pub(crate) runner: usize,
-    /// Which GPU of it.
     pub(crate) gpu: usize,
 }
 
 impl Fleet {
-    /// The slots that were seen.
+    /// Returns the slots; none if they were not requested.
     pub(crate) fn slots(&self) -> &[SlotRow] {
         self.asked_slots.as_deref().unwrap_or_default()
     }
 
-    /// Every line of the view of GPUs. A runner that was not looked at yet has as many as it will have.
+    /// Returns every line of the GPU view, including GPUs that were not requested yet.
     pub(crate) fn spots(&self) -> Vec<Spot> {
-        let lines = |row: &RunnerRow| row.gpu_count.max(row.gpus.len()).max(1);
-        let runners = self.runners.iter().enumerate();
-        runners
-            .flat_map(|(runner, row)| (0..lines(row)).map(move |gpu| Spot { runner, gpu }))
-            .collect()
+        let mut spots = Vec::new();
+        for (runner, row) in self.runners.iter().enumerate() {
+            spots.extend((0..gpu_count(row).max(1)).map(|gpu| Spot { runner, gpu }));
+        }
+        spots
     }
 
-    /// The runner of a line, and its GPU where it is known.
+    /// Returns the runner of a line, and its GPU if it is known.
     pub(crate) fn at_spot(&self, spot: Spot) -> Option<(&RunnerRow, Option<&GpuRow>)> {
-        let runner = self.runners.get(spot.runner)?;
-        Some((runner, runner.gpus.get(spot.gpu)))
+        let row = self.runners.get(spot.runner)?;
+        Some((&row.runner, row.gpus.get(spot.gpu)))
     }
 
-    /// How many GPUs there are.
+    /// Returns the number of GPUs.
     pub(crate) fn gpu_count(&self) -> usize {
-        self.runners.iter().map(|row| row.gpu_count.max(row.gpus.len())).sum()
+        self.runners.iter().map(gpu_count).sum()
     }
 
-    /// How many GPUs are known to hold more than they have.
-    pub(crate) fn over(&self) -> usize {
-        self.runners.iter().flat_map(|row| &row.gpus).filter(|gpu| gpu.is_over()).count()
+    /// Returns the number of GPUs that are known to be overcommitted.
+    pub(crate) fn overcommitted(&self) -> usize {
+        let gpus = self.runners.iter().flat_map(|row| &row.gpus);
+        gpus.filter(|gpu| gpu.device.is_over()).count()
     }
 
-    /// How many runners are not heard.
-    pub(crate) fn silent(&self) -> usize {
-        self.runners
-            .iter()
-            .filter(|row| row.status.as_deref().is_some_and(|status| status != "online"))
-            .count()
+    /// Returns the number of runners that are not online.
+    pub(crate) fn offline(&self) -> usize {
+        let runners = self.runners.iter();
+        runners.filter(|row| row.runner.status != RunnerState::Online).count()
     }
+}
+
+fn gpu_count(row: &RunnerStatus) -> usize {
+    row.runner.gpu_count.max(row.gpus.len())
 }

@@ -1,120 +1,122 @@
-//! Asks the server again and again, and no more than is looked at.
+//! Polls the server for what is on the screen.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use super::fleet::Fleet;
-use crate::client::rows::{DecisionRow, GpuRow, Moment, RunnerRow};
-use crate::client::{Client, ClientError, segment};
+use plimsoll_api::rows::{DecisionRow, GpuRow, RunnerRow, RunnerStatus};
 
-/// Runners whose GPUs are asked for at once: what is on the screen, and some more in turn.
+use super::fleet::Fleet;
+use crate::client::{Client, ClientError, segment};
+use crate::text::age::now;
+
+/// The runners whose GPUs are requested at once: those on the screen, and others in turn.
 const AT_ONCE: usize = 64;
 
-/// Decisions that are shown. Each carries what every runner said, which is much in a large fleet.
+/// The decisions that are shown. Each has a verdict for every runner, which is large in a large
+/// fleet.
 const DECISIONS: usize = 20;
 
-/// Rows of the other lists that are shown.
+/// The rows of the other lists that are shown.
 const ROWS: usize = 5000;
 
-/// What is on the screen.
+/// The content of the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// The runners whose GPUs are.
+    /// The runners whose GPUs are shown.
     pub(crate) runners: Vec<String>,
-    /// Whether the slots are.
+    /// The slots are shown.
     pub(crate) slots: bool,
 }
 
-/// Looks at a server, and remembers what it need not ask for again.
+/// Polls a server, and caches what need not be requested again.
 pub(crate) struct Poller {
     client: Client,
+    /// The GPUs of each runner, with the number of the poll that requested them.
     gpus: BTreeMap<String, (u64, Vec<GpuRow>)>,
     decisions: Vec<DecisionRow>,
-    looks: u64,
+    polls: u64,
 }
 
 impl Poller {
-    /// One that has seen nothing yet.
+    /// Creates a poller with an empty cache.
     pub(crate) fn new(client: Client) -> Self {
-        Poller { client, gpus: BTreeMap::new(), decisions: Vec::new(), looks: 0 }
+        Poller { client, gpus: BTreeMap::new(), decisions: Vec::new(), polls: 0 }
     }
 
-    /// The server's address.
+    /// Returns the address of the server.
     pub(crate) fn server(&self) -> &str {
         self.client.server()
     }
 
-    /// Looks once.
-    pub(crate) fn look(&mut self, wanted: &Wanted) -> Result<Fleet, ClientError> {
-        self.looks += 1;
-        let mut runners: Vec<RunnerRow> = self.client.list("/api/v1/runners", None)?.read()?;
-        self.look_at_gpus(&runners, wanted)?;
-        for row in &mut runners {
-            row.gpus =
-                self.gpus.get(&row.runner_id).map(|(_, gpus)| gpus.clone()).unwrap_or_default();
-        }
-        let queue = self.client.list("/api/v1/scheduler/queue", Some(ROWS))?.read()?;
-        self.look_at_decisions()?;
+    /// Polls once.
+    pub(crate) fn poll(&mut self, wanted: &Wanted) -> Result<Fleet, ClientError> {
+        self.polls += 1;
+        let runners: Vec<RunnerRow> = self.client.list("/api/v1/runners", None)?;
+        self.poll_gpus(&runners, wanted)?;
+        let queue = self.client.list("/api/v1/scheduler/queue", Some(ROWS))?;
+        self.poll_decisions()?;
         let asked_slots = match wanted.slots {
-            true => Some(self.client.list("/api/v1/scheduler/slots", Some(ROWS))?.read()?),
+            true => Some(self.client.list("/api/v1/scheduler/slots", Some(ROWS))?),
             false => None,
         };
         Ok(Fleet {
-            runners,
+            runners: runners.into_iter().map(|runner| self.with_gpus(runner)).collect(),
             queue,
             decisions: self.decisions.clone(),
             asked_slots,
-            at: Moment::now(),
+            at: now(),
         })
     }
 
-    /// Those on the screen first, then those that were not looked at for longest.
-    fn look_at_gpus(&mut self, runners: &[RunnerRow], wanted: &Wanted) -> Result<(), ClientError> {
+    fn with_gpus(&self, runner: RunnerRow) -> RunnerStatus {
+        let gpus = self.gpus.get(&runner.runner_id).map(|(_, gpus)| gpus.clone());
+        RunnerStatus { runner, gpus: gpus.unwrap_or_default(), breaches: Vec::new() }
+    }
+
+    /// Requests the GPUs of runners on the screen first, then of those with the oldest data.
+    fn poll_gpus(&mut self, runners: &[RunnerRow], wanted: &Wanted) -> Result<(), ClientError> {
         self.gpus.retain(|id, _| runners.iter().any(|row| row.runner_id == *id));
         let mut ids: Vec<&str> = runners.iter().map(|row| &*row.runner_id).collect();
-        let last = |id: &str| self.gpus.get(id).map_or(0, |(look, _)| *look);
+        let last = |id: &str| self.gpus.get(id).map_or(0, |(poll, _)| *poll);
         ids.sort_by_key(|id| (!wanted.runners.iter().any(|wanted| wanted == id), last(id)));
         ids.truncate(AT_ONCE);
         for id in ids {
-            match self.client.get(&format!("/api/v1/runners/{}/status", segment(id))) {
-                Ok(answer) => {
-                    let row: RunnerRow = answer.read()?;
-                    self.gpus.insert(id.to_string(), (self.looks, row.gpus));
-                }
-                // It went between the two questions.
-                Err(error) if error.status() == Some(404) => {}
-                Err(error) => return Err(error),
+            let path = format!("/api/v1/runners/{}/status", segment(id));
+            // The runner may have been removed between the two requests.
+            if let Some(row) = self.client.find::<RunnerStatus>(&path)? {
+                self.gpus.insert(id.to_string(), (self.polls, row.gpus));
             }
         }
         Ok(())
     }
 
-    /// The newest one tells whether there is anything new.
-    fn look_at_decisions(&mut self) -> Result<(), ClientError> {
-        let ask = |limit: usize| -> Result<Vec<DecisionRow>, ClientError> {
-            self.client
-                .list(&format!("/api/v1/scheduler/decisions?limit={limit}"), Some(limit))?
-                .read()
-        };
-        let newest = ask(1)?;
-        let id = |rows: &[DecisionRow]| rows.first().and_then(|row| row.id.clone());
-        if id(&newest) != id(&self.decisions) {
-            self.decisions = ask(DECISIONS)?;
+    /// Requests the decisions again if the newest one changed.
+    fn poll_decisions(&mut self) -> Result<(), ClientError> {
+        let newest = self.latest_decisions(1)?;
+        let newest_id = newest.first().map(|row| &row.id);
+        if newest_id != self.decisions.first().map(|row| &row.id) {
+            self.decisions = self.latest_decisions(DECISIONS)?;
         }
         Ok(())
     }
+
+    fn latest_decisions(&self, limit: usize) -> Result<Vec<DecisionRow>, ClientError> {
+        let path = format!("/api/v1/scheduler/decisions?limit={limit}");
+        self.client.list(&path, Some(limit))
+    }
 }
 
-/// What a look brought.
-pub(crate) type Seen = Result<Box<Fleet>, String>;
+/// The result of a poll.
+pub(crate) type Polled = Result<Box<Fleet>, String>;
 
-/// Looks again and again, at once when something else is wanted, until nobody listens.
+/// Polls at an interval, and at once if the content of the screen changes, until the screen is
+/// closed.
 pub(crate) fn poll(
     mut poller: Poller,
     every: Duration,
     wanted: &Receiver<Wanted>,
-    seen: &Sender<Seen>,
+    polled: &Sender<Polled>,
 ) {
     let mut want = Wanted::default();
     loop {
@@ -123,15 +125,15 @@ pub(crate) fn poll(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        let look = poller.look(&want).map(Box::new).map_err(|error| said(&error));
-        if seen.send(look).is_err() {
+        let fleet = poller.poll(&want).map(Box::new).map_err(|error| one_line(&error));
+        if polled.send(fleet).is_err() {
             return;
         }
     }
 }
 
-/// An error with its cause, in a line.
-fn said(error: &ClientError) -> String {
+/// Formats an error and its cause in one line.
+fn one_line(error: &ClientError) -> String {
     let cause =
         std::error::Error::source(error).map_or(String::new(), |cause| format!(" ({cause})"));
     match error {

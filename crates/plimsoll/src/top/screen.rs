@@ -1,4 +1,4 @@
-//! The terminal: taken over, and given back however it ends.
+//! The terminal: taken over, and restored however the program ends.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver};
@@ -11,27 +11,27 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::draw;
 use super::fleet::Fleet;
-use super::poll::{self, Poller, Seen, Wanted};
+use super::poll::{self, Polled, Poller, Wanted};
 use super::state::State;
-use crate::client::rows::Moment;
+use crate::text::age::now;
 
-/// How long a key may wait for an answer.
+/// The longest reaction time to a key.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Shows the server until somebody ends it.
+/// Shows the server until the user quits.
 pub(crate) fn run(poller: Poller, first: Fleet, every: Duration, colour: bool) -> Result<()> {
     let mut state = State::new(poller.server(), first, colour);
     let (want, wanted) = mpsc::channel();
-    let (tell, seen) = mpsc::channel();
-    let ended = told_to_end()?;
-    std::thread::spawn(move || poll::poll(poller, every, &wanted, &tell));
-    // This also gives the terminal back before a panic speaks.
+    let (send, polled) = mpsc::channel();
+    let ended = signals()?;
+    std::thread::spawn(move || poll::poll(poller, every, &wanted, &send));
+    // This also restores the terminal before a panic message.
     let mut terminal = ratatui::try_init().context("could not take over the terminal")?;
     let _restored = Restored;
-    watch(&mut terminal, &mut state, &want, &seen, &ended)
+    watch(&mut terminal, &mut state, &want, &polled, &ended)
 }
 
-/// Gives the terminal back when it goes.
+/// Restores the terminal when it is dropped.
 struct Restored;
 
 impl Drop for Restored {
@@ -44,32 +44,32 @@ fn watch(
     terminal: &mut DefaultTerminal,
     state: &mut State,
     want: &mpsc::Sender<Wanted>,
-    seen: &Receiver<Seen>,
+    polled: &Receiver<Polled>,
     ended: &Receiver<()>,
 ) -> Result<()> {
     let mut asked = Wanted::default();
     loop {
-        terminal.draw(|frame| draw::draw(frame, state, Moment::now())).context("could not draw")?;
+        terminal.draw(|frame| draw::draw(frame, state, now())).context("could not draw")?;
         let wanted = state.wanted();
         if wanted != asked && !state.paused {
-            // Where nobody polls any more, the next look says so.
+            // If the poller has ended, there is nothing to update.
             let _ = want.send(wanted.clone());
             asked = wanted;
         }
-        if event::poll(TICK)? && !answer(state)? {
+        if event::poll(TICK)? && !handle_events(state)? {
             return Ok(());
         }
         if ended.try_recv().is_ok() {
             return Ok(());
         }
-        while let Ok(look) = seen.try_recv() {
-            state.take(look);
+        while let Ok(fleet) = polled.try_recv() {
+            state.update(fleet);
         }
     }
 }
 
-/// Takes in everything that was typed; `false` ends it.
-fn answer(state: &mut State) -> io::Result<bool> {
+/// Handles all pending events; returns `false` to quit.
+fn handle_events(state: &mut State) -> io::Result<bool> {
     loop {
         match event::read()? {
             Event::Key(key) if key.kind != KeyEventKind::Release && !state.key(key) => {
@@ -83,9 +83,10 @@ fn answer(state: &mut State) -> io::Result<bool> {
     }
 }
 
-/// Hears when the program is to end: a closed terminal and a polite kill leave the terminal as they found it too.
-fn told_to_end() -> Result<Receiver<()>> {
-    let (tell, told) = mpsc::channel();
+/// Returns a channel that receives SIGINT, SIGTERM and SIGHUP, after which the terminal is restored
+/// too.
+fn signals() -> Result<Receiver<()>> {
+    let (send, received) = mpsc::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.context("could not listen for signals")?;
     let hear =
@@ -100,8 +101,8 @@ fn told_to_end() -> Result<Receiver<()>> {
                 _ = hang_up.recv() => {}
             }
         });
-        // Where nobody listens, it has ended already.
-        let _ = tell.send(());
+        // The screen may be closed already.
+        let _ = send.send(());
     });
-    Ok(told)
+    Ok(received)
 }

@@ -1,33 +1,30 @@
-//! What is on the screen, and what a key does to it.
+//! The state of the screen, and the effects of keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::fleet::Fleet;
-use super::poll::{Seen, Wanted};
-use crate::client::rows::Moment;
+use super::poll::{Polled, Wanted};
+use crate::text::age::ago;
+use plimsoll_api::rows::Time;
 
-/// Which list is shown.
+/// The list that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// Every GPU with its line.
     Gpus,
-    /// Who waits, and why.
-    Waiting,
-    /// The last decisions.
+    Pending,
     Decisions,
-    /// The slots.
     Slots,
 }
 
 impl View {
-    /// In the order of their numbers.
-    pub(crate) const ALL: [View; 4] = [View::Gpus, View::Waiting, View::Decisions, View::Slots];
+    /// All views in the order of their numbers.
+    pub(crate) const ALL: [View; 4] = [View::Gpus, View::Pending, View::Decisions, View::Slots];
 
-    /// What it is called.
+    /// Returns its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             View::Gpus => "GPUs",
-            View::Waiting => "Waiting",
+            View::Pending => "Pending",
             View::Decisions => "Decisions",
             View::Slots => "Slots",
         }
@@ -42,43 +39,38 @@ impl View {
     }
 }
 
-/// Where in a list one is.
+/// A position in a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The line that is chosen.
+pub(crate) struct Position {
+    /// The selected line.
     pub(crate) cursor: usize,
     /// The first line on the screen.
     pub(crate) top: usize,
 }
 
-/// What is on the screen.
+/// The state of the screen.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// The server's address.
+    /// The address of the server.
     pub(crate) server: String,
-    /// What was seen.
     pub(crate) fleet: Fleet,
-    /// Which list is shown.
     pub(crate) view: View,
-    /// Whether the details of the chosen line fill the screen.
+    /// The details of the selected line fill the screen.
     pub(crate) details: bool,
-    /// How far the details are scrolled.
+    /// The first line of the details that is shown.
     pub(crate) scrolled: u16,
-    /// Whether the help is shown.
     pub(crate) help: bool,
-    /// Whether what is shown stands still.
     pub(crate) paused: bool,
-    /// Why the last look brought nothing.
-    pub(crate) trouble: Option<String>,
-    /// Whether to use colour.
+    /// The error of the last poll.
+    pub(crate) error: Option<String>,
     pub(crate) colour: bool,
-    /// Lines of the list that were on the screen when it was drawn last.
+    /// The lines of the list on the screen when it was last drawn.
     pub(crate) height: usize,
-    places: [Place; 4],
+    positions: [Position; 4],
 }
 
 impl State {
-    /// The first screen.
+    /// Creates the first screen.
     pub(crate) fn new(server: &str, fleet: Fleet, colour: bool) -> Self {
         State {
             server: server.to_string(),
@@ -88,45 +80,46 @@ impl State {
             scrolled: 0,
             help: false,
             paused: false,
-            trouble: None,
+            error: None,
             colour,
             height: 1,
-            places: [Place::default(); 4],
+            positions: [Position::default(); 4],
         }
     }
 
-    /// How many lines a list has.
+    /// Returns the number of lines of a list.
     pub(crate) fn lines(&self, view: View) -> usize {
         match view {
             View::Gpus => self.fleet.spots().len(),
-            View::Waiting => self.fleet.queue.len(),
+            View::Pending => self.fleet.queue.len(),
             View::Decisions => self.fleet.decisions.len(),
             View::Slots => self.fleet.slots().len(),
         }
     }
 
-    /// Where one is in the list that is shown.
-    pub(crate) fn place(&self) -> Place {
-        self.places[self.view.number()]
+    /// Returns the position in the list that is shown.
+    pub(crate) fn position(&self) -> Position {
+        self.positions[self.view.number()]
     }
 
-    /// Keeps the chosen line in the list, and on a screen of so many lines.
+    /// Keeps the selected line in the list, and on a screen of a height.
     pub(crate) fn fit(&mut self, height: usize) {
         let lines = self.lines(self.view);
-        let place = &mut self.places[self.view.number()];
+        let position = &mut self.positions[self.view.number()];
         self.height = height.max(1);
-        place.cursor = place.cursor.min(lines.saturating_sub(1));
-        let lowest = place.cursor.saturating_sub(self.height - 1);
-        place.top = place.top.clamp(lowest, place.cursor).min(lines.saturating_sub(self.height));
+        position.cursor = position.cursor.min(lines.saturating_sub(1));
+        let lowest = position.cursor.saturating_sub(self.height - 1);
+        position.top =
+            position.top.clamp(lowest, position.cursor).min(lines.saturating_sub(self.height));
     }
 
-    /// What to ask the server for.
+    /// Returns what to request from the server.
     pub(crate) fn wanted(&self) -> Wanted {
-        let Place { top, .. } = self.place();
+        let Position { top, .. } = self.position();
         let mut runners: Vec<String> = Vec::new();
         if self.view == View::Gpus {
             for spot in self.fleet.spots().into_iter().skip(top).take(self.height) {
-                let id = &self.fleet.runners[spot.runner].runner_id;
+                let id = &self.fleet.runners[spot.runner].runner.runner_id;
                 if runners.last() != Some(id) {
                     runners.push(id.clone());
                 }
@@ -135,32 +128,33 @@ impl State {
         Wanted { runners, slots: self.view == View::Slots }
     }
 
-    /// Takes in what a look brought, unless what is shown is to stand still.
-    pub(crate) fn take(&mut self, seen: Seen) {
-        match seen {
+    /// Shows the result of a poll, unless the screen is paused.
+    pub(crate) fn update(&mut self, polled: Polled) {
+        match polled {
             _ if self.paused => {}
             Ok(fleet) => {
                 self.follow(&fleet);
-                (self.fleet, self.trouble) = (*fleet, None);
+                (self.fleet, self.error) = (*fleet, None);
             }
-            Err(trouble) => self.trouble = Some(trouble),
+            Err(error) => self.error = Some(error),
         }
     }
 
-    /// Keeps the same decision chosen while newer ones come in before it. At the newest one stays with the newest.
+    /// Keeps the same decision selected while newer ones arrive. In the first line, the newest stays
+    /// selected.
     fn follow(&mut self, fleet: &Fleet) {
-        let place = &mut self.places[View::Decisions.number()];
-        let chosen = self.fleet.decisions.get(place.cursor).map(|row| &row.id);
-        if place.cursor == 0 && !(self.details && self.view == View::Decisions) {
+        let position = &mut self.positions[View::Decisions.number()];
+        let selected = self.fleet.decisions.get(position.cursor).map(|row| &row.id);
+        if position.cursor == 0 && !(self.details && self.view == View::Decisions) {
             return;
         }
-        if let Some(now) = fleet.decisions.iter().position(|row| Some(&row.id) == chosen) {
-            place.top = (place.top + now).saturating_sub(place.cursor);
-            place.cursor = now;
+        if let Some(now) = fleet.decisions.iter().position(|row| Some(&row.id) == selected) {
+            position.top = (position.top + now).saturating_sub(position.cursor);
+            position.cursor = now;
         }
     }
 
-    /// Does what a key says; `false` ends it.
+    /// Handles a key; returns `false` to quit.
     pub(crate) fn key(&mut self, key: KeyEvent) -> bool {
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
             return false;
@@ -181,7 +175,7 @@ impl State {
             }
             KeyCode::Enter => (self.details, self.scrolled) = (!self.details, 0),
             KeyCode::Esc => self.details = false,
-            code => self.go(code),
+            code => self.navigate(code),
         }
         true
     }
@@ -190,7 +184,7 @@ impl State {
         (self.view, self.details, self.scrolled) = (view, false, 0);
     }
 
-    fn go(&mut self, code: KeyCode) {
+    fn navigate(&mut self, code: KeyCode) {
         let page = isize::try_from(self.height).unwrap_or(isize::MAX);
         let by = match code {
             KeyCode::Up | KeyCode::Char('k') => -1,
@@ -207,13 +201,13 @@ impl State {
             self.scrolled = u16::try_from(to).unwrap_or(0);
         } else {
             let last = self.lines(self.view).saturating_sub(1);
-            let place = &mut self.places[self.view.number()];
-            place.cursor = place.cursor.saturating_add_signed(by).min(last);
+            let position = &mut self.positions[self.view.number()];
+            position.cursor = position.cursor.saturating_add_signed(by).min(last);
         }
     }
 
-    /// How old what is shown is.
-    pub(crate) fn age(&self, now: Moment) -> String {
-        self.fleet.at.ago(now)
+    /// Returns the age of the data on the screen.
+    pub(crate) fn age(&self, now: Time) -> String {
+        ago(self.fleet.at, now)
     }
 }

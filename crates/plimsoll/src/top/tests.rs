@@ -1,4 +1,5 @@
-//! The screen as it is drawn at two sizes, compared with stored ones, and what keys do to it. `UPDATE_GOLDEN=1` rewrites them.
+//! The screen at two sizes, compared with stored ones, and the effects of keys. `UPDATE_GOLDEN=1`
+//! rewrites the stored screens.
 
 use std::path::Path;
 
@@ -11,14 +12,15 @@ use serde::de::DeserializeOwned;
 use super::draw;
 use super::fleet::Fleet;
 use super::state::{State, View};
-use crate::client::rows::{GpuRow, Moment, RunnerRow};
+use plimsoll_api::rows::{GpuRow, RunnerStatus, Time};
+use plimsoll_core::units::Millis;
 
-const NOW: Moment = Moment(1_800_000_000_000);
+const NOW: Time = Time(Millis(1_800_000_000_000));
 
-/// What a server said, with `AGO 90` as the time 90 seconds before now.
-fn said<T: DeserializeOwned>(file: &str) -> T {
+/// Reads stored rows, with `AGO 90` as the time 90 seconds before now.
+fn rows<T: DeserializeOwned>(file: &str) -> T {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/cli/clients/said")
+        .join("tests/cli/clients/rows")
         .join(format!("{file}.json"));
     let text = std::fs::read_to_string(path).expect("it is stored");
     let mut parts = text.split("\"AGO ");
@@ -26,18 +28,19 @@ fn said<T: DeserializeOwned>(file: &str) -> T {
     for part in parts {
         let (seconds, rest) = part.split_once('"').expect("it is closed");
         let before: i64 = seconds.parse().expect("a number");
-        let at = i64::try_from(NOW.0).expect("small") - before * 1000;
-        out.push_str(&format!("{at}{rest}"));
+        let at = i64::try_from(NOW.0.0).expect("small") - before * 1000;
+        let at = Time(Millis(u64::try_from(at).expect("after 1970")));
+        out.push_str(&format!("\"{at}\"{rest}"));
     }
     serde_json::from_str(&out).expect("it is JSON")
 }
 
 fn fleet() -> Fleet {
     Fleet {
-        runners: vec![said("gpu-a"), said("gpu-b")],
-        queue: said("queue"),
-        decisions: said("decisions"),
-        asked_slots: Some(said("slots")),
+        runners: vec![rows("gpu-a"), rows("gpu-b")],
+        queue: rows("queue"),
+        decisions: rows("decisions"),
+        asked_slots: Some(rows("slots")),
         at: NOW,
     }
 }
@@ -84,9 +87,9 @@ fn every_view_is_drawn_as_it_was() {
     let mut state = state(fleet());
     check("gpus", &mut state);
     press(&mut state, &[KeyCode::Char('j')]);
-    check("gpu-over-its-line", &mut state);
+    check("gpu-overcommitted", &mut state);
     press(&mut state, &[KeyCode::Char('2')]);
-    check("waiting", &mut state);
+    check("pending", &mut state);
     press(&mut state, &[KeyCode::Tab]);
     check("decisions", &mut state);
     press(&mut state, &[KeyCode::Enter]);
@@ -98,15 +101,15 @@ fn every_view_is_drawn_as_it_was() {
 }
 
 #[test]
-fn slots_that_were_not_asked_for_yet_are_not_said_to_be_none() {
+fn slots_that_are_still_loading_are_not_shown_as_none() {
     let mut state = state(Fleet { asked_slots: None, ..fleet() });
     press(&mut state, &[KeyCode::Char('4')]);
     let screen = drawn(&mut state, 80, 24);
-    assert!(screen.contains("asking for the slots") && !screen.contains("no slots"), "{screen}");
+    assert!(screen.contains("loading the slots") && !screen.contains("no slots"), "{screen}");
 }
 
 #[test]
-fn an_empty_fleet_says_so_in_every_view() {
+fn an_empty_fleet_has_a_text_in_every_view() {
     let empty = Fleet {
         runners: Vec::new(),
         queue: Vec::new(),
@@ -117,7 +120,7 @@ fn an_empty_fleet_says_so_in_every_view() {
     let mut state = state(empty);
     check("empty", &mut state);
     for (view, words) in
-        View::ALL.iter().zip(["no runners", "nothing is pending", "no decisions yet", "no slots"])
+        View::ALL.iter().zip(["no runners", "the queue is empty", "no decisions", "no slots"])
     {
         assert_eq!(state.view, *view);
         let screen = drawn(&mut state, 80, 24);
@@ -132,14 +135,14 @@ fn an_empty_fleet_says_so_in_every_view() {
 #[test]
 fn long_names_and_unknown_sizes_stay_in_their_columns() {
     let mut fleet = fleet();
-    fleet.runners[0].runner_id =
+    fleet.runners[0].runner.runner_id =
         "a-runner-with-a-name-that-is-longer-than-any-column-is-wide-enough-for".to_string();
-    fleet.runners[0].gpus[0].tenants[0].namespace =
-        "Organisation/Model-With-A-Very-Long-Name-".repeat(4);
-    fleet.runners[0].gpus[1].usable = None;
-    fleet.runners[0].gpus[1].over_by = None;
-    fleet.runners[0].gpus[1].tenants[0].bytes = None;
-    fleet.runners[1].runner_id = "\u{1b}[2Jüñï".to_string();
+    fleet.runners[0].gpus[0].device.tenants[0].namespace =
+        "Organisation/Model-With-A-Very-Long-Name-".repeat(4).into();
+    fleet.runners[0].gpus[1].device.usable = None;
+    fleet.runners[0].gpus[1].device.over_by = None;
+    fleet.runners[0].gpus[1].device.tenants[0].bytes = None;
+    fleet.runners[1].runner.runner_id = "\u{1b}[2Jüñï".to_string();
     fleet.queue[0].model = "Organisation/Model-With-A-Very-Long-Name".to_string();
     let mut state = state(fleet);
     check("long-names", &mut state);
@@ -149,17 +152,16 @@ fn long_names_and_unknown_sizes_stay_in_their_columns() {
 }
 
 fn thousand() -> Fleet {
-    let gpu =
-        GpuRow { usable: Some(Bytes::gib(80)), held: Some(Bytes::gib(40)), ..GpuRow::default() };
-    let runner = |number: usize| RunnerRow {
-        runner_id: format!("runner-{number:04}"),
-        status: Some("online".to_string()),
-        gpu_count: 8,
-        usable: Some(Bytes::gib(640)),
-        free: Some(Bytes::gib(320)),
-        // Of most only the number of GPUs is known so far.
-        gpus: if number == 500 { vec![gpu.clone(); 8] } else { Vec::new() },
-        ..RunnerRow::default()
+    let known: RunnerStatus = rows("gpu-a");
+    let gpu: &GpuRow = &known.gpus[0];
+    let runner = |number: usize| {
+        let mut row = known.clone();
+        row.runner.runner_id = format!("runner-{number:04}");
+        row.runner.gpu_count = 8;
+        (row.runner.usable, row.runner.free) = (Some(Bytes::gib(640)), Some(Bytes::gib(320)));
+        // The GPUs of most runners were not requested yet.
+        row.gpus = if number == 500 { vec![gpu.clone(); 8] } else { Vec::new() };
+        row
     };
     Fleet { runners: (0..1000).map(runner).collect(), ..fleet() }
 }
@@ -216,15 +218,15 @@ fn keys_end_pause_and_help() {
     assert!(!state.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
     press(&mut state, &[KeyCode::Char('p')]);
     let empty = Fleet { runners: Vec::new(), ..fleet() };
-    state.take(Ok(Box::new(empty.clone())));
-    assert_eq!(state.fleet.runners.len(), 2, "it stands still");
+    state.update(Ok(Box::new(empty.clone())));
+    assert_eq!(state.fleet.runners.len(), 2, "it is paused");
     assert!(drawn(&mut state, 120, 24).contains("paused"));
     press(&mut state, &[KeyCode::Char('p')]);
-    state.take(Err("no server answers".to_string()));
-    assert_eq!(state.fleet.runners.len(), 2, "what was seen stays");
-    assert!(drawn(&mut state, 80, 24).contains("no server answers (shown: 0ms ago)"));
-    state.take(Ok(Box::new(empty)));
-    assert!(state.fleet.runners.is_empty() && state.trouble.is_none());
+    state.update(Err("no server answers".to_string()));
+    assert_eq!(state.fleet.runners.len(), 2, "the last data stays");
+    assert!(drawn(&mut state, 80, 24).contains("no server answers (data from 0s ago)"));
+    state.update(Ok(Box::new(empty)));
+    assert!(state.fleet.runners.is_empty() && state.error.is_none());
     press(&mut state, &[KeyCode::Char('?'), KeyCode::Char('2')]);
     assert!(
         !state.help && state.view == View::Gpus,
@@ -233,20 +235,20 @@ fn keys_end_pause_and_help() {
 }
 
 #[test]
-fn the_chosen_decision_stays_chosen_while_newer_ones_come() {
+fn the_selected_decision_stays_selected_while_newer_ones_arrive() {
     let mut state = state(fleet());
     press(&mut state, &[KeyCode::Char('3'), KeyCode::Down]);
     let mut newer = fleet();
     let mut first = newer.decisions[0].clone();
     first.id = Some("1300.0".to_string());
     newer.decisions.insert(0, first);
-    state.take(Ok(Box::new(newer)));
-    assert_eq!(state.place().cursor, 2);
+    state.update(Ok(Box::new(newer)));
+    assert_eq!(state.position().cursor, 2);
     assert!(drawn(&mut state, 80, 24).contains(">1230.0"));
 }
 
 #[test]
-fn without_colour_the_screen_says_the_same() {
+fn without_colour_the_screen_has_the_same_text() {
     let mut coloured = state(fleet());
     let mut plain = State::new("http://127.0.0.1:8080", fleet(), false);
     assert_eq!(drawn(&mut coloured, 80, 24), drawn(&mut plain, 80, 24));

@@ -1,4 +1,4 @@
-//! What cannot be done ends with 2 and says what to do instead.
+//! Errors end with 2 and say what to do.
 
 use std::fs;
 
@@ -13,11 +13,10 @@ fn without_files_the_pipe_is_printed() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_its_cause() {
+fn an_unreadable_file_is_named_with_its_cause() {
     plimsoll("audit -f no/such/file.yaml").fails_with(&["no/such/file.yaml", "No such file"]);
     let empty = scratch("empty-directory");
-    plimsoll(&format!("audit -f {}", empty.display()))
-        .fails_with(&["there are no manifests in", "*.yaml"]);
+    plimsoll(&format!("audit -f {}", empty.display())).fails_with(&["no manifests in", "*.yaml"]);
     piped("audit -f -", "").fails_with(&["standard input", "empty"]);
     piped("audit -f - -", "").fails_with(&["only once"]);
     let broken = empty.join("broken.yaml");
@@ -27,7 +26,7 @@ fn what_cannot_be_read_is_named_with_its_cause() {
 }
 
 #[test]
-fn a_field_that_is_wrong_is_named_with_file_document_and_object() {
+fn an_invalid_field_is_named_with_file_document_and_object() {
     let pods = "kind: Node\napiVersion: v1\nmetadata: {name: n}\n---\nkind: Pod\napiVersion: v1\nmetadata: {name: p, namespace: d}\nspec: {containers: 5}\n";
     piped("simulate -f -", pods).fails_with(&[
         "standard input, document 2",
@@ -37,7 +36,7 @@ fn a_field_that_is_wrong_is_named_with_file_document_and_object() {
 }
 
 #[test]
-fn no_device_at_all_is_an_error_that_says_what_was_looked_for() {
+fn a_cluster_without_devices_is_an_error_that_names_their_sources() {
     let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"cpu-only"},"status":{"capacity":{"cpu":"8"}}}"#;
     for command in ["simulate -f -", "audit -f -", "explain d/p -f -"] {
         piped(command, node).fails_with(&[
@@ -51,7 +50,7 @@ fn no_device_at_all_is_an_error_that_says_what_was_looked_for() {
 }
 
 #[test]
-fn an_unknown_pod_is_answered_with_near_names() {
+fn an_unknown_pod_is_answered_with_similar_names() {
     let run = plimsoll("explain -f examples/kai-time-slicing.yaml default/ubuntu-tset-4");
     run.fails_with(&[
         "there is no pod default/ubuntu-tset-4",
@@ -62,7 +61,7 @@ fn an_unknown_pod_is_answered_with_near_names() {
 }
 
 #[test]
-fn an_unknown_policy_is_answered_with_those_there_are() {
+fn an_unknown_policy_is_answered_with_the_known_ones() {
     let run = plimsoll("simulate -f examples/gang.yaml --policy best");
     run.fails_with(&["pack", "spread", "pack-nodes", "spread-nodes"]);
 }

@@ -24,7 +24,7 @@ fn a_config_is_estimated_and_a_device_judged() {
 fn the_exit_code_says_whether_it_fits() {
     let line = format!("estimate {CONFIG} --context 4096 -o json");
     let sheet = plimsoll(&line).json(0);
-    assert_eq!((&sheet["schema_version"], &sheet["device"]), (&1.into(), &serde_json::Value::Null));
+    assert_eq!((&sheet["schema_version"], &sheet["device"]), (&2.into(), &serde_json::Value::Null));
     let parts = ["weights", "kv", "compute", "fixed", "reserve"];
     let sum: u64 =
         parts.iter().map(|part| sheet["all"][part]["bytes"].as_u64().expect("bytes")).sum();
@@ -57,7 +57,7 @@ fn a_gguf_file_of_which_only_the_header_is_there_is_enough() {
 fn what_is_unknown_is_an_error_that_names_the_field() {
     let path = gguf("unknown", "newarch");
     let run = plimsoll(&format!("estimate {}", path.display()));
-    run.fails_with(&["there is no sum", "a cache rule for the architecture newarch"]);
+    run.fails_with(&["the total is unknown", "a cache rule for the architecture newarch"]);
     assert!(run.out.contains("unknown"), "{}", run.out);
 }
 
@@ -67,7 +67,7 @@ fn files_and_settings_that_make_no_sense_are_named() {
     let text = dir.join("text.gguf");
     fs::write(&text, "hello, this is no model").expect("a file");
     plimsoll(&format!("estimate {}", text.display())).fails_with(&["text.gguf", "not a GGUF file"]);
-    plimsoll("estimate no-such-file.gguf").fails_with(&["no-such-file.gguf"]);
+    plimsoll("estimate no-such-file.gguf").fails_with(&["no-such-file.gguf", "local files only"]);
     plimsoll(&format!("estimate {CONFIG} --runtime ollama"))
         .fails_with(&["ollama reads GGUF files only"]);
     plimsoll(&format!("estimate {CONFIG} --gpus 3"))

@@ -14,12 +14,12 @@ fn simulated(input: &str, arguments: &str) -> Value {
     let run = piped(&format!("simulate -f - -o json {arguments}"), input);
     assert!(matches!(run.code, Some(0 | 1)), "{}", run.err);
     let sheet: Value = serde_json::from_str(&run.out).expect("JSON");
-    assert_eq!(run.code, Some(i32::from(!rows(&sheet, "refused").is_empty())));
+    assert_eq!(run.code, Some(i32::from(!rows(&sheet, "unplaced").is_empty())));
     sheet
 }
 
 fn counts(sheet: &Value) -> (usize, usize) {
-    (rows(sheet, "placements").len(), rows(sheet, "refused").len())
+    (rows(sheet, "placements").len(), rows(sheet, "unplaced").len())
 }
 
 /// A node with time-sliced cards of 32,607 MiB.
@@ -52,9 +52,9 @@ fn pods(number: usize, pod: impl Fn(&str) -> String) -> String {
 }
 
 #[test]
-fn four_of_five_are_placed_and_the_fifth_is_told_by_how_much_it_fails() {
+fn four_of_five_are_placed_and_the_fifth_has_its_shortfall() {
     let sheet = plimsoll("simulate -f examples/kai-time-slicing.yaml -o json").json(1);
-    assert_eq!(sheet["schema_version"], 1);
+    assert_eq!(sheet["schema_version"], 2);
     assert_eq!(counts(&sheet), (4, 1));
     let node = &sheet["nodes"][0];
     assert_eq!(
@@ -65,8 +65,8 @@ fn four_of_five_are_placed_and_the_fifth_is_told_by_how_much_it_fails() {
         (&node["sharing"], &node["device_choice"]),
         (&json!("time-slicing"), &json!("plugin"))
     );
-    let refused = &sheet["refused"][0];
-    let device = &refused["nodes"][0]["containers"][0]["devices"][0];
+    let unplaced = &sheet["unplaced"][0];
+    let device = &unplaced["candidates"][0]["containers"][0]["devices"][0];
     assert_eq!(device["reason"], "CardInsufficientMemory");
     assert_eq!(device["need"], json!(8000 * MIB));
     assert_eq!(device["free"], json!(607 * MIB));
@@ -88,7 +88,7 @@ fn the_number_of_tokens_does_not_change_capacity() {
     let sheet = simulated(&reported, "");
     assert_eq!(counts(&sheet), (4, 1));
     assert_eq!(
-        sheet["refused"][0]["nodes"][0]["containers"][0]["devices"][0]["free"],
+        sheet["unplaced"][0]["candidates"][0]["containers"][0]["devices"][0]["free"],
         json!(600 * MIB)
     );
     assert_eq!(piped("audit -f -", &reported).code, Some(1), "the contradiction is a finding");
@@ -107,7 +107,7 @@ fn a_plain_request_beside_a_share_is_refused_and_the_holder_is_named() {
     let sheet =
         simulated(&format!("{}{}{}", node(1, ""), share("first", ""), plain("second", "")), "");
     assert_eq!(counts(&sheet), (1, 1));
-    let summary = sheet["refused"][0]["summary"].as_str().expect("a sentence");
+    let summary = sheet["unplaced"][0]["summary"].as_str().expect("a sentence");
     assert!(summary.contains("d/first"), "{summary}");
 }
 
@@ -133,7 +133,7 @@ fn the_rule_for_plain_requests_is_applied_said_and_proposed() {
         assert!(text.contains(&format!("--plain {rule}")), "{text}");
     }
     let sheet = simulated(&five, "");
-    let proposed = rows(&sheet["refused"][0], "would_fit_if");
+    let proposed = rows(&sheet["unplaced"][0], "would_fit_if");
     assert!(
         proposed.iter().any(|remedy| remedy["kind"] == "plain_rule" && remedy["verified"] == true),
         "{sheet}"

@@ -1,6 +1,7 @@
-//! The real binary, as a user runs it: exit codes, JSON, and texts that are compared with stored ones.
+//! The binary as a user runs it: exit codes, JSON, and text that is compared with stored text.
 
 mod clients;
+mod docs;
 mod errors;
 mod estimate;
 mod golden;

@@ -1,11 +1,11 @@
-//! What is printed where: JSON contracts, exit codes, colour, logs, pipes.
+//! JSON contracts, exit codes, colour, logs and pipes.
 
 use std::process::Stdio;
 
 use crate::tool::{command, piped, plimsoll, rows};
 
 #[test]
-fn exit_codes_say_how_it_went() {
+fn exit_codes_tell_the_outcome() {
     for (line, code) in [
         ("simulate -f examples/helix-two-gpus.yaml", 0),
         ("simulate -f examples/gang.yaml", 1),
@@ -23,23 +23,23 @@ fn exit_codes_say_how_it_went() {
 }
 
 #[test]
-fn an_explanation_is_one_object_for_placements_refusals_and_running_pods() {
+fn an_explanation_is_one_object_for_placed_pending_and_running_pods() {
     let placed = plimsoll("explain -f examples/hami-pending.yaml default/sample -o json").json(0);
-    assert_eq!((&placed["schema_version"], &placed["status"]), (&1.into(), &"placed".into()));
-    assert_eq!(placed["chosen"]["node"], "node3");
-    assert_eq!(rows(&placed, "nodes").len(), 3);
-    let refused =
+    assert_eq!((&placed["schema_version"], &placed["status"]), (&2.into(), &"placed".into()));
+    assert_eq!(placed["node"], "node3");
+    assert_eq!(rows(&placed, "candidates").len(), 3);
+    let pending =
         plimsoll("explain -f examples/hami-demo-pods.yaml default/gpu-pod-default -o json").json(1);
     assert_eq!(
-        (&refused["status"], &refused["chosen"]),
-        (&"refused".into(), &serde_json::Value::Null)
+        (&pending["status"], &pending["chosen"]),
+        (&"pending".into(), &serde_json::Value::Null)
     );
     let running = plimsoll("explain -f examples/gang.yaml default/busy -o json").json(0);
     assert_eq!((&running["status"], &running["node"]), (&"running".into(), &"node-a".into()));
     let keys = |sheet: &serde_json::Value| -> Vec<String> {
         sheet.as_object().expect("an object").keys().cloned().collect()
     };
-    assert_eq!(keys(&placed), keys(&refused));
+    assert_eq!(keys(&placed), keys(&pending));
     assert_eq!(keys(&placed), keys(&running));
 }
 
@@ -68,14 +68,14 @@ fn two_fitting_cards_of_a_numa_node_where_three_are_wanted_do_not_fit_numa() {
 }
 
 fn reason(sheet: &serde_json::Value, node: &str, container: usize) -> Option<String> {
-    let row = rows(sheet, "nodes").iter().find(|row| row["name"] == node).expect("the node");
+    let row = rows(sheet, "candidates").iter().find(|row| row["name"] == node).expect("the node");
     row["containers"][container]
         .get("reason")
         .map(|reason| reason.as_str().expect("text").to_string())
 }
 
 #[test]
-fn a_pod_is_found_by_its_name_alone_and_wherever_it_stands() {
+fn a_pod_is_found_by_its_name_alone_anywhere_on_the_command_line() {
     assert_eq!(plimsoll("explain -f examples/hami-pending.yaml sample").code, Some(0));
     assert_eq!(plimsoll("explain sample -f examples/hami-pending.yaml").code, Some(0));
     assert_eq!(plimsoll("explain -f examples/hami-pending.yaml -- default/sample").code, Some(0));
@@ -111,16 +111,16 @@ fn colour_is_for_terminals_and_on_request() {
 }
 
 #[test]
-fn quiet_leaves_out_what_was_understood() {
-    assert!(plimsoll("audit -f examples/helix-two-gpus.yaml").out.starts_with("Understood\n"));
-    assert!(!plimsoll("audit -q -f examples/helix-two-gpus.yaml").out.contains("Understood"));
+fn quiet_omits_the_summary_of_the_input() {
+    assert!(plimsoll("audit -f examples/helix-two-gpus.yaml").out.starts_with("Input\n"));
+    assert!(!plimsoll("audit -q -f examples/helix-two-gpus.yaml").out.contains("Input"));
 }
 
 #[test]
 fn decisions_are_logged_beside_the_answer() {
     let run = plimsoll("simulate -f examples/kai-time-slicing.yaml -o json --log-decisions");
     let sheet = run.json(1);
-    assert_eq!(rows(&sheet, "refused").len(), 1);
+    assert_eq!(rows(&sheet, "unplaced").len(), 1);
     for step in ["[GPU_FILTER] ", "[GPU_FIT_CHECK] ", "[GPU_SELECT] "] {
         assert!(run.err.contains(step), "{step}: {}", run.err);
     }
@@ -143,7 +143,7 @@ fn a_list_from_kubectl_works_as_it_is() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let mut child = command("simulate -f examples/hami-pending.yaml -o json --full");
     child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().expect("the binary");
@@ -172,7 +172,7 @@ kind: Node
 metadata: {name: n, annotations: {plimsoll.dev/devices: '[{"uuid": "GPU-1", "memory": "80GiB"}]', plimsoll.dev/device-choice: owned}}
 "#;
 
-/// A pod that wants so many MiB, with more of its metadata, its spec and its status.
+/// A pod that requests an amount of memory, with parts of its metadata, spec and status.
 fn pod(name: &str, mib: u32, metadata: &str, spec: &str, status: &str) -> String {
     format!(
         "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: default{metadata}}}\nspec: {{containers: \
@@ -192,13 +192,13 @@ fn the_same_memory_is_not_promised_twice() {
     let input = [NODE, &old, &pod("first", 30_720, "", "", ""), &pod("second", 61_440, "", "", "")]
         .concat();
     let sheet = piped("simulate -f - -o json", &input).json(1);
-    let refused = rows(&sheet, "refused");
+    let unplaced = rows(&sheet, "unplaced");
     assert_eq!(
-        (&refused[0]["pod"], &refused[0]["promised"]["after"][0]),
+        (&unplaced[0]["pod"], &unplaced[0]["promised"]["after"][0]),
         (&"first".into(), &"default/old".into())
     );
     assert_eq!(
-        (&refused[1]["pod"], &refused[1]["promised"]),
+        (&unplaced[1]["pod"], &unplaced[1]["promised"]),
         (&"second".into(), &serde_json::Value::Null)
     );
     let second = piped("explain second -f - -o json", &input).json(1);
@@ -206,24 +206,24 @@ fn the_same_memory_is_not_promised_twice() {
 }
 
 #[test]
-fn a_pod_that_is_gated_or_finished_is_explained_as_that() {
+fn a_gated_or_finished_pod_has_that_status() {
     let gated = pod("later", 1024, "", ", schedulingGates: [{name: wait}]", "");
     let finished = pod("done", 1024, "", ", nodeName: n", "phase: Succeeded");
     let input = [NODE, &gated, &finished].concat();
     for (name, status, why) in [
-        ("later", "gated", "is held back by scheduling gates"),
-        ("done", "finished", "has finished and holds nothing"),
+        ("later", "gated", "held back by scheduling gates"),
+        ("done", "finished", "it has finished and holds nothing"),
     ] {
         let run = piped(&format!("explain default/{name} -f -"), &input);
         assert_eq!(run.code, Some(1), "{}", run.err);
-        assert!(run.out.contains(&format!("default/{name} {why}")), "{}", run.out);
+        assert!(run.out.contains(&format!("default/{name}\n  {status}: {why}")), "{}", run.out);
         let sheet = piped(&format!("explain {name} -f - -o json"), &input).json(1);
         assert_eq!((&sheet["status"], &sheet["summary"]), (&status.into(), &why.into()));
     }
 }
 
 #[test]
-fn what_is_not_counted_is_said_by_every_command() {
+fn every_command_prints_what_is_not_counted() {
     let input = [
         NODE,
         &pod("away", 1024, "", ", nodeName: elsewhere", "phase: Running"),
@@ -238,14 +238,27 @@ fn what_is_not_counted_is_said_by_every_command() {
             text.out
         );
         let sheet = piped(&format!("{command} -f - -o json"), &input).json(code);
-        assert_eq!(rows(&sheet["understood"], "findings")[0]["code"], "node-unknown", "{command}");
+        assert_eq!(rows(&sheet["input"], "findings")[0]["code"], "node-unknown", "{command}");
     }
 }
 
 #[test]
-fn a_place_that_lost_says_by_how_much_and_by_which_term() {
+fn a_placement_that_was_not_chosen_has_its_deciding_term() {
     let sheet = plimsoll("explain -f examples/hami-demo-pods.yaml default/gpu-pod -o json").json(0);
     let lost = &rows(&sheet, "lost_by")[0];
     assert_eq!((&lost["term"], &lost["points_behind"]), (&"numa".into(), &10_000.into()));
     assert_eq!(lost["total_behind"], 10_884);
+}
+
+#[test]
+fn a_pod_that_no_empty_card_could_hold_is_impossible() {
+    let input = [NODE, &pod("fits", 1024, "", "", ""), &pod("large", 102_400, "", "", "")].concat();
+    let sheet = piped("simulate -f - -o json", &input).json(1);
+    let unplaced = rows(&sheet, "unplaced");
+    assert_eq!(
+        (&unplaced[0]["pod"], &unplaced[0]["status"]),
+        (&"large".into(), &"impossible".into())
+    );
+    let large = piped("explain large -f - -o json", &input).json(1);
+    assert_eq!(large["status"], "impossible", "explain agrees with simulate");
 }

@@ -93,13 +93,13 @@ fn f3_the_charge_the_flags_and_the_report_of_a_model_come_from_its_file() {
     assert_eq!(
         (status, &row["memory"][0]["source"]),
         (201, &Value::Null),
-        "nobody has seen the file yet"
+        "no runner has inspected the file yet"
     );
     let (status, place) =
         server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": "q", "wait": "0s"})));
     assert_eq!(status, 202, "{place}");
     assert!(
-        place["reason"].as_str().is_some_and(|why| why.contains("no runner has reported yet")),
+        place["reason"].as_str().is_some_and(|why| why.contains("no runner has inspected")),
         "{place}"
     );
     let _agent = Agent::start(&server, dir.path());

@@ -49,7 +49,7 @@ async fn a_shape_that_failed_is_explained_beside_the_one_that_was_taken() {
         .as_array()
         .expect("candidates")
         .iter()
-        .map(|row| (&row["tensor_parallel_size"], &row["status"]))
+        .map(|row| (&row["device_count"], &row["status"]))
         .collect();
     assert_eq!(sizes, [(&json!(1), &json!("failed")), (&json!(2), &json!("passed"))]);
     assert_eq!(decision["gpu_allocation"]["tensor_parallel_size"], 2);

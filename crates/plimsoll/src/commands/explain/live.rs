@@ -2,169 +2,192 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use plimsoll_api::rows::{
+    DecisionRow, LogStatus, ReservationRow, ReservationStatus, SchedulerLogRow, SlotRow, SlotStage,
+    WhatIf, WhatIfRow,
+};
+use plimsoll_api::verdict::Verdict;
+use serde::Serialize;
 
 use crate::cli::{ExplainArgs, Format};
-use crate::client::rows::{DecisionRow, Moment, ReservationRow, SchedulerLog, SlotRow};
-use crate::client::{Answer, Client, SERVER_VARIABLE, pretty, segment};
+use crate::client::{Client, ClientError, segment};
 use crate::output::{self, Outcome};
 use crate::progress;
 use crate::text::Page;
+use crate::text::age::now;
 use crate::text::live::{decision, reservation, schedulerlog};
 
-/// Decisions of a model among which the last one about a slot is looked for.
+/// The decisions of a model among which the last one about a slot is searched.
 const LOOKED_AT: usize = 200;
 
-/// Whether a server is meant: it is named, here or in the environment.
-pub(super) fn is_meant(args: &ExplainArgs) -> bool {
-    args.server.server.is_some()
-        || std::env::var_os(SERVER_VARIABLE).is_some_and(|server| !server.is_empty())
-}
-
-/// What may be asked about.
-enum What<'a> {
+/// The subject of an explanation.
+enum Subject<'a> {
     Decision(&'a str),
     Slot(&'a str),
     Reservation(&'a str),
-    Who(&'a str, &'a str),
+    Client(&'a str, &'a str),
 }
 
-impl What<'_> {
-    fn of(text: &str) -> What<'_> {
-        let is_number =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+impl Subject<'_> {
+    fn parse(text: &str) -> Subject<'_> {
         if let Some((namespace, name)) = text.split_once('/') {
-            return What::Who(namespace, name);
+            return Subject::Client(namespace, name);
         }
         match text.split_once('.') {
-            Some((seq, index)) if is_number(seq) && is_number(index) => What::Decision(text),
+            Some((seq, index)) if is_number(seq) && is_number(index) => Subject::Decision(text),
             _ if text.strip_prefix("reservation-").is_some_and(is_number) => {
-                What::Reservation(text)
+                Subject::Reservation(text)
             }
-            // A slot that a runner brought along may be called anything.
-            _ => What::Slot(text),
+            // An adopted slot may have any name.
+            _ => Subject::Slot(text),
         }
     }
 }
 
-/// What came of it: what to print for programs and for people.
-struct Told {
-    json: String,
-    page: Page,
-    outcome: Outcome,
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Asks the server and prints.
-pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
-    let Some(what) = &args.what else {
-        bail!(
-            "nothing to explain; name a decision (1234.0), a slot (slot-7), a reservation (reservation-12) or NAMESPACE/NAME"
-        );
-    };
-    let what = What::of(what);
+/// The output of `plimsoll explain -o json` from a server: the subject, its last decision, and the
+/// decision that the server would make now if the subject is not placed.
+#[derive(Serialize)]
+struct Explained {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<SlotRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservation: Option<ReservationRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedulerlog: Option<SchedulerLogRow>,
+    decision: Option<DecisionRow>,
+    now: Option<WhatIfRow>,
+}
+
+const NOTHING: Explained =
+    Explained { slot: None, reservation: None, schedulerlog: None, decision: None, now: None };
+
+/// Asks the server and prints its explanation.
+pub(super) fn run(args: &ExplainArgs, what: &str, quiet: bool) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
-    let asking = format!("asking {}", client.server());
-    let told = progress::meanwhile(quiet, &asking, || tell(&client, &what, args.output))?;
+    let activity = format!("asking {}", client.server());
+    let explained =
+        progress::meanwhile(quiet, &activity, || explain(&client, &Subject::parse(what)))?;
     match args.output {
-        Format::Json => output::text(&told.json)?,
-        Format::Table => output::text(told.page.text())?,
+        Format::Json => output::json(&explained)?,
+        Format::Table => {
+            let mut page = Page::default();
+            print(&mut page, what, &explained);
+            output::text(page.text())?;
+        }
     }
-    Ok(told.outcome)
+    Ok(Outcome::wanting(!is_placed(&explained)))
 }
 
-fn tell(client: &Client, what: &What, format: Format) -> Result<Told> {
-    // Programs get what they asked for, and ask again for more.
-    let for_people = format == Format::Table;
-    match *what {
-        What::Decision(id) => {
-            let answer = client.get(&format!("/api/v1/scheduler/decisions/{}", segment(id)))?;
-            let row: DecisionRow = answer.read()?;
-            let now =
-                if for_people && !row.placed { decided_now(client, &row.model)? } else { None };
-            Ok(told(&answer, row.placed, |page| {
-                decision::decision(page, &row, Moment::now());
-                now.iter().for_each(|now| decision::now(page, now));
-            }))
+fn explain(client: &Client, subject: &Subject) -> Result<Explained, ClientError> {
+    match *subject {
+        Subject::Decision(id) => {
+            let row: DecisionRow = client.get(&decision_path(id))?;
+            let now = if row.placed { None } else { decided_now(client, &row.model)? };
+            Ok(Explained { decision: Some(row), now, ..NOTHING })
         }
-        What::Slot(id) => {
-            let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
-            let row: SlotRow = answer.read()?;
-            let waits = row.stage.as_deref() == Some("pending");
-            let last = if for_people { last_decision(client, &row.model, &row.id)? } else { None };
-            let now = if for_people && waits { decided_now(client, &row.model)? } else { None };
-            Ok(told(&answer, !waits, |page| {
-                reservation::slot(page, &row, Moment::now());
-                last.iter().for_each(|last| decision::decision(page, last, Moment::now()));
-                now.iter().for_each(|now| decision::now(page, now));
-            }))
+        Subject::Slot(id) => {
+            let row: SlotRow = client.get(&slot_path(id))?;
+            let decision = last_decision(client, &row.model, &row.id)?;
+            let is_pending = row.stage == SlotStage::Pending;
+            let now = if is_pending { decided_now(client, &row.model)? } else { None };
+            Ok(Explained { slot: Some(row), decision, now, ..NOTHING })
         }
-        What::Reservation(id) => {
-            let answer = client.get(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
-            let row: ReservationRow = answer.read()?;
-            let served = matches!(row.status.as_deref(), Some("ready" | "starting" | "released"));
-            let waits = row.status.as_deref() == Some("pending");
-            let slot = row.slot_id.as_ref().filter(|_| for_people);
-            let last = slot.map_or(Ok(None), |slot| last_decision(client, &row.model, slot))?;
-            // One who waits for room in the slots that there may be is not helped by a device.
-            let now = if last.is_some() && waits { decided_now(client, &row.model)? } else { None };
-            Ok(told(&answer, served, |page| {
-                reservation::reservation(page, &row, Moment::now());
-                last.iter().for_each(|last| decision::decision(page, last, Moment::now()));
-                now.iter().for_each(|now| decision::now(page, now));
-            }))
+        Subject::Reservation(id) => {
+            let row: ReservationRow = client.get(&slot_path(id))?;
+            let decision = match &row.slot_id {
+                Some(slot) => last_decision(client, &row.model, slot)?,
+                None => None,
+            };
+            // A reservation without a slot waits for room in one, and no GPU would help it.
+            let is_pending = row.status == ReservationStatus::Pending && decision.is_some();
+            let now = if is_pending { decided_now(client, &row.model)? } else { None };
+            Ok(Explained { reservation: Some(row), decision, now, ..NOTHING })
         }
-        What::Who(namespace, name) => {
-            let (ns, pod) = (segment(namespace), segment(name));
-            let answer = client.get(&format!("/api/v1/namespaces/{ns}/pods/{pod}/schedulerlog"))?;
-            let log: SchedulerLog = answer.read()?;
-            let who = format!("{namespace}/{name}");
-            let decided = log.decision_id.as_ref().filter(|_| for_people);
-            let decided = decided.map_or(Ok(None), |id| known_decision(client, id))?;
-            let waits = log.filter.status == "failed";
-            let now =
-                if decided.is_some() && waits { decided_now(client, &log.model)? } else { None };
-            Ok(told(&answer, log.status == "succeeded", |page| {
-                schedulerlog::steps(page, &who, &log);
-                match &decided {
-                    Some(decided) => decision::decision(page, decided, Moment::now()),
-                    None => schedulerlog::nodes(page, &log),
-                }
-                now.iter().for_each(|now| decision::now(page, now));
-            }))
+        Subject::Client(namespace, name) => {
+            let (namespace, name) = (segment(namespace), segment(name));
+            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/schedulerlog");
+            let log: SchedulerLogRow = client.get(&path)?;
+            let decision = match &log.decision_id {
+                Some(id) => client.find(&decision_path(id))?,
+                None => None,
+            };
+            let is_pending = log.filter.status == Verdict::Failed && decision.is_some();
+            let now = if is_pending { decided_now(client, &log.model)? } else { None };
+            Ok(Explained { schedulerlog: Some(log), decision, now, ..NOTHING })
         }
     }
 }
 
-/// What would be decided for one more slot of a model now; nothing where the model is not declared any more.
-fn decided_now(client: &Client, model: &str) -> Result<Option<DecisionRow>> {
-    let question = serde_json::json!({ "model": model });
+fn print(page: &mut Page, what: &str, explained: &Explained) {
+    let at = now();
+    if let Some(slot) = &explained.slot {
+        reservation::slot(page, slot, at);
+    }
+    if let Some(row) = &explained.reservation {
+        reservation::reservation(page, row, at);
+    }
+    if let Some(log) = &explained.schedulerlog {
+        schedulerlog::steps(page, what, log);
+        if explained.decision.is_none() {
+            schedulerlog::nodes(page, log);
+        }
+    }
+    if let Some(row) = &explained.decision {
+        decision::decision(page, row, at);
+    }
+    if let Some(row) = &explained.now {
+        decision::now(page, row);
+    }
+}
+
+fn is_placed(explained: &Explained) -> bool {
+    let Explained { slot, reservation, schedulerlog, decision, .. } = explained;
+    match (slot, reservation, schedulerlog, decision) {
+        (Some(slot), ..) => slot.stage != SlotStage::Pending,
+        (_, Some(reservation), ..) => matches!(
+            reservation.status,
+            ReservationStatus::Ready | ReservationStatus::Starting | ReservationStatus::Released
+        ),
+        (_, _, Some(log), _) => log.status == LogStatus::Succeeded,
+        (_, _, _, Some(decision)) => decision.placed,
+        _ => false,
+    }
+}
+
+fn decision_path(id: &str) -> String {
+    format!("/api/v1/scheduler/decisions/{}", segment(id))
+}
+
+fn slot_path(id: &str) -> String {
+    format!("/api/v1/scheduler/slots/{}", segment(id))
+}
+
+/// Asks for the decision about one more slot of a model; `None` if the model was removed.
+fn decided_now(client: &Client, model: &str) -> Result<Option<WhatIfRow>, ClientError> {
+    let question = WhatIf { model: Some(model.to_string()), declaration: None };
     match client.post("/api/v1/scheduler/whatif", &question, Duration::ZERO) {
-        Ok(answer) => Ok(Some(answer.read()?)),
+        Ok(row) => Ok(Some(row)),
         Err(error) if error.status() == Some(404) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
-fn told(answer: &Answer, fits: bool, draw: impl FnOnce(&mut Page)) -> Told {
-    let mut page = Page::default();
-    draw(&mut page);
-    Told { json: pretty::pretty(&answer.text), page, outcome: Outcome::wanting(!fits) }
-}
-
-/// The last decision about a slot, with every GPU, where it is among the last ones of its model.
-fn last_decision(client: &Client, model: &str, slot: &str) -> Result<Option<DecisionRow>> {
+/// Returns the last decision about a slot, if it is among the latest decisions of its model.
+fn last_decision(
+    client: &Client,
+    model: &str,
+    slot: &str,
+) -> Result<Option<DecisionRow>, ClientError> {
     let path = format!("/api/v1/scheduler/decisions?model={}&limit={LOOKED_AT}", segment(model));
-    let rows: Vec<DecisionRow> = client.list(&path, Some(LOOKED_AT))?.read()?;
-    let about = rows.into_iter().find(|row| row.slot_id.as_deref() == Some(slot));
-    let Some(id) = about.and_then(|row| row.id) else { return Ok(None) };
-    known_decision(client, &id)
-}
-
-/// A decision with every GPU, where the server still has it.
-fn known_decision(client: &Client, id: &str) -> Result<Option<DecisionRow>> {
-    match client.get(&format!("/api/v1/scheduler/decisions/{}", segment(id))) {
-        Ok(answer) => Ok(Some(answer.read()?)),
-        Err(error) if error.status() == Some(404) => Ok(None),
-        Err(error) => Err(error.into()),
+    let rows: Vec<DecisionRow> = client.list(&path, Some(LOOKED_AT))?;
+    let last = rows.into_iter().find(|row| row.slot_id.as_deref() == Some(slot));
+    match last.and_then(|row| row.id) {
+        Some(id) => client.find(&decision_path(&id)),
+        None => Ok(None),
     }
 }

@@ -1,49 +1,57 @@
-//! One GPU: what it has, what is held of it, and by whom.
+//! One GPU: its account, its measurements and its holders.
 
+use plimsoll_api::device::TenantStage;
+use plimsoll_api::rows::{GpuRow, RunnerRow, SlotStage, Telemetry, Time};
 use plimsoll_core::units::Bytes;
 
-use super::or_unknown;
-use crate::client::rows::{GpuRow, Moment, RunnerRow};
+use crate::text::age::ago;
 use crate::text::live::slots::stage_style;
+use crate::text::load::is_starting;
 use crate::text::page::{BAD, FAINT, ODD, PLAIN, Page};
 use crate::text::table::{Align, Table};
+use crate::text::{or_else, simulate};
 
-/// All that is known of a GPU.
-pub(crate) fn gpu(page: &mut Page, runner: &RunnerRow, gpu: Option<&GpuRow>, now: Moment) {
+/// Prints everything that is known about a GPU.
+pub(crate) fn gpu(page: &mut Page, runner: &RunnerRow, gpu: Option<&GpuRow>, now: Time) {
     if let Some(since) = runner.silent_since {
-        let text = format!(
-            "the runner has been silent for {}; what it holds still counts",
-            since.ago(now)
-        );
-        page.styled(1, BAD, &text);
+        let silent = ago(since, now);
+        page.styled(1, BAD, &format!("runner silent for {silent}; its slots stay charged"));
     }
-    let Some(gpu) = gpu else { return page.styled(1, FAINT, "nothing is known of it yet") };
-    let model = gpu.model.as_deref().map_or(String::new(), |model| format!(", {model}"));
-    page.pieces(1, &[(PLAIN, &gpu.name()), (PLAIN, &model), (ODD, &gpu.remarks())]);
-    let odd = |name: &str, bytes: Option<Bytes>| {
-        bytes
-            .filter(|bytes| !bytes.is_zero())
-            .map_or(String::new(), |bytes| format!(", {name} {bytes}"))
-    };
-    let line = format!(
-        "line at {}, free {}{}{}{}{}",
-        or_unknown(gpu.usable),
-        or_unknown(gpu.free),
-        odd("foreign", gpu.foreign),
-        odd("being given back", gpu.releasing),
-        odd("kept by the driver", gpu.reserve),
-        odd("measured in use", gpu.used),
+    let Some(gpu) = gpu else { return page.styled(1, FAINT, "not loaded yet") };
+    let device = &gpu.device;
+    let model = device.model.as_deref().map_or(String::new(), |model| format!(", {model}"));
+    page.pieces(1, &[(PLAIN, &device.uuid), (PLAIN, &model), (ODD, &remarks(gpu))]);
+    let mut sizes = format!(
+        "usable {}, free {}",
+        or_else(device.usable, "unknown"),
+        or_else(device.free, "unknown")
     );
-    page.line(1, &line);
-    if gpu.is_over() {
-        page.styled(1, BAD, &format!("OVER its line by {}", or_unknown(gpu.over_by)));
+    for (name, bytes) in [
+        ("foreign", Some(device.foreign)),
+        ("releasing", device.releasing),
+        ("reserved by the driver", Some(device.reserve)),
+        ("measured in use", gpu.used.map(Bytes::new)),
+    ] {
+        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_zero()) {
+            sizes.push_str(&format!(", {name} {bytes}"));
+        }
+    }
+    page.line(1, &sizes);
+    if device.is_over() {
+        page.styled(1, BAD, &format!("OVER its line by {}", or_else(device.over_by, "?")));
     }
     tenants(page, gpu);
 }
 
+/// Formats the state of a GPU: `, faulty, stale metrics`; empty if it is in order.
+pub(crate) fn remarks(gpu: &GpuRow) -> String {
+    let stale = if gpu.telemetry == Telemetry::Stale { ", stale metrics" } else { "" };
+    format!("{}{stale}", simulate::remarks(&gpu.device))
+}
+
 fn tenants(page: &mut Page, gpu: &GpuRow) {
-    if gpu.tenants.is_empty() {
-        return page.styled(1, FAINT, "nobody holds it");
+    if gpu.device.tenants.is_empty() {
+        return page.styled(1, FAINT, "no holders");
     }
     let mut table = Table::new(&[
         ("HELD BY", Align::Left),
@@ -51,13 +59,17 @@ fn tenants(page: &mut Page, gpu: &GpuRow) {
         ("STAGE", Align::Left),
         ("MEMORY", Align::Right),
     ]);
-    for tenant in &gpu.tenants {
-        let bytes = tenant.bytes.map_or("undeclared".to_string(), |bytes| bytes.to_string());
+    for tenant in &gpu.device.tenants {
+        let stage = match tenant.stage {
+            _ if is_starting(tenant) => SlotStage::Starting,
+            TenantStage::Releasing => SlotStage::Releasing,
+            _ => SlotStage::Running,
+        };
         table.styled_row([
-            (PLAIN, tenant.pod.clone()),
-            (PLAIN, tenant.namespace.clone()),
-            (stage_style(tenant.stage_words()), tenant.stage_words().to_string()),
-            (PLAIN, bytes),
+            (PLAIN, tenant.pod.to_string()),
+            (PLAIN, tenant.namespace.to_string()),
+            (stage_style(stage), stage.to_string()),
+            (PLAIN, or_else(tenant.bytes, "undeclared")),
         ]);
     }
     table.print(page, 1);

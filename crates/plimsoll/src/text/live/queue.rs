@@ -1,14 +1,16 @@
-//! Who waits at a server, in turn, and why.
+//! The pending slots and reservations of a server in order, and why they are pending.
 
-use super::{ago, or_unknown};
-use crate::client::rows::{Moment, QueueRow};
+use plimsoll_api::rows::{QueueRow, QueuedKind, Time};
+
+use crate::text::age::{ago, ahead};
+use crate::text::decision::promise;
 use crate::text::page::{BAD, FAINT, GOOD, PLAIN, Page};
 use crate::text::table::{Align, Table};
 
 /// Prints the pending entries, and the reason for each.
-pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Moment) {
+pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Time) {
     if rows.is_empty() {
-        return page.styled(0, GOOD, "nothing is pending");
+        return page.styled(0, GOOD, "the queue is empty");
     }
     let mut table = Table::new(&[
         ("POSITION", Align::Right),
@@ -20,68 +22,57 @@ pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Moment) {
         ("DEADLINE", Align::Left),
     ]);
     for row in rows {
+        let deadline = row.deadline.map(|at| format!("in {}", ahead(at, now)));
         table.row([
-            or_unknown(row.position),
+            row.position.to_string(),
             row.id.clone(),
             row.model.clone(),
-            or_unknown(row.reservations),
-            or_unknown(row.priority),
+            row.reservations.to_string(),
+            row.priority.to_string(),
             ago(row.created, now),
-            row.deadline.map_or("-".to_string(), |deadline| format!("in {}", deadline.ahead(now))),
+            deadline.unwrap_or("-".to_string()),
         ]);
     }
     table.print(page, 0);
-    page.heading("Why");
+    page.heading("Reasons");
     for row in rows {
-        page.pieces(2, &[(BAD, &row.id), (PLAIN, ": "), (PLAIN, &why(row))]);
-        for line in besides(row, now) {
+        page.pieces(2, &[(BAD, &row.id), (PLAIN, ": "), (PLAIN, &row.reason)]);
+        for line in details(row, now) {
             page.styled(4, FAINT, &line);
         }
     }
 }
 
-/// One who waits, and all that is known of it.
-pub(crate) fn waiting(page: &mut Page, row: &QueueRow, now: Moment) {
-    let kind = match row.kind.as_deref() {
-        Some("slot") => "a slot that waits for a GPU",
-        Some("reservation") => "a reservation that waits for a slot",
-        _ => "somebody who waits",
+/// Prints one pending entry.
+pub(crate) fn pending(page: &mut Page, row: &QueueRow, now: Time) {
+    let kind = match row.kind {
+        QueuedKind::Slot => "slot, pending for GPUs",
+        QueuedKind::Reservation => "reservation, pending for a slot",
     };
     let deadline =
-        row.deadline.map_or(String::new(), |at| format!(", gives up in {}", at.ahead(now)));
-    page.line(1, &format!("{kind}: model {}, for {}{deadline}", row.model, ago(row.created, now)));
-    let (reservations, priority) = (or_unknown(row.reservations), or_unknown(row.priority));
-    page.line(
-        1,
-        &format!(
-            "position {}, reservations {reservations}, priority {priority}",
-            or_unknown(row.position)
-        ),
-    );
-    page.styled(1, BAD, &why(row));
-    for line in besides(row, now) {
+        row.deadline.map_or(String::new(), |at| format!(", deadline in {}", ahead(at, now)));
+    let QueueRow { model, position, reservations, priority, .. } = row;
+    page.line(1, &format!("{kind}: model {model}, for {}{deadline}", ago(row.created, now)));
+    let place = format!("position {position}, reservations {reservations}, priority {priority}");
+    page.line(1, &place);
+    page.styled(1, BAD, &row.reason);
+    for line in details(row, now) {
         page.line(1, &line);
     }
 }
 
-/// Why it waits.
-pub(crate) fn why(row: &QueueRow) -> String {
-    row.reason
-        .clone()
-        .filter(|reason| !reason.is_empty())
-        .unwrap_or_else(|| "it does not say why".to_string())
-}
-
-/// What else is known of its waiting.
-pub(crate) fn besides(row: &QueueRow, now: Moment) -> Vec<String> {
-    let promised = row.promised.as_ref().map(crate::client::rows::PromisedRow::words);
-    let prewarmed = row.prewarmed.then(|| "nobody asked for it yet, so it goes last".to_string());
-    let failed = row.failures.filter(|failures| *failures > 0).map(|failures| {
-        let times = if failures == 1 { "once".to_string() } else { format!("{failures} times") };
-        let again = row
-            .retry_at
-            .map_or(String::new(), |at| format!(", and is tried again in {}", at.ahead(now)));
-        format!("its start failed {times}{again}")
-    });
-    promised.into_iter().chain(failed).chain(prewarmed).collect()
+/// Returns lines about its promise, failed starts and prewarming.
+fn details(row: &QueueRow, now: Time) -> Vec<String> {
+    let mut lines: Vec<String> = row.promised.iter().map(promise).collect();
+    if row.failures > 0 {
+        let times =
+            if row.failures == 1 { "once".to_string() } else { format!("{} times", row.failures) };
+        let retry =
+            row.retry_at.map_or(String::new(), |at| format!(", next try in {}", ahead(at, now)));
+        lines.push(format!("start failed {times}{retry}"));
+    }
+    if row.prewarmed {
+        lines.push("prewarmed: no client has asked for it yet, so it is placed last".to_string());
+    }
+    lines
 }

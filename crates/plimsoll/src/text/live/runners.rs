@@ -1,23 +1,20 @@
-//! The runners of a server, and the load of each of their GPUs as a bar with its line.
+//! The runners of a server, and the load of each of their GPUs as a bar.
 
-use plimsoll_core::units::Bytes;
+use anstyle::Style;
+use plimsoll_api::rows::{GpuRow, RunnerRow, RunnerState, RunnerStatus, Time};
 
-use super::{ago, or_none};
-use crate::client::rows::{GpuRow, Moment, RunnerRow};
-use crate::text::load;
+use super::gpu;
+use crate::text::age::ago;
+use crate::text::load::{self, Load};
+use crate::text::or_else;
 use crate::text::page::{BAD, FAINT, GOOD, ODD, PLAIN, Page};
 use crate::text::table::{Align, Table};
 
-/// The table of runners, and the bars of their GPUs.
-pub(crate) fn runners(page: &mut Page, rows: &[RunnerRow], now: Moment) {
+/// Prints the runners, and the bars of their GPUs.
+pub(crate) fn runners(page: &mut Page, rows: &[RunnerStatus], now: Time) {
     if rows.is_empty() {
-        return page.styled(0, FAINT, "there are no runners; start one with plimsoll runner");
+        return page.styled(0, FAINT, "no runners; start one with plimsoll runner");
     }
-    table(page, rows, now);
-    bars(page, rows);
-}
-
-fn table(page: &mut Page, rows: &[RunnerRow], now: Moment) {
     let mut table = Table::new(&[
         ("RUNNER", Align::Left),
         ("STATUS", Align::Left),
@@ -28,61 +25,68 @@ fn table(page: &mut Page, rows: &[RunnerRow], now: Moment) {
         ("SLOTS", Align::Right),
         ("LABELS", Align::Left),
     ]);
-    for row in rows {
-        let labels: Vec<String> =
-            row.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let status = match (row.status.as_deref(), row.silent_since) {
-            (Some("online"), _) => (GOOD, "online".to_string()),
-            (Some("silent"), Some(since)) => (BAD, format!("silent for {}", since.ago(now))),
-            (status, _) => (ODD, status.unwrap_or("?").to_string()),
-        };
-        let size = |bytes: Option<Bytes>| (PLAIN, super::or_unknown(bytes));
+    for RunnerStatus { runner, .. } in rows {
+        let labels = runner.labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        // Nothing is placed on a runner that is not online, however much memory it has.
+        let free = if runner.status == RunnerState::Online { runner.free } else { None };
+        let unknown = if runner.status == RunnerState::Online { "?" } else { "-" };
         table.styled_row([
-            (PLAIN, row.runner_id.clone()),
-            status,
-            (PLAIN, row.last_seen.map_or("never".to_string(), |seen| ago(Some(seen), now))),
-            (PLAIN, row.gpu_count.max(row.gpus.len()).to_string()),
-            size(row.usable),
-            size(row.free),
-            (PLAIN, super::or_unknown(row.slots)),
-            (PLAIN, or_none(Some(&labels.join(",")))),
+            (PLAIN, runner.runner_id.clone()),
+            status(runner, now),
+            (PLAIN, runner.last_seen.map_or("never".to_string(), |seen| ago(seen, now))),
+            (PLAIN, runner.gpu_count.to_string()),
+            (PLAIN, or_else(runner.usable, "?")),
+            (PLAIN, or_else(free, unknown)),
+            (PLAIN, runner.slots.to_string()),
+            (PLAIN, if labels.is_empty() { "-".to_string() } else { labels }),
         ]);
     }
     table.print(page, 0);
+    bars(page, rows);
 }
 
-/// One bar a GPU, under the name of its runner.
-fn bars(page: &mut Page, rows: &[RunnerRow]) {
-    let all = || rows.iter().flat_map(|row| row.gpus.iter().map(move |gpu| (row, gpu)));
-    if all().next().is_none() {
+fn status(runner: &RunnerRow, now: Time) -> (Style, String) {
+    match (runner.status, runner.silent_since) {
+        (RunnerState::Online, _) => (GOOD, "online".to_string()),
+        (RunnerState::Silent, Some(since)) => (BAD, format!("silent for {}", ago(since, now))),
+        (status, _) => (ODD, status.to_string()),
+    }
+}
+
+/// Prints one bar per GPU, with the name of its runner if there are several.
+fn bars(page: &mut Page, rows: &[RunnerStatus]) {
+    let mut bars: Vec<(String, &str, &GpuRow)> = Vec::new();
+    for RunnerStatus { runner, gpus, .. } in rows {
+        for gpu in gpus {
+            let name = match rows.len() {
+                1 => gpu.index.to_string(),
+                _ => format!("{} {}", runner.runner_id, gpu.index),
+            };
+            bars.push((name, short(&gpu.device.uuid), gpu));
+        }
+    }
+    if bars.is_empty() {
         return;
     }
     page.heading("Load");
-    let several = rows.len() > 1;
-    let place = |row: &RunnerRow, gpu: &GpuRow| {
-        let index = gpu.index.map_or("?".to_string(), |index| index.to_string());
-        if several { format!("{} {index}", row.runner_id) } else { index }
-    };
-    let longest =
-        |names: &mut dyn Iterator<Item = String>| names.map(|name| name.chars().count()).max();
-    let wide = longest(&mut all().map(|(row, gpu)| place(row, gpu))).unwrap_or(0);
-    let long = longest(&mut all().map(|(_, gpu)| short(&gpu.name()).to_string())).unwrap_or(0);
+    let names = bars.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
+    let uuids = bars.iter().map(|(_, uuid, _)| uuid.chars().count()).max().unwrap_or(0);
     let mut shown = Vec::new();
-    for (row, gpu) in all() {
-        let name = format!("{:wide$}  {:long$}  ", place(row, gpu), short(&gpu.name()));
-        load::bar(page, &name, &gpu.load(), &remarks(gpu), &mut shown);
+    for (name, uuid, gpu) in bars {
+        let name = format!("{name:names$}  {uuid:uuids$}  ");
+        load::bar(page, &name, &Load::new(&gpu.device), &remarks(gpu), &mut shown);
     }
     load::legend(page, &shown);
 }
 
-/// What is measured, and what is odd.
 fn remarks(gpu: &GpuRow) -> String {
     let busy = gpu.utilisation.map_or(String::new(), |percent| format!(", {percent}% busy"));
-    format!("{busy}{}", gpu.remarks())
+    format!("{busy}{}", gpu::remarks(gpu))
 }
 
-/// The beginning of a UUID, which is enough for an eye; names that are none are shown whole.
-pub(crate) fn short(uuid: &str) -> &str {
+/// Shortens a UUID to its first part; other names stay whole.
+fn short(uuid: &str) -> &str {
     const SHOWN: usize = "GPU-00000000".len();
     match uuid.char_indices().nth(SHOWN) {
         Some((at, '-')) if uuid.starts_with("GPU-") => &uuid[..at],

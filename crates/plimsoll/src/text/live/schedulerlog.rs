@@ -1,58 +1,52 @@
-//! The log of one who asked by name: every node and container, in the shape of HAMi's proposal.
+//! The scheduler log of a named client: every node and container, in the shape of HAMi's proposal.
 
-use anstyle::Style;
+use plimsoll_api::rows::{BindStatus, LogStatus, SchedulerLogRow};
+use plimsoll_api::verdict::Verdict;
 
-use crate::client::rows::SchedulerLog;
-use crate::text::page::{BAD, GOOD, PLAIN, Page, STRONG};
+use crate::text::decision::verdict_style;
+use crate::text::page::{BAD, FAINT, GOOD, PLAIN, Page, STRONG};
 
-fn status(status: &str) -> Style {
-    if ["passed", "succeeded"].contains(&status) { GOOD } else { BAD }
-}
-
-/// How one who asked fared, step by step.
-pub(crate) fn steps(page: &mut Page, who: &str, log: &SchedulerLog) {
-    page.heading(who);
-    page.styled(2, status(&log.status), &log.status);
-    for (name, step, summary) in [
-        ("filter", &log.filter.status, &log.filter.summary),
-        ("bind", &log.bind.status, &log.bind.summary),
+/// Prints the status of each step.
+pub(crate) fn steps(page: &mut Page, client: &str, log: &SchedulerLogRow) {
+    page.heading(client);
+    let style = match log.status {
+        LogStatus::Succeeded => GOOD,
+        LogStatus::Failed => BAD,
+    };
+    page.styled(2, style, log.status.name());
+    let filter = (verdict_style(log.filter.status), log.filter.status.name());
+    let bind = match log.bind.status {
+        BindStatus::NotReached => (FAINT, "not reached"),
+        BindStatus::Passed => (GOOD, log.bind.status.name()),
+        BindStatus::Failed => (BAD, log.bind.status.name()),
+    };
+    for (step, status, summary) in [
+        ("filter (choice of a runner) ", filter, &log.filter.summary),
+        ("bind (start on the runner) ", bind, &log.bind.summary),
     ] {
-        let step = if step.is_empty() { "not reached" } else { &**step };
         let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };
-        page.pieces(2, &[(PLAIN, name), (PLAIN, " "), (status(step), step), (PLAIN, &summary)]);
+        page.pieces(2, &[(PLAIN, step), status, (PLAIN, &summary)]);
     }
 }
 
-/// What every node was judged to be.
-pub(crate) fn nodes(page: &mut Page, log: &SchedulerLog) {
+/// Prints the verdict on every node.
+pub(crate) fn nodes(page: &mut Page, log: &SchedulerLogRow) {
     if log.filter.nodes.is_empty() {
         return;
     }
     page.heading("Nodes");
     for node in &log.filter.nodes {
-        let score = node.score.as_ref().filter(|_| node.status == "passed");
-        let score = score.map_or(String::new(), |score| format!(", score {score}"));
-        page.pieces(
-            2,
-            &[
-                (STRONG, &node.name),
-                (PLAIN, " "),
-                (status(&node.status), &node.status),
-                (PLAIN, &score),
-            ],
-        );
+        let status = (verdict_style(node.status), node.status.name());
+        let score = match node.status {
+            Verdict::Passed => format!(", score {}", node.score),
+            Verdict::Failed => String::new(),
+        };
+        page.pieces(2, &[(STRONG, &node.name), (PLAIN, " "), status, (PLAIN, &score)]);
         for container in &node.containers {
-            let reason =
-                container.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-            page.pieces(
-                4,
-                &[
-                    (PLAIN, &container.name),
-                    (PLAIN, " "),
-                    (status(&container.status), &container.status),
-                    (PLAIN, &reason),
-                ],
-            );
+            let status = (verdict_style(container.status), container.status.name());
+            let reason = container.reason.as_ref();
+            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+            page.pieces(4, &[(PLAIN, &container.name), (PLAIN, " "), status, (PLAIN, &reason)]);
         }
     }
 }

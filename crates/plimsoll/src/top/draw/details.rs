@@ -1,35 +1,34 @@
-//! The details of the chosen line, in the words of the other commands.
+//! The details of the selected line, as the other commands print them.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use super::{clean, fitted, paint};
-use crate::client::rows::Moment;
 use crate::text::Page;
 use crate::text::live::{decision, gpu, queue, reservation};
 use crate::top::state::{State, View};
+use plimsoll_api::rows::Time;
 
-/// What the details are about.
+/// Returns the title of the details.
 pub(super) fn title(state: &State) -> String {
-    let at = state.place().cursor;
+    let at = state.position().cursor;
     let fleet = &state.fleet;
     let name = match state.view {
         View::Gpus => fleet.spots().get(at).and_then(|spot| {
             let (runner, gpu) = fleet.at_spot(*spot)?;
-            let index = gpu
-                .and_then(|gpu| gpu.index)
-                .map_or(spot.gpu.to_string(), |index| index.to_string());
+            let index = gpu.map_or(spot.gpu, |gpu| usize::from(gpu.index));
             Some(format!("{} GPU {index}", runner.runner_id))
         }),
-        View::Waiting => fleet.queue.get(at).map(|row| row.id.clone()),
+        View::Pending => fleet.queue.get(at).map(|row| row.id.clone()),
         View::Decisions => fleet.decisions.get(at).and_then(|row| row.id.clone()),
         View::Slots => fleet.slots().get(at).map(|row| row.id.clone()),
     };
-    clean(&name.unwrap_or("nothing to show".to_string()))
+    clean(&name.unwrap_or("no selection".to_string()))
 }
 
-/// As much of it as fits under the list: rows of tables are cut off there, where they would only be torn apart.
-pub(super) fn brief(state: &State, width: usize, now: Moment) -> Vec<Line<'static>> {
+/// Returns the details for the space below the list, where rows of tables are cut off instead of
+/// wrapped.
+pub(super) fn brief(state: &State, width: usize, now: Time) -> Vec<Line<'static>> {
     let is_row = |line: &Line| line.to_string().trim().contains("  ");
     let cut = |line: Line<'static>| match is_row(&line) {
         true => Line::styled(fitted(&line.to_string(), width), line.style),
@@ -38,21 +37,21 @@ pub(super) fn brief(state: &State, width: usize, now: Moment) -> Vec<Line<'stati
     details(state, now).into_iter().map(cut).collect()
 }
 
-/// All that is known of it.
-pub(super) fn details(state: &State, now: Moment) -> Vec<Line<'static>> {
-    let at = state.place().cursor;
+/// Returns all details.
+pub(super) fn details(state: &State, now: Time) -> Vec<Line<'static>> {
+    let at = state.position().cursor;
     let fleet = &state.fleet;
     let mut page = Page::default();
     match state.view {
         View::Gpus => {
-            let chosen = fleet.spots().get(at).and_then(|spot| fleet.at_spot(*spot));
-            if let Some((runner, gpu)) = chosen {
+            let selected = fleet.spots().get(at).and_then(|spot| fleet.at_spot(*spot));
+            if let Some((runner, gpu)) = selected {
                 gpu::gpu(&mut page, runner, gpu, now);
             }
         }
-        View::Waiting => {
+        View::Pending => {
             if let Some(row) = fleet.queue.get(at) {
-                queue::waiting(&mut page, row, now);
+                queue::pending(&mut page, row, now);
             }
         }
         View::Decisions => {

@@ -1,27 +1,28 @@
-//! The views of those who wait, of decisions and of slots: one line each.
+//! The views of pending entries, decisions and slots: one line each.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::{ALARM, FINE, fitted, paint, stage_style};
-use crate::client::rows::{DecisionRow, Moment, QueueRow, SlotRow};
-use crate::text::live::{gpus, memory, queue, slots as slot_words};
+use crate::text::age::ago;
+use crate::text::live::{gpus, memory, slots as slot_text};
 use crate::top::state::State;
+use plimsoll_api::rows::{DecisionRow, QueueRow, SlotRow, Time};
 
-/// A column: its name, how wide it is, and how it looks in a row.
+/// The name and the width of a column.
 type Column = (&'static str, usize);
 
-/// The heading, and the lines on the screen; the last column has what is left of the width.
+/// Returns the heading and the lines on the screen; the last column gets the remaining width.
 fn table<T>(
     state: &State,
     width: u16,
     columns: &[Column],
     rows: &[T],
-    none: &str,
+    empty: &str,
     cells: impl Fn(&T) -> Vec<(Style, String)>,
 ) -> (Line<'static>, Vec<Line<'static>>) {
     if rows.is_empty() {
-        return (Line::from(none.to_string()), Vec::new());
+        return (Line::from(empty.to_string()), Vec::new());
     }
     let taken: usize = columns.iter().map(|(_, width)| width + 1).sum();
     let last = columns.last().map_or(0, |(_, width)| *width);
@@ -36,73 +37,72 @@ fn table<T>(
         });
         Line::from(spans.collect::<Vec<_>>())
     };
-    let rows = rows.iter().skip(state.place().top).take(state.height);
+    let rows = rows.iter().skip(state.position().top).take(state.height);
     (Line::from(format!(" {}", heading.join(" "))), rows.map(line).collect())
 }
 
-/// What fits when a screen is wide, and what it shrinks to.
+/// Returns the width of a column on a narrow or a wide screen.
 fn wide(width: u16, narrow: usize, roomy: usize) -> usize {
     if width >= 110 { roomy } else { narrow }
 }
 
-pub(super) fn waiting(
-    state: &State,
-    width: u16,
-    now: Moment,
-) -> (Line<'static>, Vec<Line<'static>>) {
+/// Draws the pending entries.
+pub(super) fn pending(state: &State, width: u16, now: Time) -> (Line<'static>, Vec<Line<'static>>) {
     let columns = [
-        ("POS", 4),
-        ("WAITS", wide(width, 10, 16)),
+        ("POSITION", 8),
+        ("PENDING", wide(width, 10, 16)),
         ("MODEL", wide(width, 16, 28)),
-        ("FOR", 6),
-        ("WHY", 10),
+        ("AGE", 6),
+        ("REASON", 10),
     ];
-    table(state, width, &columns, &state.fleet.queue, "nothing is pending", |row: &QueueRow| {
+    let empty = "the queue is empty";
+    table(state, width, &columns, &state.fleet.queue, empty, |row: &QueueRow| {
         vec![
-            (Style::new(), row.position.map_or("?".to_string(), |turn| turn.to_string())),
+            (Style::new(), row.position.to_string()),
             (Style::new(), row.id.clone()),
             (Style::new(), row.model.clone()),
-            (Style::new(), row.created.map_or("?".to_string(), |since| since.ago(now))),
-            (Style::new(), queue::why(row)),
+            (Style::new(), ago(row.created, now)),
+            (Style::new(), row.reason.clone()),
         ]
     })
 }
 
+/// Draws the latest decisions.
 pub(super) fn decisions(
     state: &State,
     width: u16,
-    now: Moment,
+    now: Time,
 ) -> (Line<'static>, Vec<Line<'static>>) {
-    let columns =
-        [("DECISION", 10), ("AGO", 6), ("MODEL", wide(width, 16, 28)), ("ANSWER", 8), ("HOW", 10)];
-    table(
-        state,
-        width,
-        &columns,
-        &state.fleet.decisions,
-        "no decisions yet",
-        |row: &DecisionRow| {
-            let allocation = row.gpu_allocation.as_ref();
-            let placed = || {
-                let runner = row.runner_id.as_deref().unwrap_or("?");
-                format!("{} on {runner}, GPU {}", memory(allocation), gpus(allocation))
-            };
-            vec![
-                (Style::new(), row.id.clone().unwrap_or_default()),
-                (Style::new(), row.created.map_or("?".to_string(), |at| at.ago(now))),
-                (Style::new(), row.model.clone()),
-                if row.placed {
-                    (FINE, "placed".to_string())
-                } else {
-                    (ALARM, "refused".to_string())
-                },
-                (Style::new(), if row.placed { placed() } else { row.summary.clone() }),
-            ]
-        },
-    )
+    let columns = [
+        ("DECISION", 10),
+        ("AGE", 6),
+        ("MODEL", wide(width, 16, 28)),
+        ("OUTCOME", 8),
+        ("DETAILS", 10),
+    ];
+    let empty = "no decisions";
+    table(state, width, &columns, &state.fleet.decisions, empty, |row: &DecisionRow| {
+        let outcome = if row.placed { (FINE, "placed") } else { (ALARM, "rejected") };
+        vec![
+            (Style::new(), row.id.clone().unwrap_or_default()),
+            (Style::new(), ago(row.created, now)),
+            (Style::new(), row.model.clone()),
+            (outcome.0, outcome.1.to_string()),
+            (Style::new(), details(row)),
+        ]
+    })
 }
 
-pub(super) fn slots(state: &State, width: u16, now: Moment) -> (Line<'static>, Vec<Line<'static>>) {
+fn details(row: &DecisionRow) -> String {
+    if !row.placed {
+        return row.explanation.summary.clone();
+    }
+    let (runner, allocation) = (row.runner_id.as_deref(), row.gpu_allocation.as_ref());
+    format!("{} on {}, GPU {}", memory(allocation), runner.unwrap_or("?"), gpus(allocation))
+}
+
+/// Draws the slots.
+pub(super) fn slots(state: &State, width: u16, now: Time) -> (Line<'static>, Vec<Line<'static>>) {
     let columns = [
         ("SLOT", wide(width, 10, 16)),
         ("MODEL", wide(width, 14, 28)),
@@ -111,20 +111,17 @@ pub(super) fn slots(state: &State, width: u16, now: Moment) -> (Line<'static>, V
         ("MEMORY", wide(width, 11, 16)),
         ("EVICTABLE", 10),
     ];
-    let none = if state.fleet.asked_slots.is_some() { "no slots" } else { "asking for the slots" };
-    table(state, width, &columns, state.fleet.slots(), none, |row: &SlotRow| {
-        let stage = row.stage.clone().unwrap_or("?".to_string());
-        let may_go = row
-            .eviction
-            .as_ref()
-            .map_or("-".to_string(), |evictable| slot_words::may_go(evictable, now));
+    let empty = if state.fleet.asked_slots.is_some() { "no slots" } else { "loading the slots" };
+    table(state, width, &columns, state.fleet.slots(), empty, |row: &SlotRow| {
+        let eviction = row.eviction.as_ref();
+        let evictable = eviction.map(|eviction| slot_text::evictable(eviction, now));
         vec![
             (Style::new(), row.id.clone()),
             (Style::new(), row.model.clone()),
             (Style::new(), row.runner_id.clone().unwrap_or("-".to_string())),
-            (stage_style(&stage), stage),
+            (stage_style(row.stage), row.stage.to_string()),
             (Style::new(), memory(row.gpu_allocation.as_ref())),
-            (Style::new(), may_go),
+            (Style::new(), evictable.unwrap_or("-".to_string())),
         ]
     })
 }

@@ -21,7 +21,7 @@ fn row(name: &str, memory: &str) -> String {
     let declaration = json!({"name": name, "runtime": {"command": {"argv": ["serve"], "ready_within": "30m", "grace": "10s"}},
         "memory": memory, "vendor": "NVIDIA", "concurrency": 1, "max_slots": 1, "pinned": false, "prewarm": false,
         "priority": 0, "idle_limit": "5m", "eviction": "idle"});
-    json!({"name": name, "declaration": declaration, "slots": 0, "active_requests": 0, "load_ms": null})
+    json!({"name": name, "declaration": declaration, "slots": 0, "active_requests": 0, "load_ms": null, "memory": []})
         .to_string()
 }
 
@@ -42,7 +42,7 @@ fn each_model_is_created_changed_or_left_as_it_is() {
     fake.says("PUT", "models/c", 201, &row("c", "3GiB"));
     let dry = apply(&fake, THREE, "--dry-run");
     assert_eq!(lines(&fake, "PUT"), [""; 0]);
-    assert!(dry.out.contains("model c created (nothing was sent)\n"), "{}{}", dry.out, dry.err);
+    assert!(dry.out.contains("model c created (dry run)\n"), "{}{}", dry.out, dry.err);
     let run = apply(&fake, THREE, "");
     assert_eq!(run.out, "model a unchanged\nmodel org/b changed\nmodel c created\n", "{}", run.err);
     assert_eq!(run.code, Some(0));
@@ -50,29 +50,29 @@ fn each_model_is_created_changed_or_left_as_it_is() {
     let sent: Value =
         serde_json::from_str(&fake.asked().last().expect("the last").body).expect("JSON");
     assert_eq!((&sent["name"], &sent["memory"]), (&json!("c"), &json!(3_u64 << 30)));
-    let told = apply(&fake, THREE, "-o json").json(0);
-    assert_eq!(told[2], json!({"model": "c", "result": "created", "dry_run": false}));
+    let applied = apply(&fake, THREE, "-o json").json(0);
+    assert_eq!(applied[2], json!({"model": "c", "result": "created", "dry_run": false}));
 }
 
 #[test]
-fn one_that_makes_no_sense_lets_none_be_sent() {
+fn one_invalid_model_keeps_all_from_being_sent() {
     for (broken, parts) in [
         (THREE.replace("memory: 2GiB", "memory: 2GB"), vec!["model 2", "org/b", "2GB"]),
         (
             THREE.replace("name: c,", "name: c, concurrency: 0,"),
-            vec!["model 3", "concurrency: it is 0"],
+            vec!["model 3", "concurrency: must be at least 1"],
         ),
-        (THREE.replace("name: c", "name: a"), vec!["\"a\" stands twice"]),
+        (THREE.replace("name: c", "name: a"), vec!["\"a\" is defined twice"]),
         (THREE.replace("name: a", "nmae: a"), vec!["model 1", "nmae"]),
     ] {
         let fake = Fake::new();
         apply(&fake, &broken, "").fails_with(&parts);
-        assert_eq!(fake.asked(), [], "nothing was asked, and so nothing sent");
+        assert_eq!(fake.asked(), [], "no request was sent");
     }
 }
 
 #[test]
-fn a_server_that_cannot_be_asked_about_one_is_left_as_it_is() {
+fn a_failed_comparison_changes_nothing() {
     let fake = Fake::new();
     fake.says("GET", "models/c", 403, r#"{"detail":"not yours"}"#);
     apply(&fake, THREE, "").fails_with(&["403", "not yours"]);
@@ -80,13 +80,13 @@ fn a_server_that_cannot_be_asked_about_one_is_left_as_it_is() {
 }
 
 #[test]
-fn a_server_that_says_no_on_the_way_is_told_with_what_was_done_before() {
+fn a_rejection_on_the_way_lists_what_was_declared_before() {
     let fake = Fake::new();
     fake.says("PUT", "models/a", 201, &row("a", "1GiB"));
     fake.says("PUT", "models/org%2Fb", 422, r#"{"detail":"memory is too much"}"#);
     apply(&fake, THREE, "").fails_with(&[
         "\"org/b\"",
-        "done before: a",
+        "already declared: a",
         "422",
         "memory is too much",
     ]);

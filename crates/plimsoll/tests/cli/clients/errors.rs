@@ -1,4 +1,4 @@
-//! What cannot be done ends with 2 and says what to do about it.
+//! Errors of servers end with 2 and say what to do.
 
 use std::io::Read;
 
@@ -6,7 +6,7 @@ use super::fake::Fake;
 use crate::tool::{command, finish, plimsoll, scratch};
 
 #[test]
-fn a_server_that_is_not_there_is_named_with_what_to_do() {
+fn an_unreachable_server_is_named_with_what_to_do() {
     for line in [
         "slots",
         "runners",
@@ -28,22 +28,22 @@ fn a_lost_connection_says_that_the_reservation_may_have_been_created() {
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
         for connection in listener.incoming() {
-            // It reads what is asked, and goes without a word.
+            // It reads the request and closes the connection.
             let _ = connection.expect("a connection").read(&mut [0; 4096]);
         }
     });
-    let said = ["may have been created", "went away before it answered", &url];
+    let said = ["may have been created", "was closed before the answer", &url];
     let asked = plimsoll(&format!("reserve m --server {url}"));
     asked.fails_with(&[&said[..], &["plimsoll slots", "--key"]].concat());
     let asked = plimsoll(&format!("reserve m --key order-17 --server {url}"));
     asked.fails_with(&[&said[..], &["the same --key"]].concat());
     let looked = plimsoll(&format!("slots --server {url}"));
-    looked.fails_with(&["went away before it answered"]);
-    assert!(!looked.err.contains("may have been made"), "{}", looked.err);
+    looked.fails_with(&["was closed before the answer"]);
+    assert!(!looked.err.contains("may have been created"), "{}", looked.err);
 }
 
 #[test]
-fn refusals_say_what_the_server_said_and_what_to_do() {
+fn rejections_have_the_detail_of_the_server_and_what_to_do() {
     let problem = |status: u16, detail: &str| {
         format!(
             r#"{{"type":"urn:x","title":"T","status":{status},"detail":"{detail}","code":"c"}}"#
@@ -55,7 +55,7 @@ fn refusals_say_what_the_server_said_and_what_to_do() {
         (404, problem(404, "there is no runner x"), vec!["404", "there is no runner x"]),
         (422, problem(422, "limit is 0"), vec!["422", "limit is 0"]),
         (503, problem(503, "the ledger is being rebuilt"), vec!["503", "being rebuilt"]),
-        (500, "<html>\u{7}oops</html>".to_string(), vec!["500", "<html> oops</html>"]),
+        (404, "<html>\u{7}oops</html>".to_string(), vec!["404", "is that a Plimsoll server?"]),
         (500, String::new(), vec!["500"]),
     ] {
         let fake = Fake::new();
@@ -65,7 +65,7 @@ fn refusals_say_what_the_server_said_and_what_to_do() {
 }
 
 #[test]
-fn what_is_no_plimsoll_server_is_told_apart() {
+fn another_kind_of_server_is_recognized() {
     let fake = Fake::new();
     for body in ["<html>", "{}", r#"[{"id":7}]"#, "[", ""] {
         fake.says("GET", "scheduler/queue", 200, body);
@@ -81,9 +81,9 @@ fn a_redirection_is_not_followed() {
         fake.says_with("GET", "scheduler/queue", status, &to, "");
         let mut command = command("queue");
         command.env("PLIMSOLL_SERVER", &fake.url).env("PLIMSOLL_TOKEN", "secret");
-        finish(command, "").fails_with(&["points to", &other.url, "not followed", "--server"]);
+        finish(command, "").fails_with(&["redirects to", &other.url, "not followed", "--server"]);
     }
-    assert_eq!(other.asked(), [], "the token went nowhere else");
+    assert_eq!(other.asked(), [], "the token was sent nowhere else");
 }
 
 #[test]
@@ -108,15 +108,9 @@ fn a_token_is_sent_and_never_shown() {
 fn explain_reads_files_or_asks_a_server_and_never_both() {
     let both = plimsoll("explain -f examples/gang.yaml --server http://127.0.0.1:1 default/busy");
     both.fails_with(&["-f", "--server"]);
-    plimsoll("explain 1234.0").fails_with(&["there is nothing to read", "--server"]);
     plimsoll("explain --server http://127.0.0.1:1").fails_with(&["nothing to explain", "slot-7"]);
     let mut command = command("explain -f examples/gang.yaml default/busy");
     command.env("PLIMSOLL_SERVER", "http://127.0.0.1:1");
     let run = finish(command, "");
-    assert_eq!(
-        run.code,
-        Some(0),
-        "files that are named are meant, whatever the environment says: {}",
-        run.err
-    );
+    assert_eq!(run.code, Some(0), "files take precedence over the environment: {}", run.err);
 }

@@ -1,4 +1,4 @@
-//! A server that says what it is told to say, and remembers what it was asked.
+//! A server with prepared answers that records its requests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,50 +9,49 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::tool::{Run, command, finish};
 
-/// An answer that was put up beforehand.
+/// A prepared answer.
 #[derive(Clone)]
-struct Said {
+struct Prepared {
     status: u16,
     headers: String,
     body: String,
 }
 
-/// A request that came.
+/// A request that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// Method and path.
-    pub(super) line: String,
-    /// The header that carries the token.
-    pub(super) authorization: Option<String>,
-    /// The body.
-    pub(super) body: String,
+    pub(crate) line: String,
+    /// The `Authorization` header.
+    pub(crate) authorization: Option<String>,
+    pub(crate) body: String,
 }
 
 /// A server on a port of its own.
-pub(super) struct Fake {
-    pub(super) url: String,
-    said: Arc<Mutex<BTreeMap<String, Said>>>,
+pub(crate) struct Fake {
+    pub(crate) url: String,
+    prepared: Arc<Mutex<BTreeMap<String, Prepared>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Fake {
-    /// One that says nothing but 404.
-    pub(super) fn new() -> Fake {
+    /// Starts a server that answers everything with 404.
+    pub(crate) fn new() -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let fake = Fake { url, said: Arc::default(), asked: Arc::default() };
-        let (said, asked) = (fake.said.clone(), fake.asked.clone());
+        let fake = Fake { url, prepared: Arc::default(), asked: Arc::default() };
+        let (prepared, asked) = (fake.prepared.clone(), fake.asked.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (said, asked) = (said.clone(), asked.clone());
-                std::thread::spawn(move || serve(&stream, &said, &asked));
+                let (prepared, asked) = (prepared.clone(), asked.clone());
+                std::thread::spawn(move || serve(&stream, &prepared, &asked));
             }
         });
         fake
     }
 
-    /// A whole fleet, as a real server would show it.
-    pub(super) fn fleet() -> Fake {
+    /// Starts a server with the rows of a whole fleet.
+    pub(crate) fn fleet() -> Fake {
         let fake = Fake::new();
         for (path, file) in [
             ("runners", "runners"),
@@ -68,7 +67,7 @@ impl Fake {
             ("scheduler/decisions?limit=20", "decisions"),
             ("scheduler/decisions?model=deepseek-r1&limit=200", "decisions"),
             ("scheduler/decisions?model=qwen3-8b&limit=200", "empty"),
-            ("scheduler/decisions/1234.0", "decision-refused"),
+            ("scheduler/decisions/1234.0", "decision-rejected"),
             ("scheduler/decisions/1201.0", "decision-placed"),
             ("scheduler/decisions/7.0", "decision-old"),
             ("namespaces/team-a/pods/trainer-0/schedulerlog", "schedulerlog"),
@@ -80,13 +79,13 @@ impl Fake {
         fake
     }
 
-    /// From now on, this is answered so.
-    pub(super) fn says(&self, method: &str, path: &str, status: u16, body: &str) {
+    /// Prepares an answer.
+    pub(crate) fn says(&self, method: &str, path: &str, status: u16, body: &str) {
         self.says_with(method, path, status, "", body);
     }
 
-    /// The same with headers, each ended by a line break.
-    pub(super) fn says_with(
+    /// Prepares an answer with headers, each ended by a line break.
+    pub(crate) fn says_with(
         &self,
         method: &str,
         path: &str,
@@ -94,24 +93,25 @@ impl Fake {
         headers: &str,
         body: &str,
     ) {
-        let said = Said { status, headers: headers.to_string(), body: body.to_string() };
-        self.said.lock().expect("no panic").insert(format!("{method} /api/v1/{path}"), said);
+        let answer = Prepared { status, headers: headers.to_string(), body: body.to_string() };
+        let line = format!("{method} /api/v1/{path}");
+        self.prepared.lock().expect("no panic").insert(line, answer);
     }
 
-    /// What was asked so far.
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    /// Returns the requests so far.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("no panic").clone()
     }
 
     /// Runs a command line against it.
-    pub(super) fn run(&self, line: &str) -> Run {
+    pub(crate) fn run(&self, line: &str) -> Run {
         let mut command = command(line);
         command.env("PLIMSOLL_SERVER", &self.url);
         finish(command, "")
     }
 
-    /// The same, with every time of day taken out: it is another one each time.
-    pub(super) fn run_timeless(&self, line: &str) -> Run {
+    /// Runs a command line, and removes the time of day from its output.
+    pub(crate) fn run_timeless(&self, line: &str) -> Run {
         let mut run = self.run(line);
         let lines = run.out.lines().map(|line| match line.split_once(" ago (") {
             Some((before, _)) => format!("{before} ago (…)\n"),
@@ -122,10 +122,10 @@ impl Fake {
     }
 }
 
-/// A text that was stored. `AGO 90` in it becomes the time of 90 seconds ago.
-pub(super) fn read(file: &str) -> String {
+/// Reads stored rows. `AGO 90` in them becomes the time 90 seconds ago.
+pub(crate) fn read(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/cli/clients/said")
+        .join("tests/cli/clients/rows")
         .join(format!("{file}.json"));
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -136,12 +136,17 @@ pub(super) fn read(file: &str) -> String {
         let (seconds, rest) = part.split_once('"').expect("it is closed");
         let seconds: i64 = seconds.parse().expect("a number");
         let at = i64::try_from(now).expect("not yet") - seconds;
-        out.push_str(&format!("{}{rest}", at * 1000));
+        let at = jiff::Timestamp::from_second(at).expect("a time");
+        out.push_str(&format!("\"{at}\"{rest}"));
     }
     out
 }
 
-fn serve(stream: &TcpStream, said: &Mutex<BTreeMap<String, Said>>, asked: &Mutex<Vec<Asked>>) {
+fn serve(
+    stream: &TcpStream,
+    prepared: &Mutex<BTreeMap<String, Prepared>>,
+    asked: &Mutex<Vec<Asked>>,
+) {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     loop {
@@ -164,18 +169,29 @@ fn serve(stream: &TcpStream, said: &Mutex<BTreeMap<String, Said>>, asked: &Mutex
         let mut body = vec![0; length];
         reader.read_exact(&mut body).expect("a body");
         let body = String::from_utf8(body).expect("UTF-8");
-        let answer = said.lock().expect("no panic").get(&line).cloned();
+        let answer = prepared.lock().expect("no panic").get(&line).cloned();
         asked.lock().expect("no panic").push(Asked { line, authorization, body });
-        let answer = answer.unwrap_or_else(|| Said {
+        let answer = answer.unwrap_or_else(|| Prepared {
             status: 404,
             headers: String::new(),
-            body: r#"{"title":"Not found","status":404,"detail":"there is no such thing here","code":"not_found"}"#.to_string(),
+            body:
+                r#"{"title":"Not found","status":404,"detail":"no such path","code":"not_found"}"#
+                    .to_string(),
         });
-        let Said { status, headers, body } = answer;
+        let Prepared { status, headers, body } = answer;
         let text =
             format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len());
         if writer.write_all(text.as_bytes()).is_err() {
             return;
         }
     }
+}
+
+/// Returns stored rows with some fields replaced, as JSON.
+pub(crate) fn changed(file: &str, fields: &[(&str, serde_json::Value)]) -> serde_json::Value {
+    let mut row: serde_json::Value = serde_json::from_str(&read(file)).expect("JSON");
+    for (name, value) in fields {
+        row[*name] = value.clone();
+    }
+    row
 }

@@ -1,8 +1,8 @@
-//! The commands that speak to a server, against one that says what it is told to say.
+//! The commands that talk to a server, with a server that has prepared answers.
 
 mod apply;
 mod errors;
-mod fake;
+pub(crate) mod fake;
 mod reserve;
 mod shown;
 mod tls;

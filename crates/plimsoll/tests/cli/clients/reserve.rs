@@ -1,4 +1,4 @@
-//! Asking for a place, and giving it back.
+//! Creating and releasing reservations.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn a_reservation_is_created_as_a_client_program_would() {
 }
 
 #[test]
-fn a_refusal_is_an_answer_and_everything_else_an_error() {
+fn an_ended_reservation_is_an_answer_and_everything_else_an_error() {
     let fake = Fake::new();
     let problem = |status: u16, code: &str, title: &str| {
         json!({"type": "urn:plimsoll:problem:x", "title": title, "status": status, "code": code,
@@ -47,7 +47,9 @@ fn a_refusal_is_an_answer_and_everything_else_an_error() {
         assert_eq!((run.code, &run.out), (Some(1), &said), "{}", run.err);
         assert_eq!(fake.run("reserve m -o json").json(1)["code"], code);
     }
-    fake.says("POST", "scheduler/slots", 409, &problem(409, "idempotency_key_reused", "Key used"));
+    let reused = problem(409, "idempotency_key_reused", "Key used");
+    let reused = reused.replacen('{', r#"{"field":"key","#, 1);
+    fake.says("POST", "scheduler/slots", 409, &reused);
     fake.run("reserve m").fails_with(&["409", "needs 90 GiB"]);
     fake.says("POST", "scheduler/slots", 404, r#"{"detail":"model m is not declared"}"#);
     fake.run("reserve m").fails_with(&["404", "model m is not declared"]);
@@ -58,12 +60,12 @@ fn reservations_are_released_and_slots_stopped_by_their_ids() {
     let fake = Fake::new();
     fake.says("DELETE", "scheduler/slots/reservation-3", 204, "");
     fake.says("DELETE", "scheduler/slots/slot-7", 202, "{}");
-    assert_eq!(fake.run("release reservation-3").out, "reservation-3 is released\n");
-    assert_eq!(fake.run("release slot-7").out, "slot-7 is stopping\n");
-    fake.run("release slot-8").fails_with(&["404", "no such thing"]);
+    assert_eq!(fake.run("release reservation-3").out, "released reservation-3\n");
+    assert_eq!(fake.run("release slot-7").out, "stopping slot-7\n");
+    fake.run("release slot-8").fails_with(&["404", "no such path"]);
 }
 
-/// What was said, wherever the server listens.
+/// Replaces the address of the server.
 fn anywhere(fake: &Fake, run: Run) -> Run {
     Run { out: run.out.replace(&fake.url, "URL"), ..run }
 }

@@ -1,5 +1,6 @@
-//! Over TLS, a server is trusted by its authority alone.
+//! A server with TLS is trusted by its authority alone.
 
+use std::io::Write;
 use std::net::TcpListener;
 
 use axum::Router;
@@ -7,7 +8,8 @@ use axum::http::HeaderMap;
 use axum::routing::get;
 use axum_server::tls_rustls::RustlsConfig;
 
-use crate::tool::{command, finish, scratch};
+use super::fake::read;
+use crate::tool::{command, finish, plimsoll, scratch};
 
 /// A server with a certificate that it signed itself; its address, and the file with the certificate.
 fn server() -> (String, std::path::PathBuf) {
@@ -24,7 +26,9 @@ fn server() -> (String, std::path::PathBuf) {
     let answer = |headers: HeaderMap| async move {
         let token =
             headers.get("authorization").and_then(|token| token.to_str().ok()).unwrap_or("none");
-        format!(r#"[{{"id":"reservation-1","model":"m","reason":"it was asked with {token}"}}]"#)
+        let mut rows: serde_json::Value = serde_json::from_str(&read("queue")).expect("JSON");
+        rows[0]["reason"] = format!("the token is {token}").into();
+        rows.to_string()
     };
     let router = Router::new().route("/api/v1/scheduler/queue", get(answer));
     std::thread::spawn(move || {
@@ -49,12 +53,21 @@ fn a_server_is_trusted_by_its_authority_alone() {
         command.env("PLIMSOLL_TOKEN", "secret");
         finish(command, "")
     };
-    run("").fails_with(&["cannot be trusted", "--ca-file", &url]);
+    run("").fails_with(&["is not trusted", "--ca-file", &url]);
     let trusted = run(&format!("--ca-file {}", file.display()));
-    assert!(
-        trusted.out.contains("it was asked with Bearer secret"),
-        "{}{}",
-        trusted.out,
-        trusted.err
-    );
+    assert!(trusted.out.contains("the token is Bearer secret"), "{}{}", trusted.out, trusted.err);
+}
+
+#[test]
+fn a_plain_server_behind_https_is_recognized() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let answer = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+            connection.expect("a connection").write_all(answer.as_bytes()).expect("a reader");
+        }
+    });
+    let run = plimsoll(&format!("queue --server https://127.0.0.1:{port}"));
+    run.fails_with(&["does not speak TLS", "http://"]);
 }

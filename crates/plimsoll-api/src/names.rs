@@ -1,0 +1,31 @@
+//! Enums that are one word each, the same in JSON and in text.
+
+/// Declares an enum whose variants have one stable name for JSON, OpenAPI and people.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+        )]
+        pub enum $name {
+            $($(#[$about])* #[serde(rename = $text)] $variant,)*
+        }
+
+        impl $name {
+            /// Returns the stable name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($name::$variant => $text,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+pub(crate) use named;

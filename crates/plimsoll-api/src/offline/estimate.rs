@@ -1,0 +1,69 @@
+//! The output of `plimsoll estimate -o json`.
+
+use plimsoll_core::units::Bytes;
+use plimsoll_models::estimate::Estimate;
+use plimsoll_models::settings::KvTypes;
+use plimsoll_models::shape::{Format, Shape};
+use plimsoll_models::source::Sourced;
+use serde::Serialize;
+
+use super::SCHEMA_VERSION;
+
+/// The output of `plimsoll estimate -o json`. It is only written: estimates have no reader.
+#[derive(Clone, Debug, Serialize)]
+pub struct EstimateOutput {
+    pub schema_version: u32,
+    pub model: ModelFileRow,
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// What fits a device of the given size; null without `--device`.
+    pub device: Option<DeviceFitRow>,
+}
+
+impl EstimateOutput {
+    /// Combines a model, its estimate and what fits a device.
+    pub fn new(shape: &Shape, estimate: Estimate, device: Option<DeviceFitRow>) -> EstimateOutput {
+        EstimateOutput { schema_version: SCHEMA_VERSION, model: shape.into(), estimate, device }
+    }
+}
+
+/// A model as its file describes it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelFileRow {
+    pub architecture: String,
+    pub format: Format,
+    /// Null if the architecture is unknown.
+    pub layers: Option<usize>,
+    pub embedding: Sourced<u64>,
+    pub vocabulary: Sourced<u64>,
+    pub trained_context: Sourced<u64>,
+    pub experts: Sourced<u64>,
+    pub experts_used: Sourced<u64>,
+}
+
+impl From<&Shape> for ModelFileRow {
+    fn from(shape: &Shape) -> ModelFileRow {
+        ModelFileRow {
+            architecture: shape.architecture.clone(),
+            format: shape.format,
+            layers: shape.layers.get().map(Vec::len),
+            embedding: shape.embedding.clone(),
+            vocabulary: shape.vocabulary.clone(),
+            trained_context: shape.trained_context.clone(),
+            experts: shape.experts.clone(),
+            experts_used: shape.experts_used.clone(),
+        }
+    }
+}
+
+/// What fits a device, with all other settings as requested.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceFitRow {
+    /// The memory of one GPU.
+    pub bytes: Bytes,
+    pub fits: bool,
+    pub longest_context: Option<u64>,
+    pub largest_parallel: Option<u64>,
+    /// The most precise KV cache type.
+    pub kv: Option<KvTypes>,
+}

@@ -1,0 +1,117 @@
+//! The output in the documentation is the output of the program. `UPDATE_GOLDEN=1` rewrites the
+//! blocks that show a whole output.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::clients::fake::Fake;
+use crate::tool::{plimsoll, root};
+
+/// Marks lines that a page leaves out.
+const OMITTED: &str = "[…]";
+
+/// A `console` block: a command and the output that the page shows.
+struct Block {
+    /// The lines of the output, by their numbers in the page.
+    lines: std::ops::Range<usize>,
+    command: String,
+}
+
+fn blocks(lines: &[String]) -> Vec<Block> {
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let command = lines.get(at + 1).and_then(|next| next.strip_prefix("$ plimsoll "));
+        if let Some(command) = command.filter(|_| line == "```console") {
+            let end = lines[at..].iter().position(|line| line == "```").expect("a closed block");
+            found.push(Block { lines: at + 2..at + end, command: command.to_string() });
+        }
+    }
+    found
+}
+
+/// Runs a command if its input is known here: the examples, or the fleet of the client tests.
+fn output(fake: &Fake, command: &str) -> Option<Vec<String>> {
+    let offline = ["simulate -f examples/", "explain -f examples/", "audit -f examples/"];
+    let client = ["runners", "slots", "queue", "decisions", "top"];
+    if command.contains('>') {
+        return None;
+    }
+    let run = if offline.iter().any(|known| command.starts_with(known))
+        || command.starts_with("estimate examples/")
+    {
+        plimsoll(command)
+    } else if client.contains(&command) || command.starts_with("explain --server ") {
+        fake.run_timeless(&command.replace("http://127.0.0.1:8080", &fake.url))
+    } else {
+        return None;
+    };
+    let printed = if run.out.is_empty() { &run.err } else { &run.out };
+    Some(printed.lines().map(String::from).collect())
+}
+
+/// Returns the first shown line that the output does not have in this order. Lines between two
+/// omissions must be adjacent in the output.
+fn first_difference<'a>(shown: &'a [String], output: &[String]) -> Option<&'a str> {
+    let mut rest = output;
+    for (at, part) in shown.split(|line| line == OMITTED).enumerate() {
+        let Some(first) = part.first() else { continue };
+        let start = rest.windows(part.len()).position(|window| window == part);
+        match start {
+            Some(start) if at > 0 || start == 0 => rest = &rest[start + part.len()..],
+            _ => return Some(first),
+        }
+    }
+    let is_cut = shown.last().is_some_and(|line| line == OMITTED);
+    if is_cut || rest.is_empty() { None } else { Some("(the end)") }
+}
+
+fn check(page: &str, fake: &Fake) -> (usize, Vec<String>) {
+    let path: PathBuf = root().join(page);
+    let text = fs::read_to_string(&path).expect("a page");
+    let mut lines: Vec<String> = text.lines().map(String::from).collect();
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for block in blocks(&lines).into_iter().rev() {
+        let shown = &lines[block.lines.clone()];
+        // Neither the demo of a server nor an unreachable server is reproducible here.
+        let is_example = block.command.contains("examples/");
+        if !is_example && (page == "README.md" || shown[0].starts_with("error: no server")) {
+            continue;
+        }
+        let Some(output) = output(fake, &block.command) else { continue };
+        checked += 1;
+        let Some(line) = first_difference(shown, &output) else { continue };
+        let is_whole = !shown.iter().any(|line| line == OMITTED);
+        if is_whole && std::env::var_os("UPDATE_GOLDEN").is_some() {
+            lines.splice(block.lines, output);
+        } else {
+            wrong.push(format!("{page}: {}: {line}", block.command));
+        }
+    }
+    let updated = lines.join("\n") + "\n";
+    if updated != text {
+        fs::write(&path, updated).expect("the page is writable");
+    }
+    (checked, wrong)
+}
+
+#[test]
+fn pages_show_the_output_of_the_program() {
+    let fake = Fake::fleet();
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for page in [
+        "README.md",
+        "docs/audit.md",
+        "docs/clients.md",
+        "docs/commands.md",
+        "docs/estimate.md",
+        "docs/examples.md",
+        "docs/json.md",
+        "docs/kubernetes.md",
+    ] {
+        let (blocks, differences) = check(page, &fake);
+        checked += blocks;
+        wrong.extend(differences);
+    }
+    assert!(wrong.is_empty(), "these lines are not in the output:\n{}", wrong.join("\n"));
+    assert!(checked > 20, "only {checked} blocks were found");
+}
