@@ -141,7 +141,7 @@ impl Reason {
             Reason::NeedUnknown { .. } => "NeedUnknown",
             Reason::CapacityUnknown { .. } => "CardCapacityUnknown",
             Reason::ShareTooSmall => "ShareTooSmall",
-            Reason::UndeclaredMemory => "PlainRequestRefused",
+            Reason::UndeclaredMemory => "PlainRequestRejected",
             Reason::HeldUndeclared => "CardHeldUndeclared",
             Reason::TooSmall { .. }
             | Reason::ShortOfMemory { .. }
