@@ -100,6 +100,21 @@ impl Node {
         }
     }
 
+    /// Returns the node as if every device that it has were healthy and open, and as if the node
+    /// itself accepted work.
+    pub(crate) fn with_all_devices_healthy(&self) -> Node {
+        let mut node = self.clone();
+        node.unschedulable = false;
+        node.silent_since = None;
+        node.missing_cards = 0;
+        node.taints.clear();
+        for device in &mut node.devices {
+            device.health = Health::Healthy;
+            device.cordoned = false;
+        }
+        node
+    }
+
     /// Finds a device by its printed name ([`Node::device_label`]).
     pub fn device_called(&self, label: &str) -> Option<usize> {
         (0..self.devices.len()).find(|&ordinal| self.device_label(ordinal) == label)

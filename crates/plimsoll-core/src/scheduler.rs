@@ -1,30 +1,44 @@
-//! The state machine: an event in; operations, decisions, effects and answers out. Time is an argument.
+//! The scheduler: a state machine that turns an event into operations, decisions, effects and
+//! answers. Time is an argument.
+//!
+//! One step has four stages:
+//!
+//! 1. **Apply** the event to the ledger and the queue. The result is the set of changes that may
+//!    lift the reason of a pending request.
+//! 2. **Start** queued work whose devices have become quiet. This runs before and after stage 3:
+//!    work that was placed earlier starts before work that is placed now.
+//! 3. **Retry** the pending requests that such a change may help (`retry`).
+//! 4. **Check** the nodes that changed for breaches.
+//!
+//! A step changes state only through the ledger's verbs and the queue, and records every change as
+//! an operation, so that the journal alone rebuilds the state ([`Scheduler::recover_next`]).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use crate::breach::{self, Breach};
-use crate::charge::Stage;
-use crate::decide::{Decision, decide};
-use crate::draft::OneNode;
-use crate::event::{Answer, Effect, Event, Operation, Outcome, RejectedCall, Settings};
+use crate::decide::Decision;
+use crate::event::{Answer, Event, Operation, Outcome, RejectedCall, Settings};
 use crate::ledger::{self, Ledger, LedgerError, NodeId};
 use crate::memo::Memo;
 use crate::queue::{PendingRequest, Queue};
 use crate::reason::Change;
 use crate::request::{Request, RequestId};
-use crate::room::Measured;
 use crate::units::{Millis, Name};
 
+mod apply;
+mod check;
+mod evidence;
+mod gangs;
 mod holders;
-mod life;
+mod offers;
 mod placing;
 mod possible;
-mod waking;
+mod promises;
+mod retry;
+mod starts;
 
 use possible::Possible;
 
-/// The whole state: the ledger, the queue, and what was found before.
+/// The ledger, the queue and the settings. The other fields are caches.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
     pub(crate) ledger: Ledger,
@@ -35,64 +49,60 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// An empty one.
+    /// Creates a scheduler without nodes.
     pub fn new(settings: Settings) -> Self {
         Scheduler { settings, ..Scheduler::default() }
     }
 
-    /// The ledger.
+    /// Returns the ledger.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Who waits.
+    /// Returns the pending requests.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// How it behaves.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Decides a request as [`Event::Submit`] would, without changing anything.
+    /// Decides a request as [`Event::Submit`] would, without changing anything but caches.
     pub fn what_if(&mut self, request: &Request) -> Decision {
         self.decide_for(request)
     }
 
-    /// Takes one event at one time.
+    /// Handles one event at one time.
     pub fn step(&mut self, now: Millis, event: Event) -> Outcome {
-        let (_, before) = self.ledger.changed_since(0);
-        let checks_all = event == Event::Audit;
-        let changes_rules = matches!(event, Event::Configured { .. });
-        let real_work_waited = self.queue.has_real_work();
-        let mut step = Step {
-            now,
-            out: Outcome::default(),
-            lifted: BTreeSet::new(),
-            left_behind: false,
-            machine: self,
-        };
-        let since = (!changes_rules).then_some(before);
-        step.take(event);
-        // Who was placed before starts before those who are placed now.
-        step.start_quiet(since);
-        step.wake();
-        step.wake_speculative(real_work_waited);
-        step.start_quiet(since);
-        if checks_all {
-            step.check_all();
-        } else {
-            step.check_changed(before);
-        }
-        step.out
+        let (starts, checks) = self.scopes(&event);
+        let mut step = Step::new(self, now);
+        let lifted = step.apply(event);
+        step.start_queued(starts);
+        step.retry_pending(lifted);
+        step.start_queued(starts);
+        step.check(checks);
+        step.outcome
     }
 
-    /// Applies the next operation of a journal to a machine that is being recovered.
+    /// Returns the nodes on which queued work may start after an event, and the nodes to check.
+    fn scopes(&self, event: &Event) -> (Scope, Scope) {
+        let (_, position) = self.ledger.changed_since(0);
+        let changed = Scope::ChangedSince(position);
+        match event {
+            // New settings may allow every queued start.
+            Event::Configured { .. } => (Scope::All, changed),
+            Event::Audit => (changed, Scope::All),
+            _ => (changed, changed),
+        }
+    }
+
+    /// Applies the next operation of a journal during recovery.
     pub fn recover_next(&mut self, operation: &Operation) {
         match operation {
             Operation::Ledger(operation) => self.ledger.recover_next(operation),
-            Operation::Enqueue(pending) => self.queue.insert(PendingRequest::clone(pending)),
+            Operation::Enqueue(entry) => self.queue.insert(PendingRequest::clone(entry)),
             Operation::Dequeue(request) => {
                 self.queue.remove(request);
             }
@@ -102,238 +112,98 @@ impl Scheduler {
     }
 }
 
-/// One event being taken.
-struct Step<'a> {
-    now: Millis,
-    out: Outcome,
-    /// The changes that may lift somebody's refusal.
-    lifted: BTreeSet<Change>,
-    /// Whether a promise was taken back or moved, so that what it stood on is free for others.
-    left_behind: bool,
-    machine: &'a mut Scheduler,
+/// A set of nodes.
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    All,
+    /// The nodes that changed since a position in the ledger's change log.
+    ChangedSince(u64),
 }
 
-impl Step<'_> {
-    fn take(&mut self, event: Event) {
-        match event {
-            Event::Node { node } => {
-                let operation = self.machine.ledger.put_node(*node);
-                self.record(operation);
-                self.lifted.extend([
-                    Change::NodeChanged,
-                    Change::DeviceRepaired,
-                    Change::DeviceOpened,
-                    Change::LoadFell,
-                ]);
+impl Scope {
+    /// Returns the nodes of the scope; `None` if they are all nodes, or if the change log no longer
+    /// reaches back.
+    fn nodes(self, ledger: &Ledger) -> Option<BTreeSet<NodeId>> {
+        match self {
+            Scope::All => None,
+            Scope::ChangedSince(position) => {
+                ledger.changed_since(position).0.map(Iterator::collect)
             }
-            Event::NodeGone { name } => {
-                let dropped = self.machine.ledger.drop_node(&name);
-                if self.keep(dropped) {
-                    self.lifted.insert(Change::NodeChanged);
-                }
-            }
-            Event::Ask { request } => self.ask(&request),
-            Event::Take { request, node } => self.take_offer(&request, node.as_ref()),
-            Event::Submit { request, deadline } => self.submit(request, deadline),
-            Event::SubmitGang { name, minimum, members } => {
-                self.submit_gang(&name, minimum, members);
-            }
-            Event::Withdraw { request } => self.withdraw(&request),
-            Event::Started { request, generation, activity } => {
-                self.started(&request, generation, activity);
-            }
-            Event::Failed { request, generation } => self.failed(&request, generation),
-            Event::Freed { request, generation, ordinal } => {
-                self.freed(&request, generation, ordinal);
-            }
-            Event::Observed { holding } => self.observed(*holding),
-            Event::Measured { node, ordinal, measured } => self.measured(&node, ordinal, measured),
-            Event::Grew { request, ordinal, bytes } => {
-                let raised = self.machine.ledger.raise(&request, ordinal, bytes);
-                self.keep(raised);
-            }
-            Event::Acted { request, activity } => {
-                let acted = self.machine.ledger.act(&request, activity);
-                self.keep(acted);
-                self.lifted.insert(Change::LoadFell);
-            }
-            Event::Configured { settings } => {
-                self.machine.settings = Settings::clone(&settings);
-                self.out.operations.push(Operation::Configure(settings));
-                self.lifted.insert(Change::LoadFell);
-            }
-            Event::Claimed { request } => self.claimed(&request),
-            Event::Audit => {}
-            Event::Tick => self.tick(),
         }
+    }
+}
+
+/// The changes of one step that may lift the reason of a pending request.
+type Lifted = BTreeSet<Change>;
+
+/// One event being handled.
+struct Step<'a> {
+    now: Millis,
+    scheduler: &'a mut Scheduler,
+    outcome: Outcome,
+    /// The number of promises that were withdrawn or moved in this step. Each leaves memory to
+    /// other pending requests.
+    promises_withdrawn: usize,
+    /// A request that is not speculative was pending when the step began.
+    had_real_work: bool,
+}
+
+impl<'a> Step<'a> {
+    fn new(scheduler: &'a mut Scheduler, now: Millis) -> Self {
+        let had_real_work = scheduler.queue.has_real_work();
+        let outcome = Outcome::default();
+        Step { now, scheduler, outcome, promises_withdrawn: 0, had_real_work }
     }
 
     fn record(&mut self, operation: ledger::Operation) {
-        self.out.operations.push(Operation::Ledger(operation));
+        self.outcome.operations.push(Operation::Ledger(operation));
     }
 
-    /// Records what applied. What did not is late or doubled, and changes nothing.
-    fn keep(&mut self, result: Result<ledger::Operation, LedgerError>) -> bool {
-        let applied = result.is_ok();
-        if let Ok(operation) = result {
-            self.record(operation);
-        }
-        applied
-    }
-
-    fn enqueue(&mut self, pending: PendingRequest) {
-        self.out.operations.push(Operation::Enqueue(Box::new(pending.clone())));
-        self.machine.queue.insert(pending);
-    }
-
-    /// Removes a request from the queue. Only a pending request has a promise.
-    fn dequeue(&mut self, request: &RequestId) -> Option<PendingRequest> {
-        let pending = self.machine.queue.remove(request)?;
-        self.out.operations.push(Operation::Dequeue(request.clone()));
-        self.break_promise(request);
-        Some(pending)
-    }
-
-    fn decide(&mut self, request: &Request) -> Decision {
-        let machine = &mut *self.machine;
-        machine.memo.decide(&machine.ledger, &machine.settings.policy, request)
-    }
-
-    fn ask(&mut self, request: &Request) {
-        let id = &request.id;
-        self.dequeue(id);
-        self.clear_failures(id);
-        if let Some((_, holding)) = self.machine.ledger.of_request(id) {
-            if !holding.stage.is_before_start() {
-                let node = holding.node.clone();
-                return self.out.answers.push(Answer::Placed { request: id.clone(), node });
-            }
-            let given_back = self.machine.ledger.fail(id);
-            self.keep(given_back);
-            self.lifted.insert(Change::LoadFell);
-        }
-        let decision = self.decide(request);
-        let until = self.now.after(self.machine.settings.offer_for);
-        match decision.placement() {
-            Some(placement) => match self.machine.ledger.offer(request, placement, until) {
-                Ok(operation) => {
-                    self.record(operation);
-                    let placement = placement.clone();
-                    let answer = Answer::Offered { request: id.clone(), placement, until };
-                    self.out.answers.push(answer);
-                }
-                Err(error) => self.reject_call(id, RejectedCall::NotAdmitted(Arc::new(error))),
-            },
-            None => self.reject_offer(request, &decision),
-        }
-        self.out.decisions.push(decision);
-    }
-
-    /// Answers that there is no placement: now, or on any fleet with these nodes.
-    fn reject_offer(&mut self, request: &Request, decision: &Decision) {
-        let rejection = decision.rejection().cloned().unwrap_or_default();
-        if self.is_impossible(request) {
-            let request = request.id.clone();
-            self.out.answers.push(Answer::Impossible { request, rejection });
-        } else {
-            self.reject_call(&request.id, RejectedCall::NoPlacement(rejection));
-        }
-    }
-
-    fn take_offer(&mut self, id: &RequestId, node: Option<&Name>) {
-        let Some((_, holding)) = self.machine.ledger.of_request(id) else {
-            return self.reject_call(id, RejectedCall::NoOffer);
-        };
-        let (at, spec, terms) = (holding.node.clone(), holding.spec.clone(), holding.terms.clone());
-        if node.is_none_or(|node| *node == at) {
-            return self.take_offer_here(id, at);
-        }
-        let (Some(node), Some(spec)) = (node, spec) else {
-            return self.reject_call(id, RejectedCall::AlreadyOn { node: at });
-        };
-        let request = Request { id: id.clone(), spec, terms };
-        let Some(there) = self.machine.ledger.node_id(node) else {
-            return self.reject_call(id, RejectedCall::NoSuchNode { node: node.clone() });
-        };
-        let decision =
-            decide(&OneNode(&self.machine.ledger, there), &self.machine.settings.policy, &request);
-        let moved = decision.placement().map(|placement| self.charge(&request, placement));
-        match moved {
-            Some(Ok(())) => {}
-            Some(Err(error)) => self.reject_call(id, RejectedCall::NotAdmitted(Arc::new(error))),
-            None => {
-                let rejection = decision.rejection().cloned().unwrap_or_default();
-                self.reject_call(id, RejectedCall::NoPlacement(rejection));
-            }
-        }
-        self.out.decisions.push(decision);
-        self.lifted.insert(Change::LoadFell);
-    }
-
-    fn take_offer_here(&mut self, id: &RequestId, node: Name) {
-        if self.machine.settings.serial_starts && !self.is_quiet_for(id) {
-            // An offer that was taken before stays queued.
-            let queued = self.machine.ledger.take_queued(id);
-            if self.keep(queued) || self.is_queued(id) {
-                return self.out.answers.push(Answer::Placed { request: id.clone(), node });
-            }
-        }
-        match self.machine.ledger.take(id) {
+    /// Records an operation and returns true, if the ledger accepted it. Otherwise the event is
+    /// late or a duplicate, and changes nothing.
+    fn record_if_accepted(&mut self, result: Result<ledger::Operation, LedgerError>) -> bool {
+        match result {
             Ok(operation) => {
                 self.record(operation);
-                self.start(id);
+                true
             }
-            Err(error) => self.reject_call(id, RejectedCall::NotAdmitted(Arc::new(error))),
+            Err(_) => false,
         }
     }
 
-    fn is_queued(&self, id: &RequestId) -> bool {
-        let holding = self.machine.ledger.of_request(id);
-        holding.is_some_and(|(_, holding)| holding.stage == Stage::Queued)
+    fn enqueue(&mut self, entry: PendingRequest) {
+        self.outcome.operations.push(Operation::Enqueue(Box::new(entry.clone())));
+        self.scheduler.queue.insert(entry);
+    }
+
+    /// Removes a request from the queue, and its promise with it: only pending requests have one.
+    fn dequeue(&mut self, request: &RequestId) -> Option<PendingRequest> {
+        let entry = self.scheduler.queue.remove(request)?;
+        self.outcome.operations.push(Operation::Dequeue(request.clone()));
+        self.withdraw_promise(request);
+        Some(entry)
+    }
+
+    fn clear_failures(&mut self, id: &RequestId) {
+        if self.scheduler.queue.failures(id) > 0 {
+            self.scheduler.queue.clear_failures(id);
+            self.outcome.operations.push(Operation::ClearFailures(id.clone()));
+        }
+    }
+
+    fn answer_placed(&mut self, request: &RequestId, node: Name) {
+        self.outcome.answers.push(Answer::Placed { request: request.clone(), node });
+    }
+
+    /// Answers that no empty fleet could hold a request, and records the decision.
+    fn answer_impossible(&mut self, decision: Decision) {
+        let rejection = decision.rejection().cloned().unwrap_or_default();
+        let request = decision.request.clone();
+        self.outcome.answers.push(Answer::Impossible { request, rejection });
+        self.outcome.decisions.push(decision);
     }
 
     fn reject_call(&mut self, request: &RequestId, reason: RejectedCall) {
-        self.out.answers.push(Answer::Rejected { request: request.clone(), reason });
-    }
-
-    /// The effect that leaves with a charge, and the word to the one who asked.
-    fn start(&mut self, id: &RequestId) {
-        let (generation, holding) = self.machine.ledger.of_request(id).expect("just charged");
-        let (node, charges) = (holding.node.clone(), holding.charges.clone());
-        self.out.answers.push(Answer::Placed { request: id.clone(), node: node.clone() });
-        self.out.effects.push(Effect::Start {
-            request: id.clone(),
-            generation: generation.0,
-            node,
-            charges,
-        });
-    }
-
-    fn check_changed(&mut self, before: u64) {
-        let changed = self.machine.ledger.changed_since(before).0.map(Iterator::collect);
-        match changed {
-            Some(changed) => self.check(changed),
-            None => self.check_all(),
-        }
-    }
-
-    fn check_all(&mut self) {
-        self.check(self.machine.ledger.nodes().map(|(id, _)| id).collect());
-    }
-
-    /// Checks nodes from outside; a sum that is wrong closes its device.
-    fn check(&mut self, nodes: BTreeSet<NodeId>) {
-        for id in nodes {
-            let breaches = breach::audit_node(&self.machine.ledger, id);
-            for breach in &breaches {
-                if let Breach::SumsDiffer { node, ordinal, .. } = breach {
-                    let measured = self.machine.ledger.measured(id)[usize::from(*ordinal)];
-                    let closed = Measured { closed: true, ..measured };
-                    let closed = self.machine.ledger.measure(node, *ordinal, closed);
-                    self.keep(closed);
-                }
-            }
-            self.out.breaches.extend(breaches);
-        }
+        self.outcome.answers.push(Answer::Rejected { request: request.clone(), reason });
     }
 }

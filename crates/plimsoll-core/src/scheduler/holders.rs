@@ -29,7 +29,7 @@ impl Step<'_> {
         if request.terms.eviction == Eviction::Never {
             return None;
         }
-        let ledger = &self.machine.ledger;
+        let ledger = &self.scheduler.ledger;
         let on_node = ledger.holdings_on(ledger.node_id(&nearest.node)?);
         let mut holdings: Vec<&Holding> = on_node.map(|(_, holding)| holding).collect();
         holdings.sort_by_key(|holding| !is_on_device(holding, nearest.device.ordinal));
@@ -51,9 +51,10 @@ impl Step<'_> {
         holding: &Holding,
         request: &Request,
     ) -> Option<HolderNotEvictable> {
-        let residency = self.machine.settings.residency;
+        let residency = self.scheduler.settings.residency;
         let reason = evict::check_evictable(holding, request, self.now, residency).err()?;
-        let mut promises = self.machine.ledger.promises().filter(|_| holding.stage.is_releasing());
+        let mut promises =
+            self.scheduler.ledger.promises().filter(|_| holding.stage.is_releasing());
         let promised = promises.find(|(_, promise)| promise.after.contains(&holding.request));
         Some(HolderNotEvictable {
             request: holding.request.clone(),

@@ -1,0 +1,93 @@
+//! Promises: memory being released that is earmarked for one pending request, so that the requests
+//! behind it cannot take it piece by piece.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::{Scheduler, Step};
+use crate::evict::Plan;
+use crate::fit::Placement;
+use crate::ledger::Promise;
+use crate::request::{Request, RequestId};
+
+impl Scheduler {
+    /// Lists the promises to requests of lower priority. A promise does not reverse the order of
+    /// priorities, so that these do not block the request.
+    pub(super) fn lower_promises(&self, request: &Request) -> Vec<RequestId> {
+        let promised = self.ledger.promises().map(|(id, _)| id);
+        promised
+            .filter(|id| **id != request.id)
+            .filter(|id| {
+                let entry = self.queue.get(id);
+                entry.is_none_or(|entry| entry.request.terms.priority < request.terms.priority)
+            })
+            .cloned()
+            .collect()
+    }
+}
+
+impl Step<'_> {
+    /// Withdraws the promises of lower priority that block a placement, the last in turn first, and
+    /// no more of them than necessary.
+    pub(super) fn withdraw_lower_promises(&mut self, request: &Request, placement: &Placement) {
+        let mut lower = self.scheduler.lower_promises(request);
+        lower.retain(|id| {
+            let promise = self.scheduler.ledger.promise_to(id);
+            promise.is_some_and(|promise| overlaps(&promise.placement, placement))
+        });
+        lower.sort_by_key(|id| Reverse(self.scheduler.queue.turn(id)));
+        for id in lower {
+            if self.scheduler.ledger.admits(request, placement) {
+                return;
+            }
+            self.withdraw_promise(&id);
+        }
+    }
+
+    /// Withdraws the promise to a request, if there is one.
+    pub(super) fn withdraw_promise(&mut self, id: &RequestId) {
+        if let Some(operation) = self.scheduler.ledger.unpromise(id) {
+            self.record(operation);
+            self.promises_withdrawn += 1;
+        }
+    }
+
+    /// Returns true if the promise to a request still waits for a holder that is leaving.
+    pub(super) fn promise_holds(&self, id: &RequestId) -> bool {
+        let ledger = &self.scheduler.ledger;
+        let Some(promise) = ledger.promise_to(id) else { return false };
+        promise.after.iter().any(|holder| {
+            let holding = ledger.of_request(holder);
+            holding.is_some_and(|(_, holding)| holding.stage.is_releasing())
+        })
+    }
+
+    /// Returns the holders whose release the promise to a request waits for.
+    pub(super) fn promised_after(&self, id: &RequestId) -> Vec<RequestId> {
+        let promise = self.scheduler.ledger.promise_to(id);
+        promise.map(|promise| promise.after.clone()).unwrap_or_default()
+    }
+
+    /// Evicts the victims of a plan and promises their memory.
+    pub(super) fn make_room(&mut self, id: &RequestId, plan: Plan) {
+        for victim in &plan.victims {
+            self.stop(victim);
+        }
+        let promise = Promise::from(plan);
+        let before = self.scheduler.ledger.promise_to(id);
+        let moves = before.is_some_and(|before| before.placement != promise.placement);
+        let promised = self.scheduler.ledger.promise(id, promise);
+        if self.record_if_accepted(promised) && moves {
+            self.promises_withdrawn += 1;
+        }
+    }
+}
+
+/// Returns true if two placements share a device.
+fn overlaps(one: &Placement, other: &Placement) -> bool {
+    one.node == other.node && !devices(one).is_disjoint(&devices(other))
+}
+
+fn devices(placement: &Placement) -> BTreeSet<u16> {
+    placement.picks.iter().flatten().copied().collect()
+}
