@@ -183,12 +183,14 @@ pub struct DeviceStatus {
     pub stale_for: Option<u64>,
 }
 
-/// A process that belongs to no slot.
+/// A process that belongs to no slot, or foreign memory that an operator declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
-    pub pid: u32,
-    /// The name of its program, if it can be read.
+    /// Omitted for declared memory.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// The name of its program, if it can be read; `declared` for declared memory.
     #[serde(default)]
     pub name: Option<String>,
     /// Its memory on the device, if it can be measured.
