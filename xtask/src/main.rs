@@ -8,6 +8,10 @@ mod goldens;
 
 mod judge;
 
+mod reasons;
+
+mod outputs;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,6 +22,8 @@ usage: cargo run -p xtask -- <chore>
 
   tidy [--summary | --write-baseline]
                     check the rules that neither compiler nor linter knows (also run by cargo test)
+  reasons           write docs/reasons.md from the reasons of the core
+  outputs           update the output of commands in pages from the golden files
   mutants [NAME…]   change marked lines one at a time, and check that tests fail
   goldens FOLDER    write the header of every golden model, as sparse files of the real size
   judge [cpu|vulkan|table]
@@ -45,6 +51,8 @@ fn run() -> Result<()> {
         (Some("tidy"), []) => tidy::run(&workspace()),
         (Some("tidy"), [flag]) if flag == "--summary" => tidy::summary(&workspace()),
         (Some("tidy"), [flag]) if flag == "--write-baseline" => tidy::write_baseline(&workspace()),
+        (Some("reasons"), []) => reasons::run(&workspace()),
+        (Some("outputs"), []) => outputs::run(&workspace()),
         (Some("mutants"), names) => mutants::run(&workspace(), names),
         (Some("goldens"), [folder]) => goldens::run(Path::new(folder)),
         (Some("judge"), args) => judge::run(&workspace(), args),

@@ -113,6 +113,8 @@ named! {
     /// The stage of a tenant.
     TenantStage {
         Offered = "offered",
+        /// Its start waits until no other tenant starts or stops on the device.
+        Queued = "queued",
         /// Its start or binding was sent.
         Sent = "sent",
         Running = "running",
@@ -124,6 +126,7 @@ impl From<Stage> for TenantStage {
     fn from(stage: Stage) -> TenantStage {
         match stage {
             Stage::Offered { .. } => TenantStage::Offered,
+            Stage::Queued => TenantStage::Queued,
             Stage::Sent => TenantStage::Sent,
             Stage::Running { .. } => TenantStage::Running,
             Stage::Releasing { .. } => TenantStage::Releasing,

@@ -7,8 +7,8 @@ use plimsoll_core::decide::Decision;
 use plimsoll_core::fit;
 use plimsoll_core::ledger::{Ledger, Promise};
 use plimsoll_core::remedy::{Kind, Remedy};
-use plimsoll_core::summary;
 use plimsoll_core::units::Name;
+use plimsoll_core::wording;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -40,12 +40,12 @@ pub struct Explanation {
 
 /// Returns the explanation of a decision. Promises are not part of the decision itself.
 pub fn explanation(decision: &Decision) -> Explanation {
-    let chosen = decision.place();
+    let chosen = decision.chosen();
     Explanation {
-        summary: summary::sentence(decision),
+        summary: decision.summary().to_string(),
         policy: Some(decision.policy.name.to_string()),
         ledger_revision: Some(decision.revision),
-        shapes: decision.spec.shapes().iter().map(summary::describe).collect(),
+        shapes: decision.spec.shapes().iter().map(wording::describe_needs).collect(),
         score: chosen.map(|found| found.score.total()),
         score_parts: chosen.map(|found| verdict::score_parts(&found.score)).unwrap_or_default(),
         lost_by: lost_by(decision),
@@ -57,7 +57,7 @@ pub fn explanation(decision: &Decision) -> Explanation {
 /// Returns the charges of the chosen placement: the answer of the function that the commit calls,
 /// for the accounts that were judged.
 pub fn charges(decision: &Decision) -> Vec<Charge> {
-    let placement = decision.place().map(|found| &found.place);
+    let placement = decision.chosen().map(|found| &found.placement);
     let judged = placement.and_then(|placement| verdict::verdict_on(decision, &placement.node));
     let admitted = placement
         .zip(judged)

@@ -32,10 +32,10 @@ pub struct LostBy {
 /// Lists the placements that fit and were not chosen: on other nodes, and on other devices of the
 /// chosen node.
 pub fn lost_by(decision: &Decision) -> Vec<LostBy> {
-    let Some(found) = decision.place() else { return Vec::new() };
+    let Some(found) = decision.chosen() else { return Vec::new() };
     let nodes = verdict::ordered(decision)
         .into_iter()
-        .filter(|verdict| verdict.view.node.name != found.place.node);
+        .filter(|verdict| verdict.view.node.name != found.placement.node);
     let mut rows: Vec<LostBy> = nodes
         .filter_map(|verdict| {
             let best = verdict.best.as_ref()?;
@@ -50,7 +50,7 @@ pub fn lost_by(decision: &Decision) -> Vec<LostBy> {
 /// device: for several, the placements that lost are too many to list.
 fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
     let ([picked], Some(verdict)) =
-        (&found.place.picks[..], verdict::verdict_on(decision, &found.place.node))
+        (&found.placement.picks[..], verdict::verdict_on(decision, &found.placement.node))
     else {
         return Vec::new();
     };
@@ -62,13 +62,14 @@ fn devices_that_lost(decision: &Decision, found: &Candidate) -> Vec<LostBy> {
         .devices
         .iter()
         .filter(|device| device.reason.is_none() && !picked.contains(&device.ordinal));
-    let judge = Judge::new(&decision.policy, &decision.spec, found.place.shape);
+    let judge = Judge::new(&decision.policy, &decision.spec, found.placement.shape);
     let mut rows = Vec::new();
     for device in others {
-        let placement = fit::Placement { picks: vec![vec![device.ordinal]], ..found.place.clone() };
+        let placement =
+            fit::Placement { picks: vec![vec![device.ordinal]], ..found.placement.clone() };
         let score = judge.score(verdict.view, &placement);
         let label = verdict.view.node.device_label(usize::from(device.ordinal));
-        rows.push(lost(found.place.node.clone(), Some(label), &score, &found.score));
+        rows.push(lost(found.placement.node.clone(), Some(label), &score, &found.score));
     }
     rows
 }

@@ -4,10 +4,11 @@
 use plimsoll_core::decide::Decision;
 use plimsoll_core::fit::Placement;
 use plimsoll_core::reason::{NodeReason, Reason};
+use plimsoll_core::rejection::HeldBy;
 use plimsoll_core::score::{Score, Term};
-use plimsoll_core::summary;
 use plimsoll_core::units::{Bytes, Name};
 use plimsoll_core::verdict::{DeviceVerdict, NeedVerdict, NodeVerdict, Table};
+use plimsoll_core::wording;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -201,10 +202,10 @@ fn picked_on<'a>(
     shape: usize,
     verdict: NodeVerdict<'a>,
 ) -> Option<&'a Placement> {
-    let chosen = decision.place().map(|found| &found.place);
+    let chosen = decision.chosen().map(|found| &found.placement);
     let chosen = chosen
         .filter(|place| place.node == verdict.view.node.name && usize::from(place.shape) == shape);
-    chosen.or(verdict.finding.best.as_ref().map(|best| &best.place))
+    chosen.or(verdict.finding.best.as_ref().map(|best| &best.placement))
 }
 
 fn container_row(
@@ -213,7 +214,7 @@ fn container_row(
     name: &Name,
     picked: Option<&Placement>,
 ) -> ContainerVerdictRow {
-    let reason = summary::container_reason(verdict, index);
+    let reason = wording::container_reason(verdict, index);
     let mut devices = Vec::new();
     for (at, need) in verdict.needs.iter().enumerate() {
         if usize::from(need.container) == index {
@@ -238,7 +239,8 @@ fn node_reason(reason: &NodeReason) -> NodeReasonRow {
 
 fn device_row(verdict: NodeVerdict, device: &DeviceVerdict, picked: &[u16]) -> DeviceVerdictRow {
     let (need, free) = need_and_free(verdict, device);
-    let holders = || Some(summary::holders(verdict, device.ordinal));
+    let held_by = HeldBy::of(&verdict.view.room.devices()[usize::from(device.ordinal)]);
+    let is_held = device.reason.is_some() && !held_by.is_empty();
     DeviceVerdictRow {
         uuid: verdict.view.node.device_label(usize::from(device.ordinal)),
         reason: device.reason.as_ref().map(Reason::code).map(String::from),
@@ -246,7 +248,7 @@ fn device_row(verdict: NodeVerdict, device: &DeviceVerdict, picked: &[u16]) -> D
         need,
         free,
         short_by: need.zip(free).map(|(need, free)| need.less(free)),
-        held_by: device.reason.as_ref().and_then(|_| holders()).filter(|text| !text.is_empty()),
+        held_by: is_held.then(|| wording::held_by(&held_by)),
         picked: device.reason.is_none() && picked.contains(&device.ordinal),
     }
 }

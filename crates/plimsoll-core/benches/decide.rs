@@ -10,7 +10,6 @@ use plimsoll_core::decide::decide;
 use plimsoll_core::digest::digest;
 use plimsoll_core::memo::Memo;
 use plimsoll_core::policy::Policy;
-use plimsoll_core::summary;
 
 const NODES: [usize; 3] = [100, 1000, 10_000];
 
@@ -57,7 +56,7 @@ fn decide_charge_and_free(bencher: Bencher, nodes: usize) {
     let request = fleet::request("coming-and-going", 8);
     bencher.bench_local(|| {
         let decision = memo.decide(&ledger, &policy, &request);
-        let place = &decision.place().expect("8 GiB fit on some device").place;
+        let place = &decision.chosen().expect("8 GiB fit on some device").placement;
         let _ = ledger.send(&request, place).expect("the commit admits what decide proposes");
         let _ = ledger.freed(&request.id).expect("the request was just charged");
     });
@@ -69,7 +68,7 @@ fn sentence_of_a_refusal(bencher: Bencher, nodes: usize) {
     let ledger = fleet::fleet(nodes);
     let policy = Policy::pack();
     let decision = decide(&ledger, &policy, &fleet::request("new", 40));
-    bencher.bench_local(|| summary::sentence(&decision));
+    bencher.bench_local(|| decision.summary().to_string());
 }
 
 /// Computes the digest of everything a decision read, as the journal records it.

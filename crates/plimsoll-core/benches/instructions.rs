@@ -19,7 +19,6 @@ use plimsoll_core::ledger::Ledger;
 use plimsoll_core::memo::Memo;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::Request;
-use plimsoll_core::summary;
 
 const CASES: [&str; 5] = [
     "decide-and-explain-all",
@@ -53,7 +52,7 @@ fn run(case: &str, nodes: usize) {
         "decide-and-explain-all" => drop(measured(|| decide(&ledger, &policy, &request))),
         "refuse-and-explain-all" => {
             let decision = measured(|| decide(&ledger, &policy, &request));
-            assert!(summary::sentence(&decision).contains("short of memory"));
+            assert!(decision.summary().to_string().contains("short of memory"));
         }
         "decide-asked-before" => {
             let _ = memo.decide(&ledger, &policy, &request);
@@ -74,8 +73,8 @@ fn run(case: &str, nodes: usize) {
 
 fn charge_and_free(ledger: &mut Ledger, policy: &Policy, memo: &mut Memo, request: &Request) {
     let decision = memo.decide(ledger, policy, request);
-    let place = &decision.place().expect("8 GiB fit on some device").place;
-    let _ = ledger.send(request, place).expect("the commit admits what decide proposes");
+    let placement = decision.placement().expect("8 GiB fit on some device");
+    let _ = ledger.send(request, placement).expect("the commit admits what decide proposes");
     let _ = ledger.freed(&request.id).expect("the request was just charged");
 }
 

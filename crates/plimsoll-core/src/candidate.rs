@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 
 use crate::fit::{self, Allotment, ContainerNeed, Placement, Trial};
 use crate::policy::Policy;
-use crate::reason::{NodeReason, Reason};
+use crate::reason::NodeReason;
 use crate::request::{Need, Order, Shape, Spec};
 use crate::room::{FitInput, NodeView};
 use crate::score::{self, Added, FULL, Score};
@@ -93,18 +93,18 @@ impl<'a> Judge<'a> {
                 }
             },
         };
-        finding.best = Some(Candidate { place: self.placement(view, picks), score });
+        finding.best = Some(Candidate { placement: self.placement(view, picks), score });
         finding
     }
 
     /// Returns the score of a given placement.
-    pub fn score(&self, view: &NodeView, place: &Placement) -> Score {
-        Search { judge: self, view }.score(&place.picks)
+    pub fn score(&self, view: &NodeView, placement: &Placement) -> Score {
+        Search { judge: self, view }.score(&placement.picks)
     }
 
     /// Visits the placements on a node in order of preference, until the visitor breaks or the
     /// steps run out. Of placements that differ only in interchangeable devices, it visits one.
-    pub fn each_place(
+    pub fn each_placement(
         &self,
         view: &NodeView,
         steps: &mut u32,
@@ -172,7 +172,7 @@ impl<'a> Search<'a> {
                     verdict.passed = true;
                     picks.push(pick);
                 }
-                None => self.say_why_too_few(&trial, target.need, &mut verdict),
+                None => Self::reject_set(&trial, target.need, &mut verdict),
             }
             verdicts.push(verdict);
         }
@@ -196,7 +196,7 @@ impl<'a> Search<'a> {
         let (mut verdict, mut fitting) = self.judge_need(trial, target);
         sort_by_preference(&mut fitting);
         let Some(pick) = self.best_pick(trial, need, &fitting) else {
-            self.say_why_too_few(trial, need, &mut verdict);
+            Self::reject_set(trial, need, &mut verdict);
             return (vec![verdict], None);
         };
         verdict.passed = true;
@@ -366,40 +366,11 @@ impl<'a> Search<'a> {
 
     /// Gives devices that fit, but not in the number or combination that the need wants, their
     /// reason.
-    fn say_why_too_few(&self, trial: &Trial, need: &Need, verdict: &mut NeedVerdict) {
-        let node = &self.view.node;
-        let fits = |device: &&DeviceVerdict| device.reason.is_none();
-        let fitting = verdict.devices.iter().filter(fits).count();
-        let narrow = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
-        let numa_of = |ordinal: u16| node.devices[usize::from(ordinal)].numa;
-        let by_numa: Vec<u16> = if need.wishes.one_numa {
-            let together = |d: &DeviceVerdict| {
-                let same = |other: &&DeviceVerdict| numa_of(other.ordinal) == numa_of(d.ordinal);
-                narrow(verdict.devices.iter().filter(fits).filter(same).count())
-            };
-            verdict.devices.iter().map(together).collect()
-        } else {
-            Vec::new()
-        };
-        let wanted = need.count.get();
-        let floats = node.floats(&need.kind);
-        let spare_short = trial.spare().is_some() && fitting >= usize::from(wanted);
-        for (at, device) in
-            verdict.devices.iter_mut().enumerate().filter(|(_, d)| d.reason.is_none())
-        {
-            device.reason = Some(if floats && wanted > 1 {
-                Reason::ChoiceNotDistinct { wanted }
-            } else if floats {
-                Reason::ChoiceNotOwned
-            } else if need.wishes.one_numa && wanted > 1 {
-                Reason::NumaNotFit { fitting: by_numa[at], wanted }
-            } else if spare_short {
-                Reason::SomeCardFaulty {
-                    bookable: narrow(node.devices.len()).saturating_sub(node.missing_cards),
-                }
-            } else {
-                Reason::TooFew { fitting: narrow(fitting), wanted }
-            });
+    fn reject_set(trial: &Trial, need: &Need, verdict: &mut NeedVerdict) {
+        let fits = verdict.devices.iter().filter(|device| device.reason.is_none());
+        let fitting: Vec<u16> = fits.map(|device| device.ordinal).collect();
+        for device in verdict.devices.iter_mut().filter(|device| device.reason.is_none()) {
+            device.reason = Some(trial.set_reason(need, &fitting, device.ordinal));
         }
     }
 

@@ -1,11 +1,14 @@
-//! Who holds what: holdings, their charges on devices, and the stages of their life.
+//! Holdings, their charges on devices, and the stages of their life.
 //!
 //! ```text
-//!          offer            take, effect sent        seen running           asked to go              evidence
-//! (none) ────────▶ Offered ──────────────────▶ Sent ─────────────▶ Running ─────────────▶ Releasing ─────────▶ (gone)
-//!                     │ expires                  │ evidence that it did not happen            ▲
-//!                     └──▶ (gone)                └──▶ (gone)        observe: straight to Running, cannot be refused
+//!          offer            take           effect sent         seen running          asked to stop           evidence
+//! (none) ────────▶ Offered ──────▶ Queued ─────────────▶ Sent ─────────────▶ Running ─────────────▶ Releasing ────────▶ (none)
+//!                     │ expires      │ withdrawn           │ evidence that it did not happen           ▲
+//!                     └──▶ (none)    └──▶ (none)           └──▶ (none)       observe: straight to Running, never rejected
 //! ```
+//!
+//! A placement that nobody has to accept starts in `Queued` or `Sent`. `Queued` is skipped where
+//! the devices are quiet, or where starts need not wait for each other (`Settings::serial_starts`).
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -86,43 +89,42 @@ impl Holding {
     }
 }
 
-/// Where a holding is in its life. Only an offer expires.
+/// The stage of a holding in its life. Only an offer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Promised to an asker who has not taken it yet; given back at this time.
-    Offered {
-        /// When it is given back.
-        until: Millis,
-    },
-    /// The effect has left: it counts until there is evidence that it did not happen.
+    /// Reserved for a caller that has not accepted it yet.
+    Offered { until: Millis },
+    /// Booked; its start waits until no other holding starts or stops on its devices.
+    Queued,
+    /// The effect has left. The charge counts until there is evidence that it did not happen.
     Sent,
     /// Seen running.
-    Running {
-        /// Since when.
-        since: Millis,
-    },
-    /// Asked to go: it counts until there is evidence that the memory is back.
-    Releasing {
-        /// Since when.
-        since: Millis,
-    },
+    Running { since: Millis },
+    /// Asked to stop. The charge counts until there is evidence that the memory is free.
+    Releasing { since: Millis },
 }
 
 impl Stage {
-    /// Its name in front of people.
+    /// Returns the name in APIs and text.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Offered { .. } => "offered",
+            Stage::Queued => "queued",
             Stage::Sent => "sent",
             Stage::Running { .. } => "running",
             Stage::Releasing { .. } => "releasing",
         }
     }
 
-    /// Whether the memory is on its way back.
+    /// Returns true while the memory is being released.
     pub fn is_releasing(self) -> bool {
         matches!(self, Stage::Releasing { .. })
+    }
+
+    /// Returns true if no effect has left yet, so that the holding can be moved or dropped.
+    pub fn is_before_start(self) -> bool {
+        matches!(self, Stage::Offered { .. } | Stage::Queued)
     }
 }
 

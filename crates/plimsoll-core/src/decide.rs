@@ -4,13 +4,16 @@ use std::sync::{Arc, OnceLock};
 
 use crate::candidate::Judge;
 use crate::draft::View;
+use crate::fit::Placement;
 use crate::ledger::{NodeId, Views};
 use crate::policy::Policy;
-use crate::reason::{Reason, RequestReason};
+use crate::reason::RequestReason;
+use crate::rejection::Rejection;
 use crate::request::{Asks, Misuse, Request, RequestId, Spec};
 use crate::room::NodeView;
-use crate::units::{Bytes, Name};
-use crate::verdict::{Candidate, DeviceVerdict, Finding, Findings, Table};
+use crate::verdict::{Candidate, Findings, Table};
+
+mod summary;
 
 /// The answer to a request, and everything it was made from.
 #[derive(Clone, Debug)]
@@ -30,31 +33,37 @@ pub struct Decision {
     pub shapes: Vec<Findings>,
     /// The answer.
     pub outcome: Outcome,
-    /// The answer in one sentence, once somebody asked for it.
-    pub(crate) sentence: OnceLock<String>,
+    /// Computed on first use; see [`Decision::rejection`].
+    pub(crate) rejection: OnceLock<Arc<Rejection>>,
 }
 
-/// The answer to a request.
+/// The outcome of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The best place.
+    /// The best placement.
     Placed(Candidate),
-    /// No place; the reason where it is not one of nodes and devices.
-    Refused(Option<RequestReason>),
+    /// No placement; the reason of the request as a whole, if it is not one of nodes and devices.
+    Rejected(Option<RequestReason>),
 }
 
 impl Decision {
-    /// The same rows and verdicts with another answer: that of a gang, where each gets what is best for all.
-    pub(crate) fn answered(self, outcome: Outcome) -> Decision {
-        Decision { outcome, sentence: OnceLock::new(), ..self }
+    /// Returns the same views and findings with another outcome: that of a gang, where each member
+    /// gets what is best for all.
+    pub(crate) fn with_outcome(self, outcome: Outcome) -> Decision {
+        Decision { outcome, rejection: OnceLock::new(), ..self }
     }
 
-    /// The place, where there is one.
-    pub fn place(&self) -> Option<&Candidate> {
+    /// Returns the chosen candidate, if the request is placed.
+    pub fn chosen(&self) -> Option<&Candidate> {
         match &self.outcome {
             Outcome::Placed(candidate) => Some(candidate),
-            Outcome::Refused(_) => None,
+            Outcome::Rejected(_) => None,
         }
+    }
+
+    /// Returns the chosen placement, if the request is placed.
+    pub fn placement(&self) -> Option<&Placement> {
+        self.chosen().map(|candidate| &candidate.placement)
     }
 
     /// The verdicts that answered: those of the shape taken, or of the last one tried.
@@ -66,58 +75,15 @@ impl Decision {
     pub fn tables(&self) -> impl Iterator<Item = Table<'_>> {
         self.shapes.iter().map(|findings| Table { views: &self.views, findings })
     }
-
-    /// The refusal that came nearest: the node and device that lacked the least memory, first among those that would do if they
-    /// were empty.
-    pub fn nearest_miss(&self) -> Option<Miss> {
-        let table = self.table()?;
-        table
-            .unordered()
-            .filter(|verdict| verdict.reason.is_none())
-            .filter_map(|v| nearest_on(v.finding))
-            .min()
-    }
-}
-
-/// A device that would have done, but for so much memory.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Miss {
-    /// Whether it would not do even if nobody held anything of it.
-    pub too_small: bool,
-    /// What was lacking.
-    pub short_by: Bytes,
-    /// The node.
-    pub node: Name,
-    /// The device, by ordinal.
-    pub ordinal: u16,
-    /// What was needed.
-    pub need: Bytes,
-    /// What was free.
-    pub free: Bytes,
-}
-
-fn nearest_on(finding: &Finding) -> Option<Miss> {
-    let miss = |device: &DeviceVerdict| {
-        let (too_small, need, free) = match device.reason.as_ref()? {
-            Reason::ShortOfMemory { need, free, .. } => (false, *need, *free),
-            Reason::PromisedAway { need, open, .. } => (false, *need, *open),
-            Reason::TooSmall { need, free, .. } => (true, *need, *free),
-            _ => return None,
-        };
-        let (node, ordinal) = (finding.node.clone(), device.ordinal);
-        Some(Miss { too_small, short_by: need.less(free), node, ordinal, need, free })
-    };
-    // Every need must be served, so a node is as far off as the need that is furthest from a device.
-    let failed = finding.needs.iter().filter(|need| !need.passed);
-    failed.filter_map(|need| need.devices.iter().filter_map(miss).min()).max()
 }
 
 /// Decides a request on nodes as they stand. Changes nothing; the commit asks the same `fit` again.
 pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision {
     let policy = policy.leaning(&request.spec.leaning);
     let mut shapes = Vec::new();
-    let refusal = refusal(&request.spec, view.nodes().next().is_none());
-    let mut outcome = Outcome::Refused(refusal);
+    let reason = malformed(&request.spec)
+        .or_else(|| view.nodes().next().is_none().then_some(RequestReason::NoNodes));
+    let mut outcome = Outcome::Rejected(reason);
     for shape in (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape) {
         let (findings, best) = judge_all(view.nodes(), &policy, &request.spec, shape);
         shapes.push(findings);
@@ -134,18 +100,18 @@ pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision 
         views: view.views(),
         shapes,
         outcome,
-        sentence: OnceLock::new(),
+        rejection: OnceLock::new(),
     }
 }
 
-/// Why a request is refused before any node is looked at.
-pub(crate) fn refusal(spec: &Spec, no_nodes: bool) -> Option<RequestReason> {
+/// Returns the reason of a request that no fleet could serve, because it is malformed.
+pub(crate) fn malformed(spec: &Spec) -> Option<RequestReason> {
     match &spec.asks {
         Asks::Malformed(misuse) => Some(RequestReason::Malformed(misuse.clone())),
         Asks::Shapes(shapes) if shapes.is_empty() => {
             Some(RequestReason::Malformed(Misuse::no_shape()))
         }
-        Asks::Shapes(_) => no_nodes.then_some(RequestReason::NoNodes),
+        Asks::Shapes(_) => None,
     }
 }
 

@@ -91,6 +91,15 @@ impl Node {
         }
     }
 
+    /// Returns the name of a device beside the name of its node: its UUID, or `gpu-0` if no UUID is
+    /// known.
+    pub fn device_name(&self, ordinal: usize) -> Name {
+        match self.devices.get(ordinal).map(|device| &device.identity) {
+            Some(Identity::Uuid(uuid)) => uuid.clone(),
+            Some(Identity::Ordinal) | None => smol_str::format_smolstr!("gpu-{ordinal}"),
+        }
+    }
+
     /// Finds a device by its printed name ([`Node::device_label`]).
     pub fn device_called(&self, label: &str) -> Option<usize> {
         (0..self.devices.len()).find(|&ordinal| self.device_label(ordinal) == label)

@@ -12,11 +12,10 @@ pub fn digest(decision: &Decision) -> u64 {
     decision.policy.hash(&mut hasher);
     match &decision.outcome {
         Outcome::Placed(found) => {
-            (1_u8, &found.place.node, found.place.shape, &found.place.picks).hash(&mut hasher);
+            let placement = &found.placement;
+            (1_u8, &placement.node, placement.shape, &placement.picks).hash(&mut hasher);
         }
-        Outcome::Refused(reason) => {
-            (0_u8, reason.as_ref().map(ToString::to_string)).hash(&mut hasher);
-        }
+        Outcome::Rejected(reason) => (0_u8, reason).hash(&mut hasher),
     }
     decision.views.digest().hash(&mut hasher);
     decision.shapes.iter().for_each(|findings| findings.digest().hash(&mut hasher));

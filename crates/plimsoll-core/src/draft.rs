@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::charge::{Charge, Holding, HoldingId, Stage};
-use crate::fit::{self, Placement, Refusal};
+use crate::fit::{self, AdmissionError, Placement};
 use crate::ledger::{Ledger, NodeId, Views};
 use crate::reason::NodeReason;
 use crate::request::{Request, RequestId};
@@ -168,8 +168,13 @@ impl<'a> Draft<'a> {
     }
 
     /// Places a request in the draft, checked by the same `fit` as the commit.
-    pub fn place(&mut self, request: &Request, place: &Placement) -> Result<Vec<Charge>, Refusal> {
-        let missing = || Refusal::Node { node: place.node.clone(), reason: NodeReason::NoSuchNode };
+    pub fn place(
+        &mut self,
+        request: &Request,
+        place: &Placement,
+    ) -> Result<Vec<Charge>, AdmissionError> {
+        let missing =
+            || AdmissionError::Node { node: place.node.clone(), reason: NodeReason::NoSuchNode };
         let node = self.ledger.node_id(&place.node).ok_or_else(missing)?;
         let charges = fit::admit(self.node(node).ok_or_else(missing)?, &request.spec, place)?;
         let holding = Holding::placed(request, &place.node, Stage::Sent, charges.clone());

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::decide::Decision;
 use crate::digest::digest;
 use crate::event::{Event, Operation, Outcome};
+use crate::rejection::DecisionSummary;
 use crate::request::{Request, RequestId};
 use crate::scheduler::Scheduler;
-use crate::summary;
 use crate::units::Millis;
 
 /// The version of this core, as records name it.
@@ -39,8 +39,7 @@ pub struct Record {
 pub struct DecisionRecord {
     /// Who asked.
     pub request: RequestId,
-    /// The answer in one sentence.
-    pub summary: String,
+    pub summary: DecisionSummary,
     /// The digest of all that was seen.
     pub digest: u64,
 }
@@ -90,7 +89,7 @@ impl Drive {
         let outcome = self.scheduler.step(now, event.clone());
         let decided = |decision: &Decision| DecisionRecord {
             request: decision.request.clone(),
-            summary: summary::sentence(decision),
+            summary: decision.summary(),
             digest: digest(decision),
         };
         let record = Record {

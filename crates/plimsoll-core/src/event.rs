@@ -1,4 +1,7 @@
-//! What comes into the state machine and what goes out of it: events, operations, effects and answers, all plain data.
+//! The input and output of the state machine: events, operations, effects and answers, all plain
+//! data.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -7,25 +10,25 @@ use crate::charge::{Activity, Charge, Holding};
 use crate::decide::Decision;
 use crate::device::Node;
 use crate::fit::Placement;
-use crate::ledger;
+use crate::ledger::{self, LedgerError};
 use crate::policy::Policy;
-use crate::queue::Waiting;
+use crate::queue::{PendingReason, PendingRequest};
+use crate::rejection::Rejection;
 use crate::request::{Request, RequestId};
 use crate::room::Measured;
-use crate::units::{Bytes, Millis, Name};
+use crate::units::{Bytes, Millis, Name, Timespan};
 
-/// How the machine behaves; plain data.
+/// The settings of the state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Which place is the best.
     pub policy: Policy,
-    /// How long an offer stands, in milliseconds.
-    pub offer_for: u64,
-    /// How old a measurement may be to place by, in milliseconds.
-    pub telemetry_for: u64,
-    /// How long a holder stays before it may be swapped out again, in milliseconds: the guard against thrashing.
-    pub residency: u64,
-    /// Whether two starts on one device, or a start beside a release, wait for each other.
+    /// The time after which an offer expires.
+    pub offer_for: Timespan,
+    /// The age from which a measurement is stale; `None` if none ever is.
+    pub telemetry_for: Option<Timespan>,
+    /// The time that a holder is protected from eviction after its start. Prevents thrashing.
+    pub residency: Timespan,
+    /// Starts on one device wait for each other, and for releases there.
     pub serial_starts: bool,
 }
 
@@ -33,232 +36,234 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             policy: Policy::pack(),
-            offer_for: 30_000,
-            telemetry_for: 30_000,
-            residency: 30_000,
+            offer_for: Timespan::seconds(30),
+            telemetry_for: Some(Timespan::seconds(30)),
+            residency: Timespan::seconds(30),
             serial_starts: false,
         }
     }
 }
 
-/// Something happened.
+/// An event: everything that the state machine reacts to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A node came, or its facts changed.
-    Node {
-        /// Its facts.
-        node: Box<Node>,
-    },
-    /// A node went.
-    NodeGone {
-        /// Its name.
-        name: Name,
-    },
-    /// Somebody asks for an offer, and will take it or let it expire. Nobody waits.
-    Ask {
-        /// What is asked.
-        request: Request,
-    },
-    /// Somebody takes an offer; on the node that was offered, or on another where it fits too.
+    /// A node was added, or its facts changed.
+    Node { node: Box<Node> },
+    /// A node was removed.
+    NodeGone { name: Name },
+    /// Requests an offer, to take or to let expire. If there is none, nothing becomes pending.
+    Ask { request: Request },
+    /// Accepts an offer, on its node or on another one where the request fits too.
     Take {
-        /// Who.
         request: RequestId,
-        /// The node, where another one chose it.
+        /// The node, if the caller chose another one.
         node: Option<Name>,
     },
-    /// Somebody asks for a place, and waits for it where there is none.
-    Submit {
-        /// What is asked.
-        request: Request,
-        /// When they give up.
-        deadline: Option<Millis>,
-    },
-    /// A gang asks for places together.
-    SubmitGang {
-        /// Its name.
-        name: Name,
-        /// How many must be placed together.
-        minimum: u32,
-        /// The members.
-        members: Vec<Request>,
-    },
-    /// Somebody does not want a place any more.
-    Withdraw {
-        /// Who.
-        request: RequestId,
-    },
-    /// An effect that had left was seen to have happened.
+    /// Requests a placement. If there is none now, the request becomes pending.
+    Submit { request: Request, deadline: Option<Millis> },
+    /// Requests placements for all members of a gang, or at least for the minimum together.
+    SubmitGang { name: Name, minimum: u32, members: Vec<Request> },
+    /// The request is no longer wanted.
+    Withdraw { request: RequestId },
+    /// Evidence that a start happened.
     Started {
-        /// Who.
         request: RequestId,
         /// The generation that the effect named.
         generation: u64,
-        /// Whether it is doing anything already, where that is known.
+        /// The activity, if it is known already.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         activity: Option<Activity>,
     },
-    /// An effect that had left was seen not to have happened.
+    /// Evidence that a start did not happen.
     Failed {
-        /// Who.
         request: RequestId,
         /// The generation that the effect named.
         generation: u64,
     },
-    /// Memory was seen to be back.
+    /// Evidence that memory is free again.
     Freed {
-        /// Who held it.
         request: RequestId,
-        /// The generation that it was started as, where that is known: what is late for another one changes nothing.
+        /// The generation that released it, if known: evidence about another one changes nothing.
         #[serde(default)]
         generation: Option<u64>,
-        /// On which device; all of it where none is named.
+        /// The device; all devices if `None`.
         ordinal: Option<u16>,
     },
-    /// Something was seen running.
-    Observed {
-        /// What it holds.
-        holding: Box<Holding>,
-    },
+    /// Work was seen running.
+    Observed { holding: Box<Holding> },
     /// A device was measured.
-    Measured {
-        /// The node.
-        node: Name,
-        /// The device.
-        ordinal: u16,
-        /// What was measured.
-        measured: Measured,
-    },
-    /// A holder was seen to use more than its charge.
-    Grew {
-        /// Who.
-        request: RequestId,
-        /// On which device.
-        ordinal: u16,
-        /// What it uses.
-        bytes: Bytes,
-    },
+    Measured { node: Name, ordinal: u16, measured: Measured },
+    /// A holder uses more than its charge.
+    Grew { request: RequestId, ordinal: u16, bytes: Bytes },
     /// A holder became active or idle.
-    Acted {
-        /// Who.
-        request: RequestId,
-        /// What it does.
-        activity: Activity,
-    },
-    /// The operator wants the machine to behave differently from here on.
-    Configured {
-        /// How.
-        settings: Box<Settings>,
-    },
-    /// Somebody waits now for what was speculative: it is real work from here on.
-    Claimed {
-        /// What.
-        request: RequestId,
-    },
-    /// Every node is to be checked, whether it changed or not.
+    Acted { request: RequestId, activity: Activity },
+    /// The settings change.
+    Configured { settings: Box<Settings> },
+    /// Demand arrived for speculative work: it counts as real work from now on.
+    Claimed { request: RequestId },
+    /// Checks every node for breaches, whether it changed or not.
     Audit,
     /// Time passed.
     Tick,
 }
 
-/// What must be done outside. It leaves only after the operations are durable.
+impl Event {
+    /// Returns the name in the journal and in APIs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::Node { .. } => "node",
+            Event::NodeGone { .. } => "node_gone",
+            Event::Ask { .. } => "ask",
+            Event::Take { .. } => "take",
+            Event::Submit { .. } => "submit",
+            Event::SubmitGang { .. } => "submit_gang",
+            Event::Withdraw { .. } => "withdraw",
+            Event::Started { .. } => "started",
+            Event::Failed { .. } => "failed",
+            Event::Freed { .. } => "freed",
+            Event::Observed { .. } => "observed",
+            Event::Measured { .. } => "measured",
+            Event::Grew { .. } => "grew",
+            Event::Acted { .. } => "acted",
+            Event::Configured { .. } => "configured",
+            Event::Claimed { .. } => "claimed",
+            Event::Audit => "audit",
+            Event::Tick => "tick",
+        }
+    }
+}
+
+/// An action outside of the scheduler. It leaves only after the operations are durable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
-    /// Start this, there.
     Start {
-        /// Who.
         request: RequestId,
-        /// What evidence of it must name.
+        /// Evidence of the start must name it.
         generation: u64,
-        /// Where.
         node: Name,
-        /// On which devices, with how much.
         charges: Vec<Charge>,
     },
-    /// Stop this.
     Stop {
-        /// Who.
         request: RequestId,
-        /// What evidence of it must name.
+        /// Evidence of the release must name it.
         generation: u64,
-        /// Where it is.
         node: Name,
     },
 }
 
-/// What somebody is told.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// A place is offered, until a time.
     Offered {
-        /// To whom.
         request: RequestId,
-        /// The place.
-        place: Placement,
-        /// Until when.
+        placement: Placement,
         until: Millis,
     },
-    /// A place is taken.
     Placed {
-        /// By whom.
         request: RequestId,
-        /// The node.
         node: Name,
     },
-    /// There is no place now.
-    Waiting {
-        /// For whom.
+    /// It is in the queue.
+    Pending {
         request: RequestId,
-        /// Why.
-        reason: String,
-        /// Whose going it was promised the memory of, where it was.
+        reason: PendingReason,
+        /// The holders whose memory it is promised.
         promised: Vec<RequestId>,
     },
-    /// There will be no place.
-    Refused {
-        /// For whom.
+    /// No empty fleet could hold it. It is not in the queue.
+    Impossible {
         request: RequestId,
-        /// Why.
-        reason: String,
+        rejection: Arc<Rejection>,
+    },
+    /// The call failed; another one may succeed later. It is not in the queue.
+    Rejected {
+        request: RequestId,
+        reason: RejectedCall,
     },
 }
 
-/// One change of the state, as the journal keeps it.
+impl Answer {
+    /// Returns the request that is answered.
+    pub fn request(&self) -> &RequestId {
+        match self {
+            Answer::Offered { request, .. }
+            | Answer::Placed { request, .. }
+            | Answer::Pending { request, .. }
+            | Answer::Impossible { request, .. }
+            | Answer::Rejected { request, .. } => request,
+        }
+    }
+
+    /// Returns the rejection behind a request that is not placed.
+    pub fn rejection(&self) -> Option<&Arc<Rejection>> {
+        match self {
+            Answer::Pending { reason, .. }
+            | Answer::Rejected {
+                reason: RejectedCall::DeadlineExceeded { pending: reason }, ..
+            } => reason.rejection(),
+            Answer::Impossible { rejection, .. }
+            | Answer::Rejected { reason: RejectedCall::NoPlacement(rejection), .. } => {
+                Some(rejection)
+            }
+            Answer::Offered { .. } | Answer::Placed { .. } | Answer::Rejected { .. } => None,
+        }
+    }
+}
+
+/// The reason why a call was rejected that does not make the request pending.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RejectedCall {
+    /// An offer was asked for, or an offer was to be moved, and there is no placement now.
+    NoPlacement(Arc<Rejection>),
+    /// An offer was to be taken, but there is none, or it has expired.
+    NoOffer,
+    /// It was to be taken on another node than the one it runs on.
+    AlreadyOn {
+        node: Name,
+    },
+    NoSuchNode {
+        node: Name,
+    },
+    NotAdmitted(Arc<LedgerError>),
+    /// It was pending until its deadline.
+    DeadlineExceeded {
+        pending: PendingReason,
+    },
+}
+
+/// One change of the state, as the journal records it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// A change of the ledger.
     Ledger(ledger::Operation),
-    /// Somebody waits.
-    Wait(Box<Waiting>),
-    /// Somebody waits no more.
-    Unwait(RequestId),
-    /// Somebody's failed starts are forgotten.
-    Forgive(RequestId),
-    /// The machine behaves differently.
+    /// Adds a pending request, or replaces its entry.
+    Enqueue(Box<PendingRequest>),
+    Dequeue(RequestId),
+    /// Resets the failed starts of a request.
+    ClearFailures(RequestId),
     Configure(Box<Settings>),
 }
 
-/// All that came of one event.
+/// Everything that came of one event.
 #[derive(Clone, Debug, Default)]
 #[must_use = "operations must be made durable before effects leave"]
 pub struct Outcome {
-    /// What changed, in order.
+    /// In order.
     pub operations: Vec<Operation>,
-    /// What was decided, in order.
+    /// In order.
     pub decisions: Vec<Decision>,
-    /// What must be done outside.
     pub effects: Vec<Effect>,
-    /// Who is told what.
     pub answers: Vec<Answer>,
-    /// What is wrong on the nodes that changed.
+    /// Breaches on the nodes that changed.
     pub breaches: Vec<Breach>,
 }
 
 impl Outcome {
-    /// Whether nothing came of it.
+    /// Returns true if nothing changed and nothing was decided.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
             && self.decisions.is_empty()

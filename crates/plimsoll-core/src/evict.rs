@@ -10,8 +10,9 @@ use crate::draft::{Draft, View};
 use crate::fit::{self, Placement};
 use crate::ledger::{Ledger, NodeId, Promise};
 use crate::policy::Policy;
+use crate::reason::NotEvictable;
 use crate::request::{Eviction, Request, RequestId};
-use crate::units::{Bytes, Millis, Name};
+use crate::units::{Bytes, Millis, Name, Timespan};
 
 mod together;
 
@@ -21,7 +22,7 @@ pub use together::gang_after_releases;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The place.
-    pub place: Placement,
+    pub placement: Placement,
     /// What will be charged.
     pub charges: Vec<Charge>,
     /// Who has to be asked to go; nobody where it is enough to wait for those who are going.
@@ -32,7 +33,7 @@ pub struct Plan {
 
 impl From<Plan> for Promise {
     fn from(plan: Plan) -> Self {
-        Promise { placement: plan.place, charges: plan.charges, after: plan.after }
+        Promise { placement: plan.placement, charges: plan.charges, after: plan.after }
     }
 }
 
@@ -50,103 +51,62 @@ pub enum Planned {
     },
 }
 
-/// Why a holder may not be asked to go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(rename_all = "snake_case")]
-pub enum Stays {
-    /// The asker may not evict.
-    #[error("the request may not evict anybody")]
-    AskerMayNot,
-    /// It is pinned.
-    #[error("it is pinned")]
-    Pinned,
-    /// It serves the very model that is asked for.
-    #[error("it is of the same model")]
-    SameModel,
-    /// It is still starting.
-    #[error("it is still starting")]
-    Starting,
-    /// It is going already.
-    #[error("it is going already")]
-    Going,
-    /// It has been there too short a time; swapping it again at once would only thrash.
-    #[error("it came only lately and stays until {until}")]
-    Fresh {
-        /// When it may go.
-        until: Millis,
-    },
-    /// It serves requests.
-    #[error("it is active ({requests} in flight)")]
-    Active {
-        /// How many.
-        requests: u32,
-    },
-    /// Nobody says whether it is active.
-    #[error("nobody says whether it is active")]
-    ActivityUnknown,
-    /// It has no idle limit.
-    #[error("it has no idle limit")]
-    NoIdleLimit,
-    /// It is idle, but not for long enough.
-    #[error("it is idle, but may go only from {from} on")]
-    NotIdleYet {
-        /// When it may go.
-        from: Millis,
-    },
-}
-
-/// Whether a holder may be asked to go for nobody in particular, and since when. What a list of slots shows.
-pub fn evictable(holding: &Holding, now: Millis, residency: u64) -> Result<Millis, Stays> {
+/// Returns the time since when a holder can be evicted, whatever request it would be evicted for.
+pub fn evictable_since(
+    holding: &Holding,
+    now: Millis,
+    residency: Timespan,
+) -> Result<Millis, NotEvictable> {
     if holding.terms.pinned {
-        return Err(Stays::Pinned);
+        return Err(NotEvictable::Pinned);
     }
-    let since = match holding.stage {
-        Stage::Offered { .. } | Stage::Sent => return Err(Stays::Starting),
-        Stage::Releasing { .. } => return Err(Stays::Going),
+    let started = match holding.stage {
+        Stage::Offered { .. } | Stage::Queued | Stage::Sent => return Err(NotEvictable::Starting),
+        Stage::Releasing { .. } => return Err(NotEvictable::Releasing),
         Stage::Running { since } => since,
     };
-    let settled = since.after(residency);
+    let protected_until = started.after(residency);
     let idle_from = match holding.activity {
-        Activity::Active { requests } => return Err(Stays::Active { requests }),
-        Activity::Unknown if holding.terms.speculative => since,
-        Activity::Unknown => return Err(Stays::ActivityUnknown),
+        Activity::Active { requests } => return Err(NotEvictable::Active { requests }),
+        Activity::Unknown if holding.terms.speculative => started,
+        Activity::Unknown => return Err(NotEvictable::ActivityUnknown),
         Activity::Idle { since } if holding.terms.speculative => since,
         Activity::Idle { since } => {
-            since.after(holding.terms.idle_limit.ok_or(Stays::NoIdleLimit)?)
+            since.after(holding.terms.idle_limit.ok_or(NotEvictable::NoIdleLimit)?)
         }
     };
     if idle_from > now {
-        return Err(Stays::NotIdleYet { from: idle_from });
+        return Err(NotEvictable::NotIdleYet { until: idle_from });
     }
-    if settled > now {
-        return Err(Stays::Fresh { until: settled });
+    if protected_until > now {
+        return Err(NotEvictable::RecentlyStarted { until: protected_until });
     }
-    Ok(idle_from.max(settled))
+    Ok(idle_from.max(protected_until))
 }
 
-/// Whether a holder may be asked to go for this request.
-pub fn may_go(
+/// Checks that a holder can be evicted for this request.
+pub fn check_evictable(
     holding: &Holding,
     request: &Request,
     now: Millis,
-    residency: u64,
-) -> Result<(), Stays> {
+    residency: Timespan,
+) -> Result<(), NotEvictable> {
     if request.terms.speculative || request.terms.eviction == Eviction::Never {
-        return Err(Stays::AskerMayNot);
+        return Err(NotEvictable::RequesterMayNotEvict);
     }
     if request.terms.model.is_some() && holding.terms.model == request.terms.model {
-        return Err(Stays::SameModel);
+        return Err(NotEvictable::SameModel);
     }
     let lower = holding.terms.priority < request.terms.priority;
-    match evictable(holding, now, residency) {
+    match evictable_since(holding, now, residency) {
         Ok(_) => Ok(()),
         Err(
-            Stays::Active { .. }
-            | Stays::ActivityUnknown
-            | Stays::NoIdleLimit
-            | Stays::NotIdleYet { .. },
+            NotEvictable::Active { .. }
+            | NotEvictable::ActivityUnknown
+            | NotEvictable::NoIdleLimit
+            | NotEvictable::NotIdleYet { .. },
         ) if lower && request.terms.eviction == Eviction::LowerPriority => Ok(()),
-        Err(stays) => Err(stays),
+        Err(reason) => Err(reason),
     }
 }
 
@@ -155,7 +115,7 @@ pub fn may_go(
 struct Cost {
     priority: i32,
     active: u32,
-    reload: u64,
+    reload: Timespan,
     bytes: Bytes,
     count: usize,
     names: Vec<RequestId>,
@@ -165,7 +125,7 @@ impl Cost {
     const NONE: Cost = Cost {
         priority: i32::MIN,
         active: 0,
-        reload: 0,
+        reload: Timespan::ZERO,
         bytes: Bytes::ZERO,
         count: 0,
         names: Vec::new(),
@@ -180,7 +140,7 @@ impl Cost {
         Cost {
             priority: self.priority.max(priority),
             active: self.active + u32::from(active),
-            reload: self.reload.saturating_add(holding.terms.reload_cost),
+            reload: self.reload.plus(holding.terms.reload_cost),
             bytes: self.bytes.plus(holding.bytes().unwrap_or(Bytes::ZERO)),
             count: names.len(),
             names,
@@ -210,7 +170,7 @@ pub fn plan_by_bytes(
     search(ledger, policy, request, nodes, may_go, |so_far, holding| Cost {
         priority: i32::MIN,
         active: 0,
-        reload: 0,
+        reload: Timespan::ZERO,
         ..so_far.with(holding)
     })
 }
@@ -222,13 +182,15 @@ pub fn plan_room(
     policy: &Policy,
     request: &Request,
     now: Millis,
-    residency: u64,
+    residency: Timespan,
 ) -> Option<Plan> {
     let evicts = request.terms.eviction != Eviction::Never;
     if request.terms.speculative || (!evicts && !ledger.has_releasing()) {
         return None;
     }
-    match plan(ledger, policy, request, |held| may_go(held, request, now, residency).is_ok()) {
+    match plan(ledger, policy, request, |held| {
+        check_evictable(held, request, now, residency).is_ok()
+    }) {
         Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
         _ => None,
     }
@@ -387,8 +349,8 @@ fn place_on(
     let shapes = (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
     let mut found =
         shapes.filter_map(|shape| Judge::new(policy, &request.spec, shape).judge(view).best);
-    let place = found.next()?.place;
-    let charges = fit::admit(view, &request.spec, &place).ok()?;
+    let placement = found.next()?.placement;
+    let charges = fit::admit(view, &request.spec, &placement).ok()?;
     let mut after: Vec<RequestId> = draft
         .ledger()
         .holdings_on(id)
@@ -396,7 +358,7 @@ fn place_on(
         .map(|(_, holding)| holding.request.clone())
         .collect();
     after.extend(victims.iter().cloned());
-    Some(Plan { place, charges, victims, after })
+    Some(Plan { placement, charges, victims, after })
 }
 
 fn touches(holding: &Holding, charges: &[Charge]) -> bool {

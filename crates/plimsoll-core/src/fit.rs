@@ -24,6 +24,7 @@ mod charges;
 mod node;
 mod peak;
 mod selector;
+mod set;
 mod slice;
 mod target;
 
@@ -47,50 +48,68 @@ pub struct Placement {
 
 /// The reason why a placement is not admitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum Refusal {
+#[serde(rename_all = "snake_case")]
+pub enum AdmissionError {
     #[error("node {node} {reason}")]
     Node { node: Name, reason: NodeReason },
     /// The device is given by its printed name ([`Node::device_label`]).
     #[error("container {container}: {device} {reason}")]
     Device { container: Name, device: String, reason: Reason },
-    /// The placement has another shape, or another number of needs or devices, than the request.
-    #[error("the placement does not match the request: {problem}")]
-    Mismatch { problem: String },
+    /// The placement was not made for this request.
+    #[error("the placement does not match the request: {0}")]
+    Mismatch(Mismatch),
+}
+
+/// The difference between a placement and the request that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Mismatch {
+    #[error("the request has no shape {0}")]
+    NoSuchShape(u16),
+    #[error("it names no devices for a need")]
+    TooFewNeeds,
+    #[error("it names devices for more needs than the request has")]
+    TooManyNeeds,
+    #[error("it names another number of devices than a need has")]
+    DeviceCount,
+    #[error("the device plugin may pick a card that it omits")]
+    OmitsCard,
 }
 
 /// Checks a placement on a node and returns the charges that it would make.
 ///
 /// Books the picks one after the other in a [`Trial`], so that each container is checked beside the
 /// earlier containers of its own request. Costs one `Trial::fit` per picked device.
-pub fn admit(view: &NodeView, spec: &Spec, placement: &Placement) -> Result<Vec<Charge>, Refusal> {
+pub fn admit(
+    view: &NodeView,
+    spec: &Spec,
+    placement: &Placement,
+) -> Result<Vec<Charge>, AdmissionError> {
     let node = &view.node;
-    let shape = spec.shapes().get(usize::from(placement.shape)).ok_or_else(|| {
-        Refusal::Mismatch { problem: format!("there is no shape {}", placement.shape) }
-    })?;
+    let shape = spec
+        .shapes()
+        .get(usize::from(placement.shape))
+        .ok_or(AdmissionError::Mismatch(Mismatch::NoSuchShape(placement.shape)))?;
     if let Some(reason) = fit_node(view, spec, shape) {
-        return Err(Refusal::Node { node: node.name.clone(), reason });
+        return Err(AdmissionError::Node { node: node.name.clone(), reason });
     }
     let mut trial = Trial::new(node, &view.room);
     let mut picks = placement.picks.iter();
     for ContainerNeed { index, container, need } in needs(shape) {
-        let pick = picks.next().ok_or_else(|| mismatch("it names no devices for a need"))?;
+        let pick = picks.next().ok_or(AdmissionError::Mismatch(Mismatch::TooFewNeeds))?;
         trial.book_pick(index, container, need, pick).map_err(|fault| match fault {
-            Fault::Device(ordinal, reason) => Refusal::Device {
+            Fault::Device(ordinal, reason) => AdmissionError::Device {
                 container: container.name.clone(),
                 device: node.device_label(usize::from(ordinal)),
                 reason,
             },
-            Fault::Mismatch(problem) => mismatch(problem),
+            Fault::Mismatch(mismatch) => AdmissionError::Mismatch(mismatch),
         })?;
     }
     if picks.next().is_some() {
-        return Err(mismatch("it names devices for more needs than the request has"));
+        return Err(AdmissionError::Mismatch(Mismatch::TooManyNeeds));
     }
     Ok(trial.charges(shape))
-}
-
-fn mismatch(problem: &str) -> Refusal {
-    Refusal::Mismatch { problem: problem.to_string() }
 }
 
 /// One need of a shape with its container.
@@ -157,7 +176,7 @@ pub struct Allotment {
 /// The reason why a need cannot have the devices of a pick.
 enum Fault {
     Device(u16, Reason),
-    Mismatch(&'static str),
+    Mismatch(Mismatch),
 }
 
 impl<'a> Trial<'a> {
@@ -286,11 +305,7 @@ impl<'a> Trial<'a> {
             Health::Gone => return Err(Reason::Gone),
         }
         if self.spare == Some(0) && !input.tenanted && own.is_none() {
-            let working =
-                self.node.devices.len().saturating_sub(usize::from(self.node.missing_cards));
-            return Err(Reason::SomeCardFaulty {
-                bookable: u16::try_from(working).unwrap_or(u16::MAX),
-            });
+            return Err(Reason::SomeCardFaulty { bookable: self.bookable() });
         }
         if device.cordoned {
             return Err(Reason::Cordoned);
@@ -339,29 +354,20 @@ impl<'a> Trial<'a> {
         if floating {
             if need.count.get() > 1 {
                 let ordinal = pick.first().copied().unwrap_or_default();
-                return Err(Fault::Device(
-                    ordinal,
-                    Reason::ChoiceNotDistinct { wanted: need.count.get() },
-                ));
+                return Err(Fault::Device(ordinal, self.set_reason(need, pick, ordinal)));
             }
             if pick.is_empty() || self.pickable(&need.kind).any(|ordinal| !pick.contains(&ordinal))
             {
-                return Err(Fault::Mismatch("the device plugin may pick a card that it omits"));
+                return Err(Fault::Mismatch(Mismatch::OmitsCard));
             }
         } else if pick.len() != usize::from(need.count.get()) {
-            return Err(Fault::Mismatch("it names another number of devices than a need has"));
+            return Err(Fault::Mismatch(Mismatch::DeviceCount));
         }
-        let numa = |ordinal: &u16| {
-            self.node.devices.get(usize::from(*ordinal)).and_then(|device| device.numa)
-        };
-        if need.wishes.one_numa
-            && !floating
-            && pick
-                .windows(2)
-                .any(|pair| numa(&pair[0]).is_none() || numa(&pair[0]) != numa(&pair[1]))
-        {
-            let reason = Reason::NumaNotFit { fitting: 1, wanted: need.count.get() };
-            return Err(Fault::Device(pick[0], reason));
+        let on_one_numa = pick
+            .windows(2)
+            .all(|pair| self.numa(pair[0]).is_some() && self.numa(pair[0]) == self.numa(pair[1]));
+        if need.wishes.one_numa && !floating && !on_one_numa {
+            return Err(Fault::Device(pick[0], self.set_reason(need, pick, pick[0])));
         }
         let choice = if floating { DeviceChoice::Plugin } else { DeviceChoice::Owned };
         for &ordinal in pick {

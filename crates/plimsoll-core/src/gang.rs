@@ -91,9 +91,9 @@ fn in_turn(base: &Draft, policy: &Policy, members: &[Request]) -> (Vec<Decision>
     let mut placed = 0;
     let decisions = members.iter().map(|member| {
         let decision = decide(&draft, policy, member);
-        if let Some(found) = decision.place() {
+        if let Some(placement) = decision.placement() {
             draft
-                .place(member, &found.place)
+                .place(member, placement)
                 .expect("what decide proposes the draft admits, on the same rows");
             placed += 1;
         }
@@ -209,7 +209,7 @@ impl Hunt<'_> {
         };
         let judge = Judge::new(policy, &member.spec, shape);
         let judge = if self.names.devices { judge.telling_devices_apart() } else { judge };
-        let _ = judge.each_place(view, self.steps, &mut keep)?;
+        let _ = judge.each_placement(view, self.steps, &mut keep)?;
         Ok(found)
     }
 }
@@ -248,19 +248,19 @@ fn along(
                 let score =
                     Judge::new(&decision.policy, &member.spec, place.shape).score(view, &place);
                 draft.place(member, &place).expect("the search tried these places in this order");
-                Outcome::Placed(Candidate { place, score })
+                Outcome::Placed(Candidate { placement: place, score })
             }
-            None => Outcome::Refused(None),
+            None => Outcome::Rejected(None),
         };
-        decision.answered(outcome)
+        decision.with_outcome(outcome)
     });
     decisions.collect()
 }
 
 fn refuse(decisions: Vec<Decision>, reason: &RequestReason) -> Vec<Decision> {
     let refuse = |decision: Decision| match decision.outcome {
-        Outcome::Refused(Some(_)) => decision,
-        _ => decision.answered(Outcome::Refused(Some(reason.clone()))),
+        Outcome::Rejected(Some(_)) => decision,
+        _ => decision.with_outcome(Outcome::Rejected(Some(reason.clone()))),
     };
     decisions.into_iter().map(refuse).collect()
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::device::{DEVICES_MAX, Node, Telemetry};
-use crate::fit::{self, Placement, Refusal};
+use crate::fit::{self, AdmissionError, Placement};
 use crate::reason::{NodeReason, Reason};
 use crate::request::{Request, RequestId};
 use crate::room::{Measured, NodeView};
@@ -27,16 +27,19 @@ use crate::units::{Bytes, Millis, Name};
 mod apply;
 mod by_node;
 mod changes;
+mod operation;
 mod queries;
 mod rows;
 mod views;
 
+pub use operation::{Operation, OperationKind};
 pub use rows::{LedgerRows, NodeRow, RowsError};
 pub use views::Views;
 
 pub(crate) use by_node::ByNode;
 
 use changes::{Changed, Changes};
+use operation::Change;
 
 /// The index of a node in one ledger. Reused after a node is removed; never printed, and no answer
 /// depends on its order.
@@ -72,8 +75,10 @@ pub struct Ledger {
     accounts: BTreeMap<Name, Account>,
     /// The number of holdings that are releasing.
     releasing: usize,
-    /// Index of the offers by expiry, so that `expire` and the scheduler do not scan all holdings.
+    /// Index of the offers by expiry, so that `expire` does not scan all holdings.
     offered: BTreeMap<HoldingId, Millis>,
+    /// Index of the queued holdings, so that the scheduler does not scan all holdings.
+    queued: BTreeSet<HoldingId>,
     next_holding: u64,
     revision: u64,
     /// Counts the changes of what nodes are, as opposed to what is held on them.
@@ -107,40 +112,47 @@ pub struct Promise {
     pub after: Vec<RequestId>,
 }
 
-/// One change of the ledger, as the journal records it. Only the ledger's verbs create it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Operation(Change);
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-enum Change {
-    PutNode { node: Box<Node> },
-    DropNode { name: Name },
-    Hold { holding: Box<Holding> },
-    Restage { request: RequestId, stage: Stage },
-    Drop { request: RequestId },
-    DropCharges { request: RequestId, ordinal: u16 },
-    Raise { request: RequestId, ordinal: u16, bytes: Bytes },
-    Act { request: RequestId, activity: Activity },
-    Claim { request: RequestId },
-    Measure { node: Name, ordinal: u16, measured: Measured },
-    Promise { request: RequestId, promise: Box<Promise> },
-    Unpromise { request: RequestId },
-}
-
 /// The reason why a verb of the ledger was rejected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 pub enum LedgerError {
     #[error("{request} has no holding")]
     NotHeld { request: RequestId },
     /// The verb is not allowed in the holding's stage.
-    #[error("{request} is {stage} and cannot be {wanted}")]
-    WrongStage { request: RequestId, stage: &'static str, wanted: &'static str },
+    #[error("{request} is {} and cannot be {}", stage.name(), verb.past())]
+    WrongStage { request: RequestId, stage: Stage, verb: Verb },
     #[error("there is no node {node}")]
     NoSuchNode { node: Name },
     /// The placement does not fit.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    NotAdmitted(#[from] AdmissionError),
+}
+
+/// A verb that needs a certain stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    Take,
+    Queue,
+    Confirm,
+    Fail,
+    Release,
+    FreeInPart,
+    Place,
+}
+
+impl Verb {
+    fn past(self) -> &'static str {
+        match self {
+            Verb::Take => "taken",
+            Verb::Queue => "queued",
+            Verb::Confirm => "confirmed",
+            Verb::Fail => "undone",
+            Verb::Release => "released again",
+            Verb::FreeInPart => "freed in part",
+            Verb::Place => "placed again",
+        }
+    }
 }
 
 /// The verbs. Each journalled change of the ledger is made by one of them.
@@ -165,47 +177,61 @@ impl Ledger {
     pub fn offer(
         &mut self,
         request: &Request,
-        place: &Placement,
+        placement: &Placement,
         until: Millis,
     ) -> Result<Operation, LedgerError> {
-        self.hold(request, place, Stage::Offered { until })
+        self.hold(request, placement, Stage::Offered { until })
+    }
+
+    /// Charges a placement whose start waits until its devices are quiet. Replaces an offer to the
+    /// same request.
+    pub fn queue(
+        &mut self,
+        request: &Request,
+        placement: &Placement,
+    ) -> Result<Operation, LedgerError> {
+        self.hold(request, placement, Stage::Queued)
     }
 
     /// Charges a placement whose effect is sent at once. Replaces an offer to the same request.
-    pub fn send(&mut self, request: &Request, place: &Placement) -> Result<Operation, LedgerError> {
-        self.hold(request, place, Stage::Sent)
+    pub fn send(
+        &mut self,
+        request: &Request,
+        placement: &Placement,
+    ) -> Result<Operation, LedgerError> {
+        self.hold(request, placement, Stage::Sent)
     }
 
-    /// Accepts an offer. Its effect is sent now, so that the charge no longer expires.
+    /// Accepts an offer, or starts queued work. Its effect is sent now.
     pub fn take(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Offered { .. } => Ok(self.restage(request, Stage::Sent)),
-            stage => Err(wrong_stage(request, stage, "taken")),
+            Stage::Offered { .. } | Stage::Queued => Ok(self.restage(request, Stage::Sent)),
+            stage => Err(wrong_stage(request, stage, Verb::Take)),
         }
     }
 
-    /// Changes the expiry of an offer.
-    pub fn extend(&mut self, request: &RequestId, until: Millis) -> Result<Operation, LedgerError> {
+    /// Accepts an offer whose start must wait until its devices are quiet. It no longer expires.
+    pub fn take_queued(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Offered { .. } => Ok(self.restage(request, Stage::Offered { until })),
-            stage => Err(wrong_stage(request, stage, "offered")),
+            Stage::Offered { .. } => Ok(self.restage(request, Stage::Queued)),
+            stage => Err(wrong_stage(request, stage, Verb::Queue)),
         }
     }
 
     /// Records that the work was seen running.
     pub fn confirm(&mut self, request: &RequestId, now: Millis) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Offered { .. } | Stage::Sent => {
+            Stage::Offered { .. } | Stage::Queued | Stage::Sent => {
                 Ok(self.restage(request, Stage::Running { since: now }))
             }
-            stage => Err(wrong_stage(request, stage, "confirmed")),
+            stage => Err(wrong_stage(request, stage, Verb::Confirm)),
         }
     }
 
     /// Records evidence that the effect did not happen, or withdraws an offer.
     pub fn fail(&mut self, request: &RequestId) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            Stage::Running { .. } => Err(wrong_stage(request, self.stage_of(request)?, "undone")),
+            Stage::Running { .. } => Err(wrong_stage(request, self.stage_of(request)?, Verb::Fail)),
             _ => Ok(self.commit(Change::Drop { request: request.clone() })),
         }
     }
@@ -218,7 +244,7 @@ impl Ledger {
         now: Millis,
     ) -> Result<Operation, LedgerError> {
         match self.stage_of(request)? {
-            stage @ Stage::Releasing { .. } => Err(wrong_stage(request, stage, "released again")),
+            stage @ Stage::Releasing { .. } => Err(wrong_stage(request, stage, Verb::Release)),
             _ => Ok(self.restage(request, Stage::Releasing { since: now })),
         }
     }
@@ -239,7 +265,7 @@ impl Ledger {
             Stage::Releasing { .. } => {
                 Ok(self.commit(Change::DropCharges { request: request.clone(), ordinal }))
             }
-            stage => Err(wrong_stage(request, stage, "freed in part")),
+            stage => Err(wrong_stage(request, stage, Verb::FreeInPart)),
         }
     }
 
@@ -351,32 +377,33 @@ impl Ledger {
     }
 
     /// Returns true if the commit would accept this placement now.
-    pub fn admits(&self, request: &Request, place: &Placement) -> bool {
-        self.view_for(&request.id, &place.node)
-            .is_ok_and(|view| fit::admit(&view, &request.spec, place).is_ok())
+    pub fn admits(&self, request: &Request, placement: &Placement) -> bool {
+        self.view_for(&request.id, &placement.node)
+            .is_ok_and(|view| fit::admit(&view, &request.spec, placement).is_ok())
     }
 
     /// The only commit: asks `fit` on the current ledger and charges the amounts that it returns.
     fn hold(
         &mut self,
         request: &Request,
-        place: &Placement,
+        placement: &Placement,
         stage: Stage,
     ) -> Result<Operation, LedgerError> {
-        let view = self.view_for(&request.id, &place.node)?;
-        let charges = fit::admit(&view, &request.spec, place)?; // mutant: commit-check
-        let holding = Holding::placed(request, &place.node, stage, charges);
+        let view = self.view_for(&request.id, &placement.node)?;
+        let charges = fit::admit(&view, &request.spec, placement)?; // mutant: commit-check
+        let holding = Holding::placed(request, &placement.node, stage, charges);
         Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
     }
 
     /// Returns the node as this request sees it: without its own offer and its own promise, because
     /// a new holding replaces both.
     fn view_for(&self, request: &RequestId, node: &Name) -> Result<NodeView, LedgerError> {
-        let missing = || Refusal::Node { node: node.clone(), reason: NodeReason::NoSuchNode };
+        let missing =
+            || AdmissionError::Node { node: node.clone(), reason: NodeReason::NoSuchNode };
         let mut view = self.view_at(*self.by_name.get(node).ok_or_else(missing)?).clone();
         if let Some((id, own)) = self.of_request(request) {
-            if !matches!(own.stage, Stage::Offered { .. }) {
-                return Err(wrong_stage(request, own.stage, "placed again"));
+            if !own.stage.is_before_start() {
+                return Err(wrong_stage(request, own.stage, Verb::Place));
             }
             if own.node == *node {
                 view.remove(id, own);
@@ -400,7 +427,7 @@ impl Ledger {
         let missing = |ordinal: &&u16| usize::from(**ordinal) >= node.devices.len();
         match charges.iter().flat_map(|charge| &charge.on).find(missing) {
             None => Ok(()),
-            Some(&ordinal) => Err(LedgerError::Refused(Refusal::Device {
+            Some(&ordinal) => Err(LedgerError::NotAdmitted(AdmissionError::Device {
                 container: request.to_string().into(),
                 device: node.device_label(usize::from(ordinal)),
                 reason: Reason::NoSuchDevice { ordinal },
@@ -467,6 +494,6 @@ fn keep_booked_amounts(own: &Holding, seen: &mut Holding) {
     seen.terms = own.terms.clone();
 }
 
-fn wrong_stage(request: &RequestId, stage: Stage, wanted: &'static str) -> LedgerError {
-    LedgerError::WrongStage { request: request.clone(), stage: stage.name(), wanted }
+fn wrong_stage(request: &RequestId, stage: Stage, verb: Verb) -> LedgerError {
+    LedgerError::WrongStage { request: request.clone(), stage, verb }
 }

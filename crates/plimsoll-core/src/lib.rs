@@ -22,6 +22,8 @@ mod mixer;
 
 pub mod room;
 
+pub mod rejection;
+
 pub mod fit;
 
 mod identity;
@@ -48,13 +50,13 @@ pub mod evict;
 
 pub mod breach;
 
-pub mod summary;
-
 pub mod remedy;
 
 pub mod queue;
 
 pub mod event;
+
+pub mod wording;
 
 pub mod scheduler;
 

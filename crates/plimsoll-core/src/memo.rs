@@ -24,10 +24,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::candidate::Judge;
-use crate::decide::{Decision, Outcome, refusal};
+use crate::decide::{Decision, Outcome, malformed};
 use crate::draft::{Draft, View};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
+use crate::reason::RequestReason;
 use crate::request::{Request, Spec};
 use crate::units::Name;
 use crate::verdict::{Candidate, Finding, Findings};
@@ -82,10 +83,11 @@ impl Memo {
     pub fn decide_on(&mut self, draft: &Draft, policy: &Policy, request: &Request) -> Decision {
         let ledger = draft.ledger();
         let policy = policy.leaning(&request.spec.leaning);
-        let refusal = refusal(&request.spec, ledger.node_count() == 0);
+        let reason = malformed(&request.spec)
+            .or_else(|| (ledger.node_count() == 0).then_some(RequestReason::NoNodes));
         let cached = self.shapes_for(&request.spec, &policy, ledger.node_count());
         let mut shapes = Vec::new();
-        let mut outcome = Outcome::Refused(refusal);
+        let mut outcome = Outcome::Rejected(reason);
         for (shape, cached) in (0_u16..).zip(cached) {
             let judge = Judge::new(&policy, &request.spec, shape);
             cached.refresh(ledger, &judge);
@@ -104,7 +106,7 @@ impl Memo {
             views: draft.views(),
             shapes,
             outcome,
-            sentence: OnceLock::new(),
+            rejection: OnceLock::new(),
         }
     }
 
@@ -202,7 +204,7 @@ type Rank = (Reverse<i64>, Name, NodeId);
 
 fn rank_of(finding: &Finding, id: NodeId) -> Option<Rank> {
     let best = finding.best.as_ref()?;
-    Some((Reverse(best.score.total()), best.place.node.clone(), id))
+    Some((Reverse(best.score.total()), best.placement.node.clone(), id))
 }
 
 #[cfg(test)]

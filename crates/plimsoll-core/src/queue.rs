@@ -1,23 +1,26 @@
-//! Who waits, in which order, and which change wakes whom.
+//! The pending requests in the order in which they are tried, and the changes that wake each.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::LedgerError;
 use crate::reason::Change;
+use crate::rejection::Rejection;
 use crate::request::{Request, RequestId};
-use crate::units::{Millis, Name};
+use crate::units::{Millis, Name, Timespan};
 
-/// The requests that wait for a place: real work before speculative, higher priority first, then by arrival.
+/// The pending requests: real work before speculative, higher priority first, then by arrival.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
-    waiting: BTreeMap<Turn, Waiting>,
+    pending: BTreeMap<Turn, PendingRequest>,
     turns: BTreeMap<RequestId, Turn>,
     failures: BTreeMap<RequestId, u32>,
     arrivals: u64,
 }
 
-/// When somebody's turn is: less is earlier.
+/// The position of a request in the queue; the least is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     speculative: bool,
@@ -25,79 +28,104 @@ pub(crate) struct Turn {
     arrival: u64,
 }
 
-/// Somebody who waits.
+/// A request that is not placed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
-    /// What is asked.
+pub struct PendingRequest {
     pub request: Request,
-    /// The gang it waits with.
+    /// The gang that it must be placed with.
     pub gang: Option<GangMember>,
-    /// When it came.
     pub since: Millis,
-    /// When it gives up.
+    /// The time at which it is given up.
     pub deadline: Option<Millis>,
-    /// How often its start has failed, and when it may be tried again.
+    /// Set after a failed start.
     pub backoff: Option<Backoff>,
-    /// What could change the answer.
+    /// The changes that could lift its reason.
     pub wakes_on: Vec<Change>,
-    /// Why it waits, in one sentence; replaced whenever it is decided again.
-    pub reason: String,
+    /// Replaced whenever it is decided again.
+    pub reason: PendingReason,
 }
 
-impl Waiting {
-    /// One who has come just now, and has not been told anything yet.
-    pub(crate) fn since(since: Millis, request: Request) -> Self {
-        let (gang, deadline, backoff) = (None, None, None);
-        Waiting {
+/// The reason why a request is pending.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PendingReason {
+    NotTried,
+    /// The last decision found no placement.
+    Rejected(Arc<Rejection>),
+    /// It is speculative, and other requests are pending.
+    BehindRealWork,
+    /// Its earlier holding is still being released.
+    EarlierHoldingReleasing,
+    StartFailed {
+        node: Name,
+        retry_at: Millis,
+    },
+    /// The commit rejected a placement that the decision had found. That is a bug, which debug
+    /// builds report.
+    NotAdmitted(Arc<LedgerError>),
+}
+
+impl PendingReason {
+    /// Returns the rejection of the last decision, if that is the reason.
+    pub fn rejection(&self) -> Option<&Arc<Rejection>> {
+        match self {
+            PendingReason::Rejected(rejection) => Some(rejection),
+            _ => None,
+        }
+    }
+}
+
+impl PendingRequest {
+    /// Creates the entry of a request that has just arrived.
+    pub(crate) fn new(since: Millis, request: Request) -> Self {
+        PendingRequest {
             request,
-            gang,
+            gang: None,
             since,
-            deadline,
-            backoff,
+            deadline: None,
+            backoff: None,
             wakes_on: Vec::new(),
-            reason: String::new(),
+            reason: PendingReason::NotTried,
         }
     }
 
-    /// Whether it may be tried now: it does not hold back after a start that failed.
+    /// Returns true if it may be tried now: it does not back off after a failed start.
     pub fn may_try(&self, now: Millis) -> bool {
         self.backoff.is_none_or(|backoff| backoff.until <= now)
     }
 }
 
-/// The gang that somebody waits with.
+/// The gang of a pending request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GangMember {
-    /// Its name.
     pub name: Name,
-    /// How many must be placed together.
+    /// Members that must be placed together.
     pub minimum: u32,
 }
 
-/// A start that failed is not tried again at once, so that it does not starve the others.
+/// The pause after a failed start, so that a request that always fails does not starve the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
-    /// Failures so far.
+    /// Failed starts so far.
     pub failures: u32,
-    /// When it may be tried again.
     pub until: Millis,
 }
 
 impl Backoff {
-    /// The next pause after one more failure: a second, doubled each time, at most five minutes.
+    /// Returns the pause after one more failure: a second, doubled each time, at most five minutes.
     pub fn after(failures: u32, now: Millis) -> Self {
-        let pause = (1000_u64 << failures.min(9)).min(300_000);
+        let pause = Timespan::seconds(1 << failures.min(9)).min(Timespan::seconds(300));
         Backoff { failures: failures.saturating_add(1), until: now.after(pause) }
     }
 }
 
 impl Queue {
-    /// Adds somebody, or replaces what was known of them without losing their turn.
-    pub(crate) fn put(&mut self, waiting: Waiting) {
-        let id = waiting.request.id.clone();
+    /// Adds a request, or replaces its entry without changing its turn.
+    pub(crate) fn insert(&mut self, entry: PendingRequest) {
+        let id = entry.request.id.clone();
         let arrival = match self.turns.get(&id) {
             Some(earlier) => {
-                self.waiting.remove(earlier);
+                self.pending.remove(earlier);
                 earlier.arrival
             }
             None => {
@@ -105,69 +133,69 @@ impl Queue {
                 self.arrivals
             }
         };
-        let terms = &waiting.request.terms;
+        let terms = &entry.request.terms;
         let priority = std::cmp::Reverse(terms.priority);
         let turn = Turn { speculative: terms.speculative, priority, arrival };
-        if let Some(backoff) = waiting.backoff {
+        if let Some(backoff) = entry.backoff {
             self.failures.insert(id.clone(), backoff.failures);
         }
         self.turns.insert(id, turn);
-        self.waiting.insert(turn, waiting);
+        self.pending.insert(turn, entry);
     }
 
-    /// Takes somebody out.
-    pub(crate) fn remove(&mut self, request: &RequestId) -> Option<Waiting> {
+    /// Removes a request.
+    pub(crate) fn remove(&mut self, request: &RequestId) -> Option<PendingRequest> {
         let turn = self.turns.remove(request)?;
-        self.waiting.remove(&turn)
+        self.pending.remove(&turn)
     }
 
-    /// When somebody's turn is; `None` where they do not wait.
+    /// Returns the turn of a request; `None` if it is not pending.
     pub(crate) fn turn(&self, request: &RequestId) -> Option<Turn> {
         self.turns.get(request).copied()
     }
 
-    /// How often somebody's start has failed since it last succeeded.
+    /// Returns the number of failed starts of a request since its last success.
     pub fn failures(&self, request: &RequestId) -> u32 {
         self.failures.get(request).copied().unwrap_or(0)
     }
 
-    /// Forgets somebody's failed starts.
-    pub(crate) fn forgive(&mut self, request: &RequestId) {
+    /// Resets the number of failed starts of a request.
+    pub(crate) fn clear_failures(&mut self, request: &RequestId) {
         self.failures.remove(request);
     }
 
-    /// Everybody who waits, in turn.
-    pub fn iter(&self) -> impl Iterator<Item = &Waiting> {
-        self.waiting.values()
+    /// Iterates over the pending requests in turn.
+    pub fn iter(&self) -> impl Iterator<Item = &PendingRequest> {
+        self.pending.values()
     }
 
-    /// Somebody who waits.
-    pub fn get(&self, request: &RequestId) -> Option<&Waiting> {
-        self.waiting.get(self.turns.get(request)?)
+    /// Returns the entry of a request.
+    pub fn get(&self, request: &RequestId) -> Option<&PendingRequest> {
+        self.pending.get(self.turns.get(request)?)
     }
 
-    /// How many wait.
+    /// Returns the number of pending requests.
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.pending.len()
     }
 
-    /// Whether nobody waits.
+    /// Returns true if nothing is pending.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.pending.is_empty()
     }
 
-    /// Whether somebody waits for real work.
+    /// Returns true if a request that is not speculative is pending.
     pub fn has_real_work(&self) -> bool {
-        self.waiting.keys().next().is_some_and(|turn| !turn.speculative)
+        self.pending.keys().next().is_some_and(|turn| !turn.speculative)
     }
 }
 
-/// The rows of a queue, to save and to start again from.
+/// The rows of a queue in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueRows {
-    /// Everybody who waits, with the number of their arrival.
-    pub waiting: Vec<(u64, Waiting)>,
+    /// In turn, each with the number of its arrival.
+    pub pending: Vec<(u64, PendingRequest)>,
     /// Failed starts.
     pub failures: Vec<(RequestId, u32)>,
     /// Arrivals so far.
@@ -175,25 +203,23 @@ pub struct QueueRows {
 }
 
 impl Queue {
-    /// The rows to save.
+    /// Returns the rows for a snapshot.
     pub fn rows(&self) -> QueueRows {
+        let pending = self.pending.iter();
+        let failures = self.failures.iter();
         QueueRows {
-            waiting: self
-                .waiting
-                .iter()
-                .map(|(turn, waiting)| (turn.arrival, waiting.clone()))
-                .collect(),
-            failures: self.failures.iter().map(|(id, failures)| (id.clone(), *failures)).collect(),
+            pending: pending.map(|(turn, entry)| (turn.arrival, entry.clone())).collect(),
+            failures: failures.map(|(id, failures)| (id.clone(), *failures)).collect(),
             arrivals: self.arrivals,
         }
     }
 
-    /// The queue that rows describe.
+    /// Rebuilds a queue from the rows of a snapshot.
     pub fn from_rows(rows: QueueRows) -> Self {
         let mut queue = Queue::default();
-        for (arrival, waiting) in rows.waiting {
+        for (arrival, entry) in rows.pending {
             queue.arrivals = arrival.saturating_sub(1);
-            queue.put(waiting);
+            queue.insert(entry);
         }
         queue.failures.extend(rows.failures);
         queue.arrivals = rows.arrivals;

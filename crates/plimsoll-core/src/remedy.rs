@@ -127,7 +127,7 @@ impl Bench<'_> {
         change(&mut spec);
         let request = Request { spec: Arc::new(spec), ..self.request.clone() };
         let decision = decide(&self.draft(), self.policy, &request);
-        decision.place().is_some().then_some(decision)
+        decision.chosen().is_some().then_some(decision)
     }
 
     /// Opens a draft in which the request's own promise does not stand in its way.
@@ -344,7 +344,7 @@ impl Bench<'_> {
         for (id, _) in victims.iter().filter_map(|victim| self.ledger.of_request(victim)) {
             draft.without(id);
         }
-        decide(&draft, self.policy, self.request).place().is_some()
+        decide(&draft, self.policy, self.request).chosen().is_some()
     }
 }
 

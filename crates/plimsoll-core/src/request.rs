@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::NodeRules;
-use crate::units::{Bytes, Cores, MilliCpu, Millis, Name, Portion};
+use crate::units::{Bytes, Cores, MilliCpu, Millis, Name, Portion, Timespan};
 
 /// A request for devices on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -400,10 +400,10 @@ pub struct Terms {
     pub eviction: Eviction,
     /// Holders of the same model are never evicted for each other.
     pub model: Option<Name>,
-    /// Milliseconds of idleness after which it may be evicted; `None` means never for idleness.
-    pub idle_limit: Option<u64>,
-    /// Milliseconds that a restart costs; the eviction plan minimises their sum.
-    pub reload_cost: u64,
+    /// The idle time after which it may be evicted; `None` means never for idleness.
+    pub idle_limit: Option<Timespan>,
+    /// The time that a restart costs; the eviction plan minimises the sum.
+    pub reload_cost: Timespan,
 }
 
 /// The holders that may be evicted to place a request.

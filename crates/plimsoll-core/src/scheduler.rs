@@ -1,25 +1,25 @@
 //! The state machine: an event in; operations, decisions, effects and answers out. Time is an argument.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::breach::{self, Breach};
 use crate::charge::Stage;
 use crate::decide::{Decision, decide};
 use crate::draft::OneNode;
-use crate::event::{Answer, Effect, Event, Operation, Outcome, Settings};
+use crate::event::{Answer, Effect, Event, Operation, Outcome, RejectedCall, Settings};
 use crate::ledger::{self, Ledger, LedgerError, NodeId};
 use crate::memo::Memo;
-use crate::queue::{Queue, Waiting};
+use crate::queue::{PendingRequest, Queue};
 use crate::reason::Change;
 use crate::request::{Request, RequestId};
 use crate::room::Measured;
-use crate::summary;
 use crate::units::{Millis, Name};
 
+mod holders;
 mod life;
 mod placing;
 mod possible;
-mod staying;
 mod waking;
 
 use possible::Possible;
@@ -33,9 +33,6 @@ pub struct Scheduler {
     memo: Memo,
     possible: Possible,
 }
-
-/// An offer that the machine itself will take once its devices are quiet.
-const UNTIL_QUIET: Millis = Millis(u64::MAX);
 
 impl Scheduler {
     /// An empty one.
@@ -95,11 +92,11 @@ impl Scheduler {
     pub fn recover_next(&mut self, operation: &Operation) {
         match operation {
             Operation::Ledger(operation) => self.ledger.recover_next(operation),
-            Operation::Wait(waiting) => self.queue.put(Waiting::clone(waiting)),
-            Operation::Unwait(request) => {
+            Operation::Enqueue(pending) => self.queue.insert(PendingRequest::clone(pending)),
+            Operation::Dequeue(request) => {
                 self.queue.remove(request);
             }
-            Operation::Forgive(request) => self.queue.forgive(request),
+            Operation::ClearFailures(request) => self.queue.clear_failures(request),
             Operation::Configure(settings) => self.settings = Settings::clone(settings),
         }
     }
@@ -184,17 +181,17 @@ impl Step<'_> {
         applied
     }
 
-    fn wait(&mut self, waiting: Waiting) {
-        self.out.operations.push(Operation::Wait(Box::new(waiting.clone())));
-        self.machine.queue.put(waiting);
+    fn enqueue(&mut self, pending: PendingRequest) {
+        self.out.operations.push(Operation::Enqueue(Box::new(pending.clone())));
+        self.machine.queue.insert(pending);
     }
 
-    /// Lets somebody wait no longer. Who does not wait is promised nothing.
-    fn unwait(&mut self, request: &RequestId) -> Option<Waiting> {
-        let waiting = self.machine.queue.remove(request)?;
-        self.out.operations.push(Operation::Unwait(request.clone()));
+    /// Removes a request from the queue. Only a pending request has a promise.
+    fn dequeue(&mut self, request: &RequestId) -> Option<PendingRequest> {
+        let pending = self.machine.queue.remove(request)?;
+        self.out.operations.push(Operation::Dequeue(request.clone()));
         self.break_promise(request);
-        Some(waiting)
+        Some(pending)
     }
 
     fn decide(&mut self, request: &Request) -> Decision {
@@ -203,86 +200,100 @@ impl Step<'_> {
     }
 
     fn ask(&mut self, request: &Request) {
-        self.unwait(&request.id);
-        self.forgive(&request.id);
-        if let Some((_, holding)) = self.machine.ledger.of_request(&request.id) {
-            if !matches!(holding.stage, Stage::Offered { .. }) {
+        let id = &request.id;
+        self.dequeue(id);
+        self.clear_failures(id);
+        if let Some((_, holding)) = self.machine.ledger.of_request(id) {
+            if !holding.stage.is_before_start() {
                 let node = holding.node.clone();
-                return self.out.answers.push(Answer::Placed { request: request.id.clone(), node });
+                return self.out.answers.push(Answer::Placed { request: id.clone(), node });
             }
-            let given_back = self.machine.ledger.fail(&request.id);
+            let given_back = self.machine.ledger.fail(id);
             self.keep(given_back);
             self.lifted.insert(Change::LoadFell);
         }
         let decision = self.decide(request);
         let until = self.now.after(self.machine.settings.offer_for);
-        let offer = decision
-            .place()
-            .map(|found| (&found.place, self.machine.ledger.offer(request, &found.place, until)));
-        let answer = match offer {
-            Some((place, Ok(operation))) => {
-                self.record(operation);
-                Answer::Offered { request: request.id.clone(), place: place.clone(), until }
-            }
-            Some((_, Err(error))) => {
-                Answer::Refused { request: request.id.clone(), reason: error.to_string() }
-            }
-            None => Answer::Refused {
-                request: request.id.clone(),
-                reason: summary::sentence(&decision),
+        match decision.placement() {
+            Some(placement) => match self.machine.ledger.offer(request, placement, until) {
+                Ok(operation) => {
+                    self.record(operation);
+                    let placement = placement.clone();
+                    let answer = Answer::Offered { request: id.clone(), placement, until };
+                    self.out.answers.push(answer);
+                }
+                Err(error) => self.reject_call(id, RejectedCall::NotAdmitted(Arc::new(error))),
             },
-        };
+            None => self.reject_offer(request, &decision),
+        }
         self.out.decisions.push(decision);
-        self.out.answers.push(answer);
+    }
+
+    /// Answers that there is no placement: now, or on any fleet with these nodes.
+    fn reject_offer(&mut self, request: &Request, decision: &Decision) {
+        let rejection = decision.rejection().cloned().unwrap_or_default();
+        if self.is_impossible(request) {
+            let request = request.id.clone();
+            self.out.answers.push(Answer::Impossible { request, rejection });
+        } else {
+            self.reject_call(&request.id, RejectedCall::NoPlacement(rejection));
+        }
     }
 
     fn take_offer(&mut self, id: &RequestId, node: Option<&Name>) {
         let Some((_, holding)) = self.machine.ledger.of_request(id) else {
-            return self.refuse(id, format!("{id} was offered nothing, or its offer has expired"));
+            return self.reject_call(id, RejectedCall::NoOffer);
         };
         let (at, spec, terms) = (holding.node.clone(), holding.spec.clone(), holding.terms.clone());
         if node.is_none_or(|node| *node == at) {
-            if self.machine.settings.serial_starts && !self.is_quiet_for(id) {
-                let staged = self.machine.ledger.extend(id, UNTIL_QUIET);
-                if self.keep(staged) {
-                    return self.out.answers.push(Answer::Placed { request: id.clone(), node: at });
-                }
-            }
-            let taken = self.machine.ledger.take(id);
-            return self.sent(id, taken);
+            return self.take_offer_here(id, at);
         }
         let (Some(node), Some(spec)) = (node, spec) else {
-            return self.refuse(id, format!("{id} runs on {at} already"));
+            return self.reject_call(id, RejectedCall::AlreadyOn { node: at });
         };
         let request = Request { id: id.clone(), spec, terms };
         let Some(there) = self.machine.ledger.node_id(node) else {
-            return self.refuse(id, format!("there is no node {node}"));
+            return self.reject_call(id, RejectedCall::NoSuchNode { node: node.clone() });
         };
         let decision =
             decide(&OneNode(&self.machine.ledger, there), &self.machine.settings.policy, &request);
-        let moved = decision.place().map(|found| self.charge(&request, &found.place));
-        let sentence = summary::sentence(&decision);
-        self.out.decisions.push(decision);
-        self.lifted.insert(Change::LoadFell);
+        let moved = decision.placement().map(|placement| self.charge(&request, placement));
         match moved {
             Some(Ok(())) => {}
-            Some(Err(error)) => self.refuse(id, error.to_string()),
-            None => self.refuse(id, sentence),
+            Some(Err(error)) => self.reject_call(id, RejectedCall::NotAdmitted(Arc::new(error))),
+            None => {
+                let rejection = decision.rejection().cloned().unwrap_or_default();
+                self.reject_call(id, RejectedCall::NoPlacement(rejection));
+            }
         }
+        self.out.decisions.push(decision);
+        self.lifted.insert(Change::LoadFell);
     }
 
-    fn sent(&mut self, id: &RequestId, result: Result<ledger::Operation, LedgerError>) {
-        match result {
+    fn take_offer_here(&mut self, id: &RequestId, node: Name) {
+        if self.machine.settings.serial_starts && !self.is_quiet_for(id) {
+            // An offer that was taken before stays queued.
+            let queued = self.machine.ledger.take_queued(id);
+            if self.keep(queued) || self.is_queued(id) {
+                return self.out.answers.push(Answer::Placed { request: id.clone(), node });
+            }
+        }
+        match self.machine.ledger.take(id) {
             Ok(operation) => {
                 self.record(operation);
                 self.start(id);
             }
-            Err(error) => self.refuse(id, error.to_string()),
+            Err(error) => self.reject_call(id, RejectedCall::NotAdmitted(Arc::new(error))),
         }
     }
 
-    fn refuse(&mut self, request: &RequestId, reason: String) {
-        self.out.answers.push(Answer::Refused { request: request.clone(), reason });
+    fn is_queued(&self, id: &RequestId) -> bool {
+        let holding = self.machine.ledger.of_request(id);
+        holding.is_some_and(|(_, holding)| holding.stage == Stage::Queued)
+    }
+
+    fn reject_call(&mut self, request: &RequestId, reason: RejectedCall) {
+        self.out.answers.push(Answer::Rejected { request: request.clone(), reason });
     }
 
     /// The effect that leaves with a charge, and the word to the one who asked.

@@ -8,7 +8,7 @@ use crate::queue::{Queue, QueueRows};
 use crate::scheduler::Scheduler;
 
 /// The version of the shape of [`Snapshot`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The whole state at one revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -233,14 +233,14 @@ impl Teller<'_> {
     }
 
     fn selected(&self, verdict: NodeVerdict) -> Vec<u16> {
-        match self.decision.place().filter(|_| self.is_chosen(verdict)) {
-            Some(found) => found.place.picks.iter().flatten().copied().collect(),
+        match self.decision.placement().filter(|_| self.is_chosen(verdict)) {
+            Some(placement) => placement.picks.iter().flatten().copied().collect(),
             None => Vec::new(),
         }
     }
 
     fn is_chosen(&self, verdict: NodeVerdict) -> bool {
-        self.decision.place().is_some_and(|found| found.place.node == verdict.view.node.name)
+        self.decision.placement().is_some_and(|found| found.node == verdict.view.node.name)
             && verdict.best.is_some()
     }
 

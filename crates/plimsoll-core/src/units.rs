@@ -221,15 +221,105 @@ impl fmt::Display for MilliCpu {
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// Returns the point `span` milliseconds later.
+    /// Returns the point `span` later. Saturates at the end of time.
     #[must_use]
-    pub const fn after(self, span: u64) -> Millis {
-        Millis(self.0.saturating_add(span))
+    pub const fn after(self, span: Timespan) -> Millis {
+        Millis(self.0.saturating_add(span.0))
     }
 
-    /// Returns the milliseconds since `earlier`, or 0 if `earlier` is in the future.
-    pub const fn since(self, earlier: Millis) -> u64 {
-        self.0.saturating_sub(earlier.0)
+    /// Returns the point `span` earlier. Saturates at the epoch.
+    #[must_use]
+    pub const fn before(self, span: Timespan) -> Millis {
+        Millis(self.0.saturating_sub(span.0))
+    }
+
+    /// Returns the time since `earlier`, or zero if `earlier` is in the future.
+    pub const fn since(self, earlier: Millis) -> Timespan {
+        Timespan(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A duration in milliseconds. Written `500ms`, `20s`, `3m20s` or `1h`; exact in both directions.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Timespan(u64);
+
+impl Timespan {
+    pub const ZERO: Timespan = Timespan(0);
+
+    /// Creates a duration from milliseconds.
+    pub const fn millis(millis: u64) -> Self {
+        Timespan(millis)
+    }
+
+    /// Creates a duration from seconds. Saturates.
+    pub const fn seconds(seconds: u64) -> Self {
+        Timespan(seconds.saturating_mul(1000))
+    }
+
+    /// Returns the duration in milliseconds.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// Adds and saturates.
+    #[must_use]
+    pub const fn plus(self, other: Timespan) -> Timespan {
+        Timespan(self.0.saturating_add(other.0))
+    }
+}
+
+/// The units of a [`Timespan`] in milliseconds, largest first.
+const TIME_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+
+impl fmt::Display for Timespan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.pad("0s");
+        }
+        let mut text = String::new();
+        let mut rest = self.0;
+        for (name, unit) in TIME_UNITS {
+            if rest >= unit {
+                text.push_str(&format!("{}{name}", rest / unit));
+                rest %= unit;
+            }
+        }
+        f.pad(&text)
+    }
+}
+
+/// An error of parsing a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a duration; write 500ms, 20s, 3m20s or 1h")]
+pub struct TimespanError {
+    text: String,
+}
+
+impl FromStr for Timespan {
+    type Err = TimespanError;
+
+    fn from_str(text: &str) -> Result<Self, TimespanError> {
+        parse_timespan(text).ok_or_else(|| TimespanError { text: text.to_string() })
+    }
+}
+
+/// Parses numbers with units, each unit smaller than the one before.
+fn parse_timespan(text: &str) -> Option<Timespan> {
+    let mut units = TIME_UNITS.iter();
+    let mut rest = text;
+    let mut sum: u64 = 0;
+    loop {
+        let (number, unit) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let name = &unit[..unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len())];
+        let (_, millis) = units.find(|(known, _)| *known == name)?;
+        sum = sum.checked_add(number.parse::<u64>().ok()?.checked_mul(*millis)?)?;
+        rest = &unit[name.len()..];
+        if rest.is_empty() {
+            return Some(Timespan(sum));
+        }
     }
 }
 
@@ -239,24 +329,23 @@ const DAY: u64 = 24 * 60 * 60 * 1000;
 const A_YEAR: u64 = 365 * DAY;
 
 impl fmt::Display for Millis {
-    /// Prints a wall-clock time as an RFC 3339 date in UTC, and the time of a test clock (below one
-    /// year) in milliseconds.
+    /// Prints a wall-clock time as date and time in UTC, and the time of a test clock (below one
+    /// year) as the duration since its start.
     ///
-    /// The core prints times because reasons carry them: `StaleTelemetry { since }` and
-    /// `Silent { since }` are rendered here and nowhere else. A calendar library was rejected: it
-    /// brings a time-zone database and a clock into a crate that may have neither, for the
-    /// fifteen lines below. Code outside the core formats times with `jiff`.
+    /// The core prints times because reasons carry them, for example `StaleTelemetry { since }`. A
+    /// calendar library was rejected: it brings a time-zone database and a clock into a crate that
+    /// may have neither, for the fifteen lines below. Code outside the core formats times with
+    /// `jiff`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 < A_YEAR {
-            return write!(f, "{} ms", self.0);
+            return Timespan(self.0).fmt(f);
         }
         let (year, month, day) = date(self.0 / DAY);
-        let ms = self.0 % 1000;
         let seconds = self.0 % DAY / 1000;
         let hour = seconds / 3600;
         let minute = seconds / 60 % 60;
         let second = seconds % 60;
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
     }
 }
 
@@ -324,17 +413,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wall_clock_times_print_as_dates_and_test_clock_times_as_milliseconds() {
+    fn wall_clock_times_print_as_dates_and_test_clock_times_as_durations() {
         for (ms, shown) in [
-            (5_000, "5000 ms"),
-            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
-            (1_709_251_199_999, "2024-02-29T23:59:59.999Z"),
-            (1_709_251_200_000, "2024-03-01T00:00:00.000Z"),
-            (1_735_689_599_000, "2024-12-31T23:59:59.000Z"),
-            (1_794_799_994_515, "2026-11-16T03:33:14.515Z"),
-            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+            (5_000, "5s"),
+            (951_782_400_000, "2000-02-29 00:00:00"),
+            (1_709_251_199_999, "2024-02-29 23:59:59"),
+            (1_709_251_200_000, "2024-03-01 00:00:00"),
+            (1_735_689_599_000, "2024-12-31 23:59:59"),
+            (1_794_799_994_515, "2026-11-16 03:33:14"),
+            (4_107_542_400_000, "2100-03-01 00:00:00"),
         ] {
             assert_eq!(Millis(ms).to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn a_duration_reads_back_as_it_prints() {
+        for (text, millis) in [
+            ("0s", 0),
+            ("500ms", 500),
+            ("1s500ms", 1500),
+            ("12s", 12_000),
+            ("3m20s", 200_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("26h1ms", 93_600_001),
+        ] {
+            assert_eq!(text.parse(), Ok(Timespan::millis(millis)), "{text}");
+            assert_eq!(Timespan::millis(millis).to_string(), text);
+        }
+        assert_eq!("90s".parse(), Ok(Timespan::millis(90_000)));
+        for text in [
+            "",
+            "5",
+            "s",
+            "-1s",
+            "1.5s",
+            "5 m",
+            "1s1s",
+            "1s1m",
+            "1s5",
+            "99999999999999999999h",
+            "18446744073709551615h",
+        ] {
+            assert!(
+                text.parse::<Timespan>().is_err_and(|e| e.to_string().contains(text)),
+                "{text}"
+            );
         }
     }
 

@@ -45,7 +45,7 @@ pub struct Finding {
 /// A placement that fits, with its score.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    pub place: Placement,
+    pub placement: Placement,
     pub score: Score,
 }
 
@@ -71,7 +71,7 @@ impl Finding {
             }
         }
         if let Some(best) = &self.best {
-            (&best.place.picks, best.score.total()).hash(&mut hasher);
+            (&best.placement.picks, best.score.total()).hash(&mut hasher);
         }
         hasher.finish()
     }

@@ -18,7 +18,6 @@ mod slots;
 mod tests;
 mod whatif;
 
-pub(crate) use decisions::told_by;
 pub(crate) use parts::Parts;
 pub(crate) use problem::Problem;
 pub(crate) use queue::promised;

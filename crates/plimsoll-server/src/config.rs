@@ -167,10 +167,10 @@ fn settings(policy: Option<&str>, residency: Option<Span>) -> Result<Settings> {
     })?;
     Ok(Settings {
         policy,
-        residency: residency.unwrap_or(Span::seconds(30)).0,
+        residency: residency.unwrap_or(Span::seconds(30)).into(),
         serial_starts: true,
         // The lease of a runner detects its silence, whether or not it measures.
-        telemetry_for: u64::MAX,
+        telemetry_for: None,
         ..Settings::default()
     })
 }
@@ -224,7 +224,7 @@ mod tests {
             );
             assert_eq!(
                 (config.settings.residency, config.settings.telemetry_for),
-                (30_000, u64::MAX)
+                (plimsoll_core::units::Timespan::seconds(30), None)
             );
             assert_eq!(
                 (config.schedulerlog.enabled, config.schedulerlog.max_pods.get()),

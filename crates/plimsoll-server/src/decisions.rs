@@ -38,12 +38,10 @@ pub(crate) struct Kept {
     pub(crate) at: Millis,
     /// All that it was made from.
     pub(crate) decision: Decision,
-    /// The answer in one sentence, as the journal has it.
-    pub(crate) summary: String,
     /// The digest of all that was seen.
     pub(crate) digest: u64,
-    /// What the one who waits was told, where there is no place.
-    pub(crate) told: Option<String>,
+    /// The answer that did not place the request.
+    pub(crate) answer: Option<Answer>,
     /// Who was asked to go for it.
     pub(crate) evictions: Vec<EvictionRow>,
     /// The place that will be there for it.
@@ -76,7 +74,11 @@ fn kept(
     index: u32,
     decision: &Decision,
 ) -> Kept {
-    let (told, waits_for) = told(output, &decision.request);
+    let answer = answer_to(output, &decision.request);
+    let waits_for = match &answer {
+        Some(Answer::Pending { promised, .. }) => promised.clone(),
+        _ => Vec::new(),
+    };
     let written = record.decisions.get(index as usize);
     let verdicts = decision.shapes.len() * desk.scheduler().ledger().node_slots();
     // What the ledger promises now was promised by this decision, unless another one came between.
@@ -86,9 +88,8 @@ fn kept(
         id: DecisionId { seq: record.seq, index },
         at: record.now,
         decision: decision.clone(),
-        summary: written.map(|written| written.summary.clone()).unwrap_or_default(),
         digest: written.map_or(0, |written| written.digest),
-        told,
+        answer,
         evictions: evictions(output, &waits_for),
         promised,
         needs: needs(desk, &decision.request),
@@ -106,19 +107,13 @@ fn needs(desk: DeskView<'_>, request: &RequestId) -> Vec<Need> {
         .unwrap_or_default()
 }
 
-/// What one who waits was told, and whose going they wait for.
-fn told(output: &Output, request: &RequestId) -> (Option<String>, Vec<RequestId>) {
+/// Returns the last answer of a record that does not place the request.
+fn answer_to(output: &Output, request: &RequestId) -> Option<Answer> {
     let answers = output.outcome.answers.iter().rev();
-    let mut own = answers.filter_map(|answer| match answer {
-        Answer::Waiting { request: to, reason, promised } if to == request => {
-            Some((Some(reason.clone()), promised.clone()))
-        }
-        Answer::Refused { request: to, reason } if to == request => {
-            Some((Some(reason.clone()), Vec::new()))
-        }
-        _ => None,
-    });
-    own.next().unwrap_or_default()
+    let mut own = answers.filter(|answer| answer.request() == request);
+    let is_unplaced =
+        |answer: &&Answer| !matches!(answer, Answer::Offered { .. } | Answer::Placed { .. });
+    own.find(is_unplaced).cloned()
 }
 
 /// Those among whom somebody waits for who were asked to go by this very record.

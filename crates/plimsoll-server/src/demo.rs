@@ -55,7 +55,7 @@ impl Drop for Scratch {
 /// its own, so that nothing simulated gets among what is real.
 pub fn prepare(config: &mut Config) -> Result<Scratch> {
     config.models.get_or_insert_with(models);
-    config.settings.residency = RESIDENCY.0;
+    config.settings.residency = RESIDENCY.into();
     let dir = std::env::temp_dir().join(format!("plimsoll-demo-{}", std::process::id()));
     DirBuilder::new()
         .mode(0o700)

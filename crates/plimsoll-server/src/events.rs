@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plimsoll_core::drive::Record;
 use plimsoll_core::event::Operation;
 use plimsoll_core::front::Front;
+use plimsoll_core::ledger;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::units::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender, WeakSender};
 use utoipa::ToSchema;
 
-use super::api::{Parts, told_by};
+use super::api::Parts;
 use plimsoll_api::rows::{Time, time};
 use plimsoll_engine::engine::{Durable, Observer};
 
@@ -189,7 +191,7 @@ pub(crate) struct DecidedRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ChangeRow {
     /// What changed: `hold`, `restage`, `drop`, `drop_charges`, `raise`, `act`, `claim`, `measure`, `promise`, `unpromise`, `put_node`, `drop_node`,
-    /// `wait`, `unwait`, `forgive` or `configure`.
+    /// `enqueue`, `dequeue`, `clear_failures` or `configure`.
     pub(crate) op: String,
     /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -242,22 +244,19 @@ impl LaggedRow {
 impl EventRow {
     /// A record as a row; the same whether it comes live or from the journal.
     fn of(record: &Record) -> Self {
-        let decided = |(index, decision): (usize, &plimsoll_core::drive::DecisionRecord)| {
-            let (placed, runner_id) = told_by(&decision.summary);
-            DecidedRow {
+        let decided =
+            |(index, decision): (usize, &plimsoll_core::drive::DecisionRecord)| DecidedRow {
                 id: format!("{}.{index}", record.seq),
                 model: decision.request.account.to_string(),
                 slot_id: decision.request.name.to_string(),
-                placed,
-                runner_id,
-                summary: decision.summary.clone(),
-            }
-        };
-        let event = serde_json::to_value(&record.event).unwrap_or_default();
+                placed: decision.summary.is_placed(),
+                runner_id: decision.summary.node().map(ToString::to_string),
+                summary: decision.summary.to_string(),
+            };
         EventRow {
             seq: record.seq,
             created: time(record.now),
-            event: text(&event, "/event").unwrap_or_default(),
+            event: record.event.name().to_string(),
             decisions: record.decisions.iter().enumerate().map(decided).collect(),
             changes: record.operations.iter().map(change).collect(),
         }
@@ -271,66 +270,34 @@ impl EventRow {
 
 fn change(operation: &Operation) -> ChangeRow {
     match operation {
-        Operation::Ledger(operation) => {
-            of_ledger(&serde_json::to_value(operation).unwrap_or_default())
-        }
-        Operation::Wait(waiting) => about("wait", &waiting.request.id),
-        Operation::Unwait(request) => about("unwait", request),
-        Operation::Forgive(request) => about("forgive", request),
+        Operation::Ledger(operation) => ledger_change(operation),
+        Operation::Enqueue(entry) => request_change("enqueue", &entry.request.id),
+        Operation::Dequeue(request) => request_change("dequeue", request),
+        Operation::ClearFailures(request) => request_change("clear_failures", request),
         Operation::Configure(_) => {
             ChangeRow { op: "configure".to_string(), ..ChangeRow::default() }
         }
     }
 }
 
-fn about(op: &str, request: &plimsoll_core::request::RequestId) -> ChangeRow {
-    let (model, slot_id) = (Some(request.account.to_string()), Some(request.name.to_string()));
-    ChangeRow { op: op.to_string(), model, slot_id, ..ChangeRow::default() }
-}
-
-/// What a change of the ledger is about, read off the form in which the journal keeps it.
-fn of_ledger(operation: &Value) -> ChangeRow {
-    let first = |paths: &[&str]| paths.iter().find_map(|path| text(operation, path));
-    let number = |path: &str| operation.pointer(path).and_then(Value::as_u64);
-    let stage = operation.pointer("/stage").or_else(|| operation.pointer("/holding/stage"));
+fn request_change(op: &str, request: &RequestId) -> ChangeRow {
     ChangeRow {
-        op: text(operation, "/op").unwrap_or_default(),
-        model: first(&["/request/account", "/holding/request/account"]),
-        slot_id: first(&["/request/name", "/holding/request/name"]),
-        runner_id: first(&[
-            "/holding/node",
-            "/promise/placement/node",
-            "/node/name",
-            "/node",
-            "/name",
-        ]),
-        index: number("/ordinal"),
-        bytes: number("/bytes").or_else(|| number("/measured/foreign")).or_else(|| held(operation)),
-        stage: stage.and_then(word),
+        op: op.to_string(),
+        model: Some(request.account.to_string()),
+        slot_id: Some(request.name.to_string()),
+        ..ChangeRow::default()
     }
 }
 
-/// What a holding has on all its devices; `None` where it has none, or nobody declared it.
-fn held(operation: &Value) -> Option<u64> {
-    let charges =
-        operation.pointer("/holding/charges")?.as_array().filter(|charges| !charges.is_empty())?;
-    let bytes = |charge: &Value| {
-        let amount =
-            charge.pointer("/amount/share").or_else(|| charge.pointer("/amount/whole/bytes"))?;
-        amount.as_u64()
-    };
-    charges.iter().try_fold(0_u64, |sum, charge| sum.checked_add(bytes(charge)?))
-}
-
-/// The name of a variant, with or without fields.
-fn word(value: &Value) -> Option<String> {
-    match value {
-        Value::String(word) => Some(word.clone()),
-        Value::Object(fields) => fields.keys().next().cloned(),
-        _ => None,
+fn ledger_change(operation: &ledger::Operation) -> ChangeRow {
+    let request = operation.request();
+    ChangeRow {
+        op: operation.kind().name().to_string(),
+        model: request.map(|request| request.account.to_string()),
+        slot_id: request.map(|request| request.name.to_string()),
+        runner_id: operation.node().map(ToString::to_string),
+        index: operation.ordinal().map(u64::from),
+        bytes: operation.bytes().map(Bytes::get),
+        stage: operation.stage().map(|stage| stage.name().to_string()),
     }
-}
-
-fn text(value: &Value, path: &str) -> Option<String> {
-    value.pointer(path).and_then(Value::as_str).map(String::from)
 }

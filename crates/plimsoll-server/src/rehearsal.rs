@@ -6,7 +6,7 @@ use std::time::Duration;
 use plimsoll_core::event::Settings;
 use plimsoll_core::front::Host;
 use plimsoll_core::policy::Policy;
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Timespan};
 use plimsoll_engine::engine::{Decided, Durable, Observer};
 use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation, ReservationId};
 use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
@@ -27,8 +27,8 @@ impl Rehearsal {
         let settings = Settings {
             policy,
             serial_starts: true,
-            telemetry_for: u64::MAX,
-            residency: 0,
+            telemetry_for: None,
+            residency: Timespan::ZERO,
             ..Settings::default()
         };
         // 2026-01-02T03:04:05Z
@@ -88,7 +88,7 @@ impl Rehearsal {
 
     /// Lets time pass.
     pub(crate) fn pass(&mut self, millis: u64) {
-        self.now = self.now.after(millis);
+        self.now = self.now.after(Timespan::millis(millis));
         self.host.tick(self.now);
     }
 

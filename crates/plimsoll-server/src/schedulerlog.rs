@@ -243,7 +243,7 @@ impl Cache {
         let slot = kept.decision.request.name.clone();
         // A refusal after a failed start leaves that failure standing; a new place is a new start.
         let bind = match self.slots.peek(&slot) {
-            Some(known) if kept.decision.place().is_none() => known.bind.clone(),
+            Some(known) if kept.decision.chosen().is_none() => known.bind.clone(),
             _ => Bind::NotYet,
         };
         self.slot_bytes += kept.bytes;

@@ -10,8 +10,6 @@ mod plain;
 
 mod run;
 
-mod sentence;
-
 #[cfg(test)]
 mod tests;
 

@@ -149,7 +149,9 @@ impl Witness {
                 Answer::Placed { request, .. } => {
                     (request, self.stage_after(event, request, outcome))
                 }
-                Answer::Waiting { .. } | Answer::Refused { .. } => continue,
+                Answer::Pending { .. } | Answer::Impossible { .. } | Answer::Rejected { .. } => {
+                    continue;
+                }
             };
             let Some(stage) = stage else { continue };
             match decided_place(outcome, request) {
@@ -179,7 +181,7 @@ impl Witness {
         }
         let again = matches!(event, Event::Submit { .. } | Event::Ask { .. })
             && self.books.held(request).is_some();
-        (!again).then_some(Stage::Offered { until: Millis(u64::MAX) })
+        (!again).then_some(Stage::Queued)
     }
 
     fn grant(
@@ -268,7 +270,7 @@ fn decided_place<'a>(
 ) -> Option<(&'a Decision, &'a Placement)> {
     let of = |decision: &&Decision| decision.request == *request;
     let decision = outcome.decisions.iter().rev().find(of)?;
-    Some((decision, &decision.place()?.place))
+    Some((decision, decision.placement()?))
 }
 
 /// The nodes whose reality an event tells of.

@@ -41,7 +41,7 @@ fn an_unknown_field_or_value_is_named_with_near_words() {
         ("device n1 0 memory=1GiB", "line 1: there is no node `n1` yet"),
         ("node n1\ndevice n1 1 memory=1GiB", "line 2: `1`: device 0 comes first"),
         ("explain a/p", "line 1: there is no request `a/p` yet"),
-        ("at soon", "line 1: `soon`: write a time such as 500ms, 5s, 20m or 1h"),
+        ("at soon", "line 1: `soon`: write a time such as 500ms, 5s, 3m20s or 1h"),
         ("at 5s\nat 4s", "line 2: `at`: time does not go back"),
         ("node \"n1", "line 1: a quotation mark is not closed"),
         ("> none", "line 1: there is no command above this expectation"),
@@ -101,13 +101,13 @@ devices
 #[test]
 fn a_demo_shows_what_every_command_said() {
     let demo = run(CASE).expect("a scenario").demo();
-    assert!(demo.contains("submit a/p2 8GiB\n> a/p2 waits: no place for 8 GiB"), "{demo}");
+    assert!(demo.contains("submit a/p2 8GiB\n> a/p2 is pending: needs 8192 MiB"), "{demo}");
 }
 
 #[test]
 fn a_range_runs_a_command_for_each_number() {
     let report =
-        run("node n1\ndevice n1 0 memory=10GiB\nsubmit a/p{1..12} 1GiB\n> 10 placed, 2 waits\n")
+        run("node n1\ndevice n1 0 memory=10GiB\nsubmit a/p{1..12} 1GiB\n> 10 placed, 2 pending\n")
             .expect("a scenario");
     assert!(report.holds(), "{}", report.diff());
 }
@@ -121,7 +121,7 @@ submit a/p 1GiB cores=50% slots=2 type=a100 not-type=h100 uuid=GPU-0 not-uuid=GP
 update n1 unschedulable=yes
 device n1 0 cordoned=yes
 submit b/q whole
-> b/q refused: no place for a whole device: 1 node unschedulable
+> b/q is impossible: needs one whole GPU; 1 node unschedulable
 ";
     let report = run(text).expect("a scenario");
     assert!(report.holds(), "{}", report.diff());

@@ -9,7 +9,7 @@ use std::time::Instant;
 use plimsoll_core::event::Settings;
 use plimsoll_core::front::Host;
 use plimsoll_core::policy::Policy;
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Timespan};
 use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation, ReservationId};
 use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
 
@@ -58,9 +58,9 @@ impl Day {
     fn new() -> Day {
         let settings = Settings {
             policy: Policy::spread(),
-            residency: 30_000,
+            residency: Timespan::seconds(30),
             serial_starts: true,
-            telemetry_for: u64::MAX,
+            telemetry_for: None,
             ..Settings::default()
         };
         let mut host = Host::new(Desk::new(DeskConfig::default()), settings);

@@ -107,7 +107,7 @@ impl Fleet {
         let settings = Settings {
             policy: Policy::spread(),
             serial_starts: true,
-            telemetry_for: u64::MAX,
+            telemetry_for: None,
             ..Settings::default()
         };
         let config = DeskConfig { lease: Span(u64::MAX / 2), ..DeskConfig::default() };

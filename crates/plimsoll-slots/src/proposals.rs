@@ -77,7 +77,7 @@ impl Search<'_> {
             Purpose::Reservation,
             Span::default(),
         );
-        decide(&Draft::of(self.ledger), self.policy, &request).place().is_some()
+        decide(&Draft::of(self.ledger), self.policy, &request).chosen().is_some()
     }
 
     fn more_gpus(&self) -> Option<Remedy> {

@@ -64,8 +64,8 @@ pub fn terms(model: &Model, purpose: Purpose, reload_cost: Span) -> Terms {
         speculative: purpose == Purpose::Prewarm,
         eviction,
         model: Some(declared.name.as_str().into()),
-        idle_limit: Some(declared.idle_limit.0),
-        reload_cost: declared.reload_cost.unwrap_or(reload_cost).0,
+        idle_limit: Some(declared.idle_limit.into()),
+        reload_cost: declared.reload_cost.unwrap_or(reload_cost).into(),
     }
 }
 

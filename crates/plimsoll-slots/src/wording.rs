@@ -21,8 +21,8 @@ impl fmt::Display for StatusReason {
                     _ => write!(f, "all {concurrency} reservations taken"),
                 }
             }
-            StatusReason::NotPlaced { rejection, failure } => {
-                f.write_str(rejection)?;
+            StatusReason::NotPlaced { reason, failure } => {
+                reason.fmt(f)?;
                 in_brackets(f, failure)
             }
             StatusReason::RunnerSilent { slot, runner, since } => write!(
@@ -72,7 +72,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ending::Released => f.write_str("released by the client"),
-            Ending::Impossible { reason, .. } => f.write_str(reason),
+            Ending::Impossible { rejection, .. } => rejection.fmt(f),
             Ending::ModelRemoved => f.write_str("the model was removed"),
             Ending::Expired { pending } => write!(f, "deadline exceeded: {pending}"),
             Ending::Lost(loss) => loss.fmt(f),

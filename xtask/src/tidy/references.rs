@@ -89,7 +89,7 @@ mod tests {
         let workspace =
             Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace");
         let sources = [source("a.rs", "//! A.\n\nfn it_is_a_test() {}\n")];
-        let text = "`xtask/src`, `xtask/gone`, `xtask/<name>`\n[a](README.md#try) [b](gone.md)\n\
+        let text = "`xtask/src`, `xtask/gone`, `xtask/<name>`\n[a](LICENSE#try) [b](gone.md)\n\
                     `it_is_a_test` `it_was_a_test`\n```\n`xtask/gone`\n```\n";
         let functions = function_names(&sources);
         let check = |page: &str| lines(in_page(workspace, Path::new(page), text, &functions));

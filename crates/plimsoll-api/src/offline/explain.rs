@@ -65,7 +65,8 @@ pub struct ExplainOutput {
 impl ExplainOutput {
     /// Explains a decision, made here or recorded in a journal.
     pub fn decided(decision: &Decision) -> ExplainOutput {
-        let (placement, charges) = (decision.place().map(|found| &found.place), charges(decision));
+        let (placement, charges) =
+            (decision.chosen().map(|found| &found.placement), charges(decision));
         let chosen = placement.and_then(|placement| {
             let shape = decision.spec.shapes().get(usize::from(placement.shape));
             let node = &verdict::verdict_on(decision, &placement.node)?.view.node;

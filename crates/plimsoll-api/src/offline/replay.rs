@@ -68,7 +68,7 @@ impl From<&DecisionRecord> for RecordedDecisionRow {
             account: decision.request.account.clone(),
             name: decision.request.name.clone(),
             uid: decision.request.uid.clone(),
-            summary: decision.summary.clone(),
+            summary: decision.summary.to_string(),
             digest: digest(decision.digest),
         }
     }

@@ -47,8 +47,8 @@ pub struct PlacementRow {
 impl PlacementRow {
     /// Converts a placement that a ledger holds.
     pub fn new(request: &Request, found: &Candidate, ledger: &Ledger) -> PlacementRow {
-        let node = &found.place.node;
-        let shape = request.spec.shapes().get(usize::from(found.place.shape));
+        let node = &found.placement.node;
+        let shape = request.spec.shapes().get(usize::from(found.placement.shape));
         let held = ledger.of_request(&request.id).map(|(_, holding)| holding.charges.as_slice());
         let view = ledger.view_of(node);
         let chosen =

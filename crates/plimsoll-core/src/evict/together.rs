@@ -31,10 +31,10 @@ pub fn gang_after_releases(
     }
     let mut plans = Vec::with_capacity(gang.members.len());
     for (member, decision) in gang.members.iter().zip(&decided.decisions) {
-        plans.push(decision.place().map(|found| {
-            let place = found.place.clone();
-            let charges = draft.place(member, &place).expect("the gang was decided on this draft");
-            Plan { place, charges, victims: Vec::new(), after: Vec::new() }
+        plans.push(decision.placement().cloned().map(|placement| {
+            let charges =
+                draft.place(member, &placement).expect("the gang was decided on this draft");
+            Plan { placement, charges, victims: Vec::new(), after: Vec::new() }
         }));
     }
     let after = holders_in_the_way(ledger, &plans);
@@ -49,7 +49,8 @@ fn holders_in_the_way(ledger: &Ledger, plans: &[Option<Plan>]) -> Vec<RequestId>
     let releasing = ledger.holdings().filter(|(_, holding)| holding.stage.is_releasing());
     let mut after: Vec<RequestId> = releasing
         .filter(|(_, holding)| {
-            let mut here = plans.iter().flatten().filter(|plan| plan.place.node == holding.node);
+            let mut here =
+                plans.iter().flatten().filter(|plan| plan.placement.node == holding.node);
             here.any(|plan| touches(holding, &plan.charges))
         })
         .map(|(_, holding)| holding.request.clone())

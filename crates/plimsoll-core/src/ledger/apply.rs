@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Change, Changed, Entry, Ledger, NodeId, Operation, Promise};
+use super::operation::Change;
+use super::{Changed, Entry, Ledger, NodeId, Operation, Promise};
 use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::Node;
 use crate::identity;
@@ -246,8 +247,14 @@ impl Ledger {
 
     /// Adds a holding to the sums and indexes over the whole fleet.
     pub(super) fn index(&mut self, id: HoldingId, holding: &Holding) {
-        if let Stage::Offered { until } = holding.stage {
-            self.offered.insert(id, until);
+        match holding.stage {
+            Stage::Offered { until } => {
+                self.offered.insert(id, until);
+            }
+            Stage::Queued => {
+                self.queued.insert(id);
+            }
+            Stage::Sent | Stage::Running { .. } | Stage::Releasing { .. } => {}
         }
         self.releasing += usize::from(holding.stage.is_releasing());
         let account = self.accounts.entry(holding.request.account.clone()).or_default();
@@ -257,9 +264,8 @@ impl Ledger {
 
     /// Removes a holding from the sums and indexes: undoes [`Ledger::index`].
     fn unindex(&mut self, id: HoldingId, holding: &Holding) {
-        if let Stage::Offered { .. } = holding.stage {
-            self.offered.remove(&id);
-        }
+        self.offered.remove(&id);
+        self.queued.remove(&id);
         self.releasing -= usize::from(holding.stage.is_releasing());
         let account = self.accounts.entry(holding.request.account.clone()).or_default();
         account.bytes = account.bytes.less(holding.bytes().unwrap_or(Bytes::ZERO));

@@ -92,10 +92,15 @@ impl Ledger {
         self.offered.keys().map(|id| &*self.holdings[id])
     }
 
-    /// Iterates over the offers on a node.
-    pub fn offered_on(&self, id: NodeId) -> impl Iterator<Item = &Holding> {
-        let offered = self.held_on(id).filter(|id| self.offered.contains_key(id));
-        offered.map(|id| &*self.holdings[&id])
+    /// Iterates over the holdings whose start is queued, in order of arrival.
+    pub fn queued(&self) -> impl Iterator<Item = &Holding> {
+        self.queued.iter().map(|id| &*self.holdings[id])
+    }
+
+    /// Iterates over the queued holdings on a node, in order of arrival.
+    pub fn queued_on(&self, id: NodeId) -> impl Iterator<Item = &Holding> {
+        let queued = self.held_on(id).filter(|id| self.queued.contains(id));
+        queued.map(|id| &*self.holdings[&id])
     }
 
     fn held_on(&self, id: NodeId) -> impl Iterator<Item = HoldingId> + '_ {

@@ -3,34 +3,34 @@
 use super::Step;
 use crate::charge::{Activity, Holding, Stage};
 use crate::device::{Node, Telemetry};
-use crate::event::Operation;
+use crate::event::{Operation, RejectedCall};
 use crate::evict;
-use crate::queue::{Backoff, Waiting};
+use crate::queue::{Backoff, PendingReason, PendingRequest};
 use crate::reason::Change;
 use crate::request::{Request, RequestId};
 use crate::room::Measured;
-use crate::units::{Millis, Name};
+use crate::units::Name;
 
 impl Step<'_> {
-    pub(super) fn forgive(&mut self, id: &RequestId) {
+    pub(super) fn clear_failures(&mut self, id: &RequestId) {
         if self.machine.queue.failures(id) > 0 {
-            self.machine.queue.forgive(id);
-            self.out.operations.push(Operation::Forgive(id.clone()));
+            self.machine.queue.clear_failures(id);
+            self.out.operations.push(Operation::ClearFailures(id.clone()));
         }
     }
 
     /// Failed starts are remembered only while somebody may start again.
-    fn forgive_if_gone(&mut self, id: &RequestId) {
+    fn clear_failures_if_gone(&mut self, id: &RequestId) {
         if self.machine.queue.get(id).is_none() && self.machine.ledger.of_request(id).is_none() {
-            self.forgive(id);
+            self.clear_failures(id);
         }
     }
 
     pub(super) fn withdraw(&mut self, id: &RequestId) {
-        self.unwait(id);
-        self.forgive(id);
+        self.dequeue(id);
+        self.clear_failures(id);
         match self.machine.ledger.of_request(id).map(|(_, holding)| holding.stage) {
-            Some(Stage::Offered { .. }) => {
+            Some(Stage::Offered { .. } | Stage::Queued) => {
                 let given_back = self.machine.ledger.fail(id);
                 self.keep(given_back);
             }
@@ -53,13 +53,13 @@ impl Step<'_> {
                 let acted = self.machine.ledger.act(id, activity);
                 self.keep(acted);
             }
-            self.forgive(id);
+            self.clear_failures(id);
             // One who was said to be idle before it was said to run may go from here on.
             let residency = self.machine.settings.residency;
             let started = self.machine.ledger.of_request(id);
-            if started
-                .is_some_and(|(_, holding)| evict::evictable(holding, self.now, residency).is_ok())
-            {
+            if started.is_some_and(|(_, holding)| {
+                evict::evictable_since(holding, self.now, residency).is_ok()
+            }) {
                 self.lifted.insert(Change::LoadFell);
             }
         }
@@ -81,17 +81,20 @@ impl Step<'_> {
         // A start that never happened does not bring back one who was asked to go.
         let waits = holding.terms.waits && !holding.stage.is_releasing();
         let Some(spec) = holding.spec.filter(|_| waits) else {
-            return self.forgive_if_gone(id);
+            return self.clear_failures_if_gone(id);
         };
         let deadline = holding.terms.deadline;
         let backoff = Backoff::after(self.machine.queue.failures(id), self.now);
         let request = Request { id: id.clone(), spec, terms: holding.terms };
-        let reason =
-            format!("its start on {} failed; tried again from {} on", holding.node, backoff.until);
-        let (backoff, wakes_on) = (Some(backoff), vec![Change::LoadFell]);
-        let waiting =
-            Waiting { deadline, backoff, wakes_on, reason, ..Waiting::since(self.now, request) };
-        self.keep_waiting(waiting, None);
+        let reason = PendingReason::StartFailed { node: holding.node, retry_at: backoff.until };
+        let pending = PendingRequest {
+            deadline,
+            backoff: Some(backoff),
+            wakes_on: vec![Change::LoadFell],
+            reason,
+            ..PendingRequest::new(self.now, request)
+        };
+        self.keep_pending(pending, None);
     }
 
     pub(super) fn freed(&mut self, id: &RequestId, generation: Option<u64>, ordinal: Option<u16>) {
@@ -104,7 +107,7 @@ impl Step<'_> {
         };
         if self.keep(freed) {
             self.lifted.insert(Change::LoadFell);
-            self.forgive_if_gone(id);
+            self.clear_failures_if_gone(id);
         }
     }
 
@@ -119,8 +122,8 @@ impl Step<'_> {
         }
         let observed = self.machine.ledger.observe(holding);
         if self.keep(observed) {
-            self.unwait(&id);
-            self.forgive(&id);
+            self.dequeue(&id);
+            self.clear_failures(&id);
             self.lifted.insert(Change::LoadFell);
         }
     }
@@ -130,9 +133,9 @@ impl Step<'_> {
         if let Some(mut waiting) = self.machine.queue.get(id).cloned()
             && waiting.request.terms.speculative
         {
-            self.unwait(id);
+            self.dequeue(id);
             waiting.request.terms.speculative = false;
-            self.wait(waiting.clone());
+            self.enqueue(waiting.clone());
             self.try_place(waiting);
         }
         let claimed = self.machine.ledger.claim(id);
@@ -167,18 +170,20 @@ impl Step<'_> {
         if !expired.is_empty() {
             self.lifted.insert(Change::LoadFell);
         }
-        let old = Millis(self.now.0.saturating_sub(self.machine.settings.telemetry_for));
-        let stale = self.machine.ledger.age_telemetry(old);
+        let telemetry_for = self.machine.settings.telemetry_for;
+        let stale = telemetry_for
+            .map(|age| self.machine.ledger.age_telemetry(self.now.before(age)))
+            .unwrap_or_default();
         for operation in expired.into_iter().chain(stale) {
             self.record(operation);
         }
-        let late = |w: &&Waiting| w.deadline.is_some_and(|deadline| deadline <= self.now);
+        let late = |w: &&PendingRequest| w.deadline.is_some_and(|deadline| deadline <= self.now);
         let late: Vec<RequestId> =
             self.machine.queue.iter().filter(late).map(|w| w.request.id.clone()).collect();
         for id in late {
-            if let Some(waiting) = self.unwait(&id) {
-                self.forgive(&id);
-                self.refuse(&id, format!("its deadline passed: {}", waiting.reason));
+            if let Some(entry) = self.dequeue(&id) {
+                self.clear_failures(&id);
+                self.reject_call(&id, RejectedCall::DeadlineExceeded { pending: entry.reason });
             }
         }
         // Idleness, residency and back-off all end by time alone.

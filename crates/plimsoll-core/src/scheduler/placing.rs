@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Scheduler, Step, UNTIL_QUIET};
+use super::{Scheduler, Step};
 use crate::candidate::Judge;
-use crate::charge::{Holding, Stage};
-use crate::decide::{Decision, Outcome as Answered};
+use crate::charge::Stage;
+use crate::decide::{self, Decision};
 use crate::device::{Health, Node};
 use crate::draft::Draft;
 use crate::event::{Answer, Effect};
@@ -15,12 +15,11 @@ use crate::evict::{self, Plan};
 use crate::fit::Placement;
 use crate::gang::{Gang, decide_gang};
 use crate::ledger::{LedgerError, NodeId, Promise};
-use crate::queue::{GangMember, Waiting};
-use crate::reason::{Change, NodeReason, Reason, RequestReason};
+use crate::queue::{GangMember, PendingReason, PendingRequest};
+use crate::reason::{Change, NodeReason, Reason};
 use crate::request::{Request, RequestId, Spec};
 use crate::room::{NodeRoom, NodeView};
 use crate::rules::NodeRules;
-use crate::summary;
 use crate::units::{Millis, Name};
 use crate::verdict::Table;
 
@@ -33,7 +32,7 @@ impl Scheduler {
         let mut draft = Draft::of(ledger);
         draft.without_promise_to(&request.id);
         let decision = memo.decide_on(&draft, &settings.policy, request);
-        if decision.place().is_some() || lower.is_empty() {
+        if decision.chosen().is_some() || lower.is_empty() {
             return decision;
         }
         for id in &lower {
@@ -67,19 +66,17 @@ impl Step<'_> {
         }
         if let Some(waiting) = self.machine.queue.get(&request.id) {
             let (reason, promised) = (waiting.reason.clone(), self.promised_after(&request.id));
-            return self.out.answers.push(Answer::Waiting {
+            return self.out.answers.push(Answer::Pending {
                 request: request.id.clone(),
                 reason,
                 promised,
             });
         }
-        let waiting = Waiting { deadline, ..Waiting::since(self.now, request) };
+        let waiting = PendingRequest { deadline, ..PendingRequest::new(self.now, request) };
         if waiting.request.terms.speculative && self.machine.queue.has_real_work() {
-            let reason = "speculative work waits while real work does".to_string();
-            self.keep_waiting(
-                Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting },
-                None,
-            );
+            let reason = PendingReason::BehindRealWork;
+            let wakes_on = vec![Change::LoadFell];
+            self.keep_pending(PendingRequest { reason, wakes_on, ..waiting }, None);
             return;
         }
         self.try_place(waiting);
@@ -121,7 +118,7 @@ impl Step<'_> {
     }
 
     /// Decides, and places, promises, waits or refuses; gives back the decision that lets it wait.
-    pub(super) fn try_place(&mut self, waiting: Waiting) -> Option<Decision> {
+    pub(super) fn try_place(&mut self, waiting: PendingRequest) -> Option<Decision> {
         let request = waiting.request.clone();
         match self
             .machine
@@ -130,54 +127,60 @@ impl Step<'_> {
             .map(|(_, holding)| holding.stage.is_releasing())
         {
             Some(true) => {
-                let reason = "its earlier place is still being given back".to_string();
-                self.keep_waiting(
-                    Waiting { reason, wakes_on: vec![Change::LoadFell], ..waiting },
-                    None,
-                );
+                let reason = PendingReason::EarlierHoldingReleasing;
+                let wakes_on = vec![Change::LoadFell];
+                self.keep_pending(PendingRequest { reason, wakes_on, ..waiting }, None);
                 return None;
             }
             Some(false) => {
-                self.unwait(&request.id);
+                self.dequeue(&request.id);
                 return None;
             }
             None => {}
         }
         let first = self.machine.queue.get(&request.id).is_none();
         let decision = self.machine.decide_for(&request);
-        if let Some(found) = decision.place() {
-            let place = found.place.clone();
+        if let Some(placement) = decision.placement().cloned() {
             self.out.decisions.push(decision);
-            self.break_lower_promises(&request, &place);
-            self.launch(waiting, &place);
+            self.break_lower_promises(&request, &placement);
+            self.launch(waiting, &placement);
             return None;
         }
-        if matches!(decision.outcome, Answered::Refused(Some(RequestReason::Malformed(_))))
-            || (first && self.machine.ledger.node_count() > 0 && !self.is_possible(&request))
-        {
-            let reason = summary::sentence(&decision);
+        if decide::malformed(&request.spec).is_some() || (first && self.is_impossible(&request)) {
+            let rejection = decision.rejection().cloned().unwrap_or_default();
             self.out.decisions.push(decision);
-            self.unwait(&request.id);
-            self.forgive(&request.id);
-            self.refuse(&request.id, reason);
+            self.dequeue(&request.id);
+            self.clear_failures(&request.id);
+            let request = request.id;
+            self.out.answers.push(Answer::Impossible { request, rejection });
             return None;
         }
         let promised = self.promise_stands(&request.id);
         let plan = if promised { None } else { self.plan_room(&request) };
-        let hopeless = plan.is_none() && !promised && !request.terms.speculative;
-        let stays =
-            if hopeless { self.why_nobody_goes(&request, &decision) } else { String::new() };
-        let reason = format!("{}{stays}", summary::sentence(&decision));
+        let no_eviction_helps = plan.is_none() && !promised && !request.terms.speculative;
+        let decision = if no_eviction_helps {
+            self.with_holders_not_evictable(&request, decision)
+        } else {
+            decision
+        };
+        let reason = PendingReason::Rejected(decision.rejection().cloned().unwrap_or_default());
         let wakes_on = wakes_on(&decision);
-        // A refusal that says what the one before said is no news.
-        if self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, plan) {
+        // A rejection that equals the one before is no news.
+        if self.keep_pending(PendingRequest { reason, wakes_on, ..waiting }, plan) {
             self.out.decisions.push(decision.clone());
         }
         Some(decision)
     }
 
+    /// Returns true if the request is malformed, or no node could hold it even if it were empty. An
+    /// empty fleet proves nothing: its nodes may not have registered yet.
+    pub(super) fn is_impossible(&mut self, request: &Request) -> bool {
+        decide::malformed(&request.spec).is_some()
+            || (self.machine.ledger.node_count() > 0 && !self.is_possible(request))
+    }
+
     /// Lets somebody wait, and says whether anything about that is new.
-    pub(super) fn keep_waiting(&mut self, waiting: Waiting, plan: Option<Plan>) -> bool {
+    pub(super) fn keep_pending(&mut self, waiting: PendingRequest, plan: Option<Plan>) -> bool {
         let id = waiting.request.id.clone();
         let promised_before = self.promised_after(&id);
         match plan {
@@ -190,8 +193,8 @@ impl Step<'_> {
             return false;
         }
         let reason = waiting.reason.clone();
-        self.wait(waiting);
-        self.out.answers.push(Answer::Waiting { request: id, reason, promised });
+        self.enqueue(waiting);
+        self.out.answers.push(Answer::Pending { request: id, reason, promised });
         true
     }
 
@@ -263,14 +266,14 @@ impl Step<'_> {
         })
     }
 
-    /// Places somebody who waited, or came just now.
-    pub(super) fn launch(&mut self, waiting: Waiting, place: &Placement) {
-        // The promise ends with the charge. One whose very place was taken leaves nothing behind.
+    /// Charges the placement of a pending or new request.
+    pub(super) fn launch(&mut self, waiting: PendingRequest, placement: &Placement) {
+        // The promise ends with the charge. A promise of this very placement leaves nothing behind.
         let promise = self.machine.ledger.promise_to(&waiting.request.id);
-        let leaves_one = promise.is_some_and(|promise| promise.placement != *place);
-        match self.charge(&waiting.request, place) {
+        let leaves_one = promise.is_some_and(|promise| promise.placement != *placement);
+        match self.charge(&waiting.request, placement) {
             Ok(()) => {
-                self.unwait(&waiting.request.id);
+                self.dequeue(&waiting.request.id);
                 if leaves_one {
                     self.leave_behind();
                 }
@@ -280,32 +283,31 @@ impl Step<'_> {
                     false,
                     "what decide proposes the commit admits, on the same ledger: {error}"
                 );
-                let (reason, wakes_on) = (error.to_string(), vec![Change::LoadFell]);
-                self.keep_waiting(Waiting { reason, wakes_on, ..waiting }, None);
+                let reason = PendingReason::NotAdmitted(Arc::new(error));
+                let wakes_on = vec![Change::LoadFell];
+                self.keep_pending(PendingRequest { reason, wakes_on, ..waiting }, None);
             }
         }
     }
 
-    /// Charges a place, and lets its effect leave as soon as its devices are quiet.
+    /// Charges a placement. Its effect leaves now, or as soon as its devices are quiet.
     pub(super) fn charge(
         &mut self,
         request: &Request,
-        place: &Placement,
+        placement: &Placement,
     ) -> Result<(), LedgerError> {
-        let ordinals = place.picks.iter().flatten().copied();
+        let ordinals = placement.picks.iter().flatten().copied();
         let quiet = !self.machine.settings.serial_starts
-            || self.is_quiet(&request.id, &place.node, ordinals);
-        let charged = if quiet {
-            self.machine.ledger.send(request, place)?
-        } else {
-            self.machine.ledger.offer(request, place, UNTIL_QUIET)?
-        };
-        self.record(charged);
+            || self.is_quiet(&request.id, &placement.node, ordinals);
         if quiet {
+            let sent = self.machine.ledger.send(request, placement)?;
+            self.record(sent);
             self.start(&request.id);
         } else {
-            let answer = Answer::Placed { request: request.id.clone(), node: place.node.clone() };
-            self.out.answers.push(answer);
+            let queued = self.machine.ledger.queue(request, placement)?;
+            self.record(queued);
+            let (request, node) = (request.id.clone(), placement.node.clone());
+            self.out.answers.push(Answer::Placed { request, node });
         }
         Ok(())
     }
@@ -320,7 +322,8 @@ impl Step<'_> {
             return false;
         };
         let own = self.machine.ledger.of_request(request).map(|(id, _)| id);
-        let still = |stage: Stage| matches!(stage, Stage::Running { .. } | Stage::Offered { .. });
+        let still =
+            |stage: Stage| stage.is_before_start() || matches!(stage, Stage::Running { .. });
         ordinals.map(usize::from).all(|ordinal| {
             let tenants = view.room.devices()[ordinal].tenants();
             tenants
@@ -341,11 +344,11 @@ impl Step<'_> {
     pub(super) fn start_quiet(&mut self, since: Option<u64>) {
         let is_serial = self.machine.settings.serial_starts;
         // Where starts need not wait for each other, those are left that had to until the rules changed.
-        let nobody_waits = self.machine.ledger.offered().next().is_none();
+        let nobody_waits = self.machine.ledger.queued().next().is_none();
         if nobody_waits || (!is_serial && since.is_some()) {
             return;
         }
-        for id in self.staged(since) {
+        for id in self.queued(since) {
             if !is_serial || self.is_quiet_for(&id) {
                 let taken = self.machine.ledger.take(&id);
                 if self.keep(taken) {
@@ -355,16 +358,15 @@ impl Step<'_> {
         }
     }
 
-    /// Those whose start waits for a quiet device: on the nodes that changed since a point, or on all.
-    fn staged(&self, since: Option<u64>) -> Vec<RequestId> {
+    /// Lists the queued requests: on the nodes that changed since a position, or on all.
+    fn queued(&self, since: Option<u64>) -> Vec<RequestId> {
         let ledger = &self.machine.ledger;
-        let held = |holding: &&Holding| holding.stage == Stage::Offered { until: UNTIL_QUIET };
-        let Some(changed) = since.and_then(|point| ledger.changed_since(point).0) else {
-            return ledger.offered().filter(held).map(|holding| holding.request.clone()).collect();
+        let Some(changed) = since.and_then(|position| ledger.changed_since(position).0) else {
+            return ledger.queued().map(|holding| holding.request.clone()).collect();
         };
         let nodes: BTreeSet<NodeId> = changed.collect();
-        let there = nodes.into_iter().flat_map(|node| ledger.offered_on(node));
-        there.filter(held).map(|holding| holding.request.clone()).collect()
+        let queued = nodes.into_iter().flat_map(|node| ledger.queued_on(node));
+        queued.map(|holding| holding.request.clone()).collect()
     }
 
     pub(super) fn submit_gang(&mut self, name: &Name, minimum: u32, members: Vec<Request>) {
@@ -391,7 +393,8 @@ impl Step<'_> {
                 Change::DeviceRepaired,
                 Change::DeviceOpened,
             ];
-            self.wait(Waiting { gang, wakes_on, ..Waiting::since(self.now, request) });
+            let entry = PendingRequest::new(self.now, request);
+            self.enqueue(PendingRequest { gang, wakes_on, ..entry });
         }
         self.try_gang(name);
     }
@@ -400,7 +403,9 @@ impl Step<'_> {
         let gang = Gang { name: name.clone(), minimum, members: members.to_vec() };
         let decided = decide_gang(&self.machine.ledger, &self.machine.settings.policy, &gang);
         for decision in decided.decisions {
-            self.refuse(&decision.request.clone(), summary::sentence(&decision));
+            let rejection = decision.rejection().cloned().unwrap_or_default();
+            let request = decision.request.clone();
+            self.out.answers.push(Answer::Impossible { request, rejection });
             self.out.decisions.push(decision);
         }
     }
@@ -413,8 +418,8 @@ impl Step<'_> {
             .iter()
             .filter(|w| w.gang.as_ref().is_some_and(|gang| gang.name == *name));
         // A member whose earlier place is still being given back cannot be placed yet.
-        let settled = |w: &&Waiting| self.machine.ledger.of_request(&w.request.id).is_none();
-        let waiting: Vec<Waiting> = waiting.filter(settled).cloned().collect();
+        let settled = |w: &&PendingRequest| self.machine.ledger.of_request(&w.request.id).is_none();
+        let waiting: Vec<PendingRequest> = waiting.filter(settled).cloned().collect();
         let Some(minimum) = waiting.first().and_then(|w| w.gang.as_ref()).map(|gang| gang.minimum)
         else {
             return;
@@ -425,25 +430,24 @@ impl Step<'_> {
         if decided.placed {
             self.launch_gang(waiting, decided.decisions);
         } else {
-            self.keep_gang_waiting(&gang, waiting, decided.decisions);
+            self.keep_gang_pending(&gang, waiting, decided.decisions);
         }
     }
 
     /// Places the members of a gang that has its minimum. A member that was left out is then tried for itself,
     /// on the ledger as the others left it.
-    fn launch_gang(&mut self, waiting: Vec<Waiting>, decisions: Vec<Decision>) {
+    fn launch_gang(&mut self, waiting: Vec<PendingRequest>, decisions: Vec<Decision>) {
         // One member's place may lie on what was promised to another: all promises end before the first start.
         for member in &waiting {
             self.break_promise(&member.request.id);
         }
         let mut left_out = Vec::new();
         for (waiting, decision) in waiting.into_iter().zip(decisions) {
-            if let Some(found) = decision.place() {
-                let place = found.place.clone();
+            if let Some(placement) = decision.placement().cloned() {
                 self.out.decisions.push(decision);
-                self.launch(waiting, &place);
+                self.launch(waiting, &placement);
             } else {
-                left_out.push(Waiting { gang: None, ..waiting });
+                left_out.push(PendingRequest { gang: None, ..waiting });
             }
         }
         for waiting in left_out {
@@ -453,7 +457,12 @@ impl Step<'_> {
 
     /// Lets a gang wait, with a promise to each member where holders that are leaving will make room for all.
     /// Promises stand while enough members for the minimum have one; fewer are worth nothing and are taken back.
-    fn keep_gang_waiting(&mut self, gang: &Gang, waiting: Vec<Waiting>, decisions: Vec<Decision>) {
+    fn keep_gang_pending(
+        &mut self,
+        gang: &Gang,
+        waiting: Vec<PendingRequest>,
+        decisions: Vec<Decision>,
+    ) {
         let standing = gang.members.iter().filter(|member| self.promise_stands(&member.id)).count();
         let plans = if standing > 0 && standing >= gang.minimum as usize {
             None
@@ -466,8 +475,9 @@ impl Step<'_> {
         };
         let mut plans = plans.unwrap_or_default().into_iter();
         for (waiting, decision) in waiting.into_iter().zip(decisions) {
-            let reason = summary::sentence(&decision);
-            if self.keep_waiting(Waiting { reason, ..waiting }, plans.next().flatten()) {
+            let reason = PendingReason::Rejected(decision.rejection().cloned().unwrap_or_default());
+            let entry = PendingRequest { reason, ..waiting };
+            if self.keep_pending(entry, plans.next().flatten()) {
                 self.out.decisions.push(decision);
             }
         }

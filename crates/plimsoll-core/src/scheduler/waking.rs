@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::Step;
 use crate::decide::Decision;
-use crate::queue::Waiting;
+use crate::queue::PendingRequest;
 use crate::request::{RequestId, Spec, Terms};
 
 /// Those who were refused in this round, by what they ask for, each with the decision.
-type Refused = BTreeMap<(Arc<Spec>, Terms), (Waiting, Decision)>;
+type Refused = BTreeMap<(Arc<Spec>, Terms), (PendingRequest, Decision)>;
 
 impl Step<'_> {
     /// Tries again, in turn, those whose refusal a change may have lifted.
@@ -30,12 +30,12 @@ impl Step<'_> {
     }
 
     /// Tries those who are meant in turn, and again from the first where a promise was left behind: that makes room for those before.
-    fn try_again(&mut self, is_meant: impl Fn(&Self, &Waiting) -> bool) {
+    fn try_again(&mut self, is_meant: impl Fn(&Self, &PendingRequest) -> bool) {
         loop {
             let queue = self.machine.queue.iter();
             let woken =
                 queue.filter(|waiting| waiting.may_try(self.now) && is_meant(self, waiting));
-            let woken: Vec<Waiting> = woken.cloned().collect();
+            let woken: Vec<PendingRequest> = woken.cloned().collect();
             if self.try_in_turn(&woken).is_continue() {
                 return;
             }
@@ -43,7 +43,7 @@ impl Step<'_> {
     }
 
     /// Breaks where a promise was left behind.
-    fn try_in_turn(&mut self, woken: &[Waiting]) -> ControlFlow<()> {
+    fn try_in_turn(&mut self, woken: &[PendingRequest]) -> ControlFlow<()> {
         let mut refused = Refused::default();
         let mut gangs = BTreeSet::new();
         self.left_behind = false;
@@ -65,14 +65,14 @@ impl Step<'_> {
 
     /// Of equals that hold nothing and were promised nothing the first one is tried for all, as long as nothing but places is given out:
     /// that makes room for nobody.
-    fn try_one(&mut self, waiting: &Waiting, refused: &mut Refused) {
+    fn try_one(&mut self, waiting: &PendingRequest, refused: &mut Refused) {
         let id = &waiting.request.id;
         let terms = Terms { deadline: None, ..waiting.request.terms.clone() };
         let kind = (waiting.request.spec.clone(), terms);
         let stands_alone = self.stands_alone(id);
         if let Some((equal, decision)) = refused.get(&kind).filter(|_| !stands_alone) {
             let (reason, wakes_on) = (equal.reason.clone(), equal.wakes_on.clone());
-            if self.keep_waiting(Waiting { reason, wakes_on, ..waiting.clone() }, None) {
+            if self.keep_pending(PendingRequest { reason, wakes_on, ..waiting.clone() }, None) {
                 self.out.decisions.push(Decision { request: id.clone(), ..decision.clone() });
             }
             return;

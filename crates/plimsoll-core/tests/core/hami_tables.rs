@@ -14,8 +14,8 @@ use plimsoll_core::policy::Policy;
 use plimsoll_core::request::{
     Amount, Compute, Need, NodeNeed, Request, RequestId, Shape, Spec, Terms, Wishes,
 };
-use plimsoll_core::summary::container_reason;
 use plimsoll_core::units::{Bytes, Cores, Millis, Portion};
+use plimsoll_core::wording::container_reason;
 
 /// Creates a card as HAMi registers it.
 fn card(uuid: &str, mib: u64) -> Device {
@@ -171,7 +171,7 @@ fn a_percentage_is_relative_to_the_card() {
     let decision = ask(&ledger(vec![card("A", 1280)], &[]), &Policy::spread(), need);
     let verdict = decision.table().expect("judged").by_name()[0];
     assert_eq!(verdict.needs[0].devices[0].need, Some(Bytes::mib(128)));
-    assert!(decision.place().is_some());
+    assert!(decision.chosen().is_some());
 }
 
 /// Tables A5 and A6: allowed and excluded UUIDs; table A7: types.
@@ -229,9 +229,10 @@ fn a_partitioned_card_gives_the_smallest_slice_that_fits() {
         let spec = Arc::new(Spec::of(vec![Shape::single("main", need(1, mib, 0))]));
         let request = Request { id: RequestId::new("ns", name), spec, terms: Terms::default() };
         let decision = decide(&ledger, &Policy::pack(), &request);
-        let Some(found) = decision.place() else { return answer(&decision) };
-        let _ =
-            ledger.send(&request, &found.place).expect("the commit admits what decide proposes");
+        let Some(found) = decision.chosen() else { return answer(&decision) };
+        let _ = ledger
+            .send(&request, &found.placement)
+            .expect("the commit admits what decide proposes");
         let charge = &ledger.of_request(&request.id).expect("charged").1.charges[0];
         let slice = charge.slice.as_ref().expect("a slice");
         format!(
@@ -260,7 +261,7 @@ fn devices_of_one_numa_node_are_found() {
     let mut two = need(2, 512, 0);
     two.wishes.one_numa = true;
     let decision = ask(&ledger(cards.clone(), &used), &Policy::spread(), two.clone());
-    assert_eq!(decision.place().expect("A and B fit").place.picks, [[0, 1]]);
+    assert_eq!(decision.chosen().expect("A and B fit").placement.picks, [[0, 1]]);
     let b_is_full = [(0, (5000, 0, 1)), (1, (9900, 0, 1)), (2, (3000, 0, 1))];
     let decision = ask(&ledger(cards, &b_is_full), &Policy::spread(), two);
     assert_eq!(answer(&decision), "2/3 NumaNotFit, 1/3 CardInsufficientMemory");
@@ -273,5 +274,5 @@ fn spreading_takes_the_emptiest_device() {
     let cards = vec![on("P", 0), on("Q", 1), on("R", 1)];
     let used = [(0, (1000, 0, 1)), (1, (8000, 0, 1)), (2, (5000, 0, 1))];
     let decision = ask(&ledger(cards, &used), &Policy::spread(), need(1, 512, 0));
-    assert_eq!(decision.place().expect("P fits").place.picks, [[0]]);
+    assert_eq!(decision.chosen().expect("P fits").placement.picks, [[0]]);
 }

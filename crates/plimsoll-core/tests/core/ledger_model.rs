@@ -28,7 +28,8 @@ enum Verb {
     Offer { card: Card, gib: u64, until: u64 },
     Send { card: Card, gib: u64 },
     Take,
-    Extend { until: u64 },
+    Queue { card: Card, gib: u64 },
+    TakeQueued,
     Confirm,
     Fail,
     BeginRelease,
@@ -53,7 +54,8 @@ fn verb() -> impl Strategy<Value = Verb> {
         1 => (card(), gib(), time()).prop_map(|(card, gib, until)| Verb::Offer { card, gib, until }),
         4 => (card(), 1..8_u64).prop_map(|(card, gib)| Verb::Send { card, gib }),
         1 => Just(Verb::Take),
-        1 => time().prop_map(|until| Verb::Extend { until }),
+        1 => (card(), 1..8_u64).prop_map(|(card, gib)| Verb::Queue { card, gib }),
+        1 => Just(Verb::TakeQueued),
         2 => Just(Verb::Confirm),
         1 => Just(Verb::Fail),
         2 => Just(Verb::BeginRelease),
@@ -151,11 +153,14 @@ impl Pair {
                 model.hold(number, card, gib, Life::Offered { until })
             }
             Verb::Send { card, gib } => model.hold(number, card, gib, Life::Sent),
-            Verb::Take => model.restage(number, is_offered, Life::Sent),
-            Verb::Extend { until } => model.restage(number, is_offered, Life::Offered { until }),
-            Verb::Confirm => {
-                model.restage(number, |life| is_offered(life) || life == Life::Sent, Life::Running)
-            }
+            Verb::Queue { card, gib } => model.hold(number, card, gib, Life::Queued),
+            Verb::Take => model.restage(number, Life::is_before_start, Life::Sent),
+            Verb::TakeQueued => model.restage(number, is_offered, Life::Queued),
+            Verb::Confirm => model.restage(
+                number,
+                |life| life.is_before_start() || life == Life::Sent,
+                Life::Running,
+            ),
             Verb::Fail => model.end(number, |life| life != Life::Running),
             Verb::BeginRelease => {
                 model.restage(number, |life| life != Life::Releasing, Life::Releasing)
@@ -201,7 +206,8 @@ impl Pair {
             }
             Verb::Send { card, gib } => ledger.send(&request(number, gib), &placement(card)).ok(),
             Verb::Take => ledger.take(&id(number)).ok(),
-            Verb::Extend { until } => ledger.extend(&id(number), Millis(until)).ok(),
+            Verb::Queue { card, gib } => ledger.queue(&request(number, gib), &placement(card)).ok(),
+            Verb::TakeQueued => ledger.take_queued(&id(number)).ok(),
             Verb::Confirm => ledger.confirm(&id(number), now).ok(),
             Verb::Fail => ledger.fail(&id(number)).ok(),
             Verb::BeginRelease => ledger.begin_release(&id(number), now).ok(),
@@ -243,6 +249,8 @@ impl Pair {
         let model = self.model.held.values();
         let offers = model.clone().filter(|held| is_offered(held.life)).count();
         prop_assert_eq!(self.ledger.offered().count(), offers);
+        let queued = model.clone().filter(|held| held.life == Life::Queued).count();
+        prop_assert_eq!(self.ledger.queued().count(), queued);
         let releasing = model.clone().any(|held| held.life == Life::Releasing);
         prop_assert_eq!(self.ledger.has_releasing(), releasing);
         Ok(())
@@ -322,9 +330,9 @@ proptest! {
             fits_anywhere |= fits;
         }
         let decision = decide(&pair.ledger, &Policy::pack(), &new);
-        prop_assert_eq!(decision.place().is_some(), fits_anywhere);
-        if let Some(best) = decision.place() {
-            prop_assert!(pair.ledger.send(&new, &best.place).is_ok());
+        prop_assert_eq!(decision.chosen().is_some(), fits_anywhere);
+        if let Some(best) = decision.chosen() {
+            prop_assert!(pair.ledger.send(&new, &best.placement).is_ok());
         }
     }
 
@@ -376,10 +384,11 @@ fn a_node_may_have_more_than_256_kinds_of_devices() {
             let id = RequestId::new("tests", format!("{kind}-{number}"));
             let request = Request { id, spec: spec.clone(), terms: Terms::default() };
             let decision = decide(&ledger, &Policy::pack(), &request);
-            assert_eq!(decision.place().is_some(), expected, "request {number} for kind {kind}");
-            if let Some(best) = decision.place() {
-                assert_eq!(best.place.picks, [[kind]]);
-                let _ = ledger.send(&request, &best.place).expect("the commit admits the proposal");
+            assert_eq!(decision.chosen().is_some(), expected, "request {number} for kind {kind}");
+            if let Some(best) = decision.chosen() {
+                assert_eq!(best.placement.picks, [[kind]]);
+                let _ =
+                    ledger.send(&request, &best.placement).expect("the commit admits the proposal");
             }
         }
     }

@@ -14,9 +14,16 @@ pub(crate) type Card = (usize, u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Offered { until: u64 },
+    Queued,
     Sent,
     Running,
     Releasing,
+}
+
+impl Life {
+    pub(crate) fn is_before_start(self) -> bool {
+        matches!(self, Life::Offered { .. } | Life::Queued)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +72,10 @@ impl Model {
         Sums { held, releasing, foreign, promised, free, open, tenants: tenants().count() }
     }
 
-    /// Predicts a commit: nothing but an offer may be replaced, and the need must fit without the
-    /// request's own offer and promise.
+    /// Predicts a commit: only a holding that has not started may be replaced, and the need must fit
+    /// without the request's own holding and promise.
     pub(crate) fn hold(&mut self, request: u8, card: Card, gib: u64, life: Life) -> bool {
-        if self.held.get(&request).is_some_and(|own| !matches!(own.life, Life::Offered { .. })) {
+        if self.held.get(&request).is_some_and(|own| !own.life.is_before_start()) {
             return false;
         }
         let mut without = self.clone();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use plimsoll_core::drive::Record;
+use plimsoll_core::rejection::DecisionSummary;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Millis;
 use rusqlite::{Connection, Row};
@@ -64,7 +65,7 @@ pub struct Listed {
     pub id: DecisionId,
     pub now: Millis,
     pub request: RequestId,
-    pub summary: String,
+    pub summary: DecisionSummary,
     /// Hexadecimal.
     pub digest: String,
 }
@@ -155,5 +156,8 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
     let (seq, now): (i64, i64) = (row.get(0)?, row.get(2)?);
     let request = RequestId::new(text(3)?, text(4)?).with_uid(text(5)?);
     let id = DecisionId { seq: seq.unsigned_abs(), index: row.get(1)? };
-    Ok(Listed { id, now: Millis(now.unsigned_abs()), request, summary: text(6)?, digest: text(7)? })
+    let summary = serde_json::from_str(&text(6)?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(6, rusqlite::types::Type::Text, error.into())
+    })?;
+    Ok(Listed { id, now: Millis(now.unsigned_abs()), request, summary, digest: text(7)? })
 }

@@ -36,7 +36,8 @@ pub(crate) fn insert_record(
     for (idx, decision) in (0_i64..).zip(&record.decisions) {
         let asked = &decision.request;
         let digest = hexadecimal(decision.digest);
-        let summary = &decision.summary;
+        let summary = serde_json::to_string(&decision.summary)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         decisions.execute((
             seq,
             idx,

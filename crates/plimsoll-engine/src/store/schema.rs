@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use super::error::StoreError;
 
 /// The version of the tables, of the records in them and of the snapshots beside them.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// `Plim`, the application id in the file header.
 const APPLICATION_ID: i64 = 0x506c_696d;

@@ -10,6 +10,7 @@ use plimsoll_core::decide::Decision;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis};
 use plimsoll_core::verdict::NodeVerdict;
+use plimsoll_core::wording;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -178,12 +179,8 @@ pub(crate) fn row(kept: &Kept) -> DecisionRow {
         memory: memory::of_size(&kept.needs, &described),
         id: Some(kept.id.to_string()),
         slot_id: Some(kept.decision.request.name.to_string()),
-        reason: kept.told.clone(),
-        explanation: Explanation {
-            summary: kept.summary.clone(),
-            promised: kept.promised.clone(),
-            ..described.explanation
-        },
+        reason: kept.answer.as_ref().and_then(wording::answer_reason),
+        explanation: Explanation { promised: kept.promised.clone(), ..described.explanation },
         evictions: kept.evictions.clone(),
         digest: Some(plimsoll_engine::store::hexadecimal(kept.digest)),
         ..described
@@ -206,7 +203,7 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
         created: time(at),
         model: decision.request.account.to_string(),
         slot_id: None,
-        placed: decision.place().is_some(),
+        placed: decision.chosen().is_some(),
         runner_id: verdict.map(|verdict| verdict.view.node.name.to_string()),
         reason: None,
         gpu_allocation: verdict.and_then(|verdict| slots::allocation(&verdict.view.node, &charges)),
@@ -223,9 +220,8 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
 /// The verdict that a decision is shown by: that on the runner chosen, or that of the nearest miss, or the first.
 pub(crate) fn runner(decision: &Decision) -> Option<NodeVerdict<'_>> {
     let table = decision.table()?;
-    let chosen = decision.place().map(|found| found.place.node.clone());
-    match chosen.or_else(|| decision.nearest_miss().map(|miss| miss.node)) {
-        Some(name) => table.unordered().find(|verdict| verdict.node == name),
+    match decision.summary().node() {
+        Some(name) => table.unordered().find(|verdict| verdict.node == *name),
         None => verdict::ordered_in(table).first().copied(),
     }
 }
@@ -247,35 +243,21 @@ fn loads(view: &NodeView, more: &dyn Fn(u16) -> Bytes) -> Vec<LoadRow> {
 /// A decision of which only the journal's few words are at hand.
 fn listed_row(listed: Listed) -> DecisionRow {
     let id = listed.id.to_string();
-    let (placed, runner_id) = told_by(&listed.summary);
     DecisionRow {
         replay: Some(format!("plimsoll replay DIR --decision {id}")),
         id: Some(id),
         created: time(listed.now),
         model: listed.request.account.to_string(),
         slot_id: Some(listed.request.name.to_string()),
-        placed,
-        runner_id,
+        placed: listed.summary.is_placed(),
+        runner_id: listed.summary.node().map(ToString::to_string),
         reason: None,
         gpu_allocation: None,
         memory: None,
-        explanation: Explanation { summary: listed.summary, ..Explanation::default() },
+        explanation: Explanation { summary: listed.summary.to_string(), ..Explanation::default() },
         evictions: Vec::new(),
         before: None,
         after: None,
         digest: Some(listed.digest),
     }
-}
-
-/// Whether a decision's sentence tells of a place, and the runner that it names. A runner's name has no blanks.
-pub(crate) fn told_by(sentence: &str) -> (bool, Option<String>) {
-    if let Some(runner) = sentence.strip_prefix("placed on ") {
-        return (true, Some(runner.to_string()));
-    }
-    let nearest =
-        sentence.split_once("(nearest: ").and_then(|(_, rest)| rest.split_once(", needs "));
-    let runner = nearest
-        .and_then(|(device, _)| device.rsplit_once(" on "))
-        .map(|(_, runner)| runner.to_string());
-    (false, runner)
 }

@@ -59,9 +59,9 @@ fn id(entry: &PendingEntry<'_>) -> String {
 
 fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>) -> QueueRow {
     match entry {
-        PendingEntry::Slot { slot, waiting, reservations } => {
-            let terms = &waiting.request.terms;
-            let promised = promised(desk, &waiting.request.id);
+        PendingEntry::Slot { slot, entry, reservations } => {
+            let terms = &entry.request.terms;
+            let promised = promised(desk, &entry.request.id);
             QueueRow {
                 position,
                 kind: QueuedKind::Slot,
@@ -74,8 +74,8 @@ fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>) -> QueueRo
                 priority: terms.priority,
                 prewarmed: terms.speculative,
                 deadline: desk.first_deadline(slot).map(time),
-                failures: desk.scheduler().queue().failures(&waiting.request.id),
-                retry_at: waiting.backoff.map(|backoff| time(backoff.until)),
+                failures: desk.scheduler().queue().failures(&entry.request.id),
+                retry_at: entry.backoff.map(|backoff| time(backoff.until)),
                 promised,
             }
         }

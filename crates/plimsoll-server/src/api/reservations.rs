@@ -49,7 +49,7 @@ pub(crate) async fn reserve(
     let model = body.model.clone();
     let engine = parts.engine()?;
     let reserved = engine.write(move |desk, core| {
-        let deadline = deadline.map(|span| core.now().after(span.0));
+        let deadline = deadline.map(|span| core.now().after(span.into()));
         let new = NewReservation { model: body.model, key, client, deadline };
         let id = desk.reserve(core, new)?;
         Ok((id, look(desk.view(core.scheduler()), id)))

@@ -89,8 +89,8 @@ fn filter(entry: &Entry) -> FilterRow {
     };
     let passed = |nodes| FilterRow { status: Verdict::Passed, summary: String::new(), nodes };
     match &entry.filter {
-        Filter::Decided(kept) if kept.decision.place().is_some() => passed(nodes(kept)),
-        Filter::Decided(kept) => failed(&kept.summary, nodes(kept)),
+        Filter::Decided(kept) if kept.decision.chosen().is_some() => passed(nodes(kept)),
+        Filter::Decided(kept) => failed(&kept.decision.summary().to_string(), nodes(kept)),
         Filter::Full { reason, runners } => {
             let node = |runner: &Name| whole(runner, &entry.model, Some("SlotsFull"));
             failed(reason, runners.iter().map(node).collect())

@@ -5,7 +5,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::device::Node;
-use plimsoll_core::evict::Stays;
+use plimsoll_core::reason;
 use plimsoll_core::units::{Bytes, Millis};
 use plimsoll_slots::desk::{DeskView, Evictable, Slot};
 use serde::Deserialize;
@@ -138,46 +138,35 @@ pub(crate) fn allocation(node: &Node, charges: &[Charge]) -> Option<GpuAllocatio
 }
 
 fn evictable(evictable: Evictable) -> EvictionStatusRow {
-    let stays = match evictable {
-        Evictable::Since(since) => {
-            let since = Some(time(since));
-            return EvictionStatusRow {
-                evictable: true,
-                since,
-                from: None,
-                code: None,
-                reason: None,
-            };
-        }
-        Evictable::No(stays) => stays,
-    };
-    let (code, from) = match stays {
-        Stays::AskerMayNot => (NotEvictable::RequesterMayNotEvict, None),
-        Stays::Pinned => (NotEvictable::Pinned, None),
-        Stays::SameModel => (NotEvictable::SameModel, None),
-        Stays::Starting => (NotEvictable::Starting, None),
-        Stays::Going => (NotEvictable::Releasing, None),
-        Stays::Fresh { until } => (NotEvictable::RecentlyStarted, Some(until)),
-        Stays::Active { .. } => (NotEvictable::Active, None),
-        Stays::ActivityUnknown => (NotEvictable::ActivityUnknown, None),
-        Stays::NoIdleLimit => (NotEvictable::NoIdleLimit, None),
-        Stays::NotIdleYet { from } => (NotEvictable::NotIdleYet, Some(from)),
-    };
-    // The core counts milliseconds; people read clocks.
-    let reason = match (&stays, from) {
-        (Stays::Fresh { .. }, Some(until)) => {
-            format!("it came only lately and stays until {}", time(until))
-        }
-        (Stays::NotIdleYet { .. }, Some(from)) => {
-            format!("it is idle, but may go only from {} on", time(from))
-        }
-        (stays, _) => stays.to_string(),
-    };
-    EvictionStatusRow {
-        evictable: false,
-        since: None,
-        from: from.map(time),
-        code: Some(code),
-        reason: Some(reason),
+    match evictable {
+        Evictable::Since(since) => EvictionStatusRow {
+            evictable: true,
+            since: Some(time(since)),
+            from: None,
+            code: None,
+            reason: None,
+        },
+        Evictable::No(reason) => EvictionStatusRow {
+            evictable: false,
+            since: None,
+            from: reason.until().map(time),
+            code: Some(code(&reason)),
+            reason: Some(reason.to_string()),
+        },
+    }
+}
+
+fn code(reason: &reason::NotEvictable) -> NotEvictable {
+    match reason {
+        reason::NotEvictable::RequesterMayNotEvict => NotEvictable::RequesterMayNotEvict,
+        reason::NotEvictable::Pinned => NotEvictable::Pinned,
+        reason::NotEvictable::SameModel => NotEvictable::SameModel,
+        reason::NotEvictable::Starting => NotEvictable::Starting,
+        reason::NotEvictable::Releasing => NotEvictable::Releasing,
+        reason::NotEvictable::RecentlyStarted { .. } => NotEvictable::RecentlyStarted,
+        reason::NotEvictable::Active { .. } => NotEvictable::Active,
+        reason::NotEvictable::ActivityUnknown => NotEvictable::ActivityUnknown,
+        reason::NotEvictable::NoIdleLimit => NotEvictable::NoIdleLimit,
+        reason::NotEvictable::NotIdleYet { .. } => NotEvictable::NotIdleYet,
     }
 }

@@ -20,6 +20,7 @@ use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use plimsoll_core::event::Settings;
 use plimsoll_core::front::{Core, Front};
 use plimsoll_core::policy::Policy;
+use plimsoll_core::units::Timespan;
 use plimsoll_slots::desk::{Desk, DeskConfig};
 use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{
@@ -166,7 +167,7 @@ impl World {
 
 /// Nobody stays against the will of others, so that nothing waits for a clock.
 fn settings() -> Settings {
-    Settings { residency: 0, ..Settings::default() }
+    Settings { residency: Timespan::ZERO, ..Settings::default() }
 }
 
 /// A runner that does what it is told at once, unless it is told not to.

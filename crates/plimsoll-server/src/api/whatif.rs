@@ -84,7 +84,7 @@ fn look(desk: &Desk, core: &mut Core<'_>, wanted: &Wanted) -> Option<Looked> {
     let scheduler = core.scheduler();
     let desk = desk.view(scheduler);
     let state = || (scheduler.ledger().clone(), scheduler.settings().clone());
-    let refused_on = decision.place().is_none().then(state);
+    let refused_on = decision.chosen().is_none().then(state);
     let (request, facts) = (desk.what_if_request(&model), desk.memory_facts(&model).into());
     let needs = desk.needs(&model);
     Some(Looked { now: core.now(), decision, request, model, facts, needs, refused_on })

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_core::units::Timespan;
 use plimsoll_slots::desk::{ClientName, NewReservation, ReservationId, ReservationStatus};
 
 use super::Chance;
@@ -99,7 +100,7 @@ impl Crowd {
         let client =
             ClientName { namespace: namespace.to_string(), name: format!("request-{}", self.came) };
         let reserved = engine.write(move |desk, core| {
-            let deadline = Some(core.now().after(20_000));
+            let deadline = Some(core.now().after(Timespan::seconds(20)));
             let new = NewReservation::of_model(model);
             desk.reserve(core, NewReservation { client: Some(client), deadline, ..new })
         });

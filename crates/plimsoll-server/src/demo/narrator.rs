@@ -8,7 +8,6 @@ use plimsoll_core::decide::Decision;
 use plimsoll_core::event::{Effect, Event};
 use plimsoll_core::front::Front;
 use plimsoll_core::request::RequestId;
-use plimsoll_core::summary;
 use plimsoll_core::units::Bytes;
 
 use plimsoll_engine::engine::{Durable, Observer};
@@ -22,12 +21,13 @@ pub(crate) struct Narrator {
 
 impl Narrator {
     fn tell(&mut self, decision: &Decision) {
-        let (who, sentence) = (&decision.request, summary::sentence(decision));
-        if decision.place().is_some() {
+        let (who, sentence) = (&decision.request, decision.summary());
+        if decision.chosen().is_some() {
             self.waiting.remove(who);
             return line(AnsiColor::Green, "placed", &format!("{who}: {sentence}"));
         }
-        let short_by = decision.nearest_miss().map(|miss| miss.short_by);
+        let nearest = decision.rejection().and_then(|rejection| rejection.nearest.as_ref());
+        let short_by = nearest.map(|nearest| nearest.short_by);
         if self.waiting.insert(who.clone(), short_by) != Some(short_by) {
             line(AnsiColor::Yellow, "refused", &format!("{who}: {sentence}"));
         }

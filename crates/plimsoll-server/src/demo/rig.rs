@@ -1,6 +1,6 @@
 //! The demo's runners: their loads take time, fail now and then, and release memory late.
 
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Timespan};
 use plimsoll_engine::engine::NoAnswer;
 use plimsoll_slots::reconcile::Correction;
 use plimsoll_slots::simulated_runner::{Delay, SimulatedRunner, Telemetry};
@@ -71,6 +71,7 @@ pub(super) async fn beat(
 fn extend_load(runner: &mut SimulatedRunner, order: &Order) {
     if let Some(process) = runner.process_mut(&order.slot) {
         let bytes: u64 = process.booked.iter().map(|on| on.bytes).sum();
-        process.next = process.next.map(|(at, state)| (at.after(bytes / LOAD_SPEED), state));
+        process.next =
+            process.next.map(|(at, state)| (at.after(Timespan::millis(bytes / LOAD_SPEED)), state));
     }
 }

@@ -165,13 +165,13 @@ fn queue(desk: DeskView<'_>, now: Millis) -> QueueGauges {
     let mut oldest = now;
     for entry in desk.pending() {
         let since = match entry {
-            PendingEntry::Slot { waiting, .. } if waiting.request.terms.speculative => {
+            PendingEntry::Slot { entry, .. } if entry.request.terms.speculative => {
                 prewarms += 1;
                 continue;
             }
-            PendingEntry::Slot { waiting, .. } => {
+            PendingEntry::Slot { entry, .. } => {
                 slots += 1;
-                waiting.since
+                entry.since
             }
             PendingEntry::Reservation(reservation) => {
                 reservations += 1;

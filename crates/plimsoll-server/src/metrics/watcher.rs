@@ -27,7 +27,7 @@ impl Watcher {
     }
 
     fn count_decision(&self, decision: &Decision) {
-        let placed = decision.place().is_some();
+        let placed = decision.chosen().is_some();
         let outcome = if placed { "placed" } else { "rejected" };
         self.counted.decisions.get_or_create(&[("outcome", outcome)]).inc();
         if !placed {
@@ -93,7 +93,7 @@ impl<F: Front> Observer<F> for Watcher {
 
 /// Returns the codes of all reasons of a rejection, each once.
 fn codes(decision: &Decision) -> BTreeSet<&'static str> {
-    if let decide::Outcome::Refused(Some(reason)) = &decision.outcome {
+    if let decide::Outcome::Rejected(Some(reason)) = &decision.outcome {
         return BTreeSet::from([match reason {
             RequestReason::Malformed(_) => "Malformed",
             RequestReason::NoNodes => "NoNodes",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::event::{Answer, Event};
 use plimsoll_core::request::{Request, RequestId, Spec};
-use plimsoll_core::units::{Millis, Name};
+use plimsoll_core::units::{Millis, Name, Timespan};
 
 use super::chance::Chance;
 use super::work;
@@ -99,11 +99,13 @@ impl Askers {
     /// Somebody is told something; says who will not wait for long.
     pub(crate) fn hear(&mut self, answer: &Answer) -> Option<usize> {
         let (request, stance) = match answer {
-            Answer::Refused { request, .. } => (request, Stance::Away),
-            Answer::Waiting { request, .. } if !self.chance.percent(self.patience) => {
+            Answer::Impossible { request, .. } | Answer::Rejected { request, .. } => {
+                (request, Stance::Away)
+            }
+            Answer::Pending { request, .. } if !self.chance.percent(self.patience) => {
                 (request, Stance::Tired)
             }
-            Answer::Waiting { .. } | Answer::Placed { .. } | Answer::Offered { .. } => return None,
+            Answer::Pending { .. } | Answer::Placed { .. } | Answer::Offered { .. } => return None,
         };
         let at = self.askers.iter().position(|asker| asker.request.id == *request)?;
         let before = std::mem::replace(&mut self.askers[at].stance, stance);
@@ -125,7 +127,10 @@ impl Askers {
     fn submit(&mut self, at: usize, now: Millis) -> Event {
         let request = self.renew(at);
         self.askers[at].stance = Stance::Wanting;
-        let deadline = self.chance.percent(50).then(|| now.after(self.chance.between(1, 900_000)));
+        let deadline = self
+            .chance
+            .percent(50)
+            .then(|| now.after(Timespan::millis(self.chance.between(1, 900_000))));
         Event::Submit { request, deadline }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Timespan};
 
 use super::day::Day;
 use super::judge;
@@ -80,7 +80,7 @@ impl Day {
 
     /// Lets time pass until nothing is wrong any more; what still is after so long is wrong for good.
     fn settle(&mut self, wrong: fn(&Day) -> Option<String>) {
-        let end = self.now.after(REST);
+        let end = self.now.after(Timespan::millis(REST));
         loop {
             self.pass_until(Millis(self.now.0 + LOOK));
             self.flush();

@@ -3,7 +3,7 @@
 use plimsoll_core::drive::Output;
 use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
-use plimsoll_core::units::{Millis, Name};
+use plimsoll_core::units::{Millis, Name, Timespan};
 
 use super::agenda::{Agenda, Due};
 use super::askers::Askers;
@@ -186,12 +186,12 @@ impl Day {
     /// Writes something down that is due again after about so long.
     pub(super) fn again(&mut self, span: u64, due: Due) {
         let span = if self.temper.calm { span } else { self.chance.around(span).max(1) };
-        self.agenda.put(self.now.after(span), due);
+        self.agenda.put(self.now.after(Timespan::millis(span)), due);
     }
 
     /// The machine's own time.
     pub(super) fn clock(&self) -> Millis {
-        self.now.after(self.skew)
+        self.now.after(Timespan::millis(self.skew))
     }
 
     fn act(&mut self, asker: usize) {
@@ -254,7 +254,7 @@ impl Day {
             if self.options.log {
                 self.log.push(format!("killed at {} ms", self.now.0));
             }
-            self.agenda.put(self.now.after(down), Due::Restart);
+            self.agenda.put(self.now.after(Timespan::millis(down)), Due::Restart);
         }
     }
 
@@ -272,7 +272,10 @@ impl Day {
             }
             for asker in output.outcome.answers.iter().filter_map(|answer| self.askers.hear(answer))
             {
-                self.agenda.put(self.now.after(self.chance.below(60_000)), Due::GiveUp { asker });
+                self.agenda.put(
+                    self.now.after(Timespan::millis(self.chance.below(60_000))),
+                    Due::GiveUp { asker },
+                );
             }
         }
     }
@@ -293,7 +296,9 @@ impl Day {
             match self.machines[machine].link {
                 Link::Up => self.connect(machine),
                 Link::Cut => self.arm_lease(machine),
-                Link::Lost => self.agenda.put(self.now.after(60_000), Due::Bury { machine }),
+                Link::Lost => {
+                    self.agenda.put(self.now.after(Timespan::millis(60_000)), Due::Bury { machine })
+                }
             }
         }
     }
@@ -307,7 +312,7 @@ impl Day {
 
     pub(super) fn arm_lease(&mut self, machine: usize) {
         let connection = self.machines[machine].connection;
-        let at = self.now.after(self.chance.between(60_000, 600_000));
+        let at = self.now.after(Timespan::millis(self.chance.between(60_000, 600_000)));
         self.agenda.put(at, Due::Lease { machine, connection });
     }
 }

@@ -9,7 +9,7 @@ use plimsoll_core::event::Event;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::{NodeNeed, RequestId, Terms};
 use plimsoll_core::room::Measured;
-use plimsoll_core::units::{Bytes, Cores, Millis, Name};
+use plimsoll_core::units::{Bytes, Cores, Millis, Name, Timespan};
 
 use super::wire::{Card, Order, OrderedPart, Seen, Word};
 
@@ -169,7 +169,7 @@ fn observed(seen: &Seen, node: &Name, ledger: &Ledger, now: Millis) -> Option<Ev
         stage: Stage::Running { since: now },
         charges: seen.parts.iter().map(charge).collect::<Option<Vec<Charge>>>()?,
         resources: NodeNeed::default(),
-        terms: Terms { idle_limit: Some(60_000), ..Terms::default() },
+        terms: Terms { idle_limit: Some(Timespan::seconds(60)), ..Terms::default() },
         activity: Activity::Unknown,
         spec: None,
     };
@@ -197,7 +197,7 @@ pub(crate) fn orders(node: &Name, ledger: &Ledger) -> Vec<Order> {
     let order = |(held, holding): (plimsoll_core::charge::HoldingId, &Holding)| {
         let (request, generation) = (holding.request.clone(), held.0);
         match holding.stage {
-            Stage::Offered { .. } => None,
+            Stage::Offered { .. } | Stage::Queued => None,
             Stage::Sent if !ledger.may_start(holding) => Some(Order::Stop { request, generation }),
             Stage::Sent => start(ledger, &request, generation),
             Stage::Running { .. } => Some(Order::Keep { request, generation }),

@@ -8,7 +8,7 @@ use plimsoll_core::device::{
 };
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_core::units::{Bytes, Cores, MilliCpu};
+use plimsoll_core::units::{Bytes, Cores, MilliCpu, Timespan};
 
 use super::chance::Chance;
 
@@ -50,9 +50,9 @@ pub(crate) fn settings(chance: &mut Chance) -> Settings {
     policy.search_steps = *chance.pick(&[100, 300, 1_000]);
     Settings {
         policy,
-        offer_for: *chance.pick(&[5_000, 30_000, 120_000]),
-        telemetry_for: 600_000,
-        residency: *chance.pick(&[0, 30_000, 300_000]),
+        offer_for: Timespan::millis(*chance.pick(&[5_000, 30_000, 120_000])),
+        telemetry_for: Some(Timespan::seconds(600)),
+        residency: Timespan::millis(*chance.pick(&[0, 30_000, 300_000])),
         serial_starts: chance.percent(40),
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_core::event::{Answer, Effect, Event, Outcome, Settings};
 use plimsoll_core::evict::{self, Planned};
 use plimsoll_core::gang::{Gang, decide_gang};
 use plimsoll_core::ledger::{Ledger, Promise};
-use plimsoll_core::queue::{GangMember, Waiting};
+use plimsoll_core::queue::{GangMember, PendingRequest};
 use plimsoll_core::request::{Eviction, Request, RequestId};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::snapshot::Snapshot;
@@ -24,8 +24,8 @@ pub(crate) fn count(tally: &mut Tally, event: &Event, outcome: &Outcome) {
     for answer in &outcome.answers {
         tally.count(match answer {
             Answer::Offered { .. } | Answer::Placed { .. } => Count::Placed,
-            Answer::Waiting { .. } => Count::Waited,
-            Answer::Refused { .. } => Count::Refused,
+            Answer::Pending { .. } => Count::Waited,
+            Answer::Impossible { .. } | Answer::Rejected { .. } => Count::Refused,
         });
     }
     for effect in &outcome.effects {
@@ -113,7 +113,7 @@ fn not_quiet(
             let busy = match other.stage {
                 Stage::Sent => true,
                 Stage::Releasing { .. } => !stopped.contains(&other.request),
-                Stage::Offered { .. } | Stage::Running { .. } => false,
+                Stage::Offered { .. } | Stage::Queued | Stage::Running { .. } => false,
             };
             busy && other.request != *request
                 && other.charges.iter().flat_map(|charge| &charge.on).any(|on| devices.contains(on))
@@ -168,7 +168,7 @@ fn missing_charge(
 /// Who waits on a quiet ledger although there is a place, or somebody who may be asked to leave one.
 pub(crate) fn waits_in_vain(scheduler: &Scheduler, now: Millis) -> Option<String> {
     let queue = scheduler.queue();
-    let ready = |waiting: &&Waiting| {
+    let ready = |waiting: &&PendingRequest| {
         let backs_off = waiting.backoff.is_some_and(|backoff| backoff.until > now);
         let yields = waiting.request.terms.speculative && queue.has_real_work();
         // For whom room was made just now the place is on its way; whether it comes is seen when all is at rest.
@@ -189,13 +189,14 @@ pub(crate) fn waits_in_vain(scheduler: &Scheduler, now: Millis) -> Option<String
 
 fn could_be_placed(scheduler: &Scheduler, request: &Request, now: Millis) -> Option<String> {
     let Settings { policy, residency, .. } = scheduler.settings();
-    if decide(scheduler.ledger(), policy, request).place().is_some() {
+    if decide(scheduler.ledger(), policy, request).chosen().is_some() {
         return Some(String::new());
     }
     if request.terms.speculative || request.terms.eviction == Eviction::Never {
         return None;
     }
-    let may_go = |holding: &Holding| evict::may_go(holding, request, now, *residency).is_ok();
+    let may_go =
+        |holding: &Holding| evict::check_evictable(holding, request, now, *residency).is_ok();
     match evict::plan(scheduler.ledger(), policy, request, may_go) {
         Planned::Found(plan) => Some(format!(" after {:?}", plan.after)),
         Planned::Impossible | Planned::NotFound { .. } => None,
@@ -204,7 +205,7 @@ fn could_be_placed(scheduler: &Scheduler, request: &Request, now: Millis) -> Opt
 
 fn could_be_placed_together(scheduler: &Scheduler, gang: &GangMember) -> Option<String> {
     let of_gang =
-        |waiting: &&Waiting| waiting.gang.as_ref().is_some_and(|own| own.name == gang.name);
+        |waiting: &&PendingRequest| waiting.gang.as_ref().is_some_and(|own| own.name == gang.name);
     let members =
         scheduler.queue().iter().filter(of_gang).map(|waiting| waiting.request.clone()).collect();
     let gang = Gang { name: gang.name.clone(), minimum: gang.minimum, members };
@@ -251,7 +252,7 @@ pub(crate) fn leaked(scheduler: &Scheduler, machines: &[Machine]) -> Option<Stri
         return Some(format!("{id} has a promise and does not wait"));
     }
     let rows = scheduler.queue().rows();
-    if let Some((_, waiting)) = rows.waiting.first() {
+    if let Some((_, waiting)) = rows.pending.first() {
         return Some(format!("{} still waits", waiting.request.id));
     }
     if let Some((id, failures)) = rows.failures.first() {

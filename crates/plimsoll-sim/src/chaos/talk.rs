@@ -4,7 +4,7 @@ use plimsoll_core::charge::Activity;
 use plimsoll_core::device::Node;
 use plimsoll_core::event::Effect;
 use plimsoll_core::request::RequestId;
-use plimsoll_core::units::Name;
+use plimsoll_core::units::{Name, Timespan};
 
 use super::Sabotage;
 use super::agenda::Due;
@@ -43,7 +43,10 @@ impl Day {
         self.engine.tally.count_all(fate.of_order(), orders.len());
         for delay in fate.delays(&mut self.chance) {
             let orders = orders.to_vec();
-            self.agenda.put(self.now.after(delay), Due::Orders { machine, connection, orders });
+            self.agenda.put(
+                self.now.after(Timespan::millis(delay)),
+                Due::Orders { machine, connection, orders },
+            );
         }
     }
 
@@ -87,13 +90,17 @@ impl Day {
                 self.check_start(machine, &request);
                 let most = if self.chance.percent(10) { 1_200_000 } else { 60_000 };
                 let after = self.chance.between(500, most);
-                self.agenda
-                    .put(self.now.after(after), Due::Loaded { machine, request, generation });
+                self.agenda.put(
+                    self.now.after(Timespan::millis(after)),
+                    Due::Loaded { machine, request, generation },
+                );
             }
             Reaction::Stops { request } => {
                 let after = self.chance.between(100, 60_000);
-                self.agenda
-                    .put(self.now.after(after), Due::Left { machine, request: request.clone() });
+                self.agenda.put(
+                    self.now.after(Timespan::millis(after)),
+                    Due::Left { machine, request: request.clone() },
+                );
                 self.sabotaged_haste(machine, request);
             }
             Reaction::Stale => self.engine.tally.count(Count::OrdersStale),
@@ -148,7 +155,10 @@ impl Day {
         let word = self.machines[machine].leave(request, in_part);
         if matches!(word, Some(Word::Gone { card: Some(_), .. })) {
             let after = self.chance.between(100, 60_000);
-            self.agenda.put(self.now.after(after), Due::Left { machine, request: request.clone() });
+            self.agenda.put(
+                self.now.after(Timespan::millis(after)),
+                Due::Left { machine, request: request.clone() },
+            );
         }
         self.say_if(machine, word);
     }
@@ -172,7 +182,10 @@ impl Day {
         self.engine.tally.count(fate.of_word());
         for delay in fate.delays(&mut self.chance) {
             let word = Box::new(word.clone());
-            self.agenda.put(self.now.after(delay), Due::Word { machine, connection, number, word });
+            self.agenda.put(
+                self.now.after(Timespan::millis(delay)),
+                Due::Word { machine, connection, number, word },
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 use plimsoll_core::charge::Activity;
 use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
-use plimsoll_core::units::Bytes;
+use plimsoll_core::units::{Bytes, Timespan};
 
 use super::agenda::Due;
 use super::day::Day;
@@ -49,7 +49,7 @@ impl Day {
         self.machines[machine].link = Link::Cut;
         self.arm_lease(machine);
         let most = *self.chance.pick(&[10_000, 300_000, 7_200_000]);
-        let back = self.now.after(self.chance.between(1_000, most));
+        let back = self.now.after(Timespan::millis(self.chance.between(1_000, most)));
         self.agenda.put(back, Due::Back { machine });
     }
 
@@ -63,7 +63,7 @@ impl Day {
             self.change_cards(machine);
         }
         self.arm_lease(machine);
-        let back = self.now.after(self.chance.between(30_000, 900_000));
+        let back = self.now.after(Timespan::millis(self.chance.between(30_000, 900_000)));
         self.agenda.put(back, Due::Back { machine });
     }
 
@@ -128,7 +128,10 @@ impl Day {
         let at = &mut self.machines[machine];
         at.link = Link::Lost;
         at.lose_everything();
-        self.agenda.put(self.now.after(self.chance.below(3_600_000)), Due::Bury { machine });
+        self.agenda.put(
+            self.now.after(Timespan::millis(self.chance.below(3_600_000))),
+            Due::Bury { machine },
+        );
     }
 
     /// An operator says that a machine is gone with all that it held.
@@ -150,7 +153,7 @@ impl Day {
         self.take(Event::NodeGone { name });
         if self.engine.is_up() {
             self.desk.forget(machine);
-            let later = self.now.after(self.chance.between(600_000, 14_400_000));
+            let later = self.now.after(Timespan::millis(self.chance.between(600_000, 14_400_000)));
             self.agenda.put(later, Due::Back { machine });
         }
     }
@@ -197,7 +200,7 @@ impl Day {
             let word = Word::Measured { card, foreign, at: self.clock(), closed };
             self.say(machine, &word);
         }
-        self.agenda.put(self.now.after(280_000), Due::Measure { machine });
+        self.agenda.put(self.now.after(Timespan::millis(280_000)), Due::Measure { machine });
     }
 
     /// Something happens on a machine.

@@ -34,8 +34,11 @@ impl Wanted {
             Effect::Stop { .. } => None,
         });
         let waits = outcome.answers.iter().filter_map(|answer| match answer {
-            Answer::Waiting { request, .. } => Some(request),
-            Answer::Placed { .. } | Answer::Offered { .. } | Answer::Refused { .. } => None,
+            Answer::Pending { request, .. } => Some(request),
+            Answer::Placed { .. }
+            | Answer::Offered { .. }
+            | Answer::Impossible { .. }
+            | Answer::Rejected { .. } => None,
         });
         starts.chain(waits).find_map(|id| self.unwanted(id, after))
     }

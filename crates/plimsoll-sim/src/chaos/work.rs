@@ -8,7 +8,7 @@ use plimsoll_core::request::{
     Amount, Asks, Compute, Container, Eviction, Misuse, Need, PlainRule, Role, Shape, Spec, Terms,
     Wishes,
 };
-use plimsoll_core::units::{Bytes, Cores, MilliCpu, Name, Portion};
+use plimsoll_core::units::{Bytes, Cores, MilliCpu, Name, Portion, Timespan};
 
 use super::chance::Chance;
 
@@ -145,8 +145,10 @@ pub(crate) fn terms(chance: &mut Chance) -> Terms {
             Eviction::LowerPriority,
         ]),
         model: chance.percent(30).then(|| Name::from(format!("m{}", chance.below(3)))),
-        idle_limit: chance.percent(70).then(|| *chance.pick(&[0, 60_000, 600_000])),
-        reload_cost: chance.below(4) * 1000,
+        idle_limit: chance
+            .percent(70)
+            .then(|| Timespan::millis(*chance.pick(&[0, 60_000, 600_000]))),
+        reload_cost: Timespan::seconds(chance.below(4)),
         ..Terms::default()
     }
 }

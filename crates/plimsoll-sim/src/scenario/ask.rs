@@ -11,7 +11,7 @@ use plimsoll_core::units::{Bytes, Cores, Millis, Name, Portion};
 
 use super::fleet::cpu;
 use super::rules;
-use super::words::{Problem, Word, Words, bad, names, number, one_of, size, span, unknown};
+use super::words::{Problem, Word, Words, bad, names, number, one_of, size, span, time, unknown};
 
 const FIELDS: [&str; 31] = [
     "kind",
@@ -289,7 +289,7 @@ impl Asking {
             "idle" => terms.idle_limit = Some(span(value)?),
             "reload" => terms.reload_cost = span(value)?,
             "deadline" => {
-                self.deadline = Some(Millis(span(value)?));
+                self.deadline = Some(time(value)?);
                 terms.deadline = self.deadline;
             }
             "uid" => self.id = self.id.clone().with_uid(value),

@@ -5,9 +5,9 @@ use plimsoll_core::event::{Event, Outcome};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::Measured;
-use plimsoll_core::units::{Bytes, Millis};
+use plimsoll_core::units::Bytes;
 
-use super::words::{Problem, Word, Words, bad, number, one_of, size, span, switch, unknown};
+use super::words::{Problem, Word, Words, bad, number, one_of, size, span, switch, time, unknown};
 use super::world::World;
 use super::{ask, explain, fleet, seen, show};
 use crate::witness::Objection;
@@ -115,7 +115,7 @@ fn setting(world: &mut World, command: &str, mut words: Words) -> Result<(), Pro
         }
         "plain" => world.plain = one_of(&words.plain("the rule")?, "rule", &ask::PLAIN_RULES)?,
         "at" => {
-            let at = Millis(span(&words.plain("the time")?)?);
+            let at = time(&words.plain("the time")?)?;
             if at < world.now {
                 return Err(bad("at", "time does not go back"));
             }
@@ -136,7 +136,8 @@ fn settings(world: &mut World, mut words: Words) -> Result<(), Problem> {
         };
         match key.as_str() {
             "offer" => settings.offer_for = span(value)?,
-            "telemetry" => settings.telemetry_for = span(value)?,
+            "telemetry" if value == "never" => settings.telemetry_for = None,
+            "telemetry" => settings.telemetry_for = Some(span(value)?),
             "residency" => settings.residency = span(value)?,
             "serial-starts" => settings.serial_starts = switch(value)?,
             "steps" => settings.policy.search_steps = number(value)?,

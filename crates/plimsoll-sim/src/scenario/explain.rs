@@ -7,8 +7,8 @@ use plimsoll_core::digest::digest;
 use plimsoll_core::remedy;
 use plimsoll_core::request::Request;
 use plimsoll_core::score::{Score, Term};
-use plimsoll_core::summary;
 use plimsoll_core::verdict::{NeedVerdict, NodeVerdict};
+use plimsoll_core::wording;
 
 use super::words::Problem;
 use super::world::World;
@@ -24,13 +24,13 @@ fn decided(world: &World, request: &Request) -> Decision {
 }
 
 fn lines(decision: &Decision) -> Vec<String> {
-    let mut lines = vec![format!("{}: {}", decision.request, summary::sentence(decision))];
+    let mut lines = vec![format!("{}: {}", decision.request, decision.summary())];
     let several = decision.spec.shapes().len() > 1;
     for (table, shape) in decision.tables().zip(decision.spec.shapes()) {
         if several {
-            lines.push(format!("as {}:", summary::describe(shape)));
+            lines.push(format!("as {}:", wording::describe_needs(shape)));
         }
-        let best = decision.place().map(|found| found.score);
+        let best = decision.chosen().map(|found| found.score);
         for verdict in table.by_name() {
             lines.extend(node(decision, verdict, best));
         }
@@ -40,7 +40,7 @@ fn lines(decision: &Decision) -> Vec<String> {
 
 fn node(decision: &Decision, verdict: NodeVerdict, best: Option<Score>) -> Vec<String> {
     let name = &verdict.view.node.name;
-    let chosen = decision.place().filter(|found| found.place.node == *name).is_some();
+    let chosen = decision.chosen().filter(|found| found.placement.node == *name).is_some();
     let mut lines = vec![match (&verdict.best, &verdict.reason) {
         (Some(found), _) if chosen => format!("{name} is chosen, score {}", points(&found.score)),
         (Some(found), _) => {
@@ -67,7 +67,7 @@ fn points(score: &Score) -> String {
 
 fn devices(verdict: NodeVerdict, need: &NeedVerdict) -> Vec<String> {
     let container = usize::from(need.container);
-    let counts = summary::container_reason(verdict, container);
+    let counts = wording::container_reason(verdict, container);
     let mut lines = vec![match counts {
         Some(counts) if !need.passed => format!("  container {container} fails: {counts}"),
         _ => format!("  container {container} passes"),
@@ -88,7 +88,7 @@ fn devices(verdict: NodeVerdict, need: &NeedVerdict) -> Vec<String> {
 /// The smallest changes that would make a refused request fit.
 pub(crate) fn remedies(world: &World, request: &Request) -> Vec<String> {
     let decision = decided(world, request);
-    if decision.place().is_some() {
+    if decision.chosen().is_some() {
         return vec![format!("{} fits as it is", request.id)];
     }
     let scheduler = world.scheduler();

@@ -7,7 +7,7 @@ use plimsoll_core::units::{Bytes, Cores, Millis};
 
 use super::ask::{Asking, name, some_bytes};
 use super::fleet::cpu;
-use super::words::{Problem, Word, Words, bad, number, one_of, size, span, unknown};
+use super::words::{Problem, Word, Words, bad, number, one_of, size, time, unknown};
 
 /// Reads what was seen: charges, then perhaps `asks` and what had been asked.
 pub(crate) fn holding(
@@ -122,10 +122,11 @@ fn stage_of(text: &str, now: Millis) -> Result<Stage, Problem> {
     let (stage, since) = with_time(text, now)?;
     match stage {
         "offered" => Ok(Stage::Offered { until: since }),
+        "queued" => Ok(Stage::Queued),
         "sent" => Ok(Stage::Sent),
         "running" => Ok(Stage::Running { since }),
         "releasing" => Ok(Stage::Releasing { since }),
-        _ => Err(unknown("stage", stage, &["offered", "sent", "running", "releasing"])),
+        _ => Err(unknown("stage", stage, &["offered", "queued", "sent", "running", "releasing"])),
     }
 }
 
@@ -144,7 +145,7 @@ pub(crate) fn activity_of(text: &str, now: Millis) -> Result<Activity, Problem> 
 /// A word with a time behind it, or with the time now.
 pub(crate) fn with_time(text: &str, now: Millis) -> Result<(&str, Millis), Problem> {
     match text.split_once('@') {
-        Some((word, at)) => Ok((word, Millis(span(at)?))),
+        Some((word, at)) => Ok((word, time(at)?)),
         None => Ok((text, now)),
     }
 }

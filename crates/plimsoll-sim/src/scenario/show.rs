@@ -11,7 +11,6 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::room::{DeviceRoom, NodeView, Tenant};
 use plimsoll_core::units::Bytes;
 
-use super::words::time_text;
 use super::world::World;
 use crate::witness::Objection;
 
@@ -34,7 +33,7 @@ pub(crate) fn news(world: &World, outcome: &Outcome, objections: &[Objection]) -
         }
     }
     let stops = outcome.effects.iter().filter_map(|effect| match effect {
-        Effect::Stop { request, node, .. } => Some(format!("{request} is asked to leave {node}")),
+        Effect::Stop { request, node, .. } => Some(format!("{request} is asked to stop on {node}")),
         Effect::Start { .. } => None,
     });
     lines.extend(stops);
@@ -48,34 +47,25 @@ pub(crate) fn news(world: &World, outcome: &Outcome, objections: &[Objection]) -
 fn answer(world: &World, outcome: &Outcome, answer: &Answer) -> String {
     match answer {
         Answer::Offered { request, until, .. } => {
-            format!("{request} offered {} until {}", place(world, request), time_text(*until))
+            format!("{request} offered {} until {}", place(world, request), until)
         }
         Answer::Placed { request, .. } => {
             let starts = outcome
                 .effects
                 .iter()
                 .any(|e| matches!(e, Effect::Start { request: r, .. } if r == request));
-            let quiet = world.scheduler().ledger().of_request(request);
-            let holds_back = quiet.is_some_and(
-                |(_, h)| matches!(h.stage, Stage::Offered { until } if until.0 == u64::MAX),
-            );
-            let note = match (starts, holds_back) {
+            let holding = world.scheduler().ledger().of_request(request);
+            let is_queued = holding.is_some_and(|(_, holding)| holding.stage == Stage::Queued);
+            let note = match (starts, is_queued) {
                 (true, _) => "",
-                (false, true) => ", starts when its devices are quiet",
-                (false, false) => ", as before",
+                (false, true) => "; its start is queued",
+                (false, false) => " already",
             };
             format!("{request} placed on {}{note}", place(world, request))
         }
-        Answer::Waiting { request, reason, promised } => {
-            let after: Vec<String> = promised.iter().map(ToString::to_string).collect();
-            let after = if after.is_empty() {
-                String::new()
-            } else {
-                format!("; promised after {}", after.join(", "))
-            };
-            format!("{request} waits: {reason}{after}")
+        Answer::Pending { .. } | Answer::Impossible { .. } | Answer::Rejected { .. } => {
+            answer.to_string()
         }
-        Answer::Refused { request, reason } => format!("{request} refused: {reason}"),
     }
 }
 
@@ -112,8 +102,14 @@ pub(crate) fn charges(node: &Node, charges: &[Charge]) -> String {
 
 /// How often each answer was given: its first words behind the name.
 pub(crate) fn counts(said: &[String]) -> Vec<String> {
-    const KINDS: [&str; 5] =
-        [" offered ", " placed ", " waits: ", " refused: ", " is asked to leave "];
+    const KINDS: [&str; 6] = [
+        " offered ",
+        " placed ",
+        " pending: ",
+        " impossible: ",
+        " rejected: ",
+        " asked to stop on ",
+    ];
     let kind_of = |line: &String| KINDS.into_iter().find(|kind| line.contains(kind));
     let mut counts: Vec<(&str, usize)> = Vec::new();
     let mut rest: Vec<String> = Vec::new();
@@ -177,7 +173,7 @@ fn device(view: &NodeView, at: usize, room: &DeviceRoom) -> String {
         device.cordoned.then(|| "cordoned".to_string()),
         room.closed().then(|| "closed".to_string()),
         match room.telemetry() {
-            Telemetry::Stale { since } => Some(format!("not measured since {}", time_text(since))),
+            Telemetry::Stale { since } => Some(format!("not measured since {}", since)),
             Telemetry::None | Telemetry::Fresh { .. } => None,
         },
     ];
@@ -198,15 +194,10 @@ fn tenant(tenant: &Tenant, room: &DeviceRoom) -> String {
 
 /// Who waits, in turn.
 pub(crate) fn queue(world: &World) -> Vec<String> {
-    let line = |waiting: &plimsoll_core::queue::Waiting| {
+    let line = |waiting: &plimsoll_core::queue::PendingRequest| {
         let gang =
             waiting.gang.as_ref().map_or(String::new(), |gang| format!(" with gang {}", gang.name));
-        format!(
-            "{}{gang} since {}: {}",
-            waiting.request.id,
-            time_text(waiting.since),
-            waiting.reason
-        )
+        format!("{}{gang} since {}: {}", waiting.request.id, waiting.since, waiting.reason)
     };
     none_if_empty(world.scheduler().queue().iter().map(line).collect())
 }
@@ -221,11 +212,12 @@ pub(crate) fn slots(world: &World) -> Vec<String> {
         let activity = match holding.activity {
             Activity::Unknown => String::new(),
             Activity::Active { requests } => format!(", serving {requests}"),
-            Activity::Idle { since } => format!(", idle since {}", time_text(since)),
+            Activity::Idle { since } => format!(", idle since {}", since),
         };
-        let goes = match evict::evictable(holding, world.now, scheduler.settings().residency) {
-            Ok(from) => format!("may go since {}", time_text(from)),
-            Err(stays) => format!("stays: {stays}"),
+        let goes = match evict::evictable_since(holding, world.now, scheduler.settings().residency)
+        {
+            Ok(from) => format!("evictable since {from}"),
+            Err(reason) => format!("not evictable ({reason})"),
         };
         format!("{} {}{activity} on {on}; {goes}", holding.request, holding.stage.name())
     };
@@ -236,7 +228,7 @@ pub(crate) fn slots(world: &World) -> Vec<String> {
 pub(crate) fn evictable(world: &World) -> Vec<String> {
     let scheduler = world.scheduler();
     let may_go = |holding: &Holding| {
-        evict::evictable(holding, world.now, scheduler.settings().residency).is_ok()
+        evict::evictable_since(holding, world.now, scheduler.settings().residency).is_ok()
     };
     let rows = evict::evictable_bytes(scheduler.ledger(), may_go);
     none_if_empty(

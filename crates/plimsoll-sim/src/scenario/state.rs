@@ -10,13 +10,13 @@ use plimsoll_core::request::{
 };
 use plimsoll_core::room::Measured;
 use plimsoll_core::rules::NodeRules;
-use plimsoll_core::units::Name;
+use plimsoll_core::units::{Name, Timespan};
 
 use super::ask::{EVICTIONS, PLAIN_RULES};
 use super::fleet::{HEALTH, SOURCES};
 use super::presets;
 use super::rules::{requirement_text, term_text, toleration_text};
-use super::words::{quoted, size_text, span_text, time_text};
+use super::words::{quoted, size_text};
 
 /// All that a scenario can begin with.
 #[derive(Clone, Debug, Default)]
@@ -161,8 +161,8 @@ fn measured_line((node, ordinal, measured): &(Name, u16, Measured)) -> String {
         "telemetry",
         match measured.telemetry {
             Telemetry::None => "none".to_string(),
-            Telemetry::Fresh { at } => format!("fresh@{}", time_text(at)),
-            Telemetry::Stale { since } => format!("stale@{}", time_text(since)),
+            Telemetry::Fresh { at } => format!("fresh@{}", at),
+            Telemetry::Stale { since } => format!("stale@{}", since),
         },
     );
     line.pair_if("closed", measured.closed.then_some("yes"));
@@ -199,7 +199,7 @@ fn holding_line(holding: &Holding) -> String {
         match holding.activity {
             Activity::Unknown => None,
             Activity::Active { requests } => Some(format!("active:{requests}")),
-            Activity::Idle { since } => Some(format!("idle@{}", time_text(since))),
+            Activity::Idle { since } => Some(format!("idle@{}", since)),
         },
     );
     term_words(&mut line, &holding.terms);
@@ -218,10 +218,11 @@ fn holding_line(holding: &Holding) -> String {
 
 fn stage(stage: Stage) -> String {
     match stage {
-        Stage::Offered { until } => format!("offered@{}", time_text(until)),
+        Stage::Offered { until } => format!("offered@{until}"),
+        Stage::Queued => "queued".to_string(),
         Stage::Sent => "sent".to_string(),
-        Stage::Running { since } => format!("running@{}", time_text(since)),
-        Stage::Releasing { since } => format!("releasing@{}", time_text(since)),
+        Stage::Running { since } => format!("running@{}", since),
+        Stage::Releasing { since } => format!("releasing@{}", since),
     }
 }
 
@@ -268,9 +269,12 @@ fn term_words(line: &mut Line, terms: &Terms) {
     let evicts = called(&EVICTIONS, &terms.eviction);
     line.pair_if("evicts", (evicts != "never").then_some(evicts));
     line.pair_if("model", terms.model.as_ref());
-    line.pair_if("idle", terms.idle_limit.map(span_text));
-    line.pair_if("deadline", terms.deadline.map(time_text));
-    line.pair_if("reload", (terms.reload_cost > 0).then(|| span_text(terms.reload_cost)));
+    line.pair_if("idle", terms.idle_limit.map(|limit| limit.to_string()));
+    line.pair_if("deadline", terms.deadline.map(|deadline| deadline.to_string()));
+    line.pair_if(
+        "reload",
+        (terms.reload_cost > Timespan::ZERO).then(|| terms.reload_cost.to_string()),
+    );
 }
 
 fn spec_words(line: &mut Line, spec: &Spec) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use plimsoll_core::units::{Bytes, Millis, Name};
+use plimsoll_core::units::{Bytes, Millis, Name, Timespan};
 
 /// A line that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -302,37 +302,14 @@ pub(crate) fn one_of<T: Clone>(
     })
 }
 
-/// A span of time, as milliseconds.
-pub(crate) fn span(text: &str) -> Result<u64, Problem> {
-    if text == "never" {
-        return Ok(u64::MAX);
-    }
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let unit = match &text[split..] {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(bad(text, "write a time such as 500ms, 5s, 20m or 1h")),
-    };
-    let amount: u64 = number(&text[..split])?;
-    amount.checked_mul(unit).ok_or_else(|| bad(text, "that is too long a time"))
+/// Parses a duration.
+pub(crate) fn span(text: &str) -> Result<Timespan, Problem> {
+    text.parse().map_err(|_| bad(text, "write a time such as 500ms, 5s, 3m20s or 1h"))
 }
 
-/// A span of time as it is written.
-pub(crate) fn span_text(millis: u64) -> String {
-    match millis {
-        u64::MAX => "never".to_string(),
-        m if m % 1000 != 0 => format!("{m}ms"),
-        m if m % 60_000 != 0 || m == 0 => format!("{}s", m / 1000),
-        m if m % 3_600_000 != 0 => format!("{}m", m / 60_000),
-        m => format!("{}h", m / 3_600_000),
-    }
-}
-
-/// A point in time as it is written.
-pub(crate) fn time_text(at: Millis) -> String {
-    span_text(at.0)
+/// Parses a point in time: the duration since the start of the scenario.
+pub(crate) fn time(text: &str) -> Result<Millis, Problem> {
+    Ok(Millis(0).after(span(text)?))
 }
 
 /// A size as it must be written to be read exactly.

@@ -104,7 +104,7 @@ impl<'a> Advisor<'a> {
 fn is_rejected_with_its_gang(decision: &Decision) -> bool {
     matches!(
         &decision.outcome,
-        Outcome::Refused(Some(
+        Outcome::Rejected(Some(
             RequestReason::GangIncomplete { .. } | RequestReason::GangNotFound { .. }
         ))
     )

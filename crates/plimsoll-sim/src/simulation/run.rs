@@ -149,7 +149,7 @@ impl Run<'_> {
         for decision in outcome.decisions {
             (self.watch)(&decision);
             let pending = self.submitted[&decision.request];
-            let answer = match decision.place() {
+            let answer = match decision.chosen() {
                 Some(found) => Answer::Placed(found.clone()),
                 None => {
                     let pod = &self.cluster.pending[pending];
@@ -186,6 +186,8 @@ impl Run<'_> {
 /// Returns the prospects that the machine answered with. A pod that it decided without an answer
 /// stays in its queue.
 fn outlook(answers: &[event::Answer], request: &RequestId) -> Outlook {
-    let is_impossible = |answer: &event::Answer| matches!(answer, event::Answer::Refused { request: to, .. } if to == request);
+    let is_impossible = |answer: &event::Answer| {
+        matches!(answer, event::Answer::Impossible { .. }) && answer.request() == request
+    };
     if answers.iter().any(is_impossible) { Outlook::Impossible } else { Outlook::Pending }
 }

@@ -14,8 +14,10 @@ fn four_of_five_fit_the_card_and_equal_refusals_share_one_search() {
     assert!(simulation.rejected.iter().all(|rejected| Arc::ptr_eq(&rejected.advice, first)));
     assert!(
         simulation.rejected[0]
-            .sentence()
-            .contains("needs 8000 MiB, 607 MiB free, short by 7393 MiB")
+            .decision
+            .summary()
+            .to_string()
+            .contains("with 607 MiB free (7393 MiB short)")
     );
 }
 
@@ -26,9 +28,9 @@ fn a_gang_is_rejected_whole_and_told_who_is_in_its_way() {
     assert_eq!((simulation.placed.len(), simulation.rejected.len()), (0, 4));
     for rejected in &simulation.rejected {
         assert!(
-            rejected.sentence().contains("gang default/training needs 4"),
+            rejected.decision.summary().to_string().contains("gang default/training needs 4"),
             "{}",
-            rejected.sentence()
+            rejected.decision.summary().to_string()
         );
         let texts: Vec<&str> =
             rejected.advice.would_fit_if.iter().map(|remedy| &*remedy.text).collect();
@@ -98,7 +100,7 @@ fn a_refusal_that_is_not_about_memory_names_the_holder_too() {
         Capacity::Unknown { missing: "its memory".into() };
     cluster.pending = vec![fixture::pending("plain", Amount::Whole)];
     let simulation = fixture::run(&cluster);
-    let sentence = simulation.rejected[0].sentence();
+    let sentence = simulation.rejected[0].decision.summary().to_string();
     assert!(sentence.contains("is held by default/busy"), "{sentence}");
 }
 

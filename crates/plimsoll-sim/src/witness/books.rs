@@ -288,7 +288,7 @@ impl Books {
             return Vec::new();
         };
         let goes = match evidence {
-            None => matches!(held.stage, Stage::Offered { .. }),
+            None => matches!(held.stage, Stage::Offered { .. } | Stage::Queued),
             Some(generation) => {
                 held.generation == Some(generation) && !matches!(held.stage, Stage::Running { .. })
             }
@@ -319,7 +319,7 @@ impl Books {
     fn started(&mut self, request: &RequestId, generation: u64, now: Millis) {
         if let Some(held) =
             self.holdings.get_mut(request).filter(|held| held.generation == Some(generation))
-            && matches!(held.stage, Stage::Offered { .. } | Stage::Sent)
+            && matches!(held.stage, Stage::Offered { .. } | Stage::Queued | Stage::Sent)
         {
             held.stage = Stage::Running { since: now };
             self.changed.insert(request.clone());

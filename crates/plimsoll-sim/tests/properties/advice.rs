@@ -110,14 +110,14 @@ proptest! {
         let request = fleet::request(99, asked, Terms::default());
         let decision = decide(scheduler.ledger(), &policy, &request);
         numbers_agree(scheduler.ledger(), &decision)?;
-        if decision.place().is_some() {
+        if decision.chosen().is_some() {
             return Ok(());
         }
         for remedy in remedies(scheduler.ledger(), &policy, &request, &decision) {
             let Some((ledger, request)) = carried_out(scheduler.ledger(), &request, &remedy) else { continue };
             let again: Policy = policy.clone();
             prop_assert!(
-                decide(&ledger, &again, &request).place().is_some(),
+                decide(&ledger, &again, &request).chosen().is_some(),
                 "{:?} does not help:\n{}", remedy, told(scheduler.ledger(), &request)
             );
         }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use plimsoll_core::charge::{Activity, Charge, Holding};
 use plimsoll_core::device::{Device, Node, Source};
 use plimsoll_core::event::Event;
-use plimsoll_core::evict::{Planned, may_go, plan};
+use plimsoll_core::evict::{Planned, check_evictable, plan};
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::{Amount, Eviction, Need, Request, RequestId, Shape, Spec, Terms};
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::{Bytes, Millis};
+use plimsoll_core::units::{Bytes, Millis, Timespan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn cost(holders: &[&Holding]) -> Cost {
     (
         holders.iter().map(rank).max().unwrap_or(i32::MIN),
         holders.iter().filter(active).count(),
-        holders.iter().map(|holding| holding.terms.reload_cost).sum(),
+        holders.iter().map(|holding| holding.terms.reload_cost.as_millis()).sum(),
         holders
             .iter()
             .flat_map(|holding| &holding.charges)
@@ -51,7 +51,7 @@ fn cheapest(ledger: &Ledger, request: &Request) -> Option<Cost> {
         let holders: Vec<&Holding> = ledger
             .holdings_on(id)
             .map(|(_, holding)| holding)
-            .filter(|holding| may_go(holding, request, NOW, 0).is_ok())
+            .filter(|holding| check_evictable(holding, request, NOW, Timespan::ZERO).is_ok())
             .collect();
         for mask in 0_u32..1 << holders.len() {
             let gone: Vec<&Holding> = holders
@@ -129,7 +129,7 @@ proptest! {
         asked in some_of_a_card(3..9),
         policy in policy(),
     ) {
-        let even = |(spec, terms): (Arc<Spec>, Terms)| (spec, Terms { priority: terms.priority / 2, idle_limit: Some(0), ..terms });
+        let even = |(spec, terms): (Arc<Spec>, Terms)| (spec, Terms { priority: terms.priority / 2, idle_limit: Some(Timespan::ZERO), ..terms });
         let tenants: Vec<_> = tenants.into_iter().map(even).collect();
         let scheduler = settled(nodes, &tenants, active, &policy);
         let terms = Terms { priority: 2, eviction: Eviction::LowerPriority, ..Terms::default() };
@@ -153,12 +153,14 @@ proptest! {
 }
 
 fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), TestCaseError> {
-    if plimsoll_core::decide::decide(ledger, policy, request).place().is_some() {
+    if plimsoll_core::decide::decide(ledger, policy, request).chosen().is_some() {
         return Ok(());
     }
     let expected = cheapest(ledger, request);
     let spec: &Arc<Spec> = &request.spec;
-    match plan(ledger, policy, request, |holding| may_go(holding, request, NOW, 0).is_ok()) {
+    match plan(ledger, policy, request, |holding| {
+        check_evictable(holding, request, NOW, Timespan::ZERO).is_ok()
+    }) {
         Planned::Found(plan) => {
             let victims: Vec<&Holding> = plan
                 .victims
@@ -174,11 +176,11 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
             let sites = brute::sites(ledger, &plan.victims);
             let site = sites
                 .iter()
-                .find(|site| site.name == *plan.place.node)
+                .find(|site| site.name == *plan.placement.node)
                 .expect("a node that is there");
-            let shape = &spec.shapes()[usize::from(plan.place.shape)];
+            let shape = &spec.shapes()[usize::from(plan.placement.shape)];
             let picks = plan
-                .place
+                .placement
                 .picks
                 .iter()
                 .map(|pick| pick.iter().map(|at| usize::from(*at)).collect())

@@ -11,7 +11,7 @@ use plimsoll_core::request::{
     Amount, Compute, Container, Eviction, Need, PlainRule, Request, RequestId, Role, Shape, Spec,
     Terms, Wishes,
 };
-use plimsoll_core::units::{Bytes, Cores, MilliCpu, Portion};
+use plimsoll_core::units::{Bytes, Cores, MilliCpu, Portion, Timespan};
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -189,8 +189,8 @@ pub(crate) fn terms() -> impl Strategy<Value = Terms> {
                 pinned,
                 speculative,
                 eviction,
-                idle_limit,
-                reload_cost,
+                idle_limit: idle_limit.map(Timespan::millis),
+                reload_cost: Timespan::millis(reload_cost),
                 model: model.map(Into::into),
                 ..Terms::default()
             }

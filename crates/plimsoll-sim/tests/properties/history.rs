@@ -64,10 +64,7 @@ fn same_answer(one: &Scheduler, other: &Scheduler, request: &Request) -> Result<
     let (first, second) = (decide(one), decide(other));
     prop_assert_eq!(&first.outcome, &second.outcome);
     prop_assert_eq!(digest(&first), digest(&second));
-    prop_assert_eq!(
-        plimsoll_core::summary::sentence(&first),
-        plimsoll_core::summary::sentence(&second)
-    );
+    prop_assert_eq!(first.summary(), second.summary());
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use plimsoll_core::event::{Event, Settings};
 use plimsoll_core::request::{RequestId, Spec, Terms};
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::{Bytes, Cores, Millis, Name};
+use plimsoll_core::units::{Bytes, Cores, Millis, Name, Timespan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
         |(policy, serial_starts, residency)| Settings {
             policy: plimsoll_core::policy::Policy::all()[policy].clone(),
             serial_starts,
-            residency,
+            residency: Timespan::millis(residency),
             ..Settings::default()
         },
     )
@@ -134,7 +134,7 @@ pub(crate) fn event(what: &Move, scheduler: &Scheduler, now: &mut Millis) -> Opt
         Move::Take(who, node) => Event::Take { request: id(*who), node: node.map(name) },
         Move::Submit(who, spec, terms, deadline) => Event::Submit {
             request: request(*who, spec, terms),
-            deadline: deadline.map(|after| now.after(after)),
+            deadline: deadline.map(|after| now.after(Timespan::millis(after))),
         },
         Move::Gang(members, minimum) => {
             let mut members: Vec<_> =
@@ -178,7 +178,7 @@ pub(crate) fn event(what: &Move, scheduler: &Scheduler, now: &mut Millis) -> Opt
         }
         Move::Tick => Event::Tick,
         Move::Wait(span) => {
-            *now = now.after(*span);
+            *now = now.after(Timespan::millis(*span));
             return None;
         }
     })
@@ -236,7 +236,7 @@ fn observed(
         },
         charges: seen.iter().map(charge).collect(),
         resources: plimsoll_core::request::NodeNeed::default(),
-        terms: Terms { idle_limit: Some(1000), ..Terms::default() },
+        terms: Terms { idle_limit: Some(Timespan::seconds(1)), ..Terms::default() },
         activity: Activity::Idle { since: now },
         spec: None,
     };

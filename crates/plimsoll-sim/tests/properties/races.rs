@@ -90,9 +90,9 @@ fn c1_of_planners_that_all_saw_the_device_free_exactly_one_commits() {
         .iter()
         .map(|request| {
             decide(&stale, &Policy::pack(), request)
-                .place()
+                .chosen()
                 .expect("the device is free")
-                .place
+                .placement
                 .clone()
         })
         .collect();
@@ -149,14 +149,17 @@ fn a2_models_planned_on_a_stale_view_never_share_a_device_that_cannot_hold_them(
             let mut ledger = stale.clone();
             for at in order {
                 let request = request(&format!("m{at}"), Amount::bytes(Bytes::new(sizes[at])));
-                let planned =
-                    decide(&stale, &policy, &request).place().expect("both are free").place.clone();
+                let planned = decide(&stale, &policy, &request)
+                    .chosen()
+                    .expect("both are free")
+                    .placement
+                    .clone();
                 let sent = ledger.send(&request, &planned);
-                if let Err(LedgerError::Refused(_)) = sent
-                    && let Some(found) = decide(&ledger, &policy, &request).place()
+                if let Err(LedgerError::NotAdmitted(_)) = sent
+                    && let Some(found) = decide(&ledger, &policy, &request).chosen()
                 {
                     ledger
-                        .send(&request, &found.place.clone())
+                        .send(&request, &found.placement.clone())
                         .expect("planned and committed on one ledger");
                 }
                 let loads = ledger.nodes().flat_map(|(_, view)| {

@@ -83,9 +83,9 @@ fn check(ledger: &Ledger, policy: &Policy, request: &Request) -> Result<(), Test
         return Ok(());
     }
     let found = brute::first_shape(&sites, &request.spec);
-    match decision.place() {
+    match decision.chosen() {
         Some(candidate) => {
-            let place = &candidate.place;
+            let place = &candidate.placement;
             prop_assert_eq!(
                 Some(usize::from(place.shape)),
                 found,
@@ -149,18 +149,18 @@ proptest! {
             let mut sites = sites;
             let mut placed = 0;
             for (member, decision) in members.iter().zip(&decided.decisions) {
-                let Some(candidate) = decision.place() else { continue };
-                let site = sites.iter_mut().find(|site| site.name == *candidate.place.node).expect("a node that is there");
-                let shape = &member.spec.shapes()[usize::from(candidate.place.shape)];
-                let with = site.with(&member.spec, shape, &picks(&candidate.place));
-                prop_assert!(with.is_some(), "{:?} is not valid beside the members before it", candidate.place);
+                let Some(candidate) = decision.chosen() else { continue };
+                let site = sites.iter_mut().find(|site| site.name == *candidate.placement.node).expect("a node that is there");
+                let shape = &member.spec.shapes()[usize::from(candidate.placement.shape)];
+                let with = site.with(&member.spec, shape, &picks(&candidate.placement));
+                prop_assert!(with.is_some(), "{:?} is not valid beside the members before it", candidate.placement);
                 *site = with.expect("just checked");
                 placed += 1;
             }
             prop_assert!(placed >= minimum, "{} of {} placed", placed, minimum);
         } else if !decided.cut_off {
             prop_assert!(!placeable(&sites, &members, left_out), "brute force places the gang");
-            prop_assert!(decided.decisions.iter().all(|decision| decision.place().is_none()), "none or all");
+            prop_assert!(decided.decisions.iter().all(|decision| decision.chosen().is_none()), "none or all");
         }
     }
 }

@@ -160,9 +160,9 @@ fn last_words(outcomes: &[Outcome]) -> BTreeMap<RequestId, bool> {
     for answer in outcomes.iter().flat_map(|outcome| &outcome.answers) {
         match answer {
             Answer::Placed { request, .. } => words.insert(request.clone(), true),
-            Answer::Waiting { request, .. } | Answer::Refused { request, .. } => {
-                words.insert(request.clone(), false)
-            }
+            Answer::Pending { request, .. }
+            | Answer::Impossible { request, .. }
+            | Answer::Rejected { request, .. } => words.insert(request.clone(), false),
             Answer::Offered { .. } => None,
         };
     }
@@ -261,10 +261,10 @@ proptest! {
         prop_assert_eq!(submitted.map(digest), Some(digest(&decision)));
         prop_assert_eq!(&submitted.expect("every request is decided").outcome, &decision.outcome);
         let promised = outcome.answers.iter().find_map(|answer| match answer {
-            Answer::Waiting { request: id, promised, .. } if *id == request.id => Some(promised.clone()),
+            Answer::Pending { request: id, promised, .. } if *id == request.id => Some(promised.clone()),
             _ => None,
         });
-        if let (None, Some(promised)) = (decision.place(), promised) {
+        if let (None, Some(promised)) = (decision.chosen(), promised) {
             prop_assert_eq!(promised, plan.map(|plan| plan.after).unwrap_or_default());
         }
     }

@@ -2,10 +2,12 @@
 //! scheduler.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use plimsoll_core::charge::Stage;
 use plimsoll_core::event::{Answer, Effect, Event};
 use plimsoll_core::front::Core;
+use plimsoll_core::rejection::Rejection;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
@@ -21,7 +23,7 @@ pub(super) enum Work {
     Step(Event),
     /// Bring a slot's reservations in line with what the core did to it; `impossible` is the core's
     /// reason if no empty fleet could hold it.
-    Settle { request: RequestId, impossible: Option<String> },
+    Settle { request: RequestId, impossible: Option<Arc<Rejection>> },
     /// Replace a slot whose name is taken on its runner.
     Replace(Name),
 }
@@ -88,13 +90,9 @@ impl Desk {
         let Some(outcome) = core.step(event) else { return Vec::new() };
         let mut impossible = BTreeMap::new();
         for answer in &outcome.answers {
-            let (Answer::Offered { request, .. }
-            | Answer::Placed { request, .. }
-            | Answer::Waiting { request, .. }
-            | Answer::Refused { request, .. }) = answer;
-            touched.insert(request.clone());
-            if let Answer::Refused { reason, .. } = answer {
-                impossible.insert(request.clone(), reason.clone());
+            touched.insert(answer.request().clone());
+            if let Answer::Impossible { request, rejection } = answer {
+                impossible.insert(request.clone(), rejection.clone());
             }
         }
         let mut replaced = Vec::new();
@@ -123,7 +121,7 @@ impl Desk {
         &mut self,
         core: &Core<'_>,
         request: &RequestId,
-        impossible: Option<String>,
+        impossible: Option<Arc<Rejection>>,
     ) -> Option<Event> {
         let slot = self.slots.of_request(request)?.clone();
         let stage = self.view(core.scheduler()).stage(&slot);
@@ -163,7 +161,7 @@ impl Desk {
     fn on_slot_running(&mut self, core: &Core<'_>, id: &Name) -> Option<Event> {
         let slot = self.slots.get(id)?;
         if let Some(sent) = slot.life.sent {
-            let took = Span(core.now().since(sent));
+            let took = Span::from(core.now().since(sent));
             self.models.note_load(&mut self.log, &slot.model, took);
             self.slots.change_life(&mut self.log, id, |life| {
                 life.sent = None;
@@ -197,12 +195,12 @@ impl Desk {
         core: &Core<'_>,
         id: &Name,
         failure: Option<SlotFailure>,
-        impossible: Option<String>,
+        impossible: Option<Arc<Rejection>>,
     ) {
         let Some(model) = self.slots.get(id).map(|slot| slot.model.clone()) else { return };
-        if let Some(reason) = impossible {
+        if let Some(rejection) = impossible {
             for reservation in self.reservations.ids_in_slot(id) {
-                let ending = Ending::Impossible { slot: id.clone(), reason: reason.clone() };
+                let ending = Ending::Impossible { slot: id.clone(), rejection: rejection.clone() };
                 self.reservations.end(&mut self.log, reservation, ending, core.now());
             }
             self.models.mark_impossible(&model);
@@ -223,7 +221,7 @@ impl Desk {
         };
         let Some((id, held)) = core.ledger().of_request(&request) else { return Vec::new() };
         let release = match held.stage {
-            Stage::Offered { .. } | Stage::Sent => {
+            Stage::Offered { .. } | Stage::Queued | Stage::Sent => {
                 Event::Failed { request: request.clone(), generation: id.0 }
             }
             Stage::Running { .. } | Stage::Releasing { .. } => {

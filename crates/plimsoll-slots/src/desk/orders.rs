@@ -54,7 +54,7 @@ impl<'a> DeskView<'a> {
     /// yet.
     fn action(self, holding: &Holding) -> Option<Action> {
         match holding.stage {
-            Stage::Offered { .. } => None,
+            Stage::Offered { .. } | Stage::Queued => None,
             // Its devices have shrunk and cannot hold it any more. The runner answers that nothing
             // is there, which is the evidence that the charge needs.
             Stage::Sent if !self.core.ledger().may_start(holding) => Some(Action::Stop),

@@ -1,5 +1,6 @@
 //! The reasons for the state of a reservation or slot. `wording` renders them.
 
+use plimsoll_core::queue::PendingReason;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ pub enum StatusReason {
     },
     /// The core has not placed the slot; `failure` is why its last start failed.
     NotPlaced {
-        rejection: String,
+        reason: PendingReason,
         failure: Option<SlotFailure>,
     },
     RunnerSilent {

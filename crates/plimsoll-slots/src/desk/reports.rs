@@ -82,7 +82,7 @@ impl Desk {
     ) -> Option<Event> {
         let request = request.clone();
         match (stage, report.state) {
-            (Stage::Offered { .. } | Stage::Sent, SlotState::Running) => {
+            (Stage::Offered { .. } | Stage::Queued | Stage::Sent, SlotState::Running) => {
                 let requests = self.reservations.count_in_slot(id);
                 let activity = (requests > 0).then_some(Activity::Active { requests });
                 Some(Event::Started { request, generation, activity })

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use plimsoll_core::rejection::Rejection;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +83,7 @@ pub enum Ending {
     /// The client released it.
     Released,
     /// No empty fleet could hold a slot of the model; `slot` was the attempt.
-    Impossible { slot: Name, reason: String },
+    Impossible { slot: Name, rejection: Arc<Rejection> },
     /// The model was removed while the reservation was pending.
     ModelRemoved,
     /// Its deadline passed before it was served.

@@ -255,7 +255,7 @@ impl Runners {
             let last_seen = self.live_or_new(&id, now, revision).last_seen;
             (id, last_seen)
         });
-        seen.filter(|(_, last_seen)| last_seen.after(lease.0) <= now).collect()
+        seen.filter(|(_, last_seen)| last_seen.after(lease.into()) <= now).collect()
     }
 
     /// Marks a runner's orders as changed by the record with this number.

@@ -121,7 +121,7 @@ impl Desk {
         let now = core.now();
         let id = self.runners.get(runner).ok_or(RunnerError::NotRegistered)?.id.clone();
         let last_seen = self.runners.live(&id).map_or(now, |live| live.last_seen);
-        if last_seen.after(self.config.lease.0) > now {
+        if last_seen.after(self.config.lease.into()) > now {
             return Err(RunnerError::Alive);
         }
         let held = requests_on(core, &id);

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use plimsoll_core::charge::{Activity, Holding, HoldingId, Stage};
-use plimsoll_core::evict::{self, Stays};
-use plimsoll_core::queue::Waiting;
+use plimsoll_core::evict;
+use plimsoll_core::queue::PendingRequest;
+use plimsoll_core::reason::NotEvictable;
 use plimsoll_core::request::Request;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Millis, Name};
@@ -50,7 +51,7 @@ impl ReservationStatus {
     pub(super) fn in_slot(slot: &Name, holding: Option<&Holding>) -> ReservationStatus {
         match holding.map(|holding| holding.stage) {
             Some(Stage::Running { .. }) => ReservationStatus::Ready { slot: slot.clone() },
-            Some(Stage::Offered { .. } | Stage::Sent) => {
+            Some(Stage::Offered { .. } | Stage::Queued | Stage::Sent) => {
                 ReservationStatus::Starting { slot: slot.clone() }
             }
             Some(Stage::Releasing { .. }) | None => ReservationStatus::Pending,
@@ -82,13 +83,13 @@ impl ReservationStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evictable {
     Since(Millis),
-    No(Stays),
+    No(NotEvictable),
 }
 
 /// An entry of the queue: a slot pending in the core, or a reservation pending for a slot.
 #[derive(Clone, Debug)]
 pub enum PendingEntry<'a> {
-    Slot { slot: &'a Slot, waiting: &'a Waiting, reservations: u32 },
+    Slot { slot: &'a Slot, entry: &'a PendingRequest, reservations: u32 },
     Reservation(&'a Reservation),
 }
 
@@ -189,7 +190,7 @@ impl<'a> DeskView<'a> {
         Some(match holding.stage {
             Stage::Releasing { .. } => SlotStage::Releasing,
             _ if self.is_silent(&holding.node) => SlotStage::Unknown,
-            Stage::Offered { .. } | Stage::Sent => SlotStage::Starting,
+            Stage::Offered { .. } | Stage::Queued | Stage::Sent => SlotStage::Starting,
             Stage::Running { .. } => SlotStage::Running,
         })
     }
@@ -222,9 +223,9 @@ impl<'a> DeskView<'a> {
     /// Returns the evictability of a slot; `None` if it holds nothing.
     pub fn evictable(self, slot: &Slot, now: Millis) -> Option<Evictable> {
         let (_, holding) = self.holding(slot)?;
-        Some(match evict::evictable(holding, now, self.core.settings().residency) {
+        Some(match evict::evictable_since(holding, now, self.core.settings().residency) {
             Ok(since) => Evictable::Since(since),
-            Err(stays) => Evictable::No(stays),
+            Err(reason) => Evictable::No(reason),
         })
     }
 
@@ -276,10 +277,10 @@ impl<'a> DeskView<'a> {
     /// Returns the reason for the stage of a slot.
     pub fn slot_reason(self, slot: &Slot) -> StatusReason {
         let failure = slot.life.failure.clone();
-        if let Some(waiting) = self.core.queue().get(&slot.request()) {
+        if let Some(entry) = self.core.queue().get(&slot.request()) {
             return match self.desk.runners.is_empty() {
                 true => StatusReason::NoRunner,
-                false => StatusReason::NotPlaced { rejection: waiting.reason.clone(), failure },
+                false => StatusReason::NotPlaced { reason: entry.reason.clone(), failure },
             };
         }
         let Some((_, holding)) = self.holding(slot) else {
@@ -290,7 +291,7 @@ impl<'a> DeskView<'a> {
             return StatusReason::RunnerSilent { slot: slot_id, runner, since };
         }
         match holding.stage {
-            Stage::Offered { .. } => StatusReason::Queued { slot: slot_id, runner },
+            Stage::Offered { .. } | Stage::Queued => StatusReason::Queued { slot: slot_id, runner },
             Stage::Sent => StatusReason::Starting { slot: slot_id, runner, failure },
             Stage::Running { .. } => StatusReason::Running { slot: slot_id, runner },
             Stage::Releasing { .. } => {
@@ -317,10 +318,10 @@ impl<'a> DeskView<'a> {
     /// Returns everything that is pending: the slots in the core's order, then the reservations
     /// that are in no slot.
     pub fn pending(self) -> impl Iterator<Item = PendingEntry<'a>> {
-        let slots = self.core.queue().iter().filter_map(move |waiting| {
-            let slot = self.slot(&waiting.request.id.name)?;
+        let slots = self.core.queue().iter().filter_map(move |entry| {
+            let slot = self.slot(&entry.request.id.name)?;
             let reservations = self.active_requests(slot);
-            Some(PendingEntry::Slot { slot, waiting, reservations })
+            Some(PendingEntry::Slot { slot, entry, reservations })
         });
         let reservations = self.desk.reservations.pending().into_iter();
         slots.chain(reservations.map(|one| PendingEntry::Reservation(one)))

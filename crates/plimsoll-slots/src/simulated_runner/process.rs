@@ -125,7 +125,7 @@ impl SimulatedProcess {
             Delay::None => self.enter(end),
             Delay::Lasts(span) => {
                 self.enter(meanwhile);
-                self.next = Some((now.after(span.0), end));
+                self.next = Some((now.after(span.into()), end));
             }
             Delay::Forever => self.enter(meanwhile),
         }

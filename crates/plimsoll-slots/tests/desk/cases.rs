@@ -58,7 +58,7 @@ fn f6_a_b_c_d_a_are_four_requirements_in_that_order() {
 fn f6_a_model_that_no_empty_fleet_could_hold_is_rejected_at_once() {
     let models = [("huge", "memory: 81GiB"), ("unknown", ""), ("m", "memory: 80GiB\nmax_slots: 2")];
     let mut world = World::with(&models, &[80]);
-    for (name, part) in [("huge", "80 GiB"), ("unknown", "memory")] {
+    for (name, part) in [("huge", "80.0 GiB"), ("unknown", "memory")] {
         let id = world.reserve(name);
         world.assert_impossible(id, part);
     }
@@ -107,7 +107,7 @@ fn a_deadline_ends_a_pending_reservation_and_not_a_served_one() {
     world.assert_ready(&[served]);
     assert!(matches!(world.status(late), ReservationStatus::Ended(Ending::Expired { .. })));
     let reason = world.reason(late);
-    assert!(reason.contains("deadline") && reason.contains("20 GiB free"), "{reason}");
+    assert!(reason.contains("deadline") && reason.contains("20.0 GiB free"), "{reason}");
     assert!(world.host.scheduler().queue().is_empty(), "its slot is withdrawn");
 }
 
@@ -131,7 +131,7 @@ fn a2_a_runner_that_reports_more_than_a_card_has_is_a_breach_and_gets_nothing() 
     world.settle();
     let breaches = breach::audit(world.host.scheduler().ledger());
     assert!(matches!(&breaches[..], [Breach::OverLine { .. }]), "{breaches:?}");
-    world.reserve_pending("m", "0 free");
+    world.reserve_pending("m", "0 MiB free");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn d1_an_idle_slot_makes_room_and_an_active_one_does_not() {
     let idle = "memory: 70GiB\nidle_limit: 10s";
     let mut world = World::with(&[("a", idle), ("b", idle), ("c", "memory: 45GiB")], &[80, 80]);
     let (a, b) = (world.serve("a"), world.serve("b"));
-    let c = world.reserve_pending("c", "active (1 in flight)");
+    let c = world.reserve_pending("c", "1 request in flight");
     world.release(a);
     world.release(b);
     world.pass(9_000);

@@ -44,7 +44,7 @@ fn reserved() -> (World, ReservationId) {
 }
 
 fn fits(world: &mut World, model: &Model) -> bool {
-    world.call(|desk, core| desk.what_if(core, model)).place().is_some()
+    world.call(|desk, core| desk.what_if(core, model)).chosen().is_some()
 }
 
 #[test]

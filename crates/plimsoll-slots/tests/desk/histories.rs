@@ -145,7 +145,7 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     for waiting in view.scheduler().queue().iter() {
         let id = &waiting.request.id;
         prop_assert!(view.slot(&id.name).is_some(), "{id} is pending and is no slot");
-        prop_assert!(!waiting.reason.is_empty());
+        prop_assert!(!waiting.reason.to_string().is_empty());
     }
     check_order(world)?;
     let breaches = breach::audit(view.scheduler().ledger());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::event::Settings;
 use plimsoll_core::front::{Batch, Checkpoint, Core, Host, Recovery};
 use plimsoll_core::policy::Policy;
-use plimsoll_core::units::{Millis, Name};
+use plimsoll_core::units::{Millis, Name, Timespan};
 use plimsoll_slots::desk::{
     Change, Desk, DeskConfig, DeskState, DeskView, Ending, NewReservation, ReservationId,
     ReservationStatus, RunnerError,
@@ -29,8 +29,8 @@ impl World {
         let settings = Settings {
             policy,
             serial_starts: true,
-            telemetry_for: u64::MAX,
-            residency: 0,
+            telemetry_for: None,
+            residency: Timespan::ZERO,
             ..Settings::default()
         };
         let host = Host::new(Desk::new(DeskConfig::default()), settings);

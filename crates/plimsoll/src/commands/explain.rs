@@ -114,7 +114,7 @@ fn decided(cluster: &Cluster, simulation: &Simulation, decision: &Decision) -> E
         Some(rejected) => ExplainOutput {
             status: status(rejected).into(),
             explanation: Explanation {
-                summary: rejected.sentence(),
+                summary: rejected.decision.summary().to_string(),
                 promised: promised(&rejected.advice),
                 ..output.explanation
             },

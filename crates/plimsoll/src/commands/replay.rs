@@ -8,7 +8,7 @@ use plimsoll_api::offline::{
     DivergenceRow, ExplainOutput, RecordedDecisionRow, ReplayOutput, ReplayedDecisionOutput,
     SCHEMA_VERSION, StateMismatchRow, StateSource, digest,
 };
-use plimsoll_core::{drive, summary};
+use plimsoll_core::drive;
 use plimsoll_engine::replay::{self, Replayed, Report, StatesDiffer, Way};
 use plimsoll_engine::store::{DecisionId, History};
 
@@ -87,7 +87,7 @@ fn decision_output(replayed: &Replayed) -> ReplayedDecisionOutput {
         recorded: RecordedDecisionRow::from(&replayed.recorded),
         recorded_by: replayed.core.to_string(),
         digest: digest(replayed.digest),
-        summary: summary::sentence(&replayed.decision),
+        summary: replayed.decision.summary().to_string(),
         core: drive::VERSION.to_string(),
         explanation: same.then(|| ExplainOutput::decided(&replayed.decision)),
     }

@@ -97,7 +97,7 @@ fn unplaced(cluster: &Cluster, rejected: &Rejected, candidates: Candidates) -> U
         namespace: request.account.clone(),
         pod: request.name.clone(),
         status: status(rejected),
-        summary: rejected.sentence(),
+        summary: rejected.decision.summary().to_string(),
         promised: promised(&rejected.advice),
         nodes_considered: decision.table().map_or(0, |table| table.unordered().count()),
         candidates: verdict::nearest_candidates(decision, limit),

@@ -10,12 +10,12 @@ pub(crate) fn now() -> Time {
 
 /// Formats the time since `at`: `12s`, `5m30s`, `3h`, `2d`.
 pub(crate) fn ago(at: Time, now: Time) -> String {
-    span(now.0.since(at.0))
+    span(now.0.since(at.0).as_millis())
 }
 
 /// Formats the time until `at`.
 pub(crate) fn ahead(at: Time, now: Time) -> String {
-    span(at.0.since(now.0))
+    span(at.0.since(now.0).as_millis())
 }
 
 /// Formats a duration in its largest two units. Fractions of a second only flicker in a table.

@@ -69,9 +69,11 @@ fn a_database_of_another_program_is_left_alone() {
 #[test]
 fn a_newer_schema_is_left_to_the_newer_program() {
     let root = closed();
-    change(root.path(), "UPDATE meta SET value = '3' WHERE key = 'schema_version'");
+    let newer = schema::VERSION + 1;
+    let set_version = format!("UPDATE meta SET value = '{newer}' WHERE key = 'schema_version'");
+    change(root.path(), &set_version);
     let error = refused(root.path());
-    assert!(matches!(error, StoreError::Newer { found: 3, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found, .. } if found == newer), "{error}");
     change(root.path(), "UPDATE meta SET value = 'two' WHERE key = 'schema_version'");
     assert!(matches!(refused(root.path()), StoreError::Damaged { .. }));
 }
@@ -79,10 +81,13 @@ fn a_newer_schema_is_left_to_the_newer_program() {
 #[test]
 fn data_of_an_earlier_version_is_rejected_and_left_unchanged() {
     let root = closed();
-    change(root.path(), "UPDATE meta SET value = '1' WHERE key = 'schema_version'");
-    let error = refused(root.path());
-    assert!(matches!(error, StoreError::Older { found: 1, .. }), "{error}");
-    assert!(error.to_string().contains("move the directory"), "{error}");
+    for older in 1..schema::VERSION {
+        let set_version = format!("UPDATE meta SET value = '{older}' WHERE key = 'schema_version'");
+        change(root.path(), &set_version);
+        let error = refused(root.path());
+        assert!(matches!(error, StoreError::Older { found, .. } if found == older), "{error}");
+        assert!(error.to_string().contains("move the directory"), "{error}");
+    }
 }
 
 #[test]

@@ -118,10 +118,10 @@ fn placed(facts: &NodeFacts, pods: usize, kind: &str, amount: &Amount) -> (usize
         let id = RequestId::new("default", format!("pod-{pod}"));
         let request = Request { id, spec: Arc::new(spec), terms: Terms::default() };
         let decision = decide(&ledger, &Policy::pack(), &request);
-        let Some(candidate) = decision.place() else {
-            return (count, plimsoll_core::summary::sentence(&decision));
+        let Some(candidate) = decision.chosen() else {
+            return (count, decision.summary().to_string());
         };
-        let _ = ledger.send(&request, &candidate.place).expect("what is proposed is admitted");
+        let _ = ledger.send(&request, &candidate.placement).expect("what is proposed is admitted");
         count += 1;
     }
     (count, String::new())

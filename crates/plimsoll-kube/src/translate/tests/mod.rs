@@ -166,12 +166,14 @@ fn placed(cluster: &Cluster) -> (usize, Vec<String>) {
     let (mut placed, mut rejected) = (0, Vec::new());
     for pending in &cluster.pending {
         let decision = decide(&ledger, &Policy::pack(), &pending.request);
-        match decision.place() {
+        match decision.chosen() {
             Some(found) => {
-                ledger.send(&pending.request, &found.place).expect("what is proposed is admitted");
+                ledger
+                    .send(&pending.request, &found.placement)
+                    .expect("what is proposed is admitted");
                 placed += 1;
             }
-            None => rejected.push(plimsoll_core::summary::sentence(&decision)),
+            None => rejected.push(decision.summary().to_string()),
         }
     }
     (placed, rejected)

@@ -100,7 +100,11 @@ fn a_dcu_short_of_memory_says_so() {
     let text = node.to_owned() + &pod_with("hygon.com/dcunum: 1, hygon.com/dcumem: 2048");
     let (placed, rejected) = placed(&means(&text));
     assert_eq!(placed, 0);
-    assert!(rejected[0].contains("2 GiB") && rejected[0].contains("1 GiB"), "{}", rejected[0]);
+    assert!(
+        rejected[0].contains("2048 MiB") && rejected[0].contains("1024 MiB"),
+        "{}",
+        rejected[0]
+    );
 }
 
 #[test]

@@ -124,7 +124,7 @@ async fn what_no_empty_fleet_could_hold_is_refused_at_once() {
     let refused = world.post(SLOTS, json!({"model": "huge", "deadline": "1h"})).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
     let reason = refused.body["reason"].as_str().expect("a reason");
-    assert!(reason.contains("81 GiB") && reason.contains("80 GiB"), "{reason}");
+    assert!(reason.contains("81.0 GiB") && reason.contains("80.0 GiB"), "{reason}");
     world.declare("unknown", json!({})).await;
     let refused = world.post(SLOTS, json!({"model": "unknown"})).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
@@ -148,7 +148,7 @@ async fn a_deadline_turns_waiting_into_409_with_the_reason() {
         (StatusCode::CONFLICT, &json!("deadline_exceeded"))
     );
     let reason = expired.body["reason"].as_str().expect("a reason");
-    assert!(reason.contains("short by 20 GiB") && reason.contains("a/slot-1"), "{reason}");
+    assert!(reason.contains("20.0 GiB short") && reason.contains("a/slot-1"), "{reason}");
     assert_eq!(world.reservation(&expired.body["reservation"]).await["status"], "expired");
     assert_eq!(world.get("/api/v1/scheduler/queue").await, json!([]), "nobody waits any more");
 }
@@ -212,7 +212,7 @@ async fn the_queue_has_four_requirements_in_the_order_of_their_coming() {
     let places: Vec<&Value> =
         queue.as_array().expect("a list").iter().map(|row| &row["reservations"]).collect();
     assert_eq!(places, [&json!(2), &json!(1), &json!(1), &json!(1)]);
-    assert!(queue[0]["reason"].as_str().expect("a reason").contains("40 GiB"), "{queue}");
+    assert!(queue[0]["reason"].as_str().expect("a reason").contains("40.0 GiB"), "{queue}");
     for deadline in ["2h", "1h"] {
         let asked = json!({"model": "b", "deadline": deadline, "wait": "0s"});
         let place = world.post(SLOTS, asked).await.body;

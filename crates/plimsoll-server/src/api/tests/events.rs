@@ -66,7 +66,7 @@ async fn happen(world: &World, name: &str) {
 async fn change_settings(world: &World, times: u64) {
     let changes = move |desk: &mut Desk, core: &mut Core<'_>| {
         for number in 0..times {
-            let offer_for = 1000 + number;
+            let offer_for = Timespan::millis(1000 + number);
             let settings = Box::new(Settings { offer_for, ..settings() });
             desk.handle(core, plimsoll_core::event::Event::Configured { settings });
         }

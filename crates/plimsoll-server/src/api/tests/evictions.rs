@@ -82,7 +82,7 @@ async fn slots_in_use_stay_and_the_refusal_names_them() {
     let _runner = crowded(&world, true).await;
     let waiting = world.ask("c").await;
     let reason = waiting["reason"].as_str().expect("a reason");
-    for part in ["45 GiB", "short by 35 GiB", "a/slot-1", "it is active (1 in flight)"] {
+    for part in ["45.0 GiB", "35.0 GiB short", "a/slot-1", "1 request in flight"] {
         assert!(reason.contains(part), "{part}: {reason}");
     }
     let decision = &world.get("/api/v1/scheduler/decisions?model=c").await[0];

@@ -92,7 +92,7 @@ async fn spreading_refuses_the_large_one_where_it_may_not_be_split() {
         let queue = world.get("/api/v1/scheduler/queue").await;
         assert_eq!(column(&queue, "model"), ["qwen3:30b"]);
         let reason = queue[0]["reason"].as_str().expect("a reason");
-        for part in ["74.490 GiB", "2 of 2 devices", "65.315 GiB free", "short by 9.175 GiB"] {
+        for part in ["74.5 GiB", "2 of 2 GPUs", "65.3 GiB free", "9.2 GiB short"] {
             assert!(reason.contains(part), "{part}: {reason}");
         }
         let decision = &world.get("/api/v1/scheduler/decisions?model=qwen3:30b").await[0];

@@ -94,7 +94,7 @@ async fn work_that_waits_or_is_hopeless_failed_with_one_sentence() {
     ask_as(&world, "m", "waits").await;
     world.declare("huge", json!({"memory": "90GiB"})).await;
     assert_eq!(ask_as(&world, "huge", "hopeless").await.status, StatusCode::UNPROCESSABLE_ENTITY);
-    for (name, part) in [("waits", "2 of 2 devices"), ("hopeless", "90 GiB")] {
+    for (name, part) in [("waits", "2 of 2 GPUs"), ("hopeless", "90.0 GiB")] {
         let log = world.get(&path(name)).await;
         check_shape(&log);
         assert_eq!(

@@ -83,7 +83,10 @@ async fn the_example_turns_a_failed_log_into_a_line_and_an_exit_code() {
     assert_eq!((code, line.as_str()), (Some(1), expected));
     let (code, line) = served.alert("waits").await;
     assert_eq!(code, Some(1));
-    assert!(line.starts_with("ALERT default/waits: no place for 75 GiB: 1 of 1 devices"), "{line}");
+    assert!(
+        line.starts_with("ALERT default/waits: needs 75.0 GiB on one GPU; nearest is"),
+        "{line}"
+    );
     let (code, line) = served.alert("nobody").await;
     let expected = "UNKNOWN default/nobody: HTTP 404: nobody has asked for a place as default/nobody since the server started";
     assert_eq!((code, line.as_str()), (Some(2), expected));

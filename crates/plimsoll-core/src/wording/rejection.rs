@@ -1,0 +1,228 @@
+//! The wording of rejections and decisions.
+
+use std::fmt::{self, Display};
+
+use super::reason::{device_detail, device_phrase, node_detail, node_phrase};
+use super::{SizeFormat, list, plural, write_joined};
+use crate::rejection::{
+    AskedNeed, DecisionSummary, DeviceReasonCount, HeldBy, Holder, HolderNotEvictable, HolderState,
+    NearestMiss, NodeReasonCount, PlacedOn, Rejection,
+};
+use crate::request::{Amount, Shape};
+use crate::units::Bytes;
+
+impl Display for DecisionSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecisionSummary::Placed(placed) => placed.fmt(f),
+            DecisionSummary::Rejected(rejection) => rejection.fmt(f),
+        }
+    }
+}
+
+impl Display for PlacedOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "placed on {}", self.node)?;
+        if self.devices.is_empty() {
+            return Ok(());
+        }
+        f.write_str(plural(
+            u32::try_from(self.devices.len()).unwrap_or(u32::MAX),
+            ", GPU ",
+            ", GPUs ",
+        ))?;
+        write_joined(f, &self.devices, ", ")
+    }
+}
+
+impl Display for Rejection {
+    /// Reads after "cannot place X: ". What is needed and the nearest miss come first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_joined(f, self.clauses(), "; ")
+    }
+}
+
+impl Rejection {
+    fn clauses(&self) -> Vec<String> {
+        let mut clauses = Vec::new();
+        clauses.extend(self.request.as_ref().map(ToString::to_string));
+        if let Some(node) = &self.fits_on {
+            clauses.push(match self.request {
+                Some(_) => format!("this member alone fits on {node}"),
+                None => "left out: its gang has the members that it needs".to_string(),
+            });
+            return clauses;
+        }
+        let is_judged = self.devices > 0
+            || self.nodes_with_too_few_devices > 0
+            || !self.node_reasons.is_empty();
+        if is_judged {
+            clauses.push(format!("needs {}", self.asked_text()));
+        }
+        clauses.extend(self.nearest.as_ref().map(|nearest| self.nearest_text(nearest)));
+        clauses.extend(self.counts());
+        clauses.extend(self.occupied.as_ref().map(|occupied| {
+            let held_by = held_by(&occupied.held_by);
+            format!("{} on {} is held by {held_by}", occupied.device.name, occupied.node)
+        }));
+        clauses.extend(self.not_evictable.as_ref().map(|not_evictable| {
+            let holders: Vec<String> =
+                not_evictable.holders.iter().map(ToString::to_string).collect();
+            format!("not evictable: {}", list(&holders, not_evictable.more))
+        }));
+        clauses
+    }
+
+    fn asked_text(&self) -> String {
+        needs_text(&self.asked, self.format())
+    }
+
+    /// Returns the unit of all sizes that the sentence compares.
+    fn format(&self) -> Option<SizeFormat> {
+        self.nearest.as_ref().map(|nearest| SizeFormat::for_shortfall(nearest.need, limit(nearest)))
+    }
+
+    fn nearest_text(&self, nearest: &NearestMiss) -> String {
+        let NearestMiss { node, device, need, held_by, .. } = nearest;
+        let format = SizeFormat::for_shortfall(*need, limit(nearest));
+        let is_asked = matches!(
+            &self.asked[..],
+            [AskedNeed { amount: Amount::Bytes(asked), .. }] if Bytes::new(asked.get()) == *need
+        );
+        let needed = if is_asked { String::new() } else { format!(" for {}", format.show(*need)) };
+        let kind = if nearest.too_small { "in total" } else { "free" };
+        let size = format.show(limit(nearest));
+        let short_by = format.show_difference(*need, limit(nearest));
+        let mut text = format!(
+            "nearest is {} on {node} with {size} {kind}{needed} ({short_by} short)",
+            device.name
+        );
+        if !nearest.too_small && !held_by.is_empty() {
+            text.push_str(&format!(", held by {}", held_by_in(held_by, format)));
+        }
+        text
+    }
+
+    fn counts(&self) -> Option<String> {
+        let mut counts: Vec<String> = Vec::new();
+        for (index, row) in self.device_reasons.iter().enumerate() {
+            let DeviceReasonCount { example, count } = row;
+            let phrase = device_phrase(example);
+            let detail = device_detail(example);
+            let detail = detail.map_or(String::new(), |detail| in_brackets(&detail, *count));
+            counts.push(match index {
+                0 => {
+                    let gpus = plural(self.devices, "GPU", "GPUs");
+                    format!("{count} of {} {gpus} {phrase}{detail}", self.devices)
+                }
+                _ => format!("{count} {phrase}{detail}"),
+            });
+        }
+        if self.nodes_with_too_few_devices > 0 {
+            let nodes = self.nodes_with_too_few_devices;
+            counts
+                .push(format!("{nodes} {} too few GPUs", plural(nodes, "node has", "nodes have")));
+        }
+        counts.extend(self.node_reasons.iter().map(node_count));
+        (!counts.is_empty()).then(|| counts.join(", "))
+    }
+}
+
+/// Returns the memory that the nearest device can give: when it is empty if even that is too little.
+fn limit(nearest: &NearestMiss) -> Bytes {
+    if nearest.too_small { nearest.usable } else { nearest.free }
+}
+
+fn node_count(row: &NodeReasonCount) -> String {
+    let NodeReasonCount { example, node, count } = row;
+    let nodes = plural(*count, "node", "nodes");
+    let detail =
+        node_detail(example, node).map_or(String::new(), |detail| in_brackets(&detail, *count));
+    format!("{count} {nodes} {}{detail}", node_phrase(example))
+}
+
+/// Renders the detail of one of `count` cases.
+fn in_brackets(detail: &str, count: u32) -> String {
+    if count > 1 { format!(" (e.g. {detail})") } else { format!(" ({detail})") }
+}
+
+impl Display for HolderNotEvictable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}", self.request, self.reason)?;
+        match &self.promised_to {
+            Some(pending) => write!(f, ", promised to {pending})"),
+            None => f.write_str(")"),
+        }
+    }
+}
+
+/// Renders the holders of one device: `a/x (40.0 GiB), a/y (8.0 GiB, releasing) and 2 more`.
+pub fn held_by(held_by: &HeldBy) -> String {
+    let sizes = held_by.holders.iter().filter_map(|holder| holder.bytes);
+    let largest = sizes.chain([held_by.foreign]).max().unwrap_or_default();
+    held_by_in(held_by, SizeFormat::for_size(largest))
+}
+
+fn held_by_in(held_by: &HeldBy, format: SizeFormat) -> String {
+    // A difference of single bytes says nothing about the holders.
+    let format = if format == SizeFormat::Bytes { SizeFormat::Mib } else { format };
+    let holders: Vec<String> =
+        held_by.holders.iter().map(|holder| holder_text(holder, format)).collect();
+    let holders = list(&holders, held_by.more);
+    match (holders.is_empty(), held_by.foreign.is_zero()) {
+        (_, true) => holders,
+        (true, false) => format!("foreign processes ({})", format.show(held_by.foreign)),
+        (false, false) => {
+            format!("{holders}, foreign processes ({})", format.show(held_by.foreign))
+        }
+    }
+}
+
+fn holder_text(holder: &Holder, format: SizeFormat) -> String {
+    let bytes = holder.bytes.map_or("undeclared".to_string(), |bytes| format.show(bytes));
+    let state = match holder.state {
+        HolderState::Holding => "",
+        HolderState::Releasing => ", releasing",
+    };
+    format!("{} ({bytes}{state})", holder.name)
+}
+
+/// Renders the needs of a shape: `8000 MiB on one GPU`.
+pub fn describe_needs(shape: &Shape) -> String {
+    let needs = shape.containers.iter().flat_map(|container| &container.needs);
+    let asked: Vec<AskedNeed> = needs
+        .map(|need| AskedNeed { count: need.count.get(), amount: need.amount.clone() })
+        .collect();
+    needs_text(&asked, None)
+}
+
+fn needs_text(asked: &[AskedNeed], format: Option<SizeFormat>) -> String {
+    if asked.is_empty() {
+        return "no GPU".to_string();
+    }
+    let needs: Vec<String> = asked.iter().map(|need| need_text(need, format)).collect();
+    needs.join(" and ")
+}
+
+fn need_text(need: &AskedNeed, format: Option<SizeFormat>) -> String {
+    let count = need.count;
+    let on_each = match count {
+        1 => "one GPU".to_string(),
+        count => format!("each of {count} GPUs"),
+    };
+    match &need.amount {
+        Amount::Bytes(bytes) => {
+            let bytes = Bytes::new(bytes.get());
+            let format = format.unwrap_or_else(|| SizeFormat::for_size(bytes));
+            format!("{} on {on_each}", format.show(bytes))
+        }
+        Amount::Portion(portion) => format!("{portion} of {on_each}"),
+        Amount::Whole if count == 1 => "one whole GPU".to_string(),
+        Amount::Whole => format!("{count} whole GPUs"),
+        Amount::Plain(_) if count == 1 => "one GPU without declared memory".to_string(),
+        Amount::Plain(_) => format!("{count} GPUs without declared memory"),
+        Amount::Profile(name) if count == 1 => format!("one {name} slice"),
+        Amount::Profile(name) => format!("{count} {name} slices on different GPUs"),
+        Amount::Unknown(_) => format!("an unknown amount of memory on {on_each}"),
+    }
+}
