@@ -359,7 +359,7 @@ impl SimulatedRunner {
             devices,
             files: asked.filter_map(|path| self.files.get(path).cloned()).collect(),
             ending: self.is_ending,
-            ..Heartbeat::of(self.registration.session, self.sequence, slots.collect())
+            ..Heartbeat::with_slots(self.registration.session, self.sequence, slots.collect())
         }
     }
 

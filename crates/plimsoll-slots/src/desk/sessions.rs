@@ -211,7 +211,7 @@ impl Desk {
         self.step(core, Event::Node { node: Box::new(node) });
         let there = requests_on(core, &name);
         self.to_serve.extend(there.iter().map(|request| request.account.to_string()));
-        self.settle_all(core, there);
+        self.update_slots(core, there);
     }
 
     /// Applies file reports; returns true if the files on the runner changed.

@@ -116,7 +116,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Returns a heartbeat that reports only slots.
-    pub fn of(session: u64, sequence: u64, slots: Vec<SlotReport>) -> Self {
+    pub fn with_slots(session: u64, sequence: u64, slots: Vec<SlotReport>) -> Self {
         Heartbeat {
             session,
             sequence,
