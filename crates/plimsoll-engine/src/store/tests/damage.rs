@@ -151,7 +151,9 @@ fn a_file_that_was_cut_off_is_refused_wherever_it_was_cut() {
         for length in [pages * 4096, pages * 4096 + 1000] {
             fs::write(schema::file(root.path()), &whole[..length]).expect("a file");
             let error = refused(root.path());
-            assert!(matches!(error, StoreError::Damaged { .. }), "cut off at {length}: {error}");
+            // SQLite reads a cut page of a long row as zeros; the checksum of the row finds that.
+            let is_found = matches!(error, StoreError::Damaged { .. } | StoreError::Row { .. });
+            assert!(is_found, "cut off at {length}: {error}");
         }
     }
 }
