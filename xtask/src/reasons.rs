@@ -95,6 +95,8 @@ examples! { node_reasons of NodeReason:
     SelectorMismatch { wanted: Name::from("pool=plugin") }
         "A label of the node does not match the request's selector."
     AffinityMismatch {} "The node matches none of the required affinity terms."
+    FileMissing { file: Name::from("/models/qwen3-8b") }
+        "The node lacks a file that the request requires, such as that of a model."
     TaintNotTolerated { taint: Name::from("team=other:NoSchedule") }
         "The request does not tolerate a taint of the node."
     CapacityUnknown { missing: Name::from("label nvidia.com/gpu.memory") }

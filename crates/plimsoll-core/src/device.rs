@@ -22,6 +22,12 @@ pub struct Node {
     pub name: Name,
     pub labels: BTreeMap<Name, Name>,
     pub taints: Vec<Taint>,
+    /// Paths of files on the node that requests can require, such as those of models.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files: BTreeSet<Name>,
+    /// The number of starts that failed in a row. The planner prefers nodes with fewer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_starts: u16,
     /// Cordoned by the operator.
     pub unschedulable: bool,
     /// The time of the last heartbeat, if that is too long ago. A silent node takes no new work.
@@ -38,6 +44,10 @@ pub struct Node {
     pub unknown: Option<Name>,
 }
 
+fn is_zero(number: &u16) -> bool {
+    *number == 0
+}
+
 impl Node {
     /// Creates a schedulable node without devices.
     pub fn new(name: impl Into<Name>) -> Self {
@@ -45,6 +55,8 @@ impl Node {
             name: name.into(),
             labels: BTreeMap::new(),
             taints: Vec::new(),
+            files: BTreeSet::new(),
+            failed_starts: 0,
             unschedulable: false,
             silent_since: None,
             allocatable: Allocatable::default(),

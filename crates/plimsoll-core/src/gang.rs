@@ -218,6 +218,8 @@ impl Hunt<'_> {
 fn alike(one: &NodeView, other: &NodeView) -> bool {
     one.node.labels == other.node.labels
         && one.node.taints == other.node.taints
+        && one.node.files == other.node.files
+        && one.node.failed_starts == other.node.failed_starts
         && one.node.unschedulable == other.node.unschedulable
         && one.node.silent_since == other.node.silent_since
         && one.node.allocatable == other.node.allocatable

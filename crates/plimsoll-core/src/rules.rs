@@ -19,6 +19,9 @@ pub struct NodeRules {
     /// Preferred terms, each with a weight of 1 to 100. They change the score, never the fit.
     pub preferred: Vec<(u8, Term)>,
     pub tolerations: Vec<Toleration>,
+    /// Paths of files that the node must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<Name>,
 }
 
 /// Requirements that must all hold.

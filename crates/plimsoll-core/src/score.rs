@@ -30,7 +30,8 @@ pub enum Term {
     Numa,
     /// Links between the chosen devices.
     Link,
-    /// The request's preferred terms, minus untolerated `PreferNoSchedule` taints.
+    /// The request's preferred terms, minus untolerated `PreferNoSchedule` taints and failed
+    /// starts.
     Preferred,
 }
 
@@ -249,5 +250,6 @@ fn preferred(node: &Node, spec: &Spec) -> i64 {
         .iter()
         .filter(|t| t.effect == Effect::PreferNoSchedule && !rules.tolerates(t))
         .count();
-    liked - FULL * i64::try_from(disliked).unwrap_or(0)
+    let disliked = i64::try_from(disliked).unwrap_or(0) + i64::from(node.failed_starts);
+    liked - FULL * disliked
 }

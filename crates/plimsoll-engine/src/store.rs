@@ -40,8 +40,8 @@ use snapshot::{Mark, Report, SnapshotWriter};
 
 /// The number of records and changes after which the next snapshot is due. Reading one back takes
 /// about 20 µs, so that a restart after a crash reads them in about two seconds. Taking a snapshot
-/// delays decisions by about 10 ms for 10,000 slots.
-const ROWS_PER_SNAPSHOT: u64 = 100_000;
+/// delays decisions by about 10 ms for 10,000 slots. Tests write fewer rows, which takes seconds.
+const ROWS_PER_SNAPSHOT: u64 = if cfg!(test) { 2_000 } else { 100_000 };
 
 /// The number of bytes after which the next snapshot is due. It bounds the disk: the journal holds
 /// at most three times this.

@@ -31,7 +31,7 @@ pub(crate) fn device_status(
     let mut foreign: Vec<Process> = listed
         .filter(|process| !slot_pids.values().any(|pids| pids.contains(&process.pid)))
         .map(|process| Process {
-            pid: process.pid,
+            pid: Some(process.pid),
             name: process_name(process.pid),
             bytes: process.bytes,
         })
@@ -67,10 +67,13 @@ pub(crate) fn unmeasured_statuses(
         .collect()
 }
 
-/// Represents declared foreign memory as a process. The protocol reserves PID 0 for it, which no
-/// process has.
+/// Represents declared foreign memory as a process without a PID.
 fn declared_process(bytes: u64) -> Option<Process> {
-    (bytes > 0).then(|| Process { pid: 0, name: Some("declared".to_owned()), bytes: Some(bytes) })
+    (bytes > 0).then(|| Process {
+        pid: None,
+        name: Some("declared".to_owned()),
+        bytes: Some(bytes),
+    })
 }
 
 /// Returns the memory that a slot uses, on the devices that it is placed on or was found on. A
@@ -115,7 +118,7 @@ mod tests {
         Devices { facts: Vec::new(), declared_foreign: foreign.to_vec() }
     }
 
-    fn sizes(status: &DeviceStatus) -> Vec<(u32, Option<u64>)> {
+    fn sizes(status: &DeviceStatus) -> Vec<(Option<u32>, Option<u64>)> {
         status.foreign.iter().map(|process| (process.pid, process.bytes)).collect()
     }
 
@@ -127,7 +130,7 @@ mod tests {
         ]);
         let listed = reading(0, Some(&[(1, Some(10)), (2, Some(20)), (3, Some(30)), (4, None)]));
         let status = device_status(&listed, &pids, &devices(&[0]), |pid| Some(format!("p{pid}")));
-        assert_eq!(sizes(&status), [(3, Some(30)), (4, None)]);
+        assert_eq!(sizes(&status), [(Some(3), Some(30)), (Some(4), None)]);
         assert_eq!(status.foreign[0].name.as_deref(), Some("p3"));
     }
 
@@ -136,11 +139,11 @@ mod tests {
         let listed = reading(0, Some(&[(3, Some(30))]));
         let status =
             |declared| device_status(&listed, &SlotPids::new(), &devices(&[declared]), |_| None);
-        assert_eq!(sizes(&status(50)), [(3, Some(30)), (0, Some(20))]);
-        assert_eq!(sizes(&status(20)), [(3, Some(30))]);
+        assert_eq!(sizes(&status(50)), [(Some(3), Some(30)), (None, Some(20))]);
+        assert_eq!(sizes(&status(20)), [(Some(3), Some(30))]);
         let rest = unmeasured_statuses(&devices(&[5, 0, 7]), &BTreeSet::from([0]));
         let [only] = &rest[..] else { panic!("{rest:?}") };
-        assert_eq!((only.index, only.used, sizes(only)), (2, None, vec![(0, Some(7))]));
+        assert_eq!((only.index, only.used, sizes(only)), (2, None, vec![(None, Some(7))]));
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod models;
 mod orders;
 mod reasons;
 mod reports;
+mod reservation;
 mod reservations;
 mod runners;
 mod seating;
@@ -47,10 +48,11 @@ pub use census::Census;
 pub use limits::ReportProblem;
 pub use models::{FileGap, ModelChange, ModelsState};
 pub use reasons::{Loss, SlotFailure, StatusReason};
-pub use reservations::{
-    ClientName, Ending, InvalidReservationId, NewReservation, Reservation, ReservationChange,
-    ReservationId, ReservationState, ReservationsState, ReserveError,
+pub use reservation::{
+    ClientName, Ending, InvalidReservationId, NewReservation, Reservation, ReservationId,
+    ReservationState, ReserveError,
 };
+pub use reservations::{ReservationChange, ReservationsState};
 pub use runners::{LiveRunner, Pace, Runner, RunnerChange, RunnerError, RunnersState};
 pub use serving::UnknownSlot;
 pub use slots::{Life, Slot, SlotChange, SlotStage, SlotsState};

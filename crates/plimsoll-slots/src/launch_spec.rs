@@ -22,7 +22,7 @@ pub fn launch_spec(
         devices,
         overhead: match options.overhead {
             Some(size) => Overhead::declared(size.0),
-            None => Overhead::of(kind),
+            None => Overhead::default_of(kind),
         },
         heads: options.heads.map(|attention| Heads { attention, kv: None }),
     };

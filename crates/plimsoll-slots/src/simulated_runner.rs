@@ -359,7 +359,7 @@ impl SimulatedRunner {
             devices,
             files: asked.filter_map(|path| self.files.get(path).cloned()).collect(),
             ending: self.is_ending,
-            ..Heartbeat::of(self.registration.session, self.sequence, slots.collect())
+            ..Heartbeat::with_slots(self.registration.session, self.sequence, slots.collect())
         }
     }
 
@@ -372,7 +372,7 @@ impl SimulatedRunner {
         let foreign = self.foreign.get(&index);
         let process = foreign.and_then(|foreign| {
             let (name, bytes) = (foreign.program.clone()?, Some(foreign.bytes));
-            Some(Process { pid: 4242, name: Some(name), bytes })
+            Some(Process { pid: Some(4242), name: Some(name), bytes })
         });
         let is_on = |process: &&SimulatedProcess| process.used.iter().any(|on| on.index == index);
         let busy = self.processes.values().filter(is_on).count();

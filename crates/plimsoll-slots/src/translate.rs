@@ -1,7 +1,6 @@
 //! Translation into core values: a model becomes a request with shapes, a runner becomes a node
 //! with devices.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use plimsoll_core::request::{
     self, Amount, Asks, Container, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms,
     Wishes,
 };
-use plimsoll_core::rules::{Effect, NodeRules, Requirement, Taint, Term};
+use plimsoll_core::rules::{NodeRules, Requirement, Term};
 use plimsoll_core::units::{Bytes, Name};
 
 use crate::memory::{self, MemoryFacts};
@@ -95,32 +94,20 @@ pub fn spec(model: &Model, facts: MemoryFacts<'_>) -> Spec {
 
 fn node_rules(model: &Model) -> NodeRules {
     let placement = &model.declared().placement;
-    let mut all = label_requirements(&placement.required);
-    let file = model.declared().required_file();
-    all.extend(file.map(|file| Requirement::label_is(file_label(file), FILE_IS_THERE)));
     let preferred = label_requirements(&placement.preferred);
     let preferred =
         if preferred.is_empty() { Vec::new() } else { vec![(PREFERRED_WEIGHT, Term(preferred))] };
-    NodeRules { all, preferred, ..NodeRules::default() }
+    NodeRules {
+        all: label_requirements(&placement.required),
+        preferred,
+        files: model.declared().required_file().map(Name::from).into_iter().collect(),
+        ..NodeRules::default()
+    }
 }
 
 fn label_requirements(selector: &Selector) -> Vec<Requirement> {
     let labels = selector.labels.iter();
     labels.map(|(key, value)| Requirement::label_is(key.as_str(), value.as_str())).collect()
-}
-
-/// What a node is labelled with that has a file.
-pub fn file_label(file: &str) -> String {
-    format!("file:{file}")
-}
-
-/// The value of that label.
-pub const FILE_IS_THERE: &str = "there";
-
-/// Labels a node with the files that its runner has.
-pub fn set_files(node: &mut Node, files: &BTreeSet<Name>) {
-    let labels = files.iter().map(|file| (file_label(file).into(), FILE_IS_THERE.into()));
-    node.labels.extend(labels);
 }
 
 fn shape(model: &Model, memory: &memory::Need, wishes: &Wishes) -> Shape {
@@ -190,26 +177,6 @@ pub fn node(runner: &str, registration: &Registration) -> Node {
         devices: registration.devices.iter().map(device).collect(),
         ..Node::new(runner)
     }
-}
-
-/// What stands on a node once for every start that failed there in a row: it is chosen after those
-/// without it.
-const START_FAILED: &str = "plimsoll.dev/start-failed";
-
-/// How many starts failed on a node in a row.
-pub fn failed_starts(node: &Node) -> u16 {
-    let failed = node.taints.iter().filter(|taint| &*taint.key == START_FAILED).count();
-    u16::try_from(failed).unwrap_or(u16::MAX)
-}
-
-/// So many starts failed on a node in a row.
-pub fn set_failed_starts(node: &mut Node, failed: u16) {
-    node.taints.retain(|taint| &*taint.key != START_FAILED);
-    node.taints.extend((1..=failed).map(|number| Taint {
-        key: START_FAILED.into(),
-        value: number.to_string().into(),
-        effect: Effect::PreferNoSchedule,
-    }));
 }
 
 fn device(facts: &DeviceFacts) -> Device {

@@ -6,6 +6,9 @@ use std::fmt;
 use crate::desk::{Ending, FileGap, Loss, SlotFailure, StatusReason};
 use crate::memory::{FileProblem, Remark, SettingChange, UnknownMemory, UnknownMemoryCause};
 
+/// The number of runners that a sentence lists.
+const MAX_LISTED: usize = 3;
+
 impl fmt::Display for StatusReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -60,9 +63,14 @@ impl fmt::Display for FileGap {
         match self {
             FileGap::NotRead { file } => write!(f, "no runner has inspected {file} yet"),
             FileGap::Missing { file, problems } => {
-                let problems: Vec<String> =
-                    problems.iter().map(|(runner, why)| format!("{runner}: {why}")).collect();
-                write!(f, "no runner has {file} ({})", problems.join("; "))
+                let shown = problems.iter().take(MAX_LISTED);
+                let shown: Vec<String> =
+                    shown.map(|(runner, problem)| format!("{runner}: {problem}")).collect();
+                write!(f, "no runner has {file} ({}", shown.join("; "))?;
+                match problems.len().saturating_sub(MAX_LISTED) {
+                    0 => f.write_str(")"),
+                    more => write!(f, "; and {more} more)"),
+                }
             }
         }
     }

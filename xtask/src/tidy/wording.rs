@@ -67,7 +67,8 @@ const BANNED_TYPES: &[(&str, &str)] = &[
     ("Wishes", "DeviceSelector"),
 ];
 
-/// Text where a banned word is a name or a term: the user of a process, an error of a socket.
+/// Text where a banned word is a name or a term: the user of a process, an error of a socket, a key
+/// of earlier versions.
 const NAMES: &[&str] = &[
     "User=nobody",
     "nobody:nogroup",
@@ -75,6 +76,7 @@ const NAMES: &[&str] = &[
     "connection refused",
     "connection was refused",
     "Connection refused",
+    "`refused[]`",
 ];
 
 /// Checks comments, strings and function names of Rust source.

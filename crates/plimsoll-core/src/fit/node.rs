@@ -27,6 +27,9 @@ pub fn fit_node(view: &NodeView, spec: &Spec, shape: &Shape) -> Option<NodeReaso
     if !rules.any.is_empty() && !rules.any.iter().any(|term| term.holds(&node.name, &node.labels)) {
         return Some(NodeReason::AffinityMismatch);
     }
+    if let Some(file) = rules.files.iter().find(|file| !node.files.contains(*file)) {
+        return Some(NodeReason::FileMissing { file: file.clone() });
+    }
     if let Some(taint) = rules.barred_by(&node.taints) {
         return Some(NodeReason::TaintNotTolerated { taint: taint.to_string().into() });
     }

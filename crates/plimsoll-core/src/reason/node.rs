@@ -25,6 +25,10 @@ pub enum NodeReason {
         wanted: Name,
     },
     AffinityMismatch,
+    /// The node lacks a file that the request requires.
+    FileMissing {
+        file: Name,
+    },
     TaintNotTolerated {
         taint: Name,
     },
@@ -60,6 +64,7 @@ impl NodeReason {
             NodeReason::Silent { .. } => "NodeSilent",
             NodeReason::SelectorMismatch { .. } => "NodeSelectorMismatch",
             NodeReason::AffinityMismatch => "NodeAffinityMismatch",
+            NodeReason::FileMissing { .. } => "NodeFileMissing",
             NodeReason::TaintNotTolerated { .. } => "NodeTaintNotTolerated",
             NodeReason::CapacityUnknown { .. } => "NodeCapacityUnknown",
             NodeReason::ShortOfCpu { .. } => "NodeInsufficientCpu",

@@ -146,6 +146,7 @@ impl fmt::Display for NodeReason {
             NodeReason::Silent { since } => write!(f, "has been silent since {since}"),
             NodeReason::SelectorMismatch { wanted } => write!(f, "does not match {wanted}"),
             NodeReason::AffinityMismatch => f.write_str("matches no required affinity term"),
+            NodeReason::FileMissing { file } => write!(f, "lacks the file {file}"),
             NodeReason::TaintNotTolerated { taint } => {
                 write!(f, "has the taint {taint}, which is not tolerated")
             }
@@ -172,6 +173,7 @@ pub(super) fn node_phrase(reason: &NodeReason) -> &'static str {
         NodeReason::Unschedulable => "unschedulable",
         NodeReason::Silent { .. } => "silent",
         NodeReason::SelectorMismatch { .. } | NodeReason::AffinityMismatch => "not selected",
+        NodeReason::FileMissing { .. } => "without a required file",
         NodeReason::TaintNotTolerated { .. } => "tainted",
         NodeReason::CapacityUnknown { .. } => "of unknown capacity",
         NodeReason::ShortOfCpu { .. } => "short of CPU",
@@ -188,6 +190,7 @@ pub(super) fn node_detail(reason: &NodeReason, node: &str) -> Option<String> {
         NodeReason::NotNamed { wanted } | NodeReason::SelectorMismatch { wanted } => {
             Some(format!("wanted {wanted}"))
         }
+        NodeReason::FileMissing { file } => Some(file.to_string()),
         NodeReason::TaintNotTolerated { taint } => Some(taint.to_string()),
         NodeReason::CapacityUnknown { missing } => Some(missing.to_string()),
         NodeReason::ShortOfCpu { need, free } => Some(format!("needs {need}, {free} free")),

@@ -29,6 +29,7 @@ pub(super) fn rules(pod: &Pod, reading: &Reading) -> Result<NodeRules, Misuse> {
         any: affinity.map_or(Ok(Vec::new()), required)?,
         preferred: affinity.map_or(Ok(Vec::new()), preferred)?,
         tolerations: tolerations.map(|(at, one)| toleration(at, one)).collect::<Result<_, _>>()?,
+        files: Vec::new(),
     })
 }
 

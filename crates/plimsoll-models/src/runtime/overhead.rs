@@ -21,7 +21,7 @@ impl Overhead {
     }
 
     /// Uses the default of the runtime, which is the fixed part of its estimates.
-    pub fn of(runtime: RuntimeKind) -> Self {
+    pub fn default_of(runtime: RuntimeKind) -> Self {
         let part = fixed::overhead_of(runtime);
         Overhead { bytes: part.bytes.unwrap_or(Bytes::ZERO), source: part.source.to_string() }
     }

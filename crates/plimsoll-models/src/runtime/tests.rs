@@ -178,7 +178,7 @@ fn a_unified_cache_is_used_only_if_declared() {
 #[test]
 fn the_default_overhead_is_the_fixed_part_of_an_estimate() {
     for runtime in RuntimeKind::ALL {
-        let overhead = Overhead::of(runtime);
+        let overhead = Overhead::default_of(runtime);
         assert!(
             overhead.bytes >= Bytes::mib(512) && overhead.source.starts_with("table: "),
             "{overhead:?}"

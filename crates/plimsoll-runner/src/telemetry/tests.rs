@@ -153,7 +153,7 @@ fn a_reused_pid_does_not_hold_the_slot() {
     machine.record(Instant::now(), vec![reading(GIB, Some(&[(7, GIB)]))], &[other]);
     assert!(machine.is_released("a"));
     let statuses = machine.telemetry.statuses(Instant::now(), Duration::from_secs(1));
-    assert_eq!(statuses[0].foreign[0].pid, 7);
+    assert_eq!(statuses[0].foreign[0].pid, Some(7));
 }
 
 #[test]

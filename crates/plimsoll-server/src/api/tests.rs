@@ -243,7 +243,8 @@ impl Runner {
         };
         let devices = self.used.iter().map(device).collect();
         let slots = self.slots.values().cloned().collect();
-        let beat = Heartbeat { devices, ..Heartbeat::of(self.session, self.sequence, slots) };
+        let beat =
+            Heartbeat { devices, ..Heartbeat::with_slots(self.session, self.sequence, slots) };
         let path = format!("/api/v1/runners/{}/heartbeat", self.id);
         let answered = world.post(&path, serde_json::to_value(beat).expect("JSON")).await;
         assert_eq!(answered.status, StatusCode::OK, "{}", answered.body);

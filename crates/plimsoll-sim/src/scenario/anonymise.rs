@@ -72,6 +72,13 @@ impl Mask {
                 self.value(&mut taint.value);
             }
         }
+        node.files = std::mem::take(&mut node.files)
+            .into_iter()
+            .map(|mut file| {
+                self.hide("file", &mut file);
+                file
+            })
+            .collect();
         if let Some(unknown) = &mut node.unknown {
             *unknown = "something is missing".into();
         }
@@ -169,6 +176,7 @@ impl Mask {
             self.hide("node", named);
         }
         rules.all.iter_mut().for_each(|requirement| self.requirement(requirement));
+        self.hide_all("file", &mut rules.files);
         let terms = rules.any.iter_mut().chain(rules.preferred.iter_mut().map(|(_, term)| term));
         for Term(requirements) in terms {
             requirements.iter_mut().for_each(|requirement| self.requirement(requirement));

@@ -13,7 +13,7 @@ use super::fleet::cpu;
 use super::rules;
 use super::words::{Problem, Word, Words, bad, names, number, one_of, size, span, time, unknown};
 
-const FIELDS: [&str; 31] = [
+const FIELDS: [&str; 32] = [
     "kind",
     "cores",
     "slots",
@@ -30,6 +30,7 @@ const FIELDS: [&str; 31] = [
     "pods",
     "node",
     "select",
+    "file",
     "any",
     "prefer",
     "tolerate",
@@ -269,6 +270,7 @@ impl Asking {
             "pods" => spec.resources.pods = number(value)?,
             "node" => spec.rules.named = Some(value.into()),
             "select" => spec.rules.all.push(rules::requirement(value)?),
+            "file" => spec.rules.files.push(value.into()),
             "any" => spec.rules.any.push(rules::term(value)?),
             "prefer" => spec.rules.preferred.push(rules::preferred(value)?),
             "tolerate" => spec.rules.tolerations.push(rules::toleration(value)?),

@@ -12,12 +12,14 @@ use super::presets;
 use super::rules;
 use super::words::{Problem, Word, Words, bad, number, one_of, size, switch, unknown};
 
-const NODE_FIELDS: [&str; 9] = [
+const NODE_FIELDS: [&str; 11] = [
     "choice",
     "missing",
     "unknown",
     "unschedulable",
     "taint",
+    "file",
+    "failed-starts",
     "cpu",
     "memory",
     "pods",
@@ -51,6 +53,8 @@ pub(crate) fn change_node(node: &mut Node, mut words: Words) -> Result<(), Probl
             "unknown" => node.unknown = (!value.is_empty()).then(|| value.as_str().into()),
             "unschedulable" => node.unschedulable = switch(value)?,
             "taint" => node.taints.push(rules::taint(value)?),
+            "file" => drop(node.files.insert(value.as_str().into())),
+            "failed-starts" => node.failed_starts = number(value)?,
             "cpu" => node.allocatable.cpu = Some(cpu(value)?),
             "memory" => node.allocatable.memory = Some(size(value)?),
             "pods" => node.allocatable.pods = Some(number(value)?),

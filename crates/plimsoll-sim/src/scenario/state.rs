@@ -97,6 +97,9 @@ fn node_line(node: &Node) -> String {
     line.pair_if("memory", node.allocatable.memory.map(size_text));
     line.pair_if("pods", node.allocatable.pods.map(|pods| pods.to_string()));
     node.taints.iter().for_each(|taint| line.pair("taint", taint.to_string()));
+    node.files.iter().for_each(|file| line.pair("file", file));
+    let failed = (node.failed_starts > 0).then(|| node.failed_starts.to_string());
+    line.pair_if("failed-starts", failed);
     node.labels.iter().for_each(|(key, value)| line.pair(&format!("label.{key}"), value));
     line.0
 }
@@ -352,6 +355,7 @@ fn resource_words(line: &mut Line, need: &NodeNeed) {
 fn rule_words(line: &mut Line, rules: &NodeRules) {
     line.pair_if("node", rules.named.as_ref());
     rules.all.iter().for_each(|requirement| line.pair("select", requirement_text(requirement)));
+    rules.files.iter().for_each(|file| line.pair("file", file));
     rules.any.iter().for_each(|term| line.pair("any", term_text(term)));
     rules
         .preferred

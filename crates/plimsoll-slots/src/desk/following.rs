@@ -12,7 +12,7 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
 use super::reasons::{Loss, SlotFailure};
-use super::reservations::Ending;
+use super::reservation::Ending;
 use super::slots::SlotStage;
 use super::{Desk, reports};
 use crate::size::Span;
@@ -23,7 +23,7 @@ pub(super) enum Work {
     Step(Event),
     /// Bring a slot's reservations in line with what the core did to it; `impossible` is the core's
     /// reason if no empty fleet could hold it.
-    Settle { request: RequestId, impossible: Option<Arc<Rejection>> },
+    UpdateSlot { request: RequestId, impossible: Option<Arc<Rejection>> },
     /// Replace a slot whose name is taken on its runner.
     Replace(Name),
 }
@@ -37,10 +37,10 @@ impl Desk {
         self.run(core, [Work::Step(event)]);
     }
 
-    /// Settles the slots of some requests.
-    pub(super) fn settle_all(&mut self, core: &mut Core<'_>, requests: Vec<RequestId>) {
-        let settle = |request| Work::Settle { request, impossible: None };
-        self.run(core, requests.into_iter().map(settle));
+    /// Updates the slots of some requests.
+    pub(super) fn update_slots(&mut self, core: &mut Core<'_>, requests: Vec<RequestId>) {
+        let update = |request| Work::UpdateSlot { request, impossible: None };
+        self.run(core, requests.into_iter().map(update));
     }
 
     /// Does a list of work, and the work that comes of it.
@@ -54,7 +54,7 @@ impl Desk {
     /// [`EVENTS_PER_SLOT`] events: one `Acted`, after which the ledger's activity equals the number
     /// of its reservations, which does not change while it runs; one `Withdraw` of a pending slot
     /// without reservations, after which it is removed; and a `Failed` or `Freed` with a `Withdraw`
-    /// when it is replaced, after which it is removed. Each event settles a finite number of
+    /// when it is replaced, after which it is removed. Each event updates a finite number of
     /// requests.
     pub(super) fn run(&mut self, core: &mut Core<'_>, work: impl IntoIterator<Item = Work>) {
         let mut work: VecDeque<Work> = work.into_iter().collect();
@@ -68,8 +68,8 @@ impl Desk {
                     let follow_up = self.take_event(core, event);
                     follow_up.into_iter().rev().for_each(|item| work.push_front(item));
                 }
-                Work::Settle { request, impossible } => {
-                    let event = self.settle(core, &request, impossible);
+                Work::UpdateSlot { request, impossible } => {
+                    let event = self.update_slot(core, &request, impossible);
                     event.into_iter().for_each(|event| work.push_front(Work::Step(event)));
                 }
                 Work::Replace(slot) => {
@@ -108,16 +108,16 @@ impl Desk {
                 }
             }
         }
-        let settle = |request| {
+        let update = |request| {
             let impossible = impossible.remove(&request);
-            Work::Settle { request, impossible }
+            Work::UpdateSlot { request, impossible }
         };
-        touched.into_iter().map(settle).chain(replaced).collect()
+        touched.into_iter().map(update).chain(replaced).collect()
     }
 
     /// Brings the reservations of a slot in line with what the core did to it; returns the event
     /// that this calls for.
-    fn settle(
+    fn update_slot(
         &mut self,
         core: &Core<'_>,
         request: &RequestId,

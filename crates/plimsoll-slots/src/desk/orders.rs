@@ -28,7 +28,7 @@ impl<'a> DeskView<'a> {
             return Orders { revision, orders: Vec::new(), files };
         };
         // Before its first heartbeat an agent may have lost what an earlier session was sent.
-        let is_new = live.is_none_or(|live| live.sequence == 0);
+        let is_new = live.is_none_or(|live| live.sequence.is_none());
         let reports = live.into_iter().flat_map(|live| &live.slots);
         let reports: BTreeMap<&str, &SlotReport> =
             reports.map(|report| (report.slot.as_str(), report)).collect();

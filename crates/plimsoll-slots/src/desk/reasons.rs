@@ -5,7 +5,7 @@ use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
 use super::models::FileGap;
-use super::reservations::Ending;
+use super::reservation::Ending;
 
 /// The reason for the state that a reservation or a slot is in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -115,14 +115,13 @@ impl Desk {
     /// one, being the emptiest, would attract all work. One good start clears the count.
     fn count_start(&mut self, core: &mut Core<'_>, runner: &Name, start: StartResult) {
         let Some(view) = core.ledger().view_of(runner) else { return };
-        let before = translate::failed_starts(&view.node);
+        let before = view.node.failed_starts;
         let after = match start {
             StartResult::Succeeded => 0,
             StartResult::Failed => before.saturating_add(1).min(MAX_FAILED_STARTS),
         };
         if before != after {
-            let mut node = Node::clone(&view.node);
-            translate::set_failed_starts(&mut node, after);
+            let node = Node { failed_starts: after, ..Node::clone(&view.node) };
             self.update_node(core, node);
         }
     }

@@ -37,8 +37,8 @@ pub struct Pace {
 #[derive(Clone, Debug, Default)]
 pub struct LiveRunner {
     pub last_seen: Millis,
-    /// The number of its last heartbeat; 0 before the first one of a session.
-    pub sequence: u64,
+    /// The number of its last heartbeat; `None` before the first one of a session.
+    pub sequence: Option<u64>,
     pub devices: Vec<DeviceStatus>,
     pub slots: Vec<SlotReport>,
     /// The number of the record that last changed its orders.
@@ -191,7 +191,7 @@ impl Runners {
         let live = self.live.entry(id.clone()).or_default();
         live.last_seen = now;
         if !is_same_session {
-            live.sequence = 0;
+            live.sequence = None;
             live.files = BTreeSet::new();
             live.ending = false;
         }
@@ -220,10 +220,10 @@ impl Runners {
         revision: u64,
     ) -> bool {
         let live = self.live_or_new(id, Millis::default(), revision);
-        let is_news = sequence > live.sequence;
+        let is_news = live.sequence.is_none_or(|last| sequence > last);
         if is_news {
             live.last_seen = now;
-            live.sequence = sequence;
+            live.sequence = Some(sequence);
         }
         is_news
     }

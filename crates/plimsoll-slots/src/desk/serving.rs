@@ -9,7 +9,7 @@ use plimsoll_core::front::Core;
 use plimsoll_core::units::Name;
 
 use super::reasons::{Loss, StatusReason};
-use super::reservations::{Ending, NewReservation, ReservationId, ReserveError};
+use super::reservation::{Ending, NewReservation, ReservationId, ReserveError};
 use super::seating::Occupancy;
 use super::slots::SlotStage;
 use super::{Desk, ReservationStatus};

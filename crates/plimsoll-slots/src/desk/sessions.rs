@@ -46,7 +46,7 @@ impl Desk {
         if !registered.has_same_facts || !is_open {
             let mut node = self.node(core, &id);
             if !registered.is_same_session {
-                translate::set_failed_starts(&mut node, 0);
+                node.failed_starts = 0;
             }
             node.silent_since = (!is_open).then_some(now);
             self.update_node(core, node);
@@ -196,13 +196,12 @@ impl Desk {
     /// starts that are known besides. It is not silent.
     fn node(&self, core: &Core<'_>, id: &Name) -> Node {
         let Some(runner) = self.runners.get(id) else { return Node::new(id.clone()) };
-        let mut node = translate::node(id, &runner.registration);
-        translate::set_files(&mut node, &self.models.files_on(id));
-        let known = core.ledger().view_of(id);
-        let failed = known.map_or(0, |view| translate::failed_starts(&view.node));
-        translate::set_failed_starts(&mut node, failed);
-        node.unschedulable = self.runners.live(id).is_some_and(|live| live.ending);
-        node
+        Node {
+            files: self.models.files_on(id),
+            failed_starts: core.ledger().view_of(id).map_or(0, |view| view.node.failed_starts),
+            unschedulable: self.runners.live(id).is_some_and(|live| live.ending),
+            ..translate::node(id, &runner.registration)
+        }
     }
 
     /// Hands a node to the core, and updates the slots on it: their stage depends on whether the
@@ -212,7 +211,7 @@ impl Desk {
         self.step(core, Event::Node { node: Box::new(node) });
         let there = requests_on(core, &name);
         self.to_serve.extend(there.iter().map(|request| request.account.to_string()));
-        self.settle_all(core, there);
+        self.update_slots(core, there);
     }
 
     /// Applies file reports; returns true if the files on the runner changed.

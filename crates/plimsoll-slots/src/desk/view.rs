@@ -13,7 +13,7 @@ use plimsoll_core::units::{Millis, Name};
 
 use super::reasons::StatusReason;
 use super::reports::name_on_runner;
-use super::reservations::{Ending, Reservation, ReservationId, ReservationState};
+use super::reservation::{Ending, Reservation, ReservationId, ReservationState};
 use super::runners::{LiveRunner, Runner};
 use super::slots::{Slot, SlotStage};
 use super::{Desk, DeskConfig};

@@ -116,7 +116,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Returns a heartbeat that reports only slots.
-    pub fn of(session: u64, sequence: u64, slots: Vec<SlotReport>) -> Self {
+    pub fn with_slots(session: u64, sequence: u64, slots: Vec<SlotReport>) -> Self {
         Heartbeat {
             session,
             sequence,
@@ -183,12 +183,14 @@ pub struct DeviceStatus {
     pub stale_for: Option<u64>,
 }
 
-/// A process that belongs to no slot.
+/// A process that belongs to no slot, or foreign memory that an operator declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
-    pub pid: u32,
-    /// The name of its program, if it can be read.
+    /// Omitted for declared memory.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// The name of its program, if it can be read; `declared` for declared memory.
     #[serde(default)]
     pub name: Option<String>,
     /// Its memory on the device, if it can be measured.

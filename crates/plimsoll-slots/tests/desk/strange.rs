@@ -62,7 +62,7 @@ fn memory_that_a_slot_uses_on_a_device_that_it_was_not_booked_on_is_counted_ther
 fn declared_foreign_memory_counts_where_nothing_is_measured() {
     let mut world = World::with(&[], &[80]);
     let mut beat = world.machine("r").report();
-    let process = Process { pid: 0, name: Some("declared".to_string()), bytes: Some(50 * GIB) };
+    let process = Process { pid: None, name: Some("declared".to_string()), bytes: Some(50 * GIB) };
     let foreign = vec![process];
     let (used, utilisation, stale_for) = (None, None, None);
     beat.devices = vec![DeviceStatus { index: 0, used, utilisation, foreign, stale_for }];

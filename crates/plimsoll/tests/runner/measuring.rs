@@ -38,7 +38,10 @@ fn processes_of_no_slot_are_foreign() {
         heartbeat.devices.get(1).filter(|d| !d.foreign.is_empty()).cloned()
     });
     let process = &device.foreign[0];
-    assert_eq!((process.pid, process.bytes, device.used), (own, Some(3 * GIB), Some(3 * GIB)));
+    assert_eq!(
+        (process.pid, process.bytes, device.used),
+        (Some(own), Some(3 * GIB), Some(3 * GIB))
+    );
     assert!(process.name.as_ref().is_some_and(|name| name.starts_with("runner")), "{process:?}");
 }
 

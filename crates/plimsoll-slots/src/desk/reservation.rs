@@ -1,0 +1,135 @@
+//! One reservation: a claim of a client to one concurrency unit of a model.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use plimsoll_core::rejection::Rejection;
+use plimsoll_core::units::{Millis, Name};
+use serde::{Deserialize, Serialize};
+
+use super::reasons::{Loss, StatusReason};
+
+/// The number of a reservation; printed `reservation-7`. Reservations are served in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReservationId(pub u64);
+
+impl fmt::Display for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("reservation-{}", self.0))
+    }
+}
+
+/// An error of parsing a [`ReservationId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a reservation id; write it as reservation-7")]
+pub struct InvalidReservationId;
+
+impl FromStr for ReservationId {
+    type Err = InvalidReservationId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidReservationId> {
+        let number = text.strip_prefix("reservation-").ok_or(InvalidReservationId)?;
+        number.parse().map(ReservationId).map_err(|_| InvalidReservationId)
+    }
+}
+
+/// A client's claim to one concurrency unit of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    pub id: ReservationId,
+    pub model: String,
+    /// The idempotency key.
+    pub key: Option<String>,
+    pub client: Option<ClientName>,
+    pub created: Millis,
+    /// The time at which the reservation expires unless it has been served by then.
+    pub deadline: Option<Millis>,
+    pub state: ReservationState,
+}
+
+/// The name that a client gives itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClientName {
+    pub namespace: String,
+    pub name: String,
+}
+
+/// The stored state of a reservation. How near a seated one is to being served depends on its slot:
+/// `ReservationStatus` says that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReservationState {
+    /// No slot of the model has room, and no further one may be created yet.
+    Pending,
+    /// In a slot, which is running, starting or itself pending.
+    Seated {
+        slot: Name,
+        since: Millis,
+    },
+    Ended {
+        ending: Ending,
+        at: Millis,
+    },
+}
+
+/// The end of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The client released it.
+    Released,
+    /// No empty fleet could hold a slot of the model; `slot` was the attempt.
+    Impossible { slot: Name, rejection: Arc<Rejection> },
+    /// The model was removed while the reservation was pending.
+    ModelRemoved,
+    /// Its deadline passed before it was served.
+    Expired { pending: Box<StatusReason> },
+    /// Its slot ended while serving it.
+    Lost(Loss),
+}
+
+impl Ending {
+    /// All names that `name` returns.
+    pub const NAMES: [&str; 5] = ["released", "impossible", "model_removed", "expired", "lost"];
+
+    /// Returns its name in the API and in metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Ending::Released => "released",
+            Ending::Impossible { .. } => "impossible",
+            Ending::ModelRemoved => "model_removed",
+            Ending::Expired { .. } => "expired",
+            Ending::Lost(_) => "lost",
+        }
+    }
+}
+
+/// A request for a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewReservation {
+    pub model: String,
+    /// The idempotency key: a second request with the same key gets the first one's reservation.
+    pub key: Option<String>,
+    pub client: Option<ClientName>,
+    pub deadline: Option<Millis>,
+}
+
+impl NewReservation {
+    /// A request without key, client and deadline.
+    pub fn of_model(model: impl Into<String>) -> Self {
+        NewReservation { model: model.into(), key: None, client: None, deadline: None }
+    }
+}
+
+/// An error of [`super::Desk::reserve`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReserveError {
+    #[error("the model is not declared")]
+    UnknownModel,
+    #[error(
+        "the idempotency key was used for {reservation} of model {model}; use a new key for a new request"
+    )]
+    KeyUsed { reservation: ReservationId, model: String },
+}
