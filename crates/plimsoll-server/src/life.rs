@@ -38,13 +38,15 @@ pub struct Service<F: ServedFront, J> {
     /// Rebuilds the ledger. Runs on a blocking thread while the server answers "not ready".
     pub(crate) rebuild: Box<dyn FnOnce() -> Result<Rebuilt<F, J>> + Send>,
     pub(crate) observers: Vec<Box<dyn Observer<F>>>,
-    /// Creates the routes of the running engine.
-    pub(crate) routes: Box<dyn FnOnce(Engine<F>, &Arc<Guard>) -> Result<Routes> + Send>,
+    pub(crate) routes: CreateRoutes<F>,
     /// Registers the counters of the front end.
     pub(crate) counters: Box<dyn FnOnce(&mut Registry) + Send>,
     /// The data directory, whose size is a metric; `None` without one.
     pub(crate) data: Option<PathBuf>,
 }
+
+/// Creates the routes of a running engine, behind a guard.
+type CreateRoutes<F> = Box<dyn FnOnce(Engine<F>, &Arc<Guard>) -> Result<Routes> + Send>;
 
 /// A rebuilt ledger, and the journal and clock that continue it.
 pub struct Rebuilt<F: ServedFront, J> {
@@ -174,7 +176,7 @@ impl Bound {
     fn reload(&self, reloaded: Result<Reloaded>, guard: &Guard) {
         match reloaded.and_then(|reloaded| self.replace(reloaded, guard)) {
             Ok(()) => {
-                tracing::info!("tokens and certificate reloaded; other settings need a restart")
+                tracing::info!("tokens and certificate reloaded; other settings need a restart");
             }
             Err(error) => {
                 let error = format!("{error:#}");

@@ -54,7 +54,7 @@ pub struct UnreadableAmount {
     /// `status.capacity` or `status.allocatable`.
     pub field: &'static str,
     pub resource: Name,
-    pub error: QuantityError,
+    pub error: Box<QuantityError>,
 }
 
 impl LabelProblem {

@@ -297,7 +297,8 @@ impl Day {
                 Link::Up => self.connect(machine),
                 Link::Cut => self.arm_lease(machine),
                 Link::Lost => {
-                    self.agenda.put(self.now.after(Timespan::millis(60_000)), Due::Bury { machine })
+                    self.agenda
+                        .put(self.now.after(Timespan::millis(60_000)), Due::Bury { machine });
                 }
             }
         }

@@ -173,7 +173,7 @@ fn device(view: &NodeView, at: usize, room: &DeviceRoom) -> String {
         device.cordoned.then(|| "cordoned".to_string()),
         room.closed().then(|| "closed".to_string()),
         match room.telemetry() {
-            Telemetry::Stale { since } => Some(format!("not measured since {}", since)),
+            Telemetry::Stale { since } => Some(format!("not measured since {since}")),
             Telemetry::None | Telemetry::Fresh { .. } => None,
         },
     ];
@@ -212,7 +212,7 @@ pub(crate) fn slots(world: &World) -> Vec<String> {
         let activity = match holding.activity {
             Activity::Unknown => String::new(),
             Activity::Active { requests } => format!(", serving {requests}"),
-            Activity::Idle { since } => format!(", idle since {}", since),
+            Activity::Idle { since } => format!(", idle since {since}"),
         };
         let goes = match evict::evictable_since(holding, world.now, scheduler.settings().residency)
         {

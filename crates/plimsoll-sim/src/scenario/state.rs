@@ -164,8 +164,8 @@ fn measured_line((node, ordinal, measured): &(Name, u16, Measured)) -> String {
         "telemetry",
         match measured.telemetry {
             Telemetry::None => "none".to_string(),
-            Telemetry::Fresh { at } => format!("fresh@{}", at),
-            Telemetry::Stale { since } => format!("stale@{}", since),
+            Telemetry::Fresh { at } => format!("fresh@{at}"),
+            Telemetry::Stale { since } => format!("stale@{since}"),
         },
     );
     line.pair_if("closed", measured.closed.then_some("yes"));
@@ -202,7 +202,7 @@ fn holding_line(holding: &Holding) -> String {
         match holding.activity {
             Activity::Unknown => None,
             Activity::Active { requests } => Some(format!("active:{requests}")),
-            Activity::Idle { since } => Some(format!("idle@{}", since)),
+            Activity::Idle { since } => Some(format!("idle@{since}")),
         },
     );
     term_words(&mut line, &holding.terms);
@@ -224,8 +224,8 @@ fn stage(stage: Stage) -> String {
         Stage::Offered { until } => format!("offered@{until}"),
         Stage::Queued => "queued".to_string(),
         Stage::Sent => "sent".to_string(),
-        Stage::Running { since } => format!("running@{}", since),
-        Stage::Releasing { since } => format!("releasing@{}", since),
+        Stage::Running { since } => format!("running@{since}"),
+        Stage::Releasing { since } => format!("releasing@{since}"),
     }
 }
 

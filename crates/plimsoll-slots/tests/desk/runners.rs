@@ -134,7 +134,8 @@ fn a_start_is_called_off_when_its_runner_comes_back_with_smaller_devices() {
 
 #[test]
 fn an_invalid_registration_is_rejected_with_its_field() {
-    let cases: [(fn(&mut Registration), &str); 8] = [
+    type Change = fn(&mut Registration);
+    let cases: [(Change, &str); 8] = [
         (|r| r.devices[1] = r.devices[0].clone(), "devices[1].uuid"),
         (|r| r.devices[1] = r.devices[0].clone(), "devices[0]"),
         (|r| r.devices[1].uuid = Some(String::new()), "devices[1].uuid"),

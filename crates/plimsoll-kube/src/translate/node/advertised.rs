@@ -48,7 +48,7 @@ fn total(
             let amount = amount.map_err(|error| UnreadableAmount {
                 field,
                 resource: (*name).into(),
-                error,
+                error: Box::new(error),
             })?;
             total = Some(total.unwrap_or(0).saturating_add(amount));
         }

@@ -43,7 +43,7 @@ pub(super) fn allocatable(node: &object::Node, notes: &mut Notes) -> Allocatable
             Ok(amount) => return Some(amount),
             Err(error) => error,
         };
-        let amount = UnreadableAmount { field, resource: name.into(), error };
+        let amount = UnreadableAmount { field, resource: name.into(), error: Box::new(error) };
         notes.add(LabelProblem::AllocatableUnreadable(amount));
         None
     };

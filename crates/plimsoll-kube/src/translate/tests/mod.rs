@@ -145,8 +145,10 @@ fn codes(cluster: &Cluster) -> Vec<&'static str> {
 
 fn message(cluster: &Cluster, code: &str) -> String {
     let found = cluster.findings.iter().find(|finding| finding.code() == code);
-    found
-        .map_or_else(|| panic!("no {code} among {:?}", codes(cluster)), |finding| finding.message())
+    found.map_or_else(
+        || panic!("no {code} among {:?}", codes(cluster)),
+        super::super::finding::Finding::message,
+    )
 }
 
 fn ledger(cluster: &Cluster) -> Ledger {
