@@ -15,8 +15,7 @@ pub use node::NodeReason;
 pub use request::RequestReason;
 
 /// The reason why one device cannot take one need. The variants are in checking order, from the
-/// most lasting to the most transient, so that the reported reason is the one that must change
-/// first.
+/// most lasting to the most transient, so that the reported reason must change first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case")]
 pub enum Reason {

@@ -58,7 +58,8 @@ pub struct Spec {
     pub resources: NodeNeed,
     pub rules: NodeRules,
     /// Overrides of the policy's ordering.
-    pub leaning: Leaning,
+    #[serde(rename = "leaning")]
+    pub hints: PlacementHints,
 }
 
 impl Spec {
@@ -68,7 +69,7 @@ impl Spec {
             asks: Asks::Shapes(shapes),
             resources: NodeNeed::default(),
             rules: NodeRules::default(),
-            leaning: Leaning::default(),
+            hints: PlacementHints::default(),
         }
     }
 
@@ -202,7 +203,8 @@ pub struct Need {
     pub compute: Compute,
     /// Slots of each device, usually 1.
     pub slots: u32,
-    pub wishes: Wishes,
+    #[serde(rename = "wishes")]
+    pub selector: DeviceSelector,
 }
 
 impl Need {
@@ -214,7 +216,7 @@ impl Need {
             amount,
             compute: Compute::Any,
             slots: 1,
-            wishes: Wishes::default(),
+            selector: DeviceSelector::default(),
         }
     }
 }
@@ -306,7 +308,7 @@ impl Compute {
 
 /// The devices that a need accepts. An empty list accepts every device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Wishes {
+pub struct DeviceSelector {
     /// The model name must contain one of these, ignoring case.
     pub models: Vec<Name>,
     /// The model name must contain none of these, ignoring case.
@@ -325,7 +327,7 @@ pub struct Wishes {
     pub linked: bool,
 }
 
-impl Wishes {
+impl DeviceSelector {
     /// Returns true if facts of a single device (model, UUID, ordinal, mode) can rule it out.
     ///
     /// False does not mean that the selector is empty: `one_numa` and `linked` relate several
@@ -359,7 +361,7 @@ pub struct NodeNeed {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub struct Leaning {
+pub struct PlacementHints {
     pub nodes: Option<Order>,
     pub devices: Option<Order>,
     pub weights: Option<Weights>,

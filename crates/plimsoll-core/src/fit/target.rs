@@ -49,7 +49,7 @@ impl Target<'_> {
         {
             return Err(Reason::SlotsExhausted { slots: self.device.slots.unwrap_or(u32::MAX) });
         }
-        if need.wishes.alone && input.tenanted {
+        if need.selector.alone && input.tenanted {
             return Err(Reason::NotAlone);
         }
         let amount = resolve_amount(self.device, input, &need.amount)?;

@@ -50,15 +50,7 @@ impl fmt::Display for Reason {
             Reason::HeldUndeclared => {
                 f.write_str("has a tenant that declares no memory, so its free memory is unknown")
             }
-            Reason::TooSmall { need, usable, .. } => {
-                let format = SizeFormat::for_shortfall(*need, *usable);
-                write!(
-                    f,
-                    "is too small: needs {}, has {}",
-                    format.show(*need),
-                    format.show(*usable)
-                )
-            }
+            Reason::TooSmall { need, usable, .. } => too_small(f, *need, *usable),
             Reason::ShortOfMemory { need, free, usable } => short_of(f, *need, *free, *usable),
             Reason::PromisedAway { need, free, open } => {
                 let format = SizeFormat::for_shortfall(*need, *open);
@@ -83,6 +75,11 @@ impl fmt::Display for Reason {
             }
         }
     }
+}
+
+fn too_small(f: &mut fmt::Formatter<'_>, need: Bytes, usable: Bytes) -> fmt::Result {
+    let format = SizeFormat::for_shortfall(need, usable);
+    write!(f, "is too small: needs {}, has {}", format.show(need), format.show(usable))
 }
 
 fn short_of(f: &mut fmt::Formatter<'_>, need: Bytes, free: Bytes, usable: Bytes) -> fmt::Result {

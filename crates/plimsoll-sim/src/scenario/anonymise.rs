@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plimsoll_core::charge::Holding;
 use plimsoll_core::device::{Capacity, Identity, Node};
-use plimsoll_core::request::{Amount, Asks, Request, RequestId, Spec, Terms, Wishes};
+use plimsoll_core::request::{Amount, Asks, DeviceSelector, Request, RequestId, Spec, Terms};
 use plimsoll_core::rules::{NodeRules, Operator, Requirement, Subject, Term};
 use plimsoll_core::units::Name;
 
@@ -154,7 +154,7 @@ impl Mask {
                 for container in shapes.iter_mut().flat_map(|shape| &mut shape.containers) {
                     self.hide("container", &mut container.name);
                     for need in &mut container.needs {
-                        self.wishes(&mut need.wishes);
+                        self.hide_selector(&mut need.selector);
                         if let Amount::Unknown(missing) = &mut need.amount {
                             *missing = "something".into();
                         }
@@ -164,11 +164,11 @@ impl Mask {
         }
     }
 
-    fn wishes(&mut self, wishes: &mut Wishes) {
-        self.hide_all("model", &mut wishes.models);
-        self.hide_all("model", &mut wishes.not_models);
-        self.hide_all("GPU", &mut wishes.uuids);
-        self.hide_all("GPU", &mut wishes.not_uuids);
+    fn hide_selector(&mut self, selector: &mut DeviceSelector) {
+        self.hide_all("model", &mut selector.models);
+        self.hide_all("model", &mut selector.not_models);
+        self.hide_all("GPU", &mut selector.uuids);
+        self.hide_all("GPU", &mut selector.not_uuids);
     }
 
     fn rules(&mut self, rules: &mut NodeRules) {

@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Container, Eviction, Leaning, Misuse, Need, Order, PlainRule, Request,
-    RequestId, Role, Shape, Spec, Terms, Weights,
+    Amount, Asks, Compute, Container, Eviction, Misuse, Need, Order, PlacementHints, PlainRule,
+    Request, RequestId, Role, Shape, Spec, Terms, Weights,
 };
 use plimsoll_core::units::{Bytes, Cores, Millis, Name, Portion};
 
@@ -142,8 +142,8 @@ impl Asking {
             "pinned" => self.terms.pinned = true,
             "speculative" => self.terms.speculative = true,
             "waits" => self.terms.waits = true,
-            "alone" => self.last_need("alone")?.wishes.alone = true,
-            "linked" => self.last_need("linked")?.wishes.linked = true,
+            "alone" => self.last_need("alone")?.selector.alone = true,
+            "linked" => self.last_need("linked")?.selector.linked = true,
             "none" => drop(self.container()),
             _ => return self.take_container_or_need(word),
         }
@@ -249,13 +249,13 @@ impl Asking {
             "kind" => need.kind = value.into(),
             "cores" => need.compute = compute(value)?,
             "slots" => need.slots = number(value)?,
-            "type" => need.wishes.models = names(value),
-            "not-type" => need.wishes.not_models = names(value),
-            "uuid" => need.wishes.uuids = names(value),
-            "not-uuid" => need.wishes.not_uuids = names(value),
-            "mode" => need.wishes.modes = names(value),
+            "type" => need.selector.models = names(value),
+            "not-type" => need.selector.not_models = names(value),
+            "uuid" => need.selector.uuids = names(value),
+            "not-uuid" => need.selector.not_uuids = names(value),
+            "mode" => need.selector.modes = names(value),
             _ => {
-                need.wishes.one_numa =
+                need.selector.one_numa =
                     one_of(value, "NUMA wish", &[("one", true), ("any", false)])?;
             }
         }
@@ -274,9 +274,11 @@ impl Asking {
             "any" => spec.rules.any.push(rules::term(value)?),
             "prefer" => spec.rules.preferred.push(rules::preferred(value)?),
             "tolerate" => spec.rules.tolerations.push(rules::toleration(value)?),
-            "nodes" => spec.leaning.nodes = Some(one_of(value, "order", &ORDERS)?),
-            "devices" => spec.leaning.devices = Some(one_of(value, "order", &ORDERS)?),
-            "weights" => spec.leaning = Leaning { weights: Some(weights(value)?), ..spec.leaning },
+            "nodes" => spec.hints.nodes = Some(one_of(value, "order", &ORDERS)?),
+            "devices" => spec.hints.devices = Some(one_of(value, "order", &ORDERS)?),
+            "weights" => {
+                spec.hints = PlacementHints { weights: Some(weights(value)?), ..spec.hints }
+            }
             _ => return Ok(false),
         }
         Ok(true)

@@ -5,8 +5,8 @@ use plimsoll_core::device::{
     Capacity, Device, Identity, Node, Profile, Sharing, Strategy, Telemetry,
 };
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Leaning, Need, NodeNeed, PlainRule, Request, RequestId, Shape, Spec,
-    Terms,
+    Amount, Asks, Compute, Need, NodeNeed, PlacementHints, PlainRule, Request, RequestId, Shape,
+    Spec, Terms,
 };
 use plimsoll_core::room::Measured;
 use plimsoll_core::rules::NodeRules;
@@ -297,7 +297,7 @@ fn spec_words(line: &mut Line, spec: &Spec) {
     }
     resource_words(line, &spec.resources);
     rule_words(line, &spec.rules);
-    leaning_words(line, &spec.leaning);
+    hint_words(line, &spec.hints);
 }
 
 fn shape_words(line: &mut Line, shape: &Shape) {
@@ -331,17 +331,17 @@ fn need_words(line: &mut Line, need: &Need) {
         },
     );
     line.pair_if("slots", (need.slots != 1).then(|| need.slots.to_string()));
-    let wishes = &need.wishes;
-    line.list_if("type", &wishes.models);
-    line.list_if("not-type", &wishes.not_models);
-    line.list_if("uuid", &wishes.uuids);
-    line.list_if("not-uuid", &wishes.not_uuids);
-    line.list_if("mode", &wishes.modes);
-    line.pair_if("numa", wishes.one_numa.then_some("one"));
-    if wishes.alone {
+    let selector = &need.selector;
+    line.list_if("type", &selector.models);
+    line.list_if("not-type", &selector.not_models);
+    line.list_if("uuid", &selector.uuids);
+    line.list_if("not-uuid", &selector.not_uuids);
+    line.list_if("mode", &selector.modes);
+    line.pair_if("numa", selector.one_numa.then_some("one"));
+    if selector.alone {
         line.word("alone");
     }
-    if wishes.linked {
+    if selector.linked {
         line.word("linked");
     }
 }
@@ -367,15 +367,12 @@ fn rule_words(line: &mut Line, rules: &NodeRules) {
         .for_each(|toleration| line.pair("tolerate", toleration_text(toleration)));
 }
 
-fn leaning_words(line: &mut Line, leaning: &Leaning) {
+fn hint_words(line: &mut Line, hints: &PlacementHints) {
     let order = |order: plimsoll_core::request::Order| match order {
         plimsoll_core::request::Order::Pack => "pack",
         plimsoll_core::request::Order::Spread => "spread",
     };
-    line.pair_if("nodes", leaning.nodes.map(order));
-    line.pair_if("devices", leaning.devices.map(order));
-    line.pair_if(
-        "weights",
-        leaning.weights.map(|w| format!("{}:{}:{}", w.slots, w.cores, w.memory)),
-    );
+    line.pair_if("nodes", hints.nodes.map(order));
+    line.pair_if("devices", hints.devices.map(order));
+    line.pair_if("weights", hints.weights.map(|w| format!("{}:{}:{}", w.slots, w.cores, w.memory)));
 }

@@ -8,7 +8,7 @@ use plimsoll_core::gang::Gang;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reason::RequestReason;
-use plimsoll_core::remedy::{self, Kind, Remedy};
+use plimsoll_core::remedy::{self, Remedy, RemedyKind};
 use plimsoll_core::request::{Request, RequestId, Spec};
 use plimsoll_core::units::Name;
 
@@ -87,7 +87,7 @@ impl<'a> Advisor<'a> {
         }
         let mut remedies = remedy::remedies(ledger, &self.policy, request, rejected);
         // The rule is one for all pods, and `plain` tries it so. To count this pod alone by it proves nothing here.
-        remedies.retain(|remedy| remedy.kind != Kind::PlainRule);
+        remedies.retain(|remedy| remedy.kind != RemedyKind::PlainRule);
         remedies
     }
 

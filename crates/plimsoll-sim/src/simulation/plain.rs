@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_core::remedy::{Kind, Remedy};
+use plimsoll_core::remedy::{Remedy, RemedyKind};
 use plimsoll_core::request::{Amount, PlainRule, Spec};
 use plimsoll_kube::cluster::Cluster;
 
@@ -36,7 +36,7 @@ fn is_open_to(rejected: &Rejected, rule: PlainRule, advising: &Advising) -> bool
     let mut known = rejected.advice.would_fit_if.iter();
     let mut needs = rejected.decision.spec.needs();
     advising.includes(&rejected.decision.request)
-        && !known.any(|remedy| remedy.kind == Kind::PlainRule)
+        && !known.any(|remedy| remedy.kind == RemedyKind::PlainRule)
         && needs.any(|need| matches!(need.amount, Amount::Plain(other) if other != rule))
 }
 
@@ -66,7 +66,7 @@ fn under(spec: &Spec, rule: PlainRule) -> Spec {
 /// Puts the rule before the other remedies: it harms nothing that runs.
 fn with_rule(advice: &Advice, rule: PlainRule) -> Advice {
     let remedy = Remedy {
-        kind: Kind::PlainRule,
+        kind: RemedyKind::PlainRule,
         text: format!("requests without declared memory counted as {rule} (--plain {rule})"),
         target: vec![rule.to_string().into()],
         amount: None,
@@ -89,7 +89,7 @@ mod tests {
         let simulation = fixture::run(&cluster);
         assert_eq!((simulation.placed.len(), simulation.rejected.len()), (1, 4));
         for rejected in &simulation.rejected {
-            assert_eq!(rejected.advice.would_fit_if[0].kind, Kind::PlainRule);
+            assert_eq!(rejected.advice.would_fit_if[0].kind, RemedyKind::PlainRule);
             assert_eq!(&*rejected.advice.would_fit_if[0].target[0], "equal-share");
         }
         assert!(

@@ -116,7 +116,7 @@ fn check_pick(
         }
     }
     let numa: Vec<Option<u16>> = pick.iter().map(|at| node.devices[*at].numa).collect();
-    if need.wishes.one_numa
+    if need.selector.one_numa
         && !floats
         && numa.windows(2).any(|pair| pair[0].is_none() || pair[0] != pair[1])
     {

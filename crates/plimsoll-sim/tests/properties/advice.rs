@@ -7,7 +7,7 @@ use plimsoll_core::decide::{Decision, decide};
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reason::Reason;
-use plimsoll_core::remedy::{Kind, Remedy, remedies};
+use plimsoll_core::remedy::{Remedy, RemedyKind, remedies};
 use plimsoll_core::request::{Amount, Asks, Need, Request, Spec, Terms};
 use plimsoll_core::units::Bytes;
 use plimsoll_core::verdict::Table;
@@ -62,7 +62,7 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
     let amount = remedy.amount;
     let count = amount.and_then(|count| NonZeroU16::new(u16::try_from(count).ok()?));
     let changed = match remedy.kind {
-        Kind::AskLess => with_needs(request, |need| {
+        RemedyKind::AskLess => with_needs(request, |need| {
             let most = Bytes::new(amount.expect("so many bytes"));
             match need.amount {
                 Amount::Bytes(bytes) => {
@@ -72,7 +72,7 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
                 _ => {}
             }
         }),
-        Kind::GiveUp => {
+        RemedyKind::StopHolders => {
             let named = |id: &plimsoll_core::request::RequestId| {
                 remedy.target.contains(&id.to_string().into())
             };
@@ -82,16 +82,19 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
             gone.iter().for_each(|id| drop(ledger.freed(id)));
             request.clone()
         }
-        Kind::FewerDevices => {
+        RemedyKind::FewerDevices => {
             with_needs(request, |need| need.count = need.count.min(count.expect("so many devices")))
         }
-        Kind::MoreDevices => with_needs(request, |need| {
+        RemedyKind::MoreDevices => with_needs(request, |need| {
             let Amount::Bytes(bytes) = need.amount else { panic!("only bytes are split") };
             let total = bytes.get() * u64::from(need.count.get());
             need.count = count.expect("so many devices");
             need.amount = Amount::bytes(Bytes::new(total.div_ceil(u64::from(need.count.get()))));
         }),
-        Kind::PlainRule | Kind::OtherNode | Kind::LowerContext | Kind::SmallerCache => return None,
+        RemedyKind::PlainRule
+        | RemedyKind::OtherNode
+        | RemedyKind::LowerContext
+        | RemedyKind::SmallerCache => return None,
     };
     Some((ledger, changed))
 }

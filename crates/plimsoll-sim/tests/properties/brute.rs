@@ -126,7 +126,8 @@ impl Card {
         let mut rows = Vec::new();
         for (role, need) in parts {
             let (bytes, whole) = self.bytes(need)?;
-            if *need.kind != *self.device.kind || ((whole || need.wishes.alone) && self.tenants > 0)
+            if *need.kind != *self.device.kind
+                || ((whole || need.selector.alone) && self.tenants > 0)
             {
                 return None;
             }
@@ -180,7 +181,7 @@ impl Site {
         for ((_, _, need), pick) in needs.iter().zip(picks) {
             let numa = |at: &usize| self.cards[*at].device.numa;
             if pick.len() != usize::from(need.count.get())
-                || (need.wishes.one_numa
+                || (need.selector.one_numa
                     && pick.len() > 1
                     && pick.iter().any(|at| numa(at).is_none() || numa(at) != numa(&pick[0])))
             {

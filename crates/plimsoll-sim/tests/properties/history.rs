@@ -52,7 +52,7 @@ fn no_wrong_sums(scheduler: &Scheduler) -> Result<(), TestCaseError> {
 
 /// The ledger as it would be without any promise, and without its first holding.
 fn drafted(ledger: &Ledger) -> Draft<'_> {
-    let mut draft = Draft::of(ledger);
+    let mut draft = Draft::new(ledger);
     ledger.promises().for_each(|(id, _)| draft.without_promise_to(id));
     ledger.holdings().take(1).for_each(|(id, _)| draft.without(id));
     draft
