@@ -1,4 +1,4 @@
-//! Takes the names out of a state and leaves the numbers: the same name becomes the same stand-in everywhere.
+//! Replaces the names in a state and keeps the numbers. Equal names get equal replacements.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use plimsoll_core::units::Name;
 
 use super::state::State;
 
-/// The same state with every name of a person's choosing replaced: nodes, accounts, requests, containers, models, UUIDs, labels.
+/// Returns the state with replaced names of nodes, accounts, requests, containers, models, UUIDs
+/// and labels.
 #[must_use]
 pub fn anonymise(state: &State) -> State {
     let mut mask = Mask { compares: compares_numbers(state), ..Mask::default() };
@@ -27,7 +28,7 @@ pub fn anonymise(state: &State) -> State {
     state
 }
 
-/// Whether any rule compares a label's value as a number.
+/// Returns true if a rule compares a label's value as a number.
 fn compares_numbers(state: &State) -> bool {
     let members = state.gangs.iter().flat_map(|(_, _, members)| members);
     let asked = state.pending.iter().chain(members).map(|request| &*request.spec);

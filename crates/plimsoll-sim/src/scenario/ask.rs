@@ -1,4 +1,4 @@
-//! What is asked, as words: shapes, containers, needs, and the terms of a request.
+//! Parses requests: shapes, containers, needs and terms.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl Asking {
         }
     }
 
-    /// Whether anything was asked of devices.
+    /// Returns true if the request has a device need.
     pub(crate) fn asks_something(&self) -> bool {
         self.misuse.is_some() || self.shapes.iter().any(|shape| !shape.containers.is_empty())
     }
@@ -237,7 +237,7 @@ impl Asking {
         let needs = self.shape().containers.last_mut().map(|container| &mut container.needs);
         needs
             .and_then(|needs| needs.last_mut())
-            .ok_or_else(|| bad(key, "stands behind the amount that it belongs to"))
+            .ok_or_else(|| bad(key, "write it after the amount that it belongs to"))
     }
 
     fn take_need_field(&mut self, key: &str, value: &str) -> Result<bool, Problem> {
@@ -340,7 +340,7 @@ fn compute(text: &str) -> Result<Compute, Problem> {
     }
 }
 
-/// How much each dimension counts: `slots:cores:memory`.
+/// Parses the weights `slots:cores:memory`.
 fn weights(text: &str) -> Result<Weights, Problem> {
     let parts = text.split(':').map(number).collect::<Result<Vec<u32>, _>>()?;
     match parts[..] {

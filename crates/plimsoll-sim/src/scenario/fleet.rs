@@ -173,7 +173,7 @@ fn capacity(text: &str, source: Source) -> Result<Capacity, Problem> {
     }
 }
 
-/// How a device is handed out: `none`, `shares`, `time-slicing:100`, `mps:4`.
+/// Parses the sharing of a device: `none`, `shares`, `time-slicing:100`, `mps:4`.
 fn sharing(text: &str) -> Result<Sharing, Problem> {
     let tokens = |replicas, strategy| Ok(Sharing::Tokens { replicas: number(replicas)?, strategy });
     match text.split_once(':') {
@@ -189,7 +189,8 @@ fn sharing(text: &str) -> Result<Sharing, Problem> {
     }
 }
 
-/// A size of hardware slice: `1g.5gb:4864MiB:1:0+1,1+1`, its memory, its compute, and where it may sit.
+/// Parses a profile of hardware slices: `1g.5gb:4864MiB:1:0+1,1+1`, with memory, compute and the
+/// allowed positions.
 fn profile(text: &str) -> Result<Profile, Problem> {
     let wrong = || bad(text, "write NAME:MEMORY:CORES:START+SIZE,START+SIZE");
     let [name, memory, cores, spans] = text.split(':').collect::<Vec<_>>()[..] else {

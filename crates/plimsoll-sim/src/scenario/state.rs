@@ -1,4 +1,5 @@
-//! A state as a scenario: nodes, holdings and those who wait, written so that running the text yields the same ledger.
+//! Writes a state as a scenario: nodes, holdings and pending requests. Running the text yields the
+//! same ledger.
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Stage};
 use plimsoll_core::device::{
@@ -23,20 +24,19 @@ use super::words::{quoted, size_text};
 pub struct State {
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// What was measured: the node, the device, and what.
+    /// Each measurement with its node and device.
     pub measured: Vec<(Name, u16, Measured)>,
-    /// What is held, in the order in which it came.
+    /// In the order of their arrival.
     pub holdings: Vec<Holding>,
-    /// Who waits, in turn.
+    /// In turn.
     pub pending: Vec<Request>,
-    /// Gangs that wait: their names, how many must be placed together, and their members.
+    /// Pending gangs: name, minimum and members.
     pub gangs: Vec<(Name, u32, Vec<Request>)>,
 }
 
 /// The scenario that yields this state.
 pub fn from_state(state: &State) -> String {
-    let mut lines =
-        vec!["# A state as it was found: nodes, what is held, and who waits.".to_string()];
+    let mut lines = vec!["# A recorded state: nodes, holdings and pending requests.".to_string()];
     for node in &state.nodes {
         lines.push(node_line(node));
         for (ordinal, device) in node.devices.iter().enumerate() {

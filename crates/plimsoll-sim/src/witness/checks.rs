@@ -1,7 +1,8 @@
-//! What the witness compares after each step: its own sums with those that the ledger shows.
+//! The comparisons after each step: the witness's own sums with the ledger's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::charge::Stage;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::DeviceRoom;
@@ -12,7 +13,7 @@ use super::books::{Amount, Booking, Books, Held};
 use super::place::usable;
 use super::scope::Scope;
 
-/// That the ledger shows the same holders, the same charges and the same sums.
+/// Checks that the ledger has the same holders, charges and sums.
 pub(crate) fn same_sums(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection> {
     let mut objections = same_holders(books, ledger, scope);
     if matches!(scope, Scope::All) {
@@ -49,6 +50,7 @@ pub(crate) fn same_sums(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Ob
     objections
 }
 
+/// The sums of one device.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sums {
     held: u128,
@@ -80,7 +82,7 @@ fn shown_sums(room: &DeviceRoom) -> Sums {
     }
 }
 
-/// The sums of a node's devices, added up from what the books say of each holder.
+/// Adds up the sums of a node's devices from the books.
 fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
     let place = &books.nodes[node];
     let empty = |foreign: &u128| Sums { foreign: *foreign, ..Sums::default() };
@@ -90,7 +92,7 @@ fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
         for booking in &held.bookings {
             for at in &booking.on {
                 undeclared[*at] |= booking.amount == Amount::Undeclared;
-                sums[*at].add(booking, held.stage.is_releasing());
+                sums[*at].add(booking, held.stage);
             }
         }
     }
@@ -98,14 +100,14 @@ fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
         let load = sums.held + sums.floating + sums.releasing + sums.foreign;
         let usable = usable(&place.node.devices[at]).filter(|_| !undeclared[at]);
         sums.free = usable.map(|usable| usable.saturating_sub(load));
-        sums.promised = promised(ledger, node, at, |_| true);
+        sums.promised = promised(ledger, node, at);
     }
     sums
 }
 
 impl Sums {
-    fn add(&mut self, booking: &Booking, releasing: bool) {
-        let column = match (releasing, booking.floats()) {
+    fn add(&mut self, booking: &Booking, stage: Stage) {
+        let column = match (stage.is_releasing(), booking.floats()) {
             (true, _) => &mut self.releasing,
             (false, true) => &mut self.floating,
             (false, false) => &mut self.held,
@@ -117,9 +119,10 @@ impl Sums {
     }
 }
 
-fn promised(ledger: &Ledger, node: &str, ordinal: usize, of: impl Fn(&RequestId) -> bool) -> u128 {
-    let here = ledger.promises().filter(|(id, promise)| &*promise.placement.node == node && of(id));
-    let bookings = here.flat_map(|(_, promise)| promise.charges.iter().map(Booking::of));
+/// Adds up the promises on a device.
+fn promised(ledger: &Ledger, node: &str, ordinal: usize) -> u128 {
+    let here = ledger.promises().filter(|(_, promise)| &*promise.placement.node == node);
+    let bookings = here.flat_map(|(_, promise)| promise.charges.iter().map(Booking::from_charge));
     bookings.filter(|booking| booking.on.contains(&ordinal)).map(|booking| booking.bytes()).sum()
 }
 
@@ -127,7 +130,7 @@ fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection>
     let mut objections = Vec::new();
     for (id, held) in books.holdings.iter().filter(|(_, held)| scope.covers(&held.node)) {
         let Some((_, holding)) = ledger.of_request(id) else {
-            objections.push(Objection(format!("{id} should hold a place and was lost")));
+            objections.push(Objection(format!("{id} should have a holding and has none")));
             continue;
         };
         let same = (&holding.node, holding.stage) == (&held.node, held.stage)
@@ -136,9 +139,9 @@ fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection>
                 .bookings
                 .iter()
                 .zip(&holding.charges)
-                .all(|(booking, charge)| booking.is(charge));
+                .all(|(booking, charge)| booking.matches(charge));
         if !same {
-            let theirs = Held::of(holding, holding.stage);
+            let theirs = Held::new(holding, holding.stage);
             objections.push(Objection(format!("{id} should be {held:?} and is {theirs:?}")));
         }
     }
@@ -146,7 +149,7 @@ fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection>
         let extra = ledger.holdings().map(|(_, holding)| &holding.request);
         let extra = extra.filter(|id| !books.holdings.contains_key(*id));
         objections
-            .extend(extra.map(|id| Objection(format!("{id} holds a place that nobody gave it"))));
+            .extend(extra.map(|id| Objection(format!("{id} has a holding that no decision made"))));
     }
     objections
 }
@@ -171,7 +174,7 @@ fn same_accounts(books: &Books, ledger: &Ledger) -> Vec<Objection> {
     accounts.into_iter().filter_map(differs).collect()
 }
 
-/// That what was newly promised fits beside all that stays and all that was promised before.
+/// Checks that new promises fit beside the holdings that stay and the earlier promises.
 pub(crate) fn promised_once(
     books: &Books,
     ledger: &Ledger,
@@ -192,7 +195,7 @@ pub(crate) fn promised_once(
                 .filter(|(id, _)| !books.holdings[*id].stage.is_releasing());
             let stays =
                 stays.map(|(_, booking)| booking.bytes()).sum::<u128>() + place.foreign[ordinal];
-            let all = stays + promised(ledger, node, ordinal, |_| true);
+            let all = stays + promised(ledger, node, ordinal);
             if usable(&place.node.devices[ordinal]).is_some_and(|usable| all > usable) {
                 objections.push(Objection(format!(
                     "{node}/{ordinal} was promised to {id} and to others: {all} in all"
@@ -203,7 +206,7 @@ pub(crate) fn promised_once(
     objections
 }
 
-/// That nobody who was just granted a hardware slice shares it.
+/// Checks that no new holding shares its hardware slice.
 pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
     let mut objections = Vec::new();
     for (name, place) in &books.nodes {
@@ -217,7 +220,7 @@ pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) ->
                 };
                 if on.iter().enumerate().any(shares) {
                     objections.push(Objection(format!(
-                        "{id} was granted a slice of {name}/{ordinal} that somebody has"
+                        "{id} was granted a slice of {name}/{ordinal} that another request has"
                     )));
                 }
             }
@@ -226,7 +229,7 @@ pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) ->
     objections
 }
 
-/// That no node was granted more processors, memory or pods than it has.
+/// Checks that no new holding exceeds the CPU, memory or pods of its node.
 pub(crate) fn node_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
     let mut objections = Vec::new();
     for (name, place) in &books.nodes {

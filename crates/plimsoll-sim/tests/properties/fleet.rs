@@ -90,7 +90,7 @@ pub(crate) fn sliced_node() -> impl Strategy<Value = Node> {
     })
 }
 
-/// How many cases are tried: so many, times `PLIMSOLL_TRIES` for a deeper look.
+/// Returns the number of cases to try: `cases`, times `PLIMSOLL_TRIES` for longer runs.
 pub(crate) fn tries(cases: u32) -> ProptestConfig {
     let times = std::env::var("PLIMSOLL_TRIES").ok().and_then(|times| times.parse::<u32>().ok());
     ProptestConfig { cases: cases * times.unwrap_or(1), ..ProptestConfig::default() }

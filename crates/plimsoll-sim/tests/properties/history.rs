@@ -1,4 +1,5 @@
-//! After any history: no breach that nobody saw happen, the same answers however the state was reached, and numbers that agree.
+//! After any history: every breach was observed, answers do not depend on how the state was reached,
+//! and sums agree.
 
 use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::decide::decide;
@@ -72,7 +73,7 @@ proptest! {
     #![proptest_config(fleet::tries(1200))]
 
     #[test]
-    fn no_history_leaves_a_breach_that_nobody_saw_happen(
+    fn no_history_leaves_a_breach_that_was_not_observed(
         settings in moves::settings(),
         history in moves::many(1..60),
     ) {
