@@ -105,6 +105,8 @@ examples! { node_reasons of NodeReason:
     ShortOfNodeMemory { need: Bytes::gib(32), free: Bytes::gib(16) }
         "Too little main memory is free."
     PodsExhausted { pods: 110 } "The node runs as many pods as it admits."
+    ShortOfResource { resource: Name::from("nvidia.com/gpu"), need: 1, free: 0, allocatable: 8 }
+        "Too little of a resource is left that the node advertises, or the node does not advertise it."
     NotFound { steps: 20_000 }
         "The search reached its limit of steps. A placement may exist."
 }

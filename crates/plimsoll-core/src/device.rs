@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::resources::ResourceAmounts;
 use crate::rules::Taint;
 use crate::units::{Bytes, Cores, MilliCpu, Millis, Name};
 
@@ -155,11 +156,14 @@ impl Node {
 }
 
 /// Resources of a node other than devices; `None` means unlimited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocatable {
     pub cpu: Option<MilliCpu>,
     pub memory: Option<Bytes>,
     pub pods: Option<u32>,
+    /// Named resources that the node advertises. One without an entry is not available.
+    #[serde(default, skip_serializing_if = "ResourceAmounts::is_empty")]
+    pub extended: ResourceAmounts,
 }
 
 /// The component that picks the card of a new tenant.

@@ -20,9 +20,12 @@ use crate::mixer::Mixer;
 use crate::request::NodeNeed;
 use crate::units::{Bytes, MilliCpu, Name};
 
+mod extended;
 mod fit_input;
 
 pub(crate) use fit_input::FitInput;
+
+use extended::ExtendedUse;
 
 /// The usage of one node: its own resources and each of its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +33,7 @@ pub struct NodeRoom {
     cpu: u64,
     memory: Bytes,
     pods: u32,
+    extended: ExtendedUse,
     /// The distinct kinds of the devices, sorted; `FitInput::kind` is an index into it.
     kinds: Vec<Name>,
     fit_inputs: Vec<FitInput>,
@@ -291,7 +295,16 @@ impl NodeRoom {
         let fit_inputs =
             (0..devices.len()).map(|i| FitInput::read(node, &kinds, i, &devices[i])).collect();
         let digests = devices.iter().map(|device| device.digest()).collect();
-        NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, kinds, fit_inputs, digests, devices }
+        NodeRoom {
+            cpu: 0,
+            memory: Bytes::ZERO,
+            pods: 0,
+            extended: ExtendedUse::default(),
+            kinds,
+            fit_inputs,
+            digests,
+            devices,
+        }
     }
 
     /// Returns the compact rows that judging reads, by ordinal.
@@ -324,18 +337,23 @@ impl NodeRoom {
         node.allocatable.pods.map(|pods| pods.saturating_sub(self.pods))
     }
 
+    /// Returns the free amount of a named resource: zero if the node does not advertise it.
+    pub fn free_extended(&self, node: &Node, resource: &str) -> u64 {
+        self.extended.free(node.allocatable.extended.get(resource), resource)
+    }
+
     /// Returns true if `fit` and the score give equal results on both, given equal node facts.
     pub(crate) fn same_fit_inputs(&self, other: &NodeRoom) -> bool {
         self.node_sums() == other.node_sums() && self.fit_inputs == other.fit_inputs
     }
 
-    fn node_sums(&self) -> (u64, Bytes, u32) {
-        (self.cpu, self.memory, self.pods)
+    fn node_sums(&self) -> (u64, Bytes, u32, &ExtendedUse) {
+        (self.cpu, self.memory, self.pods, &self.extended)
     }
 
     /// Adds the charges and node resources of a holding. Only the ledger and its drafts call this.
     pub(crate) fn add(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
-        self.add_resources(holding.resources);
+        self.add_resources(&holding.resources);
         for charge in &holding.charges {
             self.change_each(node, charge, |device| device.add(id, holding, charge));
         }
@@ -343,7 +361,7 @@ impl NodeRoom {
 
     /// Removes the charges and node resources of a holding: undoes [`NodeRoom::add`].
     pub(crate) fn remove(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
-        self.remove_resources(holding.resources);
+        self.remove_resources(&holding.resources);
         for charge in &holding.charges {
             self.change_each(node, charge, |device| device.remove(id, holding, charge));
         }
@@ -396,16 +414,18 @@ impl NodeRoom {
         }
     }
 
-    fn add_resources(&mut self, need: NodeNeed) {
+    fn add_resources(&mut self, need: &NodeNeed) {
         self.cpu = self.cpu.saturating_add(need.cpu.0);
         self.memory = self.memory.plus(need.memory);
         self.pods = self.pods.saturating_add(need.pods);
+        self.extended.add(&need.extended);
     }
 
-    fn remove_resources(&mut self, need: NodeNeed) {
+    fn remove_resources(&mut self, need: &NodeNeed) {
         self.cpu = self.cpu.saturating_sub(need.cpu.0);
         self.memory = self.memory.less(need.memory);
         self.pods = self.pods.saturating_sub(need.pods);
+        self.extended.remove(&need.extended);
     }
 }
 
@@ -425,7 +445,7 @@ impl NodeView {
     /// Hashes everything that an explanation shows of the node, except the node's facts.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = Mixer::default();
-        (&self.node.name, &self.room.digests).hash(&mut hasher);
+        (&self.node.name, &self.room.digests, &self.room.extended).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -434,10 +454,12 @@ impl NodeView {
     /// Compares a copy of the compact rows taken before the change. A confirmed start, for example,
     /// changes stages but no input, and then no cached verdict has to be recomputed.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut NodeView)) -> bool {
-        let sums = self.room.node_sums();
-        let fit_inputs = self.room.fit_inputs.clone();
+        let before = &self.room;
+        let (cpu, memory, pods) = (before.cpu, before.memory, before.pods);
+        let (extended, fit_inputs) = (before.extended.clone(), before.fit_inputs.clone());
         change(self);
-        self.room.node_sums() != sums || self.room.fit_inputs != fit_inputs
+        self.room.node_sums() != (cpu, memory, pods, &extended)
+            || self.room.fit_inputs != fit_inputs
     }
 }
 

@@ -158,6 +158,9 @@ impl fmt::Display for NodeReason {
                 write!(f, "needs {need} of main memory, has {free} free")
             }
             NodeReason::PodsExhausted { pods } => write!(f, "already runs {pods} pods, its limit"),
+            NodeReason::ShortOfResource { resource, need, free, allocatable } => {
+                write!(f, "needs {need} {resource}, {free} free of {allocatable} (allocatable)")
+            }
             NodeReason::NotFound { steps } => {
                 write!(f, "is undecided: no placement found in {steps} steps")
             }
@@ -179,6 +182,7 @@ pub(super) fn node_phrase(reason: &NodeReason) -> &'static str {
         NodeReason::ShortOfCpu { .. } => "short of CPU",
         NodeReason::ShortOfNodeMemory { .. } => "short of main memory",
         NodeReason::PodsExhausted { .. } => "full of pods",
+        NodeReason::ShortOfResource { .. } => "short of a resource",
         NodeReason::NotFound { .. } => "undecided within the search steps",
     }
 }
@@ -199,6 +203,9 @@ pub(super) fn node_detail(reason: &NodeReason, node: &str) -> Option<String> {
             Some(format!("needs {}, {} free", format.show(*need), format.show(*free)))
         }
         NodeReason::PodsExhausted { pods } => Some(format!("limit {pods}")),
+        NodeReason::ShortOfResource { resource, need, free, allocatable } => {
+            Some(format!("needs {need} {resource}, {free} free of {allocatable} (allocatable)"))
+        }
         NodeReason::NotFound { steps } => Some(format!("{steps} steps")),
         NodeReason::NoSuchNode | NodeReason::Unschedulable | NodeReason::AffinityMismatch => None,
     }

@@ -6,7 +6,7 @@ use plimsoll_core::charge::{Booked, Charge, Holding, Stage};
 use plimsoll_core::device::{Device, Health, Node, Telemetry};
 use plimsoll_core::event::Event;
 use plimsoll_core::ledger::Ledger;
-use plimsoll_core::request::RequestId;
+use plimsoll_core::request::{NodeNeed, RequestId};
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Millis, Name};
@@ -33,7 +33,8 @@ pub(crate) struct Held {
     pub node: Name,
     pub stage: Stage,
     pub bookings: Vec<Booking>,
-    pub resources: [u128; 3],
+    /// Amounts of the node's resources by name.
+    pub resources: BTreeMap<Name, u128>,
     /// Whether a decision of ours placed it: what is seen of it then lowers nothing.
     ours: bool,
     generation: Option<u64>,
@@ -124,6 +125,15 @@ pub(crate) fn bits(start: u8, size: u8) -> u64 {
         .sum()
 }
 
+fn amounts(need: &NodeNeed) -> BTreeMap<Name, u128> {
+    let named = need.extended.iter().map(|(name, amount)| (name.clone(), u128::from(amount)));
+    let mut amounts: BTreeMap<Name, u128> = named.collect();
+    amounts.insert("cpu".into(), u128::from(need.cpu.0));
+    amounts.insert("memory".into(), u128::from(need.memory.get()));
+    amounts.insert("pods".into(), u128::from(need.pods));
+    amounts
+}
+
 impl Held {
     /// A holding as the core shows it, at a stage that the witness worked out.
     pub(crate) fn of(holding: &Holding, stage: Stage) -> Self {
@@ -132,11 +142,7 @@ impl Held {
             node: holding.node.clone(),
             stage,
             bookings: holding.charges.iter().map(Booking::of).collect(),
-            resources: [
-                u128::from(need.cpu.0),
-                u128::from(need.memory.get()),
-                u128::from(need.pods),
-            ],
+            resources: amounts(need),
             ours: holding.spec.is_some(),
             generation: None,
         }
@@ -155,8 +161,9 @@ impl Held {
                 *booking = kept.clone();
             }
         }
-        for (need, booked) in self.resources.iter_mut().zip(own.resources) {
-            *need = (*need).max(booked);
+        for (name, booked) in &own.resources {
+            let need = self.resources.entry(name.clone()).or_default();
+            *need = (*need).max(*booked);
         }
         self.ours = true;
     }

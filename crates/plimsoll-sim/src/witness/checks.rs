@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::device::Allocatable;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::DeviceRoom;
@@ -226,26 +227,39 @@ pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) ->
     objections
 }
 
-/// That no node was granted more processors, memory or pods than it has.
+/// That no node was granted more processors, memory, pods or named resources than it has.
 pub(crate) fn node_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
     let mut objections = Vec::new();
     for (name, place) in &books.nodes {
         let here = || books.holdings.iter().filter(|(_, held)| held.node == *name);
-        let has = &place.node.allocatable;
-        let limits =
-            [has.cpu.map(|cpu| u128::from(cpu.0)), has.memory.map(wide), has.pods.map(u128::from)];
-        for (dimension, limit) in limits.into_iter().enumerate() {
-            let load: u128 = here().map(|(_, held)| held.resources[dimension]).sum();
-            let newly =
-                here().find(|(id, held)| granted.contains(id) && held.resources[dimension] > 0);
-            if let (Some((id, _)), Some(limit)) = (newly, limit)
+        let mut sums: BTreeMap<&Name, (u128, Option<&RequestId>)> = BTreeMap::new();
+        for (id, held) in here() {
+            for (resource, amount) in held.resources.iter().filter(|(_, amount)| **amount > 0) {
+                let (load, newly) = sums.entry(resource).or_default();
+                *load += amount;
+                *newly = newly.or_else(|| granted.get(id).copied());
+            }
+        }
+        for (resource, (load, newly)) in sums {
+            let limit = limit(&place.node.allocatable, resource);
+            if let (Some(id), Some(limit)) = (newly, limit)
                 && load > limit
             {
                 objections.push(Objection(format!(
-                    "{id} was granted a place on {name}, which has {limit} and holds {load}"
+                    "{id} was granted a place on {name}, which has {limit} {resource} and holds {load}"
                 )));
             }
         }
     }
     objections
+}
+
+/// The most of a resource that a node gives; `None` where nothing limits it.
+fn limit(has: &Allocatable, resource: &str) -> Option<u128> {
+    match resource {
+        "cpu" => has.cpu.map(|cpu| u128::from(cpu.0)),
+        "memory" => has.memory.map(wide),
+        "pods" => has.pods.map(u128::from),
+        named => Some(u128::from(has.extended.get(named))),
+    }
 }
