@@ -259,6 +259,7 @@ impl Bench<'_> {
                     reason,
                     None | Some(
                         Reason::ShortOfMemory { .. }
+                            | Reason::TenantsMayMeet { .. }
                             | Reason::TooSmall { .. }
                             | Reason::TooFew { .. }
                             | Reason::ChoiceNotOwned
@@ -271,7 +272,8 @@ impl Bench<'_> {
                 .iter()
                 .filter(|device| lacks_memory(&device.reason))
                 .filter_map(|device| {
-                    verdict.view.room.devices()[usize::from(device.ordinal)].open()
+                    let room = &verdict.view.room.devices()[usize::from(device.ordinal)];
+                    if need.slots > 0 { room.open_with_token() } else { room.open() }
                 })
                 .collect();
             open.sort_unstable();

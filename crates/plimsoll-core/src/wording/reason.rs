@@ -60,6 +60,17 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::ShortOfMemory { need, free, usable } => short_of(f, *need, *free, *usable),
+            Reason::TenantsMayMeet { need, tokens, together, usable } => {
+                let format = SizeFormat::for_shortfall(*together, *usable);
+                let short_by = format.show_difference(*together, *usable);
+                let (need, together, usable) =
+                    (format.show(*need), format.show(*together), format.show(*usable));
+                write!(
+                    f,
+                    "needs {need}, and the device plugin may put it beside the largest requests: \
+                     up to {tokens} together with {together} of {usable} ({short_by} short)"
+                )
+            }
             Reason::PromisedAway { need, free, open } => {
                 let format = SizeFormat::for_shortfall(*need, *open);
                 let (need, free, open) =
@@ -115,6 +126,7 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
         Reason::HeldUndeclared => "with undeclared tenants",
         Reason::TooSmall { .. } => "too small",
         Reason::ShortOfMemory { .. } => "short of memory",
+        Reason::TenantsMayMeet { .. } => "too full if the largest requests meet",
         Reason::PromisedAway { .. } => "promised to others",
         Reason::ShortOfCores { .. } => "short of cores",
         Reason::ComputeExhausted => "out of compute",

@@ -48,6 +48,8 @@ pub(crate) struct Booking {
     pub cores: u128,
     pub slots: u128,
     pub mask: u64,
+    /// Whether it is of several containers, of which each may be on another card.
+    pub several: bool,
 }
 
 /// How much is held.
@@ -65,7 +67,8 @@ impl Booking {
         let mut on: Vec<usize> = charge.on.iter().map(|ordinal| usize::from(*ordinal)).collect();
         on.sort_unstable();
         let (cores, slots) = (u128::from(charge.cores.0), u128::from(charge.slots));
-        Booking { on, amount: Amount::of(charge), cores, slots, mask: mask_of(charge) }
+        let several = charge.parts.len() > 1;
+        Booking { on, amount: Amount::of(charge), cores, slots, mask: mask_of(charge), several }
     }
 
     /// Whether a charge says the same.

@@ -192,7 +192,8 @@ fn booking(node: &Node, row: &Row) -> Booking {
     };
     let mask = if whole { u64::MAX } else { 0 };
     let (cores, slots) = (peak(&row.parts, |part| part.cores), peak(&row.parts, |part| part.slots));
-    Booking { on: vec![row.at], amount, cores, slots, mask }
+    let several = row.parts.len() > 1;
+    Booking { on: vec![row.at], amount, cores, slots, mask, several }
 }
 
 /// max(each init + the sidecars before it, all sidecars + all apps).

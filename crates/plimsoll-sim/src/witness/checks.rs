@@ -96,10 +96,11 @@ fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
         }
     }
     for (at, sums) in sums.iter_mut().enumerate() {
+        sums.floating = floating(books, node, at, &[]);
         let load = sums.held + sums.floating + sums.releasing + sums.foreign;
         let usable = usable(&place.node.devices[at]).filter(|_| !undeclared[at]);
         sums.free = usable.map(|usable| usable.saturating_sub(load));
-        sums.promised = promised(ledger, node, at, |_| true);
+        sums.promised = promises_on(ledger, node, at).iter().map(Booking::bytes).sum();
     }
     sums
 }
@@ -108,7 +109,7 @@ impl Sums {
     fn add(&mut self, booking: &Booking, releasing: bool) {
         let column = match (releasing, booking.floats()) {
             (true, _) => &mut self.releasing,
-            (false, true) => &mut self.floating,
+            (false, true) => &mut 0,
             (false, false) => &mut self.held,
         };
         *column += booking.bytes();
@@ -118,10 +119,39 @@ impl Sums {
     }
 }
 
-fn promised(ledger: &Ledger, node: &str, ordinal: usize, of: impl Fn(&RequestId) -> bool) -> u128 {
-    let here = ledger.promises().filter(|(id, promise)| &*promise.placement.node == node && of(id));
+/// The most that bookings on one of several cards, and others like them, come to on this one: those that take a token of the
+/// plugin up to its tokens, the rest always.
+fn floating(books: &Books, node: &Name, ordinal: usize, others: &[Booking]) -> u128 {
+    let stays = books
+        .on_device(node, ordinal)
+        .filter(|(id, _)| !books.holdings[*id].stage.is_releasing())
+        .map(|(_, booking)| booking);
+    let (mut pinned, mut always, mut tokened) = (0, 0, Vec::new());
+    for booking in stays.chain(others) {
+        match (booking.floats(), booking.slots > 0 && !booking.several) {
+            (false, _) => pinned += booking.slots,
+            (true, false) => always += booking.bytes(),
+            (true, true) => tokened.push(booking.bytes()),
+        }
+    }
+    let slots = books.nodes[node].node.devices[ordinal].slots.map(u128::from);
+    let mut left = slots.filter(|slots| *slots >= pinned).map(|slots| slots - pinned);
+    tokened.sort_unstable();
+    while let Some(largest) = tokened.pop() {
+        match &mut left {
+            Some(0) => break,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        always += largest;
+    }
+    always
+}
+
+fn promises_on(ledger: &Ledger, node: &str, ordinal: usize) -> Vec<Booking> {
+    let here = ledger.promises().filter(|(_, promise)| &*promise.placement.node == node);
     let bookings = here.flat_map(|(_, promise)| promise.charges.iter().map(Booking::of));
-    bookings.filter(|booking| booking.on.contains(&ordinal)).map(|booking| booking.bytes()).sum()
+    bookings.filter(|booking| booking.on.contains(&ordinal)).collect()
 }
 
 fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection> {
@@ -188,15 +218,44 @@ pub(crate) fn promised_once(
             .flat_map(|charge| &charge.on)
             .map(|ordinal| usize::from(*ordinal))
         {
-            let stays = books
-                .on_device(node, ordinal)
-                .filter(|(id, _)| !books.holdings[*id].stage.is_releasing());
+            let stays = books.on_device(node, ordinal).filter(|(id, booking)| {
+                !books.holdings[*id].stage.is_releasing() && !booking.floats()
+            });
             let stays =
                 stays.map(|(_, booking)| booking.bytes()).sum::<u128>() + place.foreign[ordinal];
-            let all = stays + promised(ledger, node, ordinal, |_| true);
+            let here = promises_on(ledger, node, ordinal);
+            let (floats, fixed): (Vec<Booking>, Vec<Booking>) =
+                here.into_iter().partition(Booking::floats);
+            let fixed: u128 = fixed.iter().map(Booking::bytes).sum();
+            let all = stays + fixed + floating(books, node, ordinal, &floats);
             if usable(&place.node.devices[ordinal]).is_some_and(|usable| all > usable) {
                 objections.push(Objection(format!(
                     "{node}/{ordinal} was promised to {id} and to others: {all} in all"
+                )));
+            }
+        }
+    }
+    objections
+}
+
+/// That nobody was just granted one of several cards where those who can meet on one of them do not fit.
+pub(crate) fn floating_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
+    let mut objections = Vec::new();
+    for id in granted {
+        let Some(held) = books.holdings.get(*id) else { continue };
+        let floats = held.bookings.iter().filter(|booking| booking.floats());
+        for ordinal in floats.flat_map(|booking| &booking.on) {
+            let place = &books.nodes[&held.node];
+            let fixed = books.on_device(&held.node, *ordinal).filter(|(id, booking)| {
+                !booking.floats() || books.holdings[*id].stage.is_releasing()
+            });
+            let fixed: u128 = fixed.map(|(_, booking)| booking.bytes()).sum();
+            let most =
+                fixed + place.foreign[*ordinal] + floating(books, &held.node, *ordinal, &[]);
+            if usable(&place.node.devices[*ordinal]).is_some_and(|usable| most > usable) {
+                objections.push(Objection(format!(
+                    "{id} was granted a card of {}, and {most} can meet on {ordinal}",
+                    held.node
                 )));
             }
         }
