@@ -136,10 +136,10 @@ impl Node {
     /// Returns true if charges on this kind of device float: the device plugin, not the scheduler,
     /// picks the card, and there are several shared cards to pick from.
     ///
-    /// A floating charge counts in full against each card that the plugin may pick. Guessing one
-    /// card instead would overcommit another whenever the guess is wrong; dividing the charge would
-    /// overcommit the card that gets it. The cost is that a node of `n` such cards takes no more
-    /// than one card's worth of floating work.
+    /// A floating charge counts against each card that the plugin may pick, as long as the card's
+    /// tokens admit it beside larger ones (`room::floating`). Guessing one card instead would
+    /// overcommit another whenever the guess is wrong; dividing the charge would overcommit the card
+    /// that gets it.
     pub fn floats(&self, kind: &str) -> bool {
         self.choice == DeviceChoice::Plugin
             && self.devices.iter().filter(|d| &*d.kind == kind).count() > 1

@@ -53,9 +53,11 @@ impl Meeting {
     /// Sums the floating charges that can meet on a card with this number of slots.
     pub(super) fn of(slots: Option<u32>, usable: Option<Bytes>, tenants: &[Tenant]) -> Self {
         let staying = || tenants.iter().filter(|tenant| !tenant.stage.is_releasing());
-        let pinned = staying().filter(|tenant| !tenant.floating).map(|tenant| u64::from(tenant.slots));
+        let pinned =
+            staying().filter(|tenant| !tenant.floating).map(|tenant| u64::from(tenant.slots));
         let tokens = slots.and_then(|slots| u64::from(slots).checked_sub(pinned.sum()));
-        let tokens = tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
+        let tokens =
+            tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
         let mut tokened: Vec<Bytes> = Vec::new();
         let mut bytes = Bytes::ZERO;
         for tenant in staying().filter(|tenant| tenant.floating) {

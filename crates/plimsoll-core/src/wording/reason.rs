@@ -67,8 +67,8 @@ impl fmt::Display for Reason {
                     (format.show(*need), format.show(*together), format.show(*usable));
                 write!(
                     f,
-                    "needs {need}, and the device plugin may put it beside the largest requests: \
-                     up to {tokens} together with {together} of {usable} ({short_by} short)"
+                    "needs {need}; with the largest requests that its {tokens} tokens admit it would \
+                     hold {together} of {usable} ({short_by} short)"
                 )
             }
             Reason::PromisedAway { need, free, open } => {

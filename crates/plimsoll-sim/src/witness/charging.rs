@@ -1,7 +1,7 @@
 //! What a place should cost, worked out from the request and the place alone.
 
 use plimsoll_core::decide::Decision;
-use plimsoll_core::device::{Device, Health, Node, Sharing};
+use plimsoll_core::device::{Device, Health, Node, Sharing, Strategy};
 use plimsoll_core::fit::Placement;
 use plimsoll_core::request::{self, Compute, Container, Need, PlainRule, Role};
 
@@ -141,7 +141,8 @@ fn part(device: &Device, role: Role, need: &Need) -> Result<Part, String> {
             (Sharing::Tokens { .. }, PlainRule::Refuse) => {
                 return Err("an undeclared need was placed under the rule to refuse it".into());
             }
-            (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
+            (Sharing::Tokens { replicas, strategy: Strategy::Mps }, _)
+            | (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
                 (known()? / u128::from(replicas.max(1)) / MIB * MIB, false)
             }
             _ => (all.unwrap_or(0), true),

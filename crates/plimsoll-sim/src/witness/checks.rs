@@ -250,8 +250,7 @@ pub(crate) fn floating_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> V
                 !booking.floats() || books.holdings[*id].stage.is_releasing()
             });
             let fixed: u128 = fixed.map(|(_, booking)| booking.bytes()).sum();
-            let most =
-                fixed + place.foreign[*ordinal] + floating(books, &held.node, *ordinal, &[]);
+            let most = fixed + place.foreign[*ordinal] + floating(books, &held.node, *ordinal, &[]);
             if usable(&place.node.devices[*ordinal]).is_some_and(|usable| most > usable) {
                 objections.push(Objection(format!(
                     "{id} was granted a card of {}, and {most} can meet on {ordinal}",
