@@ -40,7 +40,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "releasing-counts",
         file: "crates/plimsoll-core/src/room.rs",
-        becomes: "self.held.plus(self.floating).plus(self.foreign)",
+        becomes: "charged.plus(self.foreign)",
         must_fail: &[&["-p", "plimsoll-sim", "--test", "scenarios", "every_scenario_holds"]],
     },
     // A reservation goes to a slot whose runner is silent.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::charge::{Booked, Charge, Holding};
+use crate::charge::{Booked, Charge, Holding, Stage};
 use crate::ledger::{Ledger, NodeId};
 use crate::room::{DeviceRoom, NodeView};
 use crate::units::{Bytes, Name};
@@ -66,10 +66,12 @@ pub fn audit_node(ledger: &Ledger, id: NodeId) -> Vec<Breach> {
     };
     let holdings: Vec<&Holding> = ledger.holdings_on(id).map(|(_, holding)| holding).collect();
     let mut tallies = vec![Tally::default(); view.room.devices().len()];
-    for charge in holdings.iter().flat_map(|holding| &holding.charges) {
-        for ordinal in &charge.on {
-            if let Some(tally) = tallies.get_mut(usize::from(*ordinal)) {
-                tally.count(charge);
+    for holding in &holdings {
+        for charge in &holding.charges {
+            for ordinal in &charge.on {
+                if let Some(tally) = tallies.get_mut(usize::from(*ordinal)) {
+                    tally.count(charge, holding.stage);
+                }
             }
         }
     }
@@ -102,10 +104,15 @@ fn sum<'a>(charges: impl Iterator<Item = &'a Charge>) -> Bytes {
 }
 
 /// The sums of the charges on one device, from the holdings and not from its room.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Tally {
-    /// All charges that may be on the device.
+    /// All charges that may be on the device, without those in `tokened`.
     booked: Bytes,
+    /// Floating charges that take a token of the plugin: as many of them as the card has tokens
+    /// left can meet here.
+    tokened: Vec<Bytes>,
+    /// The tokens that charges on this very card hold.
+    pinned: u64,
     /// The charges that are certainly on it: all but the floating ones.
     certain: Bytes,
     /// The occupied slices, as bits.
@@ -115,15 +122,30 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, charge: &Charge) {
+    fn count(&mut self, charge: &Charge, stage: Stage) {
         let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
-        self.booked = self.booked.plus(bytes);
+        let stays = !stage.is_releasing();
+        if stays && charge.floats() && charge.slots > 0 && charge.parts.len() < 2 {
+            self.tokened.push(bytes);
+        } else {
+            self.booked = self.booked.plus(bytes);
+        }
         if !charge.floats() {
             self.certain = self.certain.plus(bytes);
+            self.pinned += if stays { u64::from(charge.slots) } else { 0 };
         }
         let mask = charge.slice.as_ref().map_or(0, |slice| slice.span.mask());
         self.overlap |= self.slices & mask != 0;
         self.slices |= mask;
+    }
+
+    /// Returns the most that can be on a card with so many slots.
+    fn most(&self, slots: Option<u32>) -> Bytes {
+        let tokens = slots.and_then(|slots| u64::from(slots).checked_sub(self.pinned));
+        let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(usize::MAX);
+        let mut tokened = self.tokened.clone();
+        tokened.sort_unstable();
+        tokened.into_iter().rev().take(tokens).fold(self.booked, Bytes::plus)
     }
 }
 
@@ -138,7 +160,8 @@ struct Audited<'a> {
 
 impl Audited<'_> {
     fn sums_differ(&self) -> Option<Breach> {
-        let (sum, holdings) = (self.room.load().less(self.room.foreign()), self.tally.booked);
+        let slots = self.view.node.devices[usize::from(self.ordinal)].slots;
+        let (sum, holdings) = (self.room.load().less(self.room.foreign()), self.tally.most(slots));
         (sum != holdings).then(|| Breach::SumsDiffer {
             node: self.view.node.name.clone(),
             ordinal: self.ordinal,

@@ -59,7 +59,7 @@ impl Holding {
             node: node.clone(),
             stage,
             charges,
-            resources: request.spec.resources,
+            resources: request.spec.resources.clone(),
             terms: request.terms.clone(),
             activity: Activity::Unknown,
             spec: Some(request.spec.clone()),

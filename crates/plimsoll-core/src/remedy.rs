@@ -338,7 +338,10 @@ fn largest_amount_on(verdict: NodeVerdict, need: &Need) -> Option<Bytes> {
         .devices
         .iter()
         .filter(|device| lacks_only_memory(device.reason.as_ref()))
-        .filter_map(|device| rooms[usize::from(device.ordinal)].open())
+        .filter_map(|device| {
+            let room = &rooms[usize::from(device.ordinal)];
+            if need.slots > 0 { room.open_with_token() } else { room.open() }
+        })
         .collect();
     open.sort_unstable();
     let floats = verdict.view.node.floats(&need.kind);
@@ -352,6 +355,7 @@ fn lacks_only_memory(reason: Option<&Reason>) -> bool {
         reason,
         None | Some(
             Reason::ShortOfMemory { .. }
+                | Reason::TenantsMayMeet { .. }
                 | Reason::TooSmall { .. }
                 | Reason::TooFew { .. }
                 | Reason::ChoiceNotOwned

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::resources::ResourceAmounts;
 use crate::rules::NodeRules;
 use crate::units::{Bytes, Cores, MilliCpu, Millis, Name, Portion, Timespan};
 
@@ -54,7 +55,7 @@ impl fmt::Display for RequestId {
 pub struct Spec {
     /// Device needs.
     pub asks: Asks,
-    /// CPU, main memory and pods of the node.
+    /// CPU, main memory, pods and named resources of the node.
     pub resources: NodeNeed,
     pub rules: NodeRules,
     /// Overrides of the policy's ordering.
@@ -347,14 +348,17 @@ impl DeviceSelector {
     }
 }
 
-/// CPU, main memory and pods that a request takes of its node, as the peak over its containers.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+/// CPU, main memory, pods and named resources that a request takes of its node, as the peak over
+/// its containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeNeed {
     pub cpu: MilliCpu,
     pub memory: Bytes,
     pub pods: u32,
+    /// Includes the device plugin's tokens (`nvidia.com/gpu`), which bind beside the memory of the
+    /// devices.
+    #[serde(default, skip_serializing_if = "ResourceAmounts::is_empty")]
+    pub extended: ResourceAmounts,
 }
 
 /// A request's overrides of the policy; `None` keeps the policy's value.

@@ -256,6 +256,7 @@ impl Witness {
         if !granted.is_empty() {
             objections.extend(checks::no_shared_slices(&self.books, &granted));
             objections.extend(checks::node_lines(&self.books, &granted));
+            objections.extend(checks::floating_lines(&self.books, &granted));
         }
         objections
     }

@@ -9,11 +9,11 @@ use plimsoll_core::request::{
 };
 use plimsoll_core::units::{Bytes, Cores, Millis, Name, Portion};
 
-use super::fleet::cpu;
+use super::fleet::{change_resource, cpu};
 use super::rules;
 use super::words::{Problem, Word, Words, bad, names, number, one_of, size, span, time, unknown};
 
-const FIELDS: [&str; 32] = [
+const FIELDS: [&str; 33] = [
     "kind",
     "cores",
     "slots",
@@ -28,6 +28,7 @@ const FIELDS: [&str; 32] = [
     "cpu",
     "memory",
     "pods",
+    "resource",
     "node",
     "select",
     "file",
@@ -268,6 +269,7 @@ impl Asking {
             "cpu" => spec.resources.cpu = cpu(value)?,
             "memory" => spec.resources.memory = size(value)?,
             "pods" => spec.resources.pods = number(value)?,
+            "resource" => change_resource(&mut spec.resources.extended, value)?,
             "node" => spec.rules.named = Some(value.into()),
             "select" => spec.rules.all.push(rules::requirement(value)?),
             "file" => spec.rules.files.push(value.into()),

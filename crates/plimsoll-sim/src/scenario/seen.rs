@@ -6,7 +6,7 @@ use plimsoll_core::request::{NodeNeed, PlainRule, RequestId, Role};
 use plimsoll_core::units::{Bytes, Cores, Millis};
 
 use super::ask::{Asking, name, some_bytes};
-use super::fleet::cpu;
+use super::fleet::{change_resource, cpu};
 use super::words::{Problem, Word, Words, bad, number, one_of, size, time, unknown};
 
 /// Parses an observed holding: charges, then optionally `asks` and the original request.
@@ -52,7 +52,7 @@ pub(crate) fn holding(
         node: node.into(),
         stage,
         charges,
-        resources: resources.unwrap_or(request.spec.resources),
+        resources: resources.unwrap_or_else(|| request.spec.resources.clone()),
         terms: request.terms,
         activity,
         spec: with_spec.then_some(request.spec),
@@ -61,13 +61,14 @@ pub(crate) fn holding(
 
 const CHARGE_FIELDS: [&str; 4] = ["cores", "slots", "slice", "part"];
 
-const RESOURCES: [&str; 3] = ["cpu", "memory", "pods"];
+const RESOURCES: [&str; 4] = ["cpu", "memory", "pods", "resource"];
 
 fn change_resources(need: &mut NodeNeed, key: &str, value: &str) -> Result<(), Problem> {
     match key {
         "cpu" => need.cpu = cpu(value)?,
         "memory" => need.memory = size(value)?,
-        _ => need.pods = number(value)?,
+        "pods" => need.pods = number(value)?,
+        _ => change_resource(&mut need.extended, value)?,
     }
     Ok(())
 }

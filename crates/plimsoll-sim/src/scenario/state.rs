@@ -9,6 +9,7 @@ use plimsoll_core::request::{
     Amount, Asks, Compute, Need, NodeNeed, PlacementHints, PlainRule, Request, RequestId, Shape,
     Spec, Terms,
 };
+use plimsoll_core::resources::ResourceAmounts;
 use plimsoll_core::room::Measured;
 use plimsoll_core::rules::NodeRules;
 use plimsoll_core::units::{Name, Timespan};
@@ -96,6 +97,7 @@ fn node_line(node: &Node) -> String {
     line.pair_if("cpu", node.allocatable.cpu.map(|cpu| cpu.to_string()));
     line.pair_if("memory", node.allocatable.memory.map(size_text));
     line.pair_if("pods", node.allocatable.pods.map(|pods| pods.to_string()));
+    resource_amount_words(&mut line, &node.allocatable.extended);
     node.taints.iter().for_each(|taint| line.pair("taint", taint.to_string()));
     node.files.iter().for_each(|file| line.pair("file", file));
     let failed = (node.failed_starts > 0).then(|| node.failed_starts.to_string());
@@ -206,11 +208,12 @@ fn holding_line(holding: &Holding) -> String {
         },
     );
     term_words(&mut line, &holding.terms);
-    let asked = holding.spec.as_ref().map(|spec| spec.resources);
-    if asked != Some(holding.resources) {
+    let asked = holding.spec.as_ref().map(|spec| &spec.resources);
+    if asked != Some(&holding.resources) {
         line.pair("cpu", holding.resources.cpu.to_string());
         line.pair("memory", size_text(holding.resources.memory));
         line.pair("pods", holding.resources.pods.to_string());
+        resource_amount_words(&mut line, &holding.resources.extended);
     }
     if let Some(spec) = &holding.spec {
         line.word("asks");
@@ -350,6 +353,13 @@ fn resource_words(line: &mut Line, need: &NodeNeed) {
     line.pair_if("cpu", (need.cpu.0 > 0).then(|| need.cpu.to_string()));
     line.pair_if("memory", (!need.memory.is_zero()).then(|| size_text(need.memory)));
     line.pair_if("pods", (need.pods > 0).then(|| need.pods.to_string()));
+    resource_amount_words(line, &need.extended);
+}
+
+fn resource_amount_words(line: &mut Line, amounts: &ResourceAmounts) {
+    amounts
+        .iter()
+        .for_each(|(resource, amount)| line.pair("resource", format!("{resource}:{amount}")));
 }
 
 fn rule_words(line: &mut Line, rules: &NodeRules) {

@@ -6,7 +6,7 @@ use plimsoll_core::charge::{Booked, Charge, Holding, Stage};
 use plimsoll_core::device::{Device, Health, Node, Telemetry};
 use plimsoll_core::event::Event;
 use plimsoll_core::ledger::Ledger;
-use plimsoll_core::request::RequestId;
+use plimsoll_core::request::{NodeNeed, RequestId};
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Millis, Name};
@@ -34,7 +34,8 @@ pub(crate) struct Held {
     pub node: Name,
     pub stage: Stage,
     pub bookings: Vec<Booking>,
-    pub resources: [u128; 3],
+    /// Amounts of the node's resources by name.
+    pub resources: BTreeMap<Name, u128>,
     /// A decision placed it, so that an observation never lowers its charges.
     placed: bool,
     generation: Option<u64>,
@@ -48,6 +49,8 @@ pub(crate) struct Booking {
     pub cores: u128,
     pub slots: u128,
     pub mask: u64,
+    /// Whether it is of several containers, of which each may be on another card.
+    pub several: bool,
 }
 
 /// The memory of a booking.
@@ -65,7 +68,9 @@ impl Booking {
         let mut on: Vec<usize> = charge.on.iter().map(|ordinal| usize::from(*ordinal)).collect();
         on.sort_unstable();
         let (cores, slots) = (u128::from(charge.cores.0), u128::from(charge.slots));
-        Booking { on, amount: Amount::from_charge(charge), cores, slots, mask: mask_of(charge) }
+        let several = charge.parts.len() > 1;
+        let amount = Amount::from_charge(charge);
+        Booking { on, amount, cores, slots, mask: mask_of(charge), several }
     }
 
     /// Returns true if a charge books the same.
@@ -125,6 +130,15 @@ pub(crate) fn bits(start: u8, size: u8) -> u64 {
         .sum()
 }
 
+fn amounts(need: &NodeNeed) -> BTreeMap<Name, u128> {
+    let named = need.extended.iter().map(|(name, amount)| (name.clone(), u128::from(amount)));
+    let mut amounts: BTreeMap<Name, u128> = named.collect();
+    amounts.insert("cpu".into(), u128::from(need.cpu.0));
+    amounts.insert("memory".into(), u128::from(need.memory.get()));
+    amounts.insert("pods".into(), u128::from(need.pods));
+    amounts
+}
+
 impl Held {
     /// Converts a holding of the core, with the stage that the witness derived.
     pub(crate) fn new(holding: &Holding, stage: Stage) -> Self {
@@ -133,11 +147,7 @@ impl Held {
             node: holding.node.clone(),
             stage,
             bookings: holding.charges.iter().map(Booking::from_charge).collect(),
-            resources: [
-                u128::from(need.cpu.0),
-                u128::from(need.memory.get()),
-                u128::from(need.pods),
-            ],
+            resources: amounts(need),
             placed: holding.spec.is_some(),
             generation: None,
         }
@@ -156,8 +166,9 @@ impl Held {
                 *booking = earlier.clone();
             }
         }
-        for (need, booked) in self.resources.iter_mut().zip(own.resources) {
-            *need = (*need).max(booked);
+        for (name, booked) in &own.resources {
+            let need = self.resources.entry(name.clone()).or_default();
+            *need = (*need).max(*booked);
         }
         self.placed = true;
     }

@@ -1,7 +1,7 @@
 //! The charges that a placement should make, computed from the request and the placement alone.
 
 use plimsoll_core::decide::Decision;
-use plimsoll_core::device::{Device, DeviceChoice, Health, Node, Sharing};
+use plimsoll_core::device::{Device, DeviceChoice, Health, Node, Sharing, Strategy};
 use plimsoll_core::fit::Placement;
 use plimsoll_core::request::{self, Compute, Container, Need, PlainRule, Role};
 
@@ -144,7 +144,8 @@ fn part(device: &Device, role: Role, need: &Need) -> Result<Part, String> {
             (Sharing::Tokens { .. }, PlainRule::Refuse) => {
                 return Err("an undeclared need was placed under the rule that rejects it".into());
             }
-            (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
+            (Sharing::Tokens { replicas, strategy: Strategy::Mps }, _)
+            | (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
                 (known()? / u128::from(replicas.max(1)) / MIB * MIB, false)
             }
             _ => (all.unwrap_or(0), true),
@@ -195,7 +196,8 @@ fn booking(node: &Node, row: &Row) -> Booking {
     };
     let mask = if whole { u64::MAX } else { 0 };
     let (cores, slots) = (peak(&row.parts, |part| part.cores), peak(&row.parts, |part| part.slots));
-    Booking { on: vec![row.at], amount, cores, slots, mask }
+    let several = row.parts.len() > 1;
+    Booking { on: vec![row.at], amount, cores, slots, mask, several }
 }
 
 /// Returns max(each init + the sidecars before it, all sidecars + all apps) of one amount.

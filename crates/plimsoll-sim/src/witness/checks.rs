@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::charge::Stage;
+use plimsoll_core::device::Allocatable;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::DeviceRoom;
@@ -97,10 +98,11 @@ fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
         }
     }
     for (at, sums) in sums.iter_mut().enumerate() {
+        sums.floating = floating(books, node, at, &[]);
         let load = sums.held + sums.floating + sums.releasing + sums.foreign;
         let usable = usable(&place.node.devices[at]).filter(|_| !undeclared[at]);
         sums.free = usable.map(|usable| usable.saturating_sub(load));
-        sums.promised = promised(ledger, node, at);
+        sums.promised = promises_on(ledger, node, at).iter().map(Booking::bytes).sum();
     }
     sums
 }
@@ -109,7 +111,7 @@ impl Sums {
     fn add(&mut self, booking: &Booking, stage: Stage) {
         let column = match (stage.is_releasing(), booking.floats()) {
             (true, _) => &mut self.releasing,
-            (false, true) => &mut self.floating,
+            (false, true) => &mut 0,
             (false, false) => &mut self.held,
         };
         *column += booking.bytes();
@@ -119,11 +121,40 @@ impl Sums {
     }
 }
 
-/// Adds up the promises on a device.
-fn promised(ledger: &Ledger, node: &str, ordinal: usize) -> u128 {
+/// Returns the most that floating bookings and `others` can come to on one card: of those that
+/// take a token of the plugin the largest ones up to its tokens, and all of the rest.
+fn floating(books: &Books, node: &Name, ordinal: usize, others: &[Booking]) -> u128 {
+    let stays = books
+        .on_device(node, ordinal)
+        .filter(|(id, _)| !books.holdings[*id].stage.is_releasing())
+        .map(|(_, booking)| booking);
+    let (mut pinned, mut always, mut tokened) = (0, 0, Vec::new());
+    for booking in stays.chain(others) {
+        match (booking.floats(), booking.slots > 0 && !booking.several) {
+            (false, _) => pinned += booking.slots,
+            (true, false) => always += booking.bytes(),
+            (true, true) => tokened.push(booking.bytes()),
+        }
+    }
+    let slots = books.nodes[node].node.devices[ordinal].slots.map(u128::from);
+    let mut left = slots.filter(|slots| *slots >= pinned).map(|slots| slots - pinned);
+    tokened.sort_unstable();
+    while let Some(largest) = tokened.pop() {
+        match &mut left {
+            Some(0) => break,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        always += largest;
+    }
+    always
+}
+
+/// Returns the promised bookings on a device.
+fn promises_on(ledger: &Ledger, node: &str, ordinal: usize) -> Vec<Booking> {
     let here = ledger.promises().filter(|(_, promise)| &*promise.placement.node == node);
     let bookings = here.flat_map(|(_, promise)| promise.charges.iter().map(Booking::from_charge));
-    bookings.filter(|booking| booking.on.contains(&ordinal)).map(|booking| booking.bytes()).sum()
+    bookings.filter(|booking| booking.on.contains(&ordinal)).collect()
 }
 
 fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection> {
@@ -190,15 +221,44 @@ pub(crate) fn promised_once(
             .flat_map(|charge| &charge.on)
             .map(|ordinal| usize::from(*ordinal))
         {
-            let stays = books
-                .on_device(node, ordinal)
-                .filter(|(id, _)| !books.holdings[*id].stage.is_releasing());
+            let stays = books.on_device(node, ordinal).filter(|(id, booking)| {
+                !books.holdings[*id].stage.is_releasing() && !booking.floats()
+            });
             let stays =
                 stays.map(|(_, booking)| booking.bytes()).sum::<u128>() + place.foreign[ordinal];
-            let all = stays + promised(ledger, node, ordinal);
+            let here = promises_on(ledger, node, ordinal);
+            let (floats, fixed): (Vec<Booking>, Vec<Booking>) =
+                here.into_iter().partition(Booking::floats);
+            let fixed: u128 = fixed.iter().map(Booking::bytes).sum();
+            let all = stays + fixed + floating(books, node, ordinal, &floats);
             if usable(&place.node.devices[ordinal]).is_some_and(|usable| all > usable) {
                 objections.push(Objection(format!(
                     "{node}/{ordinal} was promised to {id} and to others: {all} in all"
+                )));
+            }
+        }
+    }
+    objections
+}
+
+/// Checks that no new holding floats over cards on one of which the charges that can meet there do
+/// not fit.
+pub(crate) fn floating_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
+    let mut objections = Vec::new();
+    for id in granted {
+        let Some(held) = books.holdings.get(*id) else { continue };
+        let floats = held.bookings.iter().filter(|booking| booking.floats());
+        for ordinal in floats.flat_map(|booking| &booking.on) {
+            let place = &books.nodes[&held.node];
+            let fixed = books.on_device(&held.node, *ordinal).filter(|(id, booking)| {
+                !booking.floats() || books.holdings[*id].stage.is_releasing()
+            });
+            let fixed: u128 = fixed.map(|(_, booking)| booking.bytes()).sum();
+            let most = fixed + place.foreign[*ordinal] + floating(books, &held.node, *ordinal, &[]);
+            if usable(&place.node.devices[*ordinal]).is_some_and(|usable| most > usable) {
+                objections.push(Objection(format!(
+                    "{id} was granted a card of {}, and {most} can meet on {ordinal}",
+                    held.node
                 )));
             }
         }
@@ -229,26 +289,39 @@ pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) ->
     objections
 }
 
-/// Checks that no new holding exceeds the CPU, memory or pods of its node.
+/// Checks that no new holding exceeds the CPU, memory, pods or named resources of its node.
 pub(crate) fn node_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
     let mut objections = Vec::new();
     for (name, place) in &books.nodes {
         let here = || books.holdings.iter().filter(|(_, held)| held.node == *name);
-        let has = &place.node.allocatable;
-        let limits =
-            [has.cpu.map(|cpu| u128::from(cpu.0)), has.memory.map(wide), has.pods.map(u128::from)];
-        for (dimension, limit) in limits.into_iter().enumerate() {
-            let load: u128 = here().map(|(_, held)| held.resources[dimension]).sum();
-            let newly =
-                here().find(|(id, held)| granted.contains(id) && held.resources[dimension] > 0);
-            if let (Some((id, _)), Some(limit)) = (newly, limit)
+        let mut sums: BTreeMap<&Name, (u128, Option<&RequestId>)> = BTreeMap::new();
+        for (id, held) in here() {
+            for (resource, amount) in held.resources.iter().filter(|(_, amount)| **amount > 0) {
+                let (load, newly) = sums.entry(resource).or_default();
+                *load += amount;
+                *newly = newly.or_else(|| granted.get(id).copied());
+            }
+        }
+        for (resource, (load, newly)) in sums {
+            let limit = limit(&place.node.allocatable, resource);
+            if let (Some(id), Some(limit)) = (newly, limit)
                 && load > limit
             {
                 objections.push(Objection(format!(
-                    "{id} was granted a place on {name}, which has {limit} and holds {load}"
+                    "{id} was granted a place on {name}, which has {limit} {resource} and holds {load}"
                 )));
             }
         }
     }
     objections
+}
+
+/// The most of a resource that a node gives; `None` where nothing limits it.
+fn limit(has: &Allocatable, resource: &str) -> Option<u128> {
+    match resource {
+        "cpu" => has.cpu.map(|cpu| u128::from(cpu.0)),
+        "memory" => has.memory.map(wide),
+        "pods" => has.pods.map(u128::from),
+        named => Some(u128::from(has.extended.get(named))),
+    }
 }

@@ -79,7 +79,9 @@ fn spec(pod: &Pod, reading: &Reading) -> Spec {
         let rules = rules::rules(pod, reading)?;
         match unreadable {
             Some(misuse) => Err(misuse),
-            None => Ok(Spec { resources, rules, hints, ..Spec::of(vec![shape]) }),
+            None => {
+                Ok(Spec { resources: resources.clone(), rules, hints, ..Spec::of(vec![shape]) })
+            }
         }
     };
     read().unwrap_or_else(|misuse| Spec {
