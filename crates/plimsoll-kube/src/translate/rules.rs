@@ -6,7 +6,7 @@ use plimsoll_core::units::Name;
 
 use crate::cluster::Reading;
 use crate::kai;
-use crate::object::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, Pod};
+use crate::object::{NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod};
 use crate::quantity::quoted;
 
 use super::misuse::misuse_of;
@@ -31,6 +31,23 @@ pub(super) fn rules(pod: &Pod, reading: &Reading) -> Result<NodeRules, Misuse> {
         tolerations: tolerations.map(|(at, one)| toleration(at, one)).collect::<Result<_, _>>()?,
         files: Vec::new(),
     })
+}
+
+/// Restricts the rules to the nodes of an allocation.
+pub(super) fn restrict(rules: &mut NodeRules, selector: &NodeSelector) -> Result<(), Misuse> {
+    let field = "status.allocation.nodeSelector.nodeSelectorTerms";
+    let terms = selector.node_selector_terms.iter().enumerate();
+    let terms: Vec<Term> =
+        terms.map(|(at, one)| term(&format!("{field}[{at}]"), one)).collect::<Result<_, _>>()?;
+    rules.any = if rules.any.is_empty() {
+        terms
+    } else {
+        let both = |one: &Term, other: &Term| Term(one.0.iter().chain(&other.0).cloned().collect());
+        let pairs =
+            rules.any.iter().flat_map(|one| terms.iter().map(move |other| both(one, other)));
+        pairs.collect()
+    };
+    Ok(())
 }
 
 fn required(affinity: &NodeAffinity) -> Result<Vec<Term>, Misuse> {
