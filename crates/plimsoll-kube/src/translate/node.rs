@@ -156,6 +156,7 @@ fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes)
         shown.add(discovered::devices(node, notes));
     }
     registered::check_listed(node, &taken, &shown.devices, notes);
+    registered::check_unread(node, notes);
     shown
 }
 

@@ -80,6 +80,7 @@ pub(super) fn may_claim_devices(pod: &Pod) -> bool {
     let is_annotated = || {
         [GPU_MEMORY, GPU_FRACTION].iter().any(|key| annotations.contains_key(key))
             || allocated::keys(pod).next().is_some()
+            || pod::asks_legacy_mig(pod)
     };
     (!annotations.is_empty() && is_annotated())
         || !pod.spec.resource_claims.is_empty()

@@ -1,6 +1,7 @@
 //! The request of a pod: devices, resources of the node, and scheduling rules.
 
 mod claims;
+mod legacy_mig;
 mod needs;
 mod resources;
 mod selection;
@@ -17,6 +18,7 @@ use crate::object::{self, Pod, PodSpec};
 use super::index::Index;
 use super::{Translation, gang, holding, rules};
 
+pub(super) use legacy_mig::is_asked as asks_legacy_mig;
 pub(super) use needs::{asks_devices, kind_asked, shape};
 pub(super) use resources::peak;
 

@@ -55,7 +55,8 @@ fn vendor_of(need: &Need) -> &'static Vendor {
 }
 
 fn wishes(need: &Need, read: DeviceSelection) -> Wishes {
-    let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
+    let names = |names: Vec<String>| -> Vec<Name> { names.into_iter().map(Name::from).collect() };
+    let excluded = need.wishes.not_models.iter().cloned();
     let asked = |policy| read.device_policy.contains(&policy);
     let (alone, linked) =
         (need.wishes.alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
@@ -65,7 +66,7 @@ fn wishes(need: &Need, read: DeviceSelection) -> Wishes {
     Wishes {
         modes: modes.map(Name::from).collect(),
         models: names(read.models.wanted),
-        not_models: names(read.models.unwanted),
+        not_models: excluded.chain(names(read.models.unwanted)).collect(),
         uuids: names(read.uuids.wanted),
         not_uuids: names(read.uuids.unwanted),
         ordinals: Vec::new(),

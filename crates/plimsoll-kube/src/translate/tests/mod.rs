@@ -2,6 +2,7 @@
 
 mod asks;
 mod dra;
+mod edges;
 mod given;
 mod groups;
 mod history;
