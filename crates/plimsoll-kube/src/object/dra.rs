@@ -82,10 +82,10 @@ impl SliceDevice {
     pub fn attribute(&self, name: &str) -> Option<&str> {
         let attributes =
             self.basic.as_ref().map_or(&self.attributes, |facts| &facts.attributes).iter();
-        let value = attributes.filter(|(key, _)| local(key) == name).find_map(|(_, value)| {
+        let mut named = attributes.filter(|(key, _)| local(key) == name);
+        named.find_map(|(_, value)| {
             value.string.as_deref().map(str::trim).filter(|text| !text.is_empty())
-        });
-        value
+        })
     }
 
     /// Returns the memory in bytes; `None` if the driver states none, or one that is unreadable.
