@@ -1,8 +1,8 @@
 //! Dynamic resource allocation: the devices that drivers publish, and the claims that hold them.
 //!
-//! A claim holds its devices itself, under its own name, and not its pods: several pods can share a
-//! claim, and it is allocated before its first pod runs and after its last one has ended. Claims are
-//! allocated by kube-scheduler; here they are only counted.
+//! A claim holds its devices itself, under its own name, and not its pods: several pods can share
+//! a claim, and it is allocated before its first pod runs and after its last one has ended. Claims
+//! are allocated by kube-scheduler; here they are only counted.
 
 mod claims;
 mod holding;

@@ -41,7 +41,7 @@ pub(super) fn profiles(labels: &FeatureLabels, status: &NodeStatus) -> BTreeSet<
 }
 
 /// Removes profiles that only a stale resource names: nothing of it can be allocated, and no label
-/// describes it, as after the cards were partitioned anew.
+/// describes it, as after the cards were partitioned again.
 pub(super) fn drop_stale(
     profiles: &mut BTreeSet<String>,
     labels: &FeatureLabels,
