@@ -240,10 +240,10 @@ fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
 /// do, so that the device is not counted twice. Versions of HAMi differ in how they count init
 /// containers.
 fn match_out_of_position(vendor: &Vendor, claims: &mut Vec<Claim>) {
-    let of_vendor = |claim: &Claim| *claim.kind == *vendor.kind() && claim.slots > 0;
-    let extra = |claim: &Claim| of_vendor(claim) && claim.need.is_none();
-    let open =
-        |claim: &Claim| of_vendor(claim) && claim.need.is_some() && claim.allocation.is_none();
+    let extra = |claim: &Claim| is_of_vendor(claim, vendor) && claim.need.is_none();
+    let open = |claim: &Claim| {
+        is_of_vendor(claim, vendor) && claim.need.is_some() && claim.allocation.is_none()
+    };
     while let (Some(from), Some(to)) = (claims.iter().position(extra), claims.iter().position(open))
     {
         let (assignment, allocation) =
@@ -251,6 +251,10 @@ fn match_out_of_position(vendor: &Vendor, claims: &mut Vec<Claim>) {
         (claims[to].assignment, claims[to].allocation) = (assignment, allocation);
         claims.remove(from);
     }
+}
+
+fn is_of_vendor(claim: &Claim, vendor: &Vendor) -> bool {
+    *claim.kind == *vendor.kind() && claim.slots > 0
 }
 
 /// Reports devices that a container requests and the annotation does not list.
