@@ -296,6 +296,8 @@ pub enum Source {
     Register,
     /// Derived from the vendor's resource counts.
     Capacity,
+    /// A ResourceSlice of dynamic resource allocation.
+    Slice,
 }
 
 impl fmt::Display for Source {
@@ -306,6 +308,7 @@ impl fmt::Display for Source {
             Source::Label => "label",
             Source::Register => "register",
             Source::Capacity => "capacity",
+            Source::Slice => "slice",
         })
     }
 }

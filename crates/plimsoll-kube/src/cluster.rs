@@ -63,7 +63,8 @@ pub struct NodeFacts {
     pub physical: u16,
     /// Memory declared to be in use by processes without a booking, by ordinal.
     pub foreign: Vec<(u16, Bytes)>,
-    /// The source of devices and memory: `label`, `register`, `declared`, `capacity` or `none`.
+    /// The source of devices and memory: `label`, `register`, `declared`, `capacity`,
+    /// `slice` or `none`.
     pub capacity_source: &'static str,
     pub choice: DeviceChoice,
 }

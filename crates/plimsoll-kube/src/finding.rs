@@ -4,12 +4,14 @@
 //! describes all codes.
 
 mod annotation;
+mod claim;
 mod code;
 mod count;
 mod label;
 mod ledger;
 mod list;
 mod node;
+mod plugin;
 mod pod;
 
 use std::collections::BTreeMap;
@@ -18,11 +20,13 @@ use std::fmt;
 use plimsoll_core::units::Name;
 
 pub use annotation::{AnnotationProblem, MigProfileProblem};
+pub use claim::ClaimProblem;
 pub use code::Code;
 pub use count::CountProblem;
 pub use label::{LabelProblem, UnreadableAmount};
 pub use ledger::{LedgerProblem, Tenant, UnboundedCards};
 pub use node::NodeProblem;
+pub use plugin::PluginProblem;
 pub use pod::{Contradiction, GivenBy, PodProblem, UserAnnotation};
 
 /// The severity of a finding, worst first.

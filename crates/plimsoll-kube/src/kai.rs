@@ -25,6 +25,14 @@ pub const RESERVED_UUID: &str = "run.ai/reserve_for_gpu_index";
 /// Default label of nodes and pods that names their pool.
 pub const NODE_POOL: &str = "kai.scheduler/node-pool";
 
+/// The label of reservation pods, in whichever namespace KAI is configured to create them.
+const APP: &str = "app";
+/// The values of [`APP`] on reservation pods: KAI's, and run:ai's.
+const RESERVATION_APPS: &[&str] = &["kai-resource-reservation", "runai-reservation"];
+/// The scheduler name of KAI, and the label of its queues.
+const SCHEDULER: &str = "kai-scheduler";
+const QUEUE: &str = "kai.scheduler/queue";
+
 /// The maximum number of decimal places of a fraction: finer than one byte of any GPU.
 const MAX_PLACES: usize = 18;
 
@@ -160,8 +168,12 @@ pub struct Reservation {
 /// Reads a reservation pod; `None` for every other pod.
 pub fn reservation(pod: &Pod) -> Option<Reservation> {
     let metadata = &pod.metadata;
-    let is_one = metadata.namespace.as_deref() == Some(RESERVATION_NAMESPACE)
+    let is_named = metadata.namespace.as_deref() == Some(RESERVATION_NAMESPACE)
         && metadata.name.starts_with(RESERVATION_PREFIX);
+    // A group belongs to it: the app label alone could hide the devices of any pod.
+    let is_labelled = metadata.labels.get(APP).is_some_and(|app| RESERVATION_APPS.contains(&app))
+        && metadata.labels.contains_key(GPU_GROUP);
+    let is_one = is_named || is_labelled;
     let text = |value: Option<&str>| {
         value.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned)
     };
@@ -170,6 +182,11 @@ pub fn reservation(pod: &Pod) -> Option<Reservation> {
         node: text(pod.node_name()),
         uuid: text(metadata.annotations.get(RESERVED_UUID)),
     })
+}
+
+/// Returns true if KAI schedules the pod: by its scheduler name, or by the label of its queue.
+pub fn is_scheduled_by_kai(pod: &Pod) -> bool {
+    pod.spec.scheduler_name.as_deref() == Some(SCHEDULER) || pod.metadata.labels.contains_key(QUEUE)
 }
 
 /// Returns the groups of the GPUs that a pod shares.
@@ -277,6 +294,20 @@ mod tests {
         ] {
             let pod: Pod = serde_json::from_str(&other).unwrap();
             assert_eq!(reservation(&pod), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_reservation_pod_has_any_name_and_namespace_with_its_labels() {
+        for app in ["runai-reservation", "kai-resource-reservation"] {
+            let json = format!(
+                r#"{{"metadata":{{"name":"runai-reservation-gpu-x","namespace":"any",
+                "labels":{{"app":"{app}","runai-gpu-group":"g1"}}}}}}"#
+            );
+            let pod: Pod = serde_json::from_str(&json).unwrap();
+            assert_eq!(reservation(&pod).and_then(|one| one.group), Some("g1".into()), "{app}");
+            let alone: Pod = serde_json::from_str(&json.replace("runai-gpu-group", "x")).unwrap();
+            assert_eq!(reservation(&alone), None, "the app label alone hides no pod");
         }
     }
 

@@ -4,7 +4,7 @@ use plimsoll_core::units::Name;
 
 use crate::declared::DEVICES;
 
-use super::{AnnotationProblem, CountProblem, Describe, LabelProblem};
+use super::{AnnotationProblem, CountProblem, Describe, LabelProblem, PluginProblem};
 
 /// A problem of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,7 @@ pub enum NodeProblem {
     Count(CountProblem),
     Label(LabelProblem),
     Annotation(AnnotationProblem),
+    Plugin(PluginProblem),
 }
 
 impl NodeProblem {
@@ -22,6 +23,7 @@ impl NodeProblem {
             NodeProblem::Count(problem) => problem.closes_node(),
             NodeProblem::Label(problem) => problem.closes_node(),
             NodeProblem::Annotation(problem) => problem.closes_node(),
+            NodeProblem::Plugin(problem) => problem.closes_node(),
         }
     }
 
@@ -29,6 +31,7 @@ impl NodeProblem {
     pub(crate) fn device(&self) -> Option<Name> {
         match self {
             NodeProblem::Annotation(problem) => problem.device(),
+            NodeProblem::Plugin(problem) => problem.device(),
             NodeProblem::Count(_) | NodeProblem::Label(_) => None,
         }
     }
@@ -38,6 +41,7 @@ impl NodeProblem {
             NodeProblem::Count(problem) => problem,
             NodeProblem::Label(problem) => problem,
             NodeProblem::Annotation(problem) => problem,
+            NodeProblem::Plugin(problem) => problem,
         }
     }
 }
@@ -57,6 +61,12 @@ impl From<LabelProblem> for NodeProblem {
 impl From<AnnotationProblem> for NodeProblem {
     fn from(problem: AnnotationProblem) -> NodeProblem {
         NodeProblem::Annotation(problem)
+    }
+}
+
+impl From<PluginProblem> for NodeProblem {
+    fn from(problem: PluginProblem) -> NodeProblem {
+        NodeProblem::Plugin(problem)
     }
 }
 

@@ -7,7 +7,8 @@ use plimsoll_core::units::{Bytes, Name};
 use crate::hami::allocated::{AllocatedError, NODE};
 use crate::object::WorkloadKind;
 
-use super::{Code, Describe, Severity};
+use super::list::list;
+use super::{ClaimProblem, Code, Describe, Severity};
 
 /// A problem of a pod. `pod` is `namespace/name`, `key` an annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,12 @@ pub enum PodProblem {
         pods: u64,
         first: Name,
     },
+    Claim(ClaimProblem),
+    /// The pod runs, and asks for devices by resources that are not known.
+    DeviceResourceUnknown {
+        pod: Name,
+        resources: Vec<Name>,
+    },
     /// The workload needs more pods than are created.
     WorkloadCut {
         kind: WorkloadKind,
@@ -85,7 +92,11 @@ impl PodProblem {
     /// Returns true if the pods of this problem are missing from the ledger. Otherwise they are
     /// counted, but not as written.
     pub fn leaves_pods_out(&self) -> bool {
-        matches!(self, PodProblem::NodeUnknown { .. } | PodProblem::WorkloadCut { .. })
+        match self {
+            PodProblem::NodeUnknown { .. } | PodProblem::WorkloadCut { .. } => true,
+            PodProblem::Claim(problem) => problem.leaves_out(),
+            _ => false,
+        }
     }
 }
 
@@ -99,6 +110,8 @@ impl Describe for PodProblem {
             PodProblem::AnnotationByUser { .. } => Code::LedgerAnnotationByUser,
             PodProblem::GivenTwice { .. } => Code::ObjectGivenTwice,
             PodProblem::NodeUnknown { .. } => Code::NodeUnknown,
+            PodProblem::Claim(problem) => problem.code(),
+            PodProblem::DeviceResourceUnknown { .. } => Code::DeviceResourceUnknown,
             PodProblem::WorkloadCut { .. } => Code::WorkloadCut,
         }
     }
@@ -108,7 +121,9 @@ impl Describe for PodProblem {
             PodProblem::UnknownDevice { .. }
             | PodProblem::AllocationUnreadable { .. }
             | PodProblem::RequestInvalid { .. } => Severity::Error,
+            PodProblem::Claim(problem) => problem.severity(),
             PodProblem::AnnotationContradicts { .. }
+            | PodProblem::DeviceResourceUnknown { .. }
             | PodProblem::NodeUnknown { .. }
             | PodProblem::WorkloadCut { .. } => Severity::Warning,
             PodProblem::AnnotationByUser { .. } | PodProblem::GivenTwice { .. } => Severity::Note,
@@ -152,6 +167,11 @@ impl Describe for PodProblem {
             }
             PodProblem::NodeUnknown { .. } => {
                 "read nodes and pods together: kubectl get nodes,pods -A -o json"
+            }
+            PodProblem::Claim(problem) => return problem.remedy(),
+            PodProblem::DeviceResourceUnknown { .. } => {
+                "request the devices by a resource that docs/kubernetes.md lists; until then its \
+                 devices are closed to new work"
             }
             PodProblem::WorkloadCut { .. } => "lower its replicas",
         };
@@ -197,6 +217,13 @@ impl fmt::Display for PodProblem {
                 }
                 write!(out, " on node {node}, which was not read; their charges are not counted")
             }
+            PodProblem::Claim(problem) => problem.fmt(out),
+            PodProblem::DeviceResourceUnknown { pod, resources } => write!(
+                out,
+                "{pod} runs, and asks for devices by {}, which is not known; it is counted as \
+                 undeclared on each device that it can be on",
+                list(resources)
+            ),
             PodProblem::WorkloadCut { kind, name, missing, most } => write!(
                 out,
                 "{} {name} needs {missing} more pods; at most {most} are created in all",

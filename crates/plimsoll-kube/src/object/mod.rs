@@ -5,6 +5,7 @@
 //! is an error with its path.
 
 mod affinity;
+mod dra;
 mod group;
 mod map;
 mod metadata;
@@ -17,6 +18,11 @@ mod workload;
 
 pub use affinity::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm,
+};
+pub use dra::{
+    ClaimAllocation, ClaimDevices, ClaimedDevice, DeviceClass, DeviceClassSpec, DeviceFacts,
+    ExtendedClaimStatus, ExtendedRequest, PodClaim, PodClaimStatus, ResourceClaim,
+    ResourceClaimStatus, ResourcePool, ResourceSlice, ResourceSliceSpec, SliceDevice,
 };
 pub(crate) use group::PodGroupFields;
 pub use group::{PodGroup, PodGroupFlavor, PriorityClass};

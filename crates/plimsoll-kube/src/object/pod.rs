@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{Affinity, Metadata, Present, Resources, StringMap, nullable};
+use super::{
+    Affinity, ExtendedClaimStatus, Metadata, PodClaim, PodClaimStatus, Present, Resources,
+    StringMap, nullable,
+};
 
 /// A `Pod`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -64,9 +67,9 @@ pub struct PodSpec {
     pub volumes: Vec<Volume>,
     #[serde(deserialize_with = "nullable")]
     pub topology_spread_constraints: Vec<Present>,
-    /// One entry per claim of dynamic resource allocation.
+    /// Claims of dynamic resource allocation.
     #[serde(deserialize_with = "nullable")]
-    pub resource_claims: Vec<Present>,
+    pub resource_claims: Vec<PodClaim>,
 }
 
 /// The group that a pod is placed with.
@@ -162,6 +165,10 @@ pub struct PodStatus {
     pub init_container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "nullable")]
     pub container_statuses: Vec<ContainerStatus>,
+    /// The claims that were created from templates.
+    #[serde(deserialize_with = "nullable")]
+    pub resource_claim_statuses: Vec<PodClaimStatus>,
+    pub extended_resource_claim_status: Option<ExtendedClaimStatus>,
 }
 
 /// `status.containerStatuses[]` of a pod.

@@ -12,12 +12,15 @@ pub enum Kind {
     Workload(WorkloadKind),
     PodGroup(PodGroupFlavor),
     PriorityClass,
+    ResourceClaim,
+    ResourceSlice,
+    DeviceClass,
 }
 
 impl Kind {
     /// Returns true if objects of this kind have a namespace.
     pub fn is_namespaced(self) -> bool {
-        !matches!(self, Kind::Node | Kind::PriorityClass)
+        !matches!(self, Kind::Node | Kind::PriorityClass | Kind::ResourceSlice | Kind::DeviceClass)
     }
 }
 

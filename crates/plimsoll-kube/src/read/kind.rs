@@ -18,6 +18,9 @@ pub(super) fn build<T: Tree>(kind: Kind, tree: T) -> Result<Object, FieldError> 
             Object::PodGroup(Box::new(tree.typed::<PodGroupFields>()?.into_group(flavor)))
         }
         Kind::PriorityClass => Object::PriorityClass(tree.typed()?),
+        Kind::ResourceClaim => Object::ResourceClaim(tree.typed()?),
+        Kind::ResourceSlice => Object::ResourceSlice(tree.typed()?),
+        Kind::DeviceClass => Object::DeviceClass(tree.typed()?),
     })
 }
 
@@ -34,6 +37,9 @@ pub(super) fn known(kind: &str, api_version: Option<&str>) -> Result<Option<Kind
         "StatefulSet" => ("apps", Kind::Workload(WorkloadKind::StatefulSet)),
         "Job" => ("batch", Kind::Workload(WorkloadKind::Job)),
         "PriorityClass" => ("scheduling.k8s.io", Kind::PriorityClass),
+        "ResourceClaim" => ("resource.k8s.io", Kind::ResourceClaim),
+        "ResourceSlice" => ("resource.k8s.io", Kind::ResourceSlice),
+        "DeviceClass" => ("resource.k8s.io", Kind::DeviceClass),
         "PodGroup" => {
             let group = group.ok_or_else(|| Problem::NoApiVersion { kind: kind.to_owned() })?;
             return Ok(PodGroupFlavor::from_api_group(group).map(Kind::PodGroup));

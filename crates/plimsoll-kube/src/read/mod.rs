@@ -16,7 +16,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::object::{Kind, Metadata, Node, ObjectRef, Pod, PodGroup, PriorityClass, Workload};
+use crate::object::{
+    DeviceClass, Kind, Metadata, Node, ObjectRef, Pod, PodGroup, PriorityClass, ResourceClaim,
+    ResourceSlice, Workload,
+};
 use reader::Reader;
 
 /// An object of a kind that is read.
@@ -28,6 +31,9 @@ pub enum Object {
     Workload(Box<Workload>),
     PodGroup(Box<PodGroup>),
     PriorityClass(Box<PriorityClass>),
+    ResourceClaim(Box<ResourceClaim>),
+    ResourceSlice(Box<ResourceSlice>),
+    DeviceClass(Box<DeviceClass>),
 }
 
 impl Object {
@@ -39,6 +45,9 @@ impl Object {
             Object::Workload(workload) => (Kind::Workload(workload.kind), &workload.metadata),
             Object::PodGroup(group) => (Kind::PodGroup(group.flavor), &group.metadata),
             Object::PriorityClass(class) => (Kind::PriorityClass, &class.metadata),
+            Object::ResourceClaim(claim) => (Kind::ResourceClaim, &claim.metadata),
+            Object::ResourceSlice(slice) => (Kind::ResourceSlice, &slice.metadata),
+            Object::DeviceClass(class) => (Kind::DeviceClass, &class.metadata),
         };
         ObjectRef::new(kind, metadata)
     }

@@ -14,7 +14,7 @@ use crate::read::{Object, Origin};
 use super::index::{Change, Created, Index, PodKey, Rank};
 use super::pod::request_as;
 use super::workload::{Expansion, WorkloadKey};
-use super::{PodRequest, PodState, Translation, holding, request};
+use super::{PodRequest, PodState, Translation, claim_holding, holding, request};
 
 /// Translates all these objects. `ignored` are the kinds that were not read.
 ///
@@ -39,7 +39,12 @@ pub fn cluster(
                 let expansion = index.expansion(&WorkloadKey { namespace, kind, name });
                 expansion.into_iter().for_each(|expansion| listing.expansion(expansion));
             }
-            Kind::Node | Kind::PodGroup(_) | Kind::PriorityClass => {}
+            Kind::ResourceClaim => listing.claim(object),
+            Kind::Node
+            | Kind::PodGroup(_)
+            | Kind::PriorityClass
+            | Kind::ResourceSlice
+            | Kind::DeviceClass => {}
         }
     }
     listing.finish(dump.findings, ignored)
@@ -65,7 +70,12 @@ impl Dump {
         match &mut object {
             Object::Pod(pod) => self.name(&mut pod.metadata),
             Object::Workload(workload) => self.name(&mut workload.metadata),
-            Object::Node(_) | Object::PodGroup(_) | Object::PriorityClass(_) => {}
+            Object::Node(_)
+            | Object::PodGroup(_)
+            | Object::PriorityClass(_)
+            | Object::ResourceClaim(_)
+            | Object::ResourceSlice(_)
+            | Object::DeviceClass(_) => {}
         }
         let ObjectRef { kind, namespace, name, .. } = object.reference();
         let position = *self.positions.entry((kind, namespace, name)).or_insert(self.objects.len());
@@ -155,6 +165,15 @@ impl<'a> Listing<'a> {
                 self.cluster.findings.extend(findings);
                 self.push(Rank::new(&pod.metadata), value);
             }
+        }
+    }
+
+    fn claim(&mut self, object: &ObjectRef) {
+        let (namespace, name) = (object.namespace.clone(), object.name.clone());
+        let claim = self.index.claims().get(&PodKey { namespace, name });
+        if let Some(holding) = claim.and_then(|claim| claim_holding(claim, self.index)) {
+            self.cluster.running.push(holding.value);
+            self.running_findings.extend(holding.findings);
         }
     }
 

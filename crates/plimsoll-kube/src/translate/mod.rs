@@ -3,6 +3,7 @@
 //! [`node`], [`request`] and [`holding`] translate one object each, against an [`Index`] of all
 //! others. Reading a dump is a loop over them: [`cluster`].
 
+mod dra;
 mod dump;
 mod gang;
 mod holding;
@@ -20,6 +21,7 @@ mod tests;
 
 use crate::finding::Finding;
 
+pub use dra::claim_holding;
 pub use dump::cluster;
 pub use holding::holding;
 pub use index::{Affected, Change, Index};

@@ -12,6 +12,7 @@ mod discovered;
 mod memory;
 mod mig;
 mod notes;
+mod published;
 mod registered;
 mod scaled;
 mod tokens;
@@ -31,17 +32,30 @@ use crate::hami::register::{CORDON, decode_cordon};
 use crate::object;
 
 use super::Translation;
+use super::dra::Published;
 
 use notes::Notes;
+
+pub(super) use published::vendor_of_driver;
 
 /// HAMi's name of NVIDIA, and the kind of its cards.
 const NVIDIA: &str = "NVIDIA";
 
-/// Translates a node.
+/// Translates a node for which no driver publishes devices.
 pub fn node(node: &object::Node) -> Translation<NodeFacts> {
+    node_with(node, &[])
+}
+
+/// Translates a node, with the devices that drivers publish for it.
+pub(super) fn node_with(
+    node: &object::Node,
+    published: &[Published<'_>],
+) -> Translation<NodeFacts> {
     let mut notes = Notes::new(node.metadata.name.as_str());
     let annotated = annotated_choice(node, &mut notes);
     let mut shown = devices(node, annotated, &mut notes);
+    published::add(&mut shown, &node.status, published, &mut notes);
+    published::check_other_plugins(&shown, &node.status, &mut notes);
     check_identities(&mut shown, &mut notes);
     cordon(node, &mut shown.devices, &mut notes);
     let choice = match annotated {
@@ -110,13 +124,15 @@ impl NodeDevices {
 
     /// Returns the strongest source.
     fn source(&self) -> &'static str {
-        let order = [Source::Declared, Source::Register, Source::Label, Source::Capacity];
+        let order =
+            [Source::Declared, Source::Register, Source::Label, Source::Capacity, Source::Slice];
         let strongest = order.into_iter().find(|source| self.sources.contains(source));
         match strongest.filter(|_| !self.devices.is_empty()) {
             Some(Source::Declared) => "declared",
             Some(Source::Register) => "register",
             Some(Source::Label) => "label",
             Some(Source::Capacity) => "capacity",
+            Some(Source::Slice) => "slice",
             Some(Source::Nvml) | None => "none",
         }
     }
@@ -140,11 +156,12 @@ fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes)
         shown.add(discovered::devices(node, notes));
     }
     registered::check_listed(node, &taken, &shown.devices, notes);
+    registered::check_unread(node, notes);
     shown
 }
 
 /// Returns the vendor of a kind. MIG instances are NVIDIA's.
-fn vendor_of(kind: &str) -> &str {
+pub(super) fn vendor_of(kind: &str) -> &str {
     if kind.starts_with(mig::RESOURCE_PREFIX) { NVIDIA } else { kind }
 }
 

@@ -6,7 +6,7 @@ use plimsoll_core::units::Name;
 
 use crate::cluster::Reading;
 use crate::kai;
-use crate::object::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, Pod};
+use crate::object::{NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod};
 use crate::quantity::quoted;
 
 use super::misuse::misuse_of;
@@ -14,23 +14,57 @@ use super::misuse::misuse_of;
 /// The only field of a node that Kubernetes selects by.
 const NAME_FIELD: &str = "metadata.name";
 
+/// The label that tells whether cards are cut into MIG instances under their own names.
+const MIG_STRATEGY: &str = "nvidia.com/mig.strategy";
+
 /// Translates the scheduling rules of a pod.
 pub(super) fn rules(pod: &Pod, reading: &Reading) -> Result<NodeRules, Misuse> {
     let spec = &pod.spec;
     let selected = spec.node_selector.iter().map(|(key, value)| Requirement::label_is(key, value));
-    let pool = kai::node_pool(&pod.metadata.labels, &reading.node_pool_key)
-        .map(|pool| Requirement::label_is(reading.node_pool_key.clone(), pool));
+    let key = &reading.node_pool_key;
+    let pool = match kai::node_pool(&pod.metadata.labels, key) {
+        Some(pool) => Some(Requirement::label_is(key.clone(), pool)),
+        None if kai::is_scheduled_by_kai(pod) => Some(Requirement {
+            subject: Subject::Label(key.clone()),
+            operator: Operator::DoesNotExist,
+        }),
+        None => None,
+    };
+    // KAI shares no card of a node whose cards can be cut into instances.
+    let shares = [kai::GPU_MEMORY, kai::GPU_FRACTION];
+    let shares = shares.iter().any(|key| pod.metadata.annotations.contains_key(key));
+    let not_mixed = shares.then(|| Requirement {
+        subject: Subject::Label(MIG_STRATEGY.into()),
+        operator: Operator::NotIn(vec!["mixed".into()]),
+    });
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let tolerations = spec.tolerations.iter().enumerate();
     let tolerations = tolerations.filter(|(_, one)| unknown_toleration(one).is_none());
     Ok(NodeRules {
         named: pod.node_name().map(Name::from),
-        all: selected.chain(pool).collect(),
+        all: selected.chain(pool).chain(not_mixed).collect(),
         any: affinity.map_or(Ok(Vec::new()), required)?,
         preferred: affinity.map_or(Ok(Vec::new()), preferred)?,
         tolerations: tolerations.map(|(at, one)| toleration(at, one)).collect::<Result<_, _>>()?,
         files: Vec::new(),
     })
+}
+
+/// Restricts the rules to the nodes of an allocation.
+pub(super) fn restrict(rules: &mut NodeRules, selector: &NodeSelector) -> Result<(), Misuse> {
+    let field = "status.allocation.nodeSelector.nodeSelectorTerms";
+    let terms = selector.node_selector_terms.iter().enumerate();
+    let terms: Vec<Term> =
+        terms.map(|(at, one)| term(&format!("{field}[{at}]"), one)).collect::<Result<_, _>>()?;
+    rules.any = if rules.any.is_empty() {
+        terms
+    } else {
+        let both = |one: &Term, other: &Term| Term(one.0.iter().chain(&other.0).cloned().collect());
+        let pairs =
+            rules.any.iter().flat_map(|one| terms.iter().map(move |other| both(one, other)));
+        pairs.collect()
+    };
+    Ok(())
 }
 
 fn required(affinity: &NodeAffinity) -> Result<Vec<Term>, Misuse> {

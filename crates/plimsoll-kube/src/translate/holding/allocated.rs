@@ -63,6 +63,7 @@ pub(super) fn add(
                     let book = VendorAnnotation { vendor, key, cards, slices: &slices };
                     book.container(&places, position, devices, claims, findings);
                 }
+                match_out_of_position(vendor, claims);
                 left_out(vendor, key, claims, findings);
             }
             Err(error) => findings.allocation_unreadable(key, error),
@@ -233,6 +234,27 @@ fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
     let profiles = device.geometry.iter().flat_map(|geometry| &geometry.profiles);
     most.is_some_and(|most| given > most)
         && !profiles.map(|profile| profile.memory).any(|size| size == given)
+}
+
+/// Gives allocations at the position of a container that requests no such device to containers that
+/// do, so that the device is not counted twice. Versions of HAMi differ in how they count init
+/// containers.
+fn match_out_of_position(vendor: &Vendor, claims: &mut Vec<Claim>) {
+    let extra = |claim: &Claim| is_of_vendor(claim, vendor) && claim.need.is_none();
+    let open = |claim: &Claim| {
+        is_of_vendor(claim, vendor) && claim.need.is_some() && claim.allocation.is_none()
+    };
+    while let (Some(from), Some(to)) = (claims.iter().position(extra), claims.iter().position(open))
+    {
+        let (assignment, allocation) =
+            (claims[from].assignment.clone(), claims[from].allocation.take());
+        (claims[to].assignment, claims[to].allocation) = (assignment, allocation);
+        claims.remove(from);
+    }
+}
+
+fn is_of_vendor(claim: &Claim, vendor: &Vendor) -> bool {
+    *claim.kind == *vendor.kind() && claim.slots > 0
 }
 
 /// Reports devices that a container requests and the annotation does not list.

@@ -2,9 +2,14 @@
 
 use plimsoll_core::units::{Bytes, Name};
 
-use crate::finding::{Contradiction, Finding, GivenBy, PodProblem, Problem, UserAnnotation};
+use crate::finding::{
+    ClaimProblem, Contradiction, Finding, GivenBy, PodProblem, Problem, UserAnnotation,
+};
 use crate::hami::allocated::AllocatedError;
 use crate::object::Pod;
+
+use super::super::dra;
+use super::super::index::Index;
 
 /// Collects the findings about one pod.
 pub(super) struct Findings<'a> {
@@ -41,6 +46,23 @@ impl<'a> Findings<'a> {
     pub(super) fn annotation_by_user(&mut self, key: &'static str) {
         let annotation = UserAnnotation::PodRequestsNoDevice;
         self.add(None, PodProblem::AnnotationByUser { pod: self.name(), key, annotation });
+    }
+
+    pub(super) fn device_resource_unknown(&mut self, resources: &[Name]) {
+        let (pod, resources) = (self.name(), resources.to_vec());
+        self.add(None, PodProblem::DeviceResourceUnknown { pod, resources });
+    }
+
+    pub(super) fn claim_unread(&mut self, claim: Name) {
+        let problem = ClaimProblem::Unread { pod: self.name(), claim };
+        self.add(None, PodProblem::Claim(problem));
+    }
+
+    /// Reports claims of the pod that have no devices, although it has a node.
+    pub(super) fn claims_without_devices(&mut self, index: &Index) {
+        for problem in dra::without_devices(self.pod, index) {
+            self.add(None, PodProblem::Claim(problem));
+        }
     }
 
     fn name(&self) -> Name {

@@ -10,6 +10,7 @@ mod claim;
 mod findings;
 mod reserved;
 mod seating;
+mod unknown;
 
 use plimsoll_core::charge::{Activity, Holding, Stage};
 use plimsoll_core::device::Node;
@@ -21,6 +22,7 @@ use crate::finding::{Finding, PodProblem, Problem, UserAnnotation};
 use crate::kai::{GPU_FRACTION, GPU_MEMORY};
 use crate::object::Pod;
 
+use super::dra::is_served_by_claim;
 use super::index::Index;
 use super::pod::{self, id, in_start_order, kind_asked};
 use super::priority::Classes;
@@ -44,9 +46,15 @@ pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
     let site = index.site(pod.node_name()?)?;
     let node = &site.facts()?.node;
     let seats = index.seats(pod, site);
-    let (mut tenant, findings) = Tenant::read(pod, node, site.reserved(), index.reading());
+    let (mut tenant, found) = Tenant::read(pod, node, site.reserved(), index.reading());
     tenant.apply_seats(&seats);
-    Some(Translation { value: tenant.holding(node, index.classes()), findings })
+    let mut value = tenant.holding(node, index.classes());
+    let mut findings = Findings::new(pod, &node.name);
+    let resources = unknown::resources(pod, &tenant.claims);
+    unknown::charge(pod, node, index, &resources, &mut value.charges, &mut findings);
+    findings.claims_without_devices(index);
+    let findings = found.into_iter().chain(findings.found).collect();
+    Some(Translation { value, findings })
 }
 
 /// Assigns the cards of a node to its tenants, which are in order of creation.
@@ -72,8 +80,10 @@ pub(super) fn may_claim_devices(pod: &Pod) -> bool {
     let is_annotated = || {
         [GPU_MEMORY, GPU_FRACTION].iter().any(|key| annotations.contains_key(key))
             || allocated::keys(pod).next().is_some()
+            || pod::asks_legacy_mig(pod)
     };
     (!annotations.is_empty() && is_annotated())
+        || !pod.spec.resource_claims.is_empty()
         || in_start_order(&pod.spec).any(|(_, container)| container.resources.has_extended())
 }
 
@@ -105,6 +115,7 @@ impl<'a> Tenant<'a> {
         let shape = pod::shape(pod, reading)
             .unwrap_or_else(|misuse| undeclared(pod, &misuse, &mut findings));
         let mut claims = by_spec(&shape, cards);
+        claims.retain(|claim| !is_served(pod, claim));
         reserved.place_shares(pod, cards, &mut claims, &mut findings);
         allocated::add(pod, cards, &mut claims, &mut findings);
         (Tenant { pod, names: Names::from_shape(&shape), claims }, findings.found)
@@ -135,6 +146,17 @@ impl<'a> Tenant<'a> {
             spec: None,
         }
     }
+}
+
+/// Returns true if a claim of dynamic resource allocation serves the resource of this claim, and
+/// holds its device.
+fn is_served(pod: &Pod, claim: &Claim) -> bool {
+    let Some((_, container)) = in_start_order(&pod.spec).nth(claim.container) else { return false };
+    let resources = &container.resources;
+    let mut names = resources.limits.iter().chain(resources.requests.iter()).map(|(name, _)| name);
+    names.any(|name| {
+        kind_asked(name) == Some(&*claim.kind) && is_served_by_claim(pod, &container.name, name)
+    })
 }
 
 /// Creates the shape of a running pod whose spec is invalid: an unknown amount of one device of

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
-use super::{KnownPod, PodState};
+use super::super::dra::PoolKey;
+use super::{KnownPod, PodKey, PodState};
 
 /// The objects that a change can have altered. Everything else translates as before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,9 @@ pub struct Affected {
     pub nodes: BTreeSet<Name>,
     /// Pods whose request, holding or findings can have changed, and removed pods.
     pub pods: BTreeSet<RequestId>,
+    /// Claims whose holding can have changed, and removed claims. See
+    /// [`claim_holding`](crate::translate::claim_holding).
+    pub claims: BTreeSet<RequestId>,
     /// Pod groups, as `namespace/name`, whose minimum or members can have changed.
     pub gangs: BTreeSet<Name>,
 }
@@ -21,7 +25,10 @@ pub struct Affected {
 impl Affected {
     /// Returns true if nothing must be translated again.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.pods.is_empty() && self.gangs.is_empty()
+        self.nodes.is_empty()
+            && self.pods.is_empty()
+            && self.claims.is_empty()
+            && self.gangs.is_empty()
     }
 }
 
@@ -45,6 +52,12 @@ pub(super) struct Touched {
     pub(super) groups: BTreeSet<Name>,
     /// Groups whose own object changed.
     pub(super) group_objects: BTreeSet<Name>,
+    /// Nodes whose published devices changed.
+    pub(super) published: BTreeSet<Name>,
+    pub(super) pools: BTreeSet<PoolKey>,
+    /// Claims that changed.
+    pub(super) claims: BTreeSet<PodKey>,
+    pub(super) device_classes: bool,
     pub(super) classes: bool,
     pub(super) workloads: bool,
 }

@@ -9,6 +9,7 @@
 //! [`request`](super::request()).
 
 mod affected;
+mod claims;
 mod key;
 mod site;
 
@@ -24,9 +25,9 @@ use crate::kai;
 use crate::object::{Kind, Node, ObjectRef, Pod, Workload};
 use crate::read::Object;
 
+use super::dra::{self, Claims, DeviceClasses, Pools};
 use super::gang::{self, GroupName, Groups};
 use super::holding::{self, Seats};
-use super::node::node;
 use super::pod::id;
 use super::priority::Classes;
 use super::workload::{self, Expansion, Expansions, WorkloadKey};
@@ -54,6 +55,9 @@ pub struct Index {
     sites: BTreeMap<Name, Site>,
     groups: Groups,
     classes: Classes,
+    pools: Pools,
+    claims: Claims,
+    device_classes: DeviceClasses,
     /// Pods whose priority depends on priority classes. None in a live cluster, where the API
     /// server resolves it.
     unresolved: BTreeSet<PodKey>,
@@ -92,6 +96,9 @@ impl Index {
             sites: BTreeMap::new(),
             groups: Groups::default(),
             classes: Classes::default(),
+            pools: Pools::default(),
+            claims: Claims::default(),
+            device_classes: DeviceClasses::default(),
             unresolved: BTreeSet::new(),
             workloads: BTreeMap::new(),
             expansions: Expansions::default(),
@@ -169,7 +176,8 @@ impl Index {
     /// were cut.
     pub fn findings(&self) -> Vec<Finding> {
         let unknown = self.sites.iter().filter_map(|(name, site)| site.unknown(name));
-        unknown.chain(self.expansions.cut().cloned()).collect()
+        let claims = self.claims.iter().filter_map(|claim| dra::unplaced(claim, self));
+        unknown.chain(self.expansions.cut().cloned()).chain(claims).collect()
     }
 
     pub(super) fn expansion(&self, workload: &WorkloadKey) -> Option<&Expansion> {
@@ -214,7 +222,7 @@ impl Index {
 impl Index {
     fn store(&mut self, object: Object, touched: &mut Touched) {
         match object {
-            Object::Node(node) => self.store_node(&node, touched),
+            Object::Node(node) => self.store_node(node, touched),
             Object::Pod(pod) => self.store_pod(pod, touched),
             Object::Workload(workload) => {
                 self.workloads.insert(WorkloadKey::new(&workload), *workload);
@@ -225,6 +233,11 @@ impl Index {
                 touched.group_objects.insert(name);
             }
             Object::PriorityClass(class) => touched.classes |= self.classes.insert(&class),
+            Object::ResourceClaim(claim) => self.store_claim(*claim, touched),
+            Object::ResourceSlice(slice) => touched.slices(self.pools.insert(*slice)),
+            Object::DeviceClass(class) => {
+                touched.device_classes |= self.device_classes.insert(&class);
+            }
         }
     }
 
@@ -256,14 +269,19 @@ impl Index {
                 touched.group_objects.insert(name);
             }
             Kind::PriorityClass => touched.classes |= self.classes.remove(&object.name),
+            Kind::ResourceClaim => self.delete_claim(object, touched),
+            Kind::ResourceSlice => touched.slices(self.pools.remove(object)),
+            Kind::DeviceClass => {
+                touched.device_classes |= self.device_classes.remove(&object.name);
+            }
         }
     }
 
-    fn store_node(&mut self, object: &Node, touched: &mut Touched) {
+    fn store_node(&mut self, object: Box<Node>, touched: &mut Touched) {
         let name = Name::from(object.metadata.name.as_str());
-        let described = node(object);
+        let published = self.pools.on_node(&name);
         let site = self.sites.entry(name.clone()).or_default();
-        touched.node(&name, site.describe(described, object.metadata.known_uid()));
+        touched.node(&name, site.describe(object, &published));
     }
 
     fn store_pod(&mut self, pod: Box<Pod>, touched: &mut Touched) {
@@ -313,6 +331,7 @@ impl Index {
         if pod.spec.priority.is_none() {
             self.unresolved.insert(key.clone());
         }
+        self.link_claims(key, pod);
     }
 
     fn unlink(&mut self, key: &PodKey, known: &KnownPod) {
@@ -328,6 +347,7 @@ impl Index {
             self.groups.leave(group, &known.id);
         }
         self.unresolved.remove(key);
+        self.unlink_claims(key, &known.pod);
     }
 }
 
@@ -335,6 +355,8 @@ impl Index {
 impl Index {
     fn refresh(&mut self, mut touched: Touched) -> Affected {
         self.expand_workloads(&mut touched);
+        self.describe_published(&mut touched);
+        self.affect_by_claims(&mut touched);
         self.affect_by_class(&mut touched);
         for node in std::mem::take(&mut touched.sites) {
             self.refresh_site(&node, &mut touched);

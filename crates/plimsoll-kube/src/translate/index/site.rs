@@ -7,10 +7,12 @@ use plimsoll_core::units::Name;
 use crate::cluster::{NodeFacts, Reading};
 use crate::finding::{Finding, PodProblem, Problem};
 use crate::kai::Reservation;
-use crate::object::{ObjectRef, Pod};
+use crate::object::{Node, ObjectRef, Pod};
 
 use super::super::Translation;
+use super::super::dra::Published;
 use super::super::holding::{Reserved, Seats, seat_tenants};
+use super::super::node::node_with;
 use super::affected::NodeChange;
 use super::key::{PodKey, Rank};
 
@@ -19,7 +21,8 @@ use super::key::{PodKey, Rank};
 pub(in crate::translate) struct Site {
     /// `None` while only pods name the node.
     node: Option<Translation<NodeFacts>>,
-    uid: Option<Name>,
+    /// The node as it was read, to describe it again when its published devices change.
+    object: Option<Box<Node>>,
     tenants: BTreeSet<Rank>,
     reservations: BTreeMap<Rank, Reservation>,
     reserved: Reserved,
@@ -57,13 +60,26 @@ impl Site {
         self.node.is_none() && self.tenants.is_empty() && self.reservations.is_empty()
     }
 
-    /// Stores the node.
+    /// Stores the node, with the devices that drivers publish for it.
     pub(super) fn describe(
         &mut self,
-        node: Translation<NodeFacts>,
-        uid: Option<&str>,
+        object: Box<Node>,
+        published: &[Published<'_>],
     ) -> NodeChange {
-        self.uid = uid.map(Name::from);
+        let node = node_with(&object, published);
+        self.object = Some(object);
+        self.replace(node)
+    }
+
+    /// Describes the node again, if it is known, with other published devices.
+    pub(super) fn publish(&mut self, published: &[Published<'_>]) -> NodeChange {
+        match &self.object {
+            Some(object) => self.replace(node_with(object, published)),
+            None => NodeChange::Same,
+        }
+    }
+
+    fn replace(&mut self, node: Translation<NodeFacts>) -> NodeChange {
         // Kubelets report often, and seldom a change that matters here.
         if self.node.as_ref() == Some(&node) {
             return NodeChange::Same;
@@ -76,10 +92,11 @@ impl Site {
 
     /// Removes the node if it matches the reference. Its pods stay.
     pub(super) fn forget_node(&mut self, object: &ObjectRef) -> NodeChange {
-        if self.node.is_none() || !object.can_be(self.uid.as_deref()) {
+        let uid = self.object.as_ref().and_then(|known| known.metadata.known_uid());
+        if self.node.is_none() || !object.can_be(uid) {
             return NodeChange::Same;
         }
-        (self.node, self.uid) = (None, None);
+        (self.node, self.object) = (None, None);
         NodeChange::Existence
     }
 

@@ -22,12 +22,13 @@ use super::{NVIDIA, NodeDevices, memory, mig};
 pub(super) const GPU: &str = "nvidia.com/gpu";
 
 /// The suffix of the model's name where the device plugin shares the card.
-const SHARED_PRODUCT: &str = "-SHARED";
+pub(super) const SHARED_PRODUCT: &str = "-SHARED";
 
 /// Reads the devices that labels describe, whole cards first.
 pub(super) fn devices(node: &object::Node, notes: &mut Notes) -> NodeDevices {
     let labels = FeatureLabels::read(&node.metadata.labels);
-    let profiles = mig::profiles(&labels, &node.status);
+    let mut profiles = mig::profiles(&labels, &node.status);
+    mig::drop_stale(&mut profiles, &labels, &node.status, notes);
     let mut shown = whole(node, &labels, &profiles, notes);
     for profile in profiles {
         shown.add(mig::instances(node, &labels, &profile, notes));

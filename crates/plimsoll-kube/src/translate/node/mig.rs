@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use plimsoll_core::device::Strategy;
 
-use crate::finding::{CountProblem, LabelProblem};
+use crate::finding::{CountProblem, LabelProblem, PluginProblem};
 use crate::labels::{FeatureLabels, Field, MigLabels};
 use crate::object::{self, NodeStatus};
 
 use super::NodeDevices;
 use super::advertised::{self, Advertised};
-use super::discovered::{GPU, Group};
+use super::discovered::{GPU, Group, SHARED_PRODUCT};
 use super::notes::Notes;
 use super::tokens::CountFacts;
 
@@ -38,6 +38,30 @@ pub(super) fn profiles(labels: &FeatureLabels, status: &NodeStatus) -> BTreeSet<
     let profiles =
         advertised.map(|profile| profile.strip_suffix(RENAMED).unwrap_or(profile).to_owned());
     profiles.chain(labels.mig.keys().cloned()).collect()
+}
+
+/// Removes profiles that only a stale resource names: nothing of it can be allocated, and no label
+/// describes it, as after the cards were partitioned again.
+pub(super) fn drop_stale(
+    profiles: &mut BTreeSet<String>,
+    labels: &FeatureLabels,
+    status: &NodeStatus,
+    notes: &mut Notes,
+) {
+    profiles.retain(|profile| {
+        let resource = format!("{RESOURCE_PREFIX}{profile}");
+        let names = [resource.as_str(), &format!("{resource}{RENAMED}")];
+        let described = labels.mig.contains_key(profile);
+        match advertised::sum(status, &names) {
+            Ok(Advertised { capacity: Some(capacity @ 1..), allocatable: Some(0) })
+                if !described =>
+            {
+                notes.add(PluginProblem::StaleMig { resource: resource.into(), capacity });
+                false
+            }
+            _ => true,
+        }
+    });
 }
 
 /// Reads the instances of one profile.
@@ -72,13 +96,19 @@ pub(super) fn instances(
         resource: &resource,
         kind: &resource,
         memory: &said.memory_mib,
-        product: of("product").or(labels.product.as_deref()),
+        product: of("product").or_else(|| unshared(labels.product.as_deref())),
         strategy: match of("sharing-strategy") {
             Some("mps") => Strategy::Mps,
             _ => Strategy::TimeSlicing,
         },
     };
     group.shown(counted, notes)
+}
+
+/// Returns the model of a card without the suffix that tells how whole cards are shared, which
+/// does not hold for its instances.
+fn unshared(product: Option<&str>) -> Option<&str> {
+    product.map(|product| product.strip_suffix(SHARED_PRODUCT).unwrap_or(product))
 }
 
 /// Determines the number of cards that are not cut: the labelled ones, or beside instances the

@@ -9,7 +9,7 @@ use plimsoll_core::device::{
 use plimsoll_core::units::{Cores, Name};
 
 use crate::declared::DEVICES;
-use crate::finding::{AnnotationProblem, MigProfileProblem};
+use crate::finding::{AnnotationProblem, MigProfileProblem, PluginProblem};
 use crate::hami::capacity;
 use crate::hami::register::{MigProfile, Placement, RegisteredDevice, SCORE, decode_score};
 use crate::hami::vendor::{MemorySource, Register, VENDORS, Vendor};
@@ -21,6 +21,9 @@ use super::{NVIDIA, NodeDevices, advertised, memory, mig, narrow, scaled};
 /// Vendors whose cards are listed under one of two names, depending on how they are handed out.
 const SAME_CARDS: &[[&str; 2]] =
     &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
+
+/// The domains of register annotations: HAMi's, that of its first versions, and Volcano's.
+const REGISTER_DOMAINS: &[&str] = &["hami.io", "4pd.io", "volcano.sh"];
 
 /// Reads the devices of every vendor that is not `taken` by a stronger source. A vendor with an
 /// unreadable list is returned without devices, so that no weaker source replaces it.
@@ -95,6 +98,32 @@ fn check_empty(vendor: &Vendor, node: &object::Node, notes: &mut Notes) {
     }
 }
 
+/// Reports cards with more compute than a card has: their operator scales it.
+fn note_scaled_cores(listed: &[RegisteredDevice], notes: &mut Notes) {
+    for device in listed {
+        if let Some(cores @ 101..) = device.cores {
+            notes.add(PluginProblem::CoresScaled { uuid: device.id.as_str().into(), cores });
+        }
+    }
+}
+
+/// Reports registers of names that are not read: of older plugins, and of Volcano.
+pub(super) fn check_unread(node: &object::Node, notes: &mut Notes) {
+    let is_read = |key: &str| VENDORS.iter().any(|vendor| annotation(vendor) == Some(key));
+    for (key, text) in node.metadata.annotations.iter() {
+        let Some((domain, name)) = key.split_once('/') else { continue };
+        let is_register = name.starts_with("node-register-")
+            || (name.starts_with("node-") && name.ends_with("-register"));
+        if REGISTER_DOMAINS.contains(&domain)
+            && is_register
+            && !is_read(key)
+            && !matches!(text.trim(), "" | "[]" | "null")
+        {
+            notes.add(PluginProblem::RegisterUnread { key: key.into() });
+        }
+    }
+}
+
 /// Returns the annotation that lists a vendor's devices, if there is one.
 fn annotation(vendor: &Vendor) -> Option<&'static str> {
     match vendor.register {
@@ -128,6 +157,9 @@ fn of_vendor(
     if vendor.name == NVIDIA {
         scaled::cap_at_label(node, &mut devices, notes);
         link(node, &mut devices, notes);
+    }
+    if vendor.name == NVIDIA {
+        note_scaled_cores(&listed, notes);
     }
     let tokens = listed.first().map(|device| device.slots);
     let tokens = tokens.filter(|tokens| listed.iter().all(|device| device.slots == *tokens));

@@ -1,5 +1,7 @@
 //! The request of a pod: devices, resources of the node, and scheduling rules.
 
+mod claims;
+mod legacy_mig;
 mod needs;
 mod resources;
 mod selection;
@@ -11,12 +13,12 @@ use std::sync::Arc;
 use plimsoll_core::request::{Asks, Misuse, Request, RequestId, Role, Spec, Terms};
 use plimsoll_core::units::Name;
 
-use crate::cluster::Reading;
 use crate::object::{self, Pod, PodSpec};
 
 use super::index::Index;
 use super::{Translation, gang, holding, rules};
 
+pub(super) use legacy_mig::is_asked as asks_legacy_mig;
 pub(super) use needs::{asks_devices, kind_asked, shape};
 pub(super) use resources::peak;
 
@@ -39,15 +41,17 @@ pub fn request(pod: &Pod, index: &Index) -> Translation<PodRequest> {
 pub(super) fn request_as(id: RequestId, pod: &Pod, index: &Index) -> Translation<PodRequest> {
     let (priority, unknown_class) = index.classes().priority(&pod.spec);
     let mut not_considered = not_considered(&pod.spec);
+    not_considered.extend(claims::served_by_class(pod, index));
     not_considered
         .extend(unknown_class.map(|class| format!("the unknown priority class {class}").into()));
     let terms = Terms { priority, ..Terms::default() };
-    let request = Request { id, spec: Arc::new(spec(pod, index.reading())), terms };
+    let request = Request { id, spec: Arc::new(spec(pod, index)), terms };
     let group = gang::named_by(pod);
     let membership = group.map(|group| index.groups().membership(&group, &request.id));
     let (gang, assumed) = membership.map_or((None, None), |one| (one.gang, one.assumed));
     not_considered.extend(assumed);
-    let findings = holding::written_by_user(pod).into_iter().collect();
+    let by_user = holding::written_by_user(pod).into_iter();
+    let findings = by_user.chain(claims::findings(pod, index)).collect();
     Translation { value: PodRequest { request, gang, not_considered }, findings }
 }
 
@@ -71,12 +75,14 @@ pub(super) fn in_start_order(spec: &PodSpec) -> impl Iterator<Item = (Role, &obj
     init.chain(spec.containers.iter().map(|container| (Role::App, container)))
 }
 
-fn spec(pod: &Pod, reading: &Reading) -> Spec {
+fn spec(pod: &Pod, index: &Index) -> Spec {
+    let reading = index.reading();
     let (resources, unreadable) = peak(&pod.spec);
     let read = || -> Result<Spec, Misuse> {
         let shape = shape(pod, reading)?;
         let hints = selection::placement_hints(&pod.metadata.annotations, &shape)?;
-        let rules = rules::rules(pod, reading)?;
+        let mut rules = rules::rules(pod, reading)?;
+        claims::restrict(pod, index, &mut rules)?;
         match unreadable {
             Some(misuse) => Err(misuse),
             None => {
@@ -95,8 +101,6 @@ fn spec(pod: &Pod, reading: &Reading) -> Spec {
 fn not_considered(spec: &PodSpec) -> Vec<Name> {
     let affinity = spec.affinity.as_ref();
     let containers = || in_start_order(spec).map(|(_, container)| container);
-    let claims = !spec.resource_claims.is_empty()
-        || containers().any(|one| !one.resources.claims.is_empty());
     let host_port = |port: &object::ContainerPort| port.host_port.is_some_and(|port| port > 0);
     let uses = [
         (
@@ -111,7 +115,6 @@ fn not_considered(spec: &PodSpec) -> Vec<Name> {
         ),
         (!spec.topology_spread_constraints.is_empty(), "topology spread constraints"),
         (containers().flat_map(|one| &one.ports).any(host_port), "host ports"),
-        (claims, "dynamic resource claims"),
     ];
     let used = uses.into_iter().filter(|(used, _)| *used).map(|(_, what)| Name::from(what));
     let tolerations = spec.tolerations.iter().filter_map(rules::unknown_toleration);

@@ -12,7 +12,7 @@ use crate::object::{self, Pod};
 use crate::quantity::Quantity;
 
 use super::super::misuse::{listed, misuse, misuse_of, resource};
-use super::{in_start_order, selection, share};
+use super::{in_start_order, legacy_mig, selection, share};
 
 /// The prefix before the profile in resources of MIG instances.
 pub(in crate::translate) const MIG_PREFIX: &str = "nvidia.com/mig-";
@@ -33,6 +33,7 @@ pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape,
     });
     let mut containers: Vec<Container> = containers.collect::<Result<_, _>>()?;
     share::add(pod, &mut containers)?;
+    legacy_mig::add(pod, &mut containers)?;
     selection::add(&pod.metadata.annotations, &mut containers)?;
     Ok(Shape { containers })
 }

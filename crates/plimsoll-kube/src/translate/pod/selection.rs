@@ -60,7 +60,8 @@ fn vendor_of(need: &Need) -> &'static Vendor {
 }
 
 fn device_selector(need: &Need, read: DeviceSelection) -> DeviceSelector {
-    let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
+    let names = |names: Vec<String>| -> Vec<Name> { names.into_iter().map(Name::from).collect() };
+    let excluded = need.selector.not_models.iter().cloned();
     let asked = |policy| read.device_policy.contains(&policy);
     let (alone, linked) =
         (need.selector.alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
@@ -70,7 +71,7 @@ fn device_selector(need: &Need, read: DeviceSelection) -> DeviceSelector {
     DeviceSelector {
         modes: modes.map(Name::from).collect(),
         models: names(read.models.wanted),
-        not_models: names(read.models.unwanted),
+        not_models: excluded.chain(names(read.models.unwanted)).collect(),
         uuids: names(read.uuids.wanted),
         not_uuids: names(read.uuids.unwanted),
         ordinals: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use plimsoll_core::request::{Amount, Container, Misuse, Need, Role};
+use plimsoll_core::request::{Amount, Container, DeviceSelector, Misuse, Need, Role};
 use plimsoll_core::units::{Bytes, Portion};
 
 use crate::kai::{self, KaiError, Share, ShareRequest};
@@ -12,6 +12,9 @@ use crate::quantity::quoted;
 use super::super::misuse::{annotation, misuse, misuse_of, resource};
 use super::in_start_order;
 use super::needs::{MIG_PREFIX, asks_devices};
+
+/// The part of a model's name that marks a MIG instance.
+const MIG_MODEL: &str = "-MIG-";
 
 /// Adds the requested share to the needs of the containers. A share uses no token of the device
 /// plugin.
@@ -87,7 +90,11 @@ fn need(pod: &Pod, ask: &ShareRequest) -> Result<Need, Misuse> {
         let (key, value) = asking(pod);
         misuse_of(&annotation(key), format_args!("\"{value}\" is more than any GPU has"))
     })?;
-    Ok(Need { count, slots: 0, ..Need::one("NVIDIA", amount) })
+    // KAI shares whole cards only. Under the MIG strategy `single` an instance looks like a card,
+    // except for its model.
+    let selector =
+        DeviceSelector { not_models: vec![MIG_MODEL.into()], ..DeviceSelector::default() };
+    Ok(Need { count, slots: 0, selector, ..Need::one("NVIDIA", amount) })
 }
 
 /// Finds the container that gets the share: the named one, else the first app container.

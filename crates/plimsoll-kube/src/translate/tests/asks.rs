@@ -303,7 +303,6 @@ fn priority_is_a_number_or_a_class_and_orders_the_turns() {
 fn what_is_not_understood_is_said() {
     let spec = "volumes: [{name: a, persistentVolumeClaim: {claimName: a}}, {name: b, ephemeral: {}}], \
                 affinity: {podAffinity: {}, podAntiAffinity: {}}, topologySpreadConstraints: [{}], \
-                resourceClaims: [{name: gpu}], \
                 containers: [{name: main, ports: [{hostPort: 80}], resources: {limits: {rdma/hca: 1, cpu: 1}}}]";
     let cluster = means(&pod("p", "", spec));
     let said: Vec<&str> = only(&cluster).not_considered.iter().map(|what| &**what).collect();
@@ -316,7 +315,6 @@ fn what_is_not_understood_is_said() {
             "anti-affinity to pods",
             "topology spread constraints",
             "host ports",
-            "dynamic resource claims",
             "the resource rdma/hca"
         ]
     );

@@ -14,7 +14,8 @@ use crate::finding::Finding;
 use crate::object::{Kind, ObjectRef, Pod};
 use crate::read::{Object, Origin};
 use crate::translate::{
-    Affected, Change, Index, PodRequest, PodState, Translation, cluster, holding, request,
+    Affected, Change, Index, PodRequest, PodState, Translation, claim_holding, cluster, holding,
+    request,
 };
 
 use objects::any_object;
@@ -101,6 +102,10 @@ impl Translated {
             };
             put(&mut self.holdings, id, index.pod(id).and_then(|pod| holding(pod, index)));
             put(&mut self.requests, id, pod.filter(is_waiting).map(|pod| request(pod, index)));
+        }
+        for id in &affected.claims {
+            let held = index.claim(id).and_then(|claim| claim_holding(claim, index));
+            put(&mut self.holdings, id, held);
         }
         for name in &affected.gangs {
             put(&mut self.gangs, name, index.gang(name));

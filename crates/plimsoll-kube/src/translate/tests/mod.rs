@@ -1,6 +1,8 @@
 //! Small clusters as text, and what they mean.
 
 mod asks;
+mod dra;
+mod edges;
 mod given;
 mod groups;
 mod history;

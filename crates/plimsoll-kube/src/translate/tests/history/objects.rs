@@ -1,6 +1,8 @@
 //! Objects of a small cluster, in many versions of few names, so that histories meet the same ones
 //! again.
 
+mod dra;
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -15,6 +17,9 @@ pub(super) fn any_object() -> impl Strategy<Value = Object> {
         1 => any_class(),
         1 => any_group(),
         1 => any_workload(),
+        3 => dra::any_slice(),
+        3 => dra::any_claim(),
+        1 => dra::any_device_class(),
     ];
     objects.prop_map(parse)
 }
@@ -69,7 +74,7 @@ fn mig_node(name: &str, slices: u64) -> Value {
         "status": {"capacity": {"nvidia.com/mig-1g.5gb": slices}, "allocatable": {"nvidia.com/mig-1g.5gb": slices}}})
 }
 
-fn node_name() -> impl Strategy<Value = &'static str> {
+pub(super) fn node_name() -> impl Strategy<Value = &'static str> {
     prop_oneof![4 => Just("n0"), 2 => Just("n1"), 1 => Just("n2")]
 }
 
@@ -130,6 +135,8 @@ fn any_asking() -> impl Strategy<Value = (Value, Value, Value)> {
         1 => Just((json!({}), json!({}), json!({
             "initContainers": [{"name": "init", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
             "containers": gpu(json!({"nvidia.com/gpu": 1}))}))),
+        3 => dra::any_claiming(),
+        1 => Just((json!({}), json!({}), json!({"containers": gpu(json!({"example.com/gpu": 1}))}))),
         1 => Just((json!({}), json!({"gpu-memory": "8000"}), json!({"containers": gpu(json!({"nvidia.com/gpu": 1}))}))),
     ]
 }
