@@ -139,7 +139,7 @@ impl Tally {
         self.slices |= mask;
     }
 
-    /// Returns the most that can be on a card with so many slots.
+    /// Returns the most that can be on a card with this number of slots.
     fn most(&self, slots: Option<u32>) -> Bytes {
         let tokens = slots.and_then(|slots| u64::from(slots).checked_sub(self.pinned));
         let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(usize::MAX);

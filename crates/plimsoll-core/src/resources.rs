@@ -1,5 +1,5 @@
-//! Named resources of a node that are only counted: extended resources such as `nvidia.com/gpu`, huge
-//! pages, ephemeral storage.
+//! Named resources of a node that are only counted: extended resources such as `nvidia.com/gpu`,
+//! huge pages, ephemeral storage.
 
 use std::collections::BTreeMap;
 

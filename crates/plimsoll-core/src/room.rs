@@ -23,8 +23,10 @@ use crate::units::{Bytes, MilliCpu, Name};
 mod extended;
 mod fit_input;
 mod floating;
+mod view;
 
 pub(crate) use fit_input::FitInput;
+pub use view::NodeView;
 
 use extended::ExtendedUse;
 use floating::{Meeting, TokenGroup};
@@ -309,8 +311,8 @@ impl DeviceRoom {
         self.refresh_floating();
     }
 
-    /// Returns the sum that a charge counts in; `None` for a floating charge that stays, which counts
-    /// only together with the others (`floating`).
+    /// Returns the sum that a charge counts in; `None` for a floating charge that stays, which
+    /// counts only together with the others (`floating`).
     fn column(&mut self, stage: Stage, charge: &Charge) -> Option<&mut Bytes> {
         if stage.is_releasing() {
             Some(&mut self.releasing)
@@ -475,36 +477,6 @@ impl NodeRoom {
         }
     }
 
-    /// Adds the slots of a floating charge to its group, or removes them.
-    fn change_floating_slots(&mut self, charge: &Charge, change: fn(u64, u64) -> u64) {
-        if !charge.floats() {
-            return;
-        }
-        for group in &mut self.groups {
-            let on_kind = |ordinal: &u16| {
-                let input = self.fit_inputs.get(usize::from(*ordinal));
-                input.is_some_and(|input| input.kind == group.kind)
-            };
-            if charge.on.iter().any(on_kind) {
-                group.floating = change(group.floating, u64::from(charge.slots));
-            }
-        }
-    }
-
-    /// Gives every card of a group the tokens of the group. The plugin may hand out a token of any
-    /// of them, and a token is used up for all.
-    fn refresh_groups(&mut self, node: &Node) {
-        for group in &self.groups {
-            let devices = &self.devices;
-            let cards = self.fit_inputs.iter().enumerate().filter(|(_, i)| i.kind == group.kind);
-            let tokens = group.tokens(node, cards.map(|(at, _)| (at, &*devices[at])));
-            for input in self.fit_inputs.iter_mut().filter(|input| input.kind == group.kind) {
-                input.slots = tokens.map_or(u32::MAX, |tokens| tokens.all);
-                input.slots_free = tokens.map_or(u32::MAX, |tokens| tokens.free);
-            }
-        }
-    }
-
     fn add_resources(&mut self, need: &NodeNeed) {
         self.cpu = self.cpu.saturating_add(need.cpu.0);
         self.memory = self.memory.plus(need.memory);
@@ -522,60 +494,6 @@ impl NodeRoom {
 
 fn kind_index(kinds: &[Name], kind: &Name) -> Option<u16> {
     kinds.iter().position(|known| known == kind).and_then(|index| u16::try_from(index).ok())
-}
-
-/// A node's facts and usage: the input of `fit`. Both are shared, so that a decision keeps the rows
-/// it read at the cost of a reference count.
-#[derive(Clone, Debug)]
-pub struct NodeView {
-    pub node: Arc<Node>,
-    pub room: Arc<NodeRoom>,
-}
-
-impl NodeView {
-    /// Hashes everything that an explanation shows of the node, except the node's facts.
-    pub(crate) fn digest(&self) -> u64 {
-        let mut hasher = Mixer::default();
-        (&self.node.name, &self.room.digests, &self.room.extended).hash(&mut hasher);
-        hasher.finish()
-    }
-
-    /// Makes a change and returns true if it changed an input of `fit` or the score.
-    ///
-    /// Compares a copy of the compact rows taken before the change. A confirmed start, for example,
-    /// changes stages but no input, and then no cached verdict has to be recomputed.
-    pub(crate) fn change(&mut self, change: impl FnOnce(&mut NodeView)) -> bool {
-        let before = &self.room;
-        let (cpu, memory, pods) = (before.cpu, before.memory, before.pods);
-        let (extended, fit_inputs) = (before.extended.clone(), before.fit_inputs.clone());
-        change(self);
-        self.room.node_sums() != (cpu, memory, pods, &extended)
-            || self.room.fit_inputs != fit_inputs
-    }
-}
-
-/// Changes of the usage. Only the ledger and its drafts make them. `Arc::make_mut` copies rows that
-/// a decision still keeps, so that old decisions never change.
-impl NodeView {
-    pub(crate) fn add(&mut self, id: HoldingId, holding: &Holding) {
-        Arc::make_mut(&mut self.room).add(&self.node, id, holding);
-    }
-
-    pub(crate) fn remove(&mut self, id: HoldingId, holding: &Holding) {
-        Arc::make_mut(&mut self.room).remove(&self.node, id, holding);
-    }
-
-    pub(crate) fn add_promise(&mut self, charges: &[Charge]) {
-        Arc::make_mut(&mut self.room).add_promise(&self.node, charges);
-    }
-
-    pub(crate) fn remove_promise(&mut self, charges: &[Charge]) {
-        Arc::make_mut(&mut self.room).remove_promise(&self.node, charges);
-    }
-
-    pub(crate) fn measure(&mut self, ordinal: usize, measured: Measured) {
-        Arc::make_mut(&mut self.room).measure(&self.node, ordinal, measured);
-    }
 }
 
 #[cfg(test)]

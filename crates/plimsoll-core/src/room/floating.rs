@@ -1,11 +1,11 @@
 //! The floating charges that can meet on one card, and the tokens of cards that the plugin chooses.
 //!
-//! Where the device plugin picks the card, a charge floats: it is on one of several cards, and it is
-//! unknown on which. The plugin hands out tokens, `Device::slots` of them per card, and a container
+//! Where the device plugin picks the card, a charge floats: it is on one of several cards, and
+//! it is unknown on which. The plugin hands out tokens, `Device::slots` of them per card, and a container
 //! is on the card of its token. So the charges on a card never need more tokens than it has.
 //!
-//! Rule. On a card with `s` slots, of which charges on this known card hold `p`, at most `t = s - p`
-//! floating charges with a token meet. The card's load is
+//! Rule. On a card with `s` slots, of which charges on this known card hold `p`, at most
+//! `t = s - p` floating charges with a token meet. The card's load is
 //!
 //! ```text
 //! pinned + foreign + releasing + untokened + the t largest tokened charges that may be on the card
@@ -23,22 +23,23 @@
 //!   no room for a second charge, unless the card has a single token.
 //! - Where more slots are pinned than a card has, its number of tokens is wrong, and all count.
 //!
-//! Safe: the tokened charges on a card in any assignment are at most `t` of those that may be there,
-//! and the `t` largest are the largest sum of at most `t`. Exact, for charges with one token that
-//! may be on the same cards: the tokens of the group hold all charges (`free_tokens`), so that with
+//! Safe: the tokened charges on a card in any assignment are at most `t` of those that may be
+//! there, and the `t` largest are the largest sum of at most `t`. Exact, for charges with one token that
+//! may be on the same cards: the tokens of the group hold all charges (`TokenGroup`), so that with
 //! the `t` largest on one card, the tokens of the other cards hold the rest, and the plugin may
 //! have picked exactly that. Where charges may be on different sets of cards, because a card became
 //! healthy or unhealthy in between, the rest need not fit on the others, and the rule counts too
 //! much rather than too little. `tests/core/tokens.rs` compares it with all assignments.
 //!
 //! A new charge of `b` bytes with a token adds `b - d`, where `d` is the `t`-th largest charge, or
-//! nothing if there are fewer: `b` takes the place of `d` among the largest. That is the only number
-//! that `fit` needs besides the sums.
+//! nothing if there are fewer: `b` takes the place of `d` among the largest. That is the only
+//! number that `fit` needs besides the sums.
 
+use crate::charge::Charge;
 use crate::device::{Health, Node};
 use crate::units::Bytes;
 
-use super::{DeviceRoom, Tenant};
+use super::{DeviceRoom, NodeRoom, Tenant};
 
 /// The floating charges that count against one card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,5 +121,37 @@ impl TokenGroup {
             by_card.iter().fold((0_u64, 0_u64), |sum, card| (sum.0 + card.0, sum.1 + card.1));
         let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         Some(GroupTokens { all: narrow(all), free: narrow(free.saturating_sub(self.floating)) })
+    }
+}
+
+impl NodeRoom {
+    /// Adds the slots of a floating charge to its group, or removes them.
+    pub(super) fn change_floating_slots(&mut self, charge: &Charge, change: fn(u64, u64) -> u64) {
+        if !charge.floats() {
+            return;
+        }
+        for group in &mut self.groups {
+            let on_kind = |ordinal: &u16| {
+                let input = self.fit_inputs.get(usize::from(*ordinal));
+                input.is_some_and(|input| input.kind == group.kind)
+            };
+            if charge.on.iter().any(on_kind) {
+                group.floating = change(group.floating, u64::from(charge.slots));
+            }
+        }
+    }
+
+    /// Gives every card of a group the tokens of the group. The plugin may hand out a token of any
+    /// of them, and a token is used up for all.
+    pub(super) fn refresh_groups(&mut self, node: &Node) {
+        for group in &self.groups {
+            let devices = &self.devices;
+            let cards = self.fit_inputs.iter().enumerate().filter(|(_, i)| i.kind == group.kind);
+            let tokens = group.tokens(node, cards.map(|(at, _)| (at, &*devices[at])));
+            for input in self.fit_inputs.iter_mut().filter(|input| input.kind == group.kind) {
+                input.slots = tokens.map_or(u32::MAX, |tokens| tokens.all);
+                input.slots_free = tokens.map_or(u32::MAX, |tokens| tokens.free);
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The rule for cards that the device plugin chooses, against every assignment of bookings to cards.
+//! The rule for cards that the device plugin chooses, against every assignment of bookings.
 
 use std::sync::Arc;
 

@@ -81,8 +81,7 @@ pub(crate) fn cpu(text: &str) -> Result<MilliCpu, Problem> {
     }
 }
 
-/// Replaces the amount of a named resource: `nvidia.com/gpu:8`. The name may have a colon, the amount
-/// has none.
+/// Replaces the amount of a named resource: `nvidia.com/gpu:8`.
 pub(crate) fn change_resource(amounts: &mut ResourceAmounts, text: &str) -> Result<(), Problem> {
     let (resource, amount) = text
         .rsplit_once(':')

@@ -49,7 +49,7 @@ pub(crate) struct Booking {
     pub cores: u128,
     pub slots: u128,
     pub mask: u64,
-    /// Whether it is of several containers, of which each may be on another card.
+    /// True for several containers, each of which may be on another card.
     pub several: bool,
 }
 
