@@ -7,6 +7,8 @@
 
 mod advertised;
 mod basics;
+mod cloud;
+mod counted;
 mod declared;
 mod discovered;
 mod memory;
@@ -53,11 +55,15 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
     if annotated == Some(Annotated::Plugin) {
         shown.devices.iter_mut().for_each(share_by_tokens);
     }
+    let mut allocatable = basics::allocatable(node, &mut notes);
+    if node.status.capacity.is_empty() && node.status.allocatable.is_empty() {
+        allocatable.extended = basics::tokens_of(&shown.devices);
+    }
     let core = Node {
         labels: basics::labels(node),
         taints: basics::taints(node, &mut notes),
         unschedulable: node.spec.unschedulable,
-        allocatable: basics::allocatable(node, &mut notes),
+        allocatable,
         choice,
         missing_cards: resolve_missing_cards(&mut shown, &mut notes),
         ..Node::new(node.metadata.name.as_str())
@@ -138,6 +144,10 @@ fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes)
     }
     if !taken.contains(NVIDIA) {
         shown.add(discovered::devices(node, notes));
+    }
+    for (kind, counted) in counted::devices(node, &taken, notes) {
+        taken.insert(kind.to_owned());
+        shown.add(counted);
     }
     registered::check_listed(node, &taken, &shown.devices, notes);
     shown

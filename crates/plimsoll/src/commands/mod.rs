@@ -83,7 +83,12 @@ fn load(input: &InputArgs, command: Offline, quiet: bool) -> Result<Loaded> {
         let pipe = command.pipe();
         bail!("no input; give files with -f, or pipe the cluster in:\n\n  {pipe}\n");
     }
-    load::load(&input.files, input.plain.rule(), &input.node_pool_key, quiet)
+    let reading = Reading {
+        plain: input.plain.rule(),
+        node_pool_key: input.node_pool_key.as_str().into(),
+        ignored_resources: input.ignore_resource.iter().map(Name::from).collect(),
+    };
+    load::load(&input.files, &reading, quiet)
 }
 
 /// Logs the steps of a decision to standard error.

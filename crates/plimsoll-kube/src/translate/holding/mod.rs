@@ -23,7 +23,6 @@ use crate::object::Pod;
 
 use super::index::Index;
 use super::pod::{self, id, in_start_order, kind_asked};
-use super::priority::Classes;
 use super::{PodState, Translation};
 use cards::Cards;
 use charges::{Names, charges};
@@ -46,7 +45,7 @@ pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
     let seats = index.seats(pod, site);
     let (mut tenant, findings) = Tenant::read(pod, node, site.reserved(), index.reading());
     tenant.apply_seats(&seats);
-    Some(Translation { value: tenant.holding(node, index.classes()), findings })
+    Some(Translation { value: tenant.holding(node, index), findings })
 }
 
 /// Assigns the cards of a node to its tenants, which are in order of creation.
@@ -117,9 +116,9 @@ impl<'a> Tenant<'a> {
         }
     }
 
-    fn holding(&self, node: &Node, classes: &Classes) -> Holding {
+    fn holding(&self, node: &Node, index: &Index) -> Holding {
         let since = Millis(0);
-        let (priority, _) = classes.priority(&self.pod.spec);
+        let (priority, _) = index.classes().priority(&self.pod.spec);
         Holding {
             request: id(self.pod),
             node: node.name.clone(),
@@ -129,7 +128,7 @@ impl<'a> Tenant<'a> {
                 Stage::Running { since }
             },
             charges: charges(&self.claims, &self.names, Cards { node }),
-            resources: pod::peak(&self.pod.spec).0,
+            resources: pod::peak(&self.pod.spec, index.reading()).0,
             terms: Terms { priority, ..Terms::default() },
             activity: Activity::Unknown,
             spec: None,
