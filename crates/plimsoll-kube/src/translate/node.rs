@@ -56,7 +56,7 @@ pub fn node(node: &object::Node) -> Translation<NodeFacts> {
         shown.devices.iter_mut().for_each(share_by_tokens);
     }
     let mut allocatable = basics::allocatable(node, &mut notes);
-    if node.status.capacity.is_empty() && node.status.allocatable.is_empty() {
+    if !advertised::lists_extended(&node.status) {
         allocatable.extended = basics::tokens_of(&shown.devices);
     }
     let core = Node {

@@ -28,6 +28,8 @@ pub(crate) use simulate::{Candidates, simulate_output};
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
 use plimsoll_core::steps::{self, Vocabulary};
+use plimsoll_core::units::Name;
+use plimsoll_kube::cluster::Reading;
 
 use crate::cli::{Cli, Command, InputArgs, PIPE};
 use crate::load::{self, Loaded};

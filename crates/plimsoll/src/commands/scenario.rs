@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use plimsoll_core::request::{PlainRule, Request};
+use plimsoll_core::request::Request;
 use plimsoll_kube::cluster::{Cluster, Reading};
 use plimsoll_sim::scenario::{self, Report, State};
 use plimsoll_sim::simulation;

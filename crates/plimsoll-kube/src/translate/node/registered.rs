@@ -151,7 +151,7 @@ fn check_advertised(
 ) {
     let Some(key) = annotation(vendor) else { return };
     let status = &node.status;
-    if status.capacity.is_empty() && status.allocatable.is_empty() {
+    if !advertised::lists_extended(status) {
         return;
     }
     let mut names = vec![vendor.count];
