@@ -1,5 +1,7 @@
 //! A cluster as values of the core: nodes with devices, running pods and pending pods.
 
+use std::collections::BTreeSet;
+
 use plimsoll_core::charge::Holding;
 use plimsoll_core::device::{DeviceChoice, Node};
 use plimsoll_core::request::{PlainRule, Request};
@@ -14,11 +16,18 @@ pub struct Reading {
     pub plain: PlainRule,
     /// The label by which KAI partitions nodes into pools.
     pub node_pool_key: Name,
+    /// Resources that another component accounts for, so that what a node advertises of them does
+    /// not limit requests.
+    pub ignored_resources: BTreeSet<Name>,
 }
 
 impl Default for Reading {
     fn default() -> Self {
-        Reading { plain: PlainRule::default(), node_pool_key: "kai.scheduler/node-pool".into() }
+        Reading {
+            plain: PlainRule::default(),
+            node_pool_key: "kai.scheduler/node-pool".into(),
+            ignored_resources: BTreeSet::new(),
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub mod read;
 
 pub mod hami;
 
+pub mod plugins;
+
 pub mod labels;
 
 pub mod declared;

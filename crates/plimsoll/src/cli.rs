@@ -163,6 +163,9 @@ pub(crate) struct InputArgs {
     /// The node label of KAI's node pools
     #[arg(long, value_name = "KEY", default_value = "kai.scheduler/node-pool")]
     pub(crate) node_pool_key: String,
+    /// Place without regard to how much nodes advertise of this resource
+    #[arg(long, value_name = "NAME", action = ArgAction::Append)]
+    pub(crate) ignore_resource: Vec<String>,
 }
 
 /// The placement policy.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use plimsoll_core::request::PlainRule;
 use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::{Cluster, NodeFacts, Reading};
 use plimsoll_kube::read::Object;
@@ -27,12 +26,7 @@ impl Loaded {
 }
 
 /// Reads files and translates them. A cluster without any device is an error.
-pub(crate) fn load(
-    files: &[PathBuf],
-    plain: PlainRule,
-    node_pool_key: &str,
-    quiet: bool,
-) -> Result<Loaded> {
+pub(crate) fn load(files: &[PathBuf], reading: &Reading, quiet: bool) -> Result<Loaded> {
     let material = input::read(files, quiet)?;
     let first = material.objects.first().map(|(origin, _)| origin.source.to_string());
     let mut files = BTreeMap::new();
@@ -41,8 +35,7 @@ pub(crate) fn load(
             files.insert(Name::from(&*node.metadata.name), origin.source.to_string());
         }
     }
-    let reading = Reading { plain, node_pool_key: node_pool_key.into() };
-    let cluster = plimsoll_kube::translate::cluster(material.objects, material.ignored, &reading);
+    let cluster = plimsoll_kube::translate::cluster(material.objects, material.ignored, reading);
     check_devices(&cluster)?;
     Ok(Loaded { cluster, files, first })
 }

@@ -33,6 +33,13 @@ pub enum AnnotationProblem {
         key: &'static str,
         advertised: u64,
     },
+    /// The register lists more tokens than the node advertises.
+    RegisterAboveAdvertised {
+        resource: Name,
+        key: &'static str,
+        registered: u64,
+        advertised: u64,
+    },
     MigProfilesUnreadable {
         key: &'static str,
         device: String,
@@ -85,6 +92,7 @@ impl AnnotationProblem {
             | AnnotationProblem::DeclaredVendorUnknown { .. } => true,
             AnnotationProblem::RegisterMissing { has_other_devices, .. } => !has_other_devices,
             AnnotationProblem::RegisterScaled { .. }
+            | AnnotationProblem::RegisterAboveAdvertised { .. }
             | AnnotationProblem::MigProfilesUnreadable { .. }
             | AnnotationProblem::CordonUnknown { .. }
             | AnnotationProblem::ScoreUnreadable(_)
@@ -112,6 +120,7 @@ impl Describe for AnnotationProblem {
             AnnotationProblem::RegisterUnreadable(_) => Code::RegisterUnreadable,
             AnnotationProblem::RegisterMissing { .. } => Code::RegisterMissing,
             AnnotationProblem::RegisterEmpty { .. } => Code::RegisterEmpty,
+            AnnotationProblem::RegisterAboveAdvertised { .. } => Code::RegisterAboveAdvertised,
             AnnotationProblem::MigProfilesUnreadable { .. } => Code::MigProfilesUnreadable,
             AnnotationProblem::DeviceListedTwice { .. }
             | AnnotationProblem::CardsListedTwice { .. } => Code::DeviceListedTwice,
@@ -135,6 +144,7 @@ impl Describe for AnnotationProblem {
             AnnotationProblem::RegisterScaled { .. }
             | AnnotationProblem::RegisterMissing { .. }
             | AnnotationProblem::RegisterEmpty { .. }
+            | AnnotationProblem::RegisterAboveAdvertised { .. }
             | AnnotationProblem::MigProfilesUnreadable { .. }
             | AnnotationProblem::CardsListedTwice { .. }
             | AnnotationProblem::DeclarationContradicts { .. } => Severity::Warning,
@@ -153,6 +163,9 @@ impl Describe for AnnotationProblem {
             | AnnotationProblem::RegisterEmpty { advertised, .. } => {
                 vec![("advertised", *advertised)]
             }
+            AnnotationProblem::RegisterAboveAdvertised { registered, advertised, .. } => {
+                vec![("registered", *registered), ("advertised", *advertised)]
+            }
             AnnotationProblem::DeclarationContradicts { cards, advertised, .. } => {
                 vec![("declared", *cards), ("advertised", *advertised)]
             }
@@ -169,6 +182,9 @@ impl Describe for AnnotationProblem {
             AnnotationProblem::RegisterUnreadable(_) => return or_declare("correct it"),
             AnnotationProblem::RegisterMissing { .. } => {
                 return or_declare("run HAMi's device plugin on this node");
+            }
+            AnnotationProblem::RegisterAboveAdvertised { .. } => {
+                "restart HAMi's device plugin on this node, and see its log for unhealthy devices"
             }
             AnnotationProblem::RegisterEmpty { .. } => {
                 return or_declare("restart HAMi's device plugin on this node");
@@ -217,6 +233,16 @@ impl fmt::Display for AnnotationProblem {
             AnnotationProblem::RegisterEmpty { vendor, key, advertised } => write!(
                 out,
                 "annotation {key} lists no device, but {advertised} of {vendor} are advertised"
+            ),
+            AnnotationProblem::RegisterAboveAdvertised {
+                resource,
+                key,
+                registered,
+                advertised,
+            } => write!(
+                out,
+                "annotation {key} lists {registered} of {resource}, and {advertised} are \
+                 allocatable: no more than that is placed"
             ),
             AnnotationProblem::MigProfilesUnreadable { key, device, problem } => {
                 write!(out, "annotation {key} {problem}; no slice of {device} is placed")

@@ -58,6 +58,7 @@ codes! {
     RegisterUnreadable = "register-unreadable",
     RegisterMissing = "register-missing",
     RegisterEmpty = "register-empty",
+    RegisterAboveAdvertised = "register-above-advertised",
     MigProfilesUnreadable = "mig-profiles-unreadable",
     DeviceListedTwice = "device-listed-twice",
     CardsAdvertisedTwice = "cards-advertised-twice",

@@ -4,6 +4,7 @@ use std::fmt;
 
 use plimsoll_core::units::Name;
 
+use crate::declared::DEVICES;
 use crate::hami::capacity::MAX_DEVICES;
 use crate::labels::{self, LabelError};
 use crate::quantity::QuantityError;
@@ -15,6 +16,11 @@ use super::{Code, Describe, Severity};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelProblem {
     CountMissing {
+        resource: Name,
+        advertised: u64,
+    },
+    /// Several devices are advertised, which can be shares of one card.
+    CardsUncounted {
         resource: Name,
         advertised: u64,
     },
@@ -61,7 +67,9 @@ impl LabelProblem {
     pub(super) fn closes_node(&self) -> bool {
         !matches!(
             self,
-            LabelProblem::MemoryMissing { .. } | LabelProblem::TaintEffectUnknown { .. }
+            LabelProblem::MemoryMissing { .. }
+                | LabelProblem::CardsUncounted { .. }
+                | LabelProblem::TaintEffectUnknown { .. }
         )
     }
 }
@@ -69,7 +77,9 @@ impl LabelProblem {
 impl Describe for LabelProblem {
     fn code(&self) -> Code {
         match self {
-            LabelProblem::CountMissing { .. } => Code::CountLabelMissing,
+            LabelProblem::CountMissing { .. } | LabelProblem::CardsUncounted { .. } => {
+                Code::CountLabelMissing
+            }
             LabelProblem::MemoryMissing { .. } => Code::MemoryLabelMissing,
             LabelProblem::Unreadable(_) => Code::LabelUnreadable,
             LabelProblem::DeviceCountUnreadable(_) | LabelProblem::AllocatableUnreadable(_) => {
@@ -91,6 +101,7 @@ impl Describe for LabelProblem {
             | LabelProblem::CountTooLarge { .. }
             | LabelProblem::TooManyDevices { .. } => Severity::Error,
             LabelProblem::CountMissing { .. }
+            | LabelProblem::CardsUncounted { .. }
             | LabelProblem::MemoryMissing { .. }
             | LabelProblem::MigMixed { .. }
             | LabelProblem::CardsCut { .. }
@@ -100,7 +111,10 @@ impl Describe for LabelProblem {
 
     fn numbers(&self) -> Vec<(&'static str, u64)> {
         match self {
-            LabelProblem::CountMissing { advertised, .. } => vec![("advertised", *advertised)],
+            LabelProblem::CountMissing { advertised, .. }
+            | LabelProblem::CardsUncounted { advertised, .. } => {
+                vec![("advertised", *advertised)]
+            }
             LabelProblem::MemoryMissing { cards, .. } => vec![("cards", u64::from(*cards))],
             LabelProblem::CountTooLarge { count, .. } => vec![("count", *count)],
             LabelProblem::TooManyDevices { listed } => {
@@ -112,7 +126,14 @@ impl Describe for LabelProblem {
 
     fn remedy(&self) -> String {
         let remedy = match self {
-            LabelProblem::CountMissing { .. } | LabelProblem::MemoryMissing { .. } => {
+            LabelProblem::CardsUncounted { resource, .. }
+                if !resource.starts_with("nvidia.com/") =>
+            {
+                return format!("declare the devices of this node in annotation {DEVICES}");
+            }
+            LabelProblem::CountMissing { .. }
+            | LabelProblem::CardsUncounted { .. }
+            | LabelProblem::MemoryMissing { .. } => {
                 return or_declare("run NVIDIA's GPU feature discovery on this node");
             }
             LabelProblem::Unreadable(_) => return or_declare("correct the label"),
@@ -151,6 +172,18 @@ impl fmt::Display for LabelProblem {
                 "label {resource}.count is missing: the number of devices is unknown; {advertised} \
                  of {resource} are advertised, which may be shares of fewer cards"
             ),
+            LabelProblem::CardsUncounted { resource, advertised } => {
+                write!(out, "{advertised} of {resource} are advertised and ")?;
+                if resource.starts_with("nvidia.com/") {
+                    write!(out, "label {resource}.count is missing")?;
+                } else {
+                    out.write_str("nothing tells the number of cards")?;
+                }
+                out.write_str(
+                    ": they can be shares of one card, so whole-device requests are placed here \
+                     one pod at a time",
+                )
+            }
             LabelProblem::MemoryMissing { resource, cards, error } => {
                 match error {
                     Some(error) => write!(out, "{error}")?,

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn all_wishes_of_a_pod_are_read() {
+    fn every_selection_annotation_of_a_pod_is_read() {
         let annotations = StringMap::from_iter([
             ("nvidia.com/use-gputype", "A100"),
             ("nvidia.com/nouse-gpuuuid", "GPU-1"),
@@ -186,13 +186,15 @@ mod tests {
             ("hami.io/gpu-scheduler-policy", "binpack,numa"),
             ("hami.io/device-scoring-weights", "slot=1,core=1,memory=3"),
         ]);
-        let wishes =
+        let selection =
             DeviceSelection::read(Vendor::by_name("NVIDIA").unwrap(), &annotations).unwrap();
-        assert!(wishes.models.allows_model("A100") && !wishes.uuids.allows_uuid("GPU-1"));
-        assert!(wishes.numa_bind && wishes.allows_mode("mps") && !wishes.allows_mode("mig"));
-        assert_eq!(wishes.node_policy, Some(NodePolicy::Spread));
-        assert_eq!(wishes.device_policy, [DevicePolicy::Binpack, DevicePolicy::Numa]);
-        assert_eq!(wishes.weights.map(|weights| weights.memory), Some(3));
+        assert!(selection.models.allows_model("A100") && !selection.uuids.allows_uuid("GPU-1"));
+        assert!(
+            selection.numa_bind && selection.allows_mode("mps") && !selection.allows_mode("mig")
+        );
+        assert_eq!(selection.node_policy, Some(NodePolicy::Spread));
+        assert_eq!(selection.device_policy, [DevicePolicy::Binpack, DevicePolicy::Numa]);
+        assert_eq!(selection.weights.map(|weights| weights.memory), Some(3));
         let none =
             DeviceSelection::read(Vendor::by_name("DCU").unwrap(), &StringMap::default()).unwrap();
         assert_eq!(none, DeviceSelection::default());

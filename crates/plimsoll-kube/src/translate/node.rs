@@ -7,6 +7,8 @@
 
 mod advertised;
 mod basics;
+mod cloud;
+mod counted;
 mod declared;
 mod discovered;
 mod memory;
@@ -67,11 +69,15 @@ pub(super) fn node_with(
     if annotated == Some(Annotated::Plugin) {
         shown.devices.iter_mut().for_each(share_by_tokens);
     }
+    let mut allocatable = basics::allocatable(node, &mut notes);
+    if !advertised::lists_extended(&node.status) {
+        allocatable.extended = basics::tokens_of(&shown.devices);
+    }
     let core = Node {
         labels: basics::labels(node),
         taints: basics::taints(node, &mut notes),
         unschedulable: node.spec.unschedulable,
-        allocatable: basics::allocatable(node, &mut notes),
+        allocatable,
         choice,
         missing_cards: resolve_missing_cards(&mut shown, &mut notes),
         ..Node::new(node.metadata.name.as_str())
@@ -154,6 +160,10 @@ fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes)
     }
     if !taken.contains(NVIDIA) {
         shown.add(discovered::devices(node, notes));
+    }
+    for (kind, counted) in counted::devices(node, &taken, notes) {
+        taken.insert(kind.to_owned());
+        shown.add(counted);
     }
     registered::check_listed(node, &taken, &shown.devices, notes);
     registered::check_unread(node, notes);

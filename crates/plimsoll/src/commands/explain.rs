@@ -154,8 +154,14 @@ fn separate_pod(args: &ExplainArgs) -> Result<(InputArgs, String)> {
     let Some(pod) = pod else {
         bail!("which pod? Name it as NAMESPACE/POD after the files, or after --");
     };
-    let (plain, node_pool_key) = (args.input.plain, args.input.node_pool_key.clone());
-    Ok((InputArgs { files, plain, node_pool_key }, pod))
+    let InputArgs { plain, node_pool_key, ignore_resource, .. } = &args.input;
+    let input = InputArgs {
+        files,
+        plain: *plain,
+        node_pool_key: node_pool_key.clone(),
+        ignore_resource: ignore_resource.clone(),
+    };
+    Ok((input, pod))
 }
 
 /// Explains a pod of a cluster under the default policy.

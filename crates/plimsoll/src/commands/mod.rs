@@ -28,6 +28,8 @@ pub(crate) use simulate::{Candidates, simulate_output};
 use anyhow::{Result, bail};
 use plimsoll_core::decide::Decision;
 use plimsoll_core::steps::{self, Vocabulary};
+use plimsoll_core::units::Name;
+use plimsoll_kube::cluster::Reading;
 
 use crate::cli::{Cli, Command, InputArgs, PIPE};
 use crate::load::{self, Loaded};
@@ -83,7 +85,12 @@ fn load(input: &InputArgs, command: Offline, quiet: bool) -> Result<Loaded> {
         let pipe = command.pipe();
         bail!("no input; give files with -f, or pipe the cluster in:\n\n  {pipe}\n");
     }
-    load::load(&input.files, input.plain.rule(), &input.node_pool_key, quiet)
+    let reading = Reading {
+        plain: input.plain.rule(),
+        node_pool_key: input.node_pool_key.as_str().into(),
+        ignored_resources: input.ignore_resource.iter().map(Name::from).collect(),
+    };
+    load::load(&input.files, &reading, quiet)
 }
 
 /// Logs the steps of a decision to standard error.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use plimsoll_core::request::{PlainRule, Request};
+use plimsoll_core::request::Request;
 use plimsoll_kube::cluster::{Cluster, Reading};
 use plimsoll_sim::scenario::{self, Report, State};
 use plimsoll_sim::simulation;
@@ -23,8 +23,7 @@ pub(super) fn run(args: &ScenarioArgs, quiet: bool) -> Result<Outcome> {
 
 /// Prints the scenario that creates the state of a cluster.
 fn from(files: &[PathBuf], anonymise: bool, quiet: bool) -> Result<Outcome> {
-    let pool = Reading::default().node_pool_key;
-    let cluster = load::load(files, PlainRule::default(), &pool, quiet)?.cluster;
+    let cluster = load::load(files, &Reading::default(), quiet)?.cluster;
     let state = state(&cluster);
     let state = if anonymise { scenario::anonymise(&state) } else { state };
     output::text(&scenario::from_state(&state))?;

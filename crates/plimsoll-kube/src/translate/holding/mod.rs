@@ -25,7 +25,6 @@ use crate::object::Pod;
 use super::dra::is_served_by_claim;
 use super::index::Index;
 use super::pod::{self, id, in_start_order, kind_asked};
-use super::priority::Classes;
 use super::{PodState, Translation};
 use cards::Cards;
 use charges::{Names, charges};
@@ -48,7 +47,7 @@ pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
     let seats = index.seats(pod, site);
     let (mut tenant, found) = Tenant::read(pod, node, site.reserved(), index.reading());
     tenant.apply_seats(&seats);
-    let mut value = tenant.holding(node, index.classes());
+    let mut value = tenant.holding(node, index);
     let mut findings = Findings::new(pod, &node.name);
     let resources = unknown::resources(pod, &tenant.claims);
     unknown::charge(pod, node, index, &resources, &mut value.charges, &mut findings);
@@ -128,9 +127,9 @@ impl<'a> Tenant<'a> {
         }
     }
 
-    fn holding(&self, node: &Node, classes: &Classes) -> Holding {
+    fn holding(&self, node: &Node, index: &Index) -> Holding {
         let since = Millis(0);
-        let (priority, _) = classes.priority(&self.pod.spec);
+        let (priority, _) = index.classes().priority(&self.pod.spec);
         Holding {
             request: id(self.pod),
             node: node.name.clone(),
@@ -140,7 +139,7 @@ impl<'a> Tenant<'a> {
                 Stage::Running { since }
             },
             charges: charges(&self.claims, &self.names, Cards { node }),
-            resources: pod::peak(&self.pod.spec).0,
+            resources: pod::peak(&self.pod.spec, index.reading()).0,
             terms: Terms { priority, ..Terms::default() },
             activity: Activity::Unknown,
             spec: None,

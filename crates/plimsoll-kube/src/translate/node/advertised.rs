@@ -28,6 +28,13 @@ pub(super) fn sum(status: &NodeStatus, names: &[&str]) -> Result<Advertised, Unr
     })
 }
 
+/// Returns false for a node without any extended resource in its status, as in manifests: nothing is
+/// known then about what it advertises.
+pub(super) fn lists_extended(status: &NodeStatus) -> bool {
+    let mut names = status.capacity.iter().chain(status.allocatable.iter());
+    names.any(|(name, _)| name.contains('/'))
+}
+
 /// Sums the devices of all vendors, as far as readable; `None` if none are listed.
 pub(super) fn all_devices(status: &NodeStatus) -> Option<u64> {
     let mut names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.count).collect();

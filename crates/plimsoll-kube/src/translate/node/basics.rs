@@ -1,12 +1,14 @@
 //! The facts of a node that do not depend on devices: labels, taints, CPU, memory and pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_core::device::Allocatable;
+use plimsoll_core::device::{Allocatable, Device};
+use plimsoll_core::resources::ResourceAmounts;
 use plimsoll_core::rules::{Effect, Taint};
 use plimsoll_core::units::{Bytes, MilliCpu, Name};
 
 use crate::finding::{LabelProblem, UnreadableAmount};
+use crate::hami::vendor::Vendor;
 use crate::object::{self, NodeStatus};
 use crate::quantity::{Quantity, QuantityError, quoted};
 
@@ -51,7 +53,7 @@ pub(super) fn allocatable(node: &object::Node, notes: &mut Notes) -> Allocatable
         cpu: amount("cpu", Quantity::milli_ceil).map(MilliCpu),
         memory: amount("memory", Quantity::bytes_ceil).map(Bytes::new),
         pods: amount("pods", Quantity::whole).map(|pods| u32::try_from(pods).unwrap_or(u32::MAX)),
-        ..Allocatable::default()
+        extended: extended(&node.status),
     }
 }
 
@@ -62,4 +64,31 @@ fn listed<'a>(status: &'a NodeStatus, name: &str) -> Option<Listed<'a>> {
     let said =
         allocatable.or_else(|| status.capacity.get(name).map(|amount| ("status.capacity", amount)));
     said.map(|(field, amount)| (field, amount.map_err(Clone::clone)))
+}
+
+/// Reads every other resource that the node advertises. An unreadable amount counts as 0; the reader
+/// of a device resource reports it.
+fn extended(status: &NodeStatus) -> ResourceAmounts {
+    let lists = [&status.capacity, &status.allocatable];
+    let names: BTreeSet<&str> =
+        lists.into_iter().flat_map(|list| list.iter().map(|(name, _)| name)).collect();
+    let counted = names.into_iter().filter(|name| !matches!(*name, "cpu" | "memory" | "pods"));
+    let amount = |name: &str| {
+        let (_, said) = listed(status, name)?;
+        said.and_then(Quantity::bytes_ceil).ok()
+    };
+    counted.filter_map(|name| Some((name, amount(name)?))).collect()
+}
+
+/// Returns the tokens of devices, by the resource that their pods request. They stand for what a
+/// node without a status would advertise, as in manifests.
+pub(super) fn tokens_of(devices: &[Device]) -> ResourceAmounts {
+    let mut tokens = ResourceAmounts::default();
+    for device in devices {
+        let vendor = Vendor::by_name(&device.kind).map(|vendor| vendor.count);
+        let resource = vendor.unwrap_or(&device.kind);
+        let own = u64::from(device.slots.unwrap_or(1));
+        tokens.set(resource, tokens.get(resource).saturating_add(own));
+    }
+    tokens
 }

@@ -13,10 +13,10 @@ use crate::finding::LabelProblem;
 use crate::labels::{self, FeatureLabels, Field};
 use crate::object;
 
-use super::advertised::{self, SHARED};
+use super::advertised::{self, Advertised, SHARED};
 use super::notes::Notes;
 use super::tokens::{CountFacts, Counted};
-use super::{NVIDIA, NodeDevices, memory, mig};
+use super::{NVIDIA, NodeDevices, cloud, counted, memory, mig};
 
 /// The resource of NVIDIA's device plugin.
 pub(super) const GPU: &str = "nvidia.com/gpu";
@@ -62,27 +62,52 @@ fn whole(
     let Some(count) = mig::whole_cards(labels, advertised, profiles, &node.status, notes) else {
         return NodeDevices::default();
     };
+    let (count, replicas) = match without_count(node, labels, &count, advertised, profiles) {
+        Uncounted::Facts(count, replicas) => (count, replicas),
+        Uncounted::MaybeShared(number) => {
+            let total = memory::unknown(format!("label {GPU}.count"));
+            return counted::maybe_shared(GPU, NVIDIA, number, total, notes);
+        }
+    };
     let described =
         profiles.is_empty() && (labels.memory_mib.is_some() || labels.product.is_some());
-    let facts = CountFacts {
-        resource: GPU,
-        count: &count,
-        replicas: &labels.replicas,
-        described,
-        advertised,
-    };
+    let facts =
+        CountFacts { resource: GPU, count: &count, replicas: &replicas, described, advertised };
     // With labels alone the plugin picks among the cards.
     let Some(counted) = facts.count(notes) else {
         return NodeDevices { plugin_picks: true, ..NodeDevices::default() };
     };
-    let group = Group {
-        resource: GPU,
-        kind: NVIDIA,
-        memory: &labels.memory_mib,
-        product: labels.product.as_deref(),
-        strategy: strategy(labels),
-    };
-    group.shown(counted, notes)
+    Group::whole(labels).shown(counted, notes)
+}
+
+/// The number of cards and tokens, where it can be known without NVIDIA's count label.
+enum Uncounted {
+    Facts(Field<u64>, Field<u64>),
+    /// So many devices are advertised, and each can be a card or a share of one.
+    MaybeShared(u64),
+}
+
+/// Finds the number of cards where the count label is missing: a single advertised device is one
+/// card, and several are cards if the cloud provider says so.
+fn without_count(
+    node: &object::Node,
+    labels: &FeatureLabels,
+    count: &Field<u64>,
+    advertised: Advertised,
+    profiles: &BTreeSet<String>,
+) -> Uncounted {
+    let said = || Uncounted::Facts(count.clone(), labels.replicas.clone());
+    let Some(number) = advertised.capacity.filter(|number| *number > 0) else { return said() };
+    if count.is_some() || !profiles.is_empty() {
+        return said();
+    }
+    if let Some(cloud) = cloud::cards(&node.metadata.labels, number) {
+        return Uncounted::Facts(Some(Ok(cloud.cards)), Some(Ok(cloud.tokens_per_card)));
+    }
+    match (number, &labels.replicas) {
+        (1, _) => Uncounted::Facts(Some(Ok(1)), labels.replicas.clone()),
+        (number, _) => Uncounted::MaybeShared(number),
+    }
 }
 
 /// Returns the reason why the labels describe no usable card, if there is one.
@@ -103,7 +128,18 @@ pub(super) struct Group<'a> {
     pub(super) strategy: Strategy,
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
+    /// Creates the group of cards that are not cut.
+    fn whole(labels: &'a FeatureLabels) -> Group<'a> {
+        Group {
+            resource: GPU,
+            kind: NVIDIA,
+            memory: &labels.memory_mib,
+            product: labels.product.as_deref(),
+            strategy: strategy(labels),
+        }
+    }
+
     /// Creates the devices, once their number is known.
     pub(super) fn shown(&self, counted: Counted, notes: &mut Notes) -> NodeDevices {
         if counted.cards == 0 {

@@ -161,6 +161,7 @@ fn of_vendor(
     if vendor.name == NVIDIA {
         note_scaled_cores(&listed, notes);
     }
+    check_advertised(vendor, node, &listed, notes);
     let tokens = listed.first().map(|device| device.slots);
     let tokens = tokens.filter(|tokens| listed.iter().all(|device| device.slots == *tokens));
     NodeDevices {
@@ -169,6 +170,38 @@ fn of_vendor(
         devices,
         sources: [source].into(),
         ..NodeDevices::default()
+    }
+}
+
+/// Reports a register that lists more tokens than the node advertises: the kubelet hands out no
+/// more than that.
+fn check_advertised(
+    vendor: &Vendor,
+    node: &object::Node,
+    listed: &[RegisteredDevice],
+    notes: &mut Notes,
+) {
+    let Some(key) = annotation(vendor) else { return };
+    let status = &node.status;
+    if !advertised::lists_extended(status) {
+        return;
+    }
+    let mut names = vec![vendor.count];
+    if vendor.name == NVIDIA {
+        names.push(advertised::SHARED);
+    }
+    let Ok(said) = advertised::sum(status, &names) else { return };
+    let advertised = said.allocatable.or(said.capacity).unwrap_or(0);
+    let healthy = listed.iter().filter(|device| device.healthy);
+    let registered = healthy.fold(0_u64, |sum, device| sum.saturating_add(device.slots.max(1)));
+    if advertised < registered {
+        let resource = vendor.count.into();
+        notes.add(AnnotationProblem::RegisterAboveAdvertised {
+            resource,
+            key,
+            registered,
+            advertised,
+        });
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use plimsoll_core::request::{Asks, Misuse, Request, RequestId, Role, Spec, Terms};
 use plimsoll_core::units::Name;
 
+use crate::cluster::Reading;
 use crate::object::{self, Pod, PodSpec};
 
 use super::index::Index;
@@ -20,6 +21,7 @@ use super::{Translation, gang, holding, rules};
 
 pub(super) use legacy_mig::is_asked as asks_legacy_mig;
 pub(super) use needs::{asks_devices, kind_asked, shape};
+use resources::is_managed;
 pub(super) use resources::peak;
 
 /// The request of a pod, and facts that belong to it.
@@ -40,7 +42,7 @@ pub fn request(pod: &Pod, index: &Index) -> Translation<PodRequest> {
 /// Translates the request of a pod under another identity, as for the missing pods of a workload.
 pub(super) fn request_as(id: RequestId, pod: &Pod, index: &Index) -> Translation<PodRequest> {
     let (priority, unknown_class) = index.classes().priority(&pod.spec);
-    let mut not_considered = not_considered(&pod.spec);
+    let mut not_considered = not_considered(&pod.spec, index.reading());
     not_considered.extend(claims::served_by_class(pod, index));
     not_considered
         .extend(unknown_class.map(|class| format!("the unknown priority class {class}").into()));
@@ -77,7 +79,7 @@ pub(super) fn in_start_order(spec: &PodSpec) -> impl Iterator<Item = (Role, &obj
 
 fn spec(pod: &Pod, index: &Index) -> Spec {
     let reading = index.reading();
-    let (resources, unreadable) = peak(&pod.spec);
+    let (resources, unreadable) = peak(&pod.spec, reading);
     let read = || -> Result<Spec, Misuse> {
         let shape = shape(pod, reading)?;
         let hints = selection::placement_hints(&pod.metadata.annotations, &shape)?;
@@ -98,7 +100,7 @@ fn spec(pod: &Pod, index: &Index) -> Spec {
 }
 
 /// Lists the features that a pod uses and that are not considered.
-fn not_considered(spec: &PodSpec) -> Vec<Name> {
+fn not_considered(spec: &PodSpec, reading: &Reading) -> Vec<Name> {
     let affinity = spec.affinity.as_ref();
     let containers = || in_start_order(spec).map(|(_, container)| container);
     let host_port = |port: &object::ContainerPort| port.host_port.is_some_and(|port| port > 0);
@@ -118,8 +120,9 @@ fn not_considered(spec: &PodSpec) -> Vec<Name> {
     ];
     let used = uses.into_iter().filter(|(used, _)| *used).map(|(_, what)| Name::from(what));
     let tolerations = spec.tolerations.iter().filter_map(rules::unknown_toleration);
-    let others =
-        other_resources(spec).into_iter().map(|name| format!("the resource {name}").into());
+    let ignored = other_resources(spec).into_iter();
+    let ignored = ignored.filter(|name| reading.ignored_resources.contains(*name));
+    let others = ignored.map(|name| format!("the resource {name}").into());
     used.chain(tolerations).chain(others).collect()
 }
 
@@ -129,11 +132,8 @@ pub(super) fn other_resources(spec: &PodSpec) -> BTreeSet<&str> {
     let lists =
         in_start_order(spec).flat_map(|(_, one)| [&one.resources.limits, &one.resources.requests]);
     let names = lists.flat_map(|list| list.iter().map(|(name, _)| name));
-    let known = |name: &str| name == RUNTIME_PRIORITY || asks_devices(name);
+    let known = |name: &str| is_managed(name) || asks_devices(name);
     names
         .filter(|name| name.contains('/') && !name.contains("kubernetes.io/") && !known(name))
         .collect()
 }
-
-/// A setting of HAMi's runtime inside the container.
-const RUNTIME_PRIORITY: &str = "nvidia.com/priority";

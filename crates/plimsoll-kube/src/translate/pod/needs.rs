@@ -9,6 +9,7 @@ use crate::cluster::Reading;
 use crate::hami::request::{self, DeviceRequest, MemoryRequest, RequestError};
 use crate::hami::vendor::{Charged, CoresUnit, VENDORS, Vendor};
 use crate::object::{self, Pod};
+use crate::plugins::{self, PluginSharing};
 use crate::quantity::Quantity;
 
 use super::super::misuse::{listed, misuse, misuse_of, resource};
@@ -40,13 +41,19 @@ pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape,
 
 /// Returns true if a resource requests a device or a part of one.
 pub(in crate::translate) fn asks_devices(name: &str) -> bool {
-    name == SHARED_GPU || name.starts_with(MIG_PREFIX) || kind_asked(name).is_some()
+    is_counted(name) || kind_asked(name).is_some()
 }
 
 /// Returns the kind of device that a vendor's resource requests.
 pub(in crate::translate) fn kind_asked(name: &str) -> Option<&'static str> {
     let asks = |vendor: &&Vendor| vendor.resource_names().any(|resource| resource == name);
-    VENDORS.iter().find(asks).map(Vendor::kind)
+    let of_vendor = VENDORS.iter().find(asks).map(Vendor::kind);
+    of_vendor.or_else(|| plugins::counted(name).map(|resource| resource.kind))
+}
+
+/// Returns true for a resource that is a number of devices and nothing else.
+fn is_counted(name: &str) -> bool {
+    name == SHARED_GPU || name.starts_with(MIG_PREFIX) || plugins::counted(name).is_some()
 }
 
 fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, Misuse> {
@@ -65,8 +72,7 @@ fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, 
             needs.push(need(container, vendor, asked, reading)?);
         }
     }
-    let mut counted: Vec<&str> =
-        names().filter(|name| *name == SHARED_GPU || name.starts_with(MIG_PREFIX)).collect();
+    let mut counted: Vec<&str> = names().filter(|name| is_counted(name)).collect();
     counted.sort_unstable();
     counted.dedup();
     for name in counted {
@@ -226,7 +232,8 @@ fn whole_slices(
     } else {
         name.strip_suffix(SHARED_SUFFIX).unwrap_or(name)
     };
-    let shared = name.ends_with(SHARED_SUFFIX);
+    let shared = name.ends_with(SHARED_SUFFIX)
+        || plugins::counted(name).is_some_and(|one| one.sharing == PluginSharing::Possible);
     let amount = if shared { Amount::Plain(reading.plain) } else { Amount::Whole };
     let count = count(number)
         .ok_or_else(|| misuse_of(&field(), format_args!("{number} is more than any node has")))?;

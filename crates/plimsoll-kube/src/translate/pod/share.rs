@@ -16,18 +16,72 @@ use super::needs::{MIG_PREFIX, asks_devices};
 /// The part of a model's name that marks a MIG instance.
 const MIG_MODEL: &str = "-MIG-";
 
-/// Adds the requested share to the needs of the containers. A share uses no token of the device
-/// plugin.
+/// Adds the requested share to the needs of the containers. A share alone uses no token of the
+/// device plugin; with `nvidia.com/gpu: n` it is that share of n cards, and uses n tokens.
 pub(super) fn add(pod: &Pod, containers: &mut [Container]) -> Result<(), Misuse> {
     let Some(ask) =
         ShareRequest::read(&pod.metadata.annotations).map_err(|error| unreadable(&error))?
     else {
         return Ok(());
     };
-    not_both(pod, containers)?;
-    let need = need(pod, &ask)?;
-    chosen(&ask, containers)?.needs.push(need);
+    let tokens = take_tokens(pod, &ask, containers)?;
+    let share = need(pod, &ask)?;
+    let need = match &tokens {
+        None => share,
+        Some((_, tokens)) => Need { count: tokens.count, slots: 1, ..share },
+    };
+    match tokens {
+        Some((position, _)) => containers[position].needs.push(need),
+        None => chosen(&ask, containers)?.needs.push(need),
+    }
     Ok(())
+}
+
+/// Takes the plugin's tokens out of the needs of the container that gets the share. The tokens say
+/// on how many cards the share is.
+fn take_tokens(
+    pod: &Pod,
+    ask: &ShareRequest,
+    containers: &mut [Container],
+) -> Result<Option<(usize, Need)>, Misuse> {
+    let is_token = |need: &Need| &*need.kind == "NVIDIA" && matches!(need.amount, Amount::Plain(_));
+    let holders: Vec<usize> = (0..containers.len())
+        .filter(|position| containers[*position].needs.iter().any(is_token))
+        .collect();
+    let gets_share = |position: usize| {
+        ask.container.as_ref().is_none_or(|name| *containers[position].name == **name)
+    };
+    let taken = match holders[..] {
+        [position] if gets_share(position) => {
+            let needs = &mut containers[position].needs;
+            let token = needs.iter().position(is_token).map(|at| needs.remove(at));
+            token.map(|token| (position, token))
+        }
+        _ => None,
+    };
+    not_both(pod, containers)?;
+    if let Some((position, token)) = &taken {
+        same_number(pod, ask, *position, token)?;
+    }
+    Ok(taken)
+}
+
+/// Rejects a number of devices in an annotation that differs from the number of tokens.
+fn same_number(pod: &Pod, ask: &ShareRequest, position: usize, token: &Need) -> Result<(), Misuse> {
+    let tokens = u32::from(token.count.get());
+    let is_said = pod.metadata.annotations.contains_key(kai::NUM_DEVICES);
+    let Some((_, container)) = in_start_order(&pod.spec).nth(position) else { return Ok(()) };
+    if !is_said || ask.devices == tokens {
+        return Ok(());
+    }
+    let field = resource(container, "nvidia.com/gpu");
+    let problem = format!(
+        "annotation {} is {}, and {field} is {tokens}; both say on how many GPUs the share is, so \
+         they must be equal",
+        kai::NUM_DEVICES,
+        ask.devices
+    );
+    Err(misuse([annotation(kai::NUM_DEVICES), field], problem))
 }
 
 fn unreadable(error: &KaiError) -> Misuse {

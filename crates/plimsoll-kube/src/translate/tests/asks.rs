@@ -114,7 +114,12 @@ fn contradictions_name_both_fields() {
     };
     for (annotations, limits, one, other) in [
         ("gpu-memory: \"8000\", gpu-fraction: \"0.5\"", "", "gpu-memory", "gpu-fraction"),
-        ("gpu-memory: \"8000\"", "nvidia.com/gpu: 1", "gpu-memory", "nvidia.com/gpu"),
+        (
+            "gpu-memory: \"8000\", gpu-fraction-num-devices: \"3\"",
+            "nvidia.com/gpu: 2",
+            "gpu-fraction-num-devices",
+            "nvidia.com/gpu",
+        ),
         ("gpu-fraction: \"0.5\"", "nvidia.com/gpumem: 1000", "gpu-fraction", "nvidia.com/gpumem"),
         (
             "gpu-fraction: \"0.5\"",
@@ -315,7 +320,6 @@ fn what_is_not_understood_is_said() {
             "anti-affinity to pods",
             "topology spread constraints",
             "host ports",
-            "the resource rdma/hca"
         ]
     );
     assert!(only(&means(&pod_with("nvidia.com/gpu: 1"))).not_considered.is_empty());
@@ -353,4 +357,35 @@ fn a_pod_that_has_a_node_is_not_forgotten_for_its_manifest() {
         assert_eq!(cluster.running.len() + cluster.pending.len(), 1, "{first}{second}");
         assert_eq!(codes(&cluster), expected, "{first}{second}");
     }
+}
+
+#[test]
+fn a_share_with_tokens_is_that_share_on_so_many_cards() {
+    let spec = "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 2}}}]";
+    let cluster = means(&pod("p", "annotations: {gpu-memory: \"8000\"}", spec));
+    let [need] = &containers(&cluster)[0].needs[..] else { panic!("one need") };
+    let amount = Amount::bytes(Bytes::from_mib(8000).unwrap());
+    assert_eq!((need.count.get(), need.slots, &need.amount), (2, 1, &amount));
+    assert_eq!(only(&cluster).request.spec.resources.extended.get("nvidia.com/gpu"), 2);
+}
+
+#[test]
+fn every_named_resource_counts_unless_hami_manages_it() {
+    let cluster = means(&pod_with(
+        "nvidia.com/gpumem: 1000, nvidia.com/gpucores: 10, nvidia.com/gpumemory: 7, rdma/hca: 1, \
+         hugepages-2Mi: 4Mi, ephemeral-storage: 1Gi, cpu: 1",
+    ));
+    let extended = &only(&cluster).request.spec.resources.extended;
+    let amounts: Vec<(&str, u64)> =
+        extended.iter().map(|(name, amount)| (&**name, amount)).collect();
+    assert_eq!(
+        amounts,
+        [
+            ("ephemeral-storage", 1 << 30),
+            ("hugepages-2Mi", 4 << 20),
+            ("nvidia.com/gpu", 1),
+            ("nvidia.com/gpumemory", 7),
+            ("rdma/hca", 1)
+        ]
+    );
 }

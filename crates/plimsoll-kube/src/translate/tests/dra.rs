@@ -216,7 +216,7 @@ fn a_running_pod_with_an_unknown_device_resource_is_an_undeclared_holder() {
 #[test]
 fn a_second_plugin_on_registered_cards_closes_them() {
     let node = registered("n", &[("GPU-a", 40960)])
-        + "status: {capacity: {volcano.sh/vgpu-number: 10}, allocatable: {volcano.sh/vgpu-number: 10}}\n";
+        + "status: {allocatable: {nvidia.com/gpu: 10, volcano.sh/vgpu-number: 10}}\n";
     let cluster = means(&(node + &pod_with("nvidia.com/gpu: 1")));
     assert_eq!(codes(&cluster), ["cards-advertised-twice"]);
     assert_eq!(placed(&cluster).0, 0);

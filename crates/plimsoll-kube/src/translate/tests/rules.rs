@@ -150,7 +150,7 @@ fn a_rule_that_cannot_be_read_is_rejected_with_its_place() {
 }
 
 #[test]
-fn wishes_are_read_from_hamis_annotations() {
+fn device_selectors_are_read_from_hamis_annotations() {
     let annotations = "annotations: {nvidia.com/use-gputype: 'A100, ,H100', nvidia.com/nouse-gputype: V100, \
                        nvidia.com/use-gpuuuid: ' GPU-a ', nvidia.com/nouse-gpuuuid: 'GPU-b,', nvidia.com/numa-bind: 'true', \
                        nvidia.com/vgpu-mode: 'hami-core,mig', hami.io/gpu-scheduler-policy: 'mutex,topology-aware,spread', \

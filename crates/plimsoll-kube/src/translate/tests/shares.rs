@@ -160,7 +160,7 @@ fn a_reserved_card_that_the_node_does_not_have_is_a_finding() {
 
 #[test]
 fn a_pod_that_runs_and_contradicts_itself_closes_what_it_may_be_on() {
-    let spec = "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]";
+    let spec = "containers: [{name: main, resources: {limits: {nvidia.com/gpumem: 1}}}]";
     let wrong = bound("p", "gpu", "annotations: {gpu-memory: \"8000\"}", spec);
     let cluster = means(&(labelled("gpu", 1, 32_607, 100) + &wrong));
     assert_eq!(holding(&cluster, "p").charges[0].amount, Booked::Undeclared);

@@ -62,7 +62,10 @@ fn a_declaration_wins_only_for_the_vendors_that_it_names() {
         .capacity("metax-tech.com/gpu", "1");
     let (facts, findings) = given.facts();
     let kinds: Vec<&str> = facts.node.devices.iter().map(|device| &*device.kind).collect();
-    assert_eq!((kinds, codes(&findings)), (vec!["Metax-GPU", "NVIDIA"], vec![]));
+    assert_eq!(
+        (kinds, codes(&findings)),
+        (vec!["Metax-GPU", "NVIDIA"], vec!["register-above-advertised"])
+    );
 }
 
 #[test]

@@ -133,7 +133,6 @@ fn cards_whose_counts_disagree_are_the_plugins_to_choose() {
         ("2", "", "200", shared(0)),
         ("4", "1", "8", shared(0)),
         ("4", "1", "3", shared(0)),
-        ("", "100", "100", shared(0)),
     ] {
         let given = Given::default().discovered(count, replicas, "32607").gpus(advertised);
         let (facts, _) = given.clone().facts();
@@ -175,17 +174,11 @@ fn a_missing_memory_label_leaves_whole_device_work_and_is_named() {
 #[test]
 fn tokens_are_never_counted_as_cards_where_the_count_is_missing() {
     let (facts, findings) = Given::default().discovered("", "100", "32607").gpus("100").facts();
-    assert!(facts.node.devices.is_empty());
-    let unknown = facts.node.unknown.as_deref().unwrap_or_default();
-    assert!(unknown.contains("nvidia.com/gpu.count is missing"), "{unknown}");
     assert_eq!(codes(&findings), ["count-label-missing"]);
-    assert!(
-        findings[0].remedy().contains("plimsoll.dev/devices")
-            && findings[0].remedy().contains("feature discovery")
-    );
-    for given in [Given::default().gpus("1"), Given::default().discovered("", "", "32607")] {
-        assert_eq!(codes(&given.facts().1), ["count-label-missing"]);
-    }
+    assert!(findings[0].message().contains("label nvidia.com/gpu.count is missing"));
+    assert_eq!(placed(&facts, 3, "NVIDIA", &Amount::Whole).0, 1, "one pod at a time");
+    let (count, why) = placed(&facts, 1, "NVIDIA", &mib(1));
+    assert!(count == 0 && why.contains("nvidia.com/gpu.count"), "{why}");
 }
 
 #[test]
@@ -258,5 +251,46 @@ fn numbers_that_cannot_be_read_are_unknown() {
             (true, vec![code]),
             "{count} {advertised}"
         );
+    }
+}
+
+#[test]
+fn without_feature_discovery_one_advertised_device_is_one_card() {
+    let (facts, findings) = Given::default().gpus("1").facts();
+    assert_eq!((facts.node.devices.len(), codes(&findings)), (1, vec!["memory-label-missing"]));
+    assert_eq!(placed(&facts, 2, "NVIDIA", &Amount::Whole).0, 1);
+    let (count, why) = placed(&facts, 1, "NVIDIA", &mib(1));
+    assert!(count == 0 && why.contains("nvidia.com/gpu.memory"), "{why}");
+}
+
+#[test]
+fn several_advertised_devices_are_cards_where_the_cloud_provider_says_so() {
+    for (label, value, advertised, cards) in [
+        ("cloud.google.com/gke-accelerator-count", "4", "4", 4),
+        ("cloud.google.com/gke-accelerator-count", "1", "4", 1),
+        ("karpenter.k8s.aws/instance-gpu-count", "8", "8", 8),
+        ("node.kubernetes.io/instance-type", "g5.12xlarge", "4", 4),
+        ("node.kubernetes.io/instance-type", "Standard_NC24s_v3", "4", 4),
+        ("node.kubernetes.io/instance-type", "g5.12xlarge", "8", 1),
+        ("kubernetes.azure.com/accelerator", "nvidia", "4", 1),
+    ] {
+        let (facts, _) = Given::default().label(label, value).gpus(advertised).facts();
+        let placed = placed(&facts, 9, "NVIDIA", &Amount::Whole).0;
+        assert_eq!(placed, cards, "{label}={value}, {advertised} advertised");
+    }
+}
+
+#[test]
+fn plugins_that_do_not_share_cards_advertise_whole_devices_of_unknown_memory() {
+    for (resource, kind, whole) in [
+        ("amd.com/gpu", "AMD", 8),
+        ("habana.ai/gaudi", "habana.ai/gaudi", 8),
+        ("google.com/tpu", "google.com/tpu", 8),
+        ("gpu.intel.com/i915", "gpu.intel.com/i915", 1),
+    ] {
+        let (facts, _) =
+            Given::default().capacity(resource, "8").allocatable(resource, "8").facts();
+        assert_eq!(placed(&facts, 9, kind, &Amount::Whole).0, whole, "{resource}");
+        assert_eq!(placed(&facts, 1, kind, &mib(1)).0, 0, "{resource}");
     }
 }

@@ -276,7 +276,7 @@ fn a_vendor_in_two_forms_on_one_node_is_unknown() {
     let (facts, findings) = given.annotation("hami.io/node-register-xpu", xpu).facts();
     assert_eq!(
         (facts.node.unknown.is_some(), codes(&findings)),
-        (true, vec!["device-listed-twice"])
+        (true, vec!["register-above-advertised", "device-listed-twice"])
     );
     let same = r#"[{"id":"x","count":1,"devmem":8192,"health":true}]"#;
     let given = Given::default()
@@ -287,17 +287,31 @@ fn a_vendor_in_two_forms_on_one_node_is_unknown() {
 
 #[test]
 fn devices_that_are_advertised_and_listed_nowhere_are_reported() {
-    let (facts, findings) = Given::default().capacity("amd.com/gpu", "8").facts();
-    assert!(facts.node.unknown.as_deref().is_some_and(|why| why.contains("8 of amd.com/gpu")));
+    let (facts, findings) = Given::default().capacity("hygon.com/dcunum", "8").facts();
+    assert!(facts.node.unknown.as_deref().is_some_and(|why| why.contains("8 of hygon.com/dcunum")));
     assert_eq!(codes(&findings), ["register-missing"]);
     let (facts, findings) = Given::default()
         .discovered("1", "1", "40960")
         .gpus("1")
-        .capacity("amd.com/gpu", "8")
+        .capacity("hygon.com/dcunum", "8")
         .facts();
     assert_eq!(
         (facts.node.unknown, codes(&findings)),
         (None, vec!["register-missing"]),
         "others can be used"
     );
+}
+
+#[test]
+fn a_register_that_lists_more_than_is_allocatable_is_reported() {
+    let register = r#"[{"id":"GPU-x","count":10,"devmem":8192,"health":true}]"#;
+    let given = Given::default().annotation(NVIDIA_REGISTER, register);
+    for allocatable in ["0", "9"] {
+        let given = given.clone().capacity("nvidia.com/gpu", "10");
+        let (facts, findings) = given.allocatable("nvidia.com/gpu", allocatable).facts();
+        assert_eq!(codes(&findings), ["register-above-advertised"]);
+        let tokens = facts.node.allocatable.extended.get("nvidia.com/gpu");
+        assert_eq!(tokens.to_string(), allocatable);
+    }
+    assert_eq!(codes(&given.gpus("10").facts().1), Vec::<&str>::new());
 }
