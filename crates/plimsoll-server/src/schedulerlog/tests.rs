@@ -91,6 +91,8 @@ async fn a_front_end_of_pods_has_a_history_and_a_scheduler_log_by_request_id() {
     engine.write(add_node).await.expect("an answer");
     engine.write(|_, core| Pods::submit(core, "one")).await.expect("an answer");
     engine.write(|_, core| Pods::submit(core, "two")).await.expect("an answer");
+    // A reply can leave before the observers run; a read is served after them, as in the API.
+    engine.read(|_, _| ()).await.expect("an answer");
 
     let placed = log.get(&pod("one")).expect("it was decided");
     let row = decided(placed.decision.as_ref().expect("it was decided"));
@@ -107,6 +109,7 @@ async fn a_front_end_of_pods_has_a_history_and_a_scheduler_log_by_request_id() {
         pods.handle(core, Event::Failed { request, generation: id.0 });
     };
     engine.write(fail).await.expect("an answer");
+    engine.read(|_, _| ()).await.expect("an answer");
     let failed = log.get(&pod("one")).expect("it was decided");
     assert_eq!(failed.bind, Bind::Failed("ImagePullBackOff".to_string()));
     assert!(log.get(&pod("three")).is_none());
