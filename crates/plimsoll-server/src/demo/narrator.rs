@@ -7,10 +7,11 @@ use std::io::Write;
 use anstyle::AnsiColor;
 use plimsoll_core::charge::Charge;
 use plimsoll_core::decide::Decision;
-use plimsoll_core::event::{Effect, Event};
+use plimsoll_core::event::{Answer, Effect, Event};
 use plimsoll_core::front::Front;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Bytes;
+use plimsoll_core::wording::SizeFormat;
 
 use plimsoll_engine::engine::{Decided, Durable, Observer};
 
@@ -26,11 +27,18 @@ pub(crate) struct Narrator {
 }
 
 impl Narrator {
-    fn print_decision(&mut self, decision: &Decision) {
+    fn print_decision(&mut self, decision: &Decision, answers: &[Answer]) {
         let (request, summary) = (&decision.request, decision.summary());
         if decision.chosen().is_some() {
             self.pending.remove(request);
             return line(AnsiColor::Green, "placed", &format!("{request}: {summary}"));
+        }
+        let is_impossible = |answer: &Answer| {
+            matches!(answer, Answer::Impossible { .. }) && answer.request() == request
+        };
+        if answers.iter().any(is_impossible) {
+            self.pending.remove(request);
+            return line(AnsiColor::Red, "impossible", &format!("{request}: {summary}"));
         }
         let nearest = decision.rejection().and_then(|rejection| rejection.nearest.as_ref());
         let short_by = nearest.map(|nearest| nearest.short_by);
@@ -49,7 +57,8 @@ impl Narrator {
             }
             Event::Freed { request, .. } => {
                 let released = self.charged.remove(request);
-                let size = released.map_or("its memory".to_string(), |bytes| bytes.to_string());
+                let size = released
+                    .map_or("its memory".to_string(), |size| SizeFormat::for_size(size).show(size));
                 line(AnsiColor::Blue, "released", &format!("{request} released {size}"));
             }
             _ => {}
@@ -71,7 +80,7 @@ impl<F: Front> Observer<F> for Narrator {
     fn durable(&mut self, durable: &Durable<'_, F>) {
         for (record, output) in durable.records.iter().zip(durable.outputs) {
             for decision in &output.outcome.decisions {
-                self.print_decision(decision);
+                self.print_decision(decision, &output.outcome.answers);
             }
             for effect in &output.outcome.effects {
                 if let Effect::Stop { request, node, .. } = effect {
@@ -87,5 +96,5 @@ impl<F: Front> Observer<F> for Narrator {
 fn line(color: AnsiColor, what: &str, text: &str) {
     let style = color.on_default();
     // A closed standard output must not stop the demo.
-    let _ = writeln!(anstream::stdout().lock(), "{style}{what:>8}{style:#}  {text}");
+    let _ = writeln!(anstream::stdout().lock(), "{style}{what:>10}{style:#}  {text}");
 }

@@ -100,7 +100,7 @@ async fn a_front_end_of_pods_has_a_history_and_a_scheduler_log_by_request_id() {
     let pending = log.get(&pod("two")).expect("it was decided");
     let row = decided(pending.decision.as_ref().expect("it was decided"));
     assert_eq!(row.status, Verdict::Failed);
-    assert!(row.summary.contains("5120 MiB short"), "{}", row.summary);
+    assert!(row.summary.contains("5.0 GiB short"), "{}", row.summary);
     assert_eq!(decisions.newest_first().len(), 2);
 
     let fail = |pods: &mut Pods, core: &mut Core<'_>| {
