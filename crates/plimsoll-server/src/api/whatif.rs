@@ -1,4 +1,4 @@
-//! What-if: the planner's own answer for a model or declaration, and remedies, without deciding.
+//! The what-if route: the planner's own answer for a model or declaration, and remedies.
 
 use axum::Json;
 use axum::extract::State;
