@@ -255,7 +255,7 @@ pub fn devices(cluster: &Cluster, ledger: &Ledger) -> Vec<DeviceRow> {
         .collect()
 }
 
-/// Converts the devices of a node in the order of their ordinals, with the given holdings as tenants.
+/// Converts the devices of a node in the order of their ordinals, with the holdings as tenants.
 pub fn devices_of<'a>(
     view: &NodeView,
     holdings: impl Iterator<Item = (HoldingId, &'a Holding)>,

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::lost_by::{LostBy, lost_by};
 use crate::verdict::{self, CandidateRow, ScorePart};
 
-/// The data that a decision was made from. Server and offline commands fill it with [`explanation`].
+/// The data that a decision was made from. Server and offline commands fill it by [`explanation`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// The decision in one sentence.

@@ -111,7 +111,7 @@ pub struct DeviceVerdictRow {
     pub short_by: Option<Bytes>,
     /// The holders of the device and their memory, if it does not fit; null without holders.
     pub held_by: Option<String>,
-    /// The device is part of the chosen placement, or of the best one on a node that was not chosen.
+    /// True if the device is in the chosen placement, or in the best one of a node not chosen.
     #[serde(default)]
     pub picked: bool,
 }

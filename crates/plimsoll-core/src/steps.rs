@@ -1,6 +1,8 @@
 //! A decision as a sequence of steps with stable codes, for logs. The steps are rendered from the
 //! decision and never recorded beside it.
 
+mod slots;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,7 +19,8 @@ use crate::verdict::{DeviceVerdict, NeedVerdict, NodeVerdict, Table};
 pub enum Vocabulary {
     /// The codes of a pod scheduler: `[GPU_FILTER]` and so on.
     Pods,
-    /// The codes of a scheduler of model slots: `OVERSCHEDULING_DEBUG gpu_selected` and so on.
+    /// The codes of a scheduler of model slots, `OVERSCHEDULING_DEBUG gpu_selected` and so on,
+    /// beside those of a pod scheduler.
     Slots,
 }
 
@@ -42,13 +45,19 @@ pub enum Fact {
     Sizes(Vec<(String, Option<u64>)>),
 }
 
+impl Step {
+    /// Returns the text that every step of this code starts with, to search logs by.
+    pub fn tag(&self) -> String {
+        match SLOT_CODES.contains(&self.code) {
+            true => format!("OVERSCHEDULING_DEBUG {}", self.code),
+            false => format!("[{}]", self.code.to_uppercase()),
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if SLOT_CODES.contains(&self.code) {
-            write!(f, "OVERSCHEDULING_DEBUG {}", self.code)?;
-        } else {
-            write!(f, "[{}]", self.code.to_uppercase())?;
-        }
+        f.write_str(&self.tag())?;
         self.facts.iter().try_for_each(|(name, fact)| write!(f, " {name}={fact}"))
     }
 }
@@ -72,7 +81,11 @@ impl fmt::Display for Fact {
     }
 }
 
-const SLOT_CODES: [&str; 8] = [
+const SLOT_CODES: [&str; 12] = [
+    "calculating_allocated_memory",
+    "single_gpu_slot_found",
+    "multi_gpu_slot_found",
+    "memory_calculation_result",
     "gpu_allocation_start",
     "gpu_selected",
     "single_gpu_validation",
@@ -98,11 +111,17 @@ struct Renderer<'a> {
 
 impl Renderer<'_> {
     fn node_steps(&self, verdict: NodeVerdict) -> Vec<Step> {
-        let need_steps = |need: &NeedVerdict| match self.vocabulary {
-            Vocabulary::Pods => self.pod_need(verdict, need),
-            Vocabulary::Slots => self.slot_need(verdict, need),
+        let mut steps = match self.vocabulary {
+            Vocabulary::Pods => Vec::new(),
+            Vocabulary::Slots => self.slots_on(verdict),
         };
-        verdict.needs.iter().flat_map(need_steps).collect()
+        for need in verdict.needs.iter() {
+            steps.extend(self.pod_need(verdict, need));
+            if self.vocabulary == Vocabulary::Slots {
+                steps.extend(self.slot_need(verdict, need));
+            }
+        }
+        steps
     }
 
     fn pod_need(&self, verdict: NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
@@ -260,6 +279,8 @@ impl Renderer<'_> {
             Vocabulary::Slots => "model",
         };
         let total = node.devices[usize::from(device.ordinal)].memory.total.bytes();
+        let held = room.held().plus(room.floating()).plus(more);
+        let declared = |bytes| number(Some(bytes).filter(|_| !room.has_undeclared()));
         let mut facts = vec![
             ("decision", Fact::Text(self.id.to_string())),
             (subject, Fact::Text(self.decision.request.to_string())),
@@ -267,15 +288,11 @@ impl Renderer<'_> {
             ("device", Fact::Text(node.device_label(usize::from(device.ordinal)))),
             ("revision", Fact::Number(Some(self.decision.revision))),
             ("total", number(total)),
-            (
-                "held",
-                number(
-                    Some(room.held().plus(room.floating()).plus(more))
-                        .filter(|_| !room.has_undeclared()),
-                ),
-            ),
+            ("held", declared(held)),
             ("releasing", number(Some(room.releasing()))),
             ("foreign", number(Some(room.foreign()))),
+            ("used", declared(held.plus(room.promised()))),
+            ("allocated", declared(held.plus(room.releasing()))),
             ("requested", number(device.need)),
             ("free", number(room.free().map(|free| free.less(more)))),
             ("fits", Fact::Flag(device.reason.is_none())),

@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::journal::Journal;
 use thread::Thread;
 
-/// The most messages that may wait for the decision thread. Beyond it callers get [`NoAnswer::Busy`].
+/// The most messages that may wait for the decision thread; callers then get [`NoAnswer::Busy`].
 const QUEUE_LIMIT: usize = 8192;
 
 /// A handle to the decision thread.
@@ -81,7 +81,7 @@ pub struct Durable<'a, F: Front> {
     /// One output for each record.
     pub outputs: &'a [Output],
     pub topics: &'a BTreeSet<F::Topic>,
-    /// How many sets of the front end's changes were journalled with the records.
+    /// The number of change sets of the front end journalled with the records.
     pub change_sets: usize,
     /// The time it took to decide all of it.
     pub deciding: Duration,
@@ -110,7 +110,7 @@ type Work<F> = Box<dyn FnOnce(&mut F, &mut Core<'_>) -> (Reply, Watching) + Send
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watching {
     Continues,
-    /// What was seen will never change again; a watcher would be kept for ever.
+    /// The answer is final; a watcher would wait forever.
     Ends,
 }
 

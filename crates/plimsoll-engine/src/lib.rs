@@ -2,7 +2,7 @@
 //! clock and replay.
 //!
 //! ```text
-//!  caller ──▶ engine ──▶ Host (front end + core) ──▶ batch ──▶ Journal ──▶ answers, observers, watchers
+//!  caller ─▶ engine ─▶ Host (front end + core) ─▶ batch ─▶ Journal ─▶ answers, observers, watchers
 //!  start  ──▶ recovery: snapshot + records and changes since ──▶ Host
 //! ```
 

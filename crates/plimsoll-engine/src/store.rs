@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  commit ──▶ SQLite's log ──▶ a thread of its own ──▶ journal.db (journal, decisions, changes)
-//!  save_snapshot ──▶ a thread of its own ──▶ snapshot-<seq>.json ──▶ rows before the snapshot before it are removed, a few a commit
+//!  save_snapshot ──▶ a thread of its own ──▶ snapshot-<seq>.json ──▶ old rows are removed,
+//!                                                                    a few per commit
 //!  open = newest snapshot that can be read + records and changes after it
 //! ```
 

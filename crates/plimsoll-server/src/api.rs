@@ -1,4 +1,4 @@
-//! The HTTP API: every route once, with what it takes and what it answers.
+//! The HTTP API: every route once, with its rules, its input and its answers.
 
 mod agents;
 mod decisions;
@@ -7,20 +7,21 @@ mod input;
 mod memory;
 mod models;
 mod pages;
-mod parts;
 mod problem;
 mod queue;
 mod reservations;
 mod runners;
 mod schedulerlog;
 mod slots;
+mod state;
 #[cfg(test)]
 mod tests;
 mod whatif;
 
-pub(crate) use parts::Parts;
 pub(crate) use problem::Problem;
-pub(crate) use queue::promised;
+#[cfg(test)]
+pub(crate) use schedulerlog::decided;
+pub(crate) use state::AppState;
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub(crate) fn router(routes: Routes) -> Router {
 }
 
 /// Returns the routes of the standalone server, with its OpenAPI document.
-pub(crate) fn routes(parts: Parts, guard: &Arc<Guard>) -> Routes {
+pub(crate) fn routes(app: AppState, guard: &Arc<Guard>) -> Routes {
     let routes = Routes::new(guard)
         .add(Rules::READ, routes!(runners::list))
         .add(Rules::RUNNER, routes!(agents::register))
@@ -60,18 +61,15 @@ pub(crate) fn routes(parts: Parts, guard: &Arc<Guard>) -> Routes {
         .add(Rules::READ, routes!(whatif::what_if))
         .add(Rules::READ, routes!(events::stream))
         .add(Rules::READ, routes!(schedulerlog::show))
-        .with_state(parts);
+        .with_state(app);
     pages::with_pages(routes)
 }
 
 async fn no_such_route(uri: Uri) -> Problem {
-    Problem::not_found(
-        "not_found",
-        format!("there is nothing at {}; /docs lists what there is", uri.path()),
-    )
+    Problem::not_found("not_found", format!("no such path: {}; /docs lists all routes", uri.path()))
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> Problem {
-    let detail = format!("{method} does not go with {}; /docs lists what does", uri.path());
+    let detail = format!("{method} is not allowed for {}; /docs lists all routes", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }

@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use plimsoll_core::front::Core;
+use plimsoll_core::request::RequestId;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::steps::Vocabulary;
 use plimsoll_core::units::Millis;
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::{History, Store};
 use plimsoll_slots::desk::Desk;
+use plimsoll_slots::memory::Need;
 use plimsoll_slots::model::Model;
 
-use super::api::{self, Parts};
+use super::api::{self, AppState};
 use super::config::Config;
 use super::demo::{self, Narrator};
 use super::guard::Guard;
@@ -25,6 +27,22 @@ use crate::SlotEngine;
 
 impl ServedFront for Desk {
     const VOCABULARY: Vocabulary = Vocabulary::Slots;
+
+    type DecisionFacts = Vec<Need>;
+
+    /// Returns the memory of a slot's model as it was declared when the slot was created, or as it
+    /// is declared now if the slot was rejected at once and does not exist any more.
+    fn decision_facts(&self, scheduler: &Scheduler, request: &RequestId) -> Vec<Need> {
+        let desk = self.view(scheduler);
+        let made_from = desk.slot(&request.name).and_then(|slot| slot.made_from.as_ref());
+        let model = made_from.or_else(|| desk.model(&request.account));
+        model.map(|model| desk.needs(model)).unwrap_or_default()
+    }
+
+    fn start_failure(&self, scheduler: &Scheduler, request: &RequestId) -> Option<String> {
+        let desk = self.view(scheduler);
+        desk.slot(&request.name)?.life.failure.as_ref().map(ToString::to_string)
+    }
 
     fn gauges(&self, scheduler: &Scheduler, now: Millis) -> Box<dyn FrontGauges> {
         Box::new(SlotGauges::copy(self, scheduler, now))
@@ -42,8 +60,8 @@ pub enum Fleet {
 
 /// Returns the standalone server of a configuration.
 pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
-    let parts = Parts::new(config.schedulerlog);
-    let mut observers = parts.observers();
+    let app = AppState::new(config.schedulerlog);
+    let mut observers = app.observers();
     if fleet == Fleet::Simulated {
         observers.push(Box::new(Narrator::default()));
     }
@@ -63,7 +81,7 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
     };
     let data = config.data.clone();
     let routes =
-        move |engine: SlotEngine, guard: &Arc<Guard>| open(parts, engine, &data, fleet, guard);
+        move |engine: SlotEngine, guard: &Arc<Guard>| open(app, engine, &data, fleet, guard);
     Service {
         rebuild: Box::new(rebuild),
         observers,
@@ -74,17 +92,17 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
 }
 
 fn open(
-    parts: Parts,
+    app: AppState,
     engine: SlotEngine,
     data: &Path,
     fleet: Fleet,
     guard: &Arc<Guard>,
 ) -> Result<super::routes::Routes> {
-    parts.open(engine.clone(), History::open(data)?);
+    app.open(engine.clone(), History::open(data)?);
     if fleet == Fleet::Simulated {
         tokio::spawn(demo::play(engine));
     }
-    Ok(api::routes(parts, guard))
+    Ok(api::routes(app, guard))
 }
 
 /// Declares the models of the configuration, and warns about other ones that an earlier run left.

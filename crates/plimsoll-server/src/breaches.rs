@@ -1,4 +1,4 @@
-//! What is wrong now, followed from batch to batch: what came, and what is over.
+//! The current breaches, compared from batch to batch.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ pub(crate) struct Watch {
     known: BTreeMap<Name, Vec<Breach>>,
 }
 
-/// What changed.
+/// The difference from the batch before.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// What is wrong, and was not before.
+    /// Breaches that are new.
     pub(crate) found: Vec<Breach>,
-    /// What was wrong, and is not any more.
+    /// Breaches that ended.
     pub(crate) over: Vec<Breach>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn kind(breach: &Breach) -> &'static str {
 /// The kinds there are.
 pub(crate) const KINDS: [&str; 4] = ["over_line", "no_assignment", "sums_differ", "slices_overlap"];
 
-/// Whether the same thing is wrong at the same place, by whatever amount.
+/// Returns true if the same breach is present, whatever its amount.
 fn has(breaches: &[Breach], breach: &Breach) -> bool {
     breaches.iter().any(|other| place(other) == place(breach))
 }

@@ -1,4 +1,4 @@
-//! A fleet to look at: simulated runners and a load that changes, on the real engine, so that a newcomer sees it decide.
+//! The demo: simulated runners and a changing load on the real engine.
 
 mod chance;
 mod crowd;
@@ -24,13 +24,13 @@ pub(crate) use narrator::Narrator;
 use chance::Chance;
 use crowd::Crowd;
 
-/// How often the simulated runners and users do something.
+/// The interval at which simulated runners and clients act.
 const PACE: Duration = Duration::from_millis(200);
 
-/// How long a slot of the demo stays before it may be swapped out again.
+/// The minimum residency of a slot in the demo.
 const RESIDENCY: Span = Span::seconds(2);
 
-/// The models of the demo, as anybody could declare them.
+/// Returns the declared models of the demo.
 fn models() -> Vec<Model> {
     const MODELS: &str = include_str!("demo/models.yaml");
     let declared: Vec<Declaration> =
@@ -46,13 +46,13 @@ pub struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever cleans the directory of temporary files.
+        // A directory that cannot be removed is left to the system's cleanup of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Turns a configuration into that of the demo: its models, a quick pace, and data that goes when it ends. It has a directory of
-/// its own, so that nothing simulated gets among what is real.
+/// Turns a configuration into that of the demo: its models, a quick pace, and a temporary data
+/// directory, so that simulated data never mixes with real data.
 pub fn prepare(config: &mut Config) -> Result<Scratch> {
     config.models.get_or_insert_with(models);
     config.settings.residency = RESIDENCY.into();

@@ -1,4 +1,4 @@
-//! What is made durable, as it happens: the journal's records, live and from where a reader left off.
+//! The event stream: the records of the journal, live and from where a reader stopped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +14,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender, WeakSender};
 use utoipa::ToSchema;
 
-use super::api::Parts;
+use super::api::AppState;
 use plimsoll_api::rows::{Time, time};
 use plimsoll_engine::engine::{Durable, Observer};
 
-/// So many records wait for a slow reader; then it is told, and reads the journal.
+/// The records buffered for a slow reader. Beyond it, the reader is notified and reads the journal.
 const BUFFERED: usize = 4096;
-/// So many records are read from the journal at once.
+/// The records read from the journal at once.
 const AT_ONCE: usize = 500;
 
 /// Records as they become durable.
@@ -38,12 +38,12 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// Somebody who fills it. Only the first one does.
+    /// Returns the observer that fills the feed. Only the first one does.
     pub(crate) fn observer<F: Front>(&self) -> Box<dyn Observer<F>> {
         Box::new(Filler(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take()))
     }
 
-    /// What comes from here on; `None` when nothing will.
+    /// Subscribes to records from now on; `None` once the server shuts down.
     fn subscribe(&self) -> Option<Receiver<Arc<Record>>> {
         self.readers.upgrade().map(|sender| sender.subscribe())
     }
@@ -66,69 +66,66 @@ impl<F: Front> Observer<F> for Filler {
 /// From where on to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
-    /// What comes from here on.
+    /// New records only.
     Now,
     /// Everything that the journal has.
     Beginning,
-    /// What came after this record.
+    /// Records after this one.
     After(u64),
 }
 
-/// What a reader is told.
+/// A message to a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Message {
     /// A record.
     Record(Box<EventRow>),
     /// Something is missing, or was read too slowly.
     Lagged(LaggedRow),
 }
 
-/// One who reads: first what the journal has, then what comes, without a gap and nothing twice.
+/// A reader: first the journal's records, then live ones, without a gap or a duplicate.
 pub(crate) struct Reader {
-    parts: Parts,
+    app: AppState,
     live: Receiver<Arc<Record>>,
     /// The number of the record that comes next; none where it begins with the oldest there is.
     next: Option<u64>,
     catching_up: bool,
-    waiting: VecDeque<Told>,
+    waiting: VecDeque<Message>,
 }
 
 impl Reader {
     /// Begins to read; `None` when nothing will come any more.
     pub(crate) async fn start(
-        parts: Parts,
+        app: AppState,
         from: From,
     ) -> Result<Option<Reader>, super::api::Problem> {
         // Live first and the journal then: what comes between is in both, and told once.
-        let Some(live) = parts.feed().subscribe() else { return Ok(None) };
-        let span = parts.history(plimsoll_engine::store::History::span).await?;
+        let Some(live) = app.feed().subscribe() else { return Ok(None) };
+        let span = app.history(plimsoll_engine::store::History::span).await?;
         let mut waiting = VecDeque::new();
         let to_come = span.map_or(0, |(_, newest)| newest.saturating_add(1));
         let (next, catching_up) = match from {
             From::Now => (Some(to_come), false),
             From::Beginning => (None, true),
             From::After(after) if after >= to_come => {
-                waiting.push_back(Told::Lagged(LaggedRow::ahead(after)));
+                waiting.push_back(Message::Lagged(LaggedRow::ahead(after)));
                 (Some(to_come), false)
             }
             From::After(after) => (Some(after.saturating_add(1)), true),
         };
-        Ok(Some(Reader { parts, live, next, catching_up, waiting }))
+        Ok(Some(Reader { app, live, next, catching_up, waiting }))
     }
 
-    /// What comes next; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
+    /// Returns the next message; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Message> {
         loop {
             if let Some(told) = self.waiting.pop_front() {
                 return Some(told);
             }
             if self.catching_up {
                 let after = self.next.and_then(|next| next.checked_sub(1));
-                let records = self
-                    .parts
-                    .history(move |history| history.records(after, AT_ONCE))
-                    .await
-                    .ok()?;
+                let records =
+                    self.app.history(move |history| history.records(after, AT_ONCE)).await.ok()?;
                 self.catching_up = !records.is_empty();
                 records.iter().for_each(|record| self.tell(record));
                 continue;
@@ -136,7 +133,7 @@ impl Reader {
             match self.live.recv().await {
                 Ok(record) => self.tell(&record),
                 Err(RecvError::Lagged(missed)) => {
-                    self.waiting.push_back(Told::Lagged(LaggedRow::slow(missed)));
+                    self.waiting.push_back(Message::Lagged(LaggedRow::slow(missed)));
                     self.catching_up = true;
                 }
                 Err(RecvError::Closed) => return None,
@@ -146,12 +143,13 @@ impl Reader {
 
     fn tell(&mut self, record: &Record) {
         let Some(missed) = record.seq.checked_sub(self.next.unwrap_or(record.seq)) else { return };
-        // What came between is not in the journal any more: it was removed since this reader left, or while it was slow.
+        // The records between were removed from the journal since this reader left, or while it was
+        // slow.
         if missed > 0 {
-            self.waiting.push_back(Told::Lagged(LaggedRow::pruned(missed)));
+            self.waiting.push_back(Message::Lagged(LaggedRow::pruned(missed)));
         }
         self.next = Some(record.seq.saturating_add(1));
-        self.waiting.push_back(Told::Record(Box::new(EventRow::of(record))));
+        self.waiting.push_back(Message::Record(Box::new(EventRow::of(record))));
     }
 }
 
@@ -162,15 +160,14 @@ pub(crate) struct EventRow {
     pub(crate) seq: u64,
     /// When it happened.
     pub(crate) created: Time,
-    /// What happened, in one word such as `submit` or `started`.
+    /// The name of the event, such as `submit` or `started`.
     pub(crate) event: String,
-    /// What was decided.
     pub(crate) decisions: Vec<DecidedRow>,
-    /// What changed, in order.
+    /// Changes, in order.
     pub(crate) changes: Vec<ChangeRow>,
 }
 
-/// A decision in few words.
+/// A decision as a summary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct DecidedRow {
     /// Its id, for `/api/v1/scheduler/decisions/{id}`.
@@ -179,7 +176,7 @@ pub(crate) struct DecidedRow {
     pub(crate) model: String,
     /// The slot.
     pub(crate) slot_id: String,
-    /// Whether a place was found.
+    /// True if it was placed.
     pub(crate) placed: bool,
     /// The runner chosen, or that of the nearest miss.
     pub(crate) runner_id: Option<String>,
@@ -190,8 +187,9 @@ pub(crate) struct DecidedRow {
 /// One change of the ledger or of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ChangeRow {
-    /// What changed: `hold`, `restage`, `drop`, `drop_charges`, `raise`, `act`, `claim`, `measure`, `promise`, `unpromise`, `put_node`, `drop_node`,
-    /// `enqueue`, `dequeue`, `clear_failures` or `configure`.
+    /// The kind of change: `hold`, `restage`, `drop`, `drop_charges`, `raise`, `act`, `claim`,
+    /// `measure`, `promise`, `unpromise`, `put_node`, `drop_node`, `enqueue`, `dequeue`,
+    /// `clear_failures` or `configure`.
     pub(crate) op: String,
     /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +203,7 @@ pub(crate) struct ChangeRow {
     /// The GPU, where it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<u64>,
-    /// How much, where it is about memory.
+    /// The amount, if the change is about memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<u64>,
     /// The stage that was reached.
@@ -216,9 +214,9 @@ pub(crate) struct ChangeRow {
 /// That a reader does not get everything, or gets it late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct LaggedRow {
-    /// How many records.
+    /// The number of missed records.
     pub(crate) missed: u64,
-    /// Why, and what happens now.
+    /// The cause, and what follows.
     pub(crate) reason: String,
 }
 

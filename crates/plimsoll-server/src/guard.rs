@@ -5,7 +5,7 @@
 //!                            429, 401                    403, 413, 408
 //! ```
 //!
-//! `authenticate` stands before the router and knows no routes. `enforce` stands before each
+//! `authenticate` runs before the router and knows no routes. `enforce` runs before each
 //! handler, with the `Rules` that its route declares.
 
 #![expect(clippy::result_large_err, reason = "a rejection is the response, made once per request")]

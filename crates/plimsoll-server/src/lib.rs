@@ -1,7 +1,7 @@
 //! The standalone server: one thread that decides and makes durable, and HTTP around it.
 //!
 //! ```text
-//!  HTTP ──▶ Engine::write ──▶ desk ──▶ batch ──▶ store (durable) ──▶ observers, answers, whoever waits
+//!  HTTP ──▶ Engine::write ──▶ desk ──▶ batch ──▶ store (durable) ──▶ observers, answers, watchers
 //!       ──▶ Engine::read  ───────────────────────────────────────▶ what is durable
 //! ```
 

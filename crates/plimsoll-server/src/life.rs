@@ -2,7 +2,7 @@
 //! everything is durable.
 //!
 //! ```text
-//!  bind ──▶ answer "not ready" ──▶ rebuild the ledger ──▶ engine ──▶ ready ──▶ … ──▶ drain ──▶ stop
+//!  bind ─▶ answer "not ready" ─▶ rebuild the ledger ─▶ engine ─▶ ready ─▶ … ─▶ drain ─▶ stop
 //! ```
 
 use std::path::PathBuf;

@@ -99,7 +99,7 @@ fn line(format: LogFormat, now: Millis, step: &Step) -> String {
             let mut fields = Map::new();
             fields.insert("timestamp".to_string(), at.into());
             fields.insert("level".to_string(), "INFO".into());
-            fields.insert("message".to_string(), "OVERSCHEDULING_DEBUG".into());
+            fields.insert("message".to_string(), step.tag().into());
             fields.insert("code".to_string(), step.code.into());
             for (name, fact) in &step.facts {
                 fields.insert((*name).to_string(), value(fact));

@@ -3,7 +3,10 @@
 //! Observers, routes and metrics that every front end has are written against this trait. The
 //! routes that only one front end has are in a module of their own, over its typed engine.
 
+use std::fmt::Debug;
+
 use plimsoll_core::front::Front;
+use plimsoll_core::request::RequestId;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::steps::Vocabulary;
 use plimsoll_core::units::Millis;
@@ -13,6 +16,15 @@ use prometheus_client::registry::Registry;
 pub trait ServedFront: Front {
     /// Selects the names of requests and nodes in decision logs.
     const VOCABULARY: Vocabulary;
+
+    /// The facts of the front end that explain a decision, such as the memory of a model.
+    type DecisionFacts: Debug + Send + Sync + 'static;
+
+    /// Returns the facts for a decision about a request, at the time of the decision.
+    fn decision_facts(&self, scheduler: &Scheduler, request: &RequestId) -> Self::DecisionFacts;
+
+    /// Returns why the last start of a request failed, if the front end knows.
+    fn start_failure(&self, scheduler: &Scheduler, request: &RequestId) -> Option<String>;
 
     /// Copies the front end's own numbers for one scrape. Runs on the decision thread, so it copies
     /// little; [`FrontGauges::register`] runs elsewhere.

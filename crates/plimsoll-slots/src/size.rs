@@ -43,13 +43,13 @@ impl Visitor<'_> for SizeVisitor {
     }
 }
 
-/// The memory of a model: all of it, to be split evenly over its GPUs, or so much on each.
+/// The memory of a model: all of it, split evenly over its GPUs, or an amount on each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum Memory {
     /// All of it; every GPU holds an equal part, rounded up.
     Total(Size),
-    /// So much on each GPU.
+    /// An amount on each GPU.
     PerGpu(Vec<Size>),
 }
 
@@ -105,7 +105,7 @@ impl From<Timespan> for Span {
 }
 
 impl Span {
-    /// So many seconds.
+    /// Creates a span of seconds.
     pub const fn seconds(seconds: u64) -> Self {
         Span(seconds * 1000)
     }

@@ -59,13 +59,13 @@ pub(crate) enum Color {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Place every pending pod: show placements, the load of each device, and why the rest are not placed
+    /// Place every pending pod: show placements, device loads, and why the rest are not placed
     #[command(after_help = "Examples:\n  plimsoll simulate -f examples/kai-time-slicing.yaml\n  \
 plimsoll simulate -f cluster.json new-deployment.yaml --policy spread\n  \
 kubectl get nodes,pods -A -o json | plimsoll simulate -f - -f new-pods/ -o json\n\n\
 Exit codes: 0 all placed; 1 at least one pod is not placed; 2 error.")]
     Simulate(SimulateArgs),
-    /// Explain one decision, from files or from a server: every node and device, and what would help
+    /// Explain one decision, from files or a server: every node and device, and what would help
     #[command(
         after_help = "Examples:\n  plimsoll explain -f examples/hami-pending.yaml default/sample\n  \
 kubectl get nodes,pods -A -o json | plimsoll explain -f - team-a/trainer-0\n  \
@@ -123,7 +123,7 @@ Exit codes: 0 as expected; 1 the outcome differs; 2 error."
     /// Watch a server live: GPUs and their holders, slots, pending requests, decisions
     #[command(after_help = client::TOP)]
     Top(TopArgs),
-    /// Run seeded fault-injection simulations (lost, late and duplicated messages, crashes) and check invariants
+    /// Run seeded fault injection (lost, late and repeated messages, crashes) and check invariants
     #[command(after_help = "Examples:\n  plimsoll chaos\n  plimsoll chaos --seed 42 --days 1\n  \
 plimsoll chaos --events 100000000 --threads 2 -o json\n\n\
 Exit codes: 0 no violation; 1 an invariant was violated, with the command to reproduce it; 2 error.")]
@@ -153,7 +153,8 @@ Exit codes: 0 no violation; 1 an invariant was violated, with the command to rep
 /// The input of the offline commands.
 #[derive(Args)]
 pub(crate) struct InputArgs {
-    /// Kubernetes objects as YAML or JSON: files, directories (*.yaml, *.yml, *.json below them), or - for standard input
+    /// Kubernetes objects as YAML or JSON: files, directories of *.yaml, *.yml and *.json, or -
+    /// (stdin)
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) files: Vec<PathBuf>,
@@ -258,8 +259,8 @@ pub(crate) struct ExplainArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
-    /// From files: a pod, as NAMESPACE/POD or its unique name. From a server: a decision (1234.0), a
-    /// slot (slot-7), a reservation (reservation-12), or a client as NAMESPACE/NAME
+    /// From files: a pod, as NAMESPACE/POD or its unique name. From a server: a decision (1234.0),
+    /// a slot (slot-7), a reservation (reservation-12), or a client as NAMESPACE/NAME
     #[arg(value_name = "WHAT")]
     pub(crate) what: Option<String>,
     #[command(flatten)]

@@ -103,7 +103,7 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Collects the manifests below a directory. Each directory is read once, whatever links lead there.
+/// Collects the manifests below a directory. Each directory is read once, also if links repeat it.
 fn gather(directory: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) -> Result<()> {
     let failed = || format!("could not read the directory {}", directory.display());
     if !seen.insert(fs::canonicalize(directory).with_context(failed)?) {

@@ -16,7 +16,7 @@ pub struct EstimateOutput {
     pub model: ModelFileRow,
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// What fits a device of the given size; null without `--device`.
+    /// The settings that fit a device of the given size; null without `--device`.
     pub device: Option<DeviceFitRow>,
 }
 
@@ -56,7 +56,7 @@ impl From<&Shape> for ModelFileRow {
     }
 }
 
-/// What fits a device, with all other settings as requested.
+/// The settings that fit a device, with all others as requested.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceFitRow {
     /// The memory of one GPU.

@@ -19,7 +19,7 @@ pub struct DecisionRow {
     /// Null for a what-if.
     pub slot_id: Option<String>,
     pub placed: bool,
-    /// The chosen runner. If rejected, the runner of the nearest miss, or the first that was judged.
+    /// The chosen runner. If rejected, that of the nearest miss, else the first that was judged.
     pub runner_id: Option<String>,
     /// The reason that the client received if rejected: the summary, and which holders are not
     /// evictable. Null if only the summary is available.

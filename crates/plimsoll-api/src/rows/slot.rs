@@ -117,7 +117,7 @@ named! {
     }
 }
 
-/// Whether a slot could be evicted for a request that may evict anything.
+/// The evictability of a slot, for a request that may evict anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EvictionStatusRow {
     /// The slot is evictable now.

@@ -1,4 +1,4 @@
-//! Journals that come out the same, and journals that somebody has changed.
+//! Journals that replay without a difference, and journals that were changed.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn replayed(dir: &Path) -> Report {
     report
 }
 
-/// Writes the journal anew with one record changed, as another core would have written it.
+/// Rewrites the journal with one record changed, as another core would have written it.
 fn rewrite(dir: &Path, change: impl Fn(&mut Record)) {
     let history = History::open(dir).expect("it is there");
     let mut records = history.records(None, 1000).expect("records");

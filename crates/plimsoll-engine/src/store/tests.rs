@@ -51,7 +51,7 @@ impl Machine {
         Machine { drive: Drive::resume(scheduler, next_seq), next_changes, steps: next_seq }
     }
 
-    /// What so many events and so many changes come to: a node, and then requests that come, run and go.
+    /// Returns a batch of events and changes: a node, and requests that are submitted, run and end.
     pub(crate) fn batch(&mut self, events: usize, changes: usize) -> JournalBatch {
         for _ in 0..events {
             let step = self.steps;
@@ -203,16 +203,16 @@ fn the_log_is_emptied_while_commits_go_on() {
 }
 
 #[test]
-fn a_second_one_is_refused_and_told_by_whom() {
+fn a_second_process_is_rejected_and_the_first_one_is_named() {
     let root = directory();
     let (_first, _) = open(root.path());
-    let refused = Store::open(root.path()).expect_err("it is taken").to_string();
+    let error = Store::open(root.path()).expect_err("it is taken").to_string();
     let wanted = format!(
         "data directory {} is in use by process {}",
         root.path().display(),
         std::process::id()
     );
-    assert!(refused.starts_with(&wanted), "{refused}");
+    assert!(error.starts_with(&wanted), "{error}");
 }
 
 #[test]
@@ -221,10 +221,10 @@ fn a_batch_that_does_not_go_on_where_the_last_one_ended_is_not_written() {
     let (mut store, mut machine, batches) = filled(root.path(), &[4]);
     let mut doubled = batches[0].clone();
     doubled.changes.clear();
-    let refused = store.commit(&doubled).expect_err("it is there already");
+    let error = store.commit(&doubled).expect_err("it is there already");
     assert!(
-        matches!(refused, StoreError::OutOfOrder { table: "journal", expected: 4, found: 0 }),
-        "{refused}"
+        matches!(error, StoreError::OutOfOrder { table: "journal", expected: 4, found: 0 }),
+        "{error}"
     );
     let stopped = store.commit(&machine.batch(1, 0)).expect_err("nothing is taken after a failure");
     assert!(matches!(stopped, StoreError::Stopped { .. }), "{stopped}");
@@ -286,5 +286,5 @@ fn decisions_are_listed_newest_first_by_account_and_name() {
     let job = Filter { name: Some("job-3"), ..team };
     assert!(list(job, None, 1000).iter().all(|listed| &*listed.request.name == "job-3"));
     assert!(!list(job, None, 1000).is_empty());
-    assert_eq!(list(Filter { account: Some("nobody"), name: None }, None, 10), []);
+    assert_eq!(list(Filter { account: Some("missing"), name: None }, None, 10), []);
 }

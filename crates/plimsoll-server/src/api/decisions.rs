@@ -1,4 +1,4 @@
-//! Decisions in front of people: those of late in full, older ones as the journal has them.
+//! The routes of decisions: recent ones in full, older ones as summaries from the journal.
 
 use std::sync::Arc;
 
@@ -15,48 +15,50 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::input::{self, Params};
-use super::parts::Parts;
 use super::problem::{Answer, Problem};
+use super::state::AppState;
 use super::{memory, slots};
-use crate::decisions::Kept;
+use crate::decisions::{CachedDecision, Eviction};
 use plimsoll_api::explanation::{Explanation, charges, explanation};
-use plimsoll_api::rows::{DecisionRow, LoadRow, ProblemRow, time};
+use plimsoll_api::rows::{DecisionRow, EvictionRow, LoadRow, ProblemRow, time};
 use plimsoll_api::verdict;
 use plimsoll_engine::store::{DecisionId, Filter, History, Listed, StoreError};
+use plimsoll_slots::memory::Need;
 
-/// Which decisions.
+/// The query parameters of a list of decisions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Wanted {
-    /// Only those that chose this runner, or on a refusal came nearest on it.
+    /// Only decisions that chose this runner, or had their nearest miss on it.
     runner_id: Option<String>,
     /// Only those about this model.
     model: Option<String>,
-    /// How many rows at most: 500 where it is left out, 5000 at most. A page of very large rows ends earlier.
+    /// The most rows: 500 by default, at most 5000. A page of very large rows ends earlier.
     limit: Option<String>,
     /// Only those before this one: the list goes back in time. `Link: rel="next"` has it.
     after: Option<String>,
 }
 
-/// A page ends once it has so many candidates, however few decisions that is: they may be thousands each.
+/// The most candidates on a page. One decision can have thousands of them.
 const CANDIDATES_MOST: usize = 20_000;
 
 /// Decisions, newest first
 #[utoipa::path(get, path = "/api/v1/scheduler/decisions", operation_id = "list_decisions", tag = "scheduler", params(Wanted), responses(
-    (status = 200, description = "Decisions of late in full, older ones in few words", body = Vec<DecisionRow>),
+    (status = 200, description = "Recent decisions in full, older ones as summaries", body = Vec<DecisionRow>),
 ))]
 pub(crate) async fn list(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     uri: Uri,
     Params(wanted): Params<Wanted>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
     let after = wanted.after.as_deref().map(|after| read_id(after, "after")).transpose()?;
-    let recent = parts.kept(|decisions, _| decisions.newest_first()).await?;
+    let recent = app.recent(|decisions, _| decisions.newest_first()).await?;
     let page =
         Page { wanted, before: after, rows: Vec::new(), limit, candidates: 0, is_full: false };
-    // Thousands of verdicts become text beside the threads that serve, and before the journal is asked.
+    // Rendering thousands of verdicts takes long, so it runs outside the threads that serve
+    // requests.
     let filled = tokio::task::spawn_blocking(move || page.filled_from(&recent)).await;
     let failed = |error: tokio::task::JoinError| {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", error.to_string())
@@ -65,7 +67,7 @@ pub(crate) async fn list(
     let page = if page.is_full {
         page
     } else {
-        parts.history(move |history| page.filled_up(history)).await?
+        app.history(move |history| page.filled_up(history)).await?
     };
     let (rows, more) = (page.rows, page.is_full);
     let next = rows.last().filter(|_| more).and_then(|row| row.id.as_deref());
@@ -74,25 +76,24 @@ pub(crate) async fn list(
 
 /// A decision
 #[utoipa::path(get, path = "/api/v1/scheduler/decisions/{id}", operation_id = "show_decision", tag = "scheduler",
-params(("id" = String, Path, description = "`SEQ.INDEX`: the journal record, and which decision of it")), responses(
+params(("id" = String, Path, description = "`SEQ.INDEX`: the number of the journal record, and of the decision in it")), responses(
     (status = 200, description = "The decision", body = DecisionRow),
-    (status = 404, description = "There is none of this id, or the journal does not go back so far", body = ProblemRow),
+    (status = 404, description = "No such decision, or the journal does not reach back that far", body = ProblemRow),
 ))]
 pub(crate) async fn show(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
 ) -> Answer<Json<DecisionRow>> {
     let wanted = read_id(&id, "id")?;
-    if let Some(kept) = parts.kept(move |decisions, _| decisions.get(wanted)).await? {
-        return Ok(Json(row(&kept)));
+    if let Some(cached) = app.recent(move |decisions, _| decisions.get(wanted)).await? {
+        return Ok(Json(row(&cached)));
     }
     let before = DecisionId { seq: wanted.seq, index: wanted.index.saturating_add(1) };
-    let listed = parts
-        .history(move |history| history.decisions(&Filter::default(), Some(before), 1))
-        .await?;
+    let listed =
+        app.history(move |history| history.decisions(&Filter::default(), Some(before), 1)).await?;
     let found = listed.into_iter().find(|listed| listed.id == wanted);
     let missing = || {
-        let detail = format!("there is no decision {id}, or the journal does not go back so far");
+        let detail = format!("no decision {id}, or the journal does not reach back that far");
         Problem::not_found("decision_not_found", detail)
     };
     found.map(|listed| Json(listed_row(listed))).ok_or_else(missing)
@@ -109,20 +110,20 @@ struct Page {
     rows: Vec<DecisionRow>,
     limit: usize,
     candidates: usize,
-    /// Whether there was one more than it holds.
+    /// True if there was one more row than the page holds.
     is_full: bool,
 }
 
 impl Page {
-    /// The page with what is at hand in full, newest first.
-    fn filled_from(mut self, recent: &[Arc<Kept>]) -> Page {
-        for kept in recent {
-            let model = &*kept.decision.request.account;
-            if self.before.is_some_and(|before| kept.id >= before) {
+    /// Fills the page with decisions that are still in memory, newest first.
+    fn filled_from(mut self, recent: &[Arc<CachedDecision<Vec<Need>>>]) -> Page {
+        for cached in recent {
+            let model = &*cached.decision.request.account;
+            if self.before.is_some_and(|before| cached.id >= before) {
                 continue;
             }
-            let runner = || runner(&kept.decision).map(|verdict| &*verdict.view.node.name);
-            if self.wants_model(model) && self.wants_runner(runner) && !self.take(|| row(kept)) {
+            let runner = || runner(&cached.decision).map(|verdict| &*verdict.view.node.name);
+            if self.wants_model(model) && self.wants_runner(runner) && !self.take(|| row(cached)) {
                 return self;
             }
         }
@@ -172,18 +173,26 @@ impl Page {
     }
 }
 
-/// A decision of late.
-pub(crate) fn row(kept: &Kept) -> DecisionRow {
-    let described = described(&kept.decision, kept.at);
+/// Converts a decision that is still in memory.
+pub(crate) fn row(cached: &CachedDecision<Vec<Need>>) -> DecisionRow {
+    let described = described(&cached.decision, cached.at);
     DecisionRow {
-        memory: memory::of_size(&kept.needs, &described),
-        id: Some(kept.id.to_string()),
-        slot_id: Some(kept.decision.request.name.to_string()),
-        reason: kept.answer.as_ref().and_then(wording::answer_reason),
-        explanation: Explanation { promised: kept.promised.clone(), ..described.explanation },
-        evictions: kept.evictions.clone(),
-        digest: Some(plimsoll_engine::store::hexadecimal(kept.digest)),
+        memory: memory::of_size(&cached.facts, &described),
+        id: Some(cached.id.to_string()),
+        slot_id: Some(cached.decision.request.name.to_string()),
+        reason: cached.answer.as_ref().and_then(wording::answer_reason),
+        explanation: Explanation { promised: cached.promised.clone(), ..described.explanation },
+        evictions: cached.evictions.iter().map(eviction).collect(),
+        digest: Some(plimsoll_engine::store::hexadecimal(cached.digest)),
         ..described
+    }
+}
+
+fn eviction(eviction: &Eviction) -> EvictionRow {
+    EvictionRow {
+        slot_id: eviction.victim.name.to_string(),
+        model: eviction.victim.account.to_string(),
+        runner_id: Some(eviction.node.to_string()),
     }
 }
 
@@ -217,7 +226,8 @@ pub(crate) fn described(decision: &Decision, at: Millis) -> DecisionRow {
     }
 }
 
-/// The verdict that a decision is shown by: that on the runner chosen, or that of the nearest miss, or the first.
+/// Returns the verdict that represents a decision: of the chosen runner, else of the nearest miss,
+/// else the first.
 pub(crate) fn runner(decision: &Decision) -> Option<NodeVerdict<'_>> {
     let table = decision.table()?;
     match decision.summary().node() {
@@ -240,7 +250,7 @@ fn loads(view: &NodeView, more: &dyn Fn(u16) -> Bytes) -> Vec<LoadRow> {
     (0_u16..).zip(view.room.devices()).map(row).collect()
 }
 
-/// A decision of which only the journal's few words are at hand.
+/// Converts a decision of which only the journal's summary is left.
 fn listed_row(listed: Listed) -> DecisionRow {
     let id = listed.id.to_string();
     DecisionRow {

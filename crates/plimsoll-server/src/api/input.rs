@@ -1,4 +1,5 @@
-//! What a request says: its body, its parameters, the part of a list that it wants. What is not understood is refused with its name.
+//! The input of a request: its body, its parameters, the part of a list. Unknown input is rejected
+//! by name.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -42,10 +43,10 @@ pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
     if bytes.trim_ascii_start().starts_with(b"[") {
         return Err(Problem::bad(
             "",
-            "the body does not do: it is a list, and must be an object".to_string(),
+            "invalid request body: expected an object, found a list".to_string(),
         ));
     }
-    // Nearly all bodies are right; only for one that is not is it worth its time to follow which field is read.
+    // Nearly all bodies are valid, so the field of an error is tracked only in a second pass.
     if let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
@@ -66,14 +67,18 @@ fn unread(error: serde_path_to_error::Error<serde_json::Error>) -> Problem {
     if !inner.is_data() {
         return not_json(&inner);
     }
-    Problem::bad(&field(&path, &inner.to_string()), format!("the body does not do: {inner}"))
+    Problem::bad(&field(&path, &inner.to_string()), format!("invalid request body: {inner}"))
 }
 
 fn not_json(error: &serde_json::Error) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}"))
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        "invalid_json",
+        format!("invalid request body: not JSON: {error}"),
+    )
 }
 
-/// The field that an error is about: where it was met, and for one that is missing or there twice its own name.
+/// Returns the field of an error: its path, with the name of a missing or duplicate field.
 fn field(path: &str, message: &str) -> String {
     let path = if path == "." { "" } else { path };
     let named =
@@ -101,37 +106,37 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
                 .to_string();
             let (named, _) = text.split_once(": ").unwrap_or(("", ""));
             let quoted = text.split('`').nth(1).filter(|_| text.contains("unknown field"));
-            Problem::bad(quoted.unwrap_or(named), format!("a parameter does not do: {text}"))
+            Problem::bad(quoted.unwrap_or(named), format!("invalid parameter: {text}"))
         };
         read.map(|Query(params)| Params(params)).map_err(wrong)
     }
 }
 
-/// How many rows a list has where nobody says, and at most.
+/// The default number of rows of a list, and the limit.
 const ROWS: usize = 500;
 const ROWS_MOST: usize = 5000;
 
-/// Which part of a list.
+/// The query parameters of a list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
-    /// How many rows at most: 500 where it is left out, 5000 at most.
+    /// The most rows: 500 by default, at most 5000.
     pub(crate) limit: Option<String>,
-    /// Only what stands after this one; `Link: rel="next"` has it.
+    /// Only rows after this one; the `Link: rel="next"` header has it.
     pub(crate) after: Option<String>,
 }
 
-/// How many rows are wanted.
+/// Parses the number of rows.
 pub(crate) fn rows_wanted(limit: Option<&str>) -> Answer<usize> {
     let Some(text) = limit else { return Ok(ROWS) };
     let number = text.parse().ok().filter(|number| (1..=ROWS_MOST).contains(number));
     number.ok_or_else(|| {
-        Problem::bad("limit", format!("limit is {text:?}, and must be 1 to {ROWS_MOST}"))
+        Problem::bad("limit", format!("limit must be 1 to {ROWS_MOST}, not {text:?}"))
     })
 }
 
-/// A list, with the address of what stands after it where there is more.
+/// Answers with a list, and links to the next page if there is one.
 pub(crate) fn list<T: Serialize>(uri: &Uri, rows: &[T], next: Option<&str>) -> Response {
     let body = serde_json::to_string(rows).expect("rows are plain data");
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -154,7 +159,7 @@ fn link(uri: &Uri, after: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&link).ok()
 }
 
-/// A text as it stands in an address.
+/// Encodes a text for a query string.
 pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let part =
@@ -165,11 +170,11 @@ pub(crate) fn encoded(text: &str) -> String {
 /// The most that an answer may be waited for.
 const WAIT_MOST: Span = Span::seconds(3600);
 
-/// How long to wait for an answer, from a parameter or a field.
+/// Checks the time that an answer may wait, from a parameter or a field.
 pub(crate) fn waiting(wait: Option<Span>) -> Answer<Option<Span>> {
     match wait {
         Some(wait) if wait > WAIT_MOST => {
-            Err(Problem::bad("wait", format!("wait is {wait}, and must be at most {WAIT_MOST}")))
+            Err(Problem::bad("wait", format!("wait must be at most {WAIT_MOST}, not {wait}")))
         }
         wait => Ok(wait),
     }
@@ -181,9 +186,9 @@ pub(crate) fn header_text<'a>(
     name: &HeaderName,
 ) -> Answer<Option<&'a str>> {
     let Some(value) = headers.get(name) else { return Ok(None) };
-    let text = value
-        .to_str()
-        .map_err(|_| Problem::bad(name.as_str(), format!("{name} is not plain text")));
+    let text = value.to_str().map_err(|_| {
+        Problem::bad(name.as_str(), format!("the header {name} must be visible ASCII"))
+    });
     text.map(Some)
 }
 

@@ -1,4 +1,4 @@
-//! What models need in front of people, and who says so.
+//! The memory of models as rows, with its source.
 
 use plimsoll_slots::desk::DeskView;
 use plimsoll_slots::memory::{Measured, Need};
@@ -7,12 +7,12 @@ use plimsoll_slots::size::Size;
 
 use plimsoll_api::rows::{DecisionRow, EstimatedRow, MeasuredRow, MemoryRow, MemorySource, time};
 
-/// What a model needs, for every size that it may have.
+/// Returns the memory of a model, for every number of GPUs that it may use.
 pub(crate) fn rows(desk: DeskView<'_>, model: &Model) -> Vec<MemoryRow> {
     desk.needs(model).into_iter().map(row).collect()
 }
 
-/// What a decision was made by: the need of its size, or the last one that was tried.
+/// Returns the need that a decision was made with: that of its size, else the last one tried.
 pub(crate) fn of_size(needs: &[Need], decision: &DecisionRow) -> Option<MemoryRow> {
     let size = decision.gpu_allocation.as_ref().map(|allocation| allocation.tensor_parallel_size);
     let is_it = |need: &&Need| Some(usize::from(need.gpus)) == size;

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use super::input::{self, Body, Page, Params};
 use super::memory;
-use super::parts::Parts;
 use super::problem::{Answer, Problem};
+use super::state::AppState;
 use plimsoll_api::rows::{ModelRow, ProblemRow};
 
 /// Every declared model
@@ -24,7 +24,7 @@ use plimsoll_api::rows::{ModelRow, ProblemRow};
     (status = 200, description = "Models by name", body = Vec<ModelRow>),
 ))]
 pub(crate) async fn list(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     uri: Uri,
     Params(page): Params<Page>,
 ) -> Answer<Response> {
@@ -34,7 +34,7 @@ pub(crate) async fn list(
         let models = desk.models_after(page.after.as_deref());
         models.take(limit + 1).map(|model| row(desk, model)).collect()
     };
-    let mut rows = parts.engine()?.read(look).await?;
+    let mut rows = app.engine()?.read(look).await?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.name.as_str())))
@@ -43,11 +43,11 @@ pub(crate) async fn list(
 /// A declared model
 #[utoipa::path(get, path = "/api/v1/models/{*name}", operation_id = "show_model", tag = "models",
 params(("name" = String, Path, description = "The model; it may contain `/` and `:`")), responses(
-    (status = 200, description = "As it was declared", body = ModelRow),
-    (status = 404, description = "It is not declared", body = ProblemRow),
+    (status = 200, description = "The declaration", body = ModelRow),
+    (status = 404, description = "The model is not declared", body = ProblemRow),
 ))]
 pub(crate) async fn show(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Path(name): Path<String>,
 ) -> Answer<Json<ModelRow>> {
     let wanted = name.clone();
@@ -55,7 +55,7 @@ pub(crate) async fn show(
         let desk = desk.view(core.scheduler());
         desk.model(&wanted).map(|model| row(desk, model))
     };
-    parts.engine()?.read(look).await?.map(Json).ok_or_else(|| not_declared(&name))
+    app.engine()?.read(look).await?.map(Json).ok_or_else(|| not_declared(&name))
 }
 
 /// The fields of a declaration, each of which is there once.
@@ -92,26 +92,26 @@ impl<'de> Visitor<'de> for EachOnce {
 ///
 /// Slots that are there stay as they were made; new ones are made as it says now.
 #[utoipa::path(put, path = "/api/v1/models/{*name}", operation_id = "declare_model", tag = "models", request_body = Declaration,
-params(("name" = String, Path, description = "The model; the name in the body may be left out")), responses(
-    (status = 200, description = "It is declared anew", body = ModelRow),
-    (status = 201, description = "It is declared", body = ModelRow),
-    (status = 400, description = "The body cannot be read", body = ProblemRow),
-    (status = 422, description = "The declaration makes no sense", body = ProblemRow),
+params(("name" = String, Path, description = "The model; the name in the body is optional")), responses(
+    (status = 200, description = "The declaration is replaced", body = ModelRow),
+    (status = 201, description = "The model is new", body = ModelRow),
+    (status = 400, description = "Invalid request body", body = ProblemRow),
+    (status = 422, description = "Contradictory declaration", body = ProblemRow),
 ))]
 pub(crate) async fn declare(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Path(name): Path<String>,
     Body(Fields(mut fields)): Body<Fields>,
 ) -> Answer<Response> {
     match fields.entry("name").or_insert_with(|| Value::from(name.as_str())) {
         Value::String(inner) if *inner != name => {
-            let detail = format!("the body declares {inner}, and the address {name}");
+            let detail = format!("name is {inner} in the body and {name} in the path");
             return Err(Problem::invalid_model("name", detail));
         }
         _ => {}
     }
     let model = model(input::read_value(Value::Object(fields))?)?;
-    let declared = parts.engine()?.write(move |desk, core| {
+    let declared = app.engine()?.write(move |desk, core| {
         let known = desk.view(core.scheduler()).model(&name).is_some();
         desk.declare_model(core, model);
         let desk = desk.view(core.scheduler());
@@ -125,15 +125,15 @@ pub(crate) async fn declare(
 /// A model is no longer declared
 #[utoipa::path(delete, path = "/api/v1/models/{*name}", operation_id = "forget_model", tag = "models",
 params(("name" = String, Path, description = "The model")), responses(
-    (status = 204, description = "Nobody waits for it any more, and its slots go"),
-    (status = 404, description = "It is not declared", body = ProblemRow),
+    (status = 204, description = "Removed; its reservations end and its slots are stopped"),
+    (status = 404, description = "The model is not declared", body = ProblemRow),
 ))]
 pub(crate) async fn forget(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Path(name): Path<String>,
 ) -> Answer<StatusCode> {
     let wanted = name.clone();
-    match parts.engine()?.write(move |desk, core| desk.remove_model(core, &wanted)).await? {
+    match app.engine()?.write(move |desk, core| desk.remove_model(core, &wanted)).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(not_declared(&name)),
     }
@@ -145,7 +145,7 @@ pub(crate) fn model(declared: Declaration) -> Answer<Model> {
         .map_err(|error| Problem::invalid_model(&error.field, error.to_string()))
 }
 
-/// Nobody declared it.
+/// Returns the problem of a model that is not declared.
 pub(crate) fn not_declared(name: &str) -> Problem {
     Problem::not_found("model_not_found", format!("model {name} is not declared"))
 }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_that_is_there_twice_is_refused_by_name() {
+    fn a_duplicate_field_is_rejected_by_name() {
         let problem = input::read_json::<Fields>(br#"{"memory":"1GiB","memory":"2GiB"}"#).err();
         assert_eq!(
             problem.and_then(|problem| problem.row().field.clone()).as_deref(),

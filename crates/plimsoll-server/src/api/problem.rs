@@ -1,4 +1,4 @@
-//! Why a request was not served, as RFC 9457 has it: one shape for every refusal of the API.
+//! Errors of the API as RFC 9457 problems: one shape for every rejected request.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,7 +10,7 @@ use plimsoll_engine::engine::NoAnswer;
 #[derive(Clone, Debug)]
 pub(crate) struct Problem(Box<ProblemRow>);
 
-/// What a handler answers.
+/// The result of a handler.
 pub(crate) type Answer<T> = Result<T, Problem>;
 
 impl Problem {
@@ -28,7 +28,7 @@ impl Problem {
         }))
     }
 
-    /// Nobody has what was asked for.
+    /// A missing resource.
     pub(crate) fn not_found(code: &str, detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::NOT_FOUND, code, detail)
     }

@@ -7,8 +7,8 @@ use plimsoll_core::request::RequestId;
 use plimsoll_slots::desk::{DeskView, PendingEntry};
 
 use super::input::{self, Page, Params};
-use super::parts::Parts;
 use super::problem::{Answer, Problem};
+use super::state::AppState;
 use plimsoll_api::explanation::{self, PromisedRow};
 use plimsoll_api::rows::{ProblemRow, QueueRow, QueuedKind, time};
 
@@ -18,13 +18,13 @@ use plimsoll_api::rows::{ProblemRow, QueueRow, QueuedKind, time};
     (status = 410, description = "The cursor is no longer pending; start from the beginning", body = ProblemRow),
 ))]
 pub(crate) async fn list(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     uri: Uri,
     Params(page): Params<Page>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(page.limit.as_deref())?;
     let after = page.after.clone();
-    let rows = parts
+    let rows = app
         .engine()?
         .read(move |desk, core| some(desk.view(core.scheduler()), after.as_deref(), limit + 1))
         .await?;

@@ -18,8 +18,8 @@ use tokio::time::{Duration, Instant, sleep_until};
 use utoipa::{IntoParams, ToSchema};
 
 use super::input::{self, Body, Params};
-use super::parts::Parts;
 use super::problem::{Answer, Problem};
+use super::state::AppState;
 use super::{queue, slots};
 use crate::SlotEngine;
 use crate::guard::Caller;
@@ -38,7 +38,7 @@ params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency k
     (status = 422, description = "No empty fleet could hold a slot of the model", body = ProblemRow),
 ))]
 pub(crate) async fn reserve(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     headers: HeaderMap,
     Body(body): Body<ReserveBody>,
 ) -> Answer<Response> {
@@ -47,7 +47,7 @@ pub(crate) async fn reserve(
     let deadline = body.deadline;
     let wait = input::waiting(body.wait)?;
     let model = body.model.clone();
-    let engine = parts.engine()?;
+    let engine = app.engine()?;
     let reserved = engine.write(move |desk, core| {
         let deadline = deadline.map(|span| core.now().after(span.into()));
         let new = NewReservation { model: body.model, key, client, deadline };
@@ -158,8 +158,8 @@ fn ended(row: &ReservationRow, code: &str) -> Problem {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct WaitQuery {
-    /// How long the answer may wait, such as `30s`: for a reservation until it is ready or has
-    /// ended, for a slot until it is running or gone.
+    /// The longest time that the answer may wait, such as `30s`: for a reservation until it is
+    /// ready or has ended, for a slot until it is running or gone.
     #[param(value_type = Option<String>)]
     wait: Option<Span>,
 }
@@ -179,11 +179,11 @@ params(("id" = String, Path, description = "A reservation (`reservation-12`) or 
     (status = 404, description = "No such reservation or slot", body = ProblemRow),
 ))]
 pub(crate) async fn show(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Params(query): Params<WaitQuery>,
 ) -> Answer<Json<ReservationOrSlot>> {
-    let engine = parts.engine()?;
+    let engine = app.engine()?;
     let wait = input::waiting(query.wait)?.map_or(0, |wait| wait.0);
     let until = Instant::now() + Duration::from_millis(wait);
     if let Ok(reservation) = id.parse::<ReservationId>()
@@ -203,11 +203,11 @@ params(("id" = String, Path, description = "A reservation (`reservation-12`) or 
     (status = 404, description = "No such reservation or slot", body = ProblemRow),
 ))]
 pub(crate) async fn release(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    let engine = parts.engine()?;
+    let engine = app.engine()?;
     if let Ok(reservation) = id.parse::<ReservationId>()
         && engine.write(move |desk, core| desk.release(core, reservation)).await?
     {

@@ -17,8 +17,8 @@ use plimsoll_slots::wire::DeviceStatus;
 
 use super::agents;
 use super::input::{self, Page, Params};
-use super::parts::Parts;
 use super::problem::{Answer, Problem};
+use super::state::AppState;
 use plimsoll_api::breach::{BreachRow, breach_row};
 use plimsoll_api::device::{DeviceRow, devices_of};
 use plimsoll_api::rows::{
@@ -30,7 +30,7 @@ use plimsoll_api::rows::{
     (status = 200, description = "Runners by name, with sums over their GPUs", body = Vec<RunnerRow>),
 ))]
 pub(crate) async fn list(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     uri: Uri,
     Params(page): Params<Page>,
 ) -> Answer<Response> {
@@ -40,7 +40,7 @@ pub(crate) async fn list(
         let runners = desk.runners_after(page.after.as_deref());
         runners.take(limit + 1).map(|runner| row(desk, runner)).collect()
     };
-    let mut rows = parts.engine()?.read(look).await?;
+    let mut rows = app.engine()?.read(look).await?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next = rows.last().filter(|_| more).map(|row| row.runner_id.as_str());
@@ -50,42 +50,42 @@ pub(crate) async fn list(
 /// One runner with its GPUs
 #[utoipa::path(get, path = "/api/v1/runners/{id}/status", operation_id = "show_runner", tag = "runners", params(("id" = String, Path, description = "The runner")),
 responses(
-    (status = 200, description = "What is booked and what is measured on each GPU", body = RunnerStatus),
-    (status = 404, description = "There is no such runner", body = ProblemRow),
+    (status = 200, description = "Charged and measured memory of each GPU", body = RunnerStatus),
+    (status = 404, description = "No such runner", body = ProblemRow),
 ))]
 pub(crate) async fn status(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
 ) -> Answer<Json<RunnerStatus>> {
     let name = id.clone();
     let found =
-        parts.engine()?.read(move |desk, core| look(desk.view(core.scheduler()), &name)).await?;
+        app.engine()?.read(move |desk, core| look(desk.view(core.scheduler()), &name)).await?;
     found.map(|looked| Json(looked.status())).ok_or_else(|| no_such_runner(&id))
 }
 
 /// A runner is gone for good
 #[utoipa::path(delete, path = "/api/v1/runners/{id}", operation_id = "remove_runner", tag = "runners", params(("id" = String, Path, description = "The runner")),
 responses(
-    (status = 204, description = "It is removed, and what it held is gone with it"),
-    (status = 404, description = "There is no such runner", body = ProblemRow),
-    (status = 409, description = "It is alive", body = ProblemRow),
+    (status = 204, description = "Removed, with everything that was charged on it"),
+    (status = 404, description = "No such runner", body = ProblemRow),
+    (status = 409, description = "The runner is online", body = ProblemRow),
 ))]
 pub(crate) async fn remove(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
     let name = id.clone();
-    let removed = parts.engine()?.write(move |desk, core| desk.remove_runner(core, &name)).await?;
-    let refused = |error| match error {
+    let removed = app.engine()?.write(move |desk, core| desk.remove_runner(core, &name)).await?;
+    let rejected = |error| match error {
         RunnerError::NotRegistered => no_such_runner(&id),
-        error => agents::refused(&id, &error),
+        error => agents::rejected(&id, &error),
     };
-    removed.map(|()| StatusCode::NO_CONTENT).map_err(refused)
+    removed.map(|()| StatusCode::NO_CONTENT).map_err(rejected)
 }
 
-/// Nobody of this name has registered.
+/// Returns the problem of a runner that never registered.
 pub(crate) fn no_such_runner(id: &str) -> Problem {
-    Problem::not_found("runner_not_found", format!("there is no runner {id}"))
+    Problem::not_found("runner_not_found", format!("no such runner: {id}"))
 }
 
 fn row(desk: DeskView<'_>, runner: &Runner) -> RunnerRow {
@@ -129,7 +129,7 @@ fn row(desk: DeskView<'_>, runner: &Runner) -> RunnerRow {
     }
 }
 
-/// What is copied out of the thread that decides; rows are made of it elsewhere.
+/// The data copied from the decision thread; rows are made from it elsewhere.
 struct Looked {
     row: RunnerRow,
     view: Option<NodeView>,

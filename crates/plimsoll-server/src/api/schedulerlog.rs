@@ -1,4 +1,4 @@
-//! Why named work is where it is, in the shape that schedulers of pods answer in.
+//! The route of the scheduler log: the last decision about named work, in the format for pods.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -6,46 +6,49 @@ use plimsoll_core::units::Name;
 use plimsoll_core::verdict::{NodeVerdict, Table};
 use plimsoll_slots::desk::ClientName;
 
-use super::parts::Parts;
 use super::problem::{Answer, Problem};
-use crate::decisions::Kept;
-use crate::schedulerlog::{Bind, Entry, Filter, Found};
+use super::state::AppState;
+use crate::decisions::CachedDecision;
+use crate::schedulerlog::Bind;
+use crate::schedulerlog::clients::{Entry, Filter, Found};
 use plimsoll_api::rows::{
     BindRow, BindStatus, FilterRow, LogStatus, ProblemRow, SchedulerLogRow, time,
 };
 use plimsoll_api::verdict::{self, ContainerVerdictRow, NodeVerdictRow, Verdict};
 
-/// Why named work is where it is
+/// Shows the last decision about named work, and the result of its start
 #[utoipa::path(get, path = "/api/v1/namespaces/{namespace}/pods/{name}/schedulerlog", operation_id = "show_schedulerlog", tag = "scheduler",
-params(("namespace" = String, Path, description = "As it was given with the request"), ("name" = String, Path, description = "Likewise")),
+params(("namespace" = String, Path, description = "The namespace of the reservation"), ("name" = String, Path, description = "The name of the reservation")),
 responses(
-    (status = 200, description = "The last decision about it, and what came of its start", body = SchedulerLogRow),
-    (status = 404, description = "It is not known, made room for others, or logs are switched off", body = ProblemRow),
+    (status = 200, description = "The last decision, and the result of the start", body = SchedulerLogRow),
+    (status = 404, description = "Unknown name, dropped log, or the scheduler log is turned off", body = ProblemRow),
     (status = 503, description = "The ledger is being rebuilt", body = ProblemRow),
 ))]
 pub(crate) async fn show(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Answer<Json<SchedulerLogRow>> {
-    let who = ClientName { namespace, name };
-    let asked = format!("{}/{}", who.namespace, who.name);
-    let (code, detail) = match parts.kept(move |_, log| log.find(&who)).await? {
+    let client = ClientName { namespace, name };
+    let shown = format!("{}/{}", client.namespace, client.name);
+    let (code, detail) = match app.recent(move |_, log| log.find(&client)).await? {
         Found::Entry(entry) => return Ok(Json(row(&entry))),
         Found::Off => (
             "schedulerlog_disabled",
-            "scheduler logs are switched off; schedulerlog.enabled in the settings turns them on"
+            "the scheduler log is turned off; set schedulerlog.enabled: true in the configuration"
                 .to_string(),
         ),
-        Found::Evicted => {
-            let most = parts.log_settings().max_pods;
+        Found::Dropped => {
+            let most = app.log_settings().max_pods;
             (
                 "schedulerlog_evicted",
-                format!("the log of {asked} made room for others: schedulerlog.max_pods is {most}"),
+                format!(
+                    "the log of {shown} was dropped to make room for others; schedulerlog.max_pods is {most}"
+                ),
             )
         }
         Found::Unknown => (
             "schedulerlog_unknown",
-            format!("nobody has asked for a place as {asked} since the server started"),
+            format!("no reservation with namespace and name {shown} since the server started"),
         ),
     };
     Err(Problem::not_found(code, detail))
@@ -61,7 +64,7 @@ fn row(entry: &Entry) -> SchedulerLogRow {
         Bind::Failed(reason) => (BindStatus::Failed, reason.as_str()),
     };
     let decision = match &entry.filter {
-        Filter::Decided(kept) => Some(kept),
+        Filter::Decided(cached) => Some(cached),
         _ => None,
     };
     SchedulerLogRow {
@@ -75,22 +78,15 @@ fn row(entry: &Entry) -> SchedulerLogRow {
         model: entry.model.clone(),
         slot_id: entry.slot.as_ref().map(ToString::to_string),
         created: time(entry.created),
-        decision_id: decision.map(|kept| kept.id.to_string()),
-        decided: decision.map(|kept| time(kept.at)),
-        policy: decision.map(|kept| kept.decision.policy.name.to_string()),
+        decision_id: decision.map(|cached| cached.id.to_string()),
+        decided: decision.map(|cached| time(cached.at)),
+        policy: decision.map(|cached| cached.decision.policy.name.to_string()),
     }
 }
 
 fn filter(entry: &Entry) -> FilterRow {
-    let failed = |summary: &str, nodes| FilterRow {
-        status: Verdict::Failed,
-        summary: summary.to_string(),
-        nodes,
-    };
-    let passed = |nodes| FilterRow { status: Verdict::Passed, summary: String::new(), nodes };
     match &entry.filter {
-        Filter::Decided(kept) if kept.decision.chosen().is_some() => passed(nodes(kept)),
-        Filter::Decided(kept) => failed(&kept.decision.summary().to_string(), nodes(kept)),
+        Filter::Decided(cached) => decided(cached),
         Filter::Full { reason, runners } => {
             let node = |runner: &Name| whole(runner, &entry.model, Some("SlotsFull"));
             failed(reason, runners.iter().map(node).collect())
@@ -103,15 +99,31 @@ fn filter(entry: &Entry) -> FilterRow {
     }
 }
 
-fn nodes(kept: &Kept) -> Vec<NodeVerdictRow> {
-    let decision = &kept.decision;
+/// Converts the decision about a request of any front end.
+pub(crate) fn decided<D>(cached: &CachedDecision<D>) -> FilterRow {
+    match cached.decision.chosen() {
+        Some(_) => passed(nodes(cached)),
+        None => failed(&cached.decision.summary().to_string(), nodes(cached)),
+    }
+}
+
+fn passed(nodes: Vec<NodeVerdictRow>) -> FilterRow {
+    FilterRow { status: Verdict::Passed, summary: String::new(), nodes }
+}
+
+fn failed(summary: &str, nodes: Vec<NodeVerdictRow>) -> FilterRow {
+    FilterRow { status: Verdict::Failed, summary: summary.to_string(), nodes }
+}
+
+fn nodes<D>(cached: &CachedDecision<D>) -> Vec<NodeVerdictRow> {
+    let decision = &cached.decision;
     let shape = decision.shapes.len().saturating_sub(1);
     let verdicts = decision.table().map(Table::by_name).unwrap_or_default();
     let row = |verdict: NodeVerdict| of_node(verdict::node(decision, shape, verdict));
     verdicts.into_iter().map(row).collect()
 }
 
-/// Where the node itself will not do, no container passes there.
+/// Fails every container of a node that is rejected as a whole.
 fn of_node(mut row: NodeVerdictRow) -> NodeVerdictRow {
     if let Some(reason) = &row.reason {
         for container in row.containers.iter_mut().filter(|container| container.reason.is_none()) {
@@ -122,7 +134,7 @@ fn of_node(mut row: NodeVerdictRow) -> NodeVerdictRow {
     row
 }
 
-/// A runner about which only one thing is known.
+/// Returns the row of a runner of which only one reason is known.
 fn whole(runner: &Name, model: &str, reason: Option<&str>) -> NodeVerdictRow {
     let status = Verdict::from(reason.is_none());
     let container = ContainerVerdictRow {

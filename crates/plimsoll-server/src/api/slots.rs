@@ -1,4 +1,4 @@
-//! Slots in front of people: what they hold, how they stand, and whether they may go.
+//! The routes of slots: their memory, their stage, and whether they are evictable.
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -12,23 +12,23 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::input::{self, Params};
-use super::parts::Parts;
 use super::problem::Answer;
+use super::state::AppState;
 use plimsoll_api::rows::{
     EvictionStatusRow, GpuAllocation, GpuShare, MemorySource, NotEvictable, SlotRow, SlotStage,
     time,
 };
 
-/// Which slots.
+/// The query parameters of a list of slots.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Wanted {
     /// Only those on this runner.
     runner_id: Option<String>,
-    /// How many rows at most: 500 where it is left out, 5000 at most.
+    /// The most rows: 500 by default, at most 5000.
     limit: Option<String>,
-    /// Only what stands after this one; `Link: rel="next"` has it.
+    /// Only rows after this one; the `Link: rel="next"` header has it.
     after: Option<String>,
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct Wanted {
     (status = 200, description = "Slots by id", body = Vec<SlotRow>),
 ))]
 pub(crate) async fn list(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     uri: Uri,
     Params(wanted): Params<Wanted>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
-    let mut rows = parts
+    let mut rows = app
         .engine()?
         .read(move |desk, core| some(desk.view(core.scheduler()), core.now(), &wanted, limit + 1))
         .await?;
@@ -95,13 +95,13 @@ pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
     }
 }
 
-/// Who says what a slot is charged, split as it is.
+/// Returns the source of a slot's charge.
 fn source(slot: &Slot, holding: &Holding) -> Option<MemorySource> {
     let gpus = u16::try_from(holding.charges.len()).ok()?;
     slot.basis.get(&gpus).map(|source| MemorySource::from(*source))
 }
 
-/// Whether a slot is charged more than its model was declared to need.
+/// Returns true if a slot is charged more than its model was declared to need.
 fn outgrown(slot: &Slot, holding: &Holding) -> bool {
     let gpus = u16::try_from(holding.charges.len()).unwrap_or(u16::MAX);
     let declared = slot.made_from.as_ref().and_then(|model| model.memory_on(gpus));
@@ -110,7 +110,7 @@ fn outgrown(slot: &Slot, holding: &Holding) -> bool {
     declared.zip(holding.bytes()).is_some_and(|(declared, held)| held > declared)
 }
 
-/// What a holding has of GPUs, by the names of its runner.
+/// Returns the GPUs of a holding, by the names of its runner.
 pub(crate) fn allocation_of(desk: DeskView<'_>, holding: &Holding) -> Option<GpuAllocation> {
     let ledger = desk.scheduler().ledger();
     let view = ledger.view_of(&holding.node)?;

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-use super::Parts;
+use super::AppState;
 use crate::SlotEngine as Engine;
 use crate::config::http::Limits;
 use crate::front::{self, Gate};
@@ -46,16 +46,16 @@ const GIB: u64 = 1 << 30;
 /// A server without a socket.
 struct World {
     router: Router,
-    parts: Parts,
+    app: AppState,
     engine: Engine,
     dir: TempDir,
 }
 
 /// Returns the API behind the guard of a server without tokens.
-fn served(parts: Parts) -> Router {
+fn served(app: AppState) -> Router {
     let guard = Arc::new(Guard::new(Tokens::default(), Limits::default(), Arc::default()));
     let gate = Gate::default();
-    gate.open(super::router(super::routes(parts, &guard)));
+    gate.open(super::router(super::routes(app, &guard)));
     front::router(gate, guard)
 }
 
@@ -88,13 +88,13 @@ impl World {
         config: DeskConfig,
         log: schedulerlog::Settings,
     ) -> World {
-        let parts = Parts::new(log);
+        let app = AppState::new(log);
         let (desk, clock, store) =
             recovery::open(dir.path(), Desk::new(config), settings).expect("a data directory");
         let (engine, _thread) =
-            Engine::start(desk, clock, store, parts.observers()).expect("a thread");
-        parts.open(engine.clone(), History::open(dir.path()).expect("a journal"));
-        World { router: served(parts.clone()), parts, engine, dir }
+            Engine::start(desk, clock, store, app.observers()).expect("a thread");
+        app.open(engine.clone(), History::open(dir.path()).expect("a journal"));
+        World { router: served(app.clone()), app, engine, dir }
     }
 
     async fn send(&self, mut request: Request<Body>) -> Answered {
@@ -128,7 +128,7 @@ impl World {
         self.send(request.expect("a request")).await
     }
 
-    /// What is there, which must be.
+    /// Returns the body of an answer that must succeed.
     async fn get(&self, path: &str) -> Value {
         let answered = self.call("GET", path, None).await;
         assert_eq!(answered.status, StatusCode::OK, "{path}: {}", answered.body);
@@ -165,12 +165,12 @@ impl World {
     }
 }
 
-/// Nobody stays against the will of others, so that nothing waits for a clock.
+/// Settings without a minimum residency, so that no test waits for a clock.
 fn settings() -> Settings {
     Settings { residency: Timespan::ZERO, ..Settings::default() }
 }
 
-/// A runner that does what it is told at once, unless it is told not to.
+/// A runner that follows its orders at once, unless configured otherwise.
 struct Runner {
     id: String,
     session: u64,
@@ -180,14 +180,14 @@ struct Runner {
     used: BTreeMap<u16, u64>,
     /// Models whose start fails, with the reason.
     failing: BTreeMap<String, String>,
-    /// Whether slots that were told to go stay.
+    /// Slots ignore orders to stop.
     lingers: bool,
-    /// Whether slots that were told to start take their time.
+    /// Slots stay starting.
     slow: bool,
 }
 
 impl Runner {
-    /// One with GPUs of so many GiB.
+    /// A runner with GPUs of the given numbers of GiB.
     fn new(id: &str, gpus: &[u64]) -> Runner {
         Runner {
             id: id.to_string(),
@@ -251,7 +251,7 @@ impl Runner {
         serde_json::from_value(answered.body).expect("orders")
     }
 
-    /// Does what it is told until there is nothing more to tell.
+    /// Follows orders until none are left.
     async fn settle(&mut self, world: &World) {
         for _ in 0..8 {
             let orders = self.beat(world).await;
@@ -292,7 +292,7 @@ impl Runner {
                 state,
                 reason: self.failing.get(&order.model).cloned(),
                 endpoint: (state == SlotState::Running).then(|| format!("http://{}:8000", self.id)),
-                booked: booked.expect("what was not reported is told"),
+                booked: booked.expect("a slot that was not reported is ordered"),
                 used: Vec::new(),
             };
             self.slots.insert(order.slot.clone(), report);

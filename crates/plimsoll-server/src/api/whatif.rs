@@ -1,4 +1,4 @@
-//! What would be decided, without deciding it: the planner's own answer, and what would change it.
+//! The what-if route: the planner's own answer for a model or declaration, and remedies.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,21 +17,21 @@ use plimsoll_slots::model::Model;
 use plimsoll_slots::proposals;
 
 use super::input::Body;
-use super::parts::Parts;
 use super::problem::{Answer, Problem};
+use super::state::AppState;
 use super::{decisions, memory, models};
 use plimsoll_api::explanation::{self, RemedyRow};
 use plimsoll_api::rows::{EvictionRow, ProblemRow, WhatIf, WhatIfRow};
 
 /// Decides for one more slot without doing it
 #[utoipa::path(post, path = "/api/v1/scheduler/whatif", operation_id = "what_if", tag = "scheduler", request_body = WhatIf, responses(
-    (status = 200, description = "What would be decided now, and what would make it fit", body = WhatIfRow),
-    (status = 400, description = "The body does not do", body = ProblemRow),
+    (status = 200, description = "The decision that would be made now, and remedies", body = WhatIfRow),
+    (status = 400, description = "Invalid request body", body = ProblemRow),
     (status = 404, description = "The model is not declared", body = ProblemRow),
-    (status = 422, description = "The declaration makes no sense", body = ProblemRow),
+    (status = 422, description = "Contradictory declaration", body = ProblemRow),
 ))]
 pub(crate) async fn what_if(
-    State(parts): State<Parts>,
+    State(app): State<AppState>,
     Body(body): Body<WhatIf>,
 ) -> Answer<Json<WhatIfRow>> {
     let wanted = match (body.model, body.declaration) {
@@ -40,7 +40,7 @@ pub(crate) async fn what_if(
         _ => return Err(Problem::bad("model", "send either a model or a declaration")),
     };
     let name = wanted.name().to_string();
-    let looked = parts.engine()?.read(move |desk, core| look(desk, core, &wanted)).await?;
+    let looked = app.engine()?.read(move |desk, core| look(desk, core, &wanted)).await?;
     let looked = looked.ok_or_else(|| models::not_declared(&name))?;
     // Looking for what would help takes its time, and the thread that decides has none.
     let found = tokio::task::spawn_blocking(move || looked.row()).await;

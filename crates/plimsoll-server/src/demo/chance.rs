@@ -1,4 +1,4 @@
-//! Chance that comes out the same every time: a demo shows the same play to everybody.
+//! Reproducible pseudo-random choices, so that every run of the demo shows the same events.
 
 /// A small generator (SplitMix64): good enough for a play, and reproducible.
 pub(super) struct Chance(u64);
@@ -21,7 +21,7 @@ impl Chance {
         from + self.next() % to.saturating_sub(from).max(1)
     }
 
-    /// Whether it happens, at so many times in a thousand.
+    /// Returns true this many times in a thousand.
     pub(super) fn happens(&mut self, per_mille: u64) -> bool {
         self.between(0, 1000) < per_mille
     }

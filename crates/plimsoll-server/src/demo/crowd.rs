@@ -9,7 +9,7 @@ use super::Chance;
 use crate::SlotEngine as Engine;
 use plimsoll_engine::engine::NoAnswer;
 
-/// Who likes what: the model, and how often it is asked for at the height of its wave, in a thousand.
+/// Each model with its peak rate of reservations, in a thousandth per tick.
 const TASTES: [(&str, u64); 9] = [
     ("qwen3:30b", 90),
     ("qwen3:8b", 160),
@@ -22,11 +22,11 @@ const TASTES: [(&str, u64); 9] = [
     ("tokenizer", 20),
 ];
 
-/// How long a wave of interest in one model lasts.
+/// The period of the waves in demand for one model.
 const WAVE: Duration = Duration::from_secs(24);
 
-/// Who comes before the waves begin, and when, in milliseconds: several small ones that stay only shortly, and then a large one, for
-/// which somebody has to go.
+/// Reservations before the waves begin, with their times in milliseconds: several small, short
+/// ones, then a large one, which evicts others.
 const OPENING: [(u64, &str); 7] = [
     (0, "qwen3:8b"),
     (0, "qwen2.5-vl-7b"),
@@ -40,7 +40,7 @@ const OPENING: [(u64, &str); 7] = [
 /// When the waves begin.
 const WAVES: Duration = Duration::from_secs(9);
 
-/// How long somebody stays, in milliseconds, of those of the opening and of those who come later.
+/// The range of a reservation's duration, in milliseconds, at the opening and later.
 const SHORT_STAY: (u64, u64) = (300, 600);
 const STAY: (u64, u64) = (800, 6000);
 
@@ -48,13 +48,13 @@ const STAY: (u64, u64) = (800, 6000);
 #[derive(Default)]
 pub(super) struct Crowd {
     came: u64,
-    /// How many of the opening have come.
+    /// The number of opening reservations made so far.
     opened: usize,
     here: Vec<Guest>,
     since: Option<Instant>,
 }
 
-/// Somebody with a place, or waiting for one.
+/// A simulated client with a reservation.
 struct Guest {
     reservation: ReservationId,
     stay: Duration,
@@ -146,7 +146,7 @@ impl Crowd {
     }
 }
 
-/// How much interest there is in a model, in percent: it rises and falls, and each has its own time.
+/// Returns the demand for a model in percent. It rises and falls, with a phase for each model.
 fn interest(age: Duration, taste: u32) -> u64 {
     let wave = u64::try_from(WAVE.as_millis()).unwrap_or(1);
     let at = (u64::try_from(age.as_millis()).unwrap_or(0) + u64::from(taste) * wave / 5) % wave;

@@ -1,72 +1,100 @@
-//! What happens, one line each, for somebody who watches the demo in a terminal.
+//! A line of text for every decision, start, eviction and release, for a terminal that shows the
+//! demo.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use anstyle::AnsiColor;
+use plimsoll_core::charge::Charge;
 use plimsoll_core::decide::Decision;
-use plimsoll_core::event::{Effect, Event};
+use plimsoll_core::event::{Answer, Effect, Event};
 use plimsoll_core::front::Front;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Bytes;
+use plimsoll_core::wording::SizeFormat;
 
-use plimsoll_engine::engine::{Durable, Observer};
+use plimsoll_engine::engine::{Decided, Durable, Observer};
 
-/// Tells on standard output what was decided, started, stopped and given back.
+/// Prints durable events on standard output.
 #[derive(Default)]
 pub(crate) struct Narrator {
-    /// Who waits, and by how much the nearest device was short: what is told again only when it changes.
-    waiting: BTreeMap<RequestId, Option<Bytes>>,
+    /// Pending requests, each with the shortfall of its nearest miss. A line is printed again only
+    /// if that changes.
+    pending: BTreeMap<RequestId, Option<Bytes>>,
+    /// The memory of each running request, to print when it is released: the ledger no longer has
+    /// it then.
+    charged: BTreeMap<RequestId, Bytes>,
 }
 
 impl Narrator {
-    fn tell(&mut self, decision: &Decision) {
-        let (who, sentence) = (&decision.request, decision.summary());
+    fn print_decision(&mut self, decision: &Decision, answers: &[Answer]) {
+        let (request, summary) = (&decision.request, decision.summary());
         if decision.chosen().is_some() {
-            self.waiting.remove(who);
-            return line(AnsiColor::Green, "placed", &format!("{who}: {sentence}"));
+            self.pending.remove(request);
+            return line(AnsiColor::Green, "placed", &format!("{request}: {summary}"));
+        }
+        let is_impossible = |answer: &Answer| {
+            matches!(answer, Answer::Impossible { .. }) && answer.request() == request
+        };
+        if answers.iter().any(is_impossible) {
+            self.pending.remove(request);
+            return line(AnsiColor::Red, "impossible", &format!("{request}: {summary}"));
         }
         let nearest = decision.rejection().and_then(|rejection| rejection.nearest.as_ref());
         let short_by = nearest.map(|nearest| nearest.short_by);
-        if self.waiting.insert(who.clone(), short_by) != Some(short_by) {
-            line(AnsiColor::Yellow, "refused", &format!("{who}: {sentence}"));
+        if self.pending.insert(request.clone(), short_by) != Some(short_by) {
+            line(AnsiColor::Yellow, "pending", &format!("{request}: {summary}"));
+        }
+    }
+
+    fn print_event(&mut self, event: &Event) {
+        match event {
+            Event::Started { request, .. } => {
+                line(AnsiColor::Cyan, "running", &format!("{request} is ready"));
+            }
+            Event::Failed { request, .. } => {
+                line(AnsiColor::Red, "failed", &format!("{request} did not start"));
+            }
+            Event::Freed { request, .. } => {
+                let released = self.charged.remove(request);
+                let size = released
+                    .map_or("its memory".to_string(), |size| SizeFormat::for_size(size).show(size));
+                line(AnsiColor::Blue, "released", &format!("{request} released {size}"));
+            }
+            _ => {}
         }
     }
 }
 
 impl<F: Front> Observer<F> for Narrator {
+    fn decided(&mut self, decided: &Decided<'_, F>) {
+        for (_, holding) in decided.scheduler.ledger().holdings() {
+            if !self.charged.contains_key(&holding.request) {
+                let charges = holding.charges.iter().filter_map(Charge::bytes);
+                let bytes = charges.fold(Bytes::ZERO, Bytes::plus);
+                self.charged.insert(holding.request.clone(), bytes);
+            }
+        }
+    }
+
     fn durable(&mut self, durable: &Durable<'_, F>) {
         for (record, output) in durable.records.iter().zip(durable.outputs) {
             for decision in &output.outcome.decisions {
-                self.tell(decision);
+                self.print_decision(decision, &output.outcome.answers);
             }
             for effect in &output.outcome.effects {
                 if let Effect::Stop { request, node, .. } = effect {
-                    line(
-                        AnsiColor::Magenta,
-                        "evicted",
-                        &format!("{request} is asked to leave {node}"),
-                    );
+                    let text = format!("{request} is evicted from {node}");
+                    line(AnsiColor::Magenta, "evicted", &text);
                 }
             }
-            match &record.event {
-                Event::Started { request, .. } => {
-                    line(AnsiColor::Cyan, "running", &format!("{request} serves"));
-                }
-                Event::Failed { request, .. } => {
-                    line(AnsiColor::Red, "failed", &format!("{request} did not start"));
-                }
-                Event::Freed { request, .. } => {
-                    line(AnsiColor::Blue, "freed", &format!("the memory of {request} is back"));
-                }
-                _ => {}
-            }
+            self.print_event(&record.event);
         }
     }
 }
 
 fn line(color: AnsiColor, what: &str, text: &str) {
     let style = color.on_default();
-    // Nobody reading it is no reason to stop.
-    let _ = writeln!(anstream::stdout().lock(), "{style}{what:>8}{style:#}  {text}");
+    // A closed standard output must not stop the demo.
+    let _ = writeln!(anstream::stdout().lock(), "{style}{what:>10}{style:#}  {text}");
 }

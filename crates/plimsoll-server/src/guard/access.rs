@@ -28,7 +28,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// Where a request states how long its answer may wait.
+/// The part of a request that states how long its answer may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitSource {
     /// In the parameter `wait`.
@@ -37,7 +37,7 @@ pub(crate) enum WaitSource {
     Body,
 }
 
-/// Which changes through a route are logged with their caller.
+/// The changes through a route that are logged with their caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeLog {
     Each,

@@ -1,4 +1,4 @@
-//! So many connections at once. One more is closed before anything of it is read.
+//! A limit on open connections. One more is closed before anything of it is read.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -11,7 +11,7 @@ use tower::Service;
 
 use crate::metrics::{Counted, Rejected};
 
-/// Takes connections while there are fewer than so many.
+/// Accepts connections up to a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Connections {
     free: Arc<Semaphore>,
@@ -19,7 +19,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// At most so many at once.
+    /// Creates an acceptor with a limit.
     pub(crate) fn at_most(most: usize, counted: Arc<Counted>) -> Self {
         Connections { free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), counted }
     }

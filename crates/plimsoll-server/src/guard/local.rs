@@ -1,14 +1,15 @@
-//! Without tokens, whoever is on this machine may do everything. A web page that is open on it is not on this machine.
+//! Without tokens, every local process may do everything. A web page in a local browser is not a
+//! local process.
 
 use std::net::IpAddr;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 
-/// Why a request is not taken for one of this machine.
+/// Returns why a request does not count as local.
 ///
-/// A page of any site can make its browser send requests to 127.0.0.1: plainly, where an `Origin` tells it, or under a name of its
-/// own that it lets point there, where the `Host` tells it.
+/// A page of any site can make its browser send requests to 127.0.0.1: directly, which shows in
+/// `Origin`, or under a host name of its own that resolves there, which shows in `Host`.
 pub(crate) fn rejection(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
     let host = headers
         .get(header::HOST)
@@ -24,7 +25,7 @@ pub(crate) fn rejection(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> 
     let origin: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
     match origin.as_ref().and_then(Uri::authority) == Some(&host) {
         true => None,
-        false => Some("the server has no tokens, so it does not answer to pages of other sites"),
+        false => Some("the server has no tokens, so it rejects requests from pages of other sites"),
     }
 }
 
@@ -38,7 +39,7 @@ fn is_local(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn is_refused(host: Option<&str>, origin: Option<&str>) -> bool {
+    fn is_rejected(host: Option<&str>, origin: Option<&str>) -> bool {
         let mut headers = HeaderMap::new();
         let mut put = |name, value: Option<&str>| {
             if let Some(value) = value {
@@ -53,16 +54,16 @@ mod tests {
     #[test]
     fn only_requests_of_this_machine_are_taken() {
         for host in ["localhost", "127.0.0.1:8080", "[::1]:8080", "LOCALHOST:80", "127.5.5.5"] {
-            assert!(!is_refused(Some(host), None), "{host}");
-            assert!(!is_refused(Some(host), Some(&format!("http://{host}"))), "{host}");
-            assert!(is_refused(Some(host), Some("http://evil.example")), "{host}");
+            assert!(!is_rejected(Some(host), None), "{host}");
+            assert!(!is_rejected(Some(host), Some(&format!("http://{host}"))), "{host}");
+            assert!(is_rejected(Some(host), Some("http://evil.example")), "{host}");
         }
-        assert!(is_refused(Some("localhost:8080"), Some("http://localhost:9090")));
-        assert!(is_refused(Some("localhost:8080"), Some("null")));
+        assert!(is_rejected(Some("localhost:8080"), Some("http://localhost:9090")));
+        assert!(is_rejected(Some("localhost:8080"), Some("null")));
         for host in ["evil.example", "localhost.evil.example", "10.0.0.1:8080", "0.0.0.0:8080", ""]
         {
-            assert!(is_refused(Some(host), None), "{host}");
+            assert!(is_rejected(Some(host), None), "{host}");
         }
-        assert!(is_refused(None, None));
+        assert!(is_rejected(None, None));
     }
 }

@@ -1,10 +1,10 @@
-//! How often one address may ask: a bucket for each, and room for so many buckets.
+//! The rate limit of each address: a token bucket each, and a limit on the number of buckets.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// So many addresses are remembered. One more finds those forgotten that have asked for nothing lately.
+/// The most addresses remembered. One more makes the limiter forget addresses with a full bucket.
 const ADDRESSES: usize = 16_384;
 
 /// A bucket for each address.
@@ -22,7 +22,7 @@ struct Bucket {
 }
 
 impl Rate {
-    /// So many requests a second in the long run, and so many at once.
+    /// Creates a limiter with a sustained rate and a burst.
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
         Rate { per_second: per_second.into(), burst: burst.into(), buckets: HashMap::new() }
     }
@@ -49,8 +49,9 @@ impl Rate {
         (bucket.left + since * self.per_second).min(self.burst)
     }
 
-    /// Forgets those whose bucket is full again, which changes nothing for them. Where there are none, all: an attacker with
-    /// so many addresses must not be able to lock out the next newcomer, nor to fill the memory.
+    /// Forgets addresses whose bucket is full, which changes nothing for them. If there are none,
+    /// forgets all: an attacker with many addresses must not lock out the next client, nor fill the
+    /// memory.
     fn forget(&mut self, now: Instant) {
         let full = |bucket: &Bucket| self.left(*bucket, now) >= self.burst;
         let kept: HashMap<IpAddr, Bucket> = self
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_let_through_then_so_many_a_second_for_each_address() {
+    fn each_address_has_a_burst_and_then_its_rate() {
         let (mut rate, now) = (Rate::new(2, 3), Instant::now());
         let one = address("192.0.2.1");
         assert!((0..3).all(|_| rate.take(one, now).is_ok()));
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_those_who_are_held_back_stay_so() {
+    fn memory_is_bounded_and_limited_addresses_stay_limited() {
         let (mut rate, now) = (Rate::new(1, 2), Instant::now());
         let greedy = address("192.0.2.1");
         assert!((0..2).all(|_| rate.take(greedy, now).is_ok()) && rate.take(greedy, now).is_err());

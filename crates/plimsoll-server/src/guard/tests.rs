@@ -80,10 +80,10 @@ async fn status(app: &Router, line: &str, token: Option<&str>) -> u16 {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_a_token_whether_or_not_the_thing_exists() {
+async fn no_request_is_served_without_a_token_whether_or_not_the_resource_exists() {
     let (app, _) = app(tokens(), Limits::default());
     for line in ["GET /read", "GET /no/such/thing", "PUT /operate", "PUT /runners/r"] {
-        for token in [None, Some("a-token-that-nobody-knows"), Some("")] {
+        for token in [None, Some("a-token-that-is-unknown"), Some("")] {
             let (status, problem, headers) = ask(&app, line, token, Body::empty()).await;
             assert_eq!(
                 (status, &headers[header::WWW_AUTHENTICATE]),
@@ -187,7 +187,7 @@ async fn what_takes_too_long_is_given_up_unless_it_asked_to_wait() {
 }
 
 #[tokio::test]
-async fn too_many_requests_are_told_when_to_come_again_and_health_is_still_answered() {
+async fn too_many_requests_get_a_retry_time_and_health_is_still_answered() {
     let limits = Limits { requests_per_second: 1, burst: 2, ..Limits::default() };
     let (app, _) = app(Tokens::default(), limits);
     assert_eq!(

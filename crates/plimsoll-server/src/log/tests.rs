@@ -1,4 +1,5 @@
-//! The log of the incident that this project exists for, compared with a stored one. `UPDATE_GOLDEN=1` rewrites it.
+//! The log of the incident of the README, compared with a stored one. `UPDATE_GOLDEN=1` rewrites
+//! it.
 
 use std::fs;
 use std::path::Path;
@@ -70,6 +71,8 @@ fn e5_the_memory_before_a_decision_is_the_memory_after_the_previous_one() {
             "held",
             "releasing",
             "foreign",
+            "used",
+            "allocated",
             "requested",
             "free",
             "fits",
@@ -79,26 +82,26 @@ fn e5_the_memory_before_a_decision_is_the_memory_after_the_previous_one() {
     }
 }
 
-/// What is logged while something is done.
+/// Returns the log of a closure.
 fn logged(work: impl FnOnce()) -> String {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-    impl Write for Kept {
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+    impl Write for Buffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
+            self.0.lock().expect("no writer panicked").extend_from_slice(bytes);
             Ok(bytes.len())
         }
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
     }
-    let kept = Kept::default();
+    let kept = Buffer::default();
     let to = kept.clone();
     let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
     tracing::subscriber::with_default(log, work);
-    let bytes = kept.0.lock().expect("nobody panicked").clone();
+    let bytes = kept.0.lock().expect("no writer panicked").clone();
     String::from_utf8(bytes).expect("logs are UTF-8")
 }
 
@@ -122,4 +125,46 @@ fn c10_a_breach_is_logged_as_an_error_once_and_its_end_is_logged() {
     assert_eq!(said.matches("ERROR").count(), 1, "{said}");
     assert!(said.contains("GPU-0 on runner-1 holds 90 GiB of 80 GiB, over by 10 GiB"), "{said}");
     assert_eq!(said.matches("breach is over").count(), 1, "{said}");
+}
+
+#[test]
+fn e5_every_code_of_slots_and_of_pods_is_logged() {
+    let mut log = DecisionLog::new(LogFormat::Text, Vec::new());
+    let mut world = Rehearsal::new(Policy::pack(), &[80, 80]);
+    for (model, rest) in [
+        ("split", "memory: 60GiB\ngpus: 2"),
+        ("single", "memory: 20GiB"),
+        ("large", "memory: 70GiB"),
+    ] {
+        world.model(model, rest);
+        world.reserve(model);
+        world.show(&mut [&mut log]);
+        world.pass(1000);
+        world.beat(&[]);
+    }
+    world.reserve("large");
+    world.show(&mut [&mut log]);
+    let log = String::from_utf8(log.out).expect("logs are UTF-8");
+    for code in [
+        "calculating_allocated_memory",
+        "single_gpu_slot_found",
+        "multi_gpu_slot_found",
+        "memory_calculation_result",
+        "gpu_allocation_start",
+        "gpu_selected",
+        "single_gpu_validation",
+        "multi_gpu_validation",
+        "memory_before_slot_creation",
+        "memory_after_slot_creation",
+        "allocation_success",
+        "allocation_failed",
+    ] {
+        assert!(log.contains(&format!(" OVERSCHEDULING_DEBUG {code} ")), "{code} in\n{log}");
+    }
+    for code in ["GPU_FILTER", "GPU_FIT_CHECK", "IDLE_CHECK", "RESOURCE_CHECK", "GPU_SELECT"] {
+        assert!(log.contains(&format!(" [{code}] ")), "{code} in\n{log}");
+    }
+    let found = log.lines().find(|line| line.contains("multi_gpu_slot_found")).expect("a slot");
+    assert!(found.contains("slot=split/slot-1"), "{found}");
+    assert!(found.contains("memory_per_gpu={GPU-0:32212254720,GPU-1:32212254720}"), "{found}");
 }

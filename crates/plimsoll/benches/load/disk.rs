@@ -1,4 +1,4 @@
-//! What one durable commit costs on this disk: the least that any durable decision can take.
+//! The cost of one durable commit on this disk, a lower bound for any durable decision.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,11 @@ pub(crate) struct Disk {
     connection: Connection,
 }
 
-/// How long commits took that came at times of their own, as requests do.
+/// The times of commits that arrive at a given rate, as requests do.
 #[derive(Default)]
 pub(crate) struct Offered {
-    /// From the time when each should have begun: a machine that stands still is not forgiven those that could not begin meanwhile.
+    /// Times from when each commit was due, so that a stalled machine counts against the commits it
+    /// delayed.
     pub(crate) commits: Times,
     /// From the time when each did begin.
     pub(crate) begun: Times,
@@ -51,8 +52,8 @@ impl Disk {
         let (started, mut offered) = (Instant::now(), Offered::default());
         let mut due = started;
         while !done.load(Ordering::Relaxed) {
-            // One that could not begin in time is not left out: after a machine stood still, all that were due meanwhile count, as
-            // all requests do.
+            // A commit that could not begin in time still counts, so that after a stall all due
+            // commits are included, as all requests are.
             due += every;
             thread::sleep(due.saturating_duration_since(Instant::now()));
             offered.begun.add(self.commit());
@@ -63,7 +64,7 @@ impl Disk {
         offered
     }
 
-    /// One commit after the other for so long.
+    /// Commits one after the other for this many seconds.
     pub(crate) fn commits(&mut self, seconds: u64) -> Times {
         let (started, mut times) = (Instant::now(), Times::default());
         while started.elapsed() < Duration::from_secs(seconds) {

@@ -1,5 +1,5 @@
-//! A client that costs next to nothing, since it shares the machine with what it measures: one connection, kept, and answers
-//! with a length.
+//! A cheap client, because it shares the machine with the server that it measures: one kept
+//! connection, and answers with a length.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -11,11 +11,11 @@ pub(crate) struct Client {
     stream: TcpStream,
     host: String,
     request: String,
-    /// What was read and not used yet.
+    /// Bytes that were read and not used yet.
     buffer: Vec<u8>,
 }
 
-/// What the server said.
+/// An answer of the server.
 pub(crate) struct Answer {
     /// The status.
     pub(crate) status: u16,

@@ -1,4 +1,4 @@
-//! What the server itself says of its time.
+//! The server's own measurements of its time.
 
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ impl Inside {
         }
     }
 
-    /// What came since an earlier look, a batch.
+    /// Returns the difference from an earlier reading, per batch.
     pub(crate) fn since(self, earlier: Inside) -> String {
         let batches = self.batches - earlier.batches;
         format!(

@@ -1,15 +1,15 @@
-//! What else went on on the machine, as far as it tells.
+//! Other activity on the machine, as far as the system reports it.
 
 use std::fmt;
 use std::fs;
 
-/// How many wanted a processor in the last 1, 5 and 15 minutes.
+/// Returns the load averages of 1, 5 and 15 minutes.
 pub(crate) fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// What all processors did since the machine started, in ticks; nothing where the system does not tell.
+/// The ticks of all processors since boot; zero where the system does not report them.
 pub(crate) struct Processors {
     idle: f64,
     stolen: f64,
@@ -22,7 +22,8 @@ impl Processors {
         let ticks = text.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8);
         let ticks: Vec<f64> = ticks.filter_map(|ticks| ticks.parse().ok()).collect();
         let at = |index: usize| ticks.get(index).copied().unwrap_or_default();
-        // user, nice, system, idle, waiting for a disk, interrupts (two kinds), and taken by the host for other machines.
+        // user, nice, system, idle, waiting for a disk, interrupts (two kinds), and stolen by the
+        // host.
         Processors { idle: at(3) + at(4), stolen: at(7), all: ticks.iter().sum() }
     }
 

@@ -1,9 +1,10 @@
-//! The real server over HTTP and with its disk: a fleet that is full of slots, and every request a new slot, while as many
-//! old ones are stopped. Told in multiples of what one durable commit and an empty handler take on the same machine in the
-//! same run. `cargo bench -p plimsoll --bench load` runs it.
+//! The real server over HTTP and with its disk: a fleet that is full of slots, and every request a
+//! new slot, while as many old ones are stopped. Results are multiples of one durable commit and of
+//! an empty handler on the same machine in the same run. `cargo bench -p plimsoll --bench load`
+//! runs it.
 //!
-//! Smaller: `PLIMSOLL_LOAD_RUNNERS=20 PLIMSOLL_LOAD_SLOTS=100 PLIMSOLL_LOAD_RATE=100 PLIMSOLL_LOAD_SECONDS=3`.
-//! Another build of the server: `PLIMSOLL_LOAD_SERVER=path`.
+//! Smaller: `PLIMSOLL_LOAD_RUNNERS=20 PLIMSOLL_LOAD_SLOTS=100 PLIMSOLL_LOAD_RATE=100
+//! PLIMSOLL_LOAD_SECONDS=3`. Another build of the server: `PLIMSOLL_LOAD_SERVER=path`.
 
 mod disk;
 mod http;
@@ -31,16 +32,16 @@ use serde::Deserialize;
 use server::Server;
 
 const MODELS: u32 = 100;
-/// So many connections stop slots.
+/// Connections that stop slots.
 const STOPPERS: usize = 8;
-/// How long the floor is measured, before and after.
+/// The time that the floor is measured, before and after.
 const FLOOR_SECONDS: u64 = 3;
-/// How often a runner says how it is, as the server asks for.
+/// The heartbeat interval of a runner, as the server sets it.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// How often the disk is asked for a commit of its own during the load.
+/// The interval of the disk's own commits during the load.
 const PROBE: Duration = Duration::from_millis(20);
 
-/// How much is done.
+/// The size of the load.
 struct Plan {
     runners: usize,
     slots: u32,
@@ -191,7 +192,7 @@ fn declare(server: SocketAddr) {
     }
 }
 
-/// What is read of an answer: no more than is needed, since whoever reads shares the machine with the server.
+/// The fields read of an answer: few, because the client shares the machine with the server.
 #[derive(Deserialize)]
 struct Place<'a> {
     slot_id: &'a str,
@@ -206,7 +207,7 @@ fn ask(client: &mut Client, number: u32, world: &World) {
     if place.runner_id.is_none() {
         world.unplaced.fetch_add(1, Ordering::Relaxed);
     }
-    world.slots.lock().expect("nobody panics").push_back(place.slot_id.to_string());
+    world.slots.lock().expect("no thread panics").push_back(place.slot_id.to_string());
 }
 
 /// Stops the oldest slots while there are too many.
@@ -214,7 +215,7 @@ fn stop_oldest(server: SocketAddr, kept: usize, world: &World) {
     let mut client = Client::new(server);
     while !world.done.load(Ordering::Relaxed) {
         let oldest = {
-            let mut slots = world.slots.lock().expect("nobody panics");
+            let mut slots = world.slots.lock().expect("no thread panics");
             if slots.len() > kept { slots.pop_front() } else { None }
         };
         let Some(oldest) = oldest else {
@@ -232,7 +233,7 @@ fn stop_oldest(server: SocketAddr, kept: usize, world: &World) {
 fn watch(server: &Server, world: &World) {
     let started = Instant::now();
     while !world.done.load(Ordering::Relaxed) {
-        let slots = world.slots.lock().expect("nobody panics").len();
+        let slots = world.slots.lock().expect("no thread panics").len();
         let (at, memory, disk) = (started.elapsed().as_secs(), server.memory(), server.disk());
         println!("  after {at:>3} s: server {memory} MiB, data {disk} MiB, {slots} slots");
         for _ in 0..40 {

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use crate::http::Client;
 
-/// So many connections offer load at once.
+/// Connections that offer load at once.
 pub(crate) const CONNECTIONS: usize = 64;
 
-/// How long things took.
+/// Measured times.
 #[derive(Default)]
 pub(crate) struct Times {
     each: Vec<Duration>,
-    /// How long all of it took.
+    /// The time of the whole run.
     took: Duration,
 }
 
@@ -26,24 +26,24 @@ impl Times {
         self.each.push(time);
     }
 
-    /// All of it took so long.
+    /// Sets the time of the whole run.
     pub(crate) fn ended(&mut self, took: Duration) {
         self.took = took;
         self.each.sort_unstable();
     }
 
-    /// The time that so many in a thousand do not exceed, in milliseconds.
+    /// Returns a quantile in thousandths, in milliseconds.
     pub(crate) fn at(&self, permille: usize) -> f64 {
         let index = (self.each.len() * permille / 1000).min(self.each.len().saturating_sub(1));
         self.each.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
     }
 
-    /// How many a second.
+    /// Returns the rate per second.
     pub(crate) fn rate(&self) -> f64 {
         self.count() / self.took.as_secs_f64()
     }
 
-    /// How many.
+    /// Returns the number of times.
     pub(crate) fn count(&self) -> f64 {
         f64::from(u32::try_from(self.each.len()).expect("fewer than that"))
     }
@@ -56,8 +56,9 @@ impl fmt::Display for Times {
     }
 }
 
-/// Sends `count` requests, each at its own time, `rate` a second, however long the others take. A time counts from when the
-/// request should have been sent, so that a server that stands still is not forgiven those who could not ask meanwhile.
+/// Sends `count` requests, each at its own time, `rate` a second, however long the others take. A
+/// time counts from when the request was due, so that a stalled server is charged for the requests
+/// it delayed.
 pub(crate) fn offer(
     server: SocketAddr,
     rate: u32,
@@ -78,15 +79,15 @@ pub(crate) fn offer(
             send(&mut client, number);
             own.push(due.elapsed());
         }
-        all.lock().expect("nobody panics").each.append(&mut own);
+        all.lock().expect("no thread panics").each.append(&mut own);
     };
     thread::scope(|scope| (0..CONNECTIONS).for_each(|_| drop(scope.spawn(work))));
-    let mut times = all.into_inner().expect("nobody panics");
+    let mut times = all.into_inner().expect("no thread panics");
     times.ended(started.elapsed());
     times
 }
 
-/// Sends one request after the other on every connection for so long: the most that can be had.
+/// Sends one request after the other on every connection for this many seconds: the highest rate.
 pub(crate) fn press(server: SocketAddr, seconds: u64, send: impl Fn(&mut Client) + Sync) -> Times {
     let all = Mutex::new(Times::default());
     let started = Instant::now();
@@ -97,10 +98,10 @@ pub(crate) fn press(server: SocketAddr, seconds: u64, send: impl Fn(&mut Client)
             send(&mut client);
             own.push(sent.elapsed());
         }
-        all.lock().expect("nobody panics").each.append(&mut own);
+        all.lock().expect("no thread panics").each.append(&mut own);
     };
     thread::scope(|scope| (0..CONNECTIONS).for_each(|_| drop(scope.spawn(work))));
-    let mut times = all.into_inner().expect("nobody panics");
+    let mut times = all.into_inner().expect("no thread panics");
     times.ended(started.elapsed());
     times
 }

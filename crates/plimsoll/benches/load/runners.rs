@@ -46,7 +46,8 @@ pub(crate) fn beat(
     let mut due = Instant::now();
     while !done.load(Ordering::Relaxed) {
         for runner in &mut runners {
-            // Where the server cannot keep up the beats come later, and never all at once after that.
+            // If the server cannot keep up, heartbeats are late, but never sent in a burst
+            // afterwards.
             due = (due + each).max(Instant::now());
             sleep(due.saturating_duration_since(Instant::now()));
             exchange(runner, &mut client);

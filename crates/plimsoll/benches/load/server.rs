@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::http::Client;
 
-/// Nobody is refused for asking too often, and a connection may be idle between two phases.
+/// No request is rate limited, and a connection may be idle between two phases.
 const CONFIG: &str =
     "limits: {requests_per_second: 1000000, burst: 1000000, header_timeout: 10m}\n";
 
@@ -17,7 +17,6 @@ const CONFIG: &str =
 pub(crate) struct Server {
     child: Child,
     data: PathBuf,
-    /// Where it listens.
     pub(crate) address: SocketAddr,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct EstimateArgs {
     /// Context length per request [default: the model's trained length]
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<u64>,
-    /// KV cache type: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl or fp8; two as keys/values
+    /// KV cache type: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, fp8; two as keys/values
     #[arg(long, value_name = "TYPE", default_value = "f16")]
     pub(crate) kv: KvTypes,
     /// Concurrent requests
@@ -44,7 +44,8 @@ pub(crate) struct EstimateArgs {
     /// Disable flash attention
     #[arg(long)]
     pub(crate) no_flash_attention: bool,
-    /// The memory of one GPU: check whether the model fits, and which context, batch and KV type would
+    /// Check whether the model fits one GPU of this size, and which context, batch and KV type
+    /// would
     #[arg(long, value_name = "SIZE")]
     pub(crate) device: Option<Bytes>,
     /// The output format

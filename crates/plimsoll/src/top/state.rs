@@ -140,8 +140,8 @@ impl State {
         }
     }
 
-    /// Keeps the same decision selected while newer ones arrive. In the first line, the newest stays
-    /// selected.
+    /// Keeps the same decision selected while newer ones arrive. In the first line, the newest
+    /// stays selected.
     fn follow(&mut self, fleet: &Fleet) {
         let position = &mut self.positions[View::Decisions.number()];
         let selected = self.fleet.decisions.get(position.cursor).map(|row| &row.id);

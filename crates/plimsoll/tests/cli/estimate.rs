@@ -1,4 +1,4 @@
-//! What `plimsoll estimate` says of models, and of files that are none.
+//! `plimsoll estimate` on models, and on files that are none.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! The texts of the examples, compared with stored ones. `UPDATE_GOLDEN=1 cargo test -p plimsoll` rewrites them.
+//! The outputs of the examples, compared with stored ones. `UPDATE_GOLDEN=1 cargo test -p plimsoll`
+//! rewrites them.
 
 use std::fs;
 use std::path::Path;

@@ -103,7 +103,7 @@ fn two_cards_hold_eight_only_where_the_choice_is_owned() {
 }
 
 #[test]
-fn a_plain_request_beside_a_share_is_refused_and_the_holder_is_named() {
+fn a_plain_request_beside_a_share_is_rejected_and_the_holder_is_named() {
     let sheet =
         simulated(&format!("{}{}{}", node(1, ""), share("first", ""), plain("second", "")), "");
     assert_eq!(counts(&sheet), (1, 1));

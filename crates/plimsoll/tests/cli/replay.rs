@@ -1,4 +1,4 @@
-//! What `plimsoll replay` says of directories that are none of ours, and of names that are none.
+//! `plimsoll replay` on directories without a journal, and with unknown names.
 
 use std::fs;
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a run of the binary left behind.
+/// The result of a run of the binary.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -20,7 +20,7 @@ impl Run {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
     }
 
-    /// Fails unless the run ended with an error that says all of this, without a word about the program's inside.
+    /// Fails unless the run failed with all of these texts, and without a word about internals.
     pub(crate) fn fails_with(&self, texts: &[&str]) {
         assert_eq!(self.code, Some(2), "{}\n{}", self.err, self.out);
         assert!(self.err.starts_with("error: "), "{}", self.err);

@@ -321,8 +321,8 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
 }
 
 /// Returns the path of the fake model server. `cargo test` builds all examples; `cargo test --test
-/// runner` does not, and then it is built here. `rustc` alone takes a second, because the example uses
-/// only the standard library; cargo would first build the dependencies of the package again.
+/// runner` does not, and then it is built here. `rustc` alone takes a second, because the example
+/// uses only the standard library; cargo would first build the dependencies of the package again.
 pub(crate) fn fake_model_server() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! What a crash, a damaged store and a full disk leave behind.
+//! A crash, a damaged store and a full disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -156,15 +156,15 @@ fn a_full_disk_ends_it_with_a_clear_message_and_it_goes_on_once_there_is_room() 
     let dir = scratch();
     let server = Serve::start_limited(dir.path(), 256);
     let mut known = 0;
-    let refused = loop {
+    let error = loop {
         match server.declare(&format!("m{known}"), 1) {
             Ok(status) if status / 100 == 2 => known += 1,
             other => break other,
         }
         assert!(known < 5000, "the limit was never met");
     };
-    // Whoever was not answered with success is told so, or not answered at all.
-    assert!(matches!(refused, Ok(503) | Err(_)), "{refused:?}");
+    // A client whose change did not become durable gets an error, or no answer at all.
+    assert!(matches!(error, Ok(503) | Err(_)), "{error:?}");
     let ended = server.end();
     ended.with_error(&["cannot make a decision durable", "nothing that was acknowledged is lost"]);
     let server = Serve::start(dir.path(), &[]);

@@ -1,4 +1,4 @@
-//! Who is let in over a real socket, how often, and with how much.
+//! Authentication and limits over a real socket.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -59,7 +59,7 @@ fn tokens_do_what_their_role_says_and_never_stand_in_the_log() {
     assert_eq!(
         server.ask("DELETE", "/api/v1/runners/gpu-1", None).0,
         409,
-        "it is alive, which only one who may is told"
+        "online, which only an authorised client sees"
     );
     server.says("/api/v1/models/m");
     server.signal("TERM");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use ureq::Agent;
 
-/// How long anything may take on a busy machine.
+/// The time that anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that runs, and is killed when it is dropped.
@@ -24,14 +24,14 @@ pub(crate) struct Serve {
     reader: Option<JoinHandle<()>>,
 }
 
-/// How a server ended that was not meant to run.
+/// The end of a server that did not start.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) log: String,
 }
 
 impl Ended {
-    /// Fails unless it ended with 2 and says all of this, without a word about the program's inside.
+    /// Fails unless it exited with 2 and all of these texts, and without a word about internals.
     pub(crate) fn with_error(&self, parts: &[&str]) {
         assert_eq!(self.code, Some(2), "{}", self.log);
         assert!(self.log.contains("error: ") && !self.log.contains("panicked"), "{}", self.log);
@@ -88,7 +88,7 @@ impl Serve {
             (BufReader::new(child.stderr.take().expect("it is piped")), log.clone());
         let reader = std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
-                let mut log = kept.lock().expect("nobody panicked");
+                let mut log = kept.lock().expect("no thread panicked");
                 log.push_str(&line);
                 log.push('\n');
             }
@@ -122,7 +122,7 @@ impl Serve {
     }
 
     pub(crate) fn log(&self) -> String {
-        self.log.lock().expect("nobody panicked").clone()
+        self.log.lock().expect("no thread panicked").clone()
     }
 
     /// Waits until the log says this.
@@ -196,14 +196,14 @@ impl Serve {
         body
     }
 
-    /// Declares a model of so many GiB.
+    /// Declares a model of this many GiB.
     pub(crate) fn declare(&self, name: &str, gib: u64) -> Result<u16, ureq::Error> {
         let model = json!({"name": name, "memory": format!("{gib}GiB"), "runtime": {"command": {"argv": ["serve"]}}});
         self.try_ask("PUT", &format!("/api/v1/models/{name}"), Some(&model))
             .map(|(status, _)| status)
     }
 
-    /// Registers a runner with so many GPUs of 80 GiB, on which it says that nothing runs.
+    /// Registers a runner with GPUs of 80 GiB, on which nothing runs.
     pub(crate) fn register(&self, name: &str, gpus: usize) -> Value {
         let device =
             |index: usize| json!({"uuid": format!("GPU-{name}-{index}"), "total": 80_u64 << 30});

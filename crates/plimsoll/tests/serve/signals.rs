@@ -1,4 +1,4 @@
-//! How it ends, and what it reads again.
+//! Shutdown and reload.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -32,7 +32,7 @@ fn unending(server: &Serve) -> TcpStream {
 }
 
 #[test]
-fn asked_to_end_it_answers_those_who_wait_at_once() {
+fn on_shutdown_waiting_clients_are_answered_at_once() {
     let dir = scratch();
     let server = Serve::start(dir.path(), &[]);
     server.register("r", 1);
@@ -50,7 +50,7 @@ fn asked_to_end_it_answers_those_who_wait_at_once() {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
     assert_eq!(server.end().code, Some(0));
-    assert!(started.elapsed() < Duration::from_secs(8), "nobody is waited for");
+    assert!(started.elapsed() < Duration::from_secs(8), "no client delays it");
     let wal =
         fs::metadata(format!("{}/journal.db-wal", data(dir.path()))).map_or(0, |file| file.len());
     assert_eq!(wal, 0, "everything is in the journal itself");

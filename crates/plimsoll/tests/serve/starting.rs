@@ -1,4 +1,4 @@
-//! How it starts, and when it does not.
+//! Startup, and configurations that do not start.
 
 use std::fs;
 

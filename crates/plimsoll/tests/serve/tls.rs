@@ -20,21 +20,21 @@ fn certificate(dir: &Path) -> String {
 
 fn started(dir: &Path) -> Serve {
     let path = |name: &str| dir.join(name).display().to_string();
-    let token = file(dir, "token", "a-token-that-nobody-hears").display().to_string();
+    let token = file(dir, "token", "a-token-that-is-encrypted").display().to_string();
     let (cert, key) = (path("cert.pem"), path("key.pem"));
     let server =
         Serve::start(dir, &["--tls-cert", &cert, "--tls-key", &key, "--token-file", &token]);
-    server.with_token("a-token-that-nobody-hears")
+    server.with_token("a-token-that-is-encrypted")
 }
 
 #[test]
-fn whoever_trusts_the_certificate_is_served_and_nobody_unencrypted() {
+fn only_encrypted_clients_that_trust_the_certificate_are_served() {
     let dir = scratch();
     let pem = certificate(dir.path());
     let server = started(dir.path());
     assert!(server.url.starts_with("https://"), "{}", server.url);
     let address = server.url.trim_start_matches("https://").to_string();
-    assert!(server.try_ask("GET", "/livez", None).is_err(), "nobody vouches for it");
+    assert!(server.try_ask("GET", "/livez", None).is_err(), "the certificate is not trusted");
     let server = server.trusting(&pem);
     assert_eq!(server.ask("GET", "/readyz", None).0, 200);
     assert_eq!(server.ask("GET", "/metrics", None).0, 200);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::process::{PATIENCE, Serve, file, scratch};
 
-/// What stands in for `llama-server`: it writes down how it was started, and runs until it is asked to go.
+/// A stand-in for `llama-server`: it records its arguments, and runs until it is stopped.
 const MODEL_SERVER: &str =
     "#!/bin/sh\necho \"$CUDA_VISIBLE_DEVICES\" \"$@\" > \"$0.started\"\nexec sleep 600\n";
 

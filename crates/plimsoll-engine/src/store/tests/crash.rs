@@ -6,14 +6,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::*;
 
-/// Where a child finds its directory; without it, it is nobody's child and does nothing.
+/// The environment variable with the child's directory. Without it, the child's test does nothing.
 const DIRECTORY: &str = "PLIMSOLL_TEST_STORE";
 
-/// What a child says after each commit.
+/// The prefix of a child's line after each commit.
 const ACKNOWLEDGED: &str = "acknowledged ";
 
-/// Not a test: what the children of the tests below run. It goes on from what it finds, commits until it dies, and says how
-/// many records are durable after each commit.
+/// Not a test: the program of the children below. It continues from the store it finds, commits
+/// until it is killed, and prints the number of durable records after each commit.
 #[test]
 #[ignore = "run by the tests of this module"]
 fn child() {
@@ -24,14 +24,14 @@ fn child() {
         if found.snapshot.is_some() { Machine::resume(found) } else { Machine::new() };
     store.save_snapshot(machine.snapshot().into());
     store.wait_for_snapshots().expect("a snapshot is kept");
-    // Far more than anybody waits for: a child whose parent is gone ends as well.
+    // A limit far above any test, so that a child whose parent is gone ends as well.
     for round in 1_usize..50_000 {
         if let Err(error) = store.commit(&machine.batch(round % 7 + 1, round % 3)) {
             println!("failed {error}");
             return;
         }
         println!("{ACKNOWLEDGED}{} {}", machine.steps, machine.next_changes);
-        std::io::stdout().flush().expect("somebody listens");
+        std::io::stdout().flush().expect("the parent reads");
         if round % 10 == 0 {
             store.save_snapshot(machine.snapshot().into());
         }
@@ -110,11 +110,11 @@ fn a_second_process_is_kept_out_while_the_first_lives() {
         line.clear();
         assert!(out.read_line(&mut line).expect("text") > 0, "the child lives");
     }
-    let refused = Store::open(root.path()).expect_err("it is taken");
+    let error = Store::open(root.path()).expect_err("it is taken");
     let pid = child.id();
     assert!(
-        matches!(refused, StoreError::InUse { pid: Some(holder), .. } if holder == pid),
-        "{refused}"
+        matches!(error, StoreError::InUse { pid: Some(holder), .. } if holder == pid),
+        "{error}"
     );
     History::open(root.path())
         .and_then(|history| history.records(None, 5))

@@ -1,4 +1,4 @@
-//! What is wrong in a directory is said in words of its own, and is left as it is.
+//! Damaged directories are rejected with a clear message, and left as they are.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ fn closed() -> TempDir {
     root
 }
 
-/// Everything that lasts in a directory. The lock's holder and the index of the log are not part of it.
+/// Returns the durable files of a directory, without the lock's holder and the index of the WAL.
 fn lasting(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry"));
     let named =
@@ -26,12 +26,12 @@ fn lasting(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     kept.map(|(name, path)| (name, fs::read(path).expect("a file"))).collect()
 }
 
-/// Why a directory is refused, which changes nothing in it.
-fn refused(dir: &Path) -> StoreError {
+/// Returns the error of a directory, and checks that opening changed nothing in it.
+fn open_error(dir: &Path) -> StoreError {
     let before = lasting(dir);
-    let refused = Store::open(dir).expect_err("something is wrong with it");
-    assert!(before == lasting(dir), "refusing changed something: {refused}");
-    let text = refused.to_string();
+    let error = Store::open(dir).expect_err("something is wrong with it");
+    assert!(before == lasting(dir), "opening changed something: {error}");
+    let text = error.to_string();
     assert!(text.contains(&dir.display().to_string()), "it names the file: {text}");
     assert!(
         ["restore", "use the", "give the", "move it", "move the"]
@@ -39,7 +39,7 @@ fn refused(dir: &Path) -> StoreError {
             .any(|help| text.contains(help)),
         "it says what to do: {text}"
     );
-    refused
+    error
 }
 
 fn change(dir: &Path, sql: &str) {
@@ -52,7 +52,7 @@ fn a_file_that_is_no_database_is_not_taken_for_one() {
     let root = closed();
     for text in [&b""[..], b"SQLite format 3\0", b"hello", &[7; 10_000]] {
         fs::write(schema::file(root.path()), text).expect("a file");
-        let error = refused(root.path());
+        let error = open_error(root.path());
         assert!(matches!(error, StoreError::NotADatabase { .. }), "{error}");
         assert!(matches!(History::open(root.path()), Err(StoreError::NotADatabase { .. })));
     }
@@ -62,7 +62,7 @@ fn a_file_that_is_no_database_is_not_taken_for_one() {
 fn a_database_of_another_program_is_left_alone() {
     let root = directory();
     change(root.path(), "CREATE TABLE bookmarks (url TEXT); PRAGMA application_id = 7;");
-    let error = refused(root.path());
+    let error = open_error(root.path());
     assert!(matches!(error, StoreError::Foreign { found: 7, .. }), "{error}");
 }
 
@@ -72,10 +72,10 @@ fn a_newer_schema_is_left_to_the_newer_program() {
     let newer = schema::VERSION + 1;
     let set_version = format!("UPDATE meta SET value = '{newer}' WHERE key = 'schema_version'");
     change(root.path(), &set_version);
-    let error = refused(root.path());
+    let error = open_error(root.path());
     assert!(matches!(error, StoreError::Newer { found, .. } if found == newer), "{error}");
     change(root.path(), "UPDATE meta SET value = 'two' WHERE key = 'schema_version'");
-    assert!(matches!(refused(root.path()), StoreError::Damaged { .. }));
+    assert!(matches!(open_error(root.path()), StoreError::Damaged { .. }));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn data_of_an_earlier_version_is_rejected_and_left_unchanged() {
     for older in 1..schema::VERSION {
         let set_version = format!("UPDATE meta SET value = '{older}' WHERE key = 'schema_version'");
         change(root.path(), &set_version);
-        let error = refused(root.path());
+        let error = open_error(root.path());
         assert!(matches!(error, StoreError::Older { found, .. } if found == older), "{error}");
         assert!(error.to_string().contains("move the directory"), "{error}");
     }
@@ -99,7 +99,7 @@ fn rows_that_are_missing_are_a_gap() {
     ] {
         let root = closed();
         change(root.path(), sql);
-        match refused(root.path()) {
+        match open_error(root.path()) {
             StoreError::Gap { table: t, expected: e, found: f, .. } => {
                 assert_eq!((t, e, f), (table, expected, found));
             }
@@ -117,7 +117,7 @@ fn a_row_that_has_changed_is_named() {
     ] {
         let root = closed();
         change(root.path(), sql);
-        match refused(root.path()) {
+        match open_error(root.path()) {
             StoreError::Row { table: t, seq, .. } => assert_eq!((t, seq), (table, number)),
             other => panic!("{sql}: {other}"),
         }
@@ -129,28 +129,28 @@ fn a_journal_that_is_lost_or_put_back_is_not_gone_on_with() {
     let root = closed();
     let whole = fs::read(schema::file(root.path())).expect("it is there");
     fs::remove_file(schema::file(root.path())).expect("it was there");
-    let error = refused(root.path());
+    let error = open_error(root.path());
     assert!(matches!(error, StoreError::JournalLost { .. }), "{error}");
     assert!(error.to_string().contains("snapshot-40.json"), "{error}");
     fs::write(schema::file(root.path()), whole).expect("a file");
     change(root.path(), "DELETE FROM journal WHERE seq >= 35");
-    let error = refused(root.path());
+    let error = open_error(root.path());
     assert!(
         matches!(error, StoreError::Behind { table: "journal", ends: 35, reaches: 40, .. }),
         "{error}"
     );
     change(root.path(), "DELETE FROM journal");
-    assert!(matches!(refused(root.path()), StoreError::Behind { ends: 0, .. }));
+    assert!(matches!(open_error(root.path()), StoreError::Behind { ends: 0, .. }));
 }
 
 #[test]
-fn a_file_that_was_cut_off_is_refused_wherever_it_was_cut() {
+fn a_file_that_was_cut_off_is_rejected_wherever_it_was_cut() {
     let root = closed();
     let whole = fs::read(schema::file(root.path())).expect("it is there");
     for pages in 1..whole.len() / 4096 {
         for length in [pages * 4096, pages * 4096 + 1000] {
             fs::write(schema::file(root.path()), &whole[..length]).expect("a file");
-            let error = refused(root.path());
+            let error = open_error(root.path());
             // SQLite reads a cut page of a long row as zeros; the checksum of the row finds that.
             let is_found = matches!(error, StoreError::Damaged { .. } | StoreError::Row { .. });
             assert!(is_found, "cut off at {length}: {error}");

@@ -1,4 +1,5 @@
-//! Whatever is committed, kept, closed and torn in whatever order: what is found is what a list in memory would hold.
+//! Commits, snapshots, restarts and torn logs in any order: the store holds what a list in memory
+//! would.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,7 @@ enum Move {
     Restart,
     /// Die: go on with the files as they lie there.
     Crash,
-    /// The power fails, and of the log only so many hundredths are there.
+    /// A power failure that leaves this many hundredths of the log.
     Torn(usize),
 }
 
@@ -43,7 +44,8 @@ fn copied(dir: &Path) -> TempDir {
     copy
 }
 
-/// After a torn log: whole batches from the first to some last one, or a refusal because a snapshot says that there was more.
+/// After a torn log: whole batches from the first to some last one, or a rejection because a
+/// snapshot is newer.
 fn whole_batches(
     dir: &Path,
     hundredths: usize,

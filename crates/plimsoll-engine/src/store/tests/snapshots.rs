@@ -47,11 +47,8 @@ fn a_damaged_base_falls_back_to_the_one_before_with_a_warning() {
     assert_eq!(after_base(found), together(&[batches[0].clone(), more]));
     drop(store);
     damage(&snapshot::file(root.path(), 0));
-    let refused = Store::open(root.path()).expect_err("nothing is left").to_string();
-    assert!(
-        refused.contains("snapshot-20.json") && refused.contains("snapshot-0.json"),
-        "{refused}"
-    );
+    let error = Store::open(root.path()).expect_err("nothing is left").to_string();
+    assert!(error.contains("snapshot-20.json") && error.contains("snapshot-0.json"), "{error}");
 }
 
 #[test]
@@ -114,7 +111,7 @@ fn old_rows_go_a_few_at_a_time_and_everything_after_the_base_before_stays() {
 }
 
 #[test]
-fn the_next_base_is_due_after_so_many_rows() {
+fn the_next_snapshot_is_due_after_a_number_of_rows() {
     let root = directory();
     let (mut store, mut machine, _) = filled(root.path(), &[1]);
     let half = usize::try_from(ROWS_PER_SNAPSHOT / 2).expect("a small number");
@@ -130,7 +127,7 @@ fn the_next_base_is_due_after_so_many_rows() {
 
 #[test]
 #[should_panic(expected = "a snapshot is the state after the last commit")]
-fn a_base_that_is_ahead_of_the_journal_is_refused() {
+fn a_snapshot_that_is_ahead_of_the_journal_is_rejected() {
     let root = directory();
     let (mut store, mut machine, _) = filled(root.path(), &[1]);
     machine.batch(1, 0);

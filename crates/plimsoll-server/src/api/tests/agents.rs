@@ -1,4 +1,4 @@
-//! What runners say: registrations, heartbeats, work, silence, and slots that nobody here made.
+//! Runners: registrations, heartbeats, orders, silence, and slots that the server did not create.
 
 use super::*;
 
@@ -115,7 +115,7 @@ async fn work_is_answered_when_there_is_some() {
 }
 
 #[tokio::test]
-async fn an_agent_that_another_one_took_over_from_is_told_of_no_work() {
+async fn an_agent_that_was_taken_over_gets_no_orders() {
     let world = World::new();
     let mut later = Runner::registered(&world, "r1", &[80]).await;
     let earlier = later.session;
@@ -131,7 +131,7 @@ async fn an_agent_that_another_one_took_over_from_is_told_of_no_work() {
         (refused.status, &refused.body["code"]),
         (StatusCode::CONFLICT, &json!("superseded"))
     );
-    assert!(begun.elapsed() < Duration::from_secs(20), "it is told at once");
+    assert!(begun.elapsed() < Duration::from_secs(20), "the answer is immediate");
     let path = |session: u64| format!("/api/v1/runners/r1/work?session={session}");
     let unknown = world.call("GET", &path(later.session + 1), None).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND, "it registers first");
@@ -162,7 +162,7 @@ async fn measurements_are_shown_beside_the_books() {
 }
 
 #[tokio::test]
-async fn a_slot_that_nobody_here_made_is_charged_and_kept() {
+async fn a_slot_that_the_server_did_not_create_is_charged_and_kept() {
     let world = World::new();
     let mut runner = Runner::registered(&world, "r1", &[80]).await;
     runner.slots.insert("x".to_string(), report("x", "old", 30 * GIB));
@@ -232,7 +232,7 @@ async fn a_silent_runner_keeps_its_slots_and_gets_them_back_by_id() {
     assert_eq!(
         column(&slots, "id"),
         ["slot-1", "slot-2"],
-        "adopted by id, and the one who waited has its turn"
+        "adopted by id, and the pending request follows"
     );
     assert_eq!(column(&slots, "stage"), ["running", "running"]);
     eventually(async || row().await["status"] == "silent").await;

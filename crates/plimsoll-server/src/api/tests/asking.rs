@@ -1,4 +1,4 @@
-//! Places: joined, waited for, given back, refused; and the rows of slots, models and the queue.
+//! Reservations: seated, pending, released, rejected; and the rows of slots, models and the queue.
 
 use super::*;
 
@@ -54,12 +54,12 @@ async fn a_place_is_coming_then_ready_then_given_back() {
 }
 
 #[tokio::test]
-async fn bad_requests_are_refused_with_the_name_of_what_is_wrong() {
+async fn invalid_requests_are_rejected_with_the_name_of_the_field() {
     let world = World::new();
     world.declare("m", json!({"memory": "10GiB"})).await;
     world.declare("n", json!({"memory": "10GiB"})).await;
     for (body, status, code, field) in [
-        (json!({"model": "nobody"}), 404, "model_not_found", None),
+        (json!({"model": "missing"}), 404, "model_not_found", None),
         (json!({"model": "m", "modle": 1}), 400, "invalid_request", Some("modle")),
         (json!({}), 400, "invalid_request", Some("model")),
         (json!({"model": "m", "deadline": "soon"}), 400, "invalid_request", Some("deadline")),
@@ -117,7 +117,7 @@ async fn bad_requests_are_refused_with_the_name_of_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn what_no_empty_fleet_could_hold_is_refused_at_once() {
+async fn a_request_that_no_empty_fleet_could_hold_is_rejected_at_once() {
     let world = World::new();
     let _runner = Runner::registered(&world, "r1", &[80, 80]).await;
     world.declare("huge", json!({"memory": "81GiB"})).await;
@@ -150,7 +150,7 @@ async fn a_deadline_turns_waiting_into_409_with_the_reason() {
     let reason = expired.body["reason"].as_str().expect("a reason");
     assert!(reason.contains("20.0 GiB short") && reason.contains("a/slot-1"), "{reason}");
     assert_eq!(world.reservation(&expired.body["reservation"]).await["status"], "expired");
-    assert_eq!(world.get("/api/v1/scheduler/queue").await, json!([]), "nobody waits any more");
+    assert_eq!(world.get("/api/v1/scheduler/queue").await, json!([]), "the queue is empty");
 }
 
 #[tokio::test]
@@ -352,8 +352,8 @@ async fn every_list_ends_in_a_link_where_there_is_more() {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_before_the_ledger_is_rebuilt() {
-    let closed = served(Parts::new(schedulerlog::Settings::default()));
+async fn no_request_is_served_before_the_ledger_is_rebuilt() {
+    let closed = served(AppState::new(schedulerlog::Settings::default()));
     for path in ["/api/v1/runners", "/api/v1/events", "/api/v1/namespaces/a/pods/b/schedulerlog"] {
         let request =
             Request::get(path).header("host", "localhost").body(Body::empty()).expect("a request");

@@ -1,4 +1,4 @@
-//! Decisions: in full while they are at hand, in few words afterwards, and without being made.
+//! Decisions: in full while they are in memory, as summaries afterwards, and what-if.
 
 use super::*;
 
@@ -39,7 +39,7 @@ async fn a_decision_names_every_candidate_with_the_first_rule_that_failed() {
 }
 
 #[tokio::test]
-async fn a_shape_that_failed_is_explained_beside_the_one_that_was_taken() {
+async fn a_shape_that_failed_is_explained_beside_the_chosen_shape() {
     let world = World::new();
     Runner::registered(&world, "r1", &[80, 80]).await;
     world.declare("m", json!({"memory": "100GiB", "tensor_parallel": [1, 2]})).await;
@@ -57,7 +57,7 @@ async fn a_shape_that_failed_is_explained_beside_the_one_that_was_taken() {
 }
 
 #[tokio::test]
-async fn after_a_restart_a_decision_is_told_in_few_words_and_how_to_see_the_rest() {
+async fn after_a_restart_a_decision_is_a_summary_with_the_command_for_the_details() {
     let world = World::new();
     Runner::registered(&world, "r1", &[80]).await;
     for (name, gib) in [("a", 60), ("b", 60)] {
@@ -68,8 +68,8 @@ async fn after_a_restart_a_decision_is_told_in_few_words_and_how_to_see_the_rest
     world.engine.stop();
     eventually(async || world.call("GET", "/api/v1/runners", None).await.status != StatusCode::OK)
         .await;
-    let World { dir, router, parts, engine } = world;
-    drop((router, parts, engine));
+    let World { dir, router, app, engine } = world;
+    drop((router, app, engine));
     let world =
         World::on(dir, &settings(), DeskConfig::default(), schedulerlog::Settings::default());
     world.declare("c", json!({"memory": "70GiB"})).await;
@@ -139,7 +139,7 @@ async fn what_if_says_what_would_help_and_changes_nothing() {
         (json!({}), 400),
         (json!({"model": "a", "declaration": fits}), 400),
         (json!({"modle": "a"}), 400),
-        (json!({"model": "nobody"}), 404),
+        (json!({"model": "missing"}), 404),
         (json!({"declaration": {"name": "x", "runtime": {"command": {"argv": []}}}}), 422),
     ] {
         let answered = world.post("/api/v1/scheduler/whatif", body.clone()).await;

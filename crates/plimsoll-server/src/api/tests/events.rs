@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 
 use super::*;
 
-/// One who reads the stream.
+/// A reader of the stream.
 struct Stream {
     body: axum::body::BodyDataStream,
     text: String,
@@ -56,13 +56,13 @@ fn read(text: &str) -> Event {
     (line("id").parse().ok(), line("event"), data)
 }
 
-/// Something happens: a model comes, somebody asks, a slot runs.
+/// Makes changes: declares a model, reserves it, and starts its slot.
 async fn happen(world: &World, name: &str) {
     world.declare(name, json!({"memory": "1GiB"})).await;
     world.ask(name).await;
 }
 
-/// So many things happen at once, and all of them are told.
+/// Makes this many changes in one batch, all of which are sent.
 async fn change_settings(world: &World, times: u64) {
     let changes = move |desk: &mut Desk, core: &mut Core<'_>| {
         for number in 0..times {
@@ -72,7 +72,7 @@ async fn change_settings(world: &World, times: u64) {
         }
     };
     world.engine.write(changes).await.expect("an answer");
-    // An answer may overtake the stream; whoever asks after one is served once all of it was told.
+    // An answer can arrive before the stream's events. A read after it is served once all are sent.
     world.engine.read(|_, _| ()).await.expect("an answer");
 }
 
@@ -130,7 +130,7 @@ async fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_too_slow_is_told_and_gets_the_rest_from_the_journal() {
+async fn a_slow_reader_is_notified_and_gets_the_rest_from_the_journal() {
     let world = World::new();
     let mut stream = Stream::open(&world, "", None).await;
     change_settings(&world, 5000).await;
@@ -145,8 +145,7 @@ async fn a_reader_that_is_too_slow_is_told_and_gets_the_rest_from_the_journal() 
 }
 
 #[tokio::test]
-async fn a_reader_so_slow_that_the_journal_does_not_go_back_so_far_any_more_is_told_what_is_missing()
- {
+async fn a_reader_slower_than_the_journal_is_kept_is_notified_of_what_is_missing() {
     let world = World::new();
     let mut stream = Stream::open(&world, "", None).await;
     change_settings(&world, 5000).await;
@@ -164,7 +163,7 @@ async fn a_reader_so_slow_that_the_journal_does_not_go_back_so_far_any_more_is_t
 }
 
 #[tokio::test]
-async fn a_reader_of_another_journal_is_told() {
+async fn a_reader_of_another_journal_is_notified() {
     let world = World::new();
     let _runner = Runner::registered(&world, "r1", &[80]).await;
     let mut stream = Stream::open(&world, "?after=77", None).await;

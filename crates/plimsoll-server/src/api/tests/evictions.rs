@@ -1,4 +1,5 @@
-//! Who goes for whom: planned whole, shown before it happens, promised and never granted early.
+//! Evictions: planned completely, shown before they happen; memory is promised and never granted
+//! early.
 
 use super::*;
 
@@ -23,7 +24,7 @@ async fn crowded(world: &World, in_use: bool) -> Runner {
 }
 
 #[tokio::test]
-async fn one_idle_slot_goes_and_its_memory_is_promised_until_it_is_back() {
+async fn one_idle_slot_is_evicted_and_its_memory_is_promised_until_it_is_released() {
     let world = World::new();
     let mut runner = crowded(&world, false).await;
     let slots = world.get("/api/v1/scheduler/slots").await;
@@ -56,7 +57,7 @@ async fn one_idle_slot_goes_and_its_memory_is_promised_until_it_is_back() {
     assert_eq!(
         (&gpu["releasing"], &gpu["free"]),
         (&json!(70 * GIB), &json!(10 * GIB)),
-        "not granted before it is back"
+        "not granted before it is released"
     );
     assert_eq!(gpu["promised"], 45 * GIB);
     world.declare("d", json!({"memory": "35GiB", "eviction": "never"})).await;
@@ -77,7 +78,7 @@ async fn one_idle_slot_goes_and_its_memory_is_promised_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn slots_in_use_stay_and_the_refusal_names_them() {
+async fn slots_in_use_stay_and_the_rejection_names_them() {
     let world = World::new();
     let _runner = crowded(&world, true).await;
     let waiting = world.ask("c").await;
@@ -87,7 +88,10 @@ async fn slots_in_use_stay_and_the_refusal_names_them() {
     }
     let decision = &world.get("/api/v1/scheduler/decisions?model=c").await[0];
     assert_eq!((&decision["evictions"], &decision["promised"]), (&json!([]), &Value::Null));
-    assert_eq!(decision["reason"], waiting["reason"], "the decision says who may not go, too");
+    assert_eq!(
+        decision["reason"], waiting["reason"],
+        "the decision names the slots that are not evictable, too"
+    );
     let slot = &world.get("/api/v1/scheduler/slots/slot-1").await["eviction"];
     assert_eq!((&slot["evictable"], &slot["code"]), (&json!(false), &json!("active")));
     world.declare("e", json!({"memory": "1GiB", "pinned": true})).await;

@@ -158,7 +158,8 @@ async fn the_questions_of_the_design_review_have_answers() {
     let of_r1 =
         decisions.as_array().expect("a bare list").iter().filter(|row| row["runner_id"] == "r1");
     assert_eq!(of_r1.count(), 3);
-    // curl -s .../api/v1/scheduler/slots | jq '.[] | select(.runner_id == "{runner-id}") | {id, model, gpu_allocation, created}'
+    // curl -s .../api/v1/scheduler/slots | jq '.[] | select(.runner_id == "{runner-id}") | {id,
+    // model, gpu_allocation, created}'
     let slots = world.get("/api/v1/scheduler/slots").await;
     let of_r1 =
         slots.as_array().expect("a bare list").iter().filter(|row| row["runner_id"] == "r1");

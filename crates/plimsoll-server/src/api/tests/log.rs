@@ -46,7 +46,7 @@ fn check_shape(log: &Value) {
 }
 
 #[tokio::test]
-async fn work_that_runs_succeeded_and_every_runner_is_told_of() {
+async fn work_that_runs_succeeded_and_every_runner_is_listed() {
     let world = World::new();
     let mut runner = Runner::registered(&world, "large", &[80, 80]).await;
     Runner::registered(&world, "small", &[16, 16]).await;
@@ -85,7 +85,7 @@ async fn work_that_runs_succeeded_and_every_runner_is_told_of() {
 }
 
 #[tokio::test]
-async fn work_that_waits_or_is_hopeless_failed_with_one_sentence() {
+async fn pending_and_impossible_work_failed_with_one_sentence() {
     let world = World::new();
     Runner::registered(&world, "r1", &[80, 80]).await;
     world.declare("full", json!({"memory": "160GiB", "gpus": 2})).await;
@@ -93,8 +93,8 @@ async fn work_that_waits_or_is_hopeless_failed_with_one_sentence() {
     world.declare("m", json!({"memory": "40GiB"})).await;
     ask_as(&world, "m", "waits").await;
     world.declare("huge", json!({"memory": "90GiB"})).await;
-    assert_eq!(ask_as(&world, "huge", "hopeless").await.status, StatusCode::UNPROCESSABLE_ENTITY);
-    for (name, part) in [("waits", "2 of 2 GPUs"), ("hopeless", "90.0 GiB")] {
+    assert_eq!(ask_as(&world, "huge", "impossible").await.status, StatusCode::UNPROCESSABLE_ENTITY);
+    for (name, part) in [("waits", "2 of 2 GPUs"), ("impossible", "90.0 GiB")] {
         let log = world.get(&path(name)).await;
         check_shape(&log);
         assert_eq!(
@@ -190,7 +190,7 @@ async fn the_newest_of_a_name_wins_and_the_least_recently_used_goes_first() {
         (StatusCode::NOT_FOUND, &json!("schedulerlog_evicted"))
     );
     world.get(&path("one")).await;
-    let unknown = world.call("GET", &path("nobody"), None).await;
+    let unknown = world.call("GET", &path("missing"), None).await;
     assert_eq!(
         (unknown.status, &unknown.body["code"]),
         (StatusCode::NOT_FOUND, &json!("schedulerlog_unknown"))

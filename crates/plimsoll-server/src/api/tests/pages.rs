@@ -56,8 +56,8 @@ async fn the_document_is_openapi_3_1_and_has_every_route() {
 /// Returns every route of the server with its role, as declared.
 fn declared_routes() -> Vec<(String, &'static str)> {
     let guard = Arc::new(Guard::new(Tokens::default(), Limits::default(), Arc::default()));
-    let parts = Parts::new(schedulerlog::Settings::default());
-    let routes = crate::api::routes(parts, &guard);
+    let app = AppState::new(schedulerlog::Settings::default());
+    let routes = crate::api::routes(app, &guard);
     let row =
         |route: &DeclaredRoute| (format!("{} {}", route.method, route.path), route.access.role());
     routes.declared().iter().map(row).collect()

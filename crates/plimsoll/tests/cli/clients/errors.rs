@@ -18,7 +18,12 @@ fn an_unreachable_server_is_named_with_what_to_do() {
         "top",
     ] {
         let run = plimsoll(&format!("{line} --server http://127.0.0.1:1"));
-        run.fails_with(&["http://127.0.0.1:1/api/v1/", "plimsoll serve", "--server", "refused"]);
+        run.fails_with(&[
+            "http://127.0.0.1:1/api/v1/",
+            "plimsoll serve",
+            "--server",
+            "Connection refused",
+        ]);
     }
 }
 

@@ -11,7 +11,7 @@ use axum_server::tls_rustls::RustlsConfig;
 use super::fake::read;
 use crate::tool::{command, finish, plimsoll, scratch};
 
-/// A server with a certificate that it signed itself; its address, and the file with the certificate.
+/// Starts a server with a self-signed certificate. Returns its address and the certificate's file.
 fn server() -> (String, std::path::PathBuf) {
     // Another test may have been first.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,4 +1,4 @@
-//! What the handlers share: the way to the thread that decides, the journal, and what was seen lately.
+//! The state that handlers share: the engine, the journal, and recent decisions.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -8,19 +8,23 @@ use super::problem::{Answer, Problem};
 use crate::SlotEngine as Engine;
 use crate::decisions::Decisions;
 use crate::events::Feed;
-use crate::schedulerlog::{SchedulerLog, Settings};
+use crate::schedulerlog::clients::ClientLog;
+use crate::schedulerlog::{RequestLog, Settings};
 use plimsoll_engine::engine::Observer;
 use plimsoll_engine::store::{History, StoreError};
 use plimsoll_slots::desk::Desk;
+use plimsoll_slots::memory::Need;
 
-/// What the handlers share. Made before the ledger is rebuilt, and opened once it is: until then everything is 503.
+/// The state that handlers share. It exists before the ledger is rebuilt; until it is opened, every
+/// request gets 503.
 #[derive(Clone)]
-pub(crate) struct Parts(Arc<Shared>);
+pub(crate) struct AppState(Arc<Shared>);
 
 struct Shared {
     opened: OnceLock<Opened>,
-    decisions: Arc<Decisions>,
-    log: Arc<SchedulerLog>,
+    decisions: Arc<Decisions<Vec<Need>>>,
+    requests: Arc<RequestLog<Vec<Need>>>,
+    log: Arc<ClientLog>,
     feed: Feed,
 }
 
@@ -29,55 +33,62 @@ struct Opened {
     history: Arc<Mutex<History>>,
 }
 
-impl Parts {
-    /// Nothing is known yet, and nobody is let in.
+impl AppState {
+    /// Creates the state of a server whose ledger is not rebuilt yet.
     pub(crate) fn new(log: Settings) -> Self {
-        Parts(Arc::new(Shared {
+        let requests: Arc<RequestLog<_>> = Arc::default();
+        AppState(Arc::new(Shared {
             opened: OnceLock::new(),
             decisions: Arc::default(),
-            log: Arc::new(SchedulerLog::new(log)),
+            log: Arc::new(ClientLog::new(log, requests.clone())),
+            requests,
             feed: Feed::default(),
         }))
     }
 
-    /// Those who must watch what is made durable, for [`Engine::start`].
+    /// Returns the observers of durable batches, for [`Engine::start`].
     pub(crate) fn observers(&self) -> Vec<Box<dyn Observer<Desk>>> {
-        vec![self.0.decisions.observer(&self.0.log), self.0.feed.observer()]
+        let shared = &self.0;
+        vec![
+            shared.decisions.observer(&shared.requests),
+            shared.log.observer(),
+            shared.feed.observer(),
+        ]
     }
 
-    /// The ledger is rebuilt: requests are served from here on.
+    /// Opens the state once the ledger is rebuilt; requests are served from here on.
     pub(crate) fn open(&self, engine: Engine, history: History) {
         let history = Arc::new(Mutex::new(history));
         // Only the first counts; there is one ledger.
         let _ = self.0.opened.set(Opened { engine, history });
     }
 
-    /// The way to the thread that decides.
+    /// Returns the engine, or 503 while the ledger is rebuilt.
     pub(crate) fn engine(&self) -> Answer<&Engine> {
         self.opened().map(|opened| &opened.engine)
     }
 
-    /// Looks at decisions of late, and at why named work is where it is. The thread that decides fills both, and so it looks: the
-    /// answer waits until all that was seen is durable.
-    pub(crate) async fn kept<T: Send + 'static>(
+    /// Reads recent decisions and scheduler logs. The decision thread fills both, so the read runs
+    /// there, and its answer waits until everything it saw is durable.
+    pub(crate) async fn recent<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Decisions, &SchedulerLog) -> T + Send + 'static,
+        look: impl FnOnce(&Decisions<Vec<Need>>, &ClientLog) -> T + Send + 'static,
     ) -> Answer<T> {
         let shared = self.0.clone();
         Ok(self.engine()?.read(move |_, _| look(&shared.decisions, &shared.log)).await?)
     }
 
-    /// How logs of named work are kept.
+    /// Returns the settings of the scheduler log.
     pub(crate) fn log_settings(&self) -> Settings {
         self.0.log.settings()
     }
 
-    /// What is made durable, as it happens.
+    /// Returns the feed of durable records.
     pub(crate) fn feed(&self) -> &Feed {
         &self.0.feed
     }
 
-    /// Asks the journal, beside the threads that serve: a disk may take its time.
+    /// Queries the journal on a blocking thread, because a disk may be slow.
     pub(crate) async fn history<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&History) -> Result<T, StoreError> + Send + 'static,
