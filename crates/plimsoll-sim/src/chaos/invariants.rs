@@ -42,7 +42,8 @@ fn seat_without_slot(view: DeskView<'_>) -> Option<String> {
 
 fn wrong_slot(view: DeskView<'_>, slot: &Slot) -> Option<String> {
     let (id, taken, stage) = (&slot.id, view.active_requests(slot), view.stage(slot));
-    if taken > view.concurrency(slot) {
+    // An adopted slot has the concurrency of its model, whose declaration may have changed since.
+    if slot.made_from.is_some() && taken > view.concurrency(slot) {
         return Some(format!("{id} has {taken} reservations, more than its concurrency"));
     }
     let Some(stage) = stage else { return Some(format!("{id} is listed and gone")) };
