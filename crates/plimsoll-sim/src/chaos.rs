@@ -1,118 +1,120 @@
-//! Days of trouble from a seed: the very machine that serves, in a world that loses, delays and doubles what it is told,
-//! killed at every step, with judges who look on.
+//! Simulated days with faults: the real front end and its runner protocol on a virtual clock, over a
+//! network that loses, delays and duplicates messages, with crashes at every step.
 //!
 //! ```text
-//!  askers ──▶ events ──▶ Drive ──▶ journal ──▶ effects ──▶ wire ──▶ runners, cards, processes: what is really there
-//!               ▲          │ killed, recovered               │ late, lost, doubled          │
-//!               └──────────┴──────── desk ◀── words ◀────────┴──────────────────────────────┘
+//!  clients ──▶ Desk, Host ──▶ journal ──▶ answers ──▶ network ──▶ SimulatedRunner: what really runs
+//!               ▲     │ crash, recovery                │ late, lost, duplicated   │
+//!               └─────┴────────── requests ◀───────────┴──────────────────────────┘
 //! ```
 //!
-//! Three judges look on. The [`crate::witness`] keeps books of its own. The physical judge knows what every card can hold
-//! and what really runs there, and asks nobody. The last one looks at the end: what was recovered is what was durable, what is
-//! decided again comes out the same, nobody waits in vain, and nothing is left when all have gone.
+//! Three checkers. The [`crate::witness`] keeps accounts of its own from the journal. The physical
+//! check knows what each GPU can hold and what was started there. The checks at rest and at the end
+//! of a day compare what was recovered with what was durable, decide the journal again, and look for
+//! reservations that are pending in vain and for memory that nobody holds.
 //!
-//! Time is virtual and chance comes from the seed: the same seed is the same day, byte for byte.
+//! Time is virtual and randomness comes from the seed: the same seed gives the same day.
 
-mod chance;
+mod random;
 
-mod tally;
+mod counters;
 
-mod wire;
+mod network;
 
-mod agenda;
+mod schedule;
+
+mod profile;
 
 mod fleet;
 
-mod work;
+mod models;
 
-mod askers;
+mod auditor;
+
+mod server;
 
 mod machine;
 
-mod desk;
+mod clients;
 
-mod judge;
-
-mod wanted;
-
-mod engine;
-
-mod temper;
+mod invariants;
 
 mod day;
 
-mod talk;
+mod messages;
 
-mod trouble;
+mod calls;
 
-mod calm;
+mod faults;
+
+mod rest;
 
 use std::fmt;
 
 use plimsoll_core::units::Millis;
 
-pub use tally::{Count, Tally};
+pub use counters::{Counter, Counters};
 
-/// Which day it is.
+/// The options of a day.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// All chance comes from it.
     pub seed: u64,
-    /// Whether every event is written down.
-    pub log: bool,
-    /// What is broken on purpose.
+    pub log: Log,
     pub sabotage: Option<Sabotage>,
 }
 
-/// Something broken on purpose, to see that the judges see it.
+/// The log of a day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Log {
+    #[default]
+    Off,
+    /// Every event.
+    Events,
+}
+
+/// A defect that is put in on purpose, to prove that a checker finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// A runner says that a process is gone when it has only begun to stop.
-    FreedTooEarly,
-    /// Recovery forgets the journal's last operation.
+    /// A runner reports a process as gone when it has only begun to stop.
+    GoneTooEarly,
+    /// Recovery drops the last operation of the journal.
     ForgetOperation,
-    /// Effects leave although their records were never durable.
-    EffectsBeforeCommit,
-    /// The witness does not hear of one event.
+    /// Answers leave although their records were never durable.
+    AnswersBeforeCommit,
+    /// The witness does not see a record.
     BlindWitness,
-    /// A runner starts what it is told to start, however late.
-    LateOrdersCount,
-    /// A runner never says that something is gone.
-    GoneUnsaid,
-    /// A runner lets everything use twice what it may.
+    /// A runner carries out orders that were overtaken by later ones.
+    LateOrders,
+    /// A runner never reports that a process is gone.
+    GoneNeverReported,
+    /// A runner starts every process with twice its memory.
     StartsTooLarge,
 }
 
-/// What came of a day.
+/// The result of a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayReport {
-    /// The day's seed.
     pub seed: u64,
-    /// What happened.
-    pub tally: Tally,
-    /// A number for all that was recorded: two runs of one seed have the same.
+    pub counters: Counters,
+    /// A digest of all records: two runs of one seed have the same.
     pub fingerprint: u64,
-    /// What was wrong, where anything was; the day ends there.
+    /// The violations, if there are any. They end the day.
     pub finding: Option<Finding>,
-    /// Every event, where that was asked.
+    /// Every event, with [`Log::Events`].
     pub log: Vec<String>,
 }
 
-/// Something that should not have happened.
+/// Violated invariants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The day's seed.
     pub seed: u64,
-    /// The number of the event after which it was seen.
+    /// The number of the event after which they were found.
     pub event: u64,
-    /// When that was.
     pub at: Millis,
-    /// What is wrong.
-    pub what: Vec<String>,
+    pub violations: Vec<String>,
 }
 
 impl Finding {
-    /// What to type to see it again.
+    /// Returns the command that reproduces the finding.
     pub fn command(&self) -> String {
         format!("plimsoll chaos --seed {} --days 1", self.seed)
     }
@@ -120,13 +122,14 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}, event {}, {} ms into the day:", self.seed, self.event, self.at.0)?;
-        self.what.iter().try_for_each(|what| writeln!(f, "  {what}"))?;
-        write!(f, "  again: {}", self.command())
+        let Finding { seed, event, at, violations } = self;
+        writeln!(f, "seed {seed}, event {event}, {} ms into the day:", at.0)?;
+        violations.iter().try_for_each(|violation| writeln!(f, "  {violation}"))?;
+        write!(f, "  reproduce with: {}", self.command())
     }
 }
 
-/// Lives through one day.
+/// Simulates one day.
 pub fn day(options: Options) -> DayReport {
     day::Day::new(options).run()
 }

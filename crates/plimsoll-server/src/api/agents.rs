@@ -89,7 +89,7 @@ pub(crate) async fn work(
     let runner: Name = id.as_str().into();
     let name = runner.clone();
     let look = move |desk: &mut Desk, core: &mut Core<'_>| {
-        let orders = desk.view(core.scheduler()).work(&name, wanted.session);
+        let orders = desk.work(core, &name, wanted.session);
         let is_known = orders.as_ref().is_ok_and(|orders| wanted.after == Some(orders.revision));
         (orders, if is_known { Watching::Continues } else { Watching::Ends })
     };
@@ -108,6 +108,7 @@ pub(crate) fn rejected(id: &str, error: &RunnerError) -> Problem {
     let (status, code) = match error {
         RunnerError::NotRegistered => (StatusCode::NOT_FOUND, "not_registered"),
         RunnerError::Superseded { .. } => (StatusCode::CONFLICT, "superseded"),
+        RunnerError::Removed { .. } => (StatusCode::CONFLICT, "runner_removed"),
         RunnerError::DeviceTaken { .. } => (StatusCode::CONFLICT, "device_taken"),
         RunnerError::InvalidName => (StatusCode::BAD_REQUEST, "invalid_runner_name"),
         RunnerError::InvalidReport { .. } => (StatusCode::BAD_REQUEST, "invalid_report"),

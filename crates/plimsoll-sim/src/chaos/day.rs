@@ -1,319 +1,299 @@
-//! One day: askers, machines and messages in virtual time, around the machine under test.
+//! One day: clients, machines and messages in virtual time around the server under test.
 
-use plimsoll_core::drive::Output;
-use plimsoll_core::event::Event;
-use plimsoll_core::request::RequestId;
-use plimsoll_core::units::{Millis, Name, Timespan};
+use plimsoll_core::units::{Millis, Timespan};
+use plimsoll_slots::desk::{ReservationId, RunnerError};
+use plimsoll_slots::wire::Orders;
 
-use super::agenda::{Agenda, Due};
-use super::askers::Askers;
-use super::chance::Chance;
-use super::desk::Desk;
-use super::engine::Engine;
-use super::fleet::{self, Stock};
-use super::judge;
-use super::machine::{Link, Machine};
-use super::tally::Count;
-use super::temper::Temper;
-use super::{DayReport, Finding, Options, work};
+use super::clients::Clients;
+use super::counters::Counter;
+use super::fleet::{Fleet, GpuIdentity};
+use super::machine::Machine;
+use super::profile::{self, Mode, Profile};
+use super::random::Random;
+use super::schedule::{Occurrence, Schedule};
+use super::server::Server;
+use super::{DayReport, Finding, Log, Options, invariants, models};
 
-/// How long a day is.
 const DAY: Millis = Millis(24 * 3_600_000);
-/// Events after which what runs is compared with what is booked.
-const COVERED_AFTER: u64 = 16;
+/// Events between two checks of what runs against what is charged.
+const CHECK_PROCESSES_EVERY: u64 = 16;
+/// Events between two checks of the desk's invariants.
+const CHECK_DESK_EVERY: u64 = 128;
 
-/// One day under way.
+/// An answer that leaves the server.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Reserved(ReservationId),
+    Released(ReservationId),
+    Orders { machine: usize, agent: u64, number: u64, orders: Box<Result<Orders, RunnerError>> },
+}
+
+/// One day.
 #[derive(Debug)]
 pub(crate) struct Day {
-    pub(super) chance: Chance,
+    pub(super) random: Random,
     pub(super) now: Millis,
-    /// How far the machine's clock is ahead; it can go back at a restart.
+    /// The difference of the server's clock, which grows with every start of the server.
     skew: u64,
-    pub(super) agenda: Agenda,
+    pub(super) schedule: Schedule,
     pub(super) machines: Vec<Machine>,
-    pub(super) stock: Stock,
-    pub(super) engine: Engine,
-    pub(super) desk: Desk,
-    pub(super) askers: Askers,
-    pub(super) temper: Temper,
+    pub(super) fleet: Fleet,
+    pub(super) server: Server<Answer>,
+    pub(super) clients: Clients,
+    client_count: usize,
+    pub(super) profile: Profile,
     pub(super) options: Options,
-    pub(super) strangers: u64,
+    /// The last session of an agent.
+    pub(super) agents: u64,
+    pub(super) unknown_processes: u64,
     log: Vec<String>,
 }
 
 impl Day {
     pub(crate) fn new(options: Options) -> Self {
-        let mut chance = Chance::new(options.seed);
-        let temper = Temper::drawn(&mut chance);
-        let mut stock = Stock::default();
-        let mut machines: Vec<Machine> = Vec::new();
-        for at in 0..chance.between(1, 8) {
-            let make = fleet::make(&mut chance);
-            let cards = chance.below(9);
-            let (node, serials) =
-                fleet::node(&mut chance, &mut stock, &format!("node-{at}"), make, cards);
-            machines.push(Machine::new(make, node, serials));
+        let mut random = Random::new(options.seed);
+        let profile = Profile::draw(&mut random);
+        let config = profile::draw_config(&mut random, &profile);
+        let settings = profile::draw_settings(&mut random);
+        let mut fleet = Fleet::default();
+        let count = random.between(1, 7);
+        let mut machines = Vec::new();
+        for index in 0..count {
+            let identity = if random.percent(80) { GpuIdentity::Uuid } else { GpuIdentity::Index };
+            let runner = fleet.runner(&mut random, &format!("r{index}"), identity);
+            machines.push(Machine::new(runner, identity, index + 1));
         }
-        let nodes: Vec<_> = machines.iter().map(|machine| machine.node.clone()).collect();
-        let names: Vec<Name> = machines.iter().map(|machine| machine.name().clone()).collect();
-        let specs = work::specs(&mut chance, &nodes);
-        let (least, each) = if temper.crowded { (8, 6) } else { (3, 3) };
-        let askers = chance.between(least, 1 + least + each * machines.len() as u64);
-        let askers = usize::try_from(askers).expect("small");
-        let patience = if temper.crowded { 15 } else { *chance.pick(&[3, 10, 40]) };
-        let mut engine = Engine::new(fleet::settings(&mut chance), chance.fork(), options.sabotage);
-        engine.crash_one_in = temper.crash_one_in;
+        let client_count = usize::try_from(count * profile.clients).expect("a small number");
+        let mut server = Server::new(random.fork(), config, settings, options.sabotage);
+        server.crash_one_in = profile.crash_one_in;
         let mut day = Day {
+            random,
             now: Millis(0),
             skew: 0,
-            agenda: Agenda::default(),
+            schedule: Schedule::default(),
             machines,
-            stock,
-            engine,
-            desk: Desk::default(),
-            askers: Askers::new(chance.fork(), specs, names, askers, patience),
-            temper,
+            fleet,
+            server,
+            clients: Clients::default(),
+            client_count,
+            profile,
             options,
-            strangers: 0,
+            agents: count,
+            unknown_processes: 0,
             log: Vec::new(),
-            chance,
         };
         day.begin();
         day
     }
 
-    /// Writes down what is due first: every machine reports, and then things happen.
+    /// Declares models and schedules what happens first.
     fn begin(&mut self) {
-        self.agenda.put(Millis(0), Due::Tick);
-        for machine in 0..self.machines.len() {
-            self.measure_lines(machine);
-            self.agenda.put(Millis(0), Due::Report { machine });
-            let mut later =
-                |most: u64, due: Due| self.agenda.put(Millis(self.chance.below(most)), due);
-            later(self.temper.sync, Due::Sync { machine });
-            later(self.temper.trouble, Due::Trouble { machine });
-            later(self.temper.stir, Due::Stir { machine });
-            if self.temper.measured {
-                later(60_000, Due::Measure { machine });
+        for name in models::names() {
+            if self.random.percent(70) {
+                self.declare(name);
             }
         }
-        for asker in 0..self.askers.len() {
-            let at = Millis(self.chance.below(self.temper.act * 2));
-            self.agenda.put(at, Due::Act { asker });
+        self.schedule.add(Millis(0), Occurrence::Tick);
+        for machine in 0..self.machines.len() {
+            let first = [
+                (1_000, Occurrence::Heartbeat { machine }),
+                (self.profile.heartbeat * 4, Occurrence::Poll { machine }),
+                (self.profile.machine_fault, Occurrence::MachineFault { machine }),
+                (self.profile.process_event, Occurrence::ProcessEvent { machine }),
+            ];
+            for (within, occurrence) in first {
+                self.schedule.add(Millis(self.random.below(within)), occurrence);
+            }
+        }
+        for client in 0..self.client_count {
+            let at = Millis(self.random.below(self.profile.client_call * 2));
+            self.schedule.add(at, Occurrence::ClientCall { client });
         }
     }
 
-    /// Lives through the day, and judges what is left of it.
+    /// Simulates the day, and checks what is left of it.
     pub(crate) fn run(mut self) -> DayReport {
-        if self.temper.pauses {
-            let noon = Millis(self.chance.below(DAY.0));
-            self.pass_until(noon);
+        if self.random.percent(40) {
+            let pause = Millis(self.random.below(DAY.0));
+            self.advance_to(pause);
             self.pause();
         }
-        self.pass_until(DAY);
+        self.advance_to(DAY);
         self.end();
-        self.engine.tally.count(Count::Days);
-        let mut report = DayReport {
+        let server = self.server;
+        let mut counters = server.counters;
+        counters.increment(Counter::Days);
+        counters.add(Counter::Violations, server.violations.len());
+        let finding = (!server.violations.is_empty()).then(|| Finding {
             seed: self.options.seed,
-            tally: self.engine.tally,
-            fingerprint: self.engine.fingerprint,
-            finding: None,
-            log: self.log,
-        };
-        if !self.engine.objections.is_empty() {
-            report.tally.count_all(Count::Objections, self.engine.objections.len());
-            let event = report.tally.of(Count::Events);
-            let what = self.engine.objections;
-            report.finding = Some(Finding { seed: self.options.seed, event, at: self.now, what });
-        }
-        report
+            event: counters.get(Counter::Events),
+            at: self.now,
+            violations: server.violations,
+        });
+        let (seed, fingerprint) = (self.options.seed, server.fingerprint);
+        DayReport { seed, counters, fingerprint, finding, log: self.log }
     }
 
-    /// Whether somebody has objected: the rest of the day proves nothing.
+    /// Returns true once a violation was found: the rest of the day proves nothing.
     pub(super) fn is_over(&self) -> bool {
-        !self.engine.objections.is_empty()
+        !self.server.violations.is_empty()
     }
 
-    /// Lets time pass until a point, and all happen that is due before.
-    pub(super) fn pass_until(&mut self, end: Millis) {
+    /// Simulates everything that happens until a time.
+    pub(super) fn advance_to(&mut self, end: Millis) {
         while !self.is_over() {
-            let Some((at, due)) = self.agenda.next() else { break };
-            if at > end {
-                self.agenda.put(at, due);
-                self.now = end;
-                break;
+            let Some((at, occurrence)) = self.schedule.next_until(end) else {
+                self.now = end.max(self.now);
+                return;
+            };
+            self.now = at.max(self.now);
+            self.server.counters.increment(Counter::Events);
+            let number = self.server.counters.get(Counter::Events);
+            if self.options.log == Log::Events {
+                self.log.push(format!("event {number} at {} ms: {occurrence:?}", self.now.0));
             }
-            self.now = at;
-            self.happens(due);
+            self.happen(occurrence);
+            if number.is_multiple_of(CHECK_PROCESSES_EVERY) {
+                self.check_processes();
+            }
+            if number.is_multiple_of(CHECK_DESK_EVERY) {
+                self.check_desk();
+            }
         }
     }
 
-    fn happens(&mut self, due: Due) {
-        match due {
-            Due::Tick => {
-                self.take(Event::Tick);
-                self.again(self.temper.tick, Due::Tick);
+    fn happen(&mut self, occurrence: Occurrence) {
+        match occurrence {
+            Occurrence::Tick => {
+                self.call(|desk, core| {
+                    plimsoll_core::front::Front::tick(desk, core);
+                    None
+                });
+                self.again(self.profile.tick, Occurrence::Tick);
             }
-            Due::Act { asker } => self.act(asker),
-            Due::GiveUp { asker } => self.give_up(asker),
-            Due::Orders { machine, connection, orders } => self.arrive(machine, connection, orders),
-            Due::Word { machine, connection, number, word } => {
-                self.hear(machine, connection, number, &word);
+            Occurrence::ClientCall { client } => {
+                if self.profile.mode == Mode::Faulty {
+                    self.client_call();
+                }
+                self.again(self.profile.client_call, Occurrence::ClientCall { client });
             }
-            Due::Report { machine } => {
-                let word = self.machines[machine].report();
-                self.say(machine, &word);
-                self.again(self.temper.sync, Due::Report { machine });
+            Occurrence::Heartbeat { machine } => {
+                self.heartbeat(machine);
+                self.again(self.profile.heartbeat, Occurrence::Heartbeat { machine });
             }
-            Due::Sync { machine } => {
-                self.sync(machine);
-                self.again(self.temper.sync, Due::Sync { machine });
+            Occurrence::Poll { machine } => {
+                self.poll(machine);
+                self.again(self.profile.heartbeat * 2, Occurrence::Poll { machine });
             }
-            Due::Loaded { machine, request, generation } => {
-                self.loaded(machine, request, generation);
+            Occurrence::Request { machine, agent, number, body } => {
+                self.receive_request(machine, agent, number, *body);
             }
-            Due::Left { machine, request } => self.left(machine, &request),
-            Due::Stir { machine } => self.stir(machine),
-            Due::Measure { machine } => self.measure(machine),
-            Due::Trouble { machine } => self.trouble(machine),
-            Due::Back { machine } => self.back(machine),
-            Due::Lease { machine, connection } => self.lease(machine, connection),
-            Due::Bury { machine } => self.bury(machine),
-            Due::Restart => self.restart(),
+            Occurrence::Response { machine, agent, number, orders } => {
+                self.receive_response(machine, agent, number, *orders);
+            }
+            Occurrence::ProcessEvent { machine } => {
+                if self.profile.mode == Mode::Faulty {
+                    self.process_event(machine);
+                }
+                self.again(self.profile.process_event, Occurrence::ProcessEvent { machine });
+            }
+            Occurrence::MachineFault { machine } => {
+                if self.profile.mode == Mode::Faulty {
+                    self.machine_fault(machine);
+                }
+                self.again(self.profile.machine_fault, Occurrence::MachineFault { machine });
+            }
+            Occurrence::Reconnect { machine, agent } => {
+                if self.machines[machine].agent == agent {
+                    self.reconnect(machine);
+                }
+            }
+            Occurrence::RemoveRunner { machine } => self.remove_runner(machine),
+            Occurrence::ServerStart => self.start_server(),
         }
     }
 
-    /// Writes something down that is due again after about so long.
-    pub(super) fn again(&mut self, span: u64, due: Due) {
-        let span = if self.temper.calm { span } else { self.chance.around(span).max(1) };
-        self.agenda.put(self.now.after(Timespan::millis(span)), due);
+    /// Schedules an occurrence after about this many milliseconds.
+    pub(super) fn again(&mut self, mean: u64, occurrence: Occurrence) {
+        let delay = match self.profile.mode {
+            Mode::Faulty => self.random.around(mean),
+            Mode::Quiet => mean,
+        };
+        self.after(delay, occurrence);
     }
 
-    /// The machine's own time.
-    pub(super) fn clock(&self) -> Millis {
+    /// Schedules an occurrence after this many milliseconds.
+    pub(super) fn after(&mut self, delay: u64, occurrence: Occurrence) {
+        self.schedule.add(self.now.after(Timespan::millis(delay)), occurrence);
+    }
+
+    /// Returns the time of the server.
+    pub(super) fn server_time(&self) -> Millis {
         self.now.after(Timespan::millis(self.skew))
     }
 
-    fn act(&mut self, asker: usize) {
-        if self.temper.calm {
-            return self.again(self.temper.act, Due::Act { asker });
-        }
-        if let Some(event) = self.askers.act(asker, self.clock()) {
-            self.take(event);
-        }
-        // Now and then an operator clears somebody away.
-        if self.chance.one_in(60) {
-            let held =
-                self.engine.scheduler().ledger().holdings().map(|(_, holding)| &holding.request);
-            let held: Vec<RequestId> = held.cloned().collect();
-            if !held.is_empty() {
-                let request = self.chance.pick(&held).clone();
-                self.take(Event::Withdraw { request });
-            }
-        }
-        self.again(self.temper.act, Due::Act { asker });
-    }
-
-    /// Nobody gives up while it is calm: those who wait are what is looked at.
-    fn give_up(&mut self, asker: usize) {
-        if self.temper.calm {
-            return self.again(3_600_000, Due::GiveUp { asker });
-        }
-        if let Some(event) = self.askers.give_up(asker) {
-            self.take(event);
-        }
-    }
-
-    /// Hands an event to the machine under test, if it runs.
-    pub(super) fn take(&mut self, event: Event) {
-        if !self.engine.is_up() {
+    /// Makes a call on the desk, if the server is up, and delivers the answers that leave.
+    pub(super) fn call(
+        &mut self,
+        call: impl FnOnce(
+            &mut plimsoll_slots::desk::Desk,
+            &mut plimsoll_core::front::Core<'_>,
+        ) -> Option<Answer>,
+    ) {
+        if !self.server.is_up() {
             return;
         }
-        if self.options.log {
-            let number = self.engine.tally.of(Count::Events) + 1;
-            self.log.push(format!("event {number} at {} ms: {event:?}", self.clock().0));
-        }
-        let outputs = self.engine.take(self.clock(), event);
-        self.let_out(outputs);
-        if self.engine.tally.of(Count::Events).is_multiple_of(COVERED_AFTER) {
-            self.check_cover();
-        }
-        self.after_a_fall();
-    }
-
-    pub(super) fn check_cover(&mut self) {
-        if self.engine.is_up() {
-            let uncovered = judge::uncovered(&self.machines, self.engine.scheduler().ledger());
-            self.engine.objections.extend(uncovered);
+        let answers = self.server.call(self.server_time(), call);
+        self.deliver(answers);
+        if !self.server.is_up() {
+            let down = if self.random.percent(50) { 0 } else { self.random.below(300_000) };
+            self.after(down, Occurrence::ServerStart);
         }
     }
 
-    pub(super) fn after_a_fall(&mut self) {
-        if !self.engine.is_up() {
-            let down = if self.chance.percent(50) { 0 } else { self.chance.below(120_000) };
-            if self.options.log {
-                self.log.push(format!("killed at {} ms", self.now.0));
-            }
-            self.agenda.put(self.now.after(Timespan::millis(down)), Due::Restart);
-        }
-    }
-
-    /// Makes durable whatever is not, and lets it out.
-    pub(super) fn flush(&mut self) {
-        let outputs = self.engine.flush();
-        self.let_out(outputs);
-    }
-
-    /// What left the machine: orders to runners, answers to askers.
-    pub(super) fn let_out(&mut self, outputs: Vec<Output>) {
-        for output in outputs {
-            for effect in &output.outcome.effects {
-                self.send_effect(effect);
-            }
-            for asker in output.outcome.answers.iter().filter_map(|answer| self.askers.hear(answer))
-            {
-                self.agenda.put(
-                    self.now.after(Timespan::millis(self.chance.below(60_000))),
-                    Due::GiveUp { asker },
-                );
-            }
-        }
-    }
-
-    /// The machine under test starts again, and every runner that can be reached connects and reports.
-    pub(super) fn restart(&mut self) {
-        if self.engine.is_up() {
-            return;
-        }
-        self.engine.restart();
-        self.desk.clear();
-        self.skew = self.chance.below(10_000);
-        self.check_cover();
-        if self.options.log {
-            self.log.push(format!("started again at {} ms", self.now.0));
-        }
-        for machine in 0..self.machines.len() {
-            match self.machines[machine].link {
-                Link::Up => self.connect(machine),
-                Link::Cut => self.arm_lease(machine),
-                Link::Lost => {
-                    self.agenda
-                        .put(self.now.after(Timespan::millis(60_000)), Due::Bury { machine });
+    /// Delivers answers that have left the server.
+    pub(super) fn deliver(&mut self, answers: Vec<Answer>) {
+        for answer in answers {
+            match answer {
+                Answer::Reserved(id) => {
+                    self.server.counters.increment(Counter::Reservations);
+                    self.clients.confirm(id);
+                }
+                Answer::Released(id) => self.clients.confirm_release(id),
+                Answer::Orders { machine, agent, number, orders } => {
+                    self.respond(machine, agent, number, *orders);
                 }
             }
         }
     }
 
-    /// A runner connects, and reports at once.
-    pub(super) fn connect(&mut self, machine: usize) {
-        self.machines[machine].reconnect();
-        let word = self.machines[machine].report();
-        self.say(machine, &word);
+    /// Starts the server after a crash; clients must find what they were told.
+    pub(super) fn start_server(&mut self) {
+        if self.server.is_up() {
+            return;
+        }
+        self.server.start();
+        self.skew += self.random.below(10_000);
+        let contradiction = self.clients.contradicted(self.server.view());
+        self.server.violations.extend(contradiction);
+        self.check_processes();
+        self.check_desk();
     }
 
-    pub(super) fn arm_lease(&mut self, machine: usize) {
-        let connection = self.machines[machine].connection;
-        let at = self.now.after(Timespan::millis(self.chance.between(60_000, 600_000)));
-        self.agenda.put(at, Due::Lease { machine, connection });
+    /// Checks that every ordered process is charged.
+    pub(super) fn check_processes(&mut self) {
+        if self.server.is_up() {
+            let view = self.server.view();
+            let found = self.machines.iter().find_map(|machine| machine.uncharged(view));
+            self.server.violations.extend(found);
+        }
+    }
+
+    /// Checks that reservations, slots and the ledger agree.
+    pub(super) fn check_desk(&mut self) {
+        if self.server.is_up() {
+            let found = invariants::disagreement(self.server.view());
+            self.server.violations.extend(found);
+        }
     }
 }

@@ -8,7 +8,6 @@ use plimsoll_core::units::Name;
 
 use super::DeskView;
 use super::reports::name_on_runner;
-use super::runners::RunnerError;
 use crate::launch;
 use crate::wire::{Action, Launch, Order, Orders, SlotReport};
 
@@ -62,16 +61,6 @@ impl<'a> DeskView<'a> {
             Stage::Running { .. } => Some(Action::Keep),
             Stage::Releasing { .. } => Some(Action::Stop),
         }
-    }
-
-    /// Returns the orders of an agent; without a session, of whichever agent registered last. An
-    /// agent with another session than the registered one is rejected.
-    pub fn work(self, runner: &str, session: Option<u64>) -> Result<Orders, RunnerError> {
-        match session {
-            Some(session) => drop(self.desk.runners.in_session(runner, session)?),
-            None => drop(self.desk.runners.get(runner).ok_or(RunnerError::NotRegistered)?),
-        }
-        Ok(self.orders(runner))
     }
 
     fn launch(self, slot: &Name, holding: &Holding, node: &Node) -> Launch {

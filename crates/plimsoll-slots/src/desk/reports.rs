@@ -179,6 +179,8 @@ impl Desk {
         self.runners.mark_orders_changed(runner, core.next_seq());
         self.step(core, Event::Observed { holding: Box::new(holding) });
         self.update_activity(core, id);
+        // It may have room for reservations that are pending.
+        self.to_serve.insert(report.model.clone());
         let view = self.view(core.scheduler());
         let namesake = self.slots.get(&report.slot).filter(|slot| {
             slot.id != *id && view.holding(slot).is_some_and(|(_, held)| held.node == *runner)

@@ -23,6 +23,10 @@ pub struct Runner {
     pub registration: Registration,
     /// The pace that it was given when it registered.
     pub pace: Pace,
+    /// The number of the last heartbeat of this session that changed something. It survives a
+    /// restart of the server, so that an earlier heartbeat that arrives afterwards is not believed.
+    #[serde(default)]
+    pub heard: Option<u64>,
 }
 
 /// The timing of a runner's heartbeats.
@@ -66,6 +70,11 @@ pub enum RunnerError {
         "a runner's name has 1 to 200 characters, without whitespace, slashes or control characters"
     )]
     InvalidName,
+    #[error(
+        "an operator removed this runner (session {session}); it can register again with a later \
+         session number"
+    )]
+    Removed { session: u64 },
     #[error("the runner is alive; stop its agent first")]
     Alive,
     #[error(transparent)]
@@ -76,6 +85,9 @@ pub enum RunnerError {
 #[derive(Debug, Default)]
 pub(super) struct Runners {
     registered: BTreeMap<Name, Arc<Runner>>,
+    /// The last sessions of removed runners. Messages of such a session may still be under way, and
+    /// the memory that they report on was released, so that none of them is believed.
+    removed: BTreeMap<Name, u64>,
     live: BTreeMap<Name, LiveRunner>,
     /// Runners whose orders may have changed.
     changed: BTreeSet<Name>,
@@ -86,6 +98,11 @@ pub(super) struct Runners {
 #[serde(rename_all = "snake_case")]
 pub enum RunnerChange {
     Put(Arc<Runner>),
+    /// A heartbeat changed something.
+    Heard {
+        id: Name,
+        sequence: u64,
+    },
     Removed(Name),
 }
 
@@ -94,6 +111,8 @@ pub enum RunnerChange {
 #[serde(deny_unknown_fields)]
 pub struct RunnersState {
     registered: Vec<Arc<Runner>>,
+    #[serde(default)]
+    removed: BTreeMap<Name, u64>,
 }
 
 /// The comparison of a registration with the one before.
@@ -106,21 +125,30 @@ pub(super) struct Registered {
 impl Runners {
     pub(super) fn restore(state: RunnersState) -> Runners {
         let registered = state.registered.into_iter().map(|r| (r.id.clone(), r)).collect();
-        Runners { registered, ..Runners::default() }
+        Runners { registered, removed: state.removed, ..Runners::default() }
     }
 
     pub(super) fn state(&self) -> RunnersState {
-        RunnersState { registered: self.registered.values().cloned().collect() }
+        let registered = self.registered.values().cloned().collect();
+        RunnersState { registered, removed: self.removed.clone() }
     }
 
     /// Makes a change; the same for a new one and for recovery.
     pub(super) fn apply(&mut self, change: RunnerChange) {
         match change {
             RunnerChange::Put(runner) => {
+                self.removed.remove(&runner.id);
                 self.registered.insert(runner.id.clone(), runner);
             }
+            RunnerChange::Heard { id, sequence } => {
+                if let Some(runner) = self.registered.get_mut(&id) {
+                    Arc::make_mut(runner).heard = Some(sequence);
+                }
+            }
             RunnerChange::Removed(id) => {
-                self.registered.remove(&id);
+                if let Some(runner) = self.registered.remove(&id) {
+                    self.removed.insert(id.clone(), runner.registration.session);
+                }
                 self.live.remove(&id);
             }
         }
@@ -148,6 +176,10 @@ impl Runners {
         let known = self.registered.get(name).map(|known| known.registration.session);
         if let Some(session) = known.filter(|session| *session > registration.session) {
             return Err(RunnerError::Superseded { session });
+        }
+        let removed = self.removed.get(name).copied();
+        if let Some(session) = removed.filter(|session| *session >= registration.session) {
+            return Err(RunnerError::Removed { session });
         }
         limits::check_registration(registration)?;
         self.check_devices(name, registration)
@@ -185,7 +217,8 @@ impl Runners {
         });
         if known.is_none_or(|known| known.registration != registration || known.pace != pace) {
             let created = known.map_or(now, |known| known.created);
-            let runner = Runner { id: id.clone(), created, registration, pace };
+            let heard = known.filter(|_| is_same_session).and_then(|known| known.heard);
+            let runner = Runner { id: id.clone(), created, registration, pace, heard };
             self.change(log, RunnerChange::Put(Arc::new(runner)));
         }
         let live = self.live.entry(id.clone()).or_default();
@@ -202,7 +235,13 @@ impl Runners {
 
     /// Returns the runner of a call, if no other agent has registered it since.
     pub(super) fn in_session(&self, name: &str, session: u64) -> Result<&Arc<Runner>, RunnerError> {
-        let known = self.registered.get(name).ok_or(RunnerError::NotRegistered)?;
+        let Some(known) = self.registered.get(name) else {
+            let removed = self.removed.get(name).copied();
+            return Err(match removed.filter(|removed| *removed >= session) {
+                Some(session) => RunnerError::Removed { session },
+                None => RunnerError::NotRegistered,
+            });
+        };
         let registered = known.registration.session;
         match session.cmp(&registered) {
             Ordering::Less => Err(RunnerError::Superseded { session: registered }),
@@ -219,13 +258,24 @@ impl Runners {
         now: Millis,
         revision: u64,
     ) -> bool {
+        let heard = self.registered.get(id).and_then(|runner| runner.heard);
         let live = self.live_or_new(id, Millis::default(), revision);
-        let is_news = live.sequence.is_none_or(|last| sequence > last);
+        let is_news = live.sequence.max(heard).is_none_or(|last| sequence > last);
         if is_news {
             live.last_seen = now;
             live.sequence = Some(sequence);
         }
         is_news
+    }
+
+    /// Remembers a heartbeat that changed something.
+    pub(super) fn note_heard(&mut self, log: &mut ChangeLog, id: &Name, sequence: u64) {
+        self.change(log, RunnerChange::Heard { id: id.clone(), sequence });
+    }
+
+    /// Gives a runner that was not heard since the start of the server a first entry.
+    pub(super) fn ensure_live(&mut self, id: &Name, now: Millis, revision: u64) {
+        self.live_or_new(id, now, revision);
     }
 
     fn live_or_new(&mut self, id: &Name, last_seen: Millis, revision: u64) -> &mut LiveRunner {

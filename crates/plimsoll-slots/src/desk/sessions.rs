@@ -3,7 +3,9 @@
 //! A session is one run of an agent; a later agent has a larger number. Of two agents with one name
 //! the later one wins and the calls of the earlier one are rejected, so that an agent that was
 //! paused cannot report slots that its successor has stopped since. Within a session, sequence
-//! numbers order the heartbeats.
+//! numbers order the heartbeats. The number of the last one that changed something is journalled
+//! with the change, and so is the session of a runner that was removed: a message from before a
+//! restart or a removal is not believed after it.
 //!
 //! The lease decides only about new work. A runner that is silent for longer than its lease gets
 //! none, but its slots stay charged: a broken network looks like a broken machine, and the
@@ -75,9 +77,13 @@ impl Desk {
         let id = known.id.clone();
         limits::check_heartbeat(&beat)?;
         self.check_held(core, &id, &beat)?;
-        let (now, next) = (core.now(), core.next_seq());
-        if self.runners.accept_heartbeat(&id, beat.sequence, now, next) {
+        let (now, next, sequence) = (core.now(), core.next_seq(), beat.sequence);
+        if self.runners.accept_heartbeat(&id, sequence, now, next) {
+            let changes = self.log.0.len();
             self.apply_heartbeat(core, &id, beat);
+            if core.next_seq() != next || self.log.0.len() != changes {
+                self.runners.note_heard(&mut self.log, &id, sequence);
+            }
         }
         Ok(self.view(core.scheduler()).orders(runner))
     }
@@ -102,6 +108,25 @@ impl Desk {
             self.prewarm(core);
         }
         self.serve_pending(core);
+    }
+
+    /// Returns the orders of an agent; without a session, of whichever agent registered last. An
+    /// agent with another session than the registered one is rejected.
+    pub fn work(
+        &mut self,
+        core: &Core<'_>,
+        runner: &str,
+        session: Option<u64>,
+    ) -> Result<Orders, RunnerError> {
+        let known = match session {
+            Some(session) => self.runners.in_session(runner, session)?,
+            None => self.runners.get(runner).ok_or(RunnerError::NotRegistered)?,
+        };
+        let id = known.id.clone();
+        // After a restart the revision must not be smaller than before it: the runner would take
+        // orders from before the restart that arrive late for newer ones.
+        self.runners.ensure_live(&id, core.now(), core.next_seq());
+        Ok(self.view(core.scheduler()).orders(runner))
     }
 
     /// Closes a runner to new work when its agent shuts down.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_api::offline::{ChaosFindingRow, ChaosOutput, SCHEMA_VERSION, digest};
-use plimsoll_sim::chaos::{self, Count, DayReport, Finding, Options, Tally};
+use plimsoll_sim::chaos::{self, Counter, Counters, DayReport, Finding, Log, Options};
 
 use crate::cli::{ChaosArgs, Format};
 use crate::output::{self, Outcome};
@@ -34,7 +34,7 @@ pub(super) fn run(args: &ChaosArgs, quiet: bool) -> Result<Outcome> {
     }
     if !quiet {
         let seconds = began.elapsed().as_secs_f64();
-        let rate = days.tally.of(Count::Events) as f64 / seconds.max(0.1);
+        let rate = days.counters.get(Counter::Events) as f64 / seconds.max(0.1);
         output::note(&format!("{seconds:.1} s, {rate:.0} events per second"));
     }
     Ok(Outcome::wanting(!output.findings.is_empty()))
@@ -43,21 +43,21 @@ pub(super) fn run(args: &ChaosArgs, quiet: bool) -> Result<Outcome> {
 /// The results of all days.
 #[derive(Default)]
 struct Days {
-    tally: Tally,
+    counters: Counters,
     /// A digest of all recorded events, independent of their order.
     fingerprint: u64,
     findings: Vec<ChaosFindingRow>,
 }
 
 fn chaos_output(first_seed: u64, days: &Days) -> ChaosOutput {
-    let counts = Count::ALL.iter();
+    let counts = Counter::ALL.iter();
     ChaosOutput {
         schema_version: SCHEMA_VERSION,
         first_seed,
-        crashes: days.tally.crashes(),
-        faults: days.tally.faults(),
+        crashes: days.counters.crashes(),
+        faults: days.counters.faults(),
         counts: counts
-            .map(|(count, name, _)| ((*name).to_string(), days.tally.of(*count)))
+            .map(|(counter, name, _)| ((*name).to_string(), days.counters.get(*counter)))
             .collect(),
         fingerprint: digest(days.fingerprint),
         findings: days.findings.clone(),
@@ -104,13 +104,15 @@ fn gather(args: &ChaosArgs, inbox: &Receiver<DayReport>, progress: &Progress) ->
         early.insert(report.seed, report);
         while let Some(report) = early.remove(&due) {
             due += 1;
-            days.tally.add(&report.tally);
+            days.counters.merge(&report.counters);
             days.fingerprint = days.fingerprint.wrapping_add(report.fingerprint);
             if let Some(finding) = report.finding {
                 days.findings.push(finding_row(&finding, args.last));
             }
-            progress.at(&days.tally);
-            if days.tally.of(Count::Events) >= args.most_events() || days.findings.len() >= ENOUGH {
+            progress.at(&days.counters);
+            if days.counters.get(Counter::Events) >= args.most_events()
+                || days.findings.len() >= ENOUGH
+            {
                 progress.end();
                 return days;
             }
@@ -125,7 +127,7 @@ fn finding_row(finding: &Finding, last_events: usize) -> ChaosFindingRow {
         seed: finding.seed,
         event: finding.event,
         at_ms: finding.at.0,
-        what: finding.what.clone(),
+        what: finding.violations.clone(),
         again: finding.command(),
         last_events: self::last_events(finding.seed, last_events),
     }
@@ -133,7 +135,7 @@ fn finding_row(finding: &Finding, last_events: usize) -> ChaosFindingRow {
 
 /// Returns the last events of a day. The day is simulated again: logging every day is expensive.
 fn last_events(seed: u64, count: usize) -> Vec<String> {
-    let mut log = chaos::day(Options { seed, log: true, sabotage: None }).log;
+    let mut log = chaos::day(Options { seed, log: Log::Events, sabotage: None }).log;
     log.split_off(log.len().saturating_sub(count))
 }
 
@@ -156,15 +158,15 @@ impl Progress {
         Progress { bar: shown.then(bar), by_events }
     }
 
-    fn at(&self, tally: &Tally) {
+    fn at(&self, counters: &Counters) {
         if let Some(bar) = &self.bar {
-            let done = if self.by_events { Count::Events } else { Count::Days };
+            let done = if self.by_events { Counter::Events } else { Counter::Days };
             bar.set_message(format!(
-                "{} crashes, {} breaches",
-                tally.crashes(),
-                tally.of(Count::Objections)
+                "{} crashes, {} violations",
+                counters.crashes(),
+                counters.get(Counter::Violations)
             ));
-            bar.set_position(tally.of(done));
+            bar.set_position(counters.get(done));
         }
     }
 

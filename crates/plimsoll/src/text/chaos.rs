@@ -1,14 +1,14 @@
 //! The outcome of fault-injection simulations.
 
 use plimsoll_api::offline::{ChaosFindingRow, ChaosOutput};
-use plimsoll_sim::chaos::Count;
+use plimsoll_sim::chaos::Counter;
 
 use super::count;
 use super::page::{BAD, FAINT, GOOD, PLAIN, Page};
 
 /// Prints the counts, and every violated invariant.
 pub(crate) fn chaos(page: &mut Page, output: &ChaosOutput) {
-    for (_, name, description) in Count::ALL {
+    for (_, name, description) in Counter::ALL {
         let number = output.counts.get(name).copied().unwrap_or_default();
         page.line(0, &format!("{number:>14}  {description}"));
     }

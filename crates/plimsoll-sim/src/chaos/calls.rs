@@ -1,0 +1,103 @@
+//! Calls of clients and operators on the desk.
+
+use plimsoll_core::units::{Millis, Name};
+use plimsoll_slots::desk::{ClientName, NewReservation};
+
+use super::counters::Counter;
+use super::day::{Answer, Day};
+use super::models;
+
+impl Day {
+    /// A client or an operator makes a call.
+    pub(super) fn client_call(&mut self) {
+        self.server.counters.increment(Counter::ClientCalls);
+        match self.random.below(100) {
+            0..48 => self.reserve(),
+            48..84 => self.release(),
+            84..87 => self.stop_slot(),
+            87..92 => {
+                let name = models::draw_name(&mut self.random);
+                self.declare(name);
+            }
+            92..94 => {
+                let name = models::draw_name(&mut self.random);
+                self.call(|desk, core| {
+                    desk.remove_model(core, name);
+                    None
+                });
+            }
+            94..96 => self.what_if(),
+            _ => self.look(),
+        }
+    }
+
+    /// Reserves a model, sometimes with a key that was used before.
+    pub(super) fn reserve(&mut self) {
+        let now = self.server_time();
+        let model = models::draw_name(&mut self.random);
+        let random = &mut self.random;
+        let client = ClientName { namespace: "team".to_string(), name: "app".to_string() };
+        let new = NewReservation {
+            key: random.percent(20).then(|| format!("key-{}", random.below(30))),
+            client: random.percent(30).then_some(client),
+            deadline: random.percent(40).then(|| Millis(now.0 + random.between(1, 900_000))),
+            ..NewReservation::of_model(model)
+        };
+        // An unknown model, or a key that was used for another one, is rejected.
+        self.call(|desk, core| desk.reserve(core, new).ok().map(Answer::Reserved));
+    }
+
+    fn release(&mut self) {
+        if let Some(id) = self.clients.draw_open(&mut self.random) {
+            self.call(|desk, core| {
+                desk.release(core, id);
+                Some(Answer::Released(id))
+            });
+        }
+    }
+
+    fn stop_slot(&mut self) {
+        let slots: Vec<Name> = self.server.view().slots().map(|slot| slot.id.clone()).collect();
+        if !slots.is_empty() {
+            let slot = self.random.pick(&slots).clone();
+            self.stop(&slot);
+        }
+    }
+
+    pub(super) fn stop(&mut self, slot: &Name) {
+        self.call(|desk, core| {
+            // It may have ended since.
+            let _ = desk.stop_slot(core, slot);
+            None
+        });
+    }
+
+    /// Declares a model or changes its declaration.
+    pub(super) fn declare(&mut self, name: &str) {
+        let model = models::draw(&mut self.random, name);
+        self.call(|desk, core| {
+            desk.declare_model(core, model);
+            None
+        });
+    }
+
+    fn what_if(&mut self) {
+        let model = models::draw(&mut self.random, "what-if");
+        self.call(|desk, core| {
+            let _ = desk.what_if(core, &model);
+            None
+        });
+    }
+
+    /// A client looks at its reservation.
+    fn look(&mut self) {
+        if !self.server.is_up() {
+            return;
+        }
+        if let Some(id) = self.clients.draw_open(&mut self.random) {
+            let status = self.server.view().reservation_status(id);
+            let is_ready = status.is_some_and(|status| status.is_ready());
+            self.server.counters.add(Counter::Served, usize::from(is_ready));
+        }
+    }
+}
