@@ -23,6 +23,7 @@ mod tests;
 
 pub use error::EstimateError;
 pub use parts::{Breakdown, Part};
+pub use split::LayerCounts;
 
 use plimsoll_core::units::Bytes;
 use serde::Serialize;
@@ -51,7 +52,7 @@ pub fn estimate(shape: &Shape, settings: &Settings) -> Result<Estimate, Estimate
     let kv = kv_per_gpu(shape, settings, &split)?;
     let mut gpus = Vec::new();
     for (gpu, (weights, kv)) in weights.gpus.into_iter().zip(kv).enumerate() {
-        let compute = compute::on_gpu(shape, settings, gpu)?;
+        let compute = compute::on_gpu(shape, settings, &split, gpu)?;
         gpus.push(Breakdown::new(weights, kv, compute, fixed::overhead_of(settings.runtime))?);
     }
     Ok(Estimate {
