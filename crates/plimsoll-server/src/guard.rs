@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `authenticate` stands before the router and knows no routes. `enforce` stands before each
-//! handler, with the [`Rules`] that its route declares.
+//! handler, with the `Rules` that its route declares.
 
 #![expect(clippy::result_large_err, reason = "a rejection is the response, made once per request")]
 

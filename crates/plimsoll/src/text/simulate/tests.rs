@@ -91,7 +91,7 @@ fn without_devices_no_bar_is_drawn() {
 fn a_pending_pod_shows_the_nearest_miss_and_what_would_help() {
     let text = text(&fixture::time_sliced(5), Names::Some);
     assert!(text.contains("Pending\n  default/test-4: "), "{text}");
-    assert!(text.contains("short by 7393 MiB"), "{text}");
+    assert!(text.contains("(7393 MiB short)"), "{text}");
     assert!(text.contains("    would fit if it asked for at most 607 MiB\n"), "{text}");
     assert!(!text.contains("Impossible"), "{text}");
 }
@@ -112,7 +112,7 @@ fn equal_answers_are_counted_and_listed_on_request() {
     let cluster = fixture::time_sliced(400);
     let short = text(&cluster, Names::Some);
     assert!(short.contains("and 388 more with the same answer"), "{short}");
-    assert_eq!(text(&cluster, Names::All).matches("short by 7393 MiB").count(), 396);
+    assert_eq!(text(&cluster, Names::All).matches("(7393 MiB short)").count(), 396);
 }
 
 #[test]
