@@ -4,7 +4,8 @@
 //! The order follows trust. An operator who declares memory takes responsibility for it. A
 //! measurement includes everything that the estimate can only guess, such as the allocator's
 //! fragmentation, but it is valid only for the settings that it was taken with, and it never
-//! undercuts what the file proves ([`LowMeasurement`]). A model whose memory has no source is not placed: a guess of 0 would overcommit a device.
+//! undercuts what the file proves ([`LowMeasurement`]). A model whose memory has no source is not
+//! placed: a guess of 0 would overcommit a device.
 
 use std::collections::BTreeMap;
 
@@ -184,8 +185,8 @@ pub enum FileProblem {
 /// A measurement on one GPU that is too low to be charged.
 ///
 /// A runtime that found no GPU, a probe that sees another process and a model that is not loaded
-/// yet all show less memory than the model needs. If it were charged, the next slot would overcommit
-/// its device; the estimate is charged instead.
+/// yet all show less memory than the model needs. If it were charged, the next slot would
+/// overcommit its device; the estimate is charged instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LowMeasurement {
     /// The position of the GPU among those of the slot, from 0.

@@ -277,6 +277,21 @@ fn the_output_is_computed_by_the_gpu_that_holds_it() {
 }
 
 #[test]
+fn grok_is_estimated_without_flash_attention() {
+    let mut shape = sample::llama().shape().expect("reads the model");
+    let asked = Settings::new(RuntimeKind::LlamaCpp, 131_072);
+    let off = Settings { flash_attention: false, ..asked.clone() };
+    let expected = estimate(&shape, &off).expect("estimates").all;
+    shape.architecture = "grok".to_string();
+    let grok = estimate(&shape, &asked).expect("estimates");
+    assert_eq!(grok.all, expected);
+    assert!(grok.remarks.iter().any(|remark| remark.contains("for grok models")));
+    let kv = KvType::Q8_0;
+    let quantised = Settings { kv: KvTypes::both(kv), ..asked };
+    assert_eq!(estimate(&shape, &quantised), Err(EstimateError::NeedsFlashAttention { kv }));
+}
+
+#[test]
 fn llama_cpp_keeps_the_embeddings_on_the_host_and_vllm_does_not() {
     let shape = sample::llama().shape().expect("reads the model");
     let (matrix, table, norm) = (256 * 512 * 2, 256 * 1000 * 2, 512);
