@@ -30,7 +30,7 @@ const MUTANTS: &[Mutant] = &[
         name: "commit-check",
         file: "crates/plimsoll-core/src/ledger.rs",
         becomes: "let empty = std::sync::Arc::new(crate::room::NodeRoom::empty(&view.node, &[])); \
-                  let charges = fit::admit(&NodeView { room: empty, ..view }, &request.spec, place)?;",
+                  let charges = fit::admit(&NodeView { room: empty, ..view }, &request.spec, placement)?;",
         must_fail: &[
             &["-p", "plimsoll-sim", "--test", "properties", "c1_of_planners"],
             &["-p", "plimsoll-sim", "--test", "properties", "a2_models_planned"],
@@ -40,7 +40,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "releasing-counts",
         file: "crates/plimsoll-core/src/room.rs",
-        becomes: "self.held.plus(self.floating).plus(self.foreign)",
+        becomes: "charged.plus(self.foreign)",
         must_fail: &[&["-p", "plimsoll-sim", "--test", "scenarios", "every_scenario_holds"]],
     },
     // A reservation goes to a slot whose runner is silent.

@@ -74,6 +74,10 @@ examples! { device_reasons of Reason:
         "The device is too small even when empty."
     ShortOfMemory { need: Bytes::mib(24_000), free: Bytes::mib(10_960), usable: Bytes::gib(40) }
         "The device is large enough, but too much of it is in use."
+    TenantsMayMeet {
+        need: Bytes::gib(6), tokens: 4, together: Bytes::gib(18), usable: Bytes::gib(16)
+    }
+        "The device plugin picks the cards, and the requests that may get the tokens of this card are too large together."
     PromisedAway { need: Bytes::gib(30), free: Bytes::gib(40), open: Bytes::gib(20) }
         "Enough memory is free, but it is promised to pending requests."
     ShortOfCores { need: 100, free: 40, total: 100 } "Too many compute cores are in use."
@@ -105,6 +109,8 @@ examples! { node_reasons of NodeReason:
     ShortOfNodeMemory { need: Bytes::gib(32), free: Bytes::gib(16) }
         "Too little main memory is free."
     PodsExhausted { pods: 110 } "The node runs as many pods as it admits."
+    ShortOfResource { resource: Name::from("nvidia.com/gpu"), need: 1, free: 0, allocatable: 8 }
+        "Too little of a resource is left that the node advertises, or the node does not advertise it."
     NotFound { steps: 20_000 }
         "The search reached its limit of steps. A placement may exist."
 }

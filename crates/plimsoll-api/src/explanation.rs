@@ -6,7 +6,7 @@ use plimsoll_core::charge::Charge;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::fit;
 use plimsoll_core::ledger::{Ledger, Promise};
-use plimsoll_core::remedy::{Kind, Remedy};
+use plimsoll_core::remedy::{Remedy, RemedyKind};
 use plimsoll_core::units::Name;
 use plimsoll_core::wording;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ pub struct RemedyRow {
     /// `plain_rule`, `other_node`, `more_devices`, `fewer_devices`, `lower_context`,
     /// `smaller_cache`, `ask_less` or `give_up`.
     #[schema(value_type = String)]
-    pub kind: Kind,
+    pub kind: RemedyKind,
     /// The change in words, reading after "it would fit if".
     pub text: String,
     /// The rule, node or holders to change; empty if the request changes.

@@ -64,7 +64,7 @@ fn decide_charge_and_free(bencher: Bencher, nodes: usize) {
 
 /// Renders the summary of a rejection: counts over all devices and the nearest miss.
 #[divan::bench(args = NODES)]
-fn sentence_of_a_refusal(bencher: Bencher, nodes: usize) {
+fn summarise_a_rejection(bencher: Bencher, nodes: usize) {
     let ledger = fleet::fleet(nodes);
     let policy = Policy::pack();
     let decision = decide(&ledger, &policy, &fleet::request("new", 40));

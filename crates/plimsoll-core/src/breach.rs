@@ -1,68 +1,49 @@
-//! Everything that is wrong with a ledger, found from outside: summed anew from the holdings, not read from the sums.
+//! Breaches: contradictions between a ledger, its own sums, and the memory of the devices.
+//!
+//! An audit adds up the holdings again instead of reading the ledger's sums, so that it also finds
+//! a wrong sum. It is the only other place that adds up device memory, and nothing is decided by
+//! it: it closes devices and reports.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::charge::{Booked, Charge, Holding};
+use crate::charge::{Booked, Charge, Holding, Stage};
 use crate::ledger::{Ledger, NodeId};
 use crate::room::{DeviceRoom, NodeView};
 use crate::units::{Bytes, Name};
 
-/// One thing that is wrong with a ledger, or with the reality that it recorded.
+/// A contradiction in a ledger, or in the reality that it recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Breach {
-    /// A device holds more than it has.
+    /// The certain holdings of a device exceed its usable memory.
     OverLine {
-        /// The node.
         node: Name,
-        /// The device.
         ordinal: u16,
-        /// What may be used there.
         usable: Bytes,
-        /// What is held there for certain: booked, being given back, and foreign.
+        /// Charges on this device alone, also of holders that are releasing, and foreign memory.
         held: Bytes,
-        /// By how much that is too much.
         over_by: Bytes,
-        /// Who holds it.
         holders: Vec<Name>,
     },
-    /// However the plugin spread them over the cards, its tenants do not fit.
+    /// No assignment of the floating charges to the cards of a node fits.
     NoAssignment {
-        /// The node.
         node: Name,
-        /// What may be used of all its cards together.
+        /// The usable memory of all cards together.
         usable: Bytes,
-        /// What is held there in all.
+        /// The charges on all cards together.
         held: Bytes,
-        /// Who holds it.
         holders: Vec<Name>,
     },
-    /// The ledger's sum is not the sum of its holdings: a fault in this program.
-    SumsDiffer {
-        /// The node.
-        node: Name,
-        /// The device.
-        ordinal: u16,
-        /// The ledger's sum.
-        sum: Bytes,
-        /// The sum of its holdings.
-        holdings: Bytes,
-    },
-    /// Two tenants sit in the same hardware slice.
-    SlicesOverlap {
-        /// The node.
-        node: Name,
-        /// The device.
-        ordinal: u16,
-        /// Who sits there.
-        holders: Vec<Name>,
-    },
+    /// The ledger's sum differs from the sum over its holdings: a bug in this program.
+    SumsDiffer { node: Name, ordinal: u16, sum: Bytes, holdings: Bytes },
+    /// Two tenants have the same hardware slice.
+    SlicesOverlap { node: Name, ordinal: u16, holders: Vec<Name> },
 }
 
 impl Breach {
-    /// The node it is on.
+    /// Returns the node of the breach.
     pub fn node(&self) -> &Name {
         match self {
             Breach::OverLine { node, .. }
@@ -73,22 +54,24 @@ impl Breach {
     }
 }
 
-/// Everything that is wrong on any device.
+/// Returns the breaches of all nodes.
 pub fn audit(ledger: &Ledger) -> Vec<Breach> {
     ledger.nodes().flat_map(|(id, _)| audit_node(ledger, id)).collect()
 }
 
-/// Everything that is wrong on the devices of one node.
+/// Returns the breaches of one node.
 pub fn audit_node(ledger: &Ledger, id: NodeId) -> Vec<Breach> {
     let Some(view) = ledger.view(id) else {
         return Vec::new();
     };
     let holdings: Vec<&Holding> = ledger.holdings_on(id).map(|(_, holding)| holding).collect();
     let mut tallies = vec![Tally::default(); view.room.devices().len()];
-    for charge in holdings.iter().flat_map(|holding| &holding.charges) {
-        for ordinal in &charge.on {
-            if let Some(tally) = tallies.get_mut(usize::from(*ordinal)) {
-                tally.count(charge);
+    for holding in &holdings {
+        for charge in &holding.charges {
+            for ordinal in &charge.on {
+                if let Some(tally) = tallies.get_mut(usize::from(*ordinal)) {
+                    tally.count(charge, holding.stage);
+                }
             }
         }
     }
@@ -120,33 +103,53 @@ fn sum<'a>(charges: impl Iterator<Item = &'a Charge>) -> Bytes {
     charges.fold(Bytes::ZERO, |sum, charge| sum.plus(charge.bytes().unwrap_or(Bytes::ZERO)))
 }
 
-/// What the charges on one device come to, summed from the holdings and not from the account.
-#[derive(Clone, Copy, Default)]
+/// The sums of the charges on one device, from the holdings and not from its room.
+#[derive(Clone, Default)]
 struct Tally {
-    /// Everything that is charged here.
+    /// All charges that may be on the device, without those in `tokened`.
     booked: Bytes,
-    /// What of it is surely here, and not on one of several.
-    surely: Bytes,
-    /// The slices that are taken, as bits.
+    /// Floating charges that take a token of the plugin: as many of them as the card has tokens
+    /// left can meet here.
+    tokened: Vec<Bytes>,
+    /// The tokens that charges on this very card hold.
+    pinned: u64,
+    /// The charges that are certainly on it: all but the floating ones.
+    certain: Bytes,
+    /// The occupied slices, as bits.
     slices: u64,
-    /// Whether a slice is taken twice.
+    /// Two charges occupy the same slice.
     overlap: bool,
 }
 
 impl Tally {
-    fn count(&mut self, charge: &Charge) {
+    fn count(&mut self, charge: &Charge, stage: Stage) {
         let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
-        self.booked = self.booked.plus(bytes);
+        let stays = !stage.is_releasing();
+        if stays && charge.floats() && charge.slots > 0 && charge.parts.len() < 2 {
+            self.tokened.push(bytes);
+        } else {
+            self.booked = self.booked.plus(bytes);
+        }
         if !charge.floats() {
-            self.surely = self.surely.plus(bytes);
+            self.certain = self.certain.plus(bytes);
+            self.pinned += if stays { u64::from(charge.slots) } else { 0 };
         }
         let mask = charge.slice.as_ref().map_or(0, |slice| slice.span.mask());
         self.overlap |= self.slices & mask != 0;
         self.slices |= mask;
     }
+
+    /// Returns the most that can be on a card with so many slots.
+    fn most(&self, slots: Option<u32>) -> Bytes {
+        let tokens = slots.and_then(|slots| u64::from(slots).checked_sub(self.pinned));
+        let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(usize::MAX);
+        let mut tokened = self.tokened.clone();
+        tokened.sort_unstable();
+        tokened.into_iter().rev().take(tokens).fold(self.booked, Bytes::plus)
+    }
 }
 
-/// One device with its account, and what its holders' charges come to.
+/// One device with its room and the sums of its holders' charges.
 struct Audited<'a> {
     view: &'a NodeView,
     ordinal: u16,
@@ -157,7 +160,8 @@ struct Audited<'a> {
 
 impl Audited<'_> {
     fn sums_differ(&self) -> Option<Breach> {
-        let (sum, holdings) = (self.room.load().less(self.room.foreign()), self.tally.booked);
+        let slots = self.view.node.devices[usize::from(self.ordinal)].slots;
+        let (sum, holdings) = (self.room.load().less(self.room.foreign()), self.tally.most(slots));
         (sum != holdings).then(|| Breach::SumsDiffer {
             node: self.view.node.name.clone(),
             ordinal: self.ordinal,
@@ -168,7 +172,7 @@ impl Audited<'_> {
 
     fn over_line(&self) -> Option<Breach> {
         let usable = self.view.node.devices[usize::from(self.ordinal)].memory.usable()?;
-        let held = self.tally.surely.plus(self.room.foreign());
+        let held = self.tally.certain.plus(self.room.foreign());
         (held > usable).then(|| Breach::OverLine {
             node: self.view.node.name.clone(),
             ordinal: self.ordinal,
@@ -200,10 +204,16 @@ fn names<'a>(holdings: impl Iterator<Item = &'a Holding>) -> Vec<Name> {
     names
 }
 
-/// Steps after which it is not claimed that no assignment exists.
+/// The bound of the search for an assignment. Beyond it no breach is reported.
 const ASSIGNMENT_STEPS: u32 = 100_000;
 
-/// Whether tenants of unknown cards cannot all be somewhere, whichever cards they got.
+/// Reports a breach if the floating charges of a node fit its cards in no assignment.
+///
+/// A floating charge is booked on every card that the plugin may have picked, so that no single
+/// card shows the overload. The search assigns the largest charge first, one card after the other,
+/// and skips cards with equal free memory. It ends after `ASSIGNMENT_STEPS`: packing is NP-hard,
+/// and an audit must not stall a step. Comparing only the sums was rejected: three charges of
+/// 5 GiB do not fit two cards of 8 GiB.
 fn no_assignment(view: &NodeView, holdings: &[&Holding]) -> Option<Breach> {
     let mut floating: Vec<&Charge> =
         holdings.iter().flat_map(|h| h.charges.iter().filter(|c| c.floats())).collect();
@@ -212,10 +222,10 @@ fn no_assignment(view: &NodeView, holdings: &[&Holding]) -> Option<Breach> {
     }
     let mut free: BTreeMap<u16, Bytes> = BTreeMap::new();
     for (ordinal, device) in (0_u16..).zip(&view.node.devices) {
-        let surely =
+        let certain =
             charges_on(holdings, ordinal).filter(|(_, c)| !c.floats()).map(|(_, charge)| charge);
         let foreign = view.room.devices()[usize::from(ordinal)].foreign();
-        free.insert(ordinal, device.memory.usable()?.less(sum(surely).plus(foreign)));
+        free.insert(ordinal, device.memory.usable()?.less(sum(certain).plus(foreign)));
     }
     floating.sort_by_key(|charge| std::cmp::Reverse(charge.bytes()));
     let mut steps = ASSIGNMENT_STEPS;
@@ -231,7 +241,7 @@ fn no_assignment(view: &NodeView, holdings: &[&Holding]) -> Option<Breach> {
     })
 }
 
-/// Whether every charge finds a card; `None` when the steps ran out.
+/// Returns true if every charge finds a card; `None` if the steps run out.
 fn assign(charges: &[&Charge], free: &mut BTreeMap<u16, Bytes>, steps: &mut u32) -> Option<bool> {
     let Some((charge, rest)) = charges.split_first() else {
         return Some(true);

@@ -55,14 +55,14 @@ impl<'a> Judge<'a> {
     pub fn new(policy: &'a Policy, spec: &'a Spec, shape_index: u16) -> Self {
         let shape = &spec.shapes()[usize::from(shape_index)];
         let needs: Vec<ContainerNeed> = fit::needs(shape).collect();
-        let interchangeable = !needs.iter().any(|target| target.need.wishes.names_devices());
+        let interchangeable = !needs.iter().any(|target| target.need.selector.names_devices());
         Judge { policy, spec, shape, shape_index, needs, interchangeable }
     }
 
     /// Treats all devices as different, for a request whose gang has other members that name
     /// devices.
     #[must_use]
-    pub fn telling_devices_apart(self) -> Self {
+    pub fn with_distinct_devices(self) -> Self {
         Judge { interchangeable: false, ..self }
     }
 
@@ -190,7 +190,7 @@ impl<'a> Search<'a> {
         target: &ContainerNeed,
     ) -> (Vec<NeedVerdict>, Option<(Picks, Score)>) {
         let need = target.need;
-        if need.count.get() == 1 && !need.wishes.linked && !self.view.node.floats(&need.kind) {
+        if need.count.get() == 1 && !need.selector.linked && !self.view.node.floats(&need.kind) {
             return self.single_device_choice(trial, target);
         }
         let (mut verdict, mut fitting) = self.judge_need(trial, target);

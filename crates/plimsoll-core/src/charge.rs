@@ -1,14 +1,20 @@
 //! Holdings, their charges on devices, and the stages of their life.
 //!
 //! ```text
-//!          offer            take           effect sent         seen running          asked to stop           evidence
-//! (none) ────────▶ Offered ──────▶ Queued ─────────────▶ Sent ─────────────▶ Running ─────────────▶ Releasing ────────▶ (none)
-//!                     │ expires      │ withdrawn           │ evidence that it did not happen           ▲
-//!                     └──▶ (none)    └──▶ (none)           └──▶ (none)       observe: straight to Running, never rejected
+//!         offer           take          effect sent        seen running
+//! (none) ───────▶ Offered ─────▶ Queued ────────────▶ Sent ─────────────▶ Running
+//!                    │ expires     │ withdrawn          │ evidence that it     │ asked to stop
+//!                    ▼             ▼                    ▼ did not happen       ▼
+//!                  (none)        (none)               (none)               Releasing
+//!                                                                              │ evidence
+//!                                                                              ▼
+//!                                                                            (none)
 //! ```
 //!
-//! A placement that nobody has to accept starts in `Queued` or `Sent`. `Queued` is skipped where
-//! the devices are quiet, or where starts need not wait for each other (`Settings::serial_starts`).
+//! Work that is observed rather than placed starts in `Running` and is never rejected. A placement
+//! that needs no acceptance starts in `Queued` or `Sent`. `Queued` is skipped where nothing starts
+//! or stops on the devices, or where starts need not wait for each other
+//! (`Settings::serial_starts`).
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -19,7 +25,7 @@ use crate::device::Span;
 use crate::request::{NodeNeed, Request, RequestId, Role, Spec, Terms};
 use crate::units::{Bytes, Cores, Millis, Name};
 
-/// A holding inside one ledger. Never printed, never ordered by in an answer.
+/// The key of a holding inside one ledger. Never printed, and no answer depends on its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HoldingId(pub u64);
@@ -27,26 +33,21 @@ pub struct HoldingId(pub u64);
 /// Everything that one request holds on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// Who holds it.
     pub request: RequestId,
-    /// Where.
     pub node: Name,
-    /// Where it is in its life.
     pub stage: Stage,
-    /// What it holds of devices: one charge a device, or one for several where the card is not known.
+    /// One charge per device, or one for several devices if the card is unknown.
     pub charges: Vec<Charge>,
-    /// What it holds of the node besides.
+    /// CPU, main memory and pods of the node.
     pub resources: NodeNeed,
-    /// On which terms.
     pub terms: Terms,
-    /// Whether it is doing anything.
     pub activity: Activity,
-    /// What was asked, where a decision of ours placed it; `None` for what was only observed.
+    /// The spec of a holding that a decision placed; `None` if it was only observed.
     pub spec: Option<Arc<Spec>>,
 }
 
 impl Holding {
-    /// What a request holds once it is placed.
+    /// Creates the holding of a placed request.
     pub(crate) fn placed(
         request: &Request,
         node: &Name,
@@ -58,14 +59,15 @@ impl Holding {
             node: node.clone(),
             stage,
             charges,
-            resources: request.spec.resources,
+            resources: request.spec.resources.clone(),
             terms: request.terms.clone(),
             activity: Activity::Unknown,
             spec: Some(request.spec.clone()),
         }
     }
 
-    /// The same with every amount cut to what a sum of many can hold, and every list of cards in order.
+    /// Returns a copy with every amount clamped, so that sums of many holdings do not overflow, and
+    /// with sorted lists of cards.
     pub(crate) fn bounded(&self) -> Holding {
         let mut holding = self.clone();
         let need = &mut holding.resources;
@@ -83,7 +85,7 @@ impl Holding {
         holding
     }
 
-    /// The bytes it holds over all devices, each charge once; `None` when some of it is undeclared.
+    /// Returns the bytes over all devices, each charge once; `None` if a charge is undeclared.
     pub fn bytes(&self) -> Option<Bytes> {
         self.charges.iter().try_fold(Bytes::ZERO, |sum, charge| Some(sum.plus(charge.bytes()?)))
     }
@@ -128,48 +130,44 @@ impl Stage {
     }
 }
 
-/// Whether a holder is doing anything.
+/// The activity of a holder, as its front end reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// Nobody says; it is treated as active.
+    /// Not reported. Treated as active.
     Unknown,
-    /// It serves so many requests now. However long they take, it is not idle.
+    /// The holder serves this many requests now. It is not idle, however long they take.
     Active {
-        /// How many.
         requests: u32,
     },
-    /// It serves none.
     Idle {
-        /// Since when.
         since: Millis,
     },
 }
 
-/// What is held of one device.
+/// The part of one device that a holding occupies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Charge {
-    /// The ordinals it may be on: one where the card is known, several where it is one of those and nobody says which.
+    /// The ordinals of the possible cards: one if the card is known, several if the device plugin
+    /// picked one of them and does not report which.
     pub on: Vec<u16>,
-    /// How much memory.
     pub amount: Booked,
-    /// How much compute, in the device's unit.
+    /// Compute in the device's own unit.
     pub cores: Cores,
-    /// How many slots.
     pub slots: u32,
-    /// The hardware slice it sits in, on a partitioned device.
+    /// Set on a partitioned device.
     pub slice: Option<Slice>,
-    /// Which container accounts for what.
+    /// The parts of the single containers.
     pub parts: Vec<Part>,
 }
 
 impl Charge {
-    /// Whether it is on one of several cards and nobody knows which.
+    /// Returns true if the charge is on one of several cards and it is unknown which.
     pub fn floats(&self) -> bool {
         self.on.len() > 1
     }
 
-    /// The bytes booked; `None` when undeclared or when the device's size is not known.
+    /// Returns the booked bytes; `None` if undeclared, or if the device's size is unknown.
     pub fn bytes(&self) -> Option<Bytes> {
         match self.amount {
             Booked::Share(bytes) => Some(Bytes::new(bytes.get())),
@@ -179,23 +177,20 @@ impl Charge {
     }
 }
 
-/// How much memory a charge books. Nothing at all cannot be said.
+/// The memory that a charge books. Zero bytes cannot be expressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Booked {
-    /// So many bytes.
+    /// A number of bytes.
     Share(NonZeroU64),
-    /// All that is usable, and nobody beside; so many bytes where the device's size is known.
-    Whole {
-        /// How much that is.
-        bytes: Option<Bytes>,
-    },
-    /// Nobody said how much. Observed only: it closes the device to new work.
+    /// All usable memory, without other tenants; `None` if the device's size is unknown.
+    Whole { bytes: Option<Bytes> },
+    /// An unknown amount. Only observed work has it, and it closes the device to new work.
     Undeclared,
 }
 
 impl Booked {
-    /// So many bytes; nothing at all is undeclared.
+    /// Converts bytes. Zero becomes [`Booked::Undeclared`].
     pub fn share(bytes: Bytes) -> Self {
         NonZeroU64::new(bytes.get()).map_or(Booked::Undeclared, Booked::Share)
     }
@@ -204,21 +199,16 @@ impl Booked {
 /// The hardware slice of a partitioned device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slice {
-    /// Its profile.
     pub profile: Name,
-    /// Where it sits.
     pub span: Span,
 }
 
 /// One container's part of a charge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// The container.
     pub container: Name,
-    /// When it runs.
     pub role: Role,
-    /// Its own memory; `None` when undeclared.
+    /// `None` if undeclared.
     pub bytes: Option<Bytes>,
-    /// Its own compute.
     pub cores: Cores,
 }

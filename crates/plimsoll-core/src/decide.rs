@@ -1,4 +1,4 @@
-//! Look, judge, choose: a decision, with all that it was made from.
+//! Decisions: judges all nodes, chooses the best candidate, and keeps everything that was read.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,23 +15,20 @@ use crate::verdict::{Candidate, Findings, Table};
 
 mod summary;
 
-/// The answer to a request, and everything it was made from.
+/// The answer to a request, with everything that it was made from.
 #[derive(Clone, Debug)]
 #[must_use = "an unread decision explains nothing"]
 pub struct Decision {
-    /// Who asked.
     pub request: RequestId,
-    /// What was asked.
     pub spec: Arc<Spec>,
-    /// The ledger's revision that was looked at.
+    /// The revision of the ledger that was read.
     pub revision: u64,
-    /// The policy that chose, as the request leans.
+    /// The policy with the request's hints applied.
     pub policy: Policy,
-    /// The rows that were looked at.
+    /// The nodes as they were read.
     pub views: Views,
-    /// What was found there, for each shape that was tried, in order.
+    /// The findings for each shape that was tried, in order.
     pub shapes: Vec<Findings>,
-    /// The answer.
     pub outcome: Outcome,
     /// Computed on first use; see [`Decision::rejection`].
     pub(crate) rejection: OnceLock<Arc<Rejection>>,
@@ -66,20 +63,20 @@ impl Decision {
         self.chosen().map(|candidate| &candidate.placement)
     }
 
-    /// The verdicts that answered: those of the shape taken, or of the last one tried.
+    /// Returns the verdicts that decided: those of the chosen shape, or of the last one tried.
     pub fn table(&self) -> Option<Table<'_>> {
         self.tables().last()
     }
 
-    /// The verdicts for each shape that was tried, in order.
+    /// Iterates over the verdicts of each shape that was tried, in order.
     pub fn tables(&self) -> impl Iterator<Item = Table<'_>> {
         self.shapes.iter().map(|findings| Table { views: &self.views, findings })
     }
 }
 
-/// Decides a request on nodes as they stand. Changes nothing; the commit asks the same `fit` again.
+/// Decides a request. Changes nothing; the commit asks the same `fit` again.
 pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision {
-    let policy = policy.leaning(&request.spec.leaning);
+    let policy = policy.with_hints(&request.spec.hints);
     let mut shapes = Vec::new();
     let reason = malformed(&request.spec)
         .or_else(|| view.nodes().next().is_none().then_some(RequestReason::NoNodes));
@@ -115,7 +112,7 @@ pub(crate) fn malformed(spec: &Spec) -> Option<RequestReason> {
     }
 }
 
-/// Judges every node, and chooses the best; of equals the first by name.
+/// Judges every node and chooses the best; of equals the first by name.
 fn judge_all<'v>(
     nodes: impl Iterator<Item = (NodeId, &'v NodeView)>,
     policy: &Policy,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::resources::ResourceAmounts;
 use crate::rules::Taint;
 use crate::units::{Bytes, Cores, MilliCpu, Millis, Name};
 
@@ -135,10 +136,10 @@ impl Node {
     /// Returns true if charges on this kind of device float: the device plugin, not the scheduler,
     /// picks the card, and there are several shared cards to pick from.
     ///
-    /// A floating charge counts in full against each card that the plugin may pick. Guessing one
-    /// card instead would overcommit another whenever the guess is wrong; dividing the charge would
-    /// overcommit the card that gets it. The cost is that a node of `n` such cards takes no more
-    /// than one card's worth of floating work.
+    /// A floating charge counts against each card that the plugin may pick, as long as the card's
+    /// tokens admit it beside larger ones (`room::floating`). Guessing one card instead would
+    /// overcommit another whenever the guess is wrong; dividing the charge would overcommit the card
+    /// that gets it.
     pub fn floats(&self, kind: &str) -> bool {
         self.choice == DeviceChoice::Plugin
             && self.devices.iter().filter(|d| &*d.kind == kind).count() > 1
@@ -155,11 +156,14 @@ impl Node {
 }
 
 /// Resources of a node other than devices; `None` means unlimited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocatable {
     pub cpu: Option<MilliCpu>,
     pub memory: Option<Bytes>,
     pub pods: Option<u32>,
+    /// Named resources that the node advertises. One without an entry is not available.
+    #[serde(default, skip_serializing_if = "ResourceAmounts::is_empty")]
+    pub extended: ResourceAmounts,
 }
 
 /// The component that picks the card of a new tenant.

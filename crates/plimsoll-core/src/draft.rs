@@ -109,7 +109,7 @@ impl View for Draft<'_> {
 
 impl<'a> Draft<'a> {
     /// Creates a draft without changes.
-    pub fn of(ledger: &'a Ledger) -> Self {
+    pub fn new(ledger: &'a Ledger) -> Self {
         Draft {
             ledger,
             changed: BTreeMap::new(),

@@ -1,8 +1,19 @@
-//! The loop around the machine, without I/O: journal this, and only then publish that and send these.
+//! The commit protocol around the scheduler, without I/O: a record becomes durable before its
+//! effects and answers leave the process.
 //!
 //! ```text
-//!  event ──▶ handle ──▶ staged ──▶ batch ──(the caller makes it durable)──▶ committed ──▶ effects, answers
+//!  event ──▶ handle ──▶ waiting ──▶ batch ──▶ in flight ──▶ committed ──▶ effects, answers
+//!                                               (the caller makes it durable)
 //! ```
+//!
+//! At most one batch is in flight. Events that arrive meanwhile form the next batch, so that one
+//! write of the journal serves all of them. Steps are taken on state that is not durable yet; that
+//! is safe because nothing of it has left, and a crash loses the steps together with their records.
+//! Waiting for the disk in each step was rejected: it limits the scheduler to one event per write.
+//!
+//! [`replay`] decides the events of a journal again and compares the results with the records. It
+//! needs the state that the journal began with; recovery does not use it, because operations are
+//! applied and not decided again (`snapshot`).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,21 +25,18 @@ use crate::request::{Request, RequestId};
 use crate::scheduler::Scheduler;
 use crate::units::Millis;
 
-/// The version of this core, as records name it.
+/// The version of this core, which every record carries.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its number; the next one's is one more.
+    /// Consecutive.
     pub seq: u64,
-    /// When it happened.
     pub now: Millis,
-    /// What happened.
     pub event: Event,
-    /// What changed.
+    /// The changes of the state. Recovery applies them and does not read the event.
     pub operations: Vec<Operation>,
-    /// What was decided, in few words.
     pub decisions: Vec<DecisionRecord>,
     /// The version of the core that decided.
     pub core: String,
@@ -37,52 +45,50 @@ pub struct Record {
 /// A decision as the journal keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionRecord {
-    /// Who asked.
     pub request: RequestId,
     pub summary: DecisionSummary,
-    /// The digest of all that was seen.
+    /// See [`digest`](mod@crate::digest).
     pub digest: u64,
 }
 
-/// What came of one record, to be let out once the record is durable.
+/// The outcome of one record. Its effects and answers leave once the record is durable.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The record's number.
     pub seq: u64,
-    /// What came of it.
     pub outcome: Outcome,
 }
 
-/// The machine with what has been decided and is not durable yet. Nothing leaves before it is.
+/// A scheduler with the outcomes that are not durable yet. None of them has left the process.
 #[derive(Debug)]
 pub struct Drive {
     scheduler: Scheduler,
-    staged: Vec<(Record, Outcome)>,
+    /// Not part of a batch yet.
+    waiting: Vec<(Record, Outcome)>,
     in_flight: Vec<Output>,
     next_seq: u64,
 }
 
 impl Drive {
-    /// Goes on from a state whose last record had the number before `next_seq`.
+    /// Continues from a state; `next_seq` is the number of the next record.
     pub fn resume(scheduler: Scheduler, next_seq: u64) -> Self {
-        Drive { scheduler, staged: Vec::new(), in_flight: Vec::new(), next_seq }
+        Drive { scheduler, waiting: Vec::new(), in_flight: Vec::new(), next_seq }
     }
 
-    /// The machine, to look at.
+    /// Returns the scheduler.
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
     }
 
-    /// Takes an event; what came of it waits for the next batch, and is shown to plan by, not to act on. That time passed and
-    /// nothing came of it is not worth a record.
+    /// Handles an event and returns its outcome, to plan by and not to act on: it is not durable
+    /// yet. Ticks and audits without a result get no record; then it returns `None`.
     pub fn handle(&mut self, now: Millis, event: Event) -> Option<&Outcome> {
         let (record, outcome) = self.step(now, event);
         if matches!(record.event, Event::Tick | Event::Audit) && outcome.is_empty() {
             return None;
         }
         self.next_seq += 1;
-        self.staged.push((record, outcome));
-        self.staged.last().map(|(_, outcome)| outcome)
+        self.waiting.push((record, outcome));
+        self.waiting.last().map(|(_, outcome)| outcome)
     }
 
     fn step(&mut self, now: Millis, event: Event) -> (Record, Outcome) {
@@ -108,22 +114,22 @@ impl Drive {
         self.scheduler.what_if(request)
     }
 
-    /// The number of the next record.
+    /// Returns the number of the next record.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    /// What came of the event taken last, to look at until it is batched; nothing of it leaves before it is durable.
+    /// Returns the last event that is not part of a batch yet, with its outcome.
     pub fn latest(&self) -> Option<(&Record, &Outcome)> {
-        self.staged.last().map(|(record, outcome)| (record, outcome))
+        self.waiting.last().map(|(record, outcome)| (record, outcome))
     }
 
-    /// The records to make durable next, in one go; none while an earlier batch is still on its way.
+    /// Returns the records to make durable next, in one write; none while a batch is in flight.
     pub fn batch(&mut self) -> Vec<Record> {
         if !self.in_flight.is_empty() {
             return Vec::new();
         }
-        let (records, outputs): (Vec<_>, Vec<_>) = std::mem::take(&mut self.staged)
+        let (records, outputs): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
             .into_iter()
             .map(|(record, outcome)| {
                 let seq = record.seq;
@@ -134,34 +140,31 @@ impl Drive {
         records
     }
 
-    /// What came of the batch that is on its way, to get ready with. Nothing of it leaves before it is durable.
+    /// Returns the outputs of the batch in flight, to prepare for. None may leave yet.
     pub fn in_flight(&self) -> &[Output] {
         &self.in_flight
     }
 
-    /// The last batch is durable: what came of it may leave.
+    /// Confirms that the batch in flight is durable. Its outputs may now leave the process.
     pub fn committed(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.in_flight)
     }
 }
 
-/// A difference between what a journal says and what deciding again says.
+/// A difference between a record and the result of deciding its event again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
-    /// The record's number.
     pub seq: u64,
-    /// The version of the core that decided then.
+    /// The version of the core that made the record.
     pub core: String,
-    /// What the journal says.
     pub recorded: Vec<DecisionRecord>,
-    /// What deciding again says.
     pub again: Vec<DecisionRecord>,
-    /// Whether what changed is not the same, with or without a difference in the decisions.
+    /// The operations differ, with or without a difference in the decisions.
     pub operations_differ: bool,
 }
 
 impl Divergence {
-    /// How two records of one event differ.
+    /// Compares two records of one event; `None` if they agree.
     pub fn between(recorded: &Record, again: &Record) -> Option<Divergence> {
         let operations_differ = recorded.operations != again.operations;
         (operations_differ || recorded.decisions != again.decisions).then(|| Divergence {
@@ -174,31 +177,33 @@ impl Divergence {
     }
 }
 
-/// A machine that decides the events of a journal again, one after the other.
+/// A scheduler that decides the events of a journal again, one after the other.
 #[derive(Debug)]
 pub struct Replay {
     drive: Drive,
 }
 
 impl Replay {
-    /// Goes on from a state.
+    /// Starts from the state before the first record.
     pub fn from(state: Scheduler) -> Self {
         Replay { drive: Drive::resume(state, 0) }
     }
 
-    /// The machine, to look at.
+    /// Returns the scheduler.
     pub fn scheduler(&self) -> &Scheduler {
         self.drive.scheduler()
     }
 
-    /// Decides a record's event again: the record that would be written now, and what came of it.
+    /// Decides the event of a record again. Returns the record that would be written now, and its
+    /// outcome.
     pub fn again(&mut self, record: &Record) -> (Record, Outcome) {
         self.drive.next_seq = record.seq;
         self.drive.step(record.now, record.event.clone())
     }
 }
 
-/// Decides every event of a journal again, from the state that it began with, and lists what differs.
+/// Decides every event of a journal again, from the state that it began with, and returns the
+/// differences.
 pub fn replay<'a>(
     from: Scheduler,
     records: impl IntoIterator<Item = &'a Record>,

@@ -1,4 +1,5 @@
-//! Who would have to go so that a request fits: the cheapest set of holders, planned whole before anybody is asked to leave.
+//! Eviction plans: the cheapest set of holders whose release makes room for a request. The whole
+//! set is planned before the first holder is asked to stop.
 
 use std::collections::BinaryHeap;
 
@@ -18,16 +19,14 @@ mod together;
 
 pub use together::gang_after_releases;
 
-/// A place that will be there once these have gone.
+/// A placement that fits once some holders are released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The place.
     pub placement: Placement,
-    /// What will be charged.
     pub charges: Vec<Charge>,
-    /// Who has to be asked to go; nobody where it is enough to wait for those who are going.
+    /// The holders to evict; empty if waiting for releases that are in progress is enough.
     pub victims: Vec<RequestId>,
-    /// Whose going it waits for, the victims included.
+    /// All holders whose release the plan waits for, the victims included.
     pub after: Vec<RequestId>,
 }
 
@@ -37,18 +36,15 @@ impl From<Plan> for Promise {
     }
 }
 
-/// Whether the search found a plan.
+/// The result of a search for a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Planned {
-    /// The cheapest plan.
+    /// The cheapest plan, or a plan without a superfluous victim if the search was cut off.
     Found(Plan),
-    /// No set of holders that may go makes room.
+    /// No set of evictable holders makes room.
     Impossible,
-    /// The search was cut off.
-    NotFound {
-        /// Steps that were tried.
-        steps: u32,
-    },
+    /// The search was cut off after this many steps.
+    NotFound { steps: u32 },
 }
 
 /// Returns the time since when a holder can be evicted, whatever request it would be evicted for.
@@ -110,7 +106,8 @@ pub fn check_evictable(
     }
 }
 
-/// What it costs to let a set of holders go, compared in this order. Adding a holder never makes a set cheaper.
+/// The cost of evicting a set of holders, compared field by field. Adding a holder never makes a
+/// set cheaper; `search` relies on that.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     priority: i32,
@@ -148,26 +145,27 @@ impl Cost {
     }
 }
 
-/// The cheapest set of holders whose going makes room for a request that does not fit now, among those that may go.
+/// Plans the cheapest eviction that makes room for a request that does not fit now.
 pub fn plan(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
-    may_go: impl Fn(&Holding) -> bool,
+    is_evictable: impl Fn(&Holding) -> bool,
 ) -> Planned {
     let nodes: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
-    search(ledger, policy, request, &nodes, may_go, Cost::with)
+    search(ledger, policy, request, &nodes, is_evictable, Cost::with)
 }
 
-/// The set with the fewest bytes on one of these nodes, whatever else it costs: for advice, where nobody is asked to go.
+/// Plans the eviction with the fewest bytes on one of these nodes, whatever else it costs. For
+/// advice: the result is shown, and no holder is evicted.
 pub fn plan_by_bytes(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
     nodes: &[NodeId],
-    may_go: impl Fn(&Holding) -> bool,
+    is_evictable: impl Fn(&Holding) -> bool,
 ) -> Planned {
-    search(ledger, policy, request, nodes, may_go, |so_far, holding| Cost {
+    search(ledger, policy, request, nodes, is_evictable, |so_far, holding| Cost {
         priority: i32::MIN,
         active: 0,
         reload: Timespan::ZERO,
@@ -175,8 +173,8 @@ pub fn plan_by_bytes(
     })
 }
 
-/// Plans room for a request that does not fit now: the scheduler carries the plan out, what-if shows it.
-/// Holders that are being released are waited for; others are evicted where the request's terms allow it.
+/// Plans room for a request that does not fit now, for the scheduler to carry out and for what-if
+/// to show. The plan waits for releases in progress and evicts where the request's terms allow it.
 pub fn plan_room(
     ledger: &Ledger,
     policy: &Policy,
@@ -196,17 +194,32 @@ pub fn plan_room(
     }
 }
 
+/// Finds the cheapest set of victims by uniform-cost search.
+///
+/// The heap holds sets of victims by cost, starting with the empty set on each node where evicting
+/// all evictable holders would help. The cheapest set is tried next; if it makes no room, it is
+/// extended by each later holder of its node, so that every set is built once. Because adding a
+/// holder never lowers the cost, the first set that makes room is the cheapest. Sets that differ
+/// only in interchangeable holders are built once.
+///
+/// The number of sets is exponential in the number of holders, so that the search stops after
+/// `Policy::search_steps / EVICTION_SHARE` steps and `spare_holders` makes a plan that may not be
+/// the cheapest. The search ends in any case: sets only grow, and a node has finitely many holders.
+/// Choosing victims greedily from the start was rejected: it evicts two small holders where one
+/// larger holder is enough.
 fn search(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
     among: &[NodeId],
-    may_go: impl Fn(&Holding) -> bool,
+    is_evictable: impl Fn(&Holding) -> bool,
     cost_with: impl Fn(&Cost, &Holding) -> Cost,
 ) -> Planned {
-    let policy = policy.leaning(&request.spec.leaning);
-    let worth = |id: &NodeId| Site::worth_trying(ledger, *id, &policy, request, &may_go);
-    let sites: Vec<Site> = among.iter().filter_map(worth).collect();
+    let policy = policy.with_hints(&request.spec.hints);
+    let sites: Vec<Site> = among
+        .iter()
+        .filter_map(|id| Site::with_enough_holders(ledger, *id, &policy, request, &is_evictable))
+        .collect();
     let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
     for (at, _) in sites.iter().enumerate() {
         heap.push(std::cmp::Reverse(Attempt { cost: Cost::NONE, site: at, victims: Vec::new() }));
@@ -214,22 +227,23 @@ fn search(
     let mut steps = 0;
     while let Some(std::cmp::Reverse(attempt)) = heap.pop() {
         if steps == policy.search_steps / EVICTION_SHARE {
-            return thinned(&sites, &policy, request, &cost_with)
+            return spare_holders(&sites, &policy, request, &cost_with)
                 .map_or(Planned::NotFound { steps }, Planned::Found);
         }
         steps += 1;
         let site = &sites[attempt.site];
-        if let Some(plan) = site.without(&policy, request, &attempt.victims) {
+        if let Some(plan) = site.plan_without(&policy, request, &attempt.victims) {
             return Planned::Found(plan);
         }
         let holders = &site.holders;
         let from = attempt.victims.last().map_or(0, |last| last + 1);
         for (next, (_, holder)) in holders.iter().enumerate().skip(from) {
-            // Of holders that are alike the first ones go first, so that sets that are alike are tried once.
-            let alike = |before: usize| {
-                same_to_lose(holders[before].1, holder) && !attempt.victims.contains(&before)
+            // Of interchangeable holders the first are evicted first, so that equal sets are tried
+            // once.
+            let is_repetition = |before: usize| {
+                are_interchangeable(holders[before].1, holder) && !attempt.victims.contains(&before)
             };
-            if next.checked_sub(1).is_some_and(alike) {
+            if next.checked_sub(1).is_some_and(is_repetition) {
                 continue;
             }
             let cost = cost_with(&attempt.cost, holder);
@@ -240,92 +254,115 @@ fn search(
     Planned::Impossible
 }
 
-/// The part of a search's steps that looking for victims may take: each of its steps judges a node.
+/// The divisor of `Policy::search_steps` for eviction. Each of its steps judges a whole node.
 const EVICTION_SHARE: u32 = 10;
 
-/// What is left of the set of all who may go after everybody who need not go is taken out of it, the dearest first:
-/// not always the cheapest set, but nobody in it could stay.
-fn thinned(
+/// Plans an eviction in linear time: starts with all evictable holders of a node, and spares each
+/// holder that the plan does not need, the most expensive first. The result is not always the
+/// cheapest set, but no victim in it could stay. Returns the cheapest over the nodes.
+fn spare_holders(
     sites: &[Site],
     policy: &Policy,
     request: &Request,
     cost_with: &impl Fn(&Cost, &Holding) -> Cost,
 ) -> Option<Plan> {
-    let thin = |site: &Site| {
+    let plans = sites.iter().filter_map(|site| {
         let holders = &site.holders;
-        let mut dearest: Vec<usize> = (0..holders.len()).collect();
-        dearest.sort_by_key(|at| std::cmp::Reverse(cost_with(&Cost::NONE, holders[*at].1)));
-        let mut victims: Vec<usize> = (0..holders.len()).collect();
-        for spared in dearest {
-            let fewer: Vec<usize> = victims.iter().copied().filter(|at| *at != spared).collect();
-            if site.without(policy, request, &fewer).is_some() {
-                victims = fewer;
-            }
-        }
+        let victims = site.needed_victims(policy, request, cost_with);
         let cost = victims.iter().fold(Cost::NONE, |cost, at| cost_with(&cost, holders[*at].1));
-        Some((cost, site.without(policy, request, &victims)?))
-    };
-    sites.iter().filter_map(thin).min_by(|one, other| one.0.cmp(&other.0)).map(|(_, plan)| plan)
+        Some((cost, site.plan_without(policy, request, &victims)?))
+    });
+    plans.min_by(|one, other| one.0.cmp(&other.0)).map(|(_, plan)| plan)
 }
 
-/// Whether letting one go is as good, and costs as much, as letting the other go.
-fn same_to_lose(one: &Holding, other: &Holding) -> bool {
-    let amounts = |holding: &Holding| -> Vec<_> {
-        let amount = |charge: &Charge| {
-            (charge.on.clone(), charge.amount, charge.cores, charge.slots, charge.slice.clone())
-        };
-        holding.charges.iter().map(amount).collect()
-    };
-    (one.terms == other.terms && one.resources == other.resources && one.activity == other.activity)
-        && amounts(one) == amounts(other)
+/// Returns true if evicting either holder has the same cost and frees the same.
+fn are_interchangeable(one: &Holding, other: &Holding) -> bool {
+    one.terms == other.terms
+        && one.resources == other.resources
+        && one.activity == other.activity
+        && one.charges.len() == other.charges.len()
+        && one.charges.iter().zip(&other.charges).all(|(one, other)| frees_same(one, other))
 }
 
+/// Compares two charges without the parts of their containers.
+fn frees_same(one: &Charge, other: &Charge) -> bool {
+    one.on == other.on
+        && one.amount == other.amount
+        && one.cores == other.cores
+        && one.slots == other.slots
+        && one.slice == other.slice
+}
+
+/// A set of victims on one site. The heap of `search` orders attempts by cost.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Attempt {
     cost: Cost,
+    /// The index of the site.
     site: usize,
+    /// Ascending indexes into `Site::holders`.
     victims: Vec<usize>,
 }
 
-/// A node on which room could be made.
+/// A node on which evictions could make room.
 struct Site<'a> {
     id: NodeId,
-    /// The node once everybody who is going has gone, and without what was promised to the one who asks.
+    /// The node after all releases in progress, and without the promise to the request.
     base: Draft<'a>,
-    /// Those who may be asked to go.
+    /// The evictable holders.
     holders: Vec<(HoldingId, &'a Holding)>,
 }
 
 impl<'a> Site<'a> {
-    /// A node where the request would fit if all who may go went. Where even that does not help, nobody is worth asking.
-    fn worth_trying(
+    /// Returns the site of a node; `None` if the request would not fit even without all evictable
+    /// holders.
+    fn with_enough_holders(
         ledger: &'a Ledger,
         id: NodeId,
         policy: &Policy,
         request: &Request,
-        may_go: &impl Fn(&Holding) -> bool,
+        is_evictable: &impl Fn(&Holding) -> bool,
     ) -> Option<Site<'a>> {
-        let leaving = |(_, holding): &(HoldingId, &Holding)| {
-            !holding.stage.is_releasing() && holding.request != request.id && may_go(holding)
+        let could_be_victim = |(_, holding): &(HoldingId, &Holding)| {
+            !holding.stage.is_releasing() && holding.request != request.id && is_evictable(holding)
         };
         let mut holders: Vec<(HoldingId, &Holding)> =
-            ledger.holdings_on(id).filter(leaving).collect();
+            ledger.holdings_on(id).filter(could_be_victim).collect();
         holders.sort_by(|one, other| one.1.request.cmp(&other.1.request));
         if holders.is_empty()
             && !ledger.holdings_on(id).any(|(_, holding)| holding.stage.is_releasing())
         {
             return None;
         }
-        let mut base = Draft::of(ledger);
+        let mut base = Draft::new(ledger);
         base.without_releasing_on(id);
         base.without_promise_to(&request.id);
         let site = Site { id, base, holders };
-        let everybody: Vec<usize> = (0..site.holders.len()).collect();
-        site.without(policy, request, &everybody).map(|_| site)
+        let all: Vec<usize> = (0..site.holders.len()).collect();
+        site.plan_without(policy, request, &all).map(|_| site)
     }
 
-    /// The place that is there once these holders have gone.
-    fn without(&self, policy: &Policy, request: &Request, victims: &[usize]) -> Option<Plan> {
+    /// Returns the holders that remain after sparing each holder that can stay, the most expensive
+    /// first.
+    fn needed_victims(
+        &self,
+        policy: &Policy,
+        request: &Request,
+        cost_with: &impl Fn(&Cost, &Holding) -> Cost,
+    ) -> Vec<usize> {
+        let mut by_cost: Vec<usize> = (0..self.holders.len()).collect();
+        by_cost.sort_by_key(|at| std::cmp::Reverse(cost_with(&Cost::NONE, self.holders[*at].1)));
+        let mut victims: Vec<usize> = (0..self.holders.len()).collect();
+        for spared in by_cost {
+            let fewer: Vec<usize> = victims.iter().copied().filter(|at| *at != spared).collect();
+            if self.plan_without(policy, request, &fewer).is_some() {
+                victims = fewer;
+            }
+        }
+        victims
+    }
+
+    /// Plans the request on the node without these holders; `None` if it does not fit.
+    fn plan_without(&self, policy: &Policy, request: &Request, victims: &[usize]) -> Option<Plan> {
         let mut draft = self.base.clone();
         let mut names: Vec<RequestId> = Vec::with_capacity(victims.len());
         for &victim in victims {
@@ -368,26 +405,24 @@ fn touches(holding: &Holding, charges: &[Charge]) -> bool {
     holding.charges.iter().any(on)
 }
 
-/// What could be had on a device if all who may go went: each holder counted once, with what it holds there.
+/// The bytes that eviction could free on a device. Each holder counts once, with its charges on
+/// that device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evictable {
-    /// The node.
     pub node: Name,
-    /// The device.
     pub ordinal: u16,
-    /// The bytes.
     pub bytes: Bytes,
 }
 
-/// What could be had on each device if all who may go went.
-pub fn evictable_bytes(ledger: &Ledger, may_go: impl Fn(&Holding) -> bool) -> Vec<Evictable> {
+/// Returns the bytes that eviction could free, for each device.
+pub fn evictable_bytes(ledger: &Ledger, is_evictable: impl Fn(&Holding) -> bool) -> Vec<Evictable> {
     let mut rows = Vec::new();
     for (id, view) in ledger.nodes() {
         for (ordinal, _) in (0_u16..).zip(&view.node.devices) {
             let here = |charge: &&Charge| charge.on.contains(&ordinal);
             let bytes = ledger
                 .holdings_on(id)
-                .filter(|(_, holding)| may_go(holding))
+                .filter(|(_, holding)| is_evictable(holding))
                 .flat_map(|(_, holding)| holding.charges.iter().filter(here))
                 .fold(Bytes::ZERO, |sum, charge| sum.plus(charge.bytes().unwrap_or(Bytes::ZERO)));
             rows.push(Evictable { node: view.node.name.clone(), ordinal, bytes });

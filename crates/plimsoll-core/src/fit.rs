@@ -8,7 +8,7 @@
 //! Checks run from the most lasting reason to the most transient, and the first failure is
 //! reported: a node that is never accepted, a broken device, a device of the wrong model, a device
 //! that is too small even when empty, and only then memory that is merely in use now. The reported
-//! reason is thus the one that must change first. Collecting all failures was rejected: it makes
+//! reason must therefore change first. Collecting all failures was rejected: it makes
 //! every rejection more expensive, and the later failures often follow from the first.
 
 use serde::{Deserialize, Serialize};
@@ -251,7 +251,7 @@ impl<'a> Trial<'a> {
         if input.ready
             && self.own.is_empty()
             && self.spare.is_none()
-            && !need.wishes.filters_devices()
+            && !need.selector.filters_devices()
         {
             return target.fit(role, need);
         }
@@ -267,7 +267,7 @@ impl<'a> Trial<'a> {
     ) -> Result<Allotment, Reason> {
         let own = self.own.get(target.ordinal).filter(|own| !own.parts.is_empty());
         self.fit_condition(target.device, target.ordinal, own)?;
-        fit_selector(target.device, target.ordinal, &need.wishes)?;
+        fit_selector(target.device, target.ordinal, &need.selector)?;
         if let Some(own) = own.filter(|own| own.parts.iter().any(|(c, _)| *c == container)) {
             let floating = Reason::ChoiceNotDistinct { wanted: 2 };
             return Err(if own.floating { floating } else { Reason::SameContainer });
@@ -366,7 +366,7 @@ impl<'a> Trial<'a> {
         let on_one_numa = pick
             .windows(2)
             .all(|pair| self.numa(pair[0]).is_some() && self.numa(pair[0]) == self.numa(pair[1]));
-        if need.wishes.one_numa && !floating && !on_one_numa {
+        if need.selector.one_numa && !floating && !on_one_numa {
             return Err(Fault::Device(pick[0], self.set_reason(need, pick, pick[0])));
         }
         let choice = if floating { DeviceChoice::Plugin } else { DeviceChoice::Owned };

@@ -3,11 +3,11 @@
 //!
 //! ```text
 //!  outside input ──▶ Front ──▶ Core::step ──▶ records ─┐
-//!                      └──────────────────▶ changes ─┴─▶ Host::batch ──(durable)──▶ Host::committed
+//!                      └────────────────────▶ changes ─┴─▶ Host::batch ──▶ Host::committed
 //! ```
 //!
-//! The core journals records; a front end has state of its own (declared models, who holds which
-//! reservation) and journals changes of it. [`Host`] keeps both in step: one batch holds the
+//! The core journals records; a front end has state of its own (declared models, the holders of
+//! reservations) and journals changes of it. [`Host`] keeps both in step: one batch holds the
 //! records and the changes of the same calls, so that a crash can never separate them. A front end
 //! owns no memory sums. It reads those of the ledger.
 

@@ -1,4 +1,17 @@
 //! Gangs: members that are placed together or not at all, each with its own reason.
+//!
+//! Two searches, the cheap one first. `decide_in_turn` decides the members one after the other on a
+//! draft, each with its best placement: one decision per member, and enough for most gangs. It can
+//! fail although the gang fits, because an early member may take the only device that suits a later
+//! one. Then `search` backtracks over the placements of all members, depth first, and leaves out as
+//! few members as possible.
+//!
+//! The full search is exponential, so that all attempts together share `Policy::search_steps`; when
+//! they run out, the answer is "not found in N steps" and never "impossible". Nodes with equal
+//! facts and equal use are tried once per member, as are interchangeable devices, unless a member
+//! names nodes or devices. It ends because each level of the recursion is one member. Deciding the
+//! gang as one request over several nodes was rejected: `fit` and every explanation are about one
+//! node.
 
 use std::ops::ControlFlow;
 
@@ -9,27 +22,27 @@ use crate::fit::Placement;
 use crate::ledger::Ledger;
 use crate::policy::Policy;
 use crate::reason::RequestReason;
-use crate::request::{Need, Request};
+use crate::request::Request;
 use crate::room::NodeView;
-use crate::rules::{NodeRules, Requirement, Subject};
+use crate::rules::{NodeRules, Subject};
 use crate::units::Name;
 use crate::verdict::Candidate;
 
-/// Members that stand or fall together.
+/// Requests that are placed together.
 #[derive(Clone, Debug)]
 pub struct Gang {
-    /// Its name.
     pub name: Name,
-    /// How many members must be placed together. More are placed where they can be.
+    /// The number of members that must be placed together. More are placed if they fit.
     pub minimum: u32,
-    /// The members, in the order in which they are served.
+    /// In the order in which they are served.
     pub members: Vec<Request>,
 }
 
 impl Gang {
-    /// Opens a draft in which what was promised to the members does not stand in their own way.
+    /// Creates a draft without the promises to the members, which must not block the members
+    /// themselves.
     pub fn draft<'a>(&self, ledger: &'a Ledger) -> Draft<'a> {
-        let mut draft = Draft::of(ledger);
+        let mut draft = Draft::new(ledger);
         for member in &self.members {
             draft.without_promise_to(&member.id);
         }
@@ -37,34 +50,33 @@ impl Gang {
     }
 }
 
-/// The answer to a gang: one decision a member, in their order.
+/// The answer to a gang.
 #[derive(Clone, Debug)]
 #[must_use = "an unread decision explains nothing"]
 pub struct GangDecision {
-    /// One decision a member. When the gang is refused, all are.
+    /// One decision for each member, in their order. If the gang is not placed, no member is.
     pub decisions: Vec<Decision>,
-    /// Whether the gang was placed.
     pub placed: bool,
-    /// Whether the search was cut off before it could say no.
+    /// The search ran out of steps, so that a better or any placement may exist.
     pub cut_off: bool,
 }
 
-/// Decides a gang: a place for at least the minimum of members together, or for none.
+/// Decides a gang: places at least the minimum of members together, or none.
 pub fn decide_gang(ledger: &Ledger, policy: &Policy, gang: &Gang) -> GangDecision {
     decide_gang_on(&gang.draft(ledger), policy, gang)
 }
 
-/// Decides a gang as [`decide_gang`] does, on a ledger with changes that are not made yet.
+/// Decides a gang as [`decide_gang`] does, on a draft.
 pub fn decide_gang_on(base: &Draft, policy: &Policy, gang: &Gang) -> GangDecision {
     let members = u32::try_from(gang.members.len()).unwrap_or(u32::MAX);
-    let (decisions, placed) = in_turn(base, policy, &gang.members);
+    let (decisions, placed) = decide_in_turn(base, policy, &gang.members);
     if placed == members && placed >= gang.minimum {
         return GangDecision { decisions, placed: true, cut_off: false };
     }
     let found = if members < gang.minimum { Ok(None) } else { search(base, policy, gang) };
     match found {
         Ok(Some(places)) => GangDecision {
-            decisions: along(base, policy, &gang.members, places),
+            decisions: decide_placed(base, policy, &gang.members, places),
             placed: true,
             cut_off: false,
         },
@@ -75,18 +87,23 @@ pub fn decide_gang_on(base: &Draft, policy: &Policy, gang: &Gang) -> GangDecisio
         Ok(None) => {
             let (gang, minimum) = (gang.name.clone(), gang.minimum);
             let reason = RequestReason::GangIncomplete { gang, minimum, placed, members };
-            GangDecision { decisions: refuse(decisions, &reason), placed: false, cut_off: false }
+            GangDecision {
+                decisions: reject_all(decisions, &reason),
+                placed: false,
+                cut_off: false,
+            }
         }
         Err(OutOfSteps) => {
             let (gang, minimum, steps) = (gang.name.clone(), gang.minimum, policy.search_steps);
             let reason = RequestReason::GangNotFound { gang, minimum, placed, steps };
-            GangDecision { decisions: refuse(decisions, &reason), placed: false, cut_off: true }
+            GangDecision { decisions: reject_all(decisions, &reason), placed: false, cut_off: true }
         }
     }
 }
 
-/// Serves the members one after the other, each with the place it likes best.
-fn in_turn(base: &Draft, policy: &Policy, members: &[Request]) -> (Vec<Decision>, u32) {
+/// Decides the members one after the other, each with its best placement beside the earlier ones.
+/// Returns the decisions and the number of placed members.
+fn decide_in_turn(base: &Draft, policy: &Policy, members: &[Request]) -> (Vec<Decision>, u32) {
     let mut draft = base.clone();
     let mut placed = 0;
     let decisions = members.iter().map(|member| {
@@ -102,7 +119,7 @@ fn in_turn(base: &Draft, policy: &Policy, members: &[Request]) -> (Vec<Decision>
     (decisions.collect(), placed)
 }
 
-/// Places for the members, by trying all; with as few members left out as can be.
+/// Searches for placements of all members together, with as few members left out as possible.
 fn search(
     base: &Draft,
     policy: &Policy,
@@ -112,49 +129,53 @@ fn search(
     let mut steps = policy.search_steps;
     for left_out in 0..=spare {
         let mut places = Vec::new();
-        let names = Names::of(&gang.members);
-        let mut hunt = Hunt { policy, members: &gang.members, names, steps: &mut steps };
-        if hunt.descend(base, left_out, &mut places)?.is_break() {
+        let names = NamedTargets::new(&gang.members);
+        let mut search = Search { policy, members: &gang.members, names, steps: &mut steps };
+        if search.place_rest(base, left_out, &mut places)?.is_break() {
             return Ok(Some(places));
         }
     }
     Ok(None)
 }
 
-/// What members call by name: those do not stand for each other.
+/// The kinds of things that members name. Those are not interchangeable.
 #[derive(Clone, Copy)]
-struct Names {
+struct NamedTargets {
     nodes: bool,
     devices: bool,
 }
 
-impl Names {
-    fn of(members: &[Request]) -> Self {
-        let named = |requirement: &Requirement| requirement.subject == Subject::NodeName;
-        let nodes = |rules: &NodeRules| {
-            let terms = rules.any.iter().chain(rules.preferred.iter().map(|(_, term)| term));
-            rules.named.is_some()
-                || rules.all.iter().chain(terms.flat_map(|term| &term.0)).any(named)
-        };
-        let devices = |need: &Need| need.wishes.names_devices();
-        let needs = |member: &Request| member.spec.needs().any(devices);
-        Names {
-            nodes: members.iter().any(|m| nodes(&m.spec.rules)),
-            devices: members.iter().any(needs),
+impl NamedTargets {
+    fn new(members: &[Request]) -> Self {
+        NamedTargets {
+            nodes: members.iter().any(|member| names_nodes(&member.spec.rules)),
+            devices: members
+                .iter()
+                .flat_map(|member| member.spec.needs())
+                .any(|need| need.selector.names_devices()),
         }
     }
 }
 
-struct Hunt<'a> {
+fn names_nodes(rules: &NodeRules) -> bool {
+    let terms = rules.any.iter().chain(rules.preferred.iter().map(|(_, term)| term));
+    let mut requirements = rules.all.iter().chain(terms.flat_map(|term| &term.0));
+    rules.named.is_some()
+        || requirements.any(|requirement| requirement.subject == Subject::NodeName)
+}
+
+/// The depth-first search over the placements of all members.
+struct Search<'a> {
     policy: &'a Policy,
     members: &'a [Request],
-    names: Names,
+    names: NamedTargets,
     steps: &'a mut u32,
 }
 
-impl Hunt<'_> {
-    /// Breaks when every member from here on has a place, or is among those left out.
-    fn descend(
+impl Search<'_> {
+    /// Places the members after `places`, leaving out at most `left_out` of them. Breaks with a
+    /// complete solution in `places`.
+    fn place_rest(
         &mut self,
         draft: &Draft,
         left_out: usize,
@@ -163,12 +184,12 @@ impl Hunt<'_> {
         let Some(member) = self.members.get(places.len()) else {
             return Ok(ControlFlow::Break(()));
         };
-        let policy = self.policy.leaning(&member.spec.leaning);
+        let policy = self.policy.with_hints(&member.spec.hints);
         let shapes = u16::try_from(member.spec.shapes().len()).unwrap_or(u16::MAX);
         for shape in 0..shapes {
             let mut tried: Vec<&NodeView> = Vec::new();
             for (_, view) in draft.nodes() {
-                if !self.names.nodes && tried.iter().any(|earlier| alike(earlier, view)) {
+                if !self.names.nodes && tried.iter().any(|earlier| are_equal(earlier, view)) {
                     continue;
                 }
                 tried.push(view);
@@ -177,7 +198,7 @@ impl Hunt<'_> {
                     next.place(member, &place)
                         .expect("what the search proposes the draft admits, on the same rows");
                     places.push(Some(place));
-                    if self.descend(&next, left_out, places)?.is_break() {
+                    if self.place_rest(&next, left_out, places)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                     places.pop();
@@ -186,7 +207,7 @@ impl Hunt<'_> {
         }
         if left_out > 0 {
             places.push(None);
-            if self.descend(draft, left_out - 1, places)?.is_break() {
+            if self.place_rest(draft, left_out - 1, places)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             places.pop();
@@ -203,19 +224,19 @@ impl Hunt<'_> {
     ) -> Result<Vec<Placement>, OutOfSteps> {
         let mut found = Vec::new();
         *self.steps = self.steps.checked_sub(1).ok_or(OutOfSteps)?;
-        let mut keep = |place| {
+        let mut collect = |place| {
             found.push(place);
             ControlFlow::Continue(())
         };
         let judge = Judge::new(policy, &member.spec, shape);
-        let judge = if self.names.devices { judge.telling_devices_apart() } else { judge };
-        let _ = judge.each_placement(view, self.steps, &mut keep)?;
+        let judge = if self.names.devices { judge.with_distinct_devices() } else { judge };
+        let _ = judge.each_placement(view, self.steps, &mut collect)?;
         Ok(found)
     }
 }
 
-/// Whether two nodes would answer every member alike, so that trying one is enough.
-fn alike(one: &NodeView, other: &NodeView) -> bool {
+/// Returns true if no member can distinguish the two nodes, so that trying one is enough.
+fn are_equal(one: &NodeView, other: &NodeView) -> bool {
     one.node.labels == other.node.labels
         && one.node.taints == other.node.taints
         && one.node.files == other.node.files
@@ -230,8 +251,8 @@ fn alike(one: &NodeView, other: &NodeView) -> bool {
         && one.room.same_fit_inputs(&other.room)
 }
 
-/// The members' decisions along places that were found together.
-fn along(
+/// Returns the decisions of the members for placements that were found together.
+fn decide_placed(
     base: &Draft,
     policy: &Policy,
     members: &[Request],
@@ -259,10 +280,10 @@ fn along(
     decisions.collect()
 }
 
-fn refuse(decisions: Vec<Decision>, reason: &RequestReason) -> Vec<Decision> {
-    let refuse = |decision: Decision| match decision.outcome {
+fn reject_all(decisions: Vec<Decision>, reason: &RequestReason) -> Vec<Decision> {
+    let reject = |decision: Decision| match decision.outcome {
         Outcome::Rejected(Some(_)) => decision,
         _ => decision.with_outcome(Outcome::Rejected(Some(reason.clone()))),
     };
-    decisions.into_iter().map(refuse).collect()
+    decisions.into_iter().map(reject).collect()
 }

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(
             moved(&["", "x"], &["x", "y"]),
             [Some(1), Some(0)],
-            "the device without a UUID is the one that is left over"
+            "the device without a UUID is left over"
         );
     }
 

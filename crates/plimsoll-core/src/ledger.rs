@@ -490,6 +490,7 @@ fn keep_booked_amounts(own: &Holding, seen: &mut Holding) {
     seen.resources.cpu = seen.resources.cpu.max(own.resources.cpu);
     seen.resources.memory = seen.resources.memory.max(own.resources.memory);
     seen.resources.pods = seen.resources.pods.max(own.resources.pods);
+    seen.resources.extended.raise_to(&own.resources.extended);
     seen.spec = own.spec.clone();
     seen.terms = own.terms.clone();
 }

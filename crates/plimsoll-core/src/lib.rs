@@ -8,6 +8,8 @@
 
 pub mod units;
 
+pub mod resources;
+
 pub mod rules;
 
 pub mod device;

@@ -17,7 +17,7 @@
 //! `SPECS_KEPT` specs, so that a fleet of any size keeps some benefit. Beyond that the specs
 //! whose last use is longest ago are dropped; `shrink_to` ends because each round drops one.
 //! Keeping only the best node per spec was rejected: the explanation needs the verdicts of all
-//! nodes, and the best node is the one that changes when a request is placed.
+//! nodes, and the best node is the very node that changes when a request is placed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,14 +75,14 @@ struct CachedShape {
 impl Memo {
     /// Decides a request on the ledger. Gives the same answer as `decide::decide`.
     pub fn decide(&mut self, ledger: &Ledger, policy: &Policy, request: &Request) -> Decision {
-        self.decide_on(&Draft::of(ledger), policy, request)
+        self.decide_on(&Draft::new(ledger), policy, request)
     }
 
     /// Decides a request on a draft. The nodes that the draft changes are judged for this decision
     /// only; their findings are not kept.
     pub fn decide_on(&mut self, draft: &Draft, policy: &Policy, request: &Request) -> Decision {
         let ledger = draft.ledger();
-        let policy = policy.leaning(&request.spec.leaning);
+        let policy = policy.with_hints(&request.spec.hints);
         let reason = malformed(&request.spec)
             .or_else(|| (ledger.node_count() == 0).then_some(RequestReason::NoNodes));
         let cached = self.shapes_for(&request.spec, &policy, ledger.node_count());

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::{Leaning, Order, Weights};
+use crate::request::{Order, PlacementHints, Weights};
 use crate::units::Name;
 
 /// The preference among placements that fit, and the bound of the search.
@@ -62,11 +62,11 @@ impl Policy {
 
     /// Applies a request's overrides.
     #[must_use]
-    pub fn leaning(&self, leaning: &Leaning) -> Policy {
+    pub fn with_hints(&self, hints: &PlacementHints) -> Policy {
         Policy {
-            nodes: leaning.nodes.unwrap_or(self.nodes),
-            devices: leaning.devices.unwrap_or(self.devices),
-            fullness: leaning.weights.unwrap_or(self.fullness),
+            nodes: hints.nodes.unwrap_or(self.nodes),
+            devices: hints.devices.unwrap_or(self.devices),
+            fullness: hints.weights.unwrap_or(self.fullness),
             ..self.clone()
         }
     }

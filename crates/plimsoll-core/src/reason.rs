@@ -15,8 +15,7 @@ pub use node::NodeReason;
 pub use request::RequestReason;
 
 /// The reason why one device cannot take one need. The variants are in checking order, from the
-/// most lasting to the most transient, so that the reported reason is the one that must change
-/// first.
+/// most lasting to the most transient, so that the reported reason must change first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case")]
 pub enum Reason {
@@ -87,6 +86,16 @@ pub enum Reason {
         free: Bytes,
         usable: Bytes,
     },
+    /// The device plugin picks the cards, and the requests that may get the tokens of this one are
+    /// too large together.
+    TenantsMayMeet {
+        need: Bytes,
+        /// Tokens of this card.
+        tokens: u32,
+        /// The load of the card with the largest requests that may be on it, this one included.
+        together: Bytes,
+        usable: Bytes,
+    },
     /// Enough is free, but it is promised to pending requests.
     PromisedAway {
         need: Bytes,
@@ -145,6 +154,7 @@ impl Reason {
             Reason::HeldUndeclared => "CardHeldUndeclared",
             Reason::TooSmall { .. }
             | Reason::ShortOfMemory { .. }
+            | Reason::TenantsMayMeet { .. }
             | Reason::PromisedAway { .. } => "CardInsufficientMemory",
             Reason::ShortOfCores { .. } => "CardInsufficientCore",
             Reason::ComputeExhausted => "CardComputeUnitsExhausted",
@@ -159,6 +169,7 @@ impl Reason {
         match self {
             Reason::TooSmall { need, .. }
             | Reason::ShortOfMemory { need, .. }
+            | Reason::TenantsMayMeet { need, .. }
             | Reason::PromisedAway { need, .. } => Some(*need),
             _ => None,
         }
@@ -170,6 +181,7 @@ impl Reason {
             Reason::TooSmall { need, free, .. } | Reason::ShortOfMemory { need, free, .. } => {
                 Some(need.less(*free))
             }
+            Reason::TenantsMayMeet { together, usable, .. } => Some(together.less(*usable)),
             Reason::PromisedAway { need, open, .. } => Some(need.less(*open)),
             _ => None,
         }
@@ -210,6 +222,7 @@ impl Reason {
             | Reason::NotAlone
             | Reason::HeldUndeclared
             | Reason::ShortOfMemory { .. }
+            | Reason::TenantsMayMeet { .. }
             | Reason::PromisedAway { .. }
             | Reason::SomeCardFaulty { .. }
             | Reason::ShortOfCores { .. }

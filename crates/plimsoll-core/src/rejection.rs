@@ -126,8 +126,8 @@ pub struct NodeReasonCount {
     pub count: u32,
 }
 
-/// The device that came nearest to fitting: the one that lacks the least memory, preferably one
-/// that would fit if it were empty.
+/// The device that came nearest to fitting: it lacks the least memory, preferably among the devices
+/// that would fit if they were empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NearestMiss {
     pub node: Name,

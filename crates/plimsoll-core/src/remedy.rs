@@ -1,4 +1,12 @@
-//! What would make a refused request fit: the smallest changes, each carried out on a draft and found to fit.
+//! Remedies: the smallest changes that would make a rejected request fit.
+//!
+//! Each kind of change has one search, and each proposal is verified: the change is made to a copy
+//! of the request or to a draft, and `decide` has to place it. So a remedy is never a guess from
+//! the reasons, which often hide a second reason behind the first. The price is one decision per
+//! proposal, and every search is bounded: two rules, the nodes that a rule excludes, at most 16
+//! device counts, at most 8 amounts (the largest first, taken from what is open on devices that
+//! lack only memory), and one eviction plan over the 16 nearest nodes. A binary search for the
+//! amount was rejected: on cards of different sizes and with portions, fitting is not monotonic.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::sync::Arc;
@@ -18,23 +26,22 @@ use crate::rules::NodeRules;
 use crate::units::{Bytes, Name};
 use crate::verdict::{NeedVerdict, NodeVerdict, Table};
 
-/// A change that would make the request fit. Every one was tried and found to.
+/// A change that would make the request fit, verified by a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// What kind of change.
-    pub kind: Kind,
-    /// The change in words, reading after "it would fit if".
+    pub kind: RemedyKind,
+    /// The change as text, which reads after "it would fit if".
     pub text: String,
-    /// What is changed: holders, a node, a rule.
+    /// The holders, the node or the rule to change.
     pub target: Vec<Name>,
-    /// How much: bytes to ask for, bytes given up, devices.
+    /// The bytes to request, the bytes to release, or the number of devices.
     pub amount: Option<u64>,
 }
 
-/// What kind of change. In the order of harm: those that harm nobody stand first.
+/// The kind of a remedy, in the order of harm: changes that cost other requests nothing come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RemedyKind {
     /// Another rule for requests that declare no memory.
     PlainRule,
     /// Another node, which a rule of the request rules out.
@@ -45,41 +52,42 @@ pub enum Kind {
     FewerDevices,
     /// A shorter context.
     LowerContext,
-    /// A cache of keys and values that takes less.
+    /// A smaller type of the key-value cache.
     SmallerCache,
     /// Less memory.
     AskLess,
-    /// Somebody gives up a place.
-    GiveUp,
+    /// Holders that stop and release their memory.
+    #[serde(rename = "give_up")]
+    StopHolders,
 }
 
-/// The smallest changes that would make a refused request fit, those that harm nobody first.
+/// Returns the smallest changes that would make a rejected request fit, the least harmful first.
 pub fn remedies(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
-    refused: &Decision,
+    rejected: &Decision,
 ) -> Vec<Remedy> {
-    let bench = Bench { ledger, policy, request, refused };
+    let advisor = Advisor { ledger, policy, request, rejected };
     let found = [
-        bench.plain_rule(),
-        bench.other_node(),
-        bench.more_devices(),
-        bench.fewer_devices(),
-        bench.ask_less(),
-        bench.give_up(),
+        advisor.plain_rule(),
+        advisor.other_node(),
+        advisor.more_devices(),
+        advisor.fewer_devices(),
+        advisor.ask_less(),
+        advisor.stop_holders(),
     ];
     found.into_iter().flatten().collect()
 }
 
-/// The smallest changes that would let a whole rejected gang in, those that harm nobody first. A change that would let in
-/// one member alone is no help and is not proposed.
+/// Returns the holder whose release would make a rejected gang fit, if there is one. A change that
+/// helps a single member is not proposed.
 ///
-/// Only single holders are tried, the smallest first and at most `HOLDERS_TRIED` of them, since each costs a whole
-/// decision of the gang. Sets of holders would be as many as there are subsets.
+/// Tries only single holders, the smallest first and at most `HOLDERS_TRIED` of them, because each
+/// costs a decision of the whole gang. The number of sets of holders is exponential.
 pub fn gang_remedies(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Vec<Remedy> {
     let mut holders: Vec<(HoldingId, &Holding)> =
-        ledger.holdings().filter(|(_, holding)| could_leave(holding)).collect();
+        ledger.holdings().filter(|(_, holding)| could_stop(holding)).collect();
     holders.sort_by_key(|(_, holding)| {
         (holding.bytes().is_none(), holding.bytes(), holding.request.clone())
     });
@@ -89,39 +97,40 @@ pub fn gang_remedies(ledger: &Ledger, policy: &Policy, gang: &Gang) -> Vec<Remed
         decide_gang_on(&draft, policy, gang).placed
     });
     enough
-        .map(|(_, holding)| gave_up(&[&holding.request], "gave up", holding.bytes()))
+        .map(|(_, holding)| stop_holders(&[&holding.request], "stopped", holding.bytes()))
         .into_iter()
         .collect()
 }
 
-/// The holders that are tried for a gang.
+/// The number of holders that are tried for a gang.
 const HOLDERS_TRIED: usize = 24;
 
-/// Tells whether a holder could be asked to leave and has not been yet.
-fn could_leave(holding: &Holding) -> bool {
+/// Returns true if a holder could be stopped and is not being stopped yet.
+fn could_stop(holding: &Holding) -> bool {
     !holding.terms.pinned && !holding.stage.is_releasing() && !holding.charges.is_empty()
 }
 
-fn gave_up(holders: &[&RequestId], verb: &str, bytes: Option<Bytes>) -> Remedy {
+fn stop_holders(holders: &[&RequestId], verb: &str, bytes: Option<Bytes>) -> Remedy {
     let names: Vec<Name> = holders.iter().map(|id| Name::from(id.to_string())).collect();
     let size = bytes.map_or(String::new(), |bytes| format!(" ({bytes})"));
     Remedy {
-        kind: Kind::GiveUp,
+        kind: RemedyKind::StopHolders,
         text: format!("{} {verb}{size}", names.join(" and ")),
         target: names,
         amount: bytes.map(Bytes::get),
     }
 }
 
-struct Bench<'a> {
+/// A rejected request, and the searches for its remedies.
+struct Advisor<'a> {
     ledger: &'a Ledger,
     policy: &'a Policy,
     request: &'a Request,
-    refused: &'a Decision,
+    rejected: &'a Decision,
 }
 
-impl Bench<'_> {
-    /// Whether the request fits when its spec is changed so.
+impl Advisor<'_> {
+    /// Decides the request with a changed spec; `None` if it is not placed.
     fn fits(&self, change: impl FnOnce(&mut Spec)) -> Option<Decision> {
         let mut spec = Spec::clone(&self.request.spec);
         change(&mut spec);
@@ -130,9 +139,9 @@ impl Bench<'_> {
         decision.chosen().is_some().then_some(decision)
     }
 
-    /// Opens a draft in which the request's own promise does not stand in its way.
+    /// Creates a draft without the promise to the request, which must not block the request itself.
     fn draft(&self) -> Draft<'_> {
-        let mut draft = Draft::of(self.ledger);
+        let mut draft = Draft::new(self.ledger);
         draft.without_promise_to(&self.request.id);
         draft
     }
@@ -143,7 +152,7 @@ impl Bench<'_> {
     }
 
     fn verdicts(&self) -> impl Iterator<Item = NodeVerdict<'_>> {
-        self.refused.table().into_iter().flat_map(Table::by_name)
+        self.rejected.table().into_iter().flat_map(Table::by_name)
     }
 
     fn plain_rule(&self) -> Option<Remedy> {
@@ -163,7 +172,7 @@ impl Bench<'_> {
         };
         let rule = others.into_iter().find(fitting)?;
         Some(Remedy {
-            kind: Kind::PlainRule,
+            kind: RemedyKind::PlainRule,
             text: format!("requests without declared memory counted as {rule} (--plain {rule})"),
             target: vec![rule.to_string().into()],
             amount: None,
@@ -171,29 +180,16 @@ impl Bench<'_> {
     }
 
     fn other_node(&self) -> Option<Remedy> {
-        let ruled_out = |verdict: &NodeVerdict| {
-            let by_rule = |reason: &NodeReason| {
-                matches!(
-                    reason,
-                    NodeReason::NotNamed { .. }
-                        | NodeReason::SelectorMismatch { .. }
-                        | NodeReason::AffinityMismatch
-                        | NodeReason::TaintNotTolerated { .. }
-                )
-            };
-            verdict.reason.as_ref().is_some_and(by_rule)
-                && verdict.needs.iter().all(|need| need.passed)
-        };
-        let verdict = self.verdicts().filter(ruled_out).find(|verdict| {
+        let verdict = self.verdicts().filter(is_excluded_by_rule_only).find(|verdict| {
             let name = verdict.view.node.name.clone();
             let tolerations = verdict.view.node.taints.iter().map(tolerate).collect();
             let rules = NodeRules { named: Some(name), tolerations, ..NodeRules::default() };
             self.fits(|spec| spec.rules = rules).is_some()
         })?;
         let node = &verdict.view.node.name;
-        let reason = verdict.reason.as_ref().expect("only nodes that a rule ruled out are tried");
+        let reason = verdict.reason.as_ref().expect("only nodes that a rule excludes are tried");
         Some(Remedy {
-            kind: Kind::OtherNode,
+            kind: RemedyKind::OtherNode,
             text: format!("it could run on {node}, which {reason}"),
             target: vec![node.clone()],
             amount: None,
@@ -218,7 +214,7 @@ impl Bench<'_> {
             self.fits(|spec| spec.change_needs(change)).map(|_| (count, each))
         })?;
         Some(Remedy {
-            kind: Kind::MoreDevices,
+            kind: RemedyKind::MoreDevices,
             text: format!("it were split over {count} devices with {each} on each"),
             target: Vec::new(),
             amount: Some(u64::from(count)),
@@ -239,107 +235,72 @@ impl Bench<'_> {
             count => (format!("it asked for {count} devices"), count),
         };
         Some(Remedy {
-            kind: Kind::FewerDevices,
+            kind: RemedyKind::FewerDevices,
             text,
             target: Vec::new(),
             amount: Some(u64::from(amount)),
         })
     }
 
-    /// The most it could ask for: what is open on the devices that lack nothing but memory.
+    /// Finds the largest amount that fits, among what is open on devices that lack only memory.
     fn ask_less(&self) -> Option<Remedy> {
         let need = self
             .first_need()
             .filter(|need| matches!(need.amount, Amount::Bytes(_) | Amount::Portion(_)))?;
         let wanted = usize::from(need.count.get());
-        let open_on = |verdict: NodeVerdict| {
-            let failed = verdict.needs.iter().find(|need| !need.passed)?;
-            let lacks_memory = |reason: &Option<Reason>| {
-                matches!(
-                    reason,
-                    None | Some(
-                        Reason::ShortOfMemory { .. }
-                            | Reason::TooSmall { .. }
-                            | Reason::TooFew { .. }
-                            | Reason::ChoiceNotOwned
-                            | Reason::NumaNotFit { .. }
-                    )
-                )
-            };
-            let mut open: Vec<Bytes> = failed
-                .devices
-                .iter()
-                .filter(|device| lacks_memory(&device.reason))
-                .filter_map(|device| {
-                    verdict.view.room.devices()[usize::from(device.ordinal)].open()
-                })
-                .collect();
-            open.sort_unstable();
-            let floats = verdict.view.node.floats(&need.kind);
-            let at = if floats { 0 } else { open.len().checked_sub(wanted)? };
-            open.get(at).copied()
-        };
         let mut offers: Vec<Bytes> = self
             .verdicts()
-            .filter(|v| v.reason.is_none())
-            .filter_map(open_on)
+            .filter(|verdict| verdict.reason.is_none())
+            .filter_map(|verdict| largest_amount_on(verdict, need))
             .map(Bytes::floor_mib)
-            .filter(|b| !b.is_zero())
+            .filter(|bytes| !bytes.is_zero())
             .collect();
         offers.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
         offers.dedup();
-        let fitting = |bytes: &Bytes| {
-            let change = |need: &mut Need| {
-                let more = |asked: NonZeroU64| asked.get() > bytes.get();
-                if matches!(need.amount, Amount::Portion(_))
-                    || matches!(need.amount, Amount::Bytes(asked) if more(asked))
-                {
-                    need.amount = Amount::bytes(*bytes);
-                }
-            };
-            self.fits(|spec| spec.change_needs(change)).is_some()
-        };
-        let most = offers.into_iter().take(8).find(fitting)?;
+        let most = offers.into_iter().take(AMOUNTS_TRIED).find(|most| {
+            self.fits(|spec| spec.change_needs(|need| lower_amount(need, *most))).is_some()
+        })?;
         let each = if wanted > 1 { " on each device" } else { "" };
         Some(Remedy {
-            kind: Kind::AskLess,
+            kind: RemedyKind::AskLess,
             text: format!("it asked for at most {most}{each}"),
             target: Vec::new(),
             amount: Some(most.get()),
         })
     }
 
-    /// The nodes that lack the least: only there is it asked who could give up a place.
+    /// Returns the nodes that lack the least. Only their holders are considered.
     fn nearest_nodes(&self) -> Vec<NodeId> {
-        const LOOKED_AT: usize = 16;
         let mut nodes: Vec<_> =
             self.verdicts().map(|verdict| (distance(verdict), &verdict.view.node.name)).collect();
         nodes.sort();
-        nodes.iter().take(LOOKED_AT).filter_map(|(_, name)| self.ledger.node_id(name)).collect()
+        nodes.iter().take(NODES_TRIED).filter_map(|(_, name)| self.ledger.node_id(name)).collect()
     }
 
-    fn give_up(&self) -> Option<Remedy> {
-        let could_go = |holding: &Holding| {
+    fn stop_holders(&self) -> Option<Remedy> {
+        let is_stoppable = |holding: &Holding| {
             !holding.terms.pinned && !matches!(holding.stage, Stage::Releasing { .. })
         };
         let nearest = self.nearest_nodes();
-        let plan = evict::plan_by_bytes(self.ledger, self.policy, self.request, &nearest, could_go);
+        let plan =
+            evict::plan_by_bytes(self.ledger, self.policy, self.request, &nearest, is_stoppable);
         let Planned::Found(plan) = plan else {
             return None;
         };
-        let gone = if self.enough(&plan.victims) { plan.victims.clone() } else { plan.after };
-        if gone.is_empty() {
+        let stopped =
+            if self.fits_without(&plan.victims) { plan.victims.clone() } else { plan.after };
+        if stopped.is_empty() {
             return None;
         }
-        let bytes = gone.iter().try_fold(Bytes::ZERO, |sum, id| {
+        let bytes = stopped.iter().try_fold(Bytes::ZERO, |sum, id| {
             Some(sum.plus(self.ledger.of_request(id)?.1.bytes()?))
         });
-        let verb = if plan.victims.is_empty() { "were gone" } else { "gave up" };
-        Some(gave_up(&gone.iter().collect::<Vec<_>>(), verb, bytes))
+        let verb = if plan.victims.is_empty() { "had stopped" } else { "stopped" };
+        Some(stop_holders(&stopped.iter().collect::<Vec<_>>(), verb, bytes))
     }
 
-    /// Whether it fits as soon as these have gone, whoever else is still on the way out.
-    fn enough(&self, victims: &[RequestId]) -> bool {
+    /// Returns true if the request fits without these holders, before any release in progress.
+    fn fits_without(&self, victims: &[RequestId]) -> bool {
         let mut draft = self.draft();
         for (id, _) in victims.iter().filter_map(|victim| self.ledger.of_request(victim)) {
             draft.without(id);
@@ -348,7 +309,76 @@ impl Bench<'_> {
     }
 }
 
-/// How far a node is from fitting: by a lasting rule, by what its needs lack in all, else by something that is no size.
+/// The number of amounts that are tried, the largest first.
+const AMOUNTS_TRIED: usize = 8;
+
+/// The number of nodes whose holders are considered.
+const NODES_TRIED: usize = 16;
+
+/// Returns true if the request's own rules exclude a node on which every need fits.
+fn is_excluded_by_rule_only(verdict: &NodeVerdict) -> bool {
+    let by_rule = matches!(
+        verdict.reason,
+        Some(
+            NodeReason::NotNamed { .. }
+                | NodeReason::SelectorMismatch { .. }
+                | NodeReason::AffinityMismatch
+                | NodeReason::TaintNotTolerated { .. }
+        )
+    );
+    by_rule && verdict.needs.iter().all(|need| need.passed)
+}
+
+/// Returns the largest amount that enough devices of a node have open, among devices that lack only
+/// memory. Where the device plugin picks the card, every card must have it.
+fn largest_amount_on(verdict: NodeVerdict, need: &Need) -> Option<Bytes> {
+    let failed = verdict.needs.iter().find(|need| !need.passed)?;
+    let rooms = verdict.view.room.devices();
+    let mut open: Vec<Bytes> = failed
+        .devices
+        .iter()
+        .filter(|device| lacks_only_memory(device.reason.as_ref()))
+        .filter_map(|device| {
+            let room = &rooms[usize::from(device.ordinal)];
+            if need.slots > 0 { room.open_with_token() } else { room.open() }
+        })
+        .collect();
+    open.sort_unstable();
+    let floats = verdict.view.node.floats(&need.kind);
+    let wanted = usize::from(need.count.get());
+    let at = if floats { 0 } else { open.len().checked_sub(wanted)? };
+    open.get(at).copied()
+}
+
+fn lacks_only_memory(reason: Option<&Reason>) -> bool {
+    matches!(
+        reason,
+        None | Some(
+            Reason::ShortOfMemory { .. }
+                | Reason::TenantsMayMeet { .. }
+                | Reason::TooSmall { .. }
+                | Reason::TooFew { .. }
+                | Reason::ChoiceNotOwned
+                | Reason::NumaNotFit { .. }
+        )
+    )
+}
+
+/// Lowers the amount of a need to at most `most`.
+fn lower_amount(need: &mut Need, most: Bytes) {
+    let is_above = match need.amount {
+        Amount::Portion(_) => true,
+        Amount::Bytes(asked) => asked.get() > most.get(),
+        _ => false,
+    };
+    if is_above {
+        need.amount = Amount::bytes(most);
+    }
+}
+
+/// Orders nodes by how much they lack: nodes without a lasting reason first, then by the memory
+/// that their needs lack in sum. A need that lacks something other than memory counts as the
+/// largest size.
 fn distance(verdict: NodeVerdict) -> (bool, Bytes) {
     let lasting =
         verdict.reason.as_ref().is_some_and(|reason| reason.clears_on() != Change::LoadFell);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::resources::ResourceAmounts;
 use crate::rules::NodeRules;
 use crate::units::{Bytes, Cores, MilliCpu, Millis, Name, Portion, Timespan};
 
@@ -54,11 +55,12 @@ impl fmt::Display for RequestId {
 pub struct Spec {
     /// Device needs.
     pub asks: Asks,
-    /// CPU, main memory and pods of the node.
+    /// CPU, main memory, pods and named resources of the node.
     pub resources: NodeNeed,
     pub rules: NodeRules,
     /// Overrides of the policy's ordering.
-    pub leaning: Leaning,
+    #[serde(rename = "leaning")]
+    pub hints: PlacementHints,
 }
 
 impl Spec {
@@ -68,7 +70,7 @@ impl Spec {
             asks: Asks::Shapes(shapes),
             resources: NodeNeed::default(),
             rules: NodeRules::default(),
-            leaning: Leaning::default(),
+            hints: PlacementHints::default(),
         }
     }
 
@@ -202,7 +204,8 @@ pub struct Need {
     pub compute: Compute,
     /// Slots of each device, usually 1.
     pub slots: u32,
-    pub wishes: Wishes,
+    #[serde(rename = "wishes")]
+    pub selector: DeviceSelector,
 }
 
 impl Need {
@@ -214,7 +217,7 @@ impl Need {
             amount,
             compute: Compute::Any,
             slots: 1,
-            wishes: Wishes::default(),
+            selector: DeviceSelector::default(),
         }
     }
 }
@@ -306,7 +309,7 @@ impl Compute {
 
 /// The devices that a need accepts. An empty list accepts every device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Wishes {
+pub struct DeviceSelector {
     /// The model name must contain one of these, ignoring case.
     pub models: Vec<Name>,
     /// The model name must contain none of these, ignoring case.
@@ -325,7 +328,7 @@ pub struct Wishes {
     pub linked: bool,
 }
 
-impl Wishes {
+impl DeviceSelector {
     /// Returns true if facts of a single device (model, UUID, ordinal, mode) can rule it out.
     ///
     /// False does not mean that the selector is empty: `one_numa` and `linked` relate several
@@ -345,21 +348,24 @@ impl Wishes {
     }
 }
 
-/// CPU, main memory and pods that a request takes of its node, as the peak over its containers.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+/// CPU, main memory, pods and named resources that a request takes of its node, as the peak over
+/// its containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeNeed {
     pub cpu: MilliCpu,
     pub memory: Bytes,
     pub pods: u32,
+    /// Includes the device plugin's tokens (`nvidia.com/gpu`), which bind beside the memory of the
+    /// devices.
+    #[serde(default, skip_serializing_if = "ResourceAmounts::is_empty")]
+    pub extended: ResourceAmounts,
 }
 
 /// A request's overrides of the policy; `None` keeps the policy's value.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub struct Leaning {
+pub struct PlacementHints {
     pub nodes: Option<Order>,
     pub devices: Option<Order>,
     pub weights: Option<Weights>,

@@ -20,9 +20,14 @@ use crate::mixer::Mixer;
 use crate::request::NodeNeed;
 use crate::units::{Bytes, MilliCpu, Name};
 
+mod extended;
 mod fit_input;
+mod floating;
 
 pub(crate) use fit_input::FitInput;
+
+use extended::ExtendedUse;
+use floating::{Meeting, TokenGroup};
 
 /// The usage of one node: its own resources and each of its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +35,11 @@ pub struct NodeRoom {
     cpu: u64,
     memory: Bytes,
     pods: u32,
+    extended: ExtendedUse,
     /// The distinct kinds of the devices, sorted; `FitInput::kind` is an index into it.
     kinds: Vec<Name>,
+    /// One per kind whose cards the device plugin chooses; most nodes have none.
+    groups: Vec<TokenGroup>,
     fit_inputs: Vec<FitInput>,
     /// The digest of each device, by ordinal.
     digests: Vec<u64>,
@@ -44,8 +52,12 @@ pub struct NodeRoom {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceRoom {
     usable: Option<Bytes>,
+    /// The slots of the device; `None` if they are not limited.
+    slots_in_all: Option<u32>,
     held: Bytes,
-    floating: Bytes,
+    floating: Meeting,
+    /// Slots of floating charges; `slots` includes them.
+    floating_slots: u32,
     releasing: Bytes,
     foreign: Bytes,
     promised: Bytes,
@@ -69,6 +81,9 @@ pub struct Tenant {
     pub stage: Stage,
     /// The charge floats: it may be on another card instead.
     pub floating: bool,
+    /// The charge is on the card of a token, together with nothing that has no token there.
+    tokened: bool,
+    slots: u32,
     /// The occupied hardware slices as a bit mask.
     slices: u64,
 }
@@ -87,8 +102,10 @@ impl DeviceRoom {
     fn empty(device: &Device, measured: Measured) -> Self {
         DeviceRoom {
             usable: device.memory.usable(),
+            slots_in_all: device.slots,
             held: Bytes::ZERO,
-            floating: Bytes::ZERO,
+            floating: Meeting::default(),
+            floating_slots: 0,
             releasing: Bytes::ZERO,
             foreign: measured.foreign,
             promised: Bytes::ZERO,
@@ -105,7 +122,7 @@ impl DeviceRoom {
     /// Hashes everything that an explanation shows of this device.
     fn digest(&self) -> u64 {
         let mut hasher = Mixer::default();
-        (self.usable, self.held, self.floating, self.releasing, self.foreign, self.promised)
+        (self.usable, self.held, self.floating.bytes, self.releasing, self.foreign, self.promised)
             .hash(&mut hasher);
         (self.cores, self.slots, self.tenants.len()).hash(&mut hasher);
         for tenant in &self.tenants {
@@ -124,9 +141,10 @@ impl DeviceRoom {
         self.held
     }
 
-    /// Returns the memory charged to one of several devices, this one among them.
+    /// Returns the most memory of charges on one of several devices that can be on this one: all of
+    /// them, or as many of the largest as the device has tokens.
     pub fn floating(&self) -> Bytes {
-        self.floating
+        self.floating.bytes
     }
 
     /// Returns the memory being released. It is not free until there is evidence of the release.
@@ -181,7 +199,7 @@ impl DeviceRoom {
 
     /// Returns all memory that counts against the device: held, floating, releasing and foreign.
     pub fn load(&self) -> Bytes {
-        let charged = self.held.plus(self.floating);
+        let charged = self.held.plus(self.floating.bytes);
         charged.plus(self.releasing).plus(self.foreign) // mutant: releasing-counts
     }
 
@@ -207,6 +225,19 @@ impl DeviceRoom {
         Some(free.min(later))
     }
 
+    /// Returns the part of a new charge with a token of this device that takes the place of another
+    /// charge: the rest must be open. Memory is promised to charges that will have tokens too, so
+    /// that a device with promises displaces nothing.
+    fn displaced(&self) -> Bytes {
+        let over = self.usable.is_some_and(|usable| self.load() > usable);
+        if over || !self.promised.is_zero() { Bytes::ZERO } else { self.floating.displaced }
+    }
+
+    /// Returns the memory that a new request with a token of this device may take.
+    pub(crate) fn open_with_token(&self) -> Option<Bytes> {
+        Some(self.open()?.plus(self.displaced()).min(self.usable?))
+    }
+
     /// Returns the excess of the memory that is certainly on this device over its usable memory.
     /// Floating charges do not count: they may be on another card.
     pub fn over_by(&self) -> Bytes {
@@ -228,10 +259,14 @@ impl DeviceRoom {
 
     fn add(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
         let bytes = charge.bytes();
-        *self.column(holding.stage, charge) =
-            self.column(holding.stage, charge).plus(bytes.unwrap_or(Bytes::ZERO));
+        if let Some(column) = self.column(holding.stage, charge) {
+            *column = column.plus(bytes.unwrap_or(Bytes::ZERO));
+        }
         self.cores = self.cores.saturating_add(charge.cores.0);
         self.slots = self.slots.saturating_add(charge.slots);
+        if charge.floats() {
+            self.floating_slots = self.floating_slots.saturating_add(charge.slots);
+        }
         self.undeclared += u32::from(charge.amount == Booked::Undeclared);
         let slices = match (&charge.slice, charge.amount) {
             (Some(slice), _) => slice.span.mask(),
@@ -246,6 +281,8 @@ impl DeviceRoom {
             bytes,
             stage: holding.stage,
             floating: charge.floats(),
+            tokened: charge.slots > 0 && charge.parts.len() < 2,
+            slots: charge.slots,
             slices,
         };
         // Sorted by arrival even for a holding that `Ledger::amend` removes and adds again.
@@ -253,27 +290,46 @@ impl DeviceRoom {
         // digests.
         let at = self.tenants.partition_point(|other| other.holding <= id);
         self.tenants.insert(at, tenant);
+        self.refresh_floating();
     }
 
     fn remove(&mut self, id: HoldingId, holding: &Holding, charge: &Charge) {
         let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
-        let column = self.column(holding.stage, charge);
-        *column = column.less(bytes);
+        if let Some(column) = self.column(holding.stage, charge) {
+            *column = column.less(bytes);
+        }
         self.cores = self.cores.saturating_sub(charge.cores.0);
         self.slots = self.slots.saturating_sub(charge.slots);
+        if charge.floats() {
+            self.floating_slots = self.floating_slots.saturating_sub(charge.slots);
+        }
         self.undeclared -= u32::from(charge.amount == Booked::Undeclared);
         self.tenants.retain(|tenant| tenant.holding != id);
         self.occupied = self.tenants.iter().fold(0, |mask, tenant| mask | tenant.slices);
+        self.refresh_floating();
     }
 
-    fn column(&mut self, stage: Stage, charge: &Charge) -> &mut Bytes {
+    /// Returns the sum that a charge counts in; `None` for a floating charge that stays, which counts
+    /// only together with the others (`floating`).
+    fn column(&mut self, stage: Stage, charge: &Charge) -> Option<&mut Bytes> {
         if stage.is_releasing() {
-            &mut self.releasing
+            Some(&mut self.releasing)
         } else if charge.floats() {
-            &mut self.floating
+            None
         } else {
-            &mut self.held
+            Some(&mut self.held)
         }
+    }
+
+    /// Sums the floating charges again. A device without them and with a free slot has nothing to
+    /// sum; one without a free slot takes no new charge, whatever it weighs.
+    fn refresh_floating(&mut self) {
+        let full = self.slots_in_all.is_some_and(|slots| self.slots >= slots);
+        self.floating = if full || self.tenants.iter().any(|tenant| tenant.floating) {
+            Meeting::of(self.slots_in_all, self.usable, &self.tenants)
+        } else {
+            Meeting::default()
+        };
     }
 }
 
@@ -291,7 +347,22 @@ impl NodeRoom {
         let fit_inputs =
             (0..devices.len()).map(|i| FitInput::read(node, &kinds, i, &devices[i])).collect();
         let digests = devices.iter().map(|device| device.digest()).collect();
-        NodeRoom { cpu: 0, memory: Bytes::ZERO, pods: 0, kinds, fit_inputs, digests, devices }
+        let floats = |kind: &u16| node.floats(&kinds[usize::from(*kind)]);
+        let groups = (0_u16..).take(kinds.len()).filter(floats);
+        let groups = groups.map(|kind| TokenGroup { kind, floating: 0 }).collect();
+        let mut room = NodeRoom {
+            cpu: 0,
+            memory: Bytes::ZERO,
+            pods: 0,
+            extended: ExtendedUse::default(),
+            kinds,
+            groups,
+            fit_inputs,
+            digests,
+            devices,
+        };
+        room.refresh_groups(node);
+        room
     }
 
     /// Returns the compact rows that judging reads, by ordinal.
@@ -324,27 +395,34 @@ impl NodeRoom {
         node.allocatable.pods.map(|pods| pods.saturating_sub(self.pods))
     }
 
+    /// Returns the free amount of a named resource: zero if the node does not advertise it.
+    pub fn free_extended(&self, node: &Node, resource: &str) -> u64 {
+        self.extended.free(node.allocatable.extended.get(resource), resource)
+    }
+
     /// Returns true if `fit` and the score give equal results on both, given equal node facts.
     pub(crate) fn same_fit_inputs(&self, other: &NodeRoom) -> bool {
         self.node_sums() == other.node_sums() && self.fit_inputs == other.fit_inputs
     }
 
-    fn node_sums(&self) -> (u64, Bytes, u32) {
-        (self.cpu, self.memory, self.pods)
+    fn node_sums(&self) -> (u64, Bytes, u32, &ExtendedUse) {
+        (self.cpu, self.memory, self.pods, &self.extended)
     }
 
     /// Adds the charges and node resources of a holding. Only the ledger and its drafts call this.
     pub(crate) fn add(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
-        self.add_resources(holding.resources);
+        self.add_resources(&holding.resources);
         for charge in &holding.charges {
+            self.change_floating_slots(charge, u64::saturating_add);
             self.change_each(node, charge, |device| device.add(id, holding, charge));
         }
     }
 
     /// Removes the charges and node resources of a holding: undoes [`NodeRoom::add`].
     pub(crate) fn remove(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
-        self.remove_resources(holding.resources);
+        self.remove_resources(&holding.resources);
         for charge in &holding.charges {
+            self.change_floating_slots(charge, u64::saturating_sub);
             self.change_each(node, charge, |device| device.remove(id, holding, charge));
         }
     }
@@ -393,19 +471,52 @@ impl NodeRoom {
             change(device);
             self.fit_inputs[ordinal] = FitInput::read(node, &self.kinds, ordinal, device);
             self.digests[ordinal] = device.digest();
+            self.refresh_groups(node);
         }
     }
 
-    fn add_resources(&mut self, need: NodeNeed) {
+    /// Adds the slots of a floating charge to its group, or removes them.
+    fn change_floating_slots(&mut self, charge: &Charge, change: fn(u64, u64) -> u64) {
+        if !charge.floats() {
+            return;
+        }
+        for group in &mut self.groups {
+            let on_kind = |ordinal: &u16| {
+                let input = self.fit_inputs.get(usize::from(*ordinal));
+                input.is_some_and(|input| input.kind == group.kind)
+            };
+            if charge.on.iter().any(on_kind) {
+                group.floating = change(group.floating, u64::from(charge.slots));
+            }
+        }
+    }
+
+    /// Gives every card of a group the tokens of the group. The plugin may hand out a token of any
+    /// of them, and a token is used up for all.
+    fn refresh_groups(&mut self, node: &Node) {
+        for group in &self.groups {
+            let devices = &self.devices;
+            let cards = self.fit_inputs.iter().enumerate().filter(|(_, i)| i.kind == group.kind);
+            let tokens = group.tokens(node, cards.map(|(at, _)| (at, &*devices[at])));
+            for input in self.fit_inputs.iter_mut().filter(|input| input.kind == group.kind) {
+                input.slots = tokens.map_or(u32::MAX, |tokens| tokens.all);
+                input.slots_free = tokens.map_or(u32::MAX, |tokens| tokens.free);
+            }
+        }
+    }
+
+    fn add_resources(&mut self, need: &NodeNeed) {
         self.cpu = self.cpu.saturating_add(need.cpu.0);
         self.memory = self.memory.plus(need.memory);
         self.pods = self.pods.saturating_add(need.pods);
+        self.extended.add(&need.extended);
     }
 
-    fn remove_resources(&mut self, need: NodeNeed) {
+    fn remove_resources(&mut self, need: &NodeNeed) {
         self.cpu = self.cpu.saturating_sub(need.cpu.0);
         self.memory = self.memory.less(need.memory);
         self.pods = self.pods.saturating_sub(need.pods);
+        self.extended.remove(&need.extended);
     }
 }
 
@@ -425,7 +536,7 @@ impl NodeView {
     /// Hashes everything that an explanation shows of the node, except the node's facts.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = Mixer::default();
-        (&self.node.name, &self.room.digests).hash(&mut hasher);
+        (&self.node.name, &self.room.digests, &self.room.extended).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -434,10 +545,12 @@ impl NodeView {
     /// Compares a copy of the compact rows taken before the change. A confirmed start, for example,
     /// changes stages but no input, and then no cached verdict has to be recomputed.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut NodeView)) -> bool {
-        let sums = self.room.node_sums();
-        let fit_inputs = self.room.fit_inputs.clone();
+        let before = &self.room;
+        let (cpu, memory, pods) = (before.cpu, before.memory, before.pods);
+        let (extended, fit_inputs) = (before.extended.clone(), before.fit_inputs.clone());
         change(self);
-        self.room.node_sums() != sums || self.room.fit_inputs != fit_inputs
+        self.room.node_sums() != (cpu, memory, pods, &extended)
+            || self.room.fit_inputs != fit_inputs
     }
 }
 

@@ -155,8 +155,8 @@ pub(crate) fn device_fill(
         sum += fill * i64::from(weights.cores);
         weight += i64::from(weights.cores);
     }
-    if let Some(slots) = device.slots {
-        let fill = count_fill(slots, input.slots_free, added.slots);
+    if device.slots.is_some() {
+        let fill = count_fill(input.slots, input.slots_free, added.slots);
         sum += fill * i64::from(weights.slots);
         weight += i64::from(weights.slots);
     }

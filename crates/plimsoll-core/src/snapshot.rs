@@ -1,4 +1,9 @@
-//! The whole state as a versioned value: to save, to show, to start again from, to replay.
+//! The whole state of a scheduler as a versioned value.
+//!
+//! A snapshot holds only state: nodes, holdings, promises, the queue and the settings. Sums,
+//! indexes, the memo and the change log are rebuilt, so that a snapshot cannot contradict them and
+//! their shape may change without a new version. A recovery loads the last snapshot and applies
+//! the operations that were journalled since; it decides nothing again.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,37 +19,27 @@ pub const VERSION: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
-    /// The version of this shape.
     pub version: u32,
-    /// How the machine behaves.
     pub settings: Settings,
-    /// The ledger's rows.
     pub ledger: LedgerRows,
-    /// Who waits.
     pub queue: QueueRows,
 }
 
-/// Why a snapshot cannot be started from.
+/// The reason why a snapshot cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// Another program wrote it.
+    /// Another version of this program wrote it.
     #[error(
         "the snapshot has version {found}, and this program reads version {VERSION}; use the program that wrote it, or a newer one"
     )]
-    Version {
-        /// The version it has.
-        found: u32,
-    },
-    /// A row names a node that is not there.
+    Version { found: u32 },
+    /// A row names a missing node.
     #[error("the snapshot contradicts itself: {problem}")]
-    Contradiction {
-        /// What is wrong.
-        problem: String,
-    },
+    Contradiction { problem: String },
 }
 
 impl Scheduler {
-    /// The whole state as a value.
+    /// Returns the whole state.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             version: VERSION,
@@ -54,7 +49,7 @@ impl Scheduler {
         }
     }
 
-    /// The state that a snapshot holds.
+    /// Rebuilds a scheduler from a snapshot.
     pub fn restore(snapshot: Snapshot) -> Result<Self, SnapshotError> {
         if snapshot.version != VERSION {
             return Err(SnapshotError::Version { found: snapshot.version });

@@ -1,4 +1,5 @@
-//! A decision as a sequence of steps with stable codes, for logs. Rendered from the decision, never recorded beside it.
+//! A decision as a sequence of steps with stable codes, for logs. The steps are rendered from the
+//! decision and never recorded beside it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,21 +12,20 @@ use crate::room::DeviceRoom;
 use crate::units::Bytes;
 use crate::verdict::{DeviceVerdict, NeedVerdict, NodeVerdict, Table};
 
-/// Which vocabulary the steps speak.
+/// The vocabulary of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
-    /// Of a scheduler of pods: `[GPU_FILTER]` and so on.
+    /// The codes of a pod scheduler: `[GPU_FILTER]` and so on.
     Pods,
-    /// Of a scheduler of model slots: `OVERSCHEDULING_DEBUG gpu_selected` and so on.
+    /// The codes of a scheduler of model slots: `OVERSCHEDULING_DEBUG gpu_selected` and so on.
     Slots,
 }
 
 /// One step of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// Its stable code.
     pub code: &'static str,
-    /// Its facts by name, in a fixed order.
+    /// By name, in a fixed order.
     pub facts: Vec<(&'static str, Fact)>,
 }
 
@@ -35,11 +35,8 @@ pub struct Step {
 pub enum Fact {
     /// A size in bytes, or a count; `None` when unknown.
     Number(Option<u64>),
-    /// Yes or no.
     Flag(bool),
-    /// A name.
     Text(String),
-    /// Names.
     List(Vec<String>),
     /// Sizes in bytes by device.
     Sizes(Vec<(String, Option<u64>)>),
@@ -86,26 +83,26 @@ const SLOT_CODES: [&str; 8] = [
     "allocation_failed",
 ];
 
-/// The steps of a decision that people know by this id.
+/// Renders the steps of a decision; `id` is the decision's id in logs and APIs.
 pub fn steps(decision: &Decision, id: &str, vocabulary: Vocabulary) -> Vec<Step> {
-    let teller = Teller { decision, id, vocabulary };
+    let renderer = Renderer { decision, id, vocabulary };
     let nodes = decision.tables().flat_map(Table::by_name);
-    nodes.flat_map(|verdict| teller.node(verdict)).collect()
+    nodes.flat_map(|verdict| renderer.node_steps(verdict)).collect()
 }
 
-struct Teller<'a> {
+struct Renderer<'a> {
     decision: &'a Decision,
     id: &'a str,
     vocabulary: Vocabulary,
 }
 
-impl Teller<'_> {
-    fn node(&self, verdict: NodeVerdict) -> Vec<Step> {
-        let of_need = |need: &NeedVerdict| match self.vocabulary {
+impl Renderer<'_> {
+    fn node_steps(&self, verdict: NodeVerdict) -> Vec<Step> {
+        let need_steps = |need: &NeedVerdict| match self.vocabulary {
             Vocabulary::Pods => self.pod_need(verdict, need),
             Vocabulary::Slots => self.slot_need(verdict, need),
         };
-        verdict.needs.iter().flat_map(of_need).collect()
+        verdict.needs.iter().flat_map(need_steps).collect()
     }
 
     fn pod_need(&self, verdict: NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
@@ -149,7 +146,7 @@ impl Teller<'_> {
         steps
     }
 
-    /// What was selected on the node, and whether that succeeded.
+    /// Returns the steps about the selection on a node and its success.
     fn choice(&self, verdict: NodeVerdict, need: &NeedVerdict, fitting: Vec<String>) -> Vec<Step> {
         let selected = self.selected(verdict);
         let Some(first) =
@@ -190,43 +187,34 @@ impl Teller<'_> {
 
     fn slot_need(&self, verdict: NodeVerdict, need: &NeedVerdict) -> Vec<Step> {
         let before: Vec<(String, Option<u64>)> = loads(verdict, |_| Bytes::ZERO);
-        let per_gpu = |code, sizes: &[(String, Option<u64>)], device: &DeviceVerdict| {
-            self.about(verdict, device, code, [("allocated_per_gpu", Fact::Sizes(sizes.to_vec()))])
+        let per_gpu = |code, device: &DeviceVerdict| {
+            let sizes = [("allocated_per_gpu", Fact::Sizes(before.clone()))];
+            self.about(verdict, device, code, sizes)
         };
         let Some(first) = need.devices.first() else {
             return Vec::new();
         };
-        let mut steps = vec![per_gpu("gpu_allocation_start", &before, first)];
+        let mut steps = vec![per_gpu("gpu_allocation_start", first)];
         let validation =
             if need.wanted == 1 { "single_gpu_validation" } else { "multi_gpu_validation" };
-        let tried = need.devices.iter().map(|device| per_gpu(validation, &before, device));
+        let tried = need.devices.iter().map(|device| per_gpu(validation, device));
         steps.extend(tried);
         let selected = self.selected(verdict);
         if !self.is_chosen(verdict) {
-            let short_by = |device: &&DeviceVerdict| {
-                let short_by = device.reason.as_ref().and_then(Reason::short_by);
-                (short_by.is_none(), short_by)
-            };
-            let nearest = need.devices.iter().min_by_key(short_by).unwrap_or(first);
-            steps.push(per_gpu("allocation_failed", &before, nearest));
+            let nearest = need.devices.iter().min_by_key(|device| missing(device));
+            steps.push(per_gpu("allocation_failed", nearest.unwrap_or(first)));
             return steps;
         }
-        let taken = |ordinal: u16| {
-            let own =
-                need.devices.iter().find(|d| d.ordinal == ordinal && selected.contains(&ordinal));
-            own.and_then(|device| device.need).unwrap_or(Bytes::ZERO)
-        };
-        let after = loads(verdict, taken);
+        let after = loads(verdict, |ordinal| booked_on(need, &selected, ordinal));
         let placed = |code, device: &DeviceVerdict| {
             let sizes = [("allocated_per_gpu", Fact::Sizes(after.clone()))];
-            self.about_with(verdict, device, taken(device.ordinal), code, sizes)
+            let booked = booked_on(need, &selected, device.ordinal);
+            self.about_with(verdict, device, booked, code, sizes)
         };
         let chosen: Vec<&DeviceVerdict> =
             need.devices.iter().filter(|device| selected.contains(&device.ordinal)).collect();
-        steps.extend(chosen.iter().map(|device| per_gpu("gpu_selected", &before, device)));
-        steps.extend(
-            chosen.iter().map(|device| per_gpu("memory_before_slot_creation", &before, device)),
-        );
+        steps.extend(chosen.iter().map(|device| per_gpu("gpu_selected", device)));
+        steps.extend(chosen.iter().map(|device| per_gpu("memory_before_slot_creation", device)));
         steps.extend(chosen.iter().map(|device| placed("memory_after_slot_creation", device)));
         steps.extend(chosen.iter().map(|device| placed("allocation_success", device)));
         steps
@@ -244,7 +232,7 @@ impl Teller<'_> {
             && verdict.best.is_some()
     }
 
-    /// A step about one device as it was judged.
+    /// Creates a step about one device as it was judged.
     fn about<const N: usize>(
         &self,
         verdict: NodeVerdict,
@@ -255,7 +243,8 @@ impl Teller<'_> {
         self.about_with(verdict, device, Bytes::ZERO, code, own)
     }
 
-    /// A step about one device with so much more on it, with the facts that every step carries and those of its own.
+    /// Creates a step about one device with `more` bytes on it: the facts that every step has, and
+    /// its own.
     fn about_with<const N: usize>(
         &self,
         verdict: NodeVerdict,
@@ -297,6 +286,19 @@ impl Teller<'_> {
         facts.extend(own);
         Step { code, facts }
     }
+}
+
+/// Orders devices by the memory that they lack; devices with another reason come last.
+fn missing(device: &DeviceVerdict) -> (bool, Option<Bytes>) {
+    let short_by = device.reason.as_ref().and_then(Reason::short_by);
+    (short_by.is_none(), short_by)
+}
+
+/// Returns the bytes that a need books on a device: zero unless the device is selected.
+fn booked_on(need: &NeedVerdict, selected: &[u16], ordinal: u16) -> Bytes {
+    let device = need.devices.iter().find(|device| device.ordinal == ordinal);
+    let selected = device.filter(|_| selected.contains(&ordinal));
+    selected.and_then(|device| device.need).unwrap_or(Bytes::ZERO)
 }
 
 fn room<'a>(verdict: NodeVerdict<'a>, device: &DeviceVerdict) -> &'a DeviceRoom {

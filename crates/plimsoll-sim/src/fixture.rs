@@ -35,15 +35,8 @@ pub fn time_sliced(pods: usize) -> Cluster {
 
 /// Two nodes of two cards, one card busy, and a gang of four that needs a whole card each.
 pub fn gang() -> Cluster {
-    let card = |uuid: &str| {
-        let mut card = Device::new("NVIDIA", Bytes::gib(80), Source::Register);
-        card.identity = Identity::Uuid(uuid.into());
-        card
-    };
-    let node = |name: &str| {
-        facts(name, vec![card(&format!("GPU-{name}-0")), card(&format!("GPU-{name}-1"))])
-    };
-    let mut cluster = Cluster { nodes: vec![node("node-a"), node("node-b")], ..Cluster::default() };
+    let nodes = ["node-a", "node-b"].map(node_with_two_cards).to_vec();
+    let mut cluster = Cluster { nodes, ..Cluster::default() };
     let whole = Booked::Whole { bytes: Some(Bytes::gib(80)) };
     cluster.running.push(holding("busy", "node-a", whole, Stage::Running { since: Millis(0) }));
     cluster.gangs.push(GangFacts { name: "default/training".into(), minimum: 4, running: 0 });
@@ -51,6 +44,15 @@ pub fn gang() -> Cluster {
         |i: usize| Pending { gang: Some(0), ..pending(&format!("worker-{i}"), Amount::Whole) };
     cluster.pending = (0..4).map(member).collect();
     cluster
+}
+
+fn node_with_two_cards(name: &str) -> NodeFacts {
+    let cards = [0, 1].map(|ordinal| {
+        let mut card = Device::new("NVIDIA", Bytes::gib(80), Source::Register);
+        card.identity = Identity::Uuid(format!("GPU-{name}-{ordinal}").into());
+        card
+    });
+    facts(name, cards.to_vec())
 }
 
 /// A card of 80 GiB with 60 GiB being released, and a pod that needs 30 GiB.

@@ -1,8 +1,10 @@
-//! Simulations, scenarios, chaos, and an independent witness, all over the scheduler that the servers run.
+//! Simulations, scenarios, chaos and an independent witness, all over the scheduler that the
+//! servers run.
 //!
-//! A [`simulation`] places the pending pods of a cluster and advises those that are rejected. A [`scenario`] is test,
-//! demo and bug report at once. The [`witness`] keeps books of its own and objects when the core's differ. Nothing
-//! here reads a clock, a file or a socket.
+//! A [`simulation`] places the pending pods of a cluster and proposes remedies for the rejected
+//! ones. A [`scenario`] is a text that serves as test, demo and bug report. The [`witness`] keeps
+//! books of its own and objects when the core's differ. Nothing here reads a clock, a file or a
+//! socket.
 
 pub mod chaos;
 pub mod fixture;

@@ -1,4 +1,4 @@
-//! Golden cases as text: each line a command, and below it what it should say.
+//! Scenarios: a text with one command per line, and below each command its expected output.
 //!
 //! ```text
 //! # One card of 10 GiB takes one tenant of 8 GiB, not two.
@@ -10,25 +10,31 @@
 //! >
 //! ```
 //!
-//! A line that starts with `#` is a comment, one that starts with `>` is what the command above it should say. A command
-//! without such lines is run and not checked; a single bare `>` is filled in by [`Report::updated`]. The rest of a
-//! line is words: plain ones, and `key=value` pairs. A word with spaces stands in double quotes. `a/p{1..400}`
-//! runs the command once for each number and says how often each answer was given.
+//! A line that starts with `#` is a comment. A line that starts with `>` is expected output of the
+//! command above it. A command without such lines is run and not checked; a single bare `>` is
+//! filled in by [`Report::updated`]. The rest of a line is words: plain ones, and `key=value`
+//! pairs. A word with spaces is in double quotes. `a/p{1..400}` runs the command once for each
+//! number and prints the number of equal answers.
 //!
-//! | command | does |
-//! | --- | --- |
-//! | `policy NAME` · `settings offer=30s residency=0s …` · `plain RULE` · `at 5s` | how the machine behaves, and when it is |
-//! | `node NAME …` · `update NAME …` · `device NODE ORDINAL …` · `gone NODE` | a node said anew; its facts changed; a device added or changed; a node gone |
-//! | `submit ID ASK…` · `ask ID ASK…` · `take ID` · `withdraw ID` | asking for places |
-//! | `member ID ASK…` then `gang NAME min=N` | asking for places together |
-//! | `started ID` · `failed ID` · `freed ID [device=0]` | evidence |
-//! | `observed ID NODE CHARGE…` · `measured NODE 0 foreign=SIZE` · `grew ID 0 SIZE` · `acted ID idle` · `tick` | reality |
-//! | `devices` · `queue` · `slots` · `evictable` · `promises` · `breaches` · `accounts` | what is there |
-//! | `explain ID` · `remedies ID` (or with an ASK, as a what-if) | why |
-//! | `restart` · `replay` · `again N` | state survives, decisions repeat |
+//! ```text
+//! policy NAME, settings offer=30s residency=0s …,
+//! plain RULE, at 5s                                  set the configuration and the time
+//! node NAME …                                        declare a node, or declare it again
+//! update NAME …, device NODE ORDINAL …, gone NODE    change a node or a device, remove a node
+//! submit ID ASK…, ask ID ASK…, take ID, withdraw ID  request placements
+//! member ID ASK… then gang NAME min=N                request placements together
+//! started ID, failed ID, freed ID [device=0]         report evidence
+//! observed ID NODE CHARGE…, grew ID 0 SIZE,
+//! measured NODE 0 foreign=SIZE, acted ID idle, tick  report observations and time
+//! devices, queue, slots, evictable, promises,
+//! breaches, accounts                                 print the state
+//! explain ID, remedies ID                            print reasons; with an ASK, as a what-if
+//! restart, replay, again N                           check recovery and repeatability
+//! ```
 //!
-//! An ASK is `[COUNTx]AMOUNT` with an amount of `8000MiB`, `0.5`, `50%`, `whole`, `plain`, `slice:1g.5gb`, `unknown:WHAT`
-//! or `none`; `init:NAME`, `sidecar:NAME` and `app:NAME` begin a container, and `|` begins an alternative.
+//! An ASK is `[COUNTx]AMOUNT`, with an amount of `8000MiB`, `0.5`, `50%`, `whole`, `plain`,
+//! `slice:1g.5gb`, `unknown:WHAT` or `none`. `init:NAME`, `sidecar:NAME` and `app:NAME` begin a
+//! container, and `|` begins an alternative.
 
 mod words;
 
@@ -61,12 +67,12 @@ pub use report::{Mismatch, Report};
 pub use state::{State, from_state};
 pub use words::{Error, Problem};
 
-/// Runs a scenario and reports what happened. An error is a line that cannot be understood.
+/// Runs a scenario. Fails if a line cannot be parsed.
 pub fn run(text: &str) -> Result<Report, Error> {
     play(text).map(|(report, _)| report)
 }
 
-/// Runs a scenario as [`run`] does, and hands out the machine as it stands at the end.
+/// Runs a scenario as [`run`] does, and returns the scheduler in its final state too.
 pub fn play(text: &str) -> Result<(Report, plimsoll_core::scheduler::Scheduler), Error> {
     let lines = words::read(text)?;
     let mut world = world::World::default();

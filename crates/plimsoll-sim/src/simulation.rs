@@ -1,8 +1,10 @@
-//! Simulates a cluster: the scheduler observes what runs, then decides each pending pod in its turn.
+//! Simulates a cluster: the scheduler observes what runs, then decides each pending pod in its
+//! turn.
 //!
-//! There is no second scheduler here. A cluster becomes the events that a server would see, the machine that the
-//! servers run takes them, and placements, rejections and promises are read from its outcomes. What
-//! is added is advice: changes that would let a rejected pod in, tried on the very ledger that rejected it.
+//! There is no second scheduler here. A cluster becomes the events that a server would see, the
+//! scheduler of the servers handles them, and placements, rejections and promises are read from its
+//! outcomes. It adds only advice: changes that would make a rejected pod fit, tried on the ledger
+//! that rejected it.
 
 mod advice;
 
@@ -133,9 +135,9 @@ pub enum Advised {
 }
 
 impl Advising {
-    /// Advises all pods, with fewer steps for each than a decision takes. Where rejections and placements alternate,
-    /// each rejection is searched for by itself, and with a decision's own steps that is most of the time of a
-    /// large simulation.
+    /// Advises all pods, with fewer steps for each than a decision takes. Where rejections and
+    /// placements alternate, each rejection is searched for by itself, and with a decision's own
+    /// steps that is most of the time of a large simulation.
     pub fn all() -> Self {
         Advising { pods: Advised::All, search_steps: 2_000 }
     }
@@ -175,7 +177,7 @@ pub fn observe(cluster: &Cluster) -> (Scheduler, Vec<Uncounted>) {
     run::observe(cluster, &Policy::default())
 }
 
-/// Lists the memory of a node's devices that is declared to be in use by processes that were not read.
+/// Lists the memory that processes outside the cluster use, as declared for a node's devices.
 pub fn foreign(facts: &NodeFacts) -> impl Iterator<Item = (Name, u16, Measured)> + '_ {
     let measured = |foreign: Bytes| Measured { foreign, ..Measured::default() };
     facts

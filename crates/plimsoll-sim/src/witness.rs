@@ -1,8 +1,9 @@
-//! A second set of books, kept apart from the ledger: it sees events and outcomes, sums in its own arithmetic, and objects.
+//! The witness: an independent second set of books, which compares its own sums with the ledger's
+//! after each step.
 //!
-//! The witness asks none of the core's `room`, `fit` or `ledger` code for a sum. It keeps every holding itself, works out what
-//! each grant should be charged from the request and the place alone, and after each step compares its numbers with
-//! those that the ledger shows.
+//! It reads events and outcomes, and takes no sum from the core's `room`, `fit` or `ledger`. It
+//! keeps every holding itself and computes the charge of each grant from the request and the
+//! placement alone, in 128-bit arithmetic of its own. A difference is an [`Objection`].
 
 mod place;
 
@@ -28,7 +29,7 @@ use plimsoll_core::units::{Millis, Name};
 use books::{Books, Held};
 use scope::Scope;
 
-/// Something that the core did and should not have done.
+/// A difference between the core's behaviour and its promises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection(pub String);
 
@@ -42,18 +43,18 @@ impl fmt::Display for Objection {
 #[derive(Clone, Debug, Default)]
 pub struct Witness {
     books: Books,
-    /// Devices that reality put over their line, and that are still over it.
+    /// Devices that observed work overcommitted, while they are overcommitted.
     excused: BTreeSet<(Name, usize)>,
-    /// The promises seen so far, so that new ones are told from old ones.
+    /// The promises after the last step, to recognise new ones.
     promised: BTreeMap<RequestId, Vec<RequestId>>,
-    /// Those who were granted a place in this step.
+    /// The requests that were placed in this step.
     granted: BTreeSet<RequestId>,
-    /// How far into the ledger's list of changed nodes the witness has looked.
+    /// The position in the ledger's change log up to which nodes were compared.
     seen: u64,
 }
 
 impl Witness {
-    /// Takes in one event with all that came of it, compares everything, and objects to what breaks a promise.
+    /// Follows one event and its outcome, and compares all nodes.
     pub fn step(
         &mut self,
         now: Millis,
@@ -67,8 +68,9 @@ impl Witness {
         objections
     }
 
-    /// The same for one of very many steps: compares only the nodes that the event or the ledger says have changed.
-    /// [`Witness::compare`] now and then finds what changed without anybody saying so.
+    /// Follows one event and its outcome, and compares only the nodes that changed according to the
+    /// event or the ledger's change log. For long runs, with [`Witness::compare`] from time to time
+    /// to find changes that neither mentions.
     pub fn glance(
         &mut self,
         now: Millis,
@@ -93,13 +95,13 @@ impl Witness {
         objections
     }
 
-    /// Compares everything with a machine as it stands: now and then, and after a recovery.
+    /// Compares all nodes with a scheduler: from time to time, and after a recovery.
     pub fn compare(&mut self, after: &Scheduler) -> Vec<Objection> {
         (_, self.seen) = after.ledger().changed_since(0);
         checks::same_sums(&self.books, after.ledger(), &Scope::All)
     }
 
-    /// Takes in one event with all that came of it, and objects to what cannot be followed.
+    /// Books one event and its outcome. Objects to results that contradict the event.
     fn follow(
         &mut self,
         now: Millis,
@@ -109,19 +111,19 @@ impl Witness {
     ) -> Vec<Objection> {
         let mut objections = Vec::new();
         self.granted.clear();
-        self.books.begin();
-        let given_back = self.books.take(now, event);
+        self.books.begin_step();
+        let dropped = self.books.apply(now, event);
         self.follow_answers(event, outcome, after, &mut objections);
         for effect in &outcome.effects {
             if let Effect::Stop { request, .. } = effect {
                 self.books.restage(request, Stage::Releasing { since: now });
             }
         }
-        if let Some(early) = given_back
+        if let Some(early) = dropped
             .iter()
             .find(|id| self.books.held(id).is_none() && after.ledger().of_request(id).is_some())
         {
-            objections.push(Objection(format!("{early} should have been given back")));
+            objections.push(Objection(format!("{early} should have been released")));
         }
         self.books.learn_generations(after);
         objections
@@ -161,18 +163,19 @@ impl Witness {
                 None => self.books.restage(request, stage),
             }
         }
-        let held_twice = |effect: &&Effect| matches!(effect, Effect::Start { .. });
+        let is_start = |effect: &&Effect| matches!(effect, Effect::Start { .. });
         let mut started: Vec<&RequestId> =
-            outcome.effects.iter().filter(held_twice).map(effect_of).collect();
+            outcome.effects.iter().filter(is_start).map(request_of).collect();
         started.sort();
         let starts = started.len();
         started.dedup();
         if started.len() != starts {
-            objections.push(Objection("something was started twice in one step".to_string()));
+            objections.push(Objection("a request was started twice in one step".to_string()));
         }
     }
 
-    /// The stage in which somebody is who was told of a place; `None` when it only was told again.
+    /// Returns the stage of a request that received a placement; `None` if the answer only repeats
+    /// an earlier one.
     fn stage_after(&self, event: &Event, request: &RequestId, outcome: &Outcome) -> Option<Stage> {
         let starts =
             |effect: &Effect| matches!(effect, Effect::Start { request: r, .. } if r == request);
@@ -194,10 +197,9 @@ impl Witness {
         objections: &mut Vec<Objection>,
     ) {
         let Some((_, holding)) = after.ledger().of_request(request) else {
-            return objections
-                .push(Objection(format!("{request} was granted a place and holds nothing")));
+            return objections.push(Objection(format!("{request} was placed and holds nothing")));
         };
-        let held = Held::of(holding, stage);
+        let held = Held::new(holding, stage);
         match charging::expected(&self.books, decision, place) {
             Ok(Some(expected)) if expected != held.bookings => objections.push(Objection(format!(
                 "{request} should be charged {expected:?} and is charged {:?}",
@@ -210,7 +212,7 @@ impl Witness {
         self.granted.insert(request.clone());
     }
 
-    /// A new promise fits beside all that stays and all that was promised already.
+    /// Checks that new promises fit beside the holdings that stay and the earlier promises.
     fn check_promises(&mut self, after: &Scheduler) -> Vec<Objection> {
         if self.promised.is_empty() && after.ledger().promises().next().is_none() {
             return Vec::new();
@@ -226,10 +228,11 @@ impl Witness {
         objections
     }
 
-    /// No device is over its line unless reality put it there, and nothing is granted on one that is.
+    /// Checks that only observed work overcommits a device, and that nothing is placed on one that
+    /// is overcommitted.
     fn check_lines(&mut self, event: &Event, scope: &Scope) -> Vec<Objection> {
         let mut objections = Vec::new();
-        let real = real_at(event, &self.books);
+        let observed = observed_nodes(event, &self.books);
         let granted: BTreeSet<&RequestId> = self.granted.iter().collect();
         let over_line = self.books.over_line(scope);
         for (node, ordinal, over) in over_line.clone() {
@@ -239,11 +242,11 @@ impl Witness {
                 objections.push(Objection(format!(
                     "{id} was granted {node}/{ordinal}, which is {over} over its line"
                 )));
-            } else if real.contains(&node) {
+            } else if observed.contains(&node) {
                 self.excused.insert(key);
             } else if !self.excused.contains(&key) {
                 objections.push(Objection(format!(
-                    "{node}/{ordinal} is {over} over its line, and nobody saw that happen"
+                    "{node}/{ordinal} is {over} over its line, and no event explains it"
                 )));
             }
         }
@@ -253,12 +256,13 @@ impl Witness {
         if !granted.is_empty() {
             objections.extend(checks::no_shared_slices(&self.books, &granted));
             objections.extend(checks::node_lines(&self.books, &granted));
+            objections.extend(checks::floating_lines(&self.books, &granted));
         }
         objections
     }
 }
 
-fn effect_of(effect: &Effect) -> &RequestId {
+fn request_of(effect: &Effect) -> &RequestId {
     match effect {
         Effect::Start { request, .. } | Effect::Stop { request, .. } => request,
     }
@@ -268,13 +272,13 @@ fn decided_place<'a>(
     outcome: &'a Outcome,
     request: &RequestId,
 ) -> Option<(&'a Decision, &'a Placement)> {
-    let of = |decision: &&Decision| decision.request == *request;
-    let decision = outcome.decisions.iter().rev().find(of)?;
+    let mut decisions = outcome.decisions.iter().rev();
+    let decision = decisions.find(|decision| decision.request == *request)?;
     Some((decision, decision.placement()?))
 }
 
-/// The nodes whose reality an event tells of.
-fn real_at(event: &Event, books: &Books) -> BTreeSet<Name> {
+/// Returns the nodes that an event observes or measures.
+fn observed_nodes(event: &Event, books: &Books) -> BTreeSet<Name> {
     match event {
         Event::Node { node } => BTreeSet::from([node.name.clone()]),
         Event::NodeGone { name } => BTreeSet::from([name.clone()]),

@@ -1,4 +1,5 @@
-//! The format of scenarios: what is wrong with a line is said with its number, the word and near words.
+//! The format of scenarios: what is wrong with a line is said with its number, the word and near
+//! words.
 
 use plimsoll_sim::scenario::run;
 
@@ -36,7 +37,7 @@ fn an_unknown_field_or_value_is_named_with_near_words() {
             "submit a/p 8GB",
             "line 1: `8GB`: write an amount: 8000MiB, 2x40GiB, 0.5, 50%, 1/3, whole, plain, slice:PROFILE, unknown:WHAT or none",
         ),
-        ("submit a/p cores=3", "line 1: `cores`: stands behind the amount that it belongs to"),
+        ("submit a/p cores=3", "line 1: `cores`: write it after the amount that it belongs to"),
         ("policy packed", "line 1: `packed` is not a policy; did you mean `pack`?"),
         ("device n1 0 memory=1GiB", "line 1: there is no node `n1` yet"),
         ("node n1\ndevice n1 1 memory=1GiB", "line 2: `1`: device 0 comes first"),

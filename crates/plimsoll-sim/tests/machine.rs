@@ -1,4 +1,5 @@
-//! Behaviour of the scheduler that the scenario format does not show: remembered failures, and new settings.
+//! Behaviour of the scheduler that the scenario format does not show: remembered failures, and new
+//! settings.
 
 use std::sync::Arc;
 

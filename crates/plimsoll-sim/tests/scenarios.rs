@@ -1,4 +1,5 @@
-//! Every scenario in the top folder says what it should; `UPDATE_SCENARIOS=1` rewrites what they expect.
+//! Every scenario in the top folder says what it should; `UPDATE_SCENARIOS=1` rewrites what they
+//! expect.
 
 use std::fs;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use plimsoll_core::decide::decide;
 use plimsoll_core::draft::Draft;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
-use plimsoll_core::remedy::{Kind, Remedy};
+use plimsoll_core::remedy::{Remedy, RemedyKind};
 use plimsoll_models::fit::largest_satisfying;
 use plimsoll_models::settings::{KvType, KvTypes};
 
@@ -54,7 +54,7 @@ pub fn proposals(
 /// divides the memory by the number of devices, the estimate from the file knows better.
 pub fn is_replaced(model: &Model, remedy: &Remedy) -> bool {
     model.declared().required_file().is_some()
-        && matches!(remedy.kind, Kind::MoreDevices | Kind::FewerDevices)
+        && matches!(remedy.kind, RemedyKind::MoreDevices | RemedyKind::FewerDevices)
 }
 
 struct Search<'a> {
@@ -77,7 +77,7 @@ impl Search<'_> {
             Purpose::Reservation,
             Span::default(),
         );
-        decide(&Draft::of(self.ledger), self.policy, &request).chosen().is_some()
+        decide(&Draft::new(self.ledger), self.policy, &request).chosen().is_some()
     }
 
     fn more_gpus(&self) -> Option<Remedy> {
@@ -92,7 +92,7 @@ impl Search<'_> {
             })
         })?;
         Some(Remedy {
-            kind: Kind::MoreDevices,
+            kind: RemedyKind::MoreDevices,
             text: format!("it were split over {size} GPUs (tensor_parallel: [{size}])"),
             target: Vec::new(),
             amount: Some(u64::from(size)),
@@ -109,7 +109,7 @@ impl Search<'_> {
         let Ok(blocks) = largest_satisfying::<Infallible>(shorter, is_placed);
         let context = blocks? * CONTEXT_BLOCK;
         Some(Remedy {
-            kind: Kind::LowerContext,
+            kind: RemedyKind::LowerContext,
             text: format!(
                 "its context were {context} tokens instead of {now} (context: {context})"
             ),
@@ -128,7 +128,7 @@ impl Search<'_> {
         let kind = smaller
             .find(|kind| self.is_placed(|declared| declared.kv = Some(Kv(KvTypes::both(*kind)))))?;
         Some(Remedy {
-            kind: Kind::SmallerCache,
+            kind: RemedyKind::SmallerCache,
             text: format!("its cache were stored as {kind} instead of {now} (kv: {kind})"),
             target: vec![kind.name().into()],
             amount: None,

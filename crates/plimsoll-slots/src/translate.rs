@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use plimsoll_core::device::{Capacity, Device, Health, Identity, Node, Sharing, Source};
 use plimsoll_core::request::{
-    self, Amount, Asks, Container, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms,
-    Wishes,
+    self, Amount, Asks, Container, DeviceSelector, Need, NodeNeed, Request, RequestId, Role, Shape,
+    Spec, Terms,
 };
 use plimsoll_core::rules::{NodeRules, Requirement, Term};
 use plimsoll_core::units::{Bytes, Name};
@@ -75,11 +75,11 @@ pub fn spec(model: &Model, facts: MemoryFacts<'_>) -> Spec {
     let mut shapes = Vec::new();
     for need in memory::needs(model, facts) {
         if placement.preferred.selects_gpus() {
-            let preferred = device_wishes(&placement.required, Some(&placement.preferred));
-            shapes.extend(preferred.map(|wishes| shape(model, &need, &wishes)));
+            let preferred = device_selector(&placement.required, Some(&placement.preferred));
+            shapes.extend(preferred.map(|selector| shape(model, &need, &selector)));
         }
-        let allowed = device_wishes(&placement.required, None);
-        shapes.extend(allowed.map(|wishes| shape(model, &need, &wishes)));
+        let allowed = device_selector(&placement.required, None);
+        shapes.extend(allowed.map(|selector| shape(model, &need, &selector)));
     }
     if model.sizes().is_empty() {
         shapes.push(Shape { containers: vec![container(model, Vec::new())] });
@@ -88,7 +88,7 @@ pub fn spec(model: &Model, facts: MemoryFacts<'_>) -> Spec {
         asks: Asks::Shapes(shapes),
         resources: NodeNeed::default(),
         rules: node_rules(model),
-        leaning: request::Leaning::default(),
+        hints: request::PlacementHints::default(),
     }
 }
 
@@ -110,26 +110,26 @@ fn label_requirements(selector: &Selector) -> Vec<Requirement> {
     labels.map(|(key, value)| Requirement::label_is(key.as_str(), value.as_str())).collect()
 }
 
-fn shape(model: &Model, memory: &memory::Need, wishes: &Wishes) -> Shape {
+fn shape(model: &Model, memory: &memory::Need, selector: &DeviceSelector) -> Shape {
     let vendor = model.declared().vendor.as_str();
     let needs = match &memory.charge {
         Err(unknown) => {
             let amount = Amount::Unknown(unknown.to_string().into());
-            vec![device_need(vendor, amount, usize::from(memory.gpus), wishes)]
+            vec![device_need(vendor, amount, usize::from(memory.gpus), selector)]
         }
         Ok((_, sizes)) => sizes
             .chunk_by(Size::eq)
-            .map(|run| device_need(vendor, Amount::bytes(run[0].0), run.len(), wishes))
+            .map(|run| device_need(vendor, Amount::bytes(run[0].0), run.len(), selector))
             .collect(),
     };
     Shape { containers: vec![container(model, needs)] }
 }
 
-fn device_need(vendor: &str, amount: Amount, count: usize, wishes: &Wishes) -> Need {
+fn device_need(vendor: &str, amount: Amount, count: usize, selector: &DeviceSelector) -> Need {
     let count = u16::try_from(count).unwrap_or(u16::MAX);
     Need {
         count: NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN),
-        wishes: wishes.clone(),
+        selector: selector.clone(),
         ..Need::one(vendor, amount)
     }
 }
@@ -139,16 +139,16 @@ fn container(model: &Model, needs: Vec<Need>) -> Container {
 }
 
 /// Returns the accepted devices; `None` if no device is both required and preferred.
-fn device_wishes(required: &Selector, preferred: Option<&Selector>) -> Option<Wishes> {
+fn device_selector(required: &Selector, preferred: Option<&Selector>) -> Option<DeviceSelector> {
     let anything = Selector::default();
     let preferred = preferred.unwrap_or(&anything);
     let models =
         if preferred.gpu_models.is_empty() { &required.gpu_models } else { &preferred.gpu_models };
-    Some(Wishes {
+    Some(DeviceSelector {
         models: names(models),
         uuids: names(&intersection(&required.uuids, &preferred.uuids)?),
         ordinals: intersection(&required.indices, &preferred.indices)?,
-        ..Wishes::default()
+        ..DeviceSelector::default()
     })
 }
 

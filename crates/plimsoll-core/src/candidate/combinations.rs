@@ -3,9 +3,9 @@
 /// Iterates over the combinations of `size` positions in lexicographic order. Positions of one
 /// class are interchangeable: a combination uses a class only from its front.
 ///
-/// Two combinations are equal if they use the same number of positions of each class, and the one
-/// that uses the first positions of each class comes first in lexicographic order. So the iterator
-/// yields exactly one representative of each, and it is the preferred one. With `c_i` positions in
+/// Two combinations are equal if they use the same number of positions of each class. Of those, the
+/// combination of the first positions of each class comes first in lexicographic order. So the
+/// iterator yields exactly one representative of each, the preferred one. With `c_i` positions in
 /// class `i` there are at most `Π (c_i + 1)` instead of `n choose size`: 40 equal cards have one
 /// combination of 20, not 10^11.
 ///

@@ -31,7 +31,7 @@ impl Search<'_> {
             return None;
         }
         let anywhere = || take_preferred(fitting.iter(), wanted, trial.spare());
-        let first = if wanted > 1 && need.wishes.one_numa {
+        let first = if wanted > 1 && need.selector.one_numa {
             self.best_on_one_numa(trial, need, fitting)
         } else if wanted > 1 && self.judge.policy.prefer_one_numa {
             self.best_on_one_numa(trial, need, fitting).or_else(anywhere)
@@ -100,7 +100,8 @@ impl Search<'_> {
         let node = &self.view.node;
         let known =
             fitting.iter().any(|fit| !node.devices[usize::from(fit.ordinal)].links.is_empty());
-        if !known || !(need.wishes.linked || (self.judge.policy.prefer_links && first.len() > 1)) {
+        if !known || !(need.selector.linked || (self.judge.policy.prefer_links && first.len() > 1))
+        {
             return first;
         }
         if first.len() == 1 {
@@ -144,7 +145,7 @@ impl Search<'_> {
             let mut pick: Vec<u16> = set.iter().map(|at| fitting[*at].ordinal).collect();
             pick.sort_unstable();
             let allowed = trial.spare().is_none_or(|spare| opened <= usize::from(spare))
-                && (!need.wishes.one_numa || shares_numa(&self.view.node, &pick));
+                && (!need.selector.one_numa || shares_numa(&self.view.node, &pick));
             allowed.then_some(pick)
         }))
     }

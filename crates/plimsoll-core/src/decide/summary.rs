@@ -162,6 +162,9 @@ impl<'a> Miss<'a> {
     fn of(verdict: NodeVerdict<'a>, device: &DeviceVerdict) -> Option<Miss<'a>> {
         let (need, free, usable) = match device.reason.as_ref()? {
             Reason::ShortOfMemory { need, free, .. } => (*need, *free, None),
+            Reason::TenantsMayMeet { need, together, usable, .. } => {
+                (*need, need.less(together.less(*usable)), None)
+            }
             Reason::PromisedAway { need, open, .. } => (*need, *open, None),
             Reason::TooSmall { need, free, usable } => (*need, *free, Some(*usable)),
             _ => return None,

@@ -1,4 +1,4 @@
-//! Room for a whole gang, from the holders that are leaving already.
+//! Room for a whole gang, from holders that are being released.
 
 use super::{Plan, touches};
 use crate::gang::{Gang, decide_gang_on};
@@ -6,13 +6,14 @@ use crate::ledger::Ledger;
 use crate::policy::Policy;
 use crate::request::RequestId;
 
-/// Plans the places of a gang's members for the time when every holder that is being released has gone;
-/// `None` where that does not make room for the gang's minimum. A member that is left out has no plan.
+/// Plans the placements of a gang's members after all releases in progress; `None` if they do not
+/// make room for the gang's minimum. A member that is left out has no plan.
 ///
-/// The gang is decided once, on a draft without those holders. Memory that comes back never rules a placement
-/// out, so it is enough to try without all of them, and the holders that are not on the chosen devices need not
-/// be waited for. All members wait for the same holders, since none is placed before the others: a member whose
-/// own device is free today keeps it until the last device of the gang is free.
+/// The gang is decided once, on a draft without the holders that are being released. Free memory
+/// never rules a placement out, so that one attempt without all of them is enough, and the plan
+/// need not wait for holders on other devices. All members wait for the same holders, because none
+/// is placed before the others: a member whose own device is free now keeps it until the last
+/// device of the gang is free.
 pub fn gang_after_releases(
     ledger: &Ledger,
     policy: &Policy,
@@ -44,7 +45,7 @@ pub fn gang_after_releases(
     (!after.is_empty()).then_some(plans)
 }
 
-/// The holders being released that are on a device of any of the plans.
+/// Returns the holders being released that are on a device of any of the plans.
 fn holders_in_the_way(ledger: &Ledger, plans: &[Option<Plan>]) -> Vec<RequestId> {
     let releasing = ledger.holdings().filter(|(_, holding)| holding.stage.is_releasing());
     let mut after: Vec<RequestId> = releasing

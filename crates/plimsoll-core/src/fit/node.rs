@@ -42,14 +42,24 @@ pub fn fit_node(view: &NodeView, spec: &Spec, shape: &Shape) -> Option<NodeReaso
 fn fit_resources(view: &NodeView, spec: &Spec) -> Option<NodeReason> {
     let node = &*view.node;
     let room = &*view.room;
-    let need = spec.resources;
+    let need = &spec.resources;
     if let Some(free) = room.free_cpu(node).filter(|free| need.cpu > *free) {
         return Some(NodeReason::ShortOfCpu { need: need.cpu, free });
     }
     if let Some(free) = room.free_memory(node).filter(|free| need.memory > *free) {
         return Some(NodeReason::ShortOfNodeMemory { need: need.memory, free });
     }
-    room.free_pods(node)
-        .filter(|free| need.pods > *free)
-        .map(|_| NodeReason::PodsExhausted { pods: node.allocatable.pods.unwrap_or_default() })
+    if room.free_pods(node).is_some_and(|free| need.pods > free) {
+        let pods = node.allocatable.pods.unwrap_or_default();
+        return Some(NodeReason::PodsExhausted { pods });
+    }
+    need.extended.iter().find_map(|(resource, need)| {
+        let free = room.free_extended(node, resource);
+        (need > free).then(|| NodeReason::ShortOfResource {
+            resource: resource.clone(),
+            need,
+            free,
+            allocatable: node.allocatable.extended.get(resource),
+        })
+    })
 }

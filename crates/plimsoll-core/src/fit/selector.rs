@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Identity};
 use crate::reason::Reason;
-use crate::request::Wishes;
+use crate::request::DeviceSelector;
 use crate::units::Name;
 
 /// Creates the reason for a device of another type than the need accepts.
@@ -12,32 +12,36 @@ pub(super) fn mismatch(wanted: &str, is: &str) -> Reason {
 
 /// Checks the facts of one device. Rules between several devices (`one_numa`, `linked`) and rules
 /// on tenants (`alone`) are not checked here.
-pub(super) fn fit_selector(device: &Device, ordinal: usize, wishes: &Wishes) -> Result<(), Reason> {
+pub(super) fn fit_selector(
+    device: &Device,
+    ordinal: usize,
+    selector: &DeviceSelector,
+) -> Result<(), Reason> {
     let model = device.model.as_deref().unwrap_or(&device.kind);
-    if !wishes.models.is_empty()
-        && !wishes.models.iter().any(|wanted| contains_ignoring_case(model, wanted))
+    if !selector.models.is_empty()
+        && !selector.models.iter().any(|wanted| contains_ignoring_case(model, wanted))
     {
-        return Err(mismatch(&wishes.models.join(" or "), model));
+        return Err(mismatch(&selector.models.join(" or "), model));
     }
-    let mut excluded = wishes.not_models.iter();
+    let mut excluded = selector.not_models.iter();
     if let Some(excluded) = excluded.find(|excluded| contains_ignoring_case(model, excluded)) {
         return Err(mismatch(&format!("something other than {excluded}"), model));
     }
-    if let Some(mode) = device.mode.as_ref().filter(|_| !wishes.modes.is_empty())
-        && !wishes.modes.contains(mode)
+    if let Some(mode) = device.mode.as_ref().filter(|_| !selector.modes.is_empty())
+        && !selector.modes.contains(mode)
     {
         return Err(mismatch(
-            &format!("mode {}", wishes.modes.join(" or ")),
+            &format!("mode {}", selector.modes.join(" or ")),
             &format!("in mode {mode}"),
         ));
     }
-    if (!wishes.uuids.is_empty() && !has_uuid(device, &wishes.uuids))
-        || has_uuid(device, &wishes.not_uuids)
+    if (!selector.uuids.is_empty() && !has_uuid(device, &selector.uuids))
+        || has_uuid(device, &selector.not_uuids)
     {
         return Err(Reason::UuidMismatch);
     }
-    if !wishes.ordinals.is_empty()
-        && !wishes.ordinals.iter().any(|wanted| usize::from(*wanted) == ordinal)
+    if !selector.ordinals.is_empty()
+        && !selector.ordinals.iter().any(|wanted| usize::from(*wanted) == ordinal)
     {
         return Err(Reason::IndexMismatch);
     }

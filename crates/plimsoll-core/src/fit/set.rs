@@ -15,7 +15,7 @@ impl Trial<'_> {
                 _ => Reason::ChoiceNotDistinct { wanted },
             };
         }
-        if need.wishes.one_numa && wanted > 1 {
+        if need.selector.one_numa && wanted > 1 {
             let numa = self.numa(ordinal);
             let beside = fitting.iter().filter(|other| self.numa(**other) == numa).count();
             return Reason::NumaNotFit { fitting: narrow(beside), wanted };

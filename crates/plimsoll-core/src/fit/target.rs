@@ -47,9 +47,9 @@ impl Target<'_> {
         if self.with_own(role, Load { slots: need.slots, ..Load::default() }).slots
             > input.slots_free
         {
-            return Err(Reason::SlotsExhausted { slots: self.device.slots.unwrap_or(u32::MAX) });
+            return Err(Reason::SlotsExhausted { slots: input.slots });
         }
-        if need.wishes.alone && input.tenanted {
+        if need.selector.alone && input.tenanted {
             return Err(Reason::NotAlone);
         }
         let amount = resolve_amount(self.device, input, &need.amount)?;
@@ -68,7 +68,7 @@ impl Target<'_> {
         let load =
             Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots, wholes: u32::from(whole) };
         let total = self.with_own(role, load);
-        self.fit_memory(total.bytes)?;
+        self.fit_memory(total.bytes, slots)?;
         if !input.known && total.wholes > 1
             || whole && self.own.is_some_and(|own| !own.slices.is_empty())
         {
@@ -91,14 +91,27 @@ impl Target<'_> {
     }
 
     #[inline]
-    pub(super) fn fit_memory(&self, need: Bytes) -> Result<(), Reason> {
-        let FitInput { usable, open, load, known, .. } = *self.input;
-        if need <= open || !known {
+    pub(super) fn fit_memory(&self, need: Bytes, slots: u32) -> Result<(), Reason> {
+        let FitInput { open, known, .. } = *self.input;
+        if need <= open || !known { Ok(()) } else { self.fit_displacing(need, slots) }
+    }
+
+    /// Checks a need that is larger than the open memory: it still fits where it takes the place of
+    /// a charge that cannot be on the same card (`room::floating`).
+    #[cold]
+    fn fit_displacing(&self, need: Bytes, slots: u32) -> Result<(), Reason> {
+        let FitInput { usable, open, load, displaced, .. } = *self.input;
+        let displaced = if self.own.is_none() && slots > 0 { displaced } else { Bytes::ZERO };
+        let free = usable.less(load);
+        if need <= open.plus(displaced).min(usable) {
             return Ok(());
         }
-        let free = usable.less(load);
         Err(if need > usable {
             Reason::TooSmall { need, usable, free }
+        } else if !displaced.is_zero() {
+            let tokens = self.device.slots.unwrap_or(u32::MAX);
+            let together = load.less(displaced).plus(need);
+            Reason::TenantsMayMeet { need, tokens, together, usable }
         } else if need > free {
             Reason::ShortOfMemory { need, free, usable }
         } else {

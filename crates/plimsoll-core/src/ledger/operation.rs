@@ -124,8 +124,8 @@ impl Operation {
         }
     }
 
-    /// Returns the amount of memory that the operation sets: of a holding over all its devices, of a
-    /// raised charge, or the foreign memory of a measured device. `None` if it is undeclared.
+    /// Returns the amount of memory that the operation sets: of a holding over all its devices, of
+    /// a raised charge, or the foreign memory of a measured device. `None` if it is undeclared.
     pub fn bytes(&self) -> Option<Bytes> {
         match &self.0 {
             Change::Hold { holding } if !holding.charges.is_empty() => holding.bytes(),

@@ -53,7 +53,8 @@ impl Ledger {
         self.view(self.node_id(name)?)
     }
 
-    /// Returns the labels of some devices of a node, each once, by ordinal; none if the node is gone.
+    /// Returns the labels of some devices of a node, each once, by ordinal; none for an unknown
+    /// node.
     pub fn device_labels(
         &self,
         node: &str,

@@ -48,6 +48,14 @@ pub enum NodeReason {
         /// Pods that the node admits.
         pods: u32,
     },
+    /// Too little of a named resource is left of what the node advertises.
+    ShortOfResource {
+        resource: Name,
+        need: u64,
+        free: u64,
+        /// 0 if the node does not advertise the resource.
+        allocatable: u64,
+    },
     /// The search ran out of steps. A placement may still exist.
     NotFound {
         steps: u32,
@@ -70,6 +78,7 @@ impl NodeReason {
             NodeReason::ShortOfCpu { .. } => "NodeInsufficientCpu",
             NodeReason::ShortOfNodeMemory { .. } => "NodeInsufficientMemory",
             NodeReason::PodsExhausted { .. } => "NodePodsExhausted",
+            NodeReason::ShortOfResource { .. } => "NodeInsufficientResource",
             NodeReason::NotFound { .. } => "NotFoundInSteps",
         }
     }
@@ -81,6 +90,9 @@ impl NodeReason {
             | NodeReason::ShortOfNodeMemory { .. }
             | NodeReason::PodsExhausted { .. }
             | NodeReason::NotFound { .. } => Change::LoadFell,
+            NodeReason::ShortOfResource { need, allocatable, .. } if need <= allocatable => {
+                Change::LoadFell
+            }
             _ => Change::NodeChanged,
         }
     }

@@ -4,7 +4,7 @@ use super::{DeviceRoom, kind_index};
 use crate::device::{Health, Node, Telemetry};
 use crate::units::{Bytes, Millis, Name};
 
-/// Everything that `fit` and the score read of a device's usage, in one row of 72 bytes.
+/// Everything that `fit` and the score read of a device's usage, in one row of 80 bytes.
 ///
 /// A decision judges every device of the fleet. Reading [`DeviceRoom`] for that would follow a
 /// pointer and touch a list of tenants per device; reading rows that lie side by side in
@@ -22,6 +22,9 @@ pub(crate) struct FitInput {
     pub load: Bytes,
     /// The memory that a new request may take ([`DeviceRoom::open`]); zero if unknown.
     pub open: Bytes,
+    /// The part of a new charge with a token that takes the place of a charge in `load`
+    /// (`floating`).
+    pub displaced: Bytes,
     /// Occupied hardware slices as a bit mask.
     pub occupied: u64,
     /// The time of the last measurement, if it is stale.
@@ -29,6 +32,8 @@ pub(crate) struct FitInput {
     /// Total compute; zero if it is not accounted.
     pub cores: u32,
     pub cores_free: u32,
+    /// All slots, of the group where the device plugin picks the card; `u32::MAX` if not limited.
+    pub slots: u32,
     /// Near `u32::MAX` if slots are not limited, which no need reaches.
     pub slots_free: u32,
     /// Index into the node's sorted list of kinds.
@@ -60,10 +65,12 @@ impl FitInput {
             usable: room.usable.unwrap_or(Bytes::ZERO),
             load: room.load(),
             open: room.open().unwrap_or(Bytes::ZERO),
+            displaced: room.displaced(),
             occupied: room.occupied,
             stale_since,
             cores,
             cores_free: cores.saturating_sub(room.cores),
+            slots,
             slots_free: slots.saturating_sub(room.slots),
             kind: kind_index(kinds, &device.kind).expect("the list has the kind of every device"),
             ready: works && !room.closed && stale_since.is_none(),

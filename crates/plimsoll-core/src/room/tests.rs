@@ -25,6 +25,8 @@ fn occupied() -> DeviceRoom {
         bytes: None,
         stage,
         floating: false,
+        tokened: true,
+        slots: 1,
         slices: 0,
     };
     room.tenants.push(tenant);
@@ -34,10 +36,11 @@ fn occupied() -> DeviceRoom {
 #[test]
 fn a_change_that_fit_depends_on_changes_the_fit_input() {
     type Change = fn(&mut DeviceRoom);
-    let changes: [(&str, Change); 12] = [
+    let changes: [(&str, Change); 13] = [
         ("usable", |room| room.usable = None),
         ("held", |room| room.held = Bytes::gib(11)),
-        ("floating", |room| room.floating = Bytes::gib(1)),
+        ("floating", |room| room.floating.bytes = Bytes::gib(1)),
+        ("displaced", |room| room.floating.displaced = Bytes::gib(1)),
         ("releasing", |room| room.releasing = Bytes::gib(1)),
         ("foreign", |room| room.foreign = Bytes::gib(1)),
         ("promised", |room| room.promised = Bytes::gib(1)),

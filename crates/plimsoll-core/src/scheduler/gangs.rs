@@ -103,7 +103,7 @@ impl Step<'_> {
         }
     }
 
-    /// Keeps a gang pending, with a promise to each member if the holders that are leaving will make
+    /// Keeps a gang pending, with a promise to each member if the releases in progress will make
     /// room for all.
     fn keep_gang_pending(
         &mut self,

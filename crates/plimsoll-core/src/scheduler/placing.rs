@@ -22,7 +22,7 @@ impl Scheduler {
     pub(super) fn decide_for(&mut self, request: &Request) -> Decision {
         let lower = self.lower_promises(request);
         let Scheduler { ledger, memo, settings, .. } = self;
-        let mut draft = Draft::of(ledger);
+        let mut draft = Draft::new(ledger);
         draft.without_promise_to(&request.id);
         let decision = memo.decide_on(&draft, &settings.policy, request);
         if decision.chosen().is_some() || lower.is_empty() {

@@ -3,7 +3,7 @@
 //! Requests are tried in turn. One attempt can only take memory away from the requests after it,
 //! with one exception: when it withdraws or moves a promise, the memory that the promise blocked
 //! becomes open to the requests *before* it. The round then ends and the next one begins with the
-//! first request, so that the result does not depend on who came late.
+//! first request, so that the result does not depend on the order of arrival.
 //!
 //! The loop terminates because every additional round is paid for by something that happens a
 //! limited number of times. A promise is withdrawn or moved only
@@ -18,7 +18,7 @@
 //!
 //! With n pending requests, g gangs and p promises at the beginning these are at most
 //! n·(g + 1) + g + p rounds after the first, each with at most n attempts. In practice there are
-//! one or two. Retrying only the requests before the one that left memory was rejected: equal
+//! one or two. Retrying only the requests before that promise's request was rejected: equal
 //! requests share one attempt per round (`try_one`), which is worth more.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -50,16 +50,19 @@ impl fmt::Display for Reason {
             Reason::HeldUndeclared => {
                 f.write_str("has a tenant that declares no memory, so its free memory is unknown")
             }
-            Reason::TooSmall { need, usable, .. } => {
-                let format = SizeFormat::for_shortfall(*need, *usable);
+            Reason::TooSmall { need, usable, .. } => too_small(f, *need, *usable),
+            Reason::ShortOfMemory { need, free, usable } => short_of(f, *need, *free, *usable),
+            Reason::TenantsMayMeet { need, tokens, together, usable } => {
+                let format = SizeFormat::for_shortfall(*together, *usable);
+                let short_by = format.show_difference(*together, *usable);
+                let (need, together, usable) =
+                    (format.show(*need), format.show(*together), format.show(*usable));
                 write!(
                     f,
-                    "is too small: needs {}, has {}",
-                    format.show(*need),
-                    format.show(*usable)
+                    "needs {need}; with the largest requests that its {tokens} tokens admit it would \
+                     hold {together} of {usable} ({short_by} short)"
                 )
             }
-            Reason::ShortOfMemory { need, free, usable } => short_of(f, *need, *free, *usable),
             Reason::PromisedAway { need, free, open } => {
                 let format = SizeFormat::for_shortfall(*need, *open);
                 let (need, free, open) =
@@ -83,6 +86,11 @@ impl fmt::Display for Reason {
             }
         }
     }
+}
+
+fn too_small(f: &mut fmt::Formatter<'_>, need: Bytes, usable: Bytes) -> fmt::Result {
+    let format = SizeFormat::for_shortfall(need, usable);
+    write!(f, "is too small: needs {}, has {}", format.show(need), format.show(usable))
 }
 
 fn short_of(f: &mut fmt::Formatter<'_>, need: Bytes, free: Bytes, usable: Bytes) -> fmt::Result {
@@ -115,6 +123,7 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
         Reason::HeldUndeclared => "with undeclared tenants",
         Reason::TooSmall { .. } => "too small",
         Reason::ShortOfMemory { .. } => "short of memory",
+        Reason::TenantsMayMeet { .. } => "too full if the largest requests meet",
         Reason::PromisedAway { .. } => "promised to others",
         Reason::ShortOfCores { .. } => "short of cores",
         Reason::ComputeExhausted => "out of compute",
@@ -158,6 +167,9 @@ impl fmt::Display for NodeReason {
                 write!(f, "needs {need} of main memory, has {free} free")
             }
             NodeReason::PodsExhausted { pods } => write!(f, "already runs {pods} pods, its limit"),
+            NodeReason::ShortOfResource { resource, need, free, allocatable } => {
+                write!(f, "needs {need} {resource}, {free} free of {allocatable} (allocatable)")
+            }
             NodeReason::NotFound { steps } => {
                 write!(f, "is undecided: no placement found in {steps} steps")
             }
@@ -179,6 +191,7 @@ pub(super) fn node_phrase(reason: &NodeReason) -> &'static str {
         NodeReason::ShortOfCpu { .. } => "short of CPU",
         NodeReason::ShortOfNodeMemory { .. } => "short of main memory",
         NodeReason::PodsExhausted { .. } => "full of pods",
+        NodeReason::ShortOfResource { .. } => "short of a resource",
         NodeReason::NotFound { .. } => "undecided within the search steps",
     }
 }
@@ -199,6 +212,9 @@ pub(super) fn node_detail(reason: &NodeReason, node: &str) -> Option<String> {
             Some(format!("needs {}, {} free", format.show(*need), format.show(*free)))
         }
         NodeReason::PodsExhausted { pods } => Some(format!("limit {pods}")),
+        NodeReason::ShortOfResource { resource, need, free, allocatable } => {
+            Some(format!("needs {need} {resource}, {free} free of {allocatable} (allocatable)"))
+        }
         NodeReason::NotFound { steps } => Some(format!("{steps} steps")),
         NodeReason::NoSuchNode | NodeReason::Unschedulable | NodeReason::AffinityMismatch => None,
     }

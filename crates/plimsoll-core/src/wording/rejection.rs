@@ -128,7 +128,7 @@ impl Rejection {
     }
 }
 
-/// Returns the memory that the nearest device can give: when it is empty if even that is too little.
+/// Returns the free memory of the nearest device, or its usable memory if even that is too little.
 fn limit(nearest: &NearestMiss) -> Bytes {
     if nearest.too_small { nearest.usable } else { nearest.free }
 }

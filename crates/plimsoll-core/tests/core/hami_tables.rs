@@ -12,7 +12,7 @@ use plimsoll_core::device::{
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::{
-    Amount, Compute, Need, NodeNeed, Request, RequestId, Shape, Spec, Terms, Wishes,
+    Amount, Compute, DeviceSelector, Need, NodeNeed, Request, RequestId, Shape, Spec, Terms,
 };
 use plimsoll_core::units::{Bytes, Cores, Millis, Portion};
 use plimsoll_core::wording::container_reason;
@@ -177,9 +177,9 @@ fn a_percentage_is_relative_to_the_card() {
 /// Tables A5 and A6: allowed and excluded UUIDs; table A7: types.
 #[test]
 fn selectors_by_uuid_and_by_type_are_honoured() {
-    let with = |change: fn(&mut Wishes)| {
+    let with = |change: fn(&mut DeviceSelector)| {
         let mut need = need(1, 512, 50);
-        change(&mut need.wishes);
+        change(&mut need.selector);
         answer(&ask(&ledger(vec![card("GPU-1abc", 1280)], &[]), &Policy::spread(), need))
     };
     assert_eq!(with(|w| w.uuids = vec!["abc".into(), "123".into()]), "1/1 CardUuidMismatch");
@@ -259,7 +259,7 @@ fn devices_of_one_numa_node_are_found() {
     let cards = vec![on("A", 0), on("B", 0), on("C", 1)];
     let used = [(0, (5000, 0, 1)), (1, (1000, 0, 1)), (2, (3000, 0, 1))];
     let mut two = need(2, 512, 0);
-    two.wishes.one_numa = true;
+    two.selector.one_numa = true;
     let decision = ask(&ledger(cards.clone(), &used), &Policy::spread(), two.clone());
     assert_eq!(decision.chosen().expect("A and B fit").placement.picks, [[0, 1]]);
     let b_is_full = [(0, (5000, 0, 1)), (1, (9900, 0, 1)), (2, (3000, 0, 1))];

@@ -343,7 +343,7 @@ proptest! {
         placed in prop::collection::vec((card(), 1..=DEVICE_GIB), 0..4),
     ) {
         let pair = Pair::after(&history);
-        let mut draft = Draft::of(&pair.ledger);
+        let mut draft = Draft::new(&pair.ledger);
         let mut ledger = pair.ledger.clone();
         // A number may occur twice: removing a holding or a promise again changes nothing.
         for number in removed {

@@ -3,3 +3,4 @@
 mod hami_tables;
 mod ledger_model;
 mod model;
+mod tokens;

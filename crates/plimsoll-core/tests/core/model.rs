@@ -1,7 +1,8 @@
 //! An independent model of the ledger: plain maps, in whole GiB, summed on demand.
 //!
-//! It knows only shares of single devices. That is enough to predict for every verb whether the ledger
-//! accepts it, and every sum that the ledger reports afterwards, without using any code of the core.
+//! It knows only shares of single devices. That is enough to predict for every verb whether the
+//! ledger accepts it, and every sum that the ledger reports afterwards, without using any code of
+//! the core.
 
 use std::collections::BTreeMap;
 
@@ -72,8 +73,8 @@ impl Model {
         Sums { held, releasing, foreign, promised, free, open, tenants: tenants().count() }
     }
 
-    /// Predicts a commit: only a holding that has not started may be replaced, and the need must fit
-    /// without the request's own holding and promise.
+    /// Predicts a commit: only a holding that has not started may be replaced, and the need must
+    /// fit without the request's own holding and promise.
     pub(crate) fn hold(&mut self, request: u8, card: Card, gib: u64, life: Life) -> bool {
         if self.held.get(&request).is_some_and(|own| !own.life.is_before_start()) {
             return false;

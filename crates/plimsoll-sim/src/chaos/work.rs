@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::device::Node;
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Container, Eviction, Misuse, Need, PlainRule, Role, Shape, Spec, Terms,
-    Wishes,
+    Amount, Asks, Compute, Container, DeviceSelector, Eviction, Misuse, Need, PlainRule, Role,
+    Shape, Spec, Terms,
 };
 use plimsoll_core::units::{Bytes, Cores, MilliCpu, Name, Portion, Timespan};
 
@@ -97,8 +97,11 @@ fn need(chance: &mut Chance, fleet: &[Node]) -> Need {
         _ => Amount::Profile((*chance.pick(&["1g", "2g", "4g"])).into()),
     };
     let kind = if chance.percent(5) { "AMD" } else { "NVIDIA" };
-    let wishes =
-        Wishes { one_numa: chance.percent(10), alone: chance.percent(5), ..Wishes::default() };
+    let selector = DeviceSelector {
+        one_numa: chance.percent(10),
+        alone: chance.percent(5),
+        ..DeviceSelector::default()
+    };
     Need {
         count: NonZeroU16::new(*chance.pick(&[1, 1, 1, 1, 2, 2, 4])).expect("one at least"),
         compute: *chance.pick(&[
@@ -107,7 +110,7 @@ fn need(chance: &mut Chance, fleet: &[Node]) -> Need {
             Compute::Units(Cores(30)),
             Compute::Percent(50),
         ]),
-        wishes,
+        selector,
         ..Need::one(kind, amount)
     }
 }

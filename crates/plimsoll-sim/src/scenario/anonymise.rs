@@ -1,17 +1,18 @@
-//! Takes the names out of a state and leaves the numbers: the same name becomes the same stand-in everywhere.
+//! Replaces the names in a state and keeps the numbers. Equal names get equal replacements.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_core::charge::Holding;
 use plimsoll_core::device::{Capacity, Identity, Node};
-use plimsoll_core::request::{Amount, Asks, Request, RequestId, Spec, Terms, Wishes};
+use plimsoll_core::request::{Amount, Asks, DeviceSelector, Request, RequestId, Spec, Terms};
 use plimsoll_core::rules::{NodeRules, Operator, Requirement, Subject, Term};
 use plimsoll_core::units::Name;
 
 use super::state::State;
 
-/// The same state with every name of a person's choosing replaced: nodes, accounts, requests, containers, models, UUIDs, labels.
+/// Returns the state with replaced names of nodes, accounts, requests, containers, models, UUIDs
+/// and labels.
 #[must_use]
 pub fn anonymise(state: &State) -> State {
     let mut mask = Mask { compares: compares_numbers(state), ..Mask::default() };
@@ -27,7 +28,7 @@ pub fn anonymise(state: &State) -> State {
     state
 }
 
-/// Whether any rule compares a label's value as a number.
+/// Returns true if a rule compares a label's value as a number.
 fn compares_numbers(state: &State) -> bool {
     let members = state.gangs.iter().flat_map(|(_, _, members)| members);
     let asked = state.pending.iter().chain(members).map(|request| &*request.spec);
@@ -154,7 +155,7 @@ impl Mask {
                 for container in shapes.iter_mut().flat_map(|shape| &mut shape.containers) {
                     self.hide("container", &mut container.name);
                     for need in &mut container.needs {
-                        self.wishes(&mut need.wishes);
+                        self.hide_selector(&mut need.selector);
                         if let Amount::Unknown(missing) = &mut need.amount {
                             *missing = "something".into();
                         }
@@ -164,11 +165,11 @@ impl Mask {
         }
     }
 
-    fn wishes(&mut self, wishes: &mut Wishes) {
-        self.hide_all("model", &mut wishes.models);
-        self.hide_all("model", &mut wishes.not_models);
-        self.hide_all("GPU", &mut wishes.uuids);
-        self.hide_all("GPU", &mut wishes.not_uuids);
+    fn hide_selector(&mut self, selector: &mut DeviceSelector) {
+        self.hide_all("model", &mut selector.models);
+        self.hide_all("model", &mut selector.not_models);
+        self.hide_all("GPU", &mut selector.uuids);
+        self.hide_all("GPU", &mut selector.not_uuids);
     }
 
     fn rules(&mut self, rules: &mut NodeRules) {

@@ -1,19 +1,19 @@
-//! What is asked, as words: shapes, containers, needs, and the terms of a request.
+//! Parses requests: shapes, containers, needs and terms.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Container, Eviction, Leaning, Misuse, Need, Order, PlainRule, Request,
-    RequestId, Role, Shape, Spec, Terms, Weights,
+    Amount, Asks, Compute, Container, Eviction, Misuse, Need, Order, PlacementHints, PlainRule,
+    Request, RequestId, Role, Shape, Spec, Terms, Weights,
 };
 use plimsoll_core::units::{Bytes, Cores, Millis, Name, Portion};
 
-use super::fleet::cpu;
+use super::fleet::{change_resource, cpu};
 use super::rules;
 use super::words::{Problem, Word, Words, bad, names, number, one_of, size, span, time, unknown};
 
-const FIELDS: [&str; 32] = [
+const FIELDS: [&str; 33] = [
     "kind",
     "cores",
     "slots",
@@ -28,6 +28,7 @@ const FIELDS: [&str; 32] = [
     "cpu",
     "memory",
     "pods",
+    "resource",
     "node",
     "select",
     "file",
@@ -103,7 +104,7 @@ impl Asking {
         }
     }
 
-    /// Whether anything was asked of devices.
+    /// Returns true if the request has a device need.
     pub(crate) fn asks_something(&self) -> bool {
         self.misuse.is_some() || self.shapes.iter().any(|shape| !shape.containers.is_empty())
     }
@@ -142,8 +143,8 @@ impl Asking {
             "pinned" => self.terms.pinned = true,
             "speculative" => self.terms.speculative = true,
             "waits" => self.terms.waits = true,
-            "alone" => self.last_need("alone")?.wishes.alone = true,
-            "linked" => self.last_need("linked")?.wishes.linked = true,
+            "alone" => self.last_need("alone")?.selector.alone = true,
+            "linked" => self.last_need("linked")?.selector.linked = true,
             "none" => drop(self.container()),
             _ => return self.take_container_or_need(word),
         }
@@ -237,7 +238,7 @@ impl Asking {
         let needs = self.shape().containers.last_mut().map(|container| &mut container.needs);
         needs
             .and_then(|needs| needs.last_mut())
-            .ok_or_else(|| bad(key, "stands behind the amount that it belongs to"))
+            .ok_or_else(|| bad(key, "write it after the amount that it belongs to"))
     }
 
     fn take_need_field(&mut self, key: &str, value: &str) -> Result<bool, Problem> {
@@ -249,13 +250,13 @@ impl Asking {
             "kind" => need.kind = value.into(),
             "cores" => need.compute = compute(value)?,
             "slots" => need.slots = number(value)?,
-            "type" => need.wishes.models = names(value),
-            "not-type" => need.wishes.not_models = names(value),
-            "uuid" => need.wishes.uuids = names(value),
-            "not-uuid" => need.wishes.not_uuids = names(value),
-            "mode" => need.wishes.modes = names(value),
+            "type" => need.selector.models = names(value),
+            "not-type" => need.selector.not_models = names(value),
+            "uuid" => need.selector.uuids = names(value),
+            "not-uuid" => need.selector.not_uuids = names(value),
+            "mode" => need.selector.modes = names(value),
             _ => {
-                need.wishes.one_numa =
+                need.selector.one_numa =
                     one_of(value, "NUMA wish", &[("one", true), ("any", false)])?;
             }
         }
@@ -268,15 +269,18 @@ impl Asking {
             "cpu" => spec.resources.cpu = cpu(value)?,
             "memory" => spec.resources.memory = size(value)?,
             "pods" => spec.resources.pods = number(value)?,
+            "resource" => change_resource(&mut spec.resources.extended, value)?,
             "node" => spec.rules.named = Some(value.into()),
             "select" => spec.rules.all.push(rules::requirement(value)?),
             "file" => spec.rules.files.push(value.into()),
             "any" => spec.rules.any.push(rules::term(value)?),
             "prefer" => spec.rules.preferred.push(rules::preferred(value)?),
             "tolerate" => spec.rules.tolerations.push(rules::toleration(value)?),
-            "nodes" => spec.leaning.nodes = Some(one_of(value, "order", &ORDERS)?),
-            "devices" => spec.leaning.devices = Some(one_of(value, "order", &ORDERS)?),
-            "weights" => spec.leaning = Leaning { weights: Some(weights(value)?), ..spec.leaning },
+            "nodes" => spec.hints.nodes = Some(one_of(value, "order", &ORDERS)?),
+            "devices" => spec.hints.devices = Some(one_of(value, "order", &ORDERS)?),
+            "weights" => {
+                spec.hints = PlacementHints { weights: Some(weights(value)?), ..spec.hints }
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -338,7 +342,7 @@ fn compute(text: &str) -> Result<Compute, Problem> {
     }
 }
 
-/// How much each dimension counts: `slots:cores:memory`.
+/// Parses the weights `slots:cores:memory`.
 fn weights(text: &str) -> Result<Weights, Problem> {
     let parts = text.split(':').map(number).collect::<Result<Vec<u32>, _>>()?;
     match parts[..] {

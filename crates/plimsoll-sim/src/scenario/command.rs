@@ -1,4 +1,4 @@
-//! What each command does, and what it says.
+//! Runs commands and renders their output.
 
 use plimsoll_core::device::Telemetry;
 use plimsoll_core::event::{Event, Outcome};
@@ -98,9 +98,9 @@ fn run_one(world: &mut World, mut words: Words) -> Result<Vec<String>, Problem> 
 fn fleet_command(world: &mut World, command: &str, mut words: Words) -> Result<(), Problem> {
     let name = words.plain("the node's name")?;
     match command {
-        "node" => fleet::change_node(world.say_node(&name), words),
-        "update" => fleet::change_node(world.said_node(&name)?, words),
-        _ => fleet::change_devices(world.said_node(&name)?, words),
+        "node" => fleet::change_node(world.declare_node(&name), words),
+        "update" => fleet::change_node(world.declared_node(&name)?, words),
+        _ => fleet::change_devices(world.declared_node(&name)?, words),
     }
 }
 

@@ -1,4 +1,9 @@
-//! Why: a decision laid out line by line, and what would make a refused request fit.
+//! Renders a decision line by line, and the remedies of a rejected request.
+//!
+//! All sentences (summaries, reasons, needs, container counts) come from `wording` in the core, as
+//! in the CLI and the server. Only the layout is separate: the CLI renders the rows of
+//! `plimsoll-api`, which depends on this crate, while a scenario prints one line for each fact, so
+//! that a difference names the fact that changed.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +18,7 @@ use plimsoll_core::wording;
 use super::words::Problem;
 use super::world::World;
 
-/// The decision on a request as things stand, every node, container and device of it.
+/// Decides a request on the current state and renders every node, container and device.
 pub(crate) fn explain(world: &World, request: &Request) -> Vec<String> {
     lines(&decided(world, request))
 }
@@ -85,7 +90,7 @@ fn devices(verdict: NodeVerdict, need: &NeedVerdict) -> Vec<String> {
     lines
 }
 
-/// The smallest changes that would make a refused request fit.
+/// Renders the smallest changes that would make a rejected request fit.
 pub(crate) fn remedies(world: &World, request: &Request) -> Vec<String> {
     let decision = decided(world, request);
     if decision.chosen().is_some() {
@@ -96,14 +101,10 @@ pub(crate) fn remedies(world: &World, request: &Request) -> Vec<String> {
         remedy::remedies(scheduler.ledger(), &scheduler.settings().policy, request, &decision);
     let lines: Vec<String> =
         found.iter().map(|remedy| format!("it would fit if {}", remedy.text)).collect();
-    if lines.is_empty() {
-        vec!["nothing that was tried would make it fit".to_string()]
-    } else {
-        lines
-    }
+    if lines.is_empty() { vec!["no remedy was found".to_string()] } else { lines }
 }
 
-/// Decides the last request again and again: one answer, with one explanation.
+/// Decides the last request several times, with and without the memo, and compares the answers.
 pub(crate) fn again(world: &World, times: u32) -> Result<Vec<String>, Problem> {
     let request =
         world.last.clone().ok_or(Problem::Missing { what: "a request to decide again" })?;

@@ -6,13 +6,14 @@ use plimsoll_core::device::{
     Capacity, Device, DeviceChoice, Geometry, Health, Identity, Node, Profile, Sharing, Source,
     Span, Strategy,
 };
+use plimsoll_core::resources::ResourceAmounts;
 use plimsoll_core::units::{Bytes, Cores, MilliCpu};
 
 use super::presets;
 use super::rules;
 use super::words::{Problem, Word, Words, bad, number, one_of, size, switch, unknown};
 
-const NODE_FIELDS: [&str; 11] = [
+const NODE_FIELDS: [&str; 12] = [
     "choice",
     "missing",
     "unknown",
@@ -23,6 +24,7 @@ const NODE_FIELDS: [&str; 11] = [
     "cpu",
     "memory",
     "pods",
+    "resource",
     "label.KEY",
 ];
 const DEVICE_FIELDS: [&str; 17] = [
@@ -58,6 +60,7 @@ pub(crate) fn change_node(node: &mut Node, mut words: Words) -> Result<(), Probl
             "cpu" => node.allocatable.cpu = Some(cpu(value)?),
             "memory" => node.allocatable.memory = Some(size(value)?),
             "pods" => node.allocatable.pods = Some(number(value)?),
+            "resource" => change_resource(&mut node.allocatable.extended, value)?,
             key => match key.strip_prefix("label.") {
                 Some(label) => drop(node.labels.insert(label.into(), value.as_str().into())),
                 None => return Err(unknown("fact of a node", key, &NODE_FIELDS)),
@@ -76,6 +79,17 @@ pub(crate) fn cpu(text: &str) -> Result<MilliCpu, Problem> {
             .map(MilliCpu)
             .ok_or_else(|| bad(text, "that is too much")),
     }
+}
+
+/// Replaces the amount of a named resource: `nvidia.com/gpu:8`. The name may have a colon, the amount
+/// has none.
+pub(crate) fn change_resource(amounts: &mut ResourceAmounts, text: &str) -> Result<(), Problem> {
+    let (resource, amount) = text
+        .rsplit_once(':')
+        .filter(|(resource, _)| !resource.is_empty())
+        .ok_or_else(|| bad(text, "write a resource as NAME:AMOUNT"))?;
+    amounts.set(resource, number(amount)?);
+    Ok(())
 }
 
 /// The ordinals that a word names: `3`, or `0-7`.
@@ -173,7 +187,7 @@ fn capacity(text: &str, source: Source) -> Result<Capacity, Problem> {
     }
 }
 
-/// How a device is handed out: `none`, `shares`, `time-slicing:100`, `mps:4`.
+/// Parses the sharing of a device: `none`, `shares`, `time-slicing:100`, `mps:4`.
 fn sharing(text: &str) -> Result<Sharing, Problem> {
     let tokens = |replicas, strategy| Ok(Sharing::Tokens { replicas: number(replicas)?, strategy });
     match text.split_once(':') {
@@ -189,7 +203,8 @@ fn sharing(text: &str) -> Result<Sharing, Problem> {
     }
 }
 
-/// A size of hardware slice: `1g.5gb:4864MiB:1:0+1,1+1`, its memory, its compute, and where it may sit.
+/// Parses a profile of hardware slices: `1g.5gb:4864MiB:1:0+1,1+1`, with memory, compute and the
+/// allowed positions.
 fn profile(text: &str) -> Result<Profile, Problem> {
     let wrong = || bad(text, "write NAME:MEMORY:CORES:START+SIZE,START+SIZE");
     let [name, memory, cores, spans] = text.split(':').collect::<Vec<_>>()[..] else {

@@ -1,15 +1,15 @@
-//! What came of a scenario: as an updated text, as a diff, and as a demo.
+//! The result of a scenario: as an updated text, as a diff, and as a demo.
 
 use super::words::{Content, Line};
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Clone, Debug)]
 pub struct Report {
     blocks: Vec<Block>,
     mismatches: Vec<Mismatch>,
 }
 
-/// A command with what it should say and what it said; or lines that nothing is asked of.
+/// A command with its expected and actual output; or a line that is not a command.
 #[derive(Clone, Debug)]
 struct Block {
     line: usize,
@@ -18,16 +18,13 @@ struct Block {
     expected: Option<Vec<String>>,
 }
 
-/// A command that did not say what it should.
+/// A command whose output differs from the expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The command's line, from 1.
     pub line: usize,
-    /// The command.
     pub command: String,
-    /// What it should say.
     pub expected: Vec<String>,
-    /// What it said.
     pub said: Vec<String>,
 }
 
@@ -41,7 +38,7 @@ impl Report {
                     let command = commands
                         .last()
                         .map(|at| &mut blocks[*at])
-                        .expect("expectations stand below a command");
+                        .expect("expectations follow a command");
                     command.expected.get_or_insert_default().push(expected);
                 }
                 _ => {
@@ -56,24 +53,24 @@ impl Report {
         Report { blocks, mismatches }
     }
 
-    /// Whether every command said what it should.
+    /// Returns true if every command has its expected output.
     pub fn holds(&self) -> bool {
         self.mismatches.is_empty()
     }
 
-    /// The commands that did not say what they should.
+    /// Returns the commands whose output differs.
     pub fn mismatches(&self) -> &[Mismatch] {
         &self.mismatches
     }
 
-    /// The scenario with its expectations rewritten to what happened.
+    /// Returns the scenario with its expectations replaced by the actual output.
     pub fn updated(&self) -> String {
         self.text(|block| {
             if block.expected.is_some() || block.objected() { block.said.as_deref() } else { None }
         })
     }
 
-    /// The scenario with what every command said, for people to read.
+    /// Returns the scenario with the output of every command.
     pub fn demo(&self) -> String {
         self.text(|block| block.said.as_deref())
     }
@@ -91,7 +88,7 @@ impl Report {
         text
     }
 
-    /// The mismatches: with their line numbers, what was expected and what was said.
+    /// Renders the differences with their line numbers.
     pub fn diff(&self) -> String {
         let mut text = String::new();
         for mismatch in &self.mismatches {
@@ -121,7 +118,7 @@ impl Block {
         })
     }
 
-    /// Whether the witness objected: that is wrong whatever was expected.
+    /// Returns true if the witness objected, which is an error whatever was expected.
     fn objected(&self) -> bool {
         self.said.iter().flatten().any(|line| line.starts_with("THE WITNESS OBJECTS"))
     }

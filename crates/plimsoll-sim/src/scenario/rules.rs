@@ -1,4 +1,5 @@
-//! Rules by which work selects nodes, as words: `zone=a,b`, `!zone`, `zone!=a`, `gen>3`; and taints.
+//! Parses rules that select nodes (`zone=a,b`, `!zone`, `zone!=a`, `gen>3`), taints and
+//! tolerations.
 
 use plimsoll_core::rules::{Effect, Operator, Requirement, Subject, Taint, Term, Toleration};
 use plimsoll_core::units::Name;

@@ -1,4 +1,4 @@
-//! What was seen running, as words: charges with their devices, the stage of life, and whether it does anything.
+//! Parses observed holdings: charges with their devices, stage and activity.
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Slice, Stage};
 use plimsoll_core::device::Span;
@@ -6,10 +6,10 @@ use plimsoll_core::request::{NodeNeed, PlainRule, RequestId, Role};
 use plimsoll_core::units::{Bytes, Cores, Millis};
 
 use super::ask::{Asking, name, some_bytes};
-use super::fleet::cpu;
+use super::fleet::{change_resource, cpu};
 use super::words::{Problem, Word, Words, bad, number, one_of, size, time, unknown};
 
-/// Reads what was seen: charges, then perhaps `asks` and what had been asked.
+/// Parses an observed holding: charges, then optionally `asks` and the original request.
 pub(crate) fn holding(
     id: RequestId,
     node: &str,
@@ -36,7 +36,7 @@ pub(crate) fn holding(
             Word::Pair(key, value) if !asked && CHARGE_FIELDS.contains(&key.as_str()) => {
                 let last = charges
                     .last_mut()
-                    .ok_or_else(|| bad(key, "stands behind the charge that it belongs to"))?;
+                    .ok_or_else(|| bad(key, "write it after the charge that it belongs to"))?;
                 change_charge(last, key, value)?;
             }
             Word::Pair(key, value) if !asked && RESOURCES.contains(&key.as_str()) => {
@@ -52,7 +52,7 @@ pub(crate) fn holding(
         node: node.into(),
         stage,
         charges,
-        resources: resources.unwrap_or(request.spec.resources),
+        resources: resources.unwrap_or_else(|| request.spec.resources.clone()),
         terms: request.terms,
         activity,
         spec: with_spec.then_some(request.spec),
@@ -61,18 +61,20 @@ pub(crate) fn holding(
 
 const CHARGE_FIELDS: [&str; 4] = ["cores", "slots", "slice", "part"];
 
-const RESOURCES: [&str; 3] = ["cpu", "memory", "pods"];
+const RESOURCES: [&str; 4] = ["cpu", "memory", "pods", "resource"];
 
 fn change_resources(need: &mut NodeNeed, key: &str, value: &str) -> Result<(), Problem> {
     match key {
         "cpu" => need.cpu = cpu(value)?,
         "memory" => need.memory = size(value)?,
-        _ => need.pods = number(value)?,
+        "pods" => need.pods = number(value)?,
+        _ => change_resource(&mut need.extended, value)?,
     }
     Ok(())
 }
 
-/// A charge: `0:8000MiB`, `0,1:8000MiB` where the card is one of those, `0:whole`, `0:undeclared`.
+/// Parses a charge: `0:8000MiB`, `0,1:8000MiB` if the card is one of those, `0:whole`,
+/// `0:undeclared`.
 fn charge(word: &str) -> Result<Charge, Problem> {
     let (on, amount) =
         word.split_once(':').ok_or_else(|| bad(word, "write a charge as ORDINAL:AMOUNT"))?;
@@ -95,7 +97,7 @@ fn change_charge(charge: &mut Charge, key: &str, value: &str) -> Result<(), Prob
     Ok(())
 }
 
-/// A slice: `1g.5gb@6+1`, its profile, where it starts and how long it is.
+/// Parses a slice, `1g.5gb@6+1`: profile, start and size.
 fn slice(text: &str) -> Result<Slice, Problem> {
     let wrong = || bad(text, "write PROFILE@START+SIZE");
     let (profile, span) = text.split_once('@').ok_or_else(wrong)?;
@@ -103,7 +105,7 @@ fn slice(text: &str) -> Result<Slice, Problem> {
     Ok(Slice { profile: profile.into(), span: Span { start: number(start)?, size: number(size)? } })
 }
 
-/// A container's part: `main:app:8000MiB:30`, the last its compute.
+/// Parses a container's part, `main:app:8000MiB:30`; the last number is its compute.
 fn part(text: &str) -> Result<Part, Problem> {
     let [container, role, bytes, cores] = text.split(':').collect::<Vec<_>>()[..] else {
         return Err(bad(text, "write CONTAINER:ROLE:SIZE:CORES"));
@@ -117,7 +119,7 @@ fn part(text: &str) -> Result<Part, Problem> {
     Ok(Part { container: name(container), role, bytes, cores: Cores(number(cores)?) })
 }
 
-/// A stage: `sent`, `running`, `running@5s`, `releasing@5s`, `offered@30s`.
+/// Parses a stage: `sent`, `running`, `running@5s`, `releasing@5s`, `offered@30s`.
 fn stage_of(text: &str, now: Millis) -> Result<Stage, Problem> {
     let (stage, since) = with_time(text, now)?;
     match stage {
@@ -130,7 +132,7 @@ fn stage_of(text: &str, now: Millis) -> Result<Stage, Problem> {
     }
 }
 
-/// What somebody does: `unknown`, `active:3`, `idle`, `idle@5s`.
+/// Parses an activity: `unknown`, `active:3`, `idle`, `idle@5s`.
 pub(crate) fn activity_of(text: &str, now: Millis) -> Result<Activity, Problem> {
     if let Some(requests) = text.strip_prefix("active:") {
         return Ok(Activity::Active { requests: number(requests)? });
@@ -142,7 +144,7 @@ pub(crate) fn activity_of(text: &str, now: Millis) -> Result<Activity, Problem> 
     }
 }
 
-/// A word with a time behind it, or with the time now.
+/// Splits a word and the time after its `@`; without one the time is now.
 pub(crate) fn with_time(text: &str, now: Millis) -> Result<(&str, Millis), Problem> {
     match text.split_once('@') {
         Some((word, at)) => Ok((word, time(at)?)),

@@ -1,4 +1,4 @@
-//! What the machine did and what is there, in lines.
+//! Renders outcomes and the state of the scheduler as lines.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use plimsoll_core::units::Bytes;
 use super::world::World;
 use crate::witness::Objection;
 
-/// What came of one event; at least one line.
+/// Renders the outcome of one event as at least one line.
 pub(crate) fn step(world: &World, outcome: &Outcome, objections: &[Objection]) -> Vec<String> {
     let lines = news(world, outcome, objections);
     match (lines.is_empty(), outcome.operations.is_empty()) {
@@ -24,7 +24,7 @@ pub(crate) fn step(world: &World, outcome: &Outcome, objections: &[Objection]) -
     }
 }
 
-/// What came of one event and is worth a line.
+/// Renders the answers, effects and breaches of one event.
 pub(crate) fn news(world: &World, outcome: &Outcome, objections: &[Objection]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in outcome.answers.iter().map(|said| answer(world, outcome, said)) {
@@ -100,7 +100,7 @@ pub(crate) fn charges(node: &Node, charges: &[Charge]) -> String {
     charges.iter().map(one).collect::<Vec<_>>().join(" and ")
 }
 
-/// How often each answer was given: its first words behind the name.
+/// Counts equal answers by the first words after the name.
 pub(crate) fn counts(said: &[String]) -> Vec<String> {
     const KINDS: [&str; 6] = [
         " offered ",
@@ -192,7 +192,7 @@ fn tenant(tenant: &Tenant, room: &DeviceRoom) -> String {
     format!("{} {bytes}", tenant.name)
 }
 
-/// Who waits, in turn.
+/// Lists the pending requests in turn.
 pub(crate) fn queue(world: &World) -> Vec<String> {
     let line = |waiting: &plimsoll_core::queue::PendingRequest| {
         let gang =
@@ -202,7 +202,7 @@ pub(crate) fn queue(world: &World) -> Vec<String> {
     none_if_empty(world.scheduler().queue().iter().map(line).collect())
 }
 
-/// Every holder, and whether it may be asked to go.
+/// Lists the holders and whether they are evictable.
 pub(crate) fn slots(world: &World) -> Vec<String> {
     let scheduler = world.scheduler();
     let line = |holding: &Holding| {
@@ -214,29 +214,29 @@ pub(crate) fn slots(world: &World) -> Vec<String> {
             Activity::Active { requests } => format!(", serving {requests}"),
             Activity::Idle { since } => format!(", idle since {since}"),
         };
-        let goes = match evict::evictable_since(holding, world.now, scheduler.settings().residency)
-        {
-            Ok(from) => format!("evictable since {from}"),
-            Err(reason) => format!("not evictable ({reason})"),
-        };
-        format!("{} {}{activity} on {on}; {goes}", holding.request, holding.stage.name())
+        let eviction =
+            match evict::evictable_since(holding, world.now, scheduler.settings().residency) {
+                Ok(from) => format!("evictable since {from}"),
+                Err(reason) => format!("not evictable ({reason})"),
+            };
+        format!("{} {}{activity} on {on}; {eviction}", holding.request, holding.stage.name())
     };
     none_if_empty(scheduler.ledger().holdings().map(|(_, holding)| line(holding)).collect())
 }
 
-/// What could be had on each device if all who may go went.
+/// Lists the bytes that eviction could free on each device.
 pub(crate) fn evictable(world: &World) -> Vec<String> {
     let scheduler = world.scheduler();
-    let may_go = |holding: &Holding| {
+    let is_evictable = |holding: &Holding| {
         evict::evictable_since(holding, world.now, scheduler.settings().residency).is_ok()
     };
-    let rows = evict::evictable_bytes(scheduler.ledger(), may_go);
+    let rows = evict::evictable_bytes(scheduler.ledger(), is_evictable);
     none_if_empty(
         rows.iter().map(|row| format!("{}/{} {}", row.node, row.ordinal, row.bytes)).collect(),
     )
 }
 
-/// Every promise, with whose going it waits for.
+/// Lists the promises with the holders that they wait for.
 pub(crate) fn promises(world: &World) -> Vec<String> {
     let ledger = world.scheduler().ledger();
     let line = |(id, promise): (&RequestId, &plimsoll_core::ledger::Promise)| {
@@ -250,7 +250,7 @@ pub(crate) fn promises(world: &World) -> Vec<String> {
     none_if_empty(ledger.promises().map(line).collect())
 }
 
-/// Everything that is wrong.
+/// Lists the breaches.
 pub(crate) fn breaches(world: &World) -> Vec<String> {
     none_if_empty(
         breach::audit(world.scheduler().ledger())
@@ -289,7 +289,7 @@ fn breach_line(world: &World, breach: &Breach) -> String {
     }
 }
 
-/// What each account holds.
+/// Lists the holdings of each account.
 pub(crate) fn accounts(world: &World) -> Vec<String> {
     let ledger = world.scheduler().ledger();
     let names: BTreeMap<_, ()> =

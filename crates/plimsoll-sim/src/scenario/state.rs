@@ -1,13 +1,15 @@
-//! A state as a scenario: nodes, holdings and those who wait, written so that running the text yields the same ledger.
+//! Writes a state as a scenario: nodes, holdings and pending requests. Running the text yields the
+//! same ledger.
 
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Stage};
 use plimsoll_core::device::{
     Capacity, Device, Identity, Node, Profile, Sharing, Strategy, Telemetry,
 };
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Leaning, Need, NodeNeed, PlainRule, Request, RequestId, Shape, Spec,
-    Terms,
+    Amount, Asks, Compute, Need, NodeNeed, PlacementHints, PlainRule, Request, RequestId, Shape,
+    Spec, Terms,
 };
+use plimsoll_core::resources::ResourceAmounts;
 use plimsoll_core::room::Measured;
 use plimsoll_core::rules::NodeRules;
 use plimsoll_core::units::{Name, Timespan};
@@ -23,20 +25,19 @@ use super::words::{quoted, size_text};
 pub struct State {
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// What was measured: the node, the device, and what.
+    /// Each measurement with its node and device.
     pub measured: Vec<(Name, u16, Measured)>,
-    /// What is held, in the order in which it came.
+    /// In the order of their arrival.
     pub holdings: Vec<Holding>,
-    /// Who waits, in turn.
+    /// In turn.
     pub pending: Vec<Request>,
-    /// Gangs that wait: their names, how many must be placed together, and their members.
+    /// Pending gangs: name, minimum and members.
     pub gangs: Vec<(Name, u32, Vec<Request>)>,
 }
 
 /// The scenario that yields this state.
 pub fn from_state(state: &State) -> String {
-    let mut lines =
-        vec!["# A state as it was found: nodes, what is held, and who waits.".to_string()];
+    let mut lines = vec!["# A recorded state: nodes, holdings and pending requests.".to_string()];
     for node in &state.nodes {
         lines.push(node_line(node));
         for (ordinal, device) in node.devices.iter().enumerate() {
@@ -96,6 +97,7 @@ fn node_line(node: &Node) -> String {
     line.pair_if("cpu", node.allocatable.cpu.map(|cpu| cpu.to_string()));
     line.pair_if("memory", node.allocatable.memory.map(size_text));
     line.pair_if("pods", node.allocatable.pods.map(|pods| pods.to_string()));
+    resource_amount_words(&mut line, &node.allocatable.extended);
     node.taints.iter().for_each(|taint| line.pair("taint", taint.to_string()));
     node.files.iter().for_each(|file| line.pair("file", file));
     let failed = (node.failed_starts > 0).then(|| node.failed_starts.to_string());
@@ -206,11 +208,12 @@ fn holding_line(holding: &Holding) -> String {
         },
     );
     term_words(&mut line, &holding.terms);
-    let asked = holding.spec.as_ref().map(|spec| spec.resources);
-    if asked != Some(holding.resources) {
+    let asked = holding.spec.as_ref().map(|spec| &spec.resources);
+    if asked != Some(&holding.resources) {
         line.pair("cpu", holding.resources.cpu.to_string());
         line.pair("memory", size_text(holding.resources.memory));
         line.pair("pods", holding.resources.pods.to_string());
+        resource_amount_words(&mut line, &holding.resources.extended);
     }
     if let Some(spec) = &holding.spec {
         line.word("asks");
@@ -297,7 +300,7 @@ fn spec_words(line: &mut Line, spec: &Spec) {
     }
     resource_words(line, &spec.resources);
     rule_words(line, &spec.rules);
-    leaning_words(line, &spec.leaning);
+    hint_words(line, &spec.hints);
 }
 
 fn shape_words(line: &mut Line, shape: &Shape) {
@@ -331,17 +334,17 @@ fn need_words(line: &mut Line, need: &Need) {
         },
     );
     line.pair_if("slots", (need.slots != 1).then(|| need.slots.to_string()));
-    let wishes = &need.wishes;
-    line.list_if("type", &wishes.models);
-    line.list_if("not-type", &wishes.not_models);
-    line.list_if("uuid", &wishes.uuids);
-    line.list_if("not-uuid", &wishes.not_uuids);
-    line.list_if("mode", &wishes.modes);
-    line.pair_if("numa", wishes.one_numa.then_some("one"));
-    if wishes.alone {
+    let selector = &need.selector;
+    line.list_if("type", &selector.models);
+    line.list_if("not-type", &selector.not_models);
+    line.list_if("uuid", &selector.uuids);
+    line.list_if("not-uuid", &selector.not_uuids);
+    line.list_if("mode", &selector.modes);
+    line.pair_if("numa", selector.one_numa.then_some("one"));
+    if selector.alone {
         line.word("alone");
     }
-    if wishes.linked {
+    if selector.linked {
         line.word("linked");
     }
 }
@@ -350,6 +353,13 @@ fn resource_words(line: &mut Line, need: &NodeNeed) {
     line.pair_if("cpu", (need.cpu.0 > 0).then(|| need.cpu.to_string()));
     line.pair_if("memory", (!need.memory.is_zero()).then(|| size_text(need.memory)));
     line.pair_if("pods", (need.pods > 0).then(|| need.pods.to_string()));
+    resource_amount_words(line, &need.extended);
+}
+
+fn resource_amount_words(line: &mut Line, amounts: &ResourceAmounts) {
+    amounts
+        .iter()
+        .for_each(|(resource, amount)| line.pair("resource", format!("{resource}:{amount}")));
 }
 
 fn rule_words(line: &mut Line, rules: &NodeRules) {
@@ -367,15 +377,12 @@ fn rule_words(line: &mut Line, rules: &NodeRules) {
         .for_each(|toleration| line.pair("tolerate", toleration_text(toleration)));
 }
 
-fn leaning_words(line: &mut Line, leaning: &Leaning) {
+fn hint_words(line: &mut Line, hints: &PlacementHints) {
     let order = |order: plimsoll_core::request::Order| match order {
         plimsoll_core::request::Order::Pack => "pack",
         plimsoll_core::request::Order::Spread => "spread",
     };
-    line.pair_if("nodes", leaning.nodes.map(order));
-    line.pair_if("devices", leaning.devices.map(order));
-    line.pair_if(
-        "weights",
-        leaning.weights.map(|w| format!("{}:{}:{}", w.slots, w.cores, w.memory)),
-    );
+    line.pair_if("nodes", hints.nodes.map(order));
+    line.pair_if("devices", hints.devices.map(order));
+    line.pair_if("weights", hints.weights.map(|w| format!("{}:{}:{}", w.slots, w.cores, w.memory)));
 }

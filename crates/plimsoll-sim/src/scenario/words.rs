@@ -1,56 +1,41 @@
-//! A line as words, and every way in which a word can be wrong.
+//! Splits lines into words, and the errors of invalid words.
 
 use std::fmt;
 use std::str::FromStr;
 
 use plimsoll_core::units::{Bytes, Millis, Name, Timespan};
 
-/// A line that cannot be understood.
+/// A line that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct Error {
     /// The line's number, from 1.
     pub line: usize,
-    /// What is wrong with it.
     #[source]
     pub problem: Problem,
 }
 
-/// What is wrong with a line.
+/// The problem of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// A word that is not known here.
+    /// An unknown word.
     #[error("`{word}` is not a {what}{}", hint(near))]
     Unknown {
-        /// What was expected.
+        /// The kind of word that was expected.
         what: &'static str,
-        /// What was written.
         word: String,
-        /// Known words that look like it.
+        /// Similar known words.
         near: Vec<&'static str>,
     },
-    /// A value that cannot be read.
+    /// A value that cannot be parsed.
     #[error("`{word}`: {expected}")]
-    Value {
-        /// What was written.
-        word: String,
-        /// What should be there.
-        expected: String,
-    },
-    /// Something is not there.
+    Value { word: String, expected: String },
+    /// A missing word.
     #[error("{what} is missing")]
-    Missing {
-        /// What.
-        what: &'static str,
-    },
-    /// A name that nothing has.
+    Missing { what: &'static str },
+    /// A name that is not declared.
     #[error("there is no {what} `{name}` yet")]
-    NoSuch {
-        /// What it should name.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
+    NoSuch { what: &'static str, name: String },
     /// A quotation mark without its partner.
     #[error("a quotation mark is not closed")]
     OpenQuote,
@@ -67,14 +52,13 @@ fn hint(near: &[&'static str]) -> String {
     }
 }
 
-/// What stands in a line.
+/// The content of a line.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// Nothing that is run: empty, or a comment.
+    /// An empty line or a comment.
     Silent,
-    /// A command.
     Command(Words),
-    /// What the command above should say.
+    /// Expected output of the command above.
     Expected(String),
 }
 
@@ -154,7 +138,7 @@ impl Words {
             Some(Word::Plain(word)) => Ok(word),
             Some(Word::Pair(key, value)) => Err(Problem::Value {
                 word: format!("{key}={value}"),
-                expected: format!("{what} stands first"),
+                expected: format!("{what} comes first"),
             }),
             None => Err(Problem::Missing { what }),
         }
@@ -172,7 +156,7 @@ impl Words {
         }
     }
 
-    /// Whether nothing is left.
+    /// Returns true if no word is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -251,7 +235,7 @@ pub(crate) fn unknown(what: &'static str, word: &str, known: &[&'static str]) ->
     Problem::Unknown { what, word: word.to_string(), near: near.take(3).collect() }
 }
 
-/// How many letters differ.
+/// Returns the edit distance.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -281,7 +265,7 @@ pub(crate) fn size(text: &str) -> Result<Bytes, Problem> {
     text.parse().map_err(|error: plimsoll_core::units::SizeError| bad(text, error.to_string()))
 }
 
-/// Whether a switch is on.
+/// Parses `yes` or `no`.
 pub(crate) fn switch(text: &str) -> Result<bool, Problem> {
     match text {
         "yes" => Ok(true),

@@ -54,7 +54,7 @@ impl World {
         self.drive.scheduler()
     }
 
-    /// The machine as it stands at the end.
+    /// Returns the scheduler in its final state.
     pub(crate) fn into_scheduler(self) -> Scheduler {
         self.drive.scheduler().clone()
     }
@@ -72,31 +72,31 @@ impl World {
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Settings)) {
         let mut snapshot = self.scheduler().snapshot();
         change(&mut snapshot.settings);
-        self.go_on_from(
+        self.resume_from(
             Scheduler::restore(snapshot).expect("a snapshot that was just made can be read"),
         );
     }
 
-    fn go_on_from(&mut self, scheduler: Scheduler) {
+    fn resume_from(&mut self, scheduler: Scheduler) {
         self.start = scheduler.clone();
         self.records.clear();
         self.drive = Drive::resume(scheduler, 0);
     }
 
-    /// Says a node anew: with a name and nothing else.
-    pub(crate) fn say_node(&mut self, name: &str) -> &mut Node {
+    /// Declares a node again, without facts.
+    pub(crate) fn declare_node(&mut self, name: &str) -> &mut Node {
         self.nodes.insert(name.into(), (Node::new(name), false));
         &mut self.nodes.get_mut(name).expect("just put there").0
     }
 
-    /// A node that was said before, to change its facts.
-    pub(crate) fn said_node(&mut self, name: &str) -> Result<&mut Node, Problem> {
-        let said = self
+    /// Returns a declared node, to change its facts.
+    pub(crate) fn declared_node(&mut self, name: &str) -> Result<&mut Node, Problem> {
+        let declared = self
             .nodes
             .get_mut(name)
             .ok_or_else(|| Problem::NoSuch { what: "node", name: name.to_string() })?;
-        said.1 = false;
-        Ok(&mut said.0)
+        declared.1 = false;
+        Ok(&mut declared.0)
     }
 
     /// Forgets a node that is gone.
@@ -122,7 +122,7 @@ impl World {
         self.last = Some(request.clone());
     }
 
-    /// The id that a name stands for: of the last request or holding of that name.
+    /// Returns the id of the last request or holding of a name.
     pub(crate) fn id(&self, text: &str) -> RequestId {
         let named = ask::id(text);
         let same = |id: &&RequestId| (&id.account, &id.name) == (&named.account, &named.name);
@@ -143,7 +143,7 @@ impl World {
         request.cloned().ok_or_else(|| Problem::NoSuch { what: "request", name: text.to_string() })
     }
 
-    /// Starts again from a snapshot, and from the journal, and says whether both are what was there.
+    /// Recovers from a snapshot and from the journal, and compares both with the current state.
     pub(crate) fn restart(&mut self) -> Vec<String> {
         let before = self.scheduler().snapshot();
         let restored = match Scheduler::restore(before.clone()) {
@@ -164,7 +164,7 @@ impl World {
                     if same { format!("{from} holds it all") } else { format!("{from} DIFFERS") }
                 },
             );
-        self.go_on_from(restored);
+        self.resume_from(restored);
         vec![text.join(", ")]
     }
 

@@ -8,7 +8,7 @@ use plimsoll_core::gang::Gang;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reason::RequestReason;
-use plimsoll_core::remedy::{self, Kind, Remedy};
+use plimsoll_core::remedy::{self, Remedy, RemedyKind};
 use plimsoll_core::request::{Request, RequestId, Spec};
 use plimsoll_core::units::Name;
 
@@ -18,8 +18,8 @@ use super::{Advice, Advising, Promised};
 pub(super) struct Advisor<'a> {
     advising: &'a Advising,
     policy: Policy,
-    /// The advice found on one revision of the ledger: 400 equal rejections cost one search. A promise
-    /// changes the ledger, so that advice with a promise is never shared.
+    /// The advice found on one revision of the ledger: 400 equal rejections cost one search. A
+    /// promise changes the ledger, so that advice with a promise is never shared.
     revision: u64,
     by_spec: BTreeMap<Arc<Spec>, Arc<Advice>>,
     by_gang: BTreeMap<Name, Vec<Remedy>>,
@@ -86,8 +86,9 @@ impl<'a> Advisor<'a> {
             return Vec::new();
         }
         let mut remedies = remedy::remedies(ledger, &self.policy, request, rejected);
-        // The rule is one for all pods, and `plain` tries it so. To count this pod alone by it proves nothing here.
-        remedies.retain(|remedy| remedy.kind != Kind::PlainRule);
+        // The rule applies to all pods, and `plain` tries it for all. Changing it for this pod
+        // alone proves nothing.
+        remedies.retain(|remedy| remedy.kind != RemedyKind::PlainRule);
         remedies
     }
 
@@ -100,7 +101,7 @@ impl<'a> Advisor<'a> {
     }
 }
 
-/// Tells a member that was rejected because its gang was from one that was left out and decided by itself.
+/// Returns true if a member was rejected with its gang, and not left out and decided by itself.
 fn is_rejected_with_its_gang(decision: &Decision) -> bool {
     matches!(
         &decision.outcome,

@@ -1,19 +1,19 @@
 //! The remedy that counts requests without declared memory by another rule.
 //!
-//! The rule is one for all pods: those that were placed before count by it too. So it is tried as the flag
-//! would do it, from the beginning and for every pod, and not for the rejected one alone.
+//! The rule applies to all pods, also to those that were placed before. So it is tried as the flag
+//! would apply it: from the beginning and for every pod, not for the rejected one alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_core::remedy::{Kind, Remedy};
+use plimsoll_core::remedy::{Remedy, RemedyKind};
 use plimsoll_core::request::{Amount, PlainRule, Spec};
 use plimsoll_kube::cluster::Cluster;
 
 use super::run::run;
 use super::{Advice, Advising, Rejected, Simulation};
 
-/// Proposes another rule to each rejected pod that it would let in and that has no such proposal yet.
+/// Proposes another rule for each rejected pod that would then fit and has no such proposal yet.
 pub(super) fn propose(cluster: &Cluster, simulation: &mut Simulation, advising: &Advising) {
     for rule in [PlainRule::EqualShare, PlainRule::Whole] {
         if !simulation.rejected.iter().any(|rejected| is_open_to(rejected, rule, advising)) {
@@ -31,12 +31,12 @@ pub(super) fn propose(cluster: &Cluster, simulation: &mut Simulation, advising: 
     }
 }
 
-/// Tells whether a rejected pod is to be advised, counts by another rule now, and has no rule proposed yet.
+/// Returns true if a rejected pod gets advice, has another rule now, and no rule proposed yet.
 fn is_open_to(rejected: &Rejected, rule: PlainRule, advising: &Advising) -> bool {
     let mut known = rejected.advice.would_fit_if.iter();
     let mut needs = rejected.decision.spec.needs();
     advising.includes(&rejected.decision.request)
-        && !known.any(|remedy| remedy.kind == Kind::PlainRule)
+        && !known.any(|remedy| remedy.kind == RemedyKind::PlainRule)
         && needs.any(|need| matches!(need.amount, Amount::Plain(other) if other != rule))
 }
 
@@ -66,7 +66,7 @@ fn under(spec: &Spec, rule: PlainRule) -> Spec {
 /// Puts the rule before the other remedies: it harms nothing that runs.
 fn with_rule(advice: &Advice, rule: PlainRule) -> Advice {
     let remedy = Remedy {
-        kind: Kind::PlainRule,
+        kind: RemedyKind::PlainRule,
         text: format!("requests without declared memory counted as {rule} (--plain {rule})"),
         target: vec![rule.to_string().into()],
         amount: None,
@@ -89,7 +89,7 @@ mod tests {
         let simulation = fixture::run(&cluster);
         assert_eq!((simulation.placed.len(), simulation.rejected.len()), (1, 4));
         for rejected in &simulation.rejected {
-            assert_eq!(rejected.advice.would_fit_if[0].kind, Kind::PlainRule);
+            assert_eq!(rejected.advice.would_fit_if[0].kind, RemedyKind::PlainRule);
             assert_eq!(&*rejected.advice.would_fit_if[0].target[0], "equal-share");
         }
         assert!(

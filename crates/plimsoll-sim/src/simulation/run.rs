@@ -30,8 +30,8 @@ pub(super) fn observe(cluster: &Cluster, policy: &Policy) -> (Scheduler, Vec<Unc
         }
     }
     for holding in &cluster.running {
-        // A server keeps what runs on an unknown node for the node's own report. Here all nodes were read, and none
-        // will be reported later.
+        // A server keeps what runs on an unknown node for the node's own report. Here all nodes
+        // were read, and none will be reported later.
         match scheduler.ledger().check_observed(holding) {
             Ok(()) => {
                 let holding = Box::new(holding.clone());
@@ -46,7 +46,8 @@ pub(super) fn observe(cluster: &Cluster, policy: &Policy) -> (Scheduler, Vec<Unc
     (scheduler, uncounted)
 }
 
-/// Observes what runs, then submits each pending pod in its turn; a gang whole, in the turn of its first member.
+/// Observes what runs, then submits each pending pod in its turn; a gang whole, in the turn of its
+/// first member.
 pub(super) fn run(
     cluster: &Cluster,
     policy: &Policy,
@@ -99,8 +100,8 @@ struct Run<'a> {
     gangs: BTreeMap<usize, Gang>,
     /// The pods that were decided, in the order in which they were decided first.
     turns: Vec<usize>,
-    /// The latest answer to each of them. The machine may decide a pod again when a later one takes what was
-    /// promised to it.
+    /// The latest answer to each of them. The machine may decide a pod again when a later one takes
+    /// what was promised to it.
     answers: BTreeMap<usize, Answer>,
 }
 
@@ -119,7 +120,8 @@ impl Run<'_> {
     fn submit_gang(&mut self, index: usize, members: &[usize]) {
         let facts = &self.cluster.gangs[index];
         let name = facts.name.clone();
-        // Of the members that run only the number is known, so the machine is asked for the rest of the minimum.
+        // Only the number of running members is known, so that the rest of the minimum is
+        // submitted.
         let minimum = facts.minimum.saturating_sub(facts.running);
         let members: Vec<Request> =
             members.iter().filter_map(|member| self.register(*member)).collect();
@@ -128,8 +130,8 @@ impl Run<'_> {
         self.step(Event::SubmitGang { name, minimum, members });
     }
 
-    /// Takes down that a pod is submitted. The machine answers a name that it knows with what it answered before, so a
-    /// name that was read twice is reported here.
+    /// Records that a pod is submitted. The scheduler answers a known name with its earlier answer,
+    /// so that a name that was read twice is reported here.
     fn register(&mut self, pending: usize) -> Option<Request> {
         let request = &self.cluster.pending[pending].request;
         let runs = self.scheduler.ledger().of_request(&request.id).is_some();

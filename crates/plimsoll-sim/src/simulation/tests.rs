@@ -1,4 +1,4 @@
-//! What a simulation says about small clusters.
+//! Simulations of small clusters.
 
 use super::*;
 use crate::fixture;
@@ -34,7 +34,7 @@ fn a_gang_is_rejected_whole_and_told_who_is_in_its_way() {
         );
         let texts: Vec<&str> =
             rejected.advice.would_fit_if.iter().map(|remedy| &*remedy.text).collect();
-        assert_eq!(texts, ["default/busy gave up (80 GiB)"]);
+        assert_eq!(texts, ["default/busy stopped (80 GiB)"]);
     }
     cluster.running.clear();
     assert_eq!(fixture::run(&cluster).placed.len(), 4);
@@ -47,7 +47,7 @@ fn members_that_run_count_towards_the_minimum() {
     assert_eq!(
         fixture::run(&cluster).placed.len(),
         3,
-        "three of four are enough beside the one that runs"
+        "three of four are enough beside the running member"
     );
 }
 
@@ -79,7 +79,7 @@ fn what_is_promised_to_one_is_not_promised_to_the_next() {
 }
 
 #[test]
-fn what_is_promised_to_a_gang_is_promised_to_nobody_else() {
+fn memory_promised_to_a_gang_is_not_promised_again() {
     let mut cluster = fixture::gang();
     cluster.running[0].stage =
         plimsoll_core::charge::Stage::Releasing { since: Default::default() };
@@ -91,7 +91,7 @@ fn what_is_promised_to_a_gang_is_promised_to_nobody_else() {
 }
 
 #[test]
-fn a_refusal_that_is_not_about_memory_names_the_holder_too() {
+fn a_rejection_that_is_not_about_memory_names_the_holder_too() {
     let mut cluster = fixture::gang();
     cluster.gangs.clear();
     cluster.nodes.truncate(1);

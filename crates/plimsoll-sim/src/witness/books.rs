@@ -1,4 +1,4 @@
-//! The witness's own books: nodes, devices and holdings in plain records, summed when asked.
+//! The witness's own books: nodes, devices and holdings in plain records, summed on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,15 +6,15 @@ use plimsoll_core::charge::{Booked, Charge, Holding, Stage};
 use plimsoll_core::device::{Device, Health, Node, Telemetry};
 use plimsoll_core::event::Event;
 use plimsoll_core::ledger::Ledger;
-use plimsoll_core::request::RequestId;
+use plimsoll_core::request::{NodeNeed, RequestId};
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Millis, Name};
 
-use super::place::{Place, recognised, usable, whole};
+use super::place::{Place, match_devices, usable, whole_bytes};
 use super::scope::Scope;
 
-/// More than any device has: what the core cuts amounts to.
+/// The bound that the core clamps amounts to; more than any device has.
 const MOST: u128 = 1 << 48;
 
 /// Nodes and holdings.
@@ -22,24 +22,26 @@ const MOST: u128 = 1 << 48;
 pub(crate) struct Books {
     pub nodes: BTreeMap<Name, Place>,
     pub holdings: BTreeMap<RequestId, Held>,
-    /// Those who came, went or moved on in this step, and the nodes that they were on or that were told of.
+    /// The requests whose holdings changed in this step.
     changed: BTreeSet<RequestId>,
-    told: BTreeSet<Name>,
+    /// The nodes that were reported in this step, or that lost a holding.
+    changed_nodes: BTreeSet<Name>,
 }
 
-/// What one request holds.
+/// The holding of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub node: Name,
     pub stage: Stage,
     pub bookings: Vec<Booking>,
-    pub resources: [u128; 3],
-    /// Whether a decision of ours placed it: what is seen of it then lowers nothing.
-    ours: bool,
+    /// Amounts of the node's resources by name.
+    pub resources: BTreeMap<Name, u128>,
+    /// A decision placed it, so that an observation never lowers its charges.
+    placed: bool,
     generation: Option<u64>,
 }
 
-/// What is held of one device, or of one of several.
+/// A charge on one device, or on one of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Booking {
     pub on: Vec<usize>,
@@ -47,35 +49,39 @@ pub(crate) struct Booking {
     pub cores: u128,
     pub slots: u128,
     pub mask: u64,
+    /// Whether it is of several containers, of which each may be on another card.
+    pub several: bool,
 }
 
-/// How much is held.
+/// The memory of a booking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Amount {
     Share(u128),
-    /// The whole device, with its bytes where they are known.
+    /// The whole device; `None` if its size is unknown.
     Whole(Option<u128>),
     Undeclared,
 }
 
 impl Booking {
-    /// A charge in the witness's own terms.
-    pub(crate) fn of(charge: &Charge) -> Self {
+    /// Converts a charge.
+    pub(crate) fn from_charge(charge: &Charge) -> Self {
         let mut on: Vec<usize> = charge.on.iter().map(|ordinal| usize::from(*ordinal)).collect();
         on.sort_unstable();
         let (cores, slots) = (u128::from(charge.cores.0), u128::from(charge.slots));
-        Booking { on, amount: Amount::of(charge), cores, slots, mask: mask_of(charge) }
+        let several = charge.parts.len() > 1;
+        let amount = Amount::from_charge(charge);
+        Booking { on, amount, cores, slots, mask: mask_of(charge), several }
     }
 
-    /// Whether a charge says the same.
-    pub(crate) fn is(&self, charge: &Charge) -> bool {
+    /// Returns true if a charge books the same.
+    pub(crate) fn matches(&self, charge: &Charge) -> bool {
         self.on.len() == charge.on.len()
             && charge.on.iter().all(|ordinal| self.on.contains(&usize::from(*ordinal)))
-            && (self.amount, self.mask) == (Amount::of(charge), mask_of(charge))
+            && (self.amount, self.mask) == (Amount::from_charge(charge), mask_of(charge))
             && (self.cores, self.slots) == (u128::from(charge.cores.0), u128::from(charge.slots))
     }
 
-    /// The bytes; nothing where they are not known.
+    /// Returns the bytes; zero if they are unknown.
     pub(crate) fn bytes(&self) -> u128 {
         match self.amount {
             Amount::Share(bytes) => bytes,
@@ -92,14 +98,14 @@ impl Booking {
         }
     }
 
-    /// Whether it is on one of several devices.
+    /// Returns true if it is on one of several devices.
     pub(crate) fn floats(&self) -> bool {
         self.on.len() > 1
     }
 }
 
 impl Amount {
-    fn of(charge: &Charge) -> Self {
+    fn from_charge(charge: &Charge) -> Self {
         match charge.amount {
             Booked::Share(bytes) => Amount::Share(u128::from(bytes.get())),
             Booked::Whole { bytes } => Amount::Whole(bytes.map(|bytes| u128::from(bytes.get()))),
@@ -116,7 +122,7 @@ fn mask_of(charge: &Charge) -> u64 {
     }
 }
 
-/// Bits `start` to `start + size`.
+/// Returns the mask of the bits from `start` to before `start + size`.
 pub(crate) fn bits(start: u8, size: u8) -> u64 {
     (0..64)
         .filter(|bit| (u32::from(start)..u32::from(start) + u32::from(size)).contains(bit))
@@ -124,59 +130,66 @@ pub(crate) fn bits(start: u8, size: u8) -> u64 {
         .sum()
 }
 
+fn amounts(need: &NodeNeed) -> BTreeMap<Name, u128> {
+    let named = need.extended.iter().map(|(name, amount)| (name.clone(), u128::from(amount)));
+    let mut amounts: BTreeMap<Name, u128> = named.collect();
+    amounts.insert("cpu".into(), u128::from(need.cpu.0));
+    amounts.insert("memory".into(), u128::from(need.memory.get()));
+    amounts.insert("pods".into(), u128::from(need.pods));
+    amounts
+}
+
 impl Held {
-    /// A holding as the core shows it, at a stage that the witness worked out.
-    pub(crate) fn of(holding: &Holding, stage: Stage) -> Self {
+    /// Converts a holding of the core, with the stage that the witness derived.
+    pub(crate) fn new(holding: &Holding, stage: Stage) -> Self {
         let need = &holding.resources;
         Held {
             node: holding.node.clone(),
             stage,
-            bookings: holding.charges.iter().map(Booking::of).collect(),
-            resources: [
-                u128::from(need.cpu.0),
-                u128::from(need.memory.get()),
-                u128::from(need.pods),
-            ],
-            ours: holding.spec.is_some(),
+            bookings: holding.charges.iter().map(Booking::from_charge).collect(),
+            resources: amounts(need),
+            placed: holding.spec.is_some(),
             generation: None,
         }
     }
 
-    /// Keeps what was booked where less was seen.
-    fn at_least(&mut self, own: &Held) {
-        if own.node != self.node || !own.ours {
+    /// Keeps booked amounts that exceed the observed ones.
+    fn keep_larger_bookings(&mut self, own: &Held) {
+        if own.node != self.node || !own.placed {
             return;
         }
         for booking in &mut self.bookings {
-            let more = |kept: &&Booking| {
-                kept.on == booking.on && kept.known_bytes() > booking.known_bytes()
+            let is_larger = |earlier: &&Booking| {
+                earlier.on == booking.on && earlier.known_bytes() > booking.known_bytes()
             };
-            if let Some(kept) = own.bookings.iter().find(more) {
-                *booking = kept.clone();
+            if let Some(earlier) = own.bookings.iter().find(is_larger) {
+                *booking = earlier.clone();
             }
         }
-        for (need, booked) in self.resources.iter_mut().zip(own.resources) {
-            *need = (*need).max(booked);
+        for (name, booked) in &own.resources {
+            let need = self.resources.entry(name.clone()).or_default();
+            *need = (*need).max(*booked);
         }
-        self.ours = true;
+        self.placed = true;
     }
 }
 
 impl Books {
-    /// What a request holds.
+    /// Returns the holding of a request.
     pub(crate) fn held(&self, request: &RequestId) -> Option<&Held> {
         self.holdings.get(request)
     }
 
-    /// A new step begins, in which nothing has changed yet.
-    pub(crate) fn begin(&mut self) {
+    /// Starts a step, in which nothing has changed yet.
+    pub(crate) fn begin_step(&mut self) {
         self.changed.clear();
-        self.told.clear();
+        self.changed_nodes.clear();
     }
 
-    /// The nodes of which anything changed in this step: by these books, or by where the ledger has those who changed.
+    /// Returns the nodes that changed in this step, also those where the ledger has the changed
+    /// holdings.
     pub(crate) fn touched(&self, ledger: &Ledger) -> BTreeSet<Name> {
-        let mut touched = self.told.clone();
+        let mut touched = self.changed_nodes.clone();
         for id in &self.changed {
             touched.extend(self.holdings.get(id).map(|held| held.node.clone()));
             touched.extend(ledger.of_request(id).map(|(_, holding)| holding.node.clone()));
@@ -191,7 +204,7 @@ impl Books {
         self.holdings.insert(request, held);
     }
 
-    /// Moves a holding to another stage of its life.
+    /// Changes the stage of a holding.
     pub(crate) fn restage(&mut self, request: &RequestId, stage: Stage) {
         if let Some(held) = self.holdings.get_mut(request) {
             held.stage = stage;
@@ -199,7 +212,7 @@ impl Books {
         }
     }
 
-    /// Learns the numbers that evidence must name; they are names, not sums.
+    /// Reads the generations that evidence must name from the ledger. They are names, not sums.
     pub(crate) fn learn_generations(&mut self, after: &Scheduler) {
         for id in &self.changed {
             if let Some(held) = self.holdings.get_mut(id) {
@@ -208,7 +221,7 @@ impl Books {
         }
     }
 
-    /// Those who hold something on a node.
+    /// Iterates over the holdings on a node.
     pub(crate) fn on_node<'a>(
         &'a self,
         node: &'a Name,
@@ -216,7 +229,7 @@ impl Books {
         self.holdings.iter().filter(move |(_, held)| held.node == *node)
     }
 
-    /// Those who hold something on a device, or may do.
+    /// Iterates over the bookings that are or may be on a device.
     pub(crate) fn on_device<'a>(
         &'a self,
         node: &'a Name,
@@ -230,7 +243,7 @@ impl Books {
             .filter(move |(_, booking)| booking.on.contains(&ordinal))
     }
 
-    /// The devices that hold more for certain than they have, and by how much.
+    /// Returns the devices whose certain load exceeds their usable memory, with the excess.
     pub(crate) fn over_line(&self, scope: &Scope) -> Vec<(Name, usize, u128)> {
         let mut over = Vec::new();
         for (name, place) in self.nodes.iter().filter(|(name, _)| scope.covers(name)) {
@@ -249,16 +262,17 @@ impl Books {
         over
     }
 
-    /// Takes in what an event says by itself; returns those that it gave back.
-    pub(crate) fn take(&mut self, now: Millis, event: &Event) -> Vec<RequestId> {
+    /// Applies the part of an event that does not depend on its outcome. Returns the requests whose
+    /// holdings it dropped.
+    pub(crate) fn apply(&mut self, now: Millis, event: &Event) -> Vec<RequestId> {
         match event {
             Event::Node { node } => self.put_node(node),
             Event::NodeGone { name } => self.drop_node(name),
-            Event::Ask { request } => return self.give_back(&request.id, None),
-            Event::Withdraw { request } => return self.give_back(request, None),
+            Event::Ask { request } => return self.drop_unstarted(&request.id, None),
+            Event::Withdraw { request } => return self.drop_unstarted(request, None),
             Event::Started { request, generation, .. } => self.started(request, *generation, now),
             Event::Failed { request, generation } => {
-                return self.give_back(request, Some(*generation));
+                return self.drop_unstarted(request, Some(*generation));
             }
             Event::Freed { request, generation, ordinal } => {
                 self.freed(request, *generation, *ordinal);
@@ -282,24 +296,25 @@ impl Books {
         Vec::new()
     }
 
-    /// Gives back an offer; with evidence of this generation all that was not seen running.
-    fn give_back(&mut self, request: &RequestId, evidence: Option<u64>) -> Vec<RequestId> {
+    /// Drops an offer or a queued holding; with evidence of its generation, any holding that is not
+    /// running.
+    fn drop_unstarted(&mut self, request: &RequestId, evidence: Option<u64>) -> Vec<RequestId> {
         let Some(held) = self.holdings.get(request) else {
             return Vec::new();
         };
-        let goes = match evidence {
+        let is_dropped = match evidence {
             None => matches!(held.stage, Stage::Offered { .. } | Stage::Queued),
             Some(generation) => {
                 held.generation == Some(generation) && !matches!(held.stage, Stage::Running { .. })
             }
         };
-        if goes {
+        if is_dropped {
             self.drop_holding(request);
         }
-        if goes { vec![request.clone()] } else { Vec::new() }
+        if is_dropped { vec![request.clone()] } else { Vec::new() }
     }
 
-    /// A measurement counts unless a newer one is there.
+    /// Books a measurement unless there is a newer one.
     fn measure(&mut self, node: &Name, ordinal: usize, measured: Measured) {
         let at = match measured.telemetry {
             Telemetry::None => None,
@@ -310,7 +325,7 @@ impl Books {
             return;
         };
         if at >= place.measured[ordinal] {
-            self.told.insert(node.clone());
+            self.changed_nodes.insert(node.clone());
             place.measured[ordinal] = at;
             place.foreign[ordinal] = u128::from(measured.foreign.get()).min(MOST);
         }
@@ -344,7 +359,7 @@ impl Books {
     fn observed(&mut self, holding: &Holding) {
         let place =
             self.nodes.entry(holding.node.clone()).or_insert_with(|| Place::unreported(holding));
-        let mut held = Held::of(holding, holding.stage);
+        let mut held = Held::new(holding, holding.stage);
         if held
             .bookings
             .iter()
@@ -356,18 +371,19 @@ impl Books {
         for booking in &mut held.bookings {
             match &mut booking.amount {
                 Amount::Share(bytes) => *bytes = (*bytes).min(MOST),
-                Amount::Whole(bytes) => *bytes = whole(&place.node, &booking.on),
+                Amount::Whole(bytes) => *bytes = whole_bytes(&place.node, &booking.on),
                 Amount::Undeclared => {}
             }
         }
         if let Some(own) = self.holdings.get(&holding.request) {
-            held.at_least(own);
+            held.keep_larger_bookings(own);
         }
-        // Reality replaces what was booked; the node does not go away in between.
-        self.told.insert(holding.node.clone());
+        // The observation replaces the earlier holding at once: dropping that first could remove a
+        // node that is leaving.
+        self.changed_nodes.insert(holding.node.clone());
         self.changed.insert(holding.request.clone());
         if let Some(own) = self.holdings.get(&holding.request) {
-            self.told.insert(own.node.clone());
+            self.changed_nodes.insert(own.node.clone());
         }
         self.holdings.insert(holding.request.clone(), held);
         let leaving: Vec<Name> = self
@@ -379,7 +395,7 @@ impl Books {
         leaving.iter().for_each(|name| self.drop_if_left(name));
     }
 
-    /// Only a share grows: a whole device is all there is, a slice bounds itself, and what is undeclared stays so.
+    /// Raises a share. A whole device, a slice and an undeclared amount do not grow.
     fn grew(&mut self, request: &RequestId, ordinal: usize, bytes: u128) {
         let Some(held) = self.holdings.get_mut(request) else { return };
         self.changed.insert(request.clone());
@@ -404,7 +420,7 @@ impl Books {
     fn drop_holding(&mut self, request: &RequestId) {
         if let Some(held) = self.holdings.remove(request) {
             self.changed.insert(request.clone());
-            self.told.insert(held.node.clone());
+            self.changed_nodes.insert(held.node.clone());
             self.drop_if_left(&held.node);
         }
     }
@@ -417,7 +433,7 @@ impl Books {
     }
 
     fn drop_node(&mut self, name: &Name) {
-        self.told.insert(name.clone());
+        self.changed_nodes.insert(name.clone());
         if let Some(place) = self.nodes.get_mut(name) {
             place.leaving = true;
             place.node.unschedulable = true;
@@ -426,16 +442,16 @@ impl Books {
         self.drop_if_left(name);
     }
 
-    /// A node is reported: devices are told by UUID, or by place where no UUID is known.
+    /// Books the report of a node. Devices are matched by UUID, or by position without one.
     fn put_node(&mut self, node: &Node) {
-        self.told.insert(node.name.clone());
+        self.changed_nodes.insert(node.name.clone());
         let mut place = Place::reported(node);
         let Some(old) = self.nodes.remove(&node.name) else {
             self.nodes.insert(node.name.clone(), place);
             return;
         };
         let in_use = |ordinal: usize| self.on_device(&node.name, ordinal).next().is_some();
-        let mut now_at = recognised(&old.node, node, in_use);
+        let mut now_at = match_devices(&old.node, node, in_use);
         for (ordinal, at) in now_at.iter_mut().enumerate() {
             if at.is_none() && in_use(ordinal) {
                 place
@@ -459,7 +475,7 @@ impl Books {
                     .for_each(|at| *at = now_at.get(*at).copied().flatten().unwrap_or(*at));
                 booking.on.sort_unstable();
                 if let Amount::Whole(bytes) = &mut booking.amount {
-                    *bytes = whole(&place.node, &booking.on);
+                    *bytes = whole_bytes(&place.node, &booking.on);
                 }
             }
         }

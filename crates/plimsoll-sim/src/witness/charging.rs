@@ -1,26 +1,26 @@
-//! What a place should cost, worked out from the request and the place alone.
+//! The charges that a placement should make, computed from the request and the placement alone.
 
 use plimsoll_core::decide::Decision;
-use plimsoll_core::device::{Device, Health, Node, Sharing};
+use plimsoll_core::device::{Device, DeviceChoice, Health, Node, Sharing, Strategy};
 use plimsoll_core::fit::Placement;
 use plimsoll_core::request::{self, Compute, Container, Need, PlainRule, Role};
 
 use super::books::{Amount, Booking, Books};
 use super::place::usable;
 
-/// What the place should be charged; nothing is said of hardware slices, which are checked as they are.
+/// Returns the bookings that a placement should make; `None` if it uses hardware slices, which
+/// `checks` compares with each other instead.
 pub(crate) fn expected(
     books: &Books,
     decision: &Decision,
     place: &Placement,
 ) -> Result<Option<Vec<Booking>>, String> {
-    let node =
-        &books.nodes.get(&place.node).ok_or("it was placed on a node that is not there")?.node;
+    let node = &books.nodes.get(&place.node).ok_or("it was placed on a missing node")?.node;
     let shape = decision
         .spec
         .shapes()
         .get(usize::from(place.shape))
-        .ok_or("it was placed in a shape that it did not ask")?;
+        .ok_or("it was placed in a shape that it does not have")?;
     let needs: Vec<(&Container, &Need)> =
         shape.containers.iter().flat_map(|c| c.needs.iter().map(move |n| (c, n))).collect();
     if needs.len() != place.picks.len() {
@@ -29,8 +29,9 @@ pub(crate) fn expected(
     let mut rows: Vec<Row> = Vec::new();
     for ((container, need), pick) in needs.iter().zip(&place.picks) {
         let pick: Vec<usize> = pick.iter().map(|ordinal| usize::from(*ordinal)).collect();
-        let floats = floats(node, need);
-        check_pick(node, container, need, &pick, floats)?;
+        let choice = choice(node, need);
+        check_pick(node, container, need, &pick, choice)?;
+        let floats = choice == DeviceChoice::Plugin;
         for at in pick {
             let device = &node.devices[at];
             if device.geometry.is_some() {
@@ -57,6 +58,7 @@ pub(crate) fn expected(
     Ok(Some(bookings(node, &rows)))
 }
 
+/// The parts of the request on one device.
 struct Row {
     at: usize,
     floats: bool,
@@ -71,6 +73,7 @@ impl Row {
     }
 }
 
+/// The amounts of one need on one device.
 #[derive(Clone, Copy)]
 struct Part {
     role: Role,
@@ -80,12 +83,12 @@ struct Part {
     whole: bool,
 }
 
-/// Whether the device plugin picks among several shared cards.
-fn floats(node: &Node, need: &Need) -> bool {
+/// Returns the chooser of the card for a need: the device plugin, if several cards are shared.
+fn choice(node: &Node, need: &Need) -> DeviceChoice {
     let of_kind: Vec<&Device> =
         node.devices.iter().filter(|device| device.kind == need.kind).collect();
     let tokens = of_kind.iter().any(|device| matches!(device.sharing, Sharing::Tokens { .. }));
-    node.choice == plimsoll_core::device::DeviceChoice::Plugin && of_kind.len() > 1 && tokens
+    if of_kind.len() > 1 && tokens { node.choice } else { DeviceChoice::Owned }
 }
 
 fn check_pick(
@@ -93,9 +96,10 @@ fn check_pick(
     container: &Container,
     need: &Need,
     pick: &[usize],
-    floats: bool,
+    choice: DeviceChoice,
 ) -> Result<(), String> {
     let wanted = usize::from(need.count.get());
+    let floats = choice == DeviceChoice::Plugin;
     if !floats && pick.len() != wanted {
         return Err(format!(
             "container {} asked {wanted} devices and got {}",
@@ -116,7 +120,7 @@ fn check_pick(
         }
     }
     let numa: Vec<Option<u16>> = pick.iter().map(|at| node.devices[*at].numa).collect();
-    if need.wishes.one_numa
+    if need.selector.one_numa
         && !floats
         && numa.windows(2).any(|pair| pair[0].is_none() || pair[0] != pair[1])
     {
@@ -128,8 +132,7 @@ fn check_pick(
 fn part(device: &Device, role: Role, need: &Need) -> Result<Part, String> {
     const MIB: u128 = 1 << 20;
     let all = usable(device);
-    let known =
-        || all.ok_or("memory was granted of a device whose memory is not known".to_string());
+    let known = || all.ok_or("memory of a device of unknown size was granted".to_string());
     let (bytes, whole) = match &need.amount {
         request::Amount::Bytes(bytes) => known().map(|_| (u128::from(bytes.get()), false))?,
         request::Amount::Portion(portion) => {
@@ -139,9 +142,10 @@ fn part(device: &Device, role: Role, need: &Need) -> Result<Part, String> {
         request::Amount::Whole => (all.unwrap_or(0), true),
         request::Amount::Plain(rule) => match (device.sharing, rule) {
             (Sharing::Tokens { .. }, PlainRule::Refuse) => {
-                return Err("an undeclared need was placed under the rule to refuse it".into());
+                return Err("an undeclared need was placed under the rule that rejects it".into());
             }
-            (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
+            (Sharing::Tokens { replicas, strategy: Strategy::Mps }, _)
+            | (Sharing::Tokens { replicas, .. }, PlainRule::EqualShare) => {
                 (known()? / u128::from(replicas.max(1)) / MIB * MIB, false)
             }
             _ => (all.unwrap_or(0), true),
@@ -192,16 +196,19 @@ fn booking(node: &Node, row: &Row) -> Booking {
     };
     let mask = if whole { u64::MAX } else { 0 };
     let (cores, slots) = (peak(&row.parts, |part| part.cores), peak(&row.parts, |part| part.slots));
-    Booking { on: vec![row.at], amount, cores, slots, mask }
+    let several = row.parts.len() > 1;
+    Booking { on: vec![row.at], amount, cores, slots, mask, several }
 }
 
-/// max(each init + the sidecars before it, all sidecars + all apps).
-fn peak(parts: &[Part], of: impl Fn(&Part) -> u128) -> u128 {
+/// Returns max(each init + the sidecars before it, all sidecars + all apps) of one amount.
+fn peak(parts: &[Part], amount: impl Fn(&Part) -> u128) -> u128 {
     let sum = |parts: &[Part], roles: &[Role]| {
-        parts.iter().filter(|p| roles.contains(&p.role)).map(&of).sum::<u128>()
+        parts.iter().filter(|p| roles.contains(&p.role)).map(&amount).sum::<u128>()
     };
     let inits = parts.iter().enumerate().filter(|(_, part)| part.role == Role::Init);
-    let init =
-        inits.map(|(at, part)| of(part) + sum(&parts[..at], &[Role::Sidecar])).max().unwrap_or(0);
+    let init = inits
+        .map(|(at, part)| amount(part) + sum(&parts[..at], &[Role::Sidecar]))
+        .max()
+        .unwrap_or(0);
     init.max(sum(parts, &[Role::Sidecar, Role::App]))
 }

@@ -1,7 +1,9 @@
-//! What the witness compares after each step: its own sums with those that the ledger shows.
+//! The comparisons after each step: the witness's own sums with the ledger's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::charge::Stage;
+use plimsoll_core::device::Allocatable;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::DeviceRoom;
@@ -12,7 +14,7 @@ use super::books::{Amount, Booking, Books, Held};
 use super::place::usable;
 use super::scope::Scope;
 
-/// That the ledger shows the same holders, the same charges and the same sums.
+/// Checks that the ledger has the same holders, charges and sums.
 pub(crate) fn same_sums(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection> {
     let mut objections = same_holders(books, ledger, scope);
     if matches!(scope, Scope::All) {
@@ -49,6 +51,7 @@ pub(crate) fn same_sums(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Ob
     objections
 }
 
+/// The sums of one device.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sums {
     held: u128,
@@ -80,7 +83,7 @@ fn shown_sums(room: &DeviceRoom) -> Sums {
     }
 }
 
-/// The sums of a node's devices, added up from what the books say of each holder.
+/// Adds up the sums of a node's devices from the books.
 fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
     let place = &books.nodes[node];
     let empty = |foreign: &u128| Sums { foreign: *foreign, ..Sums::default() };
@@ -90,24 +93,25 @@ fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
         for booking in &held.bookings {
             for at in &booking.on {
                 undeclared[*at] |= booking.amount == Amount::Undeclared;
-                sums[*at].add(booking, held.stage.is_releasing());
+                sums[*at].add(booking, held.stage);
             }
         }
     }
     for (at, sums) in sums.iter_mut().enumerate() {
+        sums.floating = floating(books, node, at, &[]);
         let load = sums.held + sums.floating + sums.releasing + sums.foreign;
         let usable = usable(&place.node.devices[at]).filter(|_| !undeclared[at]);
         sums.free = usable.map(|usable| usable.saturating_sub(load));
-        sums.promised = promised(ledger, node, at, |_| true);
+        sums.promised = promises_on(ledger, node, at).iter().map(Booking::bytes).sum();
     }
     sums
 }
 
 impl Sums {
-    fn add(&mut self, booking: &Booking, releasing: bool) {
-        let column = match (releasing, booking.floats()) {
+    fn add(&mut self, booking: &Booking, stage: Stage) {
+        let column = match (stage.is_releasing(), booking.floats()) {
             (true, _) => &mut self.releasing,
-            (false, true) => &mut self.floating,
+            (false, true) => &mut 0,
             (false, false) => &mut self.held,
         };
         *column += booking.bytes();
@@ -117,17 +121,47 @@ impl Sums {
     }
 }
 
-fn promised(ledger: &Ledger, node: &str, ordinal: usize, of: impl Fn(&RequestId) -> bool) -> u128 {
-    let here = ledger.promises().filter(|(id, promise)| &*promise.placement.node == node && of(id));
-    let bookings = here.flat_map(|(_, promise)| promise.charges.iter().map(Booking::of));
-    bookings.filter(|booking| booking.on.contains(&ordinal)).map(|booking| booking.bytes()).sum()
+/// Returns the most that floating bookings and `others` can come to on one card: of those that
+/// take a token of the plugin the largest ones up to its tokens, and all of the rest.
+fn floating(books: &Books, node: &Name, ordinal: usize, others: &[Booking]) -> u128 {
+    let stays = books
+        .on_device(node, ordinal)
+        .filter(|(id, _)| !books.holdings[*id].stage.is_releasing())
+        .map(|(_, booking)| booking);
+    let (mut pinned, mut always, mut tokened) = (0, 0, Vec::new());
+    for booking in stays.chain(others) {
+        match (booking.floats(), booking.slots > 0 && !booking.several) {
+            (false, _) => pinned += booking.slots,
+            (true, false) => always += booking.bytes(),
+            (true, true) => tokened.push(booking.bytes()),
+        }
+    }
+    let slots = books.nodes[node].node.devices[ordinal].slots.map(u128::from);
+    let mut left = slots.filter(|slots| *slots >= pinned).map(|slots| slots - pinned);
+    tokened.sort_unstable();
+    while let Some(largest) = tokened.pop() {
+        match &mut left {
+            Some(0) => break,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        always += largest;
+    }
+    always
+}
+
+/// Returns the promised bookings on a device.
+fn promises_on(ledger: &Ledger, node: &str, ordinal: usize) -> Vec<Booking> {
+    let here = ledger.promises().filter(|(_, promise)| &*promise.placement.node == node);
+    let bookings = here.flat_map(|(_, promise)| promise.charges.iter().map(Booking::from_charge));
+    bookings.filter(|booking| booking.on.contains(&ordinal)).collect()
 }
 
 fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection> {
     let mut objections = Vec::new();
     for (id, held) in books.holdings.iter().filter(|(_, held)| scope.covers(&held.node)) {
         let Some((_, holding)) = ledger.of_request(id) else {
-            objections.push(Objection(format!("{id} should hold a place and was lost")));
+            objections.push(Objection(format!("{id} should have a holding and has none")));
             continue;
         };
         let same = (&holding.node, holding.stage) == (&held.node, held.stage)
@@ -136,9 +170,9 @@ fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection>
                 .bookings
                 .iter()
                 .zip(&holding.charges)
-                .all(|(booking, charge)| booking.is(charge));
+                .all(|(booking, charge)| booking.matches(charge));
         if !same {
-            let theirs = Held::of(holding, holding.stage);
+            let theirs = Held::new(holding, holding.stage);
             objections.push(Objection(format!("{id} should be {held:?} and is {theirs:?}")));
         }
     }
@@ -146,7 +180,7 @@ fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection>
         let extra = ledger.holdings().map(|(_, holding)| &holding.request);
         let extra = extra.filter(|id| !books.holdings.contains_key(*id));
         objections
-            .extend(extra.map(|id| Objection(format!("{id} holds a place that nobody gave it"))));
+            .extend(extra.map(|id| Objection(format!("{id} has a holding that no decision made"))));
     }
     objections
 }
@@ -171,7 +205,7 @@ fn same_accounts(books: &Books, ledger: &Ledger) -> Vec<Objection> {
     accounts.into_iter().filter_map(differs).collect()
 }
 
-/// That what was newly promised fits beside all that stays and all that was promised before.
+/// Checks that new promises fit beside the holdings that stay and the earlier promises.
 pub(crate) fn promised_once(
     books: &Books,
     ledger: &Ledger,
@@ -187,12 +221,16 @@ pub(crate) fn promised_once(
             .flat_map(|charge| &charge.on)
             .map(|ordinal| usize::from(*ordinal))
         {
-            let stays = books
-                .on_device(node, ordinal)
-                .filter(|(id, _)| !books.holdings[*id].stage.is_releasing());
+            let stays = books.on_device(node, ordinal).filter(|(id, booking)| {
+                !books.holdings[*id].stage.is_releasing() && !booking.floats()
+            });
             let stays =
                 stays.map(|(_, booking)| booking.bytes()).sum::<u128>() + place.foreign[ordinal];
-            let all = stays + promised(ledger, node, ordinal, |_| true);
+            let here = promises_on(ledger, node, ordinal);
+            let (floats, fixed): (Vec<Booking>, Vec<Booking>) =
+                here.into_iter().partition(Booking::floats);
+            let fixed: u128 = fixed.iter().map(Booking::bytes).sum();
+            let all = stays + fixed + floating(books, node, ordinal, &floats);
             if usable(&place.node.devices[ordinal]).is_some_and(|usable| all > usable) {
                 objections.push(Objection(format!(
                     "{node}/{ordinal} was promised to {id} and to others: {all} in all"
@@ -203,7 +241,32 @@ pub(crate) fn promised_once(
     objections
 }
 
-/// That nobody who was just granted a hardware slice shares it.
+/// Checks that no new holding floats over cards on one of which the charges that can meet there do
+/// not fit.
+pub(crate) fn floating_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
+    let mut objections = Vec::new();
+    for id in granted {
+        let Some(held) = books.holdings.get(*id) else { continue };
+        let floats = held.bookings.iter().filter(|booking| booking.floats());
+        for ordinal in floats.flat_map(|booking| &booking.on) {
+            let place = &books.nodes[&held.node];
+            let fixed = books.on_device(&held.node, *ordinal).filter(|(id, booking)| {
+                !booking.floats() || books.holdings[*id].stage.is_releasing()
+            });
+            let fixed: u128 = fixed.map(|(_, booking)| booking.bytes()).sum();
+            let most = fixed + place.foreign[*ordinal] + floating(books, &held.node, *ordinal, &[]);
+            if usable(&place.node.devices[*ordinal]).is_some_and(|usable| most > usable) {
+                objections.push(Objection(format!(
+                    "{id} was granted a card of {}, and {most} can meet on {ordinal}",
+                    held.node
+                )));
+            }
+        }
+    }
+    objections
+}
+
+/// Checks that no new holding shares its hardware slice.
 pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
     let mut objections = Vec::new();
     for (name, place) in &books.nodes {
@@ -217,7 +280,7 @@ pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) ->
                 };
                 if on.iter().enumerate().any(shares) {
                     objections.push(Objection(format!(
-                        "{id} was granted a slice of {name}/{ordinal} that somebody has"
+                        "{id} was granted a slice of {name}/{ordinal} that another request has"
                     )));
                 }
             }
@@ -226,26 +289,39 @@ pub(crate) fn no_shared_slices(books: &Books, granted: &BTreeSet<&RequestId>) ->
     objections
 }
 
-/// That no node was granted more processors, memory or pods than it has.
+/// Checks that no new holding exceeds the CPU, memory, pods or named resources of its node.
 pub(crate) fn node_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> Vec<Objection> {
     let mut objections = Vec::new();
     for (name, place) in &books.nodes {
         let here = || books.holdings.iter().filter(|(_, held)| held.node == *name);
-        let has = &place.node.allocatable;
-        let limits =
-            [has.cpu.map(|cpu| u128::from(cpu.0)), has.memory.map(wide), has.pods.map(u128::from)];
-        for (dimension, limit) in limits.into_iter().enumerate() {
-            let load: u128 = here().map(|(_, held)| held.resources[dimension]).sum();
-            let newly =
-                here().find(|(id, held)| granted.contains(id) && held.resources[dimension] > 0);
-            if let (Some((id, _)), Some(limit)) = (newly, limit)
+        let mut sums: BTreeMap<&Name, (u128, Option<&RequestId>)> = BTreeMap::new();
+        for (id, held) in here() {
+            for (resource, amount) in held.resources.iter().filter(|(_, amount)| **amount > 0) {
+                let (load, newly) = sums.entry(resource).or_default();
+                *load += amount;
+                *newly = newly.or_else(|| granted.get(id).copied());
+            }
+        }
+        for (resource, (load, newly)) in sums {
+            let limit = limit(&place.node.allocatable, resource);
+            if let (Some(id), Some(limit)) = (newly, limit)
                 && load > limit
             {
                 objections.push(Objection(format!(
-                    "{id} was granted a place on {name}, which has {limit} and holds {load}"
+                    "{id} was granted a place on {name}, which has {limit} {resource} and holds {load}"
                 )));
             }
         }
     }
     objections
+}
+
+/// The most of a resource that a node gives; `None` where nothing limits it.
+fn limit(has: &Allocatable, resource: &str) -> Option<u128> {
+    match resource {
+        "cpu" => has.cpu.map(|cpu| u128::from(cpu.0)),
+        "memory" => has.memory.map(wide),
+        "pods" => has.pods.map(u128::from),
+        named => Some(u128::from(has.extended.get(named))),
+    }
 }

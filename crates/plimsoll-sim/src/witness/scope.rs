@@ -1,4 +1,4 @@
-//! Which nodes are compared after a step.
+//! The nodes that are compared after a step.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whether this node is compared.
+    /// Returns true if a node is compared.
     pub(crate) fn covers(&self, node: &Name) -> bool {
         match self {
             Scope::All => true,

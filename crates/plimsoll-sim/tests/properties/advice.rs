@@ -1,4 +1,5 @@
-//! What an explanation and a remedy say is true: the numbers are the ledger's, and each remedy carried out makes room.
+//! Explanations and remedies are true: the numbers are the ledger's, and each remedy makes room when
+//! it is carried out.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use plimsoll_core::decide::{Decision, decide};
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reason::Reason;
-use plimsoll_core::remedy::{Kind, Remedy, remedies};
+use plimsoll_core::remedy::{Remedy, RemedyKind, remedies};
 use plimsoll_core::request::{Amount, Asks, Need, Request, Spec, Terms};
 use plimsoll_core::units::Bytes;
 use plimsoll_core::verdict::Table;
@@ -56,14 +57,15 @@ fn with_needs(request: &Request, change: impl Fn(&mut Need)) -> Request {
     Request { spec: Arc::new(spec), ..request.clone() }
 }
 
-/// The ledger and the request with a remedy carried out; nothing for kinds that change other things.
+/// The ledger and the request with a remedy carried out; nothing for kinds that change other
+/// things.
 fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(Ledger, Request)> {
     let mut ledger = ledger.clone();
     let amount = remedy.amount;
     let count = amount.and_then(|count| NonZeroU16::new(u16::try_from(count).ok()?));
     let changed = match remedy.kind {
-        Kind::AskLess => with_needs(request, |need| {
-            let most = Bytes::new(amount.expect("so many bytes"));
+        RemedyKind::AskLess => with_needs(request, |need| {
+            let most = Bytes::new(amount.expect("a number of bytes"));
             match need.amount {
                 Amount::Bytes(bytes) => {
                     need.amount = Amount::bytes(most.min(Bytes::new(bytes.get())));
@@ -72,26 +74,29 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
                 _ => {}
             }
         }),
-        Kind::GiveUp => {
+        RemedyKind::StopHolders => {
             let named = |id: &plimsoll_core::request::RequestId| {
                 remedy.target.contains(&id.to_string().into())
             };
             let gone: Vec<_> =
                 ledger.holdings().map(|(_, h)| h.request.clone()).filter(named).collect();
-            assert_eq!(gone.len(), remedy.target.len(), "those who should give up hold something");
+            assert_eq!(gone.len(), remedy.target.len(), "every holder to stop has a holding");
             gone.iter().for_each(|id| drop(ledger.freed(id)));
             request.clone()
         }
-        Kind::FewerDevices => {
-            with_needs(request, |need| need.count = need.count.min(count.expect("so many devices")))
-        }
-        Kind::MoreDevices => with_needs(request, |need| {
+        RemedyKind::FewerDevices => with_needs(request, |need| {
+            need.count = need.count.min(count.expect("a number of devices"))
+        }),
+        RemedyKind::MoreDevices => with_needs(request, |need| {
             let Amount::Bytes(bytes) = need.amount else { panic!("only bytes are split") };
             let total = bytes.get() * u64::from(need.count.get());
-            need.count = count.expect("so many devices");
+            need.count = count.expect("a number of devices");
             need.amount = Amount::bytes(Bytes::new(total.div_ceil(u64::from(need.count.get()))));
         }),
-        Kind::PlainRule | Kind::OtherNode | Kind::LowerContext | Kind::SmallerCache => return None,
+        RemedyKind::PlainRule
+        | RemedyKind::OtherNode
+        | RemedyKind::LowerContext
+        | RemedyKind::SmallerCache => return None,
     };
     Some((ledger, changed))
 }

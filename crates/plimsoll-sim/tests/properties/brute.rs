@@ -1,5 +1,5 @@
-//! Brute force: every device for every need on every node, judged by a rule of its own. It reads facts and charges, and asks
-//! the core for no sum and no fit.
+//! Brute force: every device for every need on every node, judged by a rule of its own. It reads
+//! facts and charges, and asks the core for no sum and no fit.
 
 use plimsoll_core::charge::Booked;
 use plimsoll_core::device::{Capacity, Device, Health, Sharing};
@@ -30,7 +30,7 @@ pub(crate) struct Card {
 /// The devices of each need, in order.
 pub(crate) type Assignment = Vec<Vec<usize>>;
 
-/// Every node, without those who are to be left out.
+/// Returns every node, without some requests.
 pub(crate) fn sites(ledger: &Ledger, without: &[RequestId]) -> Vec<Site> {
     let site = |view: &plimsoll_core::room::NodeView| {
         let node = &view.node;
@@ -85,7 +85,7 @@ impl Card {
         }
     }
 
-    /// What is free of it.
+    /// Returns the free bytes.
     pub(crate) fn free(&self) -> u128 {
         self.usable.saturating_sub(self.load)
     }
@@ -118,7 +118,7 @@ impl Card {
         }
     }
 
-    /// What these parts of one request take here at their peak; nothing when they do not fit.
+    /// Returns the peak of these parts of one request on this device; `None` if they do not fit.
     fn takes(&self, parts: &[(Role, &Need)]) -> Option<[u128; 3]> {
         if self.device.health != Health::Healthy || self.device.cordoned || self.undeclared {
             return None;
@@ -126,7 +126,8 @@ impl Card {
         let mut rows = Vec::new();
         for (role, need) in parts {
             let (bytes, whole) = self.bytes(need)?;
-            if *need.kind != *self.device.kind || ((whole || need.wishes.alone) && self.tenants > 0)
+            if *need.kind != *self.device.kind
+                || ((whole || need.selector.alone) && self.tenants > 0)
             {
                 return None;
             }
@@ -165,7 +166,7 @@ fn needs(shape: &Shape) -> Vec<(usize, Role, &Need)> {
 }
 
 impl Site {
-    /// Whether this choice of devices serves the shape, and the site with it taken.
+    /// Returns the site with this choice of devices booked; `None` if it does not serve the shape.
     pub(crate) fn with(&self, spec: &Spec, shape: &Shape, picks: &Assignment) -> Option<Site> {
         let cpu = u128::from(spec.resources.cpu.0);
         if self.cpu_free.is_some_and(|free| cpu > free) {
@@ -180,7 +181,7 @@ impl Site {
         for ((_, _, need), pick) in needs.iter().zip(picks) {
             let numa = |at: &usize| self.cards[*at].device.numa;
             if pick.len() != usize::from(need.count.get())
-                || (need.wishes.one_numa
+                || (need.selector.one_numa
                     && pick.len() > 1
                     && pick.iter().any(|at| numa(at).is_none() || numa(at) != numa(&pick[0])))
             {
@@ -247,7 +248,7 @@ impl Site {
         false
     }
 
-    /// Whether any choice serves this shape.
+    /// Returns true if a choice of devices serves the shape.
     pub(crate) fn fits(&self, spec: &Spec, shape: &Shape) -> bool {
         self.each(spec, shape, &mut |_, _| true)
     }

@@ -1,4 +1,5 @@
-//! An eviction plan is the cheapest set of holders whose going makes room, by brute force; and it is whole or not at all.
+//! An eviction plan is the cheapest set of holders whose going makes room, by brute force; and it
+//! is whole or not at all.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::{brute, fleet};
 
 const NOW: Millis = Millis(10_000);
 
-/// What letting a set go costs, in the order in which it is compared.
+/// The cost of evicting a set of holders, in the order of comparison.
 type Cost = (i32, usize, u64, u128, usize, Vec<RequestId>);
 
 fn cost(holders: &[&Holding]) -> Cost {

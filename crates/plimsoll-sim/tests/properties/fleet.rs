@@ -8,8 +8,8 @@ use plimsoll_core::device::{
     Strategy as Slicing,
 };
 use plimsoll_core::request::{
-    Amount, Compute, Container, Eviction, Need, PlainRule, Request, RequestId, Role, Shape, Spec,
-    Terms, Wishes,
+    Amount, Compute, Container, DeviceSelector, Eviction, Need, PlainRule, Request, RequestId,
+    Role, Shape, Spec, Terms,
 };
 use plimsoll_core::units::{Bytes, Cores, MilliCpu, Portion, Timespan};
 use proptest::collection::vec;
@@ -90,7 +90,7 @@ pub(crate) fn sliced_node() -> impl Strategy<Value = Node> {
     })
 }
 
-/// How many cases are tried: so many, times `PLIMSOLL_TRIES` for a deeper look.
+/// Returns the number of cases to try: `cases`, times `PLIMSOLL_TRIES` for longer runs.
 pub(crate) fn tries(cases: u32) -> ProptestConfig {
     let times = std::env::var("PLIMSOLL_TRIES").ok().and_then(|times| times.parse::<u32>().ok());
     ProptestConfig { cases: cases * times.unwrap_or(1), ..ProptestConfig::default() }
@@ -142,13 +142,13 @@ fn need() -> impl Strategy<Value = Need> {
         1 => Just(Compute::All),
     ];
     let kind = prop_oneof![7 => Just("NVIDIA"), 1 => Just("AMD")];
-    let wishes = (prop::bool::weighted(0.2), prop::bool::weighted(0.1));
-    (amount(), compute, 1_u16..4, kind, wishes, prop_oneof![5 => Just(1_u32), 1 => Just(2)])
+    let selector = (prop::bool::weighted(0.2), prop::bool::weighted(0.1));
+    (amount(), compute, 1_u16..4, kind, selector, prop_oneof![5 => Just(1_u32), 1 => Just(2)])
         .prop_map(|(amount, compute, count, kind, (one_numa, alone), slots)| Need {
             count: NonZeroU16::new(count.saturating_sub(1).max(1)).expect("at least one"),
             compute,
             slots,
-            wishes: Wishes { one_numa, alone, ..Wishes::default() },
+            selector: DeviceSelector { one_numa, alone, ..DeviceSelector::default() },
             ..Need::one(kind, amount)
         })
 }

@@ -1,4 +1,5 @@
-//! After any history: no breach that nobody saw happen, the same answers however the state was reached, and numbers that agree.
+//! After any history: every breach was observed, answers do not depend on how the state was reached,
+//! and sums agree.
 
 use plimsoll_core::breach::{self, Breach};
 use plimsoll_core::decide::decide;
@@ -52,7 +53,7 @@ fn no_wrong_sums(scheduler: &Scheduler) -> Result<(), TestCaseError> {
 
 /// The ledger as it would be without any promise, and without its first holding.
 fn drafted(ledger: &Ledger) -> Draft<'_> {
-    let mut draft = Draft::of(ledger);
+    let mut draft = Draft::new(ledger);
     ledger.promises().for_each(|(id, _)| draft.without_promise_to(id));
     ledger.holdings().take(1).for_each(|(id, _)| draft.without(id));
     draft
@@ -72,7 +73,7 @@ proptest! {
     #![proptest_config(fleet::tries(1200))]
 
     #[test]
-    fn no_history_leaves_a_breach_that_nobody_saw_happen(
+    fn no_history_leaves_a_breach_that_was_not_observed(
         settings in moves::settings(),
         history in moves::many(1..60),
     ) {

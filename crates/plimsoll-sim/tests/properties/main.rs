@@ -1,4 +1,4 @@
-//! What holds for every fleet, every request and every history, tried on many of each.
+//! Properties of every fleet, request and history, tried on many of each.
 
 mod fleet;
 

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::fleet;
 
-/// How many different askers and nodes there are.
+/// The numbers of different clients and nodes.
 const ASKERS: usize = 7;
 const NODES: usize = 3;
 
@@ -50,7 +50,7 @@ pub(crate) fn any_node() -> impl Strategy<Value = Node> {
     prop_oneof![4 => fleet::owned_node(1..4), 1 => fleet::plugin_node(1..4), 1 => unknown_node(), 1 => fleet::sliced_node()]
 }
 
-/// A node with a card of which nobody knows the memory.
+/// Generates a node with a card of unknown memory.
 fn unknown_node() -> impl Strategy<Value = Node> {
     fleet::owned_node(1..3).prop_map(|mut node| {
         let mut card = Device::new("NVIDIA", Bytes::ZERO, Source::Declared);
@@ -91,7 +91,7 @@ pub(crate) fn one() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// How the machine behaves.
+/// Generates settings.
 pub(crate) fn settings() -> impl Strategy<Value = Settings> {
     (0_usize..4, any::<bool>(), prop_oneof![Just(0_u64), Just(30_000)]).prop_map(
         |(policy, serial_starts, residency)| Settings {
@@ -243,7 +243,7 @@ fn observed(
     Event::Observed { holding: Box::new(holding) }
 }
 
-/// A history of so many moves, with a node at its beginning.
+/// Generates a history of `count` moves that begins with a node.
 pub(crate) fn many(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Move>> {
     (any_node(), any_node(), vec(one(), count)).prop_map(|(first, second, mut rest)| {
         rest.insert(0, Move::Node(0, Box::new(first)));

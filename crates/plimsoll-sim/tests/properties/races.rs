@@ -1,5 +1,5 @@
-//! Several callers want the same device: in every order and interleaving exactly one gets it. With the commit's check taken
-//! out, these fail.
+//! Several callers want the same device: in every order and interleaving exactly one gets it. With
+//! the commit's check taken out, these fail.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn ledger(node: Node) -> Ledger {
     ledger
 }
 
-/// Every order of so many callers that each take two steps.
+/// Visits every interleaving of callers that have `left` steps each.
 fn interleavings(left: &mut Vec<usize>, so_far: &mut Vec<usize>, visit: &mut dyn FnMut(&[usize])) {
     if left.iter().all(|steps| *steps == 0) {
         return visit(so_far);

@@ -1,4 +1,5 @@
-//! A placement is valid, and a refusal within the search's steps means that brute force finds none either.
+//! A placement is valid, and a rejection within the search's steps means that brute force finds none
+//! either.
 
 use plimsoll_core::decide::decide;
 use plimsoll_core::event::{Event, Settings};
@@ -48,7 +49,7 @@ fn picks(place: &plimsoll_core::fit::Placement) -> Assignment {
     place.picks.iter().map(|pick| pick.iter().map(|at| usize::from(*at)).collect()).collect()
 }
 
-/// What was measured on any device.
+/// Returns the measurements of all devices.
 pub(crate) fn measured(ledger: &Ledger) -> Vec<(Name, u16, Measured)> {
     let rows = |(id, view): (plimsoll_core::ledger::NodeId, &plimsoll_core::room::NodeView)| {
         let row =
@@ -120,7 +121,7 @@ proptest! {
     #![proptest_config(fleet::tries(1500))]
 
     #[test]
-    fn a_placement_is_valid_and_a_refusal_means_that_no_placement_exists(
+    fn a_placement_is_valid_and_a_rejection_means_that_no_placement_exists(
         nodes in vec(fleet::owned_node(1..5), 1..4),
         tenants in vec((fleet::spec(1..2), fleet::terms()), 0..6),
         asked in fleet::spec(1..4),
@@ -165,7 +166,7 @@ proptest! {
     }
 }
 
-/// Whether all members but so many find a place together.
+/// Returns true if all members but `left_out` find a place together.
 fn placeable(sites: &[Site], members: &[Request], left_out: usize) -> bool {
     let Some((member, rest)) = members.split_first() else { return true };
     if left_out > 0 && placeable(sites, rest, left_out - 1) {

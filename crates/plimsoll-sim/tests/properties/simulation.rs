@@ -1,4 +1,5 @@
-//! A simulation of a cluster and a server that sees the same cluster as events come to the same end.
+//! A simulation of a cluster and a server that sees the same cluster as events come to the same
+//! end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;

@@ -1,4 +1,5 @@
-//! Any state can be written as a scenario: reading it yields the same ledger, and without names the same numbers.
+//! Any state can be written as a scenario: reading it yields the same ledger, and without names the
+//! same numbers.
 
 use plimsoll_core::charge::Holding;
 use plimsoll_core::device::Node;

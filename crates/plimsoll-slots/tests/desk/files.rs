@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::policy::Policy;
-use plimsoll_core::remedy::Kind;
+use plimsoll_core::remedy::RemedyKind;
 use plimsoll_core::units::Bytes;
 use plimsoll_models::config;
 use plimsoll_slots::desk::{FileGap, ReservationId, ReservationStatus, StatusReason};
@@ -116,18 +116,22 @@ fn e3_a_proposal_for_a_model_with_a_file_fits_when_it_is_declared_so() {
     let policy = &view.scheduler().settings().policy;
     let found =
         proposals::proposals(view.scheduler().ledger(), policy, &large, view.memory_facts(&large));
-    let kinds: Vec<Kind> = found.iter().map(|remedy| remedy.kind).collect();
-    assert_eq!(kinds, [Kind::MoreDevices, Kind::LowerContext, Kind::SmallerCache][..kinds.len()]);
+    let kinds: Vec<RemedyKind> = found.iter().map(|remedy| remedy.kind).collect();
+    assert_eq!(
+        kinds,
+        [RemedyKind::MoreDevices, RemedyKind::LowerContext, RemedyKind::SmallerCache]
+            [..kinds.len()]
+    );
     assert!(kinds.len() >= 2, "{found:?}");
     for remedy in found {
         let mut declared = large.declared().clone();
         let amount = remedy.amount.unwrap_or_default();
         match remedy.kind {
-            Kind::MoreDevices => {
+            RemedyKind::MoreDevices => {
                 declared.tensor_parallel = vec![u16::try_from(amount).expect("few")];
             }
-            Kind::LowerContext => declared.context = Some(amount),
-            Kind::SmallerCache => {
+            RemedyKind::LowerContext => declared.context = Some(amount),
+            RemedyKind::SmallerCache => {
                 declared.kv = serde_saphyr::from_str(&remedy.target[0]).expect("a type");
             }
             other => panic!("{other:?} is not about a model"),

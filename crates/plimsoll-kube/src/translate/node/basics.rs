@@ -51,6 +51,7 @@ pub(super) fn allocatable(node: &object::Node, notes: &mut Notes) -> Allocatable
         cpu: amount("cpu", Quantity::milli_ceil).map(MilliCpu),
         memory: amount("memory", Quantity::bytes_ceil).map(Bytes::new),
         pods: amount("pods", Quantity::whole).map(|pods| u32::try_from(pods).unwrap_or(u32::MAX)),
+        ..Allocatable::default()
     }
 }
 

@@ -153,7 +153,7 @@ status:
     );
     let effects: Vec<Effect> = node.taints.iter().map(|taint| taint.effect).collect();
     assert_eq!(effects, [Effect::NoSchedule, Effect::NoExecute, Effect::NoSchedule]);
-    let limits = node.allocatable;
+    let limits = &node.allocatable;
     assert_eq!(
         (limits.cpu, limits.memory, limits.pods),
         (Some(MilliCpu(7910)), Some(Bytes::gib(16)), Some(110))

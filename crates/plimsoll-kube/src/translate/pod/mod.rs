@@ -75,11 +75,13 @@ fn spec(pod: &Pod, reading: &Reading) -> Spec {
     let (resources, unreadable) = peak(&pod.spec);
     let read = || -> Result<Spec, Misuse> {
         let shape = shape(pod, reading)?;
-        let leaning = selection::leaning(&pod.metadata.annotations, &shape)?;
+        let hints = selection::placement_hints(&pod.metadata.annotations, &shape)?;
         let rules = rules::rules(pod, reading)?;
         match unreadable {
             Some(misuse) => Err(misuse),
-            None => Ok(Spec { resources, rules, leaning, ..Spec::of(vec![shape]) }),
+            None => {
+                Ok(Spec { resources: resources.clone(), rules, hints, ..Spec::of(vec![shape]) })
+            }
         }
     };
     read().unwrap_or_else(|misuse| Spec {

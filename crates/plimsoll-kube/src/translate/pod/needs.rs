@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use plimsoll_core::request::{Amount, Compute, Container, Misuse, Need, Shape, Wishes};
+use plimsoll_core::request::{Amount, Compute, Container, DeviceSelector, Misuse, Need, Shape};
 use plimsoll_core::units::{Bytes, Cores, Portion};
 
 use crate::cluster::Reading;
@@ -136,7 +136,7 @@ fn need(
         amount: Amount::Whole,
         compute: compute(vendor, asked),
         slots: u32::try_from(slots).map_err(|_| too_many(slots))?,
-        wishes: Wishes::default(),
+        selector: DeviceSelector::default(),
     };
     with_memory(container, vendor, asked.memory, need, reading)
 }
@@ -177,8 +177,8 @@ fn with_memory(
             // No template is large enough: the device is used whole. The amount is kept, since the
             // device must be that large.
             Charged::Whole => {
-                let wishes = Wishes { alone: true, ..Wishes::default() };
-                Need { amount: bytes(mib)?, compute: Compute::All, wishes, ..need }
+                let selector = DeviceSelector { alone: true, ..DeviceSelector::default() };
+                Need { amount: bytes(mib)?, compute: Compute::All, selector, ..need }
             }
         },
     })

@@ -15,7 +15,10 @@ pub(in crate::translate) fn peak(spec: &PodSpec) -> (NodeNeed, Option<Misuse>) {
     let mut fault = None;
     let cpu = total(spec, "cpu", Quantity::milli_ceil, &mut fault);
     let memory = total(spec, "memory", Quantity::bytes_ceil, &mut fault);
-    (NodeNeed { cpu: MilliCpu(cpu), memory: Bytes::new(memory), pods: 1 }, fault)
+    (
+        NodeNeed { cpu: MilliCpu(cpu), memory: Bytes::new(memory), pods: 1, ..NodeNeed::default() },
+        fault,
+    )
 }
 
 fn total(

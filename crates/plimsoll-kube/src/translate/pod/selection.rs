@@ -1,6 +1,8 @@
 //! Device selection and scheduling policies of a pod, by HAMi's annotations.
 
-use plimsoll_core::request::{Container, Leaning, Misuse, Need, Order, Shape, Weights, Wishes};
+use plimsoll_core::request::{
+    Container, DeviceSelector, Misuse, Need, Order, PlacementHints, Shape, Weights,
+};
 use plimsoll_core::units::Name;
 
 use crate::hami::selection::{DeviceSelection, SelectionError};
@@ -18,15 +20,18 @@ pub(super) fn add(annotations: &StringMap, containers: &mut [Container]) -> Resu
     for need in containers.iter_mut().flat_map(|container| &mut container.needs) {
         let read = DeviceSelection::read(vendor_of(need), annotations)
             .map_err(|error| unreadable(&error))?;
-        need.wishes = wishes(need, read);
+        need.selector = device_selector(need, read);
     }
     Ok(())
 }
 
 /// Reads the scheduling policies of a pod. They apply only to pods with device needs.
-pub(super) fn leaning(annotations: &StringMap, shape: &Shape) -> Result<Leaning, Misuse> {
+pub(super) fn placement_hints(
+    annotations: &StringMap,
+    shape: &Shape,
+) -> Result<PlacementHints, Misuse> {
     if shape.device_count() == 0 || annotations.is_empty() {
-        return Ok(Leaning::default());
+        return Ok(PlacementHints::default());
     }
     let read =
         DeviceSelection::read(&VENDORS[0], annotations).map_err(|error| unreadable(&error))?;
@@ -35,7 +40,7 @@ pub(super) fn leaning(annotations: &StringMap, shape: &Shape) -> Result<Leaning,
         DevicePolicy::Spread => Some(Order::Spread),
         DevicePolicy::TopologyAware | DevicePolicy::Mutex | DevicePolicy::Numa => None,
     };
-    Ok(Leaning {
+    Ok(PlacementHints {
         nodes: read.node_policy.map(|policy| match policy {
             NodePolicy::Binpack => Order::Pack,
             NodePolicy::Spread => Order::Spread,
@@ -54,15 +59,15 @@ fn vendor_of(need: &Need) -> &'static Vendor {
     VENDORS.iter().find(|vendor| vendor.kind() == &*need.kind).unwrap_or(&VENDORS[0])
 }
 
-fn wishes(need: &Need, read: DeviceSelection) -> Wishes {
+fn device_selector(need: &Need, read: DeviceSelection) -> DeviceSelector {
     let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
     let asked = |policy| read.device_policy.contains(&policy);
     let (alone, linked) =
-        (need.wishes.alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
+        (need.selector.alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
     // Sharing modes are NVIDIA's; a mode of another vendor is something else.
     let modes = read.mode.filter(|_| vendor_of(need).kind() == "NVIDIA").unwrap_or_default();
     let modes = modes.split(',').map(str::trim).filter(|mode| !mode.is_empty());
-    Wishes {
+    DeviceSelector {
         modes: modes.map(Name::from).collect(),
         models: names(read.models.wanted),
         not_models: names(read.models.unwanted),

@@ -223,7 +223,7 @@ fn cpu_and_memory_are_the_peak_over_the_containers_lives() {
         asks("second", "", "1500m", "9Gi"),
         asks("main", "", "1", "2Gi")
     );
-    let need = only(&means(&pod("p", "", &spec))).request.spec.resources;
+    let need = only(&means(&pod("p", "", &spec))).request.spec.resources.clone();
     assert_eq!(
         (need.cpu, need.pods),
         (MilliCpu(3100), 1),
@@ -251,7 +251,7 @@ fn what_a_pod_asks_as_a_whole_counts_where_it_is_more() {
     ] {
         let main = "containers: [{name: main, resources: {requests: {cpu: 1, memory: 2Gi}}}]";
         let spec = format!("resources: {{{resources}}}, overhead: {{cpu: 100m}}, {main}");
-        let need = only(&means(&pod("p", "", &spec))).request.spec.resources;
+        let need = only(&means(&pod("p", "", &spec))).request.spec.resources.clone();
         assert_eq!((need.cpu, need.memory), (MilliCpu(cpu), Bytes::mib(mib)), "{resources}");
     }
     let only_limits =

@@ -102,7 +102,7 @@ fn a_pod_on_a_node_that_was_not_read_is_not_counted_and_said() {
 fn every_pod_holds_a_part_of_its_node() {
     let spec = "containers: [{name: main, resources: {requests: {cpu: 1500m, memory: 2Gi}}}]";
     let cluster = means(&(labelled("gpu", 1, 32_000, 1) + &bound("p", "gpu", "", spec)));
-    let held = holding(&cluster, "p").resources;
+    let held = holding(&cluster, "p").resources.clone();
     assert_eq!((held.cpu, held.memory, held.pods), (MilliCpu(1500), Bytes::gib(2), 1));
     assert_eq!(holding(&cluster, "p").charges, []);
 }

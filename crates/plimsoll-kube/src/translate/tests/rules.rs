@@ -157,17 +157,14 @@ fn wishes_are_read_from_hamis_annotations() {
                        hami.io/node-scheduler-policy: binpack, hami.io/device-scoring-weights: 'slot=1,core=2,memory=3'}";
     let cluster = means(&pod("p", annotations, &format!("containers: [{}]", gpumem("main", 1000))));
     let spec = &only(&cluster).request.spec;
-    let wishes = &containers(&cluster)[0].needs[0].wishes;
+    let selector = &containers(&cluster)[0].needs[0].selector;
     let texts = |names: &[plimsoll_core::units::Name]| names.join("|");
-    assert_eq!((&*texts(&wishes.models), &*texts(&wishes.not_models)), ("A100|H100", "V100"));
-    assert_eq!((&*texts(&wishes.uuids), &*texts(&wishes.not_uuids)), ("GPU-a", "GPU-b"));
-    assert_eq!(&*texts(&wishes.modes), "hami-core|mig");
-    assert!(wishes.one_numa && wishes.alone && wishes.linked);
-    assert_eq!(
-        (spec.leaning.nodes, spec.leaning.devices),
-        (Some(Order::Pack), Some(Order::Spread))
-    );
-    let weights = spec.leaning.weights.expect("weights");
+    assert_eq!((&*texts(&selector.models), &*texts(&selector.not_models)), ("A100|H100", "V100"));
+    assert_eq!((&*texts(&selector.uuids), &*texts(&selector.not_uuids)), ("GPU-a", "GPU-b"));
+    assert_eq!(&*texts(&selector.modes), "hami-core|mig");
+    assert!(selector.one_numa && selector.alone && selector.linked);
+    assert_eq!((spec.hints.nodes, spec.hints.devices), (Some(Order::Pack), Some(Order::Spread)));
+    let weights = spec.hints.weights.expect("weights");
     assert_eq!((weights.slots, weights.cores, weights.memory), (1, 2, 3));
 }
 
@@ -195,6 +192,6 @@ fn a_wish_that_cannot_be_read_is_rejected_with_its_annotation() {
 fn numa_in_a_chain_orders_and_binds_nothing() {
     let metadata = "annotations: {hami.io/gpu-scheduler-policy: 'numa,binpack'}";
     let cluster = means(&pod("p", metadata, &format!("containers: [{}]", gpumem("main", 1000))));
-    assert!(!containers(&cluster)[0].needs[0].wishes.one_numa);
-    assert_eq!(only(&cluster).request.spec.leaning.devices, Some(Order::Pack));
+    assert!(!containers(&cluster)[0].needs[0].selector.one_numa);
+    assert_eq!(only(&cluster).request.spec.hints.devices, Some(Order::Pack));
 }

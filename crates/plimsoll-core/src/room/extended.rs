@@ -1,0 +1,39 @@
+//! The use of a node's named resources.
+
+use std::collections::BTreeMap;
+
+use crate::resources::ResourceAmounts;
+use crate::units::Name;
+
+/// The amounts of named resources that the holdings of a node take.
+///
+/// Sums have 128 bits, so that no number of holdings overflows them and removing a holding always
+/// restores the sum before it. An entry is removed with its last holder: accounts with equal
+/// holdings are equal, whatever their histories.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct ExtendedUse(BTreeMap<Name, u128>);
+
+impl ExtendedUse {
+    /// Returns what is left of an allocatable amount: zero if more than that is in use.
+    pub(super) fn free(&self, allocatable: u64, resource: &str) -> u64 {
+        let used = self.0.get(resource).copied().unwrap_or(0);
+        u64::try_from(u128::from(allocatable).saturating_sub(used)).unwrap_or(allocatable)
+    }
+
+    pub(super) fn add(&mut self, amounts: &ResourceAmounts) {
+        for (resource, amount) in amounts.iter() {
+            *self.0.entry(resource.clone()).or_default() += u128::from(amount);
+        }
+    }
+
+    /// Undoes [`ExtendedUse::add`].
+    pub(super) fn remove(&mut self, amounts: &ResourceAmounts) {
+        for (resource, amount) in amounts.iter() {
+            let Some(used) = self.0.get_mut(resource) else { continue };
+            *used = used.saturating_sub(u128::from(amount));
+            if *used == 0 {
+                self.0.remove(resource);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The floating charges that can meet on one card, and the tokens of cards that the plugin chooses.
+//!
+//! Where the device plugin picks the card, a charge floats: it is on one of several cards, and it is
+//! unknown on which. The plugin hands out tokens, `Device::slots` of them per card, and a container
+//! is on the card of its token. So the charges on a card never need more tokens than it has.
+//!
+//! Rule. On a card with `s` slots, of which charges on this known card hold `p`, at most `t = s - p`
+//! floating charges with a token meet. The card's load is
+//!
+//! ```text
+//! pinned + foreign + releasing + untokened + the t largest tokened charges that may be on the card
+//! ```
+//!
+//! - A releasing charge may have given its token back already. It counts in full and takes no token
+//!   from `t`; for the number of free tokens it still holds its own.
+//! - A charge without slots (a share that takes no token of the plugin) counts in full.
+//! - A charge of several containers has a token per container, and the plugin may pick a card for
+//!   each of them: its parts can be on a card with fewer tokens than the charge has. It counts in
+//!   full.
+//! - A charge of one container with several slots counts as one token, which is too many charges
+//!   rather than too few.
+//! - An undeclared charge has no bound, and closes every card that it may be on; a whole one leaves
+//!   no room for a second charge, unless the card has a single token.
+//! - Where more slots are pinned than a card has, its number of tokens is wrong, and all count.
+//!
+//! Safe: the tokened charges on a card in any assignment are at most `t` of those that may be there,
+//! and the `t` largest are the largest sum of at most `t`. Exact, for charges with one token that
+//! may be on the same cards: the tokens of the group hold all charges (`free_tokens`), so that with
+//! the `t` largest on one card, the tokens of the other cards hold the rest, and the plugin may
+//! have picked exactly that. Where charges may be on different sets of cards, because a card became
+//! healthy or unhealthy in between, the rest need not fit on the others, and the rule counts too
+//! much rather than too little. `tests/core/tokens.rs` compares it with all assignments.
+//!
+//! A new charge of `b` bytes with a token adds `b - d`, where `d` is the `t`-th largest charge, or
+//! nothing if there are fewer: `b` takes the place of `d` among the largest. That is the only number
+//! that `fit` needs besides the sums.
+
+use crate::device::{Health, Node};
+use crate::units::Bytes;
+
+use super::{DeviceRoom, Tenant};
+
+/// The floating charges that count against one card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Meeting {
+    /// The largest sum of floating charges that can meet on the card.
+    pub bytes: Bytes,
+    /// The part of a new charge with a token that takes the place of another charge.
+    pub displaced: Bytes,
+}
+
+impl Meeting {
+    /// Sums the floating charges that can meet on a card with this number of slots.
+    pub(super) fn of(slots: Option<u32>, usable: Option<Bytes>, tenants: &[Tenant]) -> Self {
+        let staying = || tenants.iter().filter(|tenant| !tenant.stage.is_releasing());
+        let pinned =
+            staying().filter(|tenant| !tenant.floating).map(|tenant| u64::from(tenant.slots));
+        let tokens = slots.and_then(|slots| u64::from(slots).checked_sub(pinned.sum()));
+        let tokens =
+            tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
+        let mut tokened: Vec<Bytes> = Vec::new();
+        let mut bytes = Bytes::ZERO;
+        for tenant in staying().filter(|tenant| tenant.floating) {
+            let charged = tenant.bytes.unwrap_or(Bytes::ZERO);
+            if tenant.tokened {
+                tokened.push(charged);
+            } else {
+                bytes = bytes.plus(charged);
+            }
+        }
+        tokened.sort_unstable_by(|one, other| other.cmp(one));
+        let displaced = match tokens.checked_sub(1) {
+            // No token is left, so that no new charge can be on this card.
+            None => usable.unwrap_or(Bytes::ZERO),
+            Some(last) => tokened.get(last).copied().unwrap_or(Bytes::ZERO),
+        };
+        let largest = tokened.iter().take(tokens);
+        Meeting { bytes: largest.fold(bytes, |sum, next| sum.plus(*next)), displaced }
+    }
+}
+
+/// The cards of one kind among which the device plugin chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TokenGroup {
+    /// Index into the node's sorted list of kinds.
+    pub kind: u16,
+    /// Slots of floating charges, each counted once.
+    pub floating: u64,
+}
+
+/// The tokens of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GroupTokens {
+    pub all: u32,
+    pub free: u32,
+}
+
+impl TokenGroup {
+    /// Counts the tokens of the healthy cards of a kind; `None` if a card does not limit them.
+    ///
+    /// Where the node reports a number of unhealthy cards without naming them, the cards with the
+    /// most free tokens may be the unhealthy ones.
+    pub(super) fn tokens<'a>(
+        &self,
+        node: &Node,
+        cards: impl Iterator<Item = (usize, &'a DeviceRoom)>,
+    ) -> Option<GroupTokens> {
+        let mut by_card: Vec<(u64, u64)> = Vec::new();
+        for (ordinal, room) in cards {
+            let device = &node.devices[ordinal];
+            if device.health == Health::Healthy {
+                let slots = u64::from(device.slots?);
+                let pinned = u64::from(room.slots.saturating_sub(room.floating_slots));
+                by_card.push((slots.saturating_sub(pinned), slots));
+            }
+        }
+        by_card.sort_unstable();
+        by_card.truncate(by_card.len().saturating_sub(usize::from(node.missing_cards)));
+        let (free, all) =
+            by_card.iter().fold((0_u64, 0_u64), |sum, card| (sum.0 + card.0, sum.1 + card.1));
+        let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        Some(GroupTokens { all: narrow(all), free: narrow(free.saturating_sub(self.floating)) })
+    }
+}

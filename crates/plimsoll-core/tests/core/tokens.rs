@@ -1,0 +1,267 @@
+//! The rule for cards that the device plugin chooses, against every assignment of bookings to cards.
+
+use std::sync::Arc;
+
+use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Part, Stage};
+use plimsoll_core::device::{
+    Device, DeviceChoice, Node, Sharing, Source, Strategy as SharingStrategy, Telemetry,
+};
+use plimsoll_core::fit::Placement;
+use plimsoll_core::ledger::Ledger;
+use plimsoll_core::request::{
+    Amount, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms,
+};
+use plimsoll_core::room::Measured;
+use plimsoll_core::units::{Bytes, Cores, Millis};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+struct Card {
+    gib: u64,
+    tokens: u32,
+    foreign: u64,
+}
+
+/// A booking of one container, or of two with their own amounts.
+#[derive(Clone, Debug)]
+struct Booking {
+    /// One bit per card that it may be on.
+    on: usize,
+    gib: Vec<u64>,
+    /// Tokens of each container.
+    slots: u32,
+    releasing: bool,
+}
+
+/// The cards, what is on them, and a new request: its memory and its tokens.
+#[derive(Clone, Debug)]
+struct Case {
+    cards: Vec<Card>,
+    bookings: Vec<Booking>,
+    need: (u64, u32),
+}
+
+/// One container somewhere: its memory, the cards it may be on, and whether it holds a token there.
+#[derive(Clone, Debug)]
+struct Piece {
+    on: Vec<usize>,
+    gib: u64,
+    token: bool,
+}
+
+impl Booking {
+    fn cards(&self, count: usize) -> Vec<usize> {
+        (0..count).filter(|card| self.on >> card & 1 == 1).collect()
+    }
+}
+
+impl Case {
+    /// Returns every container that stays, the new one included, and every one that may have given
+    /// its token back.
+    fn pieces(&self) -> Vec<Piece> {
+        let count = self.cards.len();
+        let pieces = self.bookings.iter().flat_map(|booking| {
+            let token = booking.slots > 0 && !booking.releasing;
+            let piece = move |gib: &u64| Piece { on: booking.cards(count), gib: *gib, token };
+            booking.gib.iter().map(piece)
+        });
+        let (gib, slots) = self.need;
+        pieces.chain([Piece { on: (0..count).collect(), gib, token: slots > 0 }]).collect()
+    }
+
+    /// Returns true if the tokens do not hold the new request beside all others.
+    fn lacks_tokens(&self) -> bool {
+        let used: u32 = self.bookings.iter().map(|b| b.slots * b.gib.len() as u32).sum();
+        let all: u32 = self.cards.iter().map(|card| card.tokens).sum();
+        used + self.need.1 > all
+    }
+
+    /// Returns true if no card has more pinned tokens than tokens: nothing contradicts the facts.
+    fn is_consistent(&self) -> bool {
+        let pinned = |card: usize| -> u32 {
+            let here = self.bookings.iter().filter(|booking| booking.on == 1 << card);
+            here.map(|booking| booking.slots * booking.gib.len() as u32).sum()
+        };
+        (0..self.cards.len()).all(|card| pinned(card) <= self.cards[card].tokens)
+    }
+
+    /// Returns true if the plugin can have picked cards so that one holds more than it has.
+    fn can_overcommit(&self) -> bool {
+        let mut loads: Vec<(u64, u32)> =
+            self.cards.iter().map(|card| (card.foreign, card.tokens)).collect();
+        overcommits(&self.cards, &self.pieces(), &mut loads)
+    }
+
+    fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        let mut node = Node::new("n");
+        node.choice = DeviceChoice::Plugin;
+        for card in &self.cards {
+            let mut device = Device::new("NVIDIA", Bytes::gib(card.gib), Source::Declared);
+            let strategy = SharingStrategy::TimeSlicing;
+            device.sharing = Sharing::Tokens { replicas: card.tokens, strategy };
+            device.slots = Some(card.tokens);
+            node.devices.push(device);
+        }
+        ledger.put_node(node);
+        for (ordinal, card) in (0_u16..).zip(&self.cards) {
+            let foreign = Bytes::gib(card.foreign);
+            let telemetry = Telemetry::Fresh { at: Millis(1) };
+            let measured = Measured { foreign, telemetry, closed: false };
+            ledger.measure(&"n".into(), ordinal, measured).unwrap();
+        }
+        for (number, booking) in self.bookings.iter().enumerate() {
+            ledger.observe(holding(number, booking, self.cards.len())).unwrap();
+        }
+        ledger
+    }
+
+    fn is_admitted(&self) -> bool {
+        let (gib, slots) = self.need;
+        let need = Need { slots, ..Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib))) };
+        let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+        let request = Request { id: RequestId::new("tests", "new"), spec, terms: Terms::default() };
+        let picks = vec![(0_u16..).take(self.cards.len()).collect()];
+        self.ledger().admits(&request, &Placement { node: "n".into(), shape: 0, picks })
+    }
+}
+
+fn holding(number: usize, booking: &Booking, cards: usize) -> Holding {
+    let part = |gib: &u64| Part {
+        container: format!("c{gib}").into(),
+        role: Role::App,
+        bytes: Some(Bytes::gib(*gib)),
+        cores: Cores(0),
+    };
+    let since = Millis(0);
+    Holding {
+        request: RequestId::new("tests", format!("b{number}")),
+        node: "n".into(),
+        stage: if booking.releasing {
+            Stage::Releasing { since }
+        } else {
+            Stage::Running { since }
+        },
+        charges: vec![Charge {
+            on: booking.cards(cards).iter().map(|card| *card as u16).collect(),
+            amount: Booked::share(Bytes::gib(booking.gib.iter().sum())),
+            cores: Cores(0),
+            slots: booking.slots * booking.gib.len() as u32,
+            slice: None,
+            parts: booking.gib.iter().map(part).collect(),
+        }],
+        resources: NodeNeed::default(),
+        terms: Terms::default(),
+        activity: Activity::Unknown,
+        spec: None,
+    }
+}
+
+/// Tries every card for the next piece. `loads` has the load and the free tokens of each card.
+fn overcommits(cards: &[Card], pieces: &[Piece], loads: &mut [(u64, u32)]) -> bool {
+    let Some((piece, rest)) = pieces.split_first() else {
+        return loads.iter().zip(cards).any(|((load, _), card)| *load > card.gib);
+    };
+    for card in &piece.on {
+        let before = loads[*card];
+        let Some(left) = before.1.checked_sub(u32::from(piece.token)) else { continue };
+        loads[*card] = (before.0 + piece.gib, left);
+        let found = overcommits(cards, rest, loads);
+        loads[*card] = before;
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+fn cards() -> impl Strategy<Value = Vec<Card>> {
+    let card = (6..14_u64, 1..4_u32, prop_oneof![3 => Just(0), 1 => 0..3_u64])
+        .prop_map(|(gib, tokens, foreign)| Card { gib, tokens, foreign });
+    prop::collection::vec(card, 2..4)
+}
+
+fn booking(on: impl Strategy<Value = usize>, containers: usize) -> impl Strategy<Value = Booking> {
+    let gib = prop::collection::vec(1..5_u64, 1..=containers);
+    let slots = prop_oneof![5 => Just(1), 1 => Just(0)];
+    let releasing = prop_oneof![6 => Just(false), 1 => Just(true)];
+    (on, gib, slots, releasing).prop_map(|(on, gib, slots, releasing)| Booking {
+        on,
+        gib,
+        slots,
+        releasing,
+    })
+}
+
+fn need() -> impl Strategy<Value = (u64, u32)> {
+    (1..8_u64, prop_oneof![5 => Just(1), 1 => Just(0)])
+}
+
+/// Bookings that may be on all cards, or are on a known one.
+fn case_of_equal_choice() -> impl Strategy<Value = Case> {
+    cards().prop_flat_map(|cards| {
+        let all = (1 << cards.len()) - 1;
+        let on = prop_oneof![4 => Just(all), 1 => (0..cards.len()).prop_map(|card| 1 << card)];
+        let bookings = prop::collection::vec(booking(on, 1), 0..7);
+        (Just(cards), bookings, need()).prop_map(|(cards, bookings, need)| Case {
+            cards,
+            bookings,
+            need,
+        })
+    })
+}
+
+/// Bookings of one or two containers that may be on any set of cards.
+fn case_of_any_choice() -> impl Strategy<Value = Case> {
+    cards().prop_flat_map(|cards| {
+        let bookings = prop::collection::vec(booking(1..1_usize << cards.len(), 2), 0..6);
+        (Just(cards), bookings, need()).prop_map(|(cards, bookings, need)| Case {
+            cards,
+            bookings,
+            need,
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_request_is_admitted_exactly_if_no_choice_of_the_plugin_overcommits_a_card(
+        case in case_of_equal_choice(),
+    ) {
+        prop_assume!(case.is_consistent());
+        // A card that is too small even when empty rejects, also if it has no token to give.
+        prop_assume!(case.cards.iter().all(|card| case.need.0 <= card.gib));
+        let without = Case { need: (1, 0), ..case.clone() };
+        prop_assume!(!without.lacks_tokens());
+        let safe = !case.lacks_tokens() && !case.can_overcommit();
+        prop_assert_eq!(case.is_admitted(), safe);
+    }
+
+    #[test]
+    fn no_admitted_request_lets_the_plugin_overcommit_a_card_whatever_the_others_are_on(
+        case in case_of_any_choice(),
+    ) {
+        prop_assume!(case.is_consistent());
+        if case.is_admitted() {
+            prop_assert!(case.need.1 == 0 || !case.lacks_tokens());
+            prop_assert!(!case.can_overcommit());
+        }
+    }
+}
+
+#[test]
+fn equal_requests_fill_all_tokens_and_no_card_is_overcommitted() {
+    for (count, gib, tokens, each, taken) in
+        [(4, 16, 4, 4, 16), (8, 80, 4, 1, 32), (2, 32, 50, 8, 4), (2, 16, 1, 16, 2)]
+    {
+        let cards = vec![Card { gib, tokens, foreign: 0 }; count];
+        let on = (1 << count) - 1;
+        let mut case = Case { cards, bookings: Vec::new(), need: (each, 1) };
+        while case.is_admitted() {
+            case.bookings.push(Booking { on, gib: vec![each], slots: 1, releasing: false });
+        }
+        assert_eq!(case.bookings.len(), taken, "{count} cards of {gib} GiB with {tokens} tokens");
+    }
+}
