@@ -77,6 +77,13 @@ const MUTANTS: &[Mutant] = &[
         becomes: "let valid = measured.as_ref();",
         must_fail: &[&["-p", "plimsoll-slots", "--lib", "a_measurement_with_other_settings"]],
     },
+    // A reading that is too low to be true is charged.
+    Mutant {
+        name: "low-measurement",
+        file: "crates/plimsoll-slots/src/memory.rs",
+        becomes: "let valid = valid.filter(|_| true);",
+        must_fail: &[&["-p", "plimsoll-slots", "--lib", "a_low_measurement_is_not_charged"]],
+    },
 ];
 
 /// Runs the mutants with these names, or all of them.

@@ -23,6 +23,7 @@ mod tests;
 
 pub use error::EstimateError;
 pub use parts::{Breakdown, Part};
+pub use split::LayerCounts;
 
 use plimsoll_core::units::Bytes;
 use serde::Serialize;
@@ -46,12 +47,13 @@ pub const MAX_TOKENS: u64 = 1 << 40;
 /// of the runtime, and a reserve. An unknown part makes the sum unknown; it does not count as 0.
 pub fn estimate(shape: &Shape, settings: &Settings) -> Result<Estimate, EstimateError> {
     check_settings(shape, settings)?;
+    let settings = &as_served(shape, settings);
     let split = Split::new(shape, settings);
     let weights = weights::per_gpu(shape, settings, &split)?;
     let kv = kv_per_gpu(shape, settings, &split)?;
     let mut gpus = Vec::new();
     for (gpu, (weights, kv)) in weights.gpus.into_iter().zip(kv).enumerate() {
-        let compute = compute::on_gpu(shape, settings, gpu)?;
+        let compute = compute::on_gpu(shape, settings, &split, gpu)?;
         gpus.push(Breakdown::new(weights, kv, compute, fixed::overhead_of(settings.runtime))?);
     }
     Ok(Estimate {
@@ -63,6 +65,19 @@ pub fn estimate(shape: &Shape, settings: &Settings) -> Result<Estimate, Estimate
     })
 }
 
+/// The architectures for which llama.cpp switches flash attention off, whatever its flags are.
+const WITHOUT_FLASH_ATTENTION: &[&str] = &["grok"];
+
+fn is_without_flash_attention(shape: &Shape) -> bool {
+    WITHOUT_FLASH_ATTENTION.contains(&shape.architecture.as_str())
+}
+
+/// Returns the settings that the runtime really uses for this model.
+fn as_served(shape: &Shape, settings: &Settings) -> Settings {
+    let is_off = settings.runtime != RuntimeKind::Vllm && is_without_flash_attention(shape);
+    Settings { flash_attention: settings.flash_attention && !is_off, ..settings.clone() }
+}
+
 fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
     let mut remarks = shape.remarks.clone();
     if settings.runtime != RuntimeKind::Vllm && !settings.flash_attention {
@@ -70,6 +85,10 @@ fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
             "without flash attention, Vulkan devices have used up to twice the compute buffers"
                 .to_string(),
         );
+    }
+    if settings.runtime != RuntimeKind::Vllm && is_without_flash_attention(shape) {
+        let architecture = &shape.architecture;
+        remarks.push(format!("llama.cpp switches flash attention off for {architecture} models"));
     }
     let context = settings.context;
     if let Some(trained) = shape.trained_context.get().filter(|trained| context > **trained) {
@@ -157,7 +176,9 @@ fn kv_per_gpu(
 }
 
 fn kv_summary(layers: &[Cache], settings: &Settings) -> String {
-    let with_cache = layers.iter().filter(|layer| !matches!(layer, Cache::None)).count();
+    let has_cache =
+        |layer: &&Cache| !matches!(layer, Cache::None | Cache::Grouped { kv_heads: 0, .. });
+    let with_cache = layers.iter().filter(has_cache).count();
     let tokens = match settings.parallel {
         1 => format!("{} tokens", settings.context),
         parallel => format!("{parallel} x {} tokens", settings.context),

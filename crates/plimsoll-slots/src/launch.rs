@@ -1,11 +1,14 @@
 //! The launch of a slot: its command, environment and devices, rendered from its charge.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::device::{Identity, Node};
+use plimsoll_core::request::{Amount, Asks, Need};
 use plimsoll_core::units::Bytes;
 use plimsoll_models::runtime::{DeviceCharge, render};
+use plimsoll_models::shape::Shape;
 
 use crate::launch_spec::{launch_spec, runtime_settings};
 use crate::model::{Declaration, Model};
@@ -20,8 +23,14 @@ const DEFAULT_GRACE: Span = Span::seconds(10);
 /// Returns the launch of a slot that this server created.
 ///
 /// It is rendered from the holding at every call and stored nowhere, so that flags and charge
-/// cannot diverge.
-pub fn launch(model: &Model, slot: &str, holding: &Holding, node: &Node) -> Launch {
+/// cannot diverge. `shape` is the content of the model's file on the node, if it is known.
+pub fn launch(
+    model: &Model,
+    slot: &str,
+    holding: &Holding,
+    node: &Node,
+    shape: Option<&Shape>,
+) -> Launch {
     let declared = model.declared();
     let mut launch = Launch {
         grace_ms: declared.runtime.grace().0,
@@ -34,7 +43,7 @@ pub fn launch(model: &Model, slot: &str, holding: &Holding, node: &Node) -> Laun
             (Start::Command(fill_command(command, declared, slot, &launch.devices)), None)
         }
         Runtime::Vllm(options) | Runtime::LlamaCpp(options) | Runtime::Ollama(options) => {
-            render_start(declared, options.ready_within, &launch.devices)
+            render_start(declared, options.ready_within, &launch.devices, shape)
         }
     };
     launch
@@ -57,15 +66,53 @@ pub fn unknown(model: &str, holding: &Holding, node: &Node) -> Launch {
     }
 }
 
-/// Returns the devices that a holding is charged on, by index.
+/// Returns the devices that a holding is charged on, in the order of the GPUs that were asked for.
+///
+/// A runtime numbers its GPUs in this order, and the first one may hold more than the last: the
+/// core may have put the larger charge on the device with the larger index. So the device with the
+/// largest charge takes the place of the GPU with the largest need, and so on. Equal charges stay
+/// in the order of their indices.
 pub fn devices(holding: &Holding, node: &Node) -> Vec<LaunchDevice> {
     let charged = holding
         .charges
         .iter()
         .flat_map(|charge| charge.on.iter().map(|index| launch_device(*index, charge, node)));
     let mut devices: Vec<LaunchDevice> = charged.collect();
-    devices.sort_by_key(|device| device.index);
-    devices
+    devices.sort_by_key(|device| (Reverse(device.bytes), device.index));
+    let mut places: Vec<usize> = (0..devices.len()).collect();
+    match needs_in_order(holding, devices.len()) {
+        Some(needs) => places.sort_by_key(|place| (Reverse(needs[*place]), *place)),
+        None => {
+            devices.sort_by_key(|device| device.index);
+            return devices;
+        }
+    }
+    let mut placed: Vec<(usize, LaunchDevice)> = places.into_iter().zip(devices).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, device)| device).collect()
+}
+
+/// Returns the memory that was asked for on each of `gpus` GPUs, in order; `None` if the request
+/// of the holding is not known or has no such shape.
+fn needs_in_order(holding: &Holding, gpus: usize) -> Option<Vec<u64>> {
+    let Asks::Shapes(shapes) = &holding.spec.as_ref()?.asks else { return None };
+    let needs = shapes.iter().map(|shape| {
+        let needs = shape.containers.iter().flat_map(|container| &container.needs);
+        needs.flat_map(bytes_on_each).collect::<Option<Vec<u64>>>()
+    });
+    needs.flatten().find(|needs| needs.len() == gpus)
+}
+
+fn bytes_on_each(need: &Need) -> impl Iterator<Item = Option<u64>> {
+    let bytes = match need.amount {
+        Amount::Bytes(bytes) => Some(bytes.get()),
+        Amount::Portion(_)
+        | Amount::Whole
+        | Amount::Plain(_)
+        | Amount::Profile(_)
+        | Amount::Unknown(_) => None,
+    };
+    std::iter::repeat_n(bytes, usize::from(need.count.get()))
 }
 
 fn launch_device(index: u16, charge: &Charge, node: &Node) -> LaunchDevice {
@@ -87,9 +134,11 @@ fn render_start(
     declared: &Declaration,
     ready_within: Span,
     devices: &[LaunchDevice],
+    shape: Option<&Shape>,
 ) -> (Start, Option<RuntimeSettings>) {
     let charges: Option<Vec<DeviceCharge>> = devices.iter().map(device_charge).collect();
-    let Some((spec, user)) = charges.and_then(|charges| launch_spec(declared, charges)) else {
+    let Some((spec, user)) = charges.and_then(|charges| launch_spec(declared, charges, shape))
+    else {
         return (Start::Unknown, None);
     };
     let rendered = render(&spec, &user);

@@ -1,24 +1,32 @@
 //! The launch spec of a declared model: the one record that its charge is checked against, that its
 //! flags are rendered from and that its runner reports.
 
+use plimsoll_models::estimate::LayerCounts;
 use plimsoll_models::runtime::overhead::Overhead;
-use plimsoll_models::runtime::{DeviceCharge, Heads, LaunchCommand, LaunchSpec, UserOptions};
+use plimsoll_models::runtime::{
+    DeviceCharge, Heads, LaunchCommand, LaunchSpec, LayerSplit, UserOptions,
+};
 use plimsoll_models::settings::{RuntimeKind, Settings};
+use plimsoll_models::shape::Shape;
 
 use crate::declaration::Declaration;
+use crate::size::Memory;
 use crate::wire::RuntimeSettings;
 
 /// Returns the launch spec of a model on the devices that are charged, and the options that the
-/// user adds; `None` for a runtime whose flags Plimsoll does not render.
+/// user adds; `None` for a runtime whose flags Plimsoll does not render. `shape` is the content of
+/// the model's file, if it is known.
 pub fn launch_spec(
     declared: &Declaration,
     devices: Vec<DeviceCharge>,
+    shape: Option<&Shape>,
 ) -> Option<(LaunchSpec, UserOptions)> {
     let (kind, options) = declared.runtime.server()?;
     let spec = LaunchSpec {
         program: options.program.clone(),
         model: options.model.as_ref().or(declared.file.as_ref()).cloned().unwrap_or_default(),
         settings: settings(declared, devices.len() as u64)?,
+        layers: layer_split(declared, devices.len() as u64, shape),
         devices,
         overhead: match options.overhead {
             Some(size) => Overhead::declared(size.0),
@@ -27,6 +35,18 @@ pub fn launch_spec(
         heads: options.heads.map(|attention| Heads { attention, kv: None }),
     };
     Some((spec, UserOptions { args: options.args.clone(), env: options.env.clone() }))
+}
+
+/// Returns the division of the layers. Estimates, measurements and an evenly divided total all
+/// charge equal runs; only a declared list can charge other ones.
+fn layer_split(declared: &Declaration, gpus: u64, shape: Option<&Shape>) -> LayerSplit {
+    match (&declared.memory, shape) {
+        (Some(Memory::PerGpu(sizes)), _) if sizes.iter().any(|size| *size != sizes[0]) => {
+            LayerSplit::ByCharge
+        }
+        (_, Some(shape)) => LayerSplit::Counted(LayerCounts::for_shape(shape, gpus)),
+        (_, None) => LayerSplit::Equal,
+    }
 }
 
 /// Returns the serving parameters of a model on a number of GPUs; `None` for a runtime whose flags

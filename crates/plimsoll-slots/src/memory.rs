@@ -3,13 +3,14 @@
 //!
 //! The order follows trust. An operator who declares memory takes responsibility for it. A
 //! measurement includes everything that the estimate can only guess, such as the allocator's
-//! fragmentation, but it is valid only for the settings that it was taken with. A model whose
-//! memory has no source is not placed: a guess of 0 would overcommit a device.
+//! fragmentation, but it is valid only for the settings that it was taken with, and it never
+//! undercuts what the file proves ([`LowMeasurement`]). A model whose memory has no source is not
+//! placed: a guess of 0 would overcommit a device.
 
 use std::collections::BTreeMap;
 
 use plimsoll_core::units::{Bytes, Millis, Name};
-use plimsoll_models::estimate::{Estimate, EstimateError, estimate};
+use plimsoll_models::estimate::{Breakdown, Estimate, EstimateError, estimate};
 use plimsoll_models::settings::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +146,8 @@ pub struct Need {
     pub measured: Option<Measured>,
     /// The setting that was changed since the measurement, which is therefore not used.
     pub outdated: Option<SettingChange>,
+    /// The reason why the measurement is too low to be true, and therefore not used.
+    pub suspicious: Option<LowMeasurement>,
     pub estimated: Option<Estimate>,
     pub file_problems: Vec<FileProblem>,
 }
@@ -179,6 +182,58 @@ pub enum FileProblem {
     NotEstimated { runner: Name, error: EstimateError },
 }
 
+/// A measurement on one GPU that is too low to be charged.
+///
+/// A runtime that found no GPU, a probe that sees another process and a model that is not loaded
+/// yet all show less memory than the model needs. If it were charged, the next slot would
+/// overcommit its device; the estimate is charged instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LowMeasurement {
+    /// The position of the GPU among those of the slot, from 0.
+    pub gpu: usize,
+    pub measured: Bytes,
+    pub limit: MeasurementLimit,
+}
+
+/// The limit that a [`LowMeasurement`] is below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeasurementLimit {
+    /// A model uses some memory on each of its GPUs.
+    AboveZero,
+    /// The weights and the KV cache on the GPU, which are computed exactly.
+    Contents(Bytes),
+    /// The estimate, from which a measurement may be lower by a tenth.
+    Estimate(Bytes),
+}
+
+/// A measurement may be lower than the estimate by one part in this many.
+const TOLERATED_PART: u64 = 10;
+
+/// Returns the first GPU whose measurement is too low.
+fn low_measurement(measured: &Measured, estimated: Option<&Estimate>) -> Option<LowMeasurement> {
+    let gpus = estimated.map_or(&[][..], |estimate| &estimate.gpus);
+    measured.bytes.iter().enumerate().find_map(|(gpu, measured)| {
+        let limit = limit_above(*measured, gpus.get(gpu))?;
+        Some(LowMeasurement { gpu, measured: *measured, limit })
+    })
+}
+
+fn limit_above(measured: Bytes, estimated: Option<&Breakdown>) -> Option<MeasurementLimit> {
+    if measured.is_zero() {
+        return Some(MeasurementLimit::AboveZero);
+    }
+    let estimated = estimated?;
+    let [weights, kv] =
+        [&estimated.weights, &estimated.kv].map(|part| part.bytes.unwrap_or(Bytes::ZERO));
+    let contents = weights.plus(kv);
+    if measured < contents {
+        return Some(MeasurementLimit::Contents(contents));
+    }
+    let total = estimated.total?;
+    let tolerated = Bytes::new(total.get() / TOLERATED_PART);
+    (measured < total.less(tolerated)).then_some(MeasurementLimit::Estimate(total))
+}
+
 /// A note for the reader of a [`Need`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
@@ -189,6 +244,7 @@ pub enum Remark {
         estimated: Bytes,
     },
     Outdated(SettingChange),
+    Suspicious(LowMeasurement),
 }
 
 impl Need {
@@ -207,9 +263,11 @@ impl Need {
         let files = self.file_problems.iter().cloned().map(Remark::File);
         let disagreement = self
             .disagreement()
+            .filter(|_| self.suspicious.is_none())
             .map(|(measured, estimated)| Remark::Disagreement { measured, estimated });
         let outdated = self.outdated.clone().map(Remark::Outdated);
-        files.chain(disagreement).chain(outdated).collect()
+        let suspicious = self.suspicious.clone().map(Remark::Suspicious);
+        files.chain(disagreement).chain(outdated).chain(suspicious).collect()
     }
 }
 
@@ -226,6 +284,8 @@ pub fn need(model: &Model, gpus: u16, facts: MemoryFacts<'_>) -> Need {
         measured.as_ref().and_then(|measured| measured.settings.change_to(&declared.into()));
     let (estimated, file_problems) = estimate_largest(declared, gpus, facts.files);
     let valid = measured.as_ref().filter(|_| outdated.is_none()); // mutant: outdated-measurement
+    let suspicious = valid.and_then(|valid| low_measurement(valid, estimated.as_ref()));
+    let valid = valid.filter(|_| suspicious.is_none()); // mutant: low-measurement
     let charge = if let Some(sizes) = model.memory_on(gpus) {
         Ok((Source::Declared, sizes))
     } else if let Some(measured) = valid {
@@ -236,7 +296,7 @@ pub fn need(model: &Model, gpus: u16, facts: MemoryFacts<'_>) -> Need {
         let cause = unknown_cause(declared, estimated.as_ref(), &file_problems);
         Err(UnknownMemory { model: declared.name.clone(), cause })
     };
-    Need { gpus, charge, measured, outdated, estimated, file_problems }
+    Need { gpus, charge, measured, outdated, suspicious, estimated, file_problems }
 }
 
 fn estimated_sizes(estimate: &Estimate) -> Option<Vec<Size>> {

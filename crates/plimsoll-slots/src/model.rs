@@ -340,7 +340,7 @@ fn check_launch(declared: &Declaration, sizes: &[u16]) -> Result<(), ModelProble
         };
         let devices =
             charges.into_iter().map(|charge| DeviceCharge { charge, total: Some(charge) });
-        if let Some((spec, user)) = launch_spec(declared, devices.collect()) {
+        if let Some((spec, user)) = launch_spec(declared, devices.collect(), None) {
             render(&spec, &user)?;
         }
     }

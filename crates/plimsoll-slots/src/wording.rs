@@ -4,7 +4,10 @@
 use std::fmt;
 
 use crate::desk::{Ending, FileGap, Loss, SlotFailure, StatusReason};
-use crate::memory::{FileProblem, Remark, SettingChange, UnknownMemory, UnknownMemoryCause};
+use crate::memory::{
+    FileProblem, LowMeasurement, MeasurementLimit, Remark, SettingChange, UnknownMemory,
+    UnknownMemoryCause,
+};
 
 /// The number of runners that a sentence lists.
 const MAX_LISTED: usize = 3;
@@ -153,7 +156,25 @@ impl fmt::Display for Remark {
                 write!(f, "its slots were measured to use {measured}; the estimate is {estimated}")
             }
             Remark::Outdated(change) => change.fmt(f),
+            Remark::Suspicious(low) => low.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for LowMeasurement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LowMeasurement { gpu, measured, limit } = self;
+        write!(f, "the measured {measured} on GPU {gpu} of a slot are not charged: ")?;
+        match limit {
+            MeasurementLimit::AboveZero => f.write_str("a loaded model uses memory there"),
+            MeasurementLimit::Contents(contents) => {
+                write!(f, "weights and KV cache alone are {contents}")
+            }
+            MeasurementLimit::Estimate(estimated) => {
+                write!(f, "they are more than a tenth below the estimate of {estimated}")
+            }
+        }?;
+        f.write_str("; check that the runtime uses the GPU")
     }
 }
 

@@ -16,6 +16,7 @@ use plimsoll_core::units::Bytes;
 use super::error::EstimateError;
 use super::kv;
 use super::parts::Part;
+use super::split::Split;
 use crate::settings::{RuntimeKind, Settings};
 use crate::shape::{Cache, Shape};
 use crate::source::{Source, Sourced};
@@ -24,14 +25,14 @@ use crate::source::{Source, Sourced};
 pub(super) fn on_gpu(
     shape: &Shape,
     settings: &Settings,
+    split: &Split,
     gpu: usize,
 ) -> Result<Part, EstimateError> {
     let widths = match Widths::from_shape(shape) {
         Ok(widths) => widths,
         Err(unknown) => return Ok(Part::unknown_like(unknown)),
     };
-    let position =
-        if gpu as u64 + 1 == settings.gpus { Position::Last } else { Position::BeforeLast };
+    let position = if split.has_output(gpu) { Position::Last } else { Position::BeforeLast };
     let bytes = match settings.runtime {
         RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
             widths.llama_cpp(&Masks::from_shape(shape, settings)?, settings, position)

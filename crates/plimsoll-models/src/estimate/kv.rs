@@ -263,6 +263,9 @@ mod tests {
         let slow = Settings { flash_attention: false, ..fast.clone() };
         assert_eq!(total(&layers, &fast), Bytes::new(256 * 2 * 128 * (8 + 8 + 2 + 2)));
         assert_eq!(total(&layers, &slow), Bytes::new(256 * 2 * 128 * (8 + 8 + 2 + 8)));
+        layers[1] = grouped(1, 0, 128)[0];
+        assert_eq!(total(&layers, &fast), Bytes::new(256 * 2 * 128 * (8 + 8)));
+        assert_eq!(total(&layers, &slow), Bytes::new(256 * 2 * 128 * (8 + 8 + 8)));
     }
 
     #[test]

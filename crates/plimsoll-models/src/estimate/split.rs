@@ -1,18 +1,67 @@
 //! The distribution of a model over its GPUs, as each runtime does it.
 
+use std::fmt;
+
 use plimsoll_core::units::Bytes;
+use serde::Serialize;
 
 use crate::settings::{RuntimeKind, Settings};
 use crate::shape::Shape;
 
+/// The number of layers on each GPU of a model that llama.cpp splits. The output counts as one
+/// layer after the last.
+///
+/// The estimate charges each GPU by these counts, and `--tensor-split` passes the same counts to
+/// llama.cpp. It adds them up, divides by their sum, and puts layer `i` of `n` on the first GPU
+/// whose sum exceeds `i / n`. With counts that add up to `n`, both sides are the same division, so
+/// llama.cpp assigns exactly these layers. Other proportions, such as bytes, can move a layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LayerCounts(Vec<u64>);
+
+impl LayerCounts {
+    /// Divides the layers of a model and its output in equal runs over `gpus` GPUs.
+    pub fn for_shape(shape: &Shape, gpus: u64) -> LayerCounts {
+        LayerCounts::equal(layer_count(shape) as u64, gpus)
+    }
+
+    /// Divides `layers` layers and the output: item `i` of `n` goes to GPU `i * gpus / n`.
+    pub(crate) fn equal(layers: u64, gpus: u64) -> LayerCounts {
+        let items = u128::from(layers) + 1;
+        let start = |gpu: u64| {
+            let start = (items * u128::from(gpu)).div_ceil(u128::from(gpus.max(1)));
+            u64::try_from(start).unwrap_or(u64::MAX)
+        };
+        LayerCounts((0..gpus).map(|gpu| start(gpu + 1) - start(gpu)).collect())
+    }
+
+    /// Returns the GPU of a layer, or of the output for a number beyond the last layer.
+    pub(super) fn gpu_of(&self, layer: usize) -> Option<usize> {
+        let mut end = 0_u64;
+        let holder = self.0.iter().position(|count| {
+            end = end.saturating_add(*count);
+            end > layer as u64
+        });
+        holder.or_else(|| self.output_gpu())
+    }
+
+    /// Returns the GPU of the output: the last one that has a layer.
+    pub(super) fn output_gpu(&self) -> Option<usize> {
+        self.0.iter().rposition(|count| *count > 0)
+    }
+}
+
+impl fmt::Display for LayerCounts {
+    /// Writes the value of `--tensor-split`: `19,18`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.pad(&counts.join(","))
+    }
+}
+
 /// The distribution of a model over its GPUs.
 pub(super) enum Split {
     /// llama.cpp and Ollama give each GPU whole layers.
-    ByLayer {
-        gpus: usize,
-        /// The GPU of each layer, and of the output as the last entry.
-        gpu_of: Vec<usize>,
-    },
+    ByLayer { gpus: usize, counts: LayerCounts },
     /// vLLM gives each GPU a share of every layer (tensor parallelism).
     ByTensor { gpus: usize },
 }
@@ -23,7 +72,7 @@ impl Split {
         match settings.runtime {
             RuntimeKind::Vllm => Split::ByTensor { gpus },
             RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
-                Split::ByLayer { gpus, gpu_of: assign_layers(layer_count(shape), gpus) }
+                Split::ByLayer { gpus, counts: LayerCounts::for_shape(shape, settings.gpus) }
             }
         }
     }
@@ -31,6 +80,14 @@ impl Split {
     pub(super) fn gpus(&self) -> usize {
         match self {
             Split::ByLayer { gpus, .. } | Split::ByTensor { gpus } => *gpus,
+        }
+    }
+
+    /// Returns true if the GPU computes the output. With tensor parallelism, every GPU does.
+    pub(super) fn has_output(&self, gpu: usize) -> bool {
+        match self {
+            Split::ByLayer { counts, .. } => counts.output_gpu() == Some(gpu),
+            Split::ByTensor { .. } => true,
         }
     }
 
@@ -44,11 +101,9 @@ impl Split {
                 let sum = per_layer.iter().copied().try_fold(base, Bytes::checked_add)?;
                 sums.fill(sum);
             }
-            Split::ByLayer { gpu_of, .. } => {
+            Split::ByLayer { counts, .. } => {
                 for (layer, bytes) in per_layer.iter().enumerate() {
-                    // A layer beyond the declared ones is added where the output is.
-                    let gpu = gpu_of.get(layer).or(gpu_of.last())?;
-                    let sum = sums.get_mut(*gpu)?;
+                    let sum = sums.get_mut(counts.gpu_of(layer)?)?;
                     *sum = sum.checked_add(*bytes)?;
                 }
             }
@@ -60,10 +115,4 @@ impl Split {
 fn layer_count(shape: &Shape) -> usize {
     let from_caches = shape.layers.get().map(Vec::len);
     from_caches.or_else(|| shape.weights.get().map(|weights| weights.layers.len())).unwrap_or(0)
-}
-
-/// Assigns `count` layers and the output to GPUs in equal runs: item `i` of `n` goes to GPU
-/// `i * gpus / n`, which is llama.cpp's default for equal devices.
-pub(super) fn assign_layers(count: usize, gpus: usize) -> Vec<usize> {
-    (0..=count).map(|item| item.saturating_mul(gpus) / (count + 1)).collect()
 }

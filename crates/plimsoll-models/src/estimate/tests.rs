@@ -3,7 +3,7 @@
 use plimsoll_core::units::Bytes;
 use proptest::prelude::*;
 
-use super::split::assign_layers;
+use super::split::LayerCounts;
 use super::{Breakdown, Estimate, EstimateError, estimate};
 use crate::fit::{kv_type_that_fits, largest_parallel, longest_context};
 use crate::gguf::sample;
@@ -221,10 +221,74 @@ fn an_unknown_part_makes_the_sum_unknown_and_names_the_field() {
 }
 
 #[test]
-fn layers_are_assigned_in_equal_runs_with_the_output_last() {
-    assert_eq!(assign_layers(3, 2), [0, 0, 1, 1]);
-    assert_eq!(assign_layers(2, 1), [0, 0, 0]);
-    assert_eq!(assign_layers(4, 2), [0, 0, 0, 1, 1]);
+fn layers_are_divided_in_equal_runs_with_the_output_last() {
+    for (layers, gpus, counts) in
+        [(3, 2, "2,2"), (2, 1, "3"), (4, 2, "3,2"), (36, 2, "19,18"), (1, 3, "1,1,0")]
+    {
+        assert_eq!(LayerCounts::equal(layers, gpus).to_string(), counts, "{layers} layers");
+    }
+}
+
+/// Returns the GPU of each layer and of the output, as llama.cpp computes it from `--tensor-split`
+/// (`llama_model::load_tensors`): sums in 32-bit floats, and the first one above `i / n`.
+fn assigned_by_llama_cpp(tensor_split: &str, items: usize) -> Vec<usize> {
+    let mut sum = 0.0_f32;
+    let parts = tensor_split.split(',').map(|part| part.parse::<f32>().expect("a number"));
+    let sums: Vec<f32> = parts
+        .map(|part| {
+            sum += part;
+            sum
+        })
+        .collect();
+    let first_above = |item: usize| {
+        let position = item as f32 / items as f32;
+        sums.iter().position(|end| end / sum > position).expect("it is below 1")
+    };
+    (0..items).map(first_above).collect()
+}
+
+#[test]
+fn llama_cpp_assigns_the_layers_that_are_charged() {
+    for layers in 1..200 {
+        for gpus in 1..=15 {
+            let counts = LayerCounts::equal(layers, gpus);
+            let items = usize::try_from(layers + 1).expect("few");
+            let charged: Vec<_> = (0..items).filter_map(|item| counts.gpu_of(item)).collect();
+            assert_eq!(assigned_by_llama_cpp(&counts.to_string(), items), charged, "{counts}");
+            // A model whose layers are not known is split equally, and charged the same.
+            let equal = vec!["1"; charged[items - 1] + 1].join(",");
+            if equal.split(',').count() as u64 == gpus {
+                assert_eq!(assigned_by_llama_cpp(&equal, items), charged, "{counts}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_output_is_computed_by_the_gpu_that_holds_it() {
+    let mut shape = sample::llama().shape().expect("reads the model");
+    shape.vocabulary = Sourced::read(1 << 17, "vocabulary");
+    let settings = Settings { gpus: 8, ..Settings::new(RuntimeKind::LlamaCpp, 4096) };
+    let estimate = estimate(&shape, &settings).expect("estimates");
+    let output = LayerCounts::for_shape(&shape, 8).output_gpu().expect("there is one");
+    let compute = |gpu: usize| estimate.gpus[gpu].compute.bytes.expect("is known");
+    assert!(output < 7, "more GPUs than layers");
+    assert!((0..8).filter(|gpu| *gpu != output).all(|gpu| compute(gpu) < compute(output)));
+}
+
+#[test]
+fn grok_is_estimated_without_flash_attention() {
+    let mut shape = sample::llama().shape().expect("reads the model");
+    let asked = Settings::new(RuntimeKind::LlamaCpp, 131_072);
+    let off = Settings { flash_attention: false, ..asked.clone() };
+    let expected = estimate(&shape, &off).expect("estimates").all;
+    shape.architecture = "grok".to_string();
+    let grok = estimate(&shape, &asked).expect("estimates");
+    assert_eq!(grok.all, expected);
+    assert!(grok.remarks.iter().any(|remark| remark.contains("for grok models")));
+    let kv = KvType::Q8_0;
+    let quantised = Settings { kv: KvTypes::both(kv), ..asked };
+    assert_eq!(estimate(&shape, &quantised), Err(EstimateError::NeedsFlashAttention { kv }));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use plimsoll_core::units::Bytes;
 
 use super::error::EstimateError;
 use super::parts::Part;
-use super::split::Split;
+use super::split::{LayerCounts, Split};
 use crate::settings::Settings;
 use crate::shape::{Shape, Weights};
 
@@ -32,8 +32,8 @@ pub(super) fn per_gpu(
         return Ok(PlacedWeights { gpus: vec![unknown.clone(); split.gpus()], host: unknown });
     };
     let (sums, host) = match split {
-        Split::ByLayer { gpu_of, .. } => {
-            (whole_layers(weights, split, gpu_of).ok_or(OVERFLOW)?, weights.embedding)
+        Split::ByLayer { counts, .. } => {
+            (whole_layers(weights, split, counts).ok_or(OVERFLOW)?, weights.embedding)
         }
         Split::ByTensor { gpus } => {
             (vec![tensor_share(weights, settings).ok_or(OVERFLOW)?; *gpus], Bytes::ZERO)
@@ -50,10 +50,10 @@ pub(super) fn per_gpu(
 /// llama.cpp keeps the token embeddings on the host. If the model uses them as output matrix too,
 /// it loads a second copy next to the output. Tensors of no layer count on every GPU: they are
 /// small, and which GPU holds them depends on the architecture.
-fn whole_layers(weights: &Weights, split: &Split, gpu_of: &[usize]) -> Option<Vec<Bytes>> {
+fn whole_layers(weights: &Weights, split: &Split, counts: &LayerCounts) -> Option<Vec<Bytes>> {
     let mut sums = split.sum_layers(&weights.layers, weights.other)?;
     let output = weights.output.checked_add(weights.tied.unwrap_or(Bytes::ZERO))?;
-    let sum = sums.get_mut(*gpu_of.last()?)?;
+    let sum = sums.get_mut(counts.output_gpu()?)?;
     *sum = sum.checked_add(output)?;
     Some(sums)
 }

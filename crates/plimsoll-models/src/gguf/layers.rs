@@ -56,7 +56,7 @@ impl Keys<'_> {
     }
 
     /// Returns the caches of attention layers with these windows. Heads may have other lengths in
-    /// layers with a window, and a layer without KV heads has no cache.
+    /// layers with a window.
     fn attention(&self, windows: &[Option<u64>]) -> Result<Vec<Cache>, GgufError> {
         let heads = self.kv_heads()?;
         let full = self.head_lengths()?;
@@ -312,14 +312,8 @@ impl Keys<'_> {
 /// minus `num_kv_shared_layers` of both published sizes: 30 - 10 for E2B and 35 - 15 for E4B.
 const GEMMA3N_LAYERS_WITH_CACHE: u64 = 20;
 
+/// Returns the cache of an attention layer. A layer without KV heads has no keys; without flash
+/// attention, llama.cpp still allocates values of the widest layer for it.
 fn attention_layer(kv_heads: u64, lengths: HeadLengths, window: Option<u64>) -> Cache {
-    match kv_heads {
-        0 => Cache::None,
-        _ => Cache::Grouped {
-            kv_heads,
-            key_length: lengths.key,
-            value_length: lengths.value,
-            window,
-        },
-    }
+    Cache::Grouped { kv_heads, key_length: lengths.key, value_length: lengths.value, window }
 }

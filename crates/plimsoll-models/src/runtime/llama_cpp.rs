@@ -7,7 +7,7 @@
 use super::command::{CommandLine, LaunchCommand, MAX_FLAG_VALUE, environment};
 use super::error::{RenderError, ReservedReason};
 use super::reserved::{self, Reserved, Syntax};
-use super::spec::{LaunchSpec, UserOptions};
+use super::spec::{LaunchSpec, LayerSplit, UserOptions};
 
 pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchCommand, RenderError> {
     let settings = &spec.settings;
@@ -92,11 +92,18 @@ impl GpuOffload {
     }
 }
 
-/// Returns the proportions in which layers are divided: the charges without the overhead, in MiB.
-///
-/// A proportion of 0 would leave a charged GPU empty and move its layers to the others, so each is
-/// at least 1.
+/// Returns the value of `--tensor-split`: the layers that are charged on each GPU.
 fn tensor_split(spec: &LaunchSpec) -> String {
+    match &spec.layers {
+        LayerSplit::Counted(counts) => counts.to_string(),
+        LayerSplit::Equal => vec!["1"; spec.devices.len()].join(","),
+        LayerSplit::ByCharge => charge_proportions(spec),
+    }
+}
+
+/// Returns the charges without the overhead, in MiB. A proportion of 0 would leave a charged GPU
+/// empty and move its layers to the others, so each is at least 1.
+fn charge_proportions(spec: &LaunchSpec) -> String {
     let proportions = spec.devices.iter().map(|device| {
         let mib = device.charge.less(spec.overhead.bytes).ceil_mib().get() >> 20;
         mib.max(1).to_string()

@@ -6,6 +6,7 @@ use plimsoll_core::units::Bytes;
 use serde::Serialize;
 
 use super::overhead::Overhead;
+use crate::estimate::LayerCounts;
 use crate::settings::Settings;
 use crate::shape::{Cache, Shape};
 
@@ -23,6 +24,20 @@ pub struct LaunchSpec {
     pub overhead: Overhead,
     /// The model's heads, if they are known.
     pub heads: Option<Heads>,
+    /// The layers on each GPU, for the runtimes that split by layers.
+    pub layers: LayerSplit,
+}
+
+/// The division of a model's layers over its GPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum LayerSplit {
+    /// The counts that the estimate charges.
+    Counted(LayerCounts),
+    /// Equal runs of an unknown number of layers. llama.cpp then assigns the same layers as with
+    /// the counts of equal runs.
+    Equal,
+    /// In proportion to different charges that were declared for each GPU.
+    ByCharge,
 }
 
 /// The charge on one GPU.

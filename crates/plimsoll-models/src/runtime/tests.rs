@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::estimate::LayerCounts;
 use crate::settings::KvType;
 use crate::shape::Cache;
 use overhead::Overhead;
@@ -12,7 +13,9 @@ fn spec(runtime: RuntimeKind, gpus: usize, charge: Bytes, total: Bytes) -> Launc
     let settings = Settings { gpus: gpus as u64, parallel: 4, ..Settings::new(runtime, 8192) };
     let devices = vec![DeviceCharge { charge, total: Some(total) }; gpus];
     let overhead = Overhead::declared(Bytes::gib(1));
-    LaunchSpec { program: None, model: "m".to_string(), settings, devices, overhead, heads: None }
+    let layers = LayerSplit::Equal;
+    let model = "m".to_string();
+    LaunchSpec { program: None, model, settings, devices, overhead, heads: None, layers }
 }
 
 fn on_one_gpu(runtime: RuntimeKind) -> LaunchSpec {
@@ -150,15 +153,26 @@ fn llama_server_flags_follow_the_spec() {
 }
 
 #[test]
-fn llama_server_splits_in_proportion_to_the_charges() {
-    let mut spec = spec(RuntimeKind::LlamaCpp, 2, Bytes::gib(21), Bytes::gib(80));
-    spec.devices[1].charge = Bytes::gib(11);
-    let argv = rendered(&spec).argv;
-    assert_eq!(
-        (value(&argv, "--split-mode"), value(&argv, "--tensor-split")),
-        ("layer", "20480,10240")
-    );
-    spec.devices = vec![spec.devices[0]; 16];
+fn the_layers_are_split_as_they_are_charged() {
+    let split = |layers: LayerSplit| {
+        let mut spec = spec(RuntimeKind::LlamaCpp, 2, Bytes::gib(21), Bytes::gib(80));
+        spec.devices[1].charge = Bytes::gib(11);
+        spec.layers = layers;
+        let argv = rendered(&spec).argv;
+        spec.settings = Settings { gpus: 2, ..Settings::new(RuntimeKind::Ollama, 8192) };
+        let variable = rendered(&spec).env["LLAMA_ARG_TENSOR_SPLIT"].clone();
+        assert_eq!(value(&argv, "--split-mode"), "layer");
+        assert_eq!(value(&argv, "--tensor-split"), variable, "Ollama gets the same");
+        variable
+    };
+    assert_eq!(split(LayerSplit::Counted(LayerCounts::equal(36, 2))), "19,18");
+    assert_eq!(split(LayerSplit::Equal), "1,1");
+    assert_eq!(split(LayerSplit::ByCharge), "20480,10240");
+}
+
+#[test]
+fn llama_server_supports_fifteen_gpus() {
+    let spec = spec(RuntimeKind::LlamaCpp, 16, Bytes::gib(21), Bytes::gib(80));
     assert!(rejection(&spec).1.contains("at most 15 GPUs, not 16"));
 }
 
@@ -207,7 +221,7 @@ fn ollama_variables_follow_the_spec() {
     assert_eq!(
         variables.join("\n"),
         "LLAMA_ARG_FIT=off\nLLAMA_ARG_KV_UNIFIED=off\nLLAMA_ARG_N_GPU_LAYERS=all\nLLAMA_ARG_SPLIT_MODE=layer\n\
-         LLAMA_ARG_TENSOR_SPLIT=38912,38912\nOLLAMA_CONTEXT_LENGTH=8192\nOLLAMA_FLASH_ATTENTION=1\n\
+         LLAMA_ARG_TENSOR_SPLIT=1,1\nOLLAMA_CONTEXT_LENGTH=8192\nOLLAMA_FLASH_ATTENTION=1\n\
          OLLAMA_HOST={host}:{port}\nOLLAMA_KEEP_ALIVE=-1\nOLLAMA_KV_CACHE_TYPE=q8_0\nOLLAMA_MAX_LOADED_MODELS=1\n\
          OLLAMA_NUM_PARALLEL=4\nOLLAMA_SCHED_SPREAD=1\nOLLAMA_VULKAN=0"
     );
@@ -406,6 +420,7 @@ fn any_spec() -> impl Strategy<Value = LaunchSpec> {
                 devices,
                 overhead,
                 heads: None,
+                layers: LayerSplit::Equal,
             }
         },
     )

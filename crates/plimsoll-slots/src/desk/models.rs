@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use plimsoll_core::units::{Bytes, Name};
+use plimsoll_models::shape::Shape;
 use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
@@ -254,6 +255,14 @@ impl Models {
     pub(super) fn memory_facts(&self, model: &Model) -> MemoryFacts<'_> {
         let files = model.declared().file.as_ref().and_then(|file| self.files.get(file));
         MemoryFacts { measured: self.measured.get(model.name()), files }
+    }
+
+    /// Returns the content of a model's file on a runner, if that has read it.
+    pub(super) fn shape_on(&self, model: &Model, runner: &str) -> Option<&Shape> {
+        match self.files.get(model.declared().file.as_ref()?)?.get(runner)? {
+            FileContent::Model { shape } => Some(shape),
+            FileContent::Unsupported { .. } | FileContent::Unreadable { .. } => None,
+        }
     }
 
     /// Returns a model's memory for every allowed number of GPUs.

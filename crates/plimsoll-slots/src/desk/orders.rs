@@ -65,7 +65,10 @@ impl<'a> DeskView<'a> {
 
     fn launch(self, slot: &Name, holding: &Holding, node: &Node) -> Launch {
         match self.slot(slot).and_then(|slot| slot.made_from.as_ref()) {
-            Some(model) => launch::launch(model, slot, holding, node),
+            Some(model) => {
+                let shape = self.desk.models.shape_on(model, &node.name);
+                launch::launch(model, slot, holding, node, shape)
+            }
             None => launch::unknown(&holding.request.account, holding, node),
         }
     }

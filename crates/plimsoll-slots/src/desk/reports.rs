@@ -19,6 +19,7 @@ use super::following::Work;
 use super::reasons::SlotFailure;
 use super::slots::{Life, Slot};
 use super::{Desk, DeskView, orders};
+use crate::launch;
 use crate::memory::{Measured, ServingSettings};
 use crate::translate::{self, Purpose};
 use crate::wire::{OnDevice, SlotReport, SlotState};
@@ -136,18 +137,29 @@ impl Desk {
         }
         let settings = ServingSettings::from(made_from.declared());
         let current = self.models.get(&slot.model).map(|model| model.declared().into());
-        let holding = self.view(core.scheduler()).holding(slot);
-        let devices = holding.map_or(0, |(_, held)| held.charges.iter().map(|c| c.on.len()).sum());
-        if report.used.len() != devices || current.as_ref() != Some(&settings) {
-            return;
-        }
-        let mut used: Vec<(u16, Bytes)> =
-            report.used.iter().map(|on| (on.index, Bytes::new(on.bytes))).collect();
-        used.sort_unstable();
-        let bytes = used.into_iter().map(|(_, bytes)| bytes).collect();
+        let bytes = self.use_in_gpu_order(core, slot, report);
+        let Some(bytes) = bytes.filter(|_| current.as_ref() == Some(&settings)) else { return };
         let measured = Measured { bytes, at: core.now(), settings };
         let model = slot.model.clone();
         self.models.note_use(&mut self.log, &model, measured);
+    }
+
+    /// Returns the measured use of a slot in the order of its GPUs; `None` unless the measured
+    /// devices are exactly those of its charge.
+    fn use_in_gpu_order(
+        &self,
+        core: &Core<'_>,
+        slot: &Slot,
+        report: &SlotReport,
+    ) -> Option<Vec<Bytes>> {
+        let (_, held) = self.view(core.scheduler()).holding(slot)?;
+        let devices = launch::devices(held, &core.ledger().view_of(&held.node)?.node);
+        let used = devices.iter().map(|device| {
+            let on = report.used.iter().find(|on| on.index == device.index)?;
+            Some(Bytes::new(on.bytes))
+        });
+        let used: Option<Vec<Bytes>> = used.collect();
+        used.filter(|used| used.len() == report.used.len())
     }
 
     /// Adopts a slot that this server does not know: it is charged at what it uses, and kept.

@@ -16,14 +16,20 @@ const COMMAND: &str =
 
 /// Returns the launch of a model that is placed on a runner with three GPUs of 80 GiB.
 fn launch_placed(text: &str) -> Launch {
+    launch_with_file(text, [80, 80, 80], None)
+}
+
+/// Returns the launch of a model on a runner with three GPUs of this many GiB, whose file has this
+/// content.
+fn launch_with_file(text: &str, gib: [u64; 3], shape: Option<&Shape>) -> Launch {
     let text = format!("name: m\n{text}");
     let model: Arc<Model> = Arc::new(serde_saphyr::from_str(&text).expect("a model"));
-    let facts = |n: u8| DeviceFacts::new(format!("GPU-{n}"), 80 << 30);
+    let facts = |(n, gib): (usize, u64)| DeviceFacts::new(format!("GPU-{n}"), gib << 30);
     let registration = Registration {
         session: 1,
         version: String::new(),
         labels: BTreeMap::new(),
-        devices: (0..3).map(facts).collect(),
+        devices: gib.into_iter().enumerate().map(facts).collect(),
     };
     let mut scheduler = Scheduler::new(Settings::default());
     let node = Box::new(translate::node("r", &registration));
@@ -39,7 +45,7 @@ fn launch_placed(text: &str) -> Launch {
     let _ = scheduler.step(Millis(0), Event::Submit { request, deadline: None });
     let (_, holding) = scheduler.ledger().of_request(&id).expect("it is placed");
     let (_, view) = scheduler.ledger().nodes().next().expect("there is a node");
-    launch(&model, "slot-1", holding, &view.node)
+    launch(&model, "slot-1", holding, &view.node, shape)
 }
 
 fn launch_command(rest: &str) -> Launch {
@@ -116,12 +122,34 @@ fn the_files_of_a_model_are_served_with_its_settings() {
 }
 
 #[test]
+fn the_first_gpu_of_a_model_is_the_one_with_its_charge() {
+    let text = "context: 4096\nmemory: [30GiB, 20GiB]\ntensor_parallel: [2]\nruntime: {llama_cpp: {model: /m}}";
+    let launch = launch_with_file(text, [24, 80, 8], None);
+    let charges: Vec<_> = launch.devices.iter().map(|d| (d.index, d.bytes)).collect();
+    assert_eq!(charges, [(1, Some(30 << 30)), (0, Some(20 << 30))]);
+    assert_eq!(command(&launch).env["CUDA_VISIBLE_DEVICES"], "GPU-1,GPU-0");
+    assert_eq!(flag(&launch, "--tensor-split"), Some("30208,19968"));
+}
+
+#[test]
+fn layers_are_split_by_the_counts_of_the_file() {
+    let config = include_bytes!("../../../../examples/models/qwen3-8b/config.json");
+    let shape = plimsoll_models::config::shape::read(&config[..]).expect("a config");
+    let text =
+        "context: 4096\nmemory: 40GiB\ntensor_parallel: [2]\nruntime: {llama_cpp: {model: /m}}";
+    let known = launch_with_file(text, [80, 80, 80], Some(&shape));
+    assert_eq!(flag(&known, "--tensor-split"), Some("19,18"), "36 layers and the output");
+    let unknown = launch_with_file(text, [80, 80, 80], None);
+    assert_eq!(flag(&unknown, "--tensor-split"), Some("1,1"));
+}
+
+#[test]
 fn a_device_that_shrank_below_the_charge_gives_no_command() {
     let text = "name: m\ncontext: 4096\nmemory: 39GiB\nruntime: {vllm: {model: a/b}}";
     let model: Model = serde_saphyr::from_str(text).expect("a model");
     let device =
         LaunchDevice { index: 0, uuid: None, bytes: Some(39 << 30), total: Some(12 << 30) };
-    let (start, settings) = render_start(model.declared(), Span::seconds(1), &[device]);
+    let (start, settings) = render_start(model.declared(), Span::seconds(1), &[device], None);
     let field = "memory".to_string();
     let problem = "the charge of 39 GiB exceeds the GPU's 12 GiB".to_string();
     assert_eq!(start, Start::Invalid { field, problem });

@@ -30,14 +30,21 @@ fn source(need: &Need) -> Option<Source> {
     need.charge.as_ref().ok().map(|(source, _)| *source)
 }
 
+fn estimated(files: &BTreeMap<Name, FileContent>) -> Breakdown {
+    let need = need(&model(""), 1, MemoryFacts { files: Some(files), measured: None });
+    need.estimated.expect("it is estimated").all
+}
+
 #[test]
 fn a_declaration_precedes_a_measurement_and_that_an_estimate() {
-    let (measured, files) = (measured(&[7 * GIB], ""), files());
+    let files = files();
+    let used = estimated(&files).total.expect("it is known").get() * 95 / 100;
+    let measured = measured(&[used], "");
     let facts = MemoryFacts { measured: Some(&measured), files: Some(&files) };
     let declared = need(&model("memory: 9GiB"), 1, facts);
     assert_eq!(declared.charge, Ok((Source::Declared, vec![Size(Bytes::new(9 * GIB))])));
     let by_use = need(&model(""), 1, facts);
-    assert_eq!(by_use.charge, Ok((Source::Measured, vec![Size(Bytes::new(7 * GIB))])));
+    assert_eq!(by_use.charge, Ok((Source::Measured, vec![Size(Bytes::new(used))])));
     let by_file = need(&model(""), 1, MemoryFacts { measured: None, ..facts });
     assert_eq!(source(&by_file), Some(Source::Estimated));
     let unknown = need(&model(""), 1, MemoryFacts::default()).charge.expect_err("it is unknown");
@@ -58,9 +65,7 @@ fn a_measurement_with_other_settings_is_not_used() {
 #[test]
 fn measurement_and_estimate_disagree_from_a_tenth_on() {
     let files = files();
-    let by_file = need(&model(""), 1, MemoryFacts { files: Some(&files), measured: None });
-    let estimated =
-        by_file.estimated.and_then(|estimate| estimate.all.total).expect("it is known").get();
+    let estimated = estimated(&files).total.expect("it is known").get();
     for (used, disagrees) in [
         (estimated, false),
         (estimated * 11 / 10, false),
@@ -73,6 +78,57 @@ fn measurement_and_estimate_disagree_from_a_tenth_on() {
         assert_eq!(need.disagreement().is_some(), disagrees, "{used} of {estimated}");
         assert_eq!(!need.remarks().is_empty(), disagrees);
     }
+}
+
+#[test]
+fn a_low_measurement_is_not_charged() {
+    let files = files();
+    let parts = estimated(&files);
+    let total = parts.total.expect("it is known");
+    let contents = parts.weights.bytes.zip(parts.kv.bytes).map(|(weights, kv)| weights.plus(kv));
+    let contents = contents.expect("they are known");
+    let below = Bytes::new(total.get() * 89 / 100);
+    assert!(contents < below, "the limits differ");
+    for (used, limit) in [
+        (0, MeasurementLimit::AboveZero),
+        (600 << 20, MeasurementLimit::Contents(contents)),
+        (contents.get() - 1, MeasurementLimit::Contents(contents)),
+        (below.get(), MeasurementLimit::Estimate(total)),
+    ] {
+        let measured = measured(&[used], "");
+        let facts = MemoryFacts { measured: Some(&measured), files: Some(&files) };
+        let need = need(&model(""), 1, facts);
+        assert_eq!(need.charge, Ok((Source::Estimated, vec![Size(total)])), "{used}");
+        let low = LowMeasurement { gpu: 0, measured: Bytes::new(used), limit };
+        assert_eq!(need.remarks(), [Remark::Suspicious(low)], "{used}");
+    }
+    let measured = measured(&[600 << 20], "");
+    let facts = MemoryFacts { measured: Some(&measured), files: Some(&files) };
+    let text = need(&model(""), 1, facts).remarks()[0].to_string();
+    assert!(
+        text.starts_with("the measured 600 MiB on GPU 0 of a slot are not charged: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn each_gpu_must_hold_what_is_estimated_for_it() {
+    let files = files();
+    let model: Model = model("tensor_parallel: [2]");
+    let without = MemoryFacts { files: Some(&files), measured: None };
+    let estimate = need(&model, 2, without).estimated.expect("it is estimated");
+    let each = estimate.gpus[0].total.expect("it is known").get();
+    let mut measured = measured(&[2 * each, 600 << 20], "");
+    measured.values_mut().for_each(|measured| measured.settings = model.declared().into());
+    let low = need(&model, 2, MemoryFacts { measured: Some(&measured), ..without }).suspicious;
+    assert_eq!(low.map(|low| low.gpu), Some(1), "the sum would be enough");
+}
+
+#[test]
+fn a_reading_of_zero_without_a_file_leaves_the_memory_unknown() {
+    let measured = measured(&[0], "");
+    let need = need(&model(""), 1, MemoryFacts { measured: Some(&measured), files: None });
+    assert!(need.charge.is_err() && need.suspicious.is_some());
 }
 
 #[test]
