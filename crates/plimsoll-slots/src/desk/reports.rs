@@ -296,6 +296,11 @@ pub(super) fn name_here(view: DeskView<'_>, runner: &Name, report: &SlotReport) 
     let slot = Name::from(report.slot.as_str());
     let Some(known) = view.slot(&slot) else { return slot };
     let is_same = match view.holding(known) {
+        // Nothing is left under the name, so that nothing is left of the slot here either.
+        Some((id, holding)) if known.model != report.model => {
+            let is_answer = report.state.is_over() && report.generation == id.0;
+            is_answer && holding.node == *runner
+        }
         _ if known.model != report.model => false,
         Some((_, holding)) => holding.node == *runner,
         // Here it is pending, so it cannot be what runs there.
