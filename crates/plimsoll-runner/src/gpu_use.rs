@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::attribution::SlotPids;
 use super::meter::DeviceReading;
 
-/// Whether a slot has memory on its GPUs.
+/// The use of a slot's GPUs by the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GpuUse {
     Some,

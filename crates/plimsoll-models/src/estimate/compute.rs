@@ -158,8 +158,8 @@ impl Widths {
         hidden_states.checked_add(state_steps)?.checked_add(inputs)
     }
 
-    /// Returns the states of all requests that a GPU of a split model keeps besides its cache: the
-    /// one that is read and the one that is written.
+    /// Returns the states of all requests that a GPU of a split model keeps besides its cache: one
+    /// copy to read and one to write.
     fn states_between_gpus(&self, settings: &Settings) -> Option<u128> {
         if settings.gpus == 1 || !self.has_large_state {
             return Some(0);

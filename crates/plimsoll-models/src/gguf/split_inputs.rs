@@ -10,7 +10,7 @@ use super::error::GgufError;
 use super::value::Metadata;
 use crate::shape::SplitInputs;
 
-/// What an architecture reads besides the hidden state.
+/// The input that an architecture reads besides the hidden state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
     /// Image features for the first layers (`n_deepstack_layers`), as wide as the hidden state
