@@ -12,6 +12,8 @@ mod config;
 
 mod error;
 
+mod duration;
+
 mod listen;
 
 // Facts about the machine, and the files that survive the agent.
@@ -23,12 +25,14 @@ mod devices;
 
 mod state_dir;
 
+mod attribution;
+
+mod gpu_use;
+
 // The state of the agent in memory.
 mod slot;
 
 mod evidence;
-
-mod attribution;
 
 mod telemetry;
 
@@ -42,6 +46,8 @@ mod slot_log;
 mod model_server;
 
 mod agent;
+
+mod cpu_fallback;
 
 mod watch;
 
