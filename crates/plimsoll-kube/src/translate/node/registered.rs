@@ -107,8 +107,9 @@ fn note_scaled_cores(listed: &[RegisteredDevice], notes: &mut Notes) {
     }
 }
 
-/// Reports registers of names that are not read: of older plugins, and of Volcano.
-pub(super) fn check_unread(node: &object::Node, notes: &mut Notes) {
+/// Reports registers of names that are not read: of older plugins, and of Volcano. `known` are the
+/// devices of other sources: if there are none, the node's devices are unknown.
+pub(super) fn check_unread(node: &object::Node, known: &[Device], notes: &mut Notes) {
     let is_read = |key: &str| VENDORS.iter().any(|vendor| annotation(vendor) == Some(key));
     for (key, text) in node.metadata.annotations.iter() {
         let Some((domain, name)) = key.split_once('/') else { continue };
@@ -119,7 +120,8 @@ pub(super) fn check_unread(node: &object::Node, notes: &mut Notes) {
             && !is_read(key)
             && !matches!(text.trim(), "" | "[]" | "null")
         {
-            notes.add(PluginProblem::RegisterUnread { key: key.into() });
+            let has_other_devices = !known.is_empty();
+            notes.add(PluginProblem::RegisterUnread { key: key.into(), has_other_devices });
         }
     }
 }
@@ -241,7 +243,7 @@ fn total(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source) -> 
     };
     match (vendor.memory_source, listed.memory_mib) {
         (MemorySource::Reported, Some(mib)) => memory::of_mib(mib, source, &field),
-        (MemorySource::Reported, None) => memory::unknown(field),
+        (MemorySource::Reported, None) => memory::unknown(format!("{field} is missing")),
         (MemorySource::Assumed(mib), _) => memory::unknown(format!(
             "nothing on the node says how much a {} has (HAMi assumes {mib} MiB); annotation {DEVICES} can",
             vendor.name
