@@ -290,7 +290,8 @@ impl Card {
         let alone = self.tenants == 0;
         let all_cores = self.cores > 0 && new.cores >= self.cores;
         let no_cores = self.cores > 0 && new.cores == 0 && self.used.cores >= self.cores;
-        fits(self.used.slots, new.slots, self.slots)
+        // More tenants than slots can run, and a share without a token needs none.
+        (new.slots == 0 || fits(self.used.slots, new.slots, self.slots))
             && fits(self.used.mib, new.mib, self.memory)
             && (self.cores == 0 || fits(self.used.cores, new.cores, Some(self.cores)))
             && (alone || !(new.wholes > 0 || all_cores))
