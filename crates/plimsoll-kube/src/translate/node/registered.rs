@@ -12,7 +12,9 @@ use crate::declared::DEVICES;
 use crate::finding::{AnnotationProblem, MigProfileProblem, PluginProblem};
 use crate::hami::capacity;
 use crate::hami::register::{MigProfile, Placement, RegisteredDevice, SCORE, decode_score};
-use crate::hami::vendor::{MemorySource, Register, VENDORS, Vendor};
+use crate::hami::vendor::{
+    MemorySource, Register, SOFT_SPLIT, SOFT_SPLIT_MODE, TEMPLATE_MODE, VENDORS, Vendor,
+};
 use crate::object;
 
 use super::notes::Notes;
@@ -163,6 +165,11 @@ fn of_vendor(
     if vendor.name == NVIDIA {
         note_scaled_cores(&listed, notes);
     }
+    if vendor.has_soft_split() {
+        let is_soft = node.metadata.annotations.get(SOFT_SPLIT) == Some("true");
+        let mode = if is_soft { SOFT_SPLIT_MODE } else { TEMPLATE_MODE };
+        devices.iter_mut().for_each(|device| device.mode = Some(mode.into()));
+    }
     check_advertised(vendor, node, &listed, notes);
     let tokens = listed.first().map(|device| device.slots);
     let tokens = tokens.filter(|tokens| listed.iter().all(|device| device.slots == *tokens));
@@ -261,7 +268,8 @@ fn geometry(
     listed: &RegisteredDevice,
     notes: &mut Notes,
 ) -> Option<Arc<Geometry>> {
-    if listed.mode.as_deref() != Some("mig") {
+    let is_drs = matches!(vendor.register, Register::EnflameDrs(_));
+    if listed.mode.as_deref() != Some("mig") && !(is_drs && !listed.mig_profiles.is_empty()) {
         return None;
     }
     let problem = match listed.mig_profiles.iter().map(profile).collect::<Result<Vec<_>, _>>() {
