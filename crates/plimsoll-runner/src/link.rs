@@ -207,8 +207,8 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// Registers again in a new session. Messages of the removed one may still be under way, so that
-    /// the server accepts no more of them.
+    /// Registers again in a new session. Messages of the removed one may still be under way, so the
+    /// server accepts no more of them.
     fn renew_session(&mut self) -> Result<(), LinkError> {
         info!("an operator removed this runner from the server; registering again");
         self.agent.renew_session()?;

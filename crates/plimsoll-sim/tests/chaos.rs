@@ -70,8 +70,10 @@ fn a_recovery_that_forgets_an_operation_is_found() {
 
 #[test]
 fn an_answer_that_leaves_before_it_is_durable_is_found() {
-    let client = "was confirmed to its client and does not exist";
-    assert_found(Sabotage::AnswersBeforeCommit, &[client, PHYSICAL[0], PHYSICAL[1]]);
+    let reserved = "was confirmed to its client and does not exist";
+    let released = "was released and has not ended";
+    let found = [reserved, released, PHYSICAL[0], PHYSICAL[1]];
+    assert_found(Sabotage::AnswersBeforeCommit, &found);
 }
 
 #[test]

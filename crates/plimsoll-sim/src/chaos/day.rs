@@ -10,7 +10,7 @@ use super::fleet::{Fleet, GpuIdentity};
 use super::machine::Machine;
 use super::profile::{self, Mode, Profile};
 use super::random::Random;
-use super::schedule::{Occurrence, Schedule};
+use super::schedule::{Occurrence, RequestKind, Schedule};
 use super::server::Server;
 use super::{DayReport, Finding, Log, Options, invariants, models};
 
@@ -25,7 +25,13 @@ const CHECK_DESK_EVERY: u64 = 128;
 pub(super) enum Answer {
     Reserved(ReservationId),
     Released(ReservationId),
-    Orders { machine: usize, agent: u64, number: u64, orders: Box<Result<Orders, RunnerError>> },
+    Orders {
+        kind: RequestKind,
+        machine: usize,
+        agent: u64,
+        number: u64,
+        orders: Box<Result<Orders, RunnerError>>,
+    },
 }
 
 /// One day.
@@ -260,7 +266,10 @@ impl Day {
                     self.clients.confirm(id);
                 }
                 Answer::Released(id) => self.clients.confirm_release(id),
-                Answer::Orders { machine, agent, number, orders } => {
+                Answer::Orders { kind, machine, agent, number, orders } => {
+                    if kind == RequestKind::Heartbeat && orders.is_ok() {
+                        self.machines[machine].on_heard(agent);
+                    }
                     self.respond(machine, agent, number, *orders);
                 }
             }

@@ -125,7 +125,8 @@ impl Day {
             None
         });
         if is_removed {
-            self.machines[machine].standing = Standing::Removed;
+            let at = &mut self.machines[machine];
+            at.standing = Standing::Removed { agent: at.agent };
             self.server.counters.increment(Counter::RunnersRemoved);
         }
     }

@@ -21,8 +21,10 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Known,
-    /// An operator removed the runner, and it has not reported since.
-    Removed,
+    /// An operator removed the runner, and no later agent has reported since.
+    Removed {
+        agent: u64,
+    },
 }
 
 /// The registration of an agent.
@@ -69,6 +71,16 @@ impl Machine {
         self.runner.restart_agent(agent);
     }
 
+    /// Notes that the server has acknowledged a heartbeat of this agent.
+    pub(crate) fn on_heard(&mut self, agent: u64) {
+        if let Standing::Removed { agent: removed } = self.standing
+            && agent == self.agent
+            && agent > removed
+        {
+            self.standing = Standing::Known;
+        }
+    }
+
     /// Returns the processes that exist.
     pub(crate) fn living(&self) -> impl Iterator<Item = (&String, &SimulatedProcess)> {
         self.runner.processes().iter().filter(|(_, process)| !process.state.is_over())
@@ -99,7 +111,7 @@ impl Machine {
 
     /// Returns an ordered process that exists and holds no memory in the ledger.
     pub(crate) fn uncharged(&self, view: DeskView<'_>) -> Option<String> {
-        if self.standing == Standing::Removed || self.link == Link::Lost {
+        if matches!(self.standing, Standing::Removed { .. }) || self.link == Link::Lost {
             return None;
         }
         let name = self.runner.name();

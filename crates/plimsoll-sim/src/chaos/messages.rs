@@ -10,7 +10,7 @@ use plimsoll_slots::wire::{Heartbeat, Orders, SlotState};
 use super::Sabotage;
 use super::counters::Counter;
 use super::day::{Answer, Day};
-use super::machine::{Link, RegistrationState, Standing};
+use super::machine::{Link, RegistrationState};
 use super::profile::{Measuring, Mode};
 use super::schedule::{Occurrence, RequestBody};
 
@@ -152,24 +152,18 @@ impl Day {
         body: RequestBody,
     ) {
         let name = self.machines[machine].runner.name().to_string();
-        let is_current = agent == self.machines[machine].agent;
-        let is_heartbeat = matches!(body, RequestBody::Heartbeat(_));
-        let mut is_accepted = None;
+        let kind = body.kind();
+        let mut is_rejected = false;
         self.call(|desk, core| {
             let orders = match body {
                 RequestBody::Register(registration) => desk.register(core, &name, registration),
                 RequestBody::Heartbeat(beat) => desk.heartbeat(core, &name, beat),
                 RequestBody::Poll(session) => desk.work(core, &name, Some(session)),
             };
-            is_accepted = Some(orders.is_ok());
-            Some(Answer::Orders { machine, agent, number, orders: Box::new(orders) })
+            is_rejected = orders.is_err();
+            Some(Answer::Orders { kind, machine, agent, number, orders: Box::new(orders) })
         });
-        if is_accepted == Some(false) {
-            self.server.counters.increment(Counter::RequestsRejected);
-        }
-        if is_current && is_heartbeat && is_accepted == Some(true) {
-            self.machines[machine].standing = Standing::Known;
-        }
+        self.server.counters.add(Counter::RequestsRejected, usize::from(is_rejected));
     }
 
     /// Sends the response of the server.

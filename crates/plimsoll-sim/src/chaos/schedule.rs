@@ -43,6 +43,25 @@ pub(crate) enum RequestBody {
     Poll(u64),
 }
 
+impl RequestBody {
+    /// Returns the kind of the request.
+    pub(crate) fn kind(&self) -> RequestKind {
+        match self {
+            RequestBody::Register(_) => RequestKind::Register,
+            RequestBody::Heartbeat(_) => RequestKind::Heartbeat,
+            RequestBody::Poll(_) => RequestKind::Poll,
+        }
+    }
+}
+
+/// The kind of a runner's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    Register,
+    Heartbeat,
+    Poll,
+}
+
 /// The future, earliest first. Occurrences at the same time keep the order of their scheduling.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
