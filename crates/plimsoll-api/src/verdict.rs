@@ -161,11 +161,13 @@ pub fn candidates(decision: &Decision) -> Vec<CandidateRow> {
     rows
 }
 
-/// Returns the nodes of the shape that answered, at most `limit` of them.
-pub fn nearest_candidates(decision: &Decision, limit: usize) -> Vec<CandidateRow> {
+/// Returns the nodes of the shape that answered, the nearest first; all of
+/// them without a limit.
+pub fn nearest_candidates(decision: &Decision, limit: Option<usize>) -> Vec<CandidateRow> {
     let shape = decision.shapes.len().saturating_sub(1);
-    let nearest = ordered(decision).into_iter().take(limit);
-    nearest.map(|verdict| candidate(decision, shape, verdict)).collect()
+    let mut nearest = ordered(decision);
+    nearest.truncate(limit.unwrap_or(nearest.len()));
+    nearest.into_iter().map(|verdict| candidate(decision, shape, verdict)).collect()
 }
 
 fn candidate(decision: &Decision, shape: usize, verdict: NodeVerdict) -> CandidateRow {

@@ -72,7 +72,7 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
     let app = AppState::new(config.schedulerlog);
     let mut observers = app.observers();
     if fleet == Fleet::Simulated {
-        observers.push(Box::new(Narrator::default()));
+        observers.push(Box::new(Narrator::to_stdout()));
     }
     let endings = EndingCounter::default();
     observers.push(Box::new(endings.clone()));

@@ -131,18 +131,22 @@ impl Client {
         path: &str,
         most: Option<usize>,
     ) -> Result<Vec<T>, ClientError> {
-        let most = most.unwrap_or(usize::MAX);
         let mut rows: Vec<T> = Vec::new();
         let mut path = path.to_string();
         for _ in 0..MOST_PAGES {
             let page = self.page(&path)?;
             rows.extend(page.read::<Vec<T>>()?);
-            match page.next.filter(|next| *next != path && rows.len() < most) {
+            match page
+                .next
+                .filter(|next| *next != path && most.is_none_or(|most| rows.len() < most))
+            {
                 Some(next) => path = next,
                 None => break,
             }
         }
-        rows.truncate(most);
+        if let Some(most) = most {
+            rows.truncate(most);
+        }
         Ok(rows)
     }
 

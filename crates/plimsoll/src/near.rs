@@ -42,22 +42,29 @@ fn suggestion(names: &[String]) -> String {
 
 /// Returns the names with a small edit distance, the nearest first, then those that contain it.
 fn similar<'a>(wanted: &str, pods: impl Iterator<Item = &'a RequestId>) -> Vec<String> {
-    let mut ranked: Vec<(usize, String)> =
-        pods.filter_map(|id| Some((distance(wanted, id)?, id.to_string()))).collect();
+    let mut ranked: Vec<(Similarity, String)> =
+        pods.filter_map(|id| Some((similarity(wanted, id)?, id.to_string()))).collect();
     ranked.sort();
     ranked.dedup();
     ranked.into_iter().take(SUGGESTED).map(|(_, name)| name).collect()
 }
 
-fn distance(wanted: &str, id: &RequestId) -> Option<usize> {
+/// The similarity of a name, in the order of the suggestions. The numbers are edit distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Similarity {
+    Misspelled(usize),
+    Contains(usize),
+}
+
+fn similarity(wanted: &str, id: &RequestId) -> Option<Similarity> {
     let (namespace, name) = split(wanted);
     let apart = strsim::damerau_levenshtein(&name.to_lowercase(), &id.name.to_lowercase());
     let elsewhere = namespace.map_or(0, |ns| strsim::damerau_levenshtein(ns, &id.account).min(2));
     if apart <= (name.chars().count() / 3).max(2) {
-        return Some(apart + elsewhere);
+        return Some(Similarity::Misspelled(apart + elsewhere));
     }
     let is_part = !name.is_empty() && id.name.contains(name);
-    is_part.then_some(usize::MAX / 2 + apart)
+    is_part.then_some(Similarity::Contains(apart))
 }
 
 #[cfg(test)]

@@ -136,6 +136,19 @@ pub(crate) fn rows_wanted(limit: Option<&str>) -> Answer<usize> {
     })
 }
 
+/// Answers with one page of rows. `rows` has one more than the page if there is a next page, which
+/// starts after the last row of this one.
+pub(crate) fn page<T: Serialize>(
+    uri: &Uri,
+    mut rows: Vec<T>,
+    limit: usize,
+    id: impl FnOnce(&T) -> &str,
+) -> Response {
+    let has_next = rows.len() > limit;
+    rows.truncate(limit);
+    list(uri, &rows, rows.last().filter(|_| has_next).map(id))
+}
+
 /// Answers with a list, and links to the next page if there is one.
 pub(crate) fn list<T: Serialize>(uri: &Uri, rows: &[T], next: Option<&str>) -> Response {
     let body = serde_json::to_string(rows).expect("rows are plain data");

@@ -34,10 +34,8 @@ pub(crate) async fn list(
         let models = desk.models_after(page.after.as_deref());
         models.take(limit + 1).map(|model| row(desk, model)).collect()
     };
-    let mut rows = app.engine()?.read(look).await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.name.as_str())))
+    let rows = app.engine()?.read(look).await?;
+    Ok(input::page(&uri, rows, limit, |row| &row.name))
 }
 
 /// A declared model

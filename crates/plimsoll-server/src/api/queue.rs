@@ -35,10 +35,7 @@ pub(crate) async fn list(
         );
         Problem::new(StatusCode::GONE, "cursor_expired", detail).about("after")
     };
-    let mut rows = rows.ok_or_else(gone)?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.id.as_str())))
+    Ok(input::page(&uri, rows.ok_or_else(gone)?, limit, |row| &row.id))
 }
 
 /// Returns the entries after a cursor; `None` if the cursor is no longer pending.

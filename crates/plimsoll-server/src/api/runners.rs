@@ -40,11 +40,8 @@ pub(crate) async fn list(
         let runners = desk.runners_after(page.after.as_deref());
         runners.take(limit + 1).map(|runner| row(desk, runner)).collect()
     };
-    let mut rows = app.engine()?.read(look).await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(|row| row.runner_id.as_str());
-    Ok(input::list(&uri, &rows, next))
+    let rows = app.engine()?.read(look).await?;
+    Ok(input::page(&uri, rows, limit, |row| &row.runner_id))
 }
 
 /// One runner with its GPUs

@@ -42,13 +42,11 @@ pub(crate) async fn list(
     Params(wanted): Params<Wanted>,
 ) -> Answer<Response> {
     let limit = input::rows_wanted(wanted.limit.as_deref())?;
-    let mut rows = app
+    let rows = app
         .engine()?
         .read(move |desk, core| some(desk.view(core.scheduler()), core.now(), &wanted, limit + 1))
         .await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    Ok(input::list(&uri, &rows, rows.last().filter(|_| more).map(|row| row.id.as_str())))
+    Ok(input::page(&uri, rows, limit, |row| &row.id))
 }
 
 fn some(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {

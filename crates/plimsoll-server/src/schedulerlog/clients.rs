@@ -232,7 +232,7 @@ struct Tracked {
     state: Tracking,
 }
 
-/// How the log of the request completes an entry.
+/// Selects whether the log of the request completes an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tracking {
     /// The newest log of the request counts, while the reservation is seated.

@@ -32,17 +32,11 @@ pub(crate) struct ChaosArgs {
 }
 
 impl ChaosArgs {
-    /// Returns the maximum number of days.
-    pub(crate) fn most_days(&self) -> u64 {
-        match (self.days, self.events) {
-            (Some(days), _) => days.get(),
-            (None, Some(_)) => u64::MAX,
-            (None, None) => DAYS.get(),
+    /// Returns the number of days to stop after; `None` if only events limit the run.
+    pub(crate) fn most_days(&self) -> Option<NonZeroU64> {
+        match self.events {
+            Some(_) => self.days,
+            None => Some(self.days.unwrap_or(DAYS)),
         }
-    }
-
-    /// Returns the number of events to stop after.
-    pub(crate) fn most_events(&self) -> u64 {
-        self.events.map_or(u64::MAX, NonZeroU64::get)
     }
 }

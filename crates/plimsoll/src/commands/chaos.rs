@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_api::offline::{ChaosFindingRow, ChaosOutput, SCHEMA_VERSION, digest};
 use plimsoll_sim::chaos::{self, Counter, Counters, DayReport, Finding, Log, Options};
 
@@ -71,7 +71,7 @@ fn simulate_days(args: &ChaosArgs, progress: &Progress) -> Days {
     let enough = AtomicBool::new(false);
     let threads =
         args.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let end = args.seed.saturating_add(args.most_days());
+    let end = args.most_days().map(|days| args.seed.saturating_add(days.get()));
     let (reports, inbox) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..threads {
@@ -85,11 +85,11 @@ fn simulate_days(args: &ChaosArgs, progress: &Progress) -> Days {
     })
 }
 
-fn work(next: &AtomicU64, end: u64, enough: &AtomicBool, reports: &Sender<DayReport>) {
+fn work(next: &AtomicU64, end: Option<u64>, enough: &AtomicBool, reports: &Sender<DayReport>) {
     while !enough.load(Ordering::Relaxed) {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= end || reports.send(chaos::day(Options { seed, ..Options::default() })).is_err()
-        {
+        let is_over = end.is_some_and(|end| seed >= end);
+        if is_over || reports.send(chaos::day(Options { seed, ..Options::default() })).is_err() {
             return;
         }
     }
@@ -110,8 +110,8 @@ fn gather(args: &ChaosArgs, inbox: &Receiver<DayReport>, progress: &Progress) ->
                 days.findings.push(finding_row(&finding, args.last));
             }
             progress.at(&days.counters);
-            if days.counters.get(Counter::Events) >= args.most_events()
-                || days.findings.len() >= ENOUGH
+            let events = days.counters.get(Counter::Events);
+            if args.events.is_some_and(|most| events >= most.get()) || days.findings.len() >= ENOUGH
             {
                 progress.end();
                 return days;
@@ -153,8 +153,9 @@ impl Progress {
         let template =
             format!("[{{bar:32}}] {{human_pos}} of {{human_len}} {unit}, {{msg}}, {{eta}} left");
         let style = ProgressStyle::with_template(&template).expect("the template is a constant");
-        let length = if by_events { args.most_events() } else { args.most_days() };
-        let bar = || ProgressBar::new(length).with_style(style.progress_chars("##-"));
+        let length = args.events.or(args.most_days()).map(NonZeroU64::get);
+        let bar = || ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
+        let bar = || bar().with_style(style.progress_chars("##-"));
         Progress { bar: shown.then(bar), by_events }
     }
 

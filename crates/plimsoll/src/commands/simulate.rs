@@ -89,9 +89,9 @@ fn unplaced(cluster: &Cluster, rejected: &Rejected, candidates: Candidates) -> U
     let request = &cluster.pending[rejected.pending].request.id;
     let decision = &rejected.decision;
     let limit = match candidates {
-        Candidates::None => 0,
-        Candidates::Nearest => NEAREST,
-        Candidates::All => usize::MAX,
+        Candidates::None => Some(0),
+        Candidates::Nearest => Some(NEAREST),
+        Candidates::All => None,
     };
     UnplacedRow {
         namespace: request.account.clone(),

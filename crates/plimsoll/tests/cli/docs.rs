@@ -1,6 +1,7 @@
 //! The output in the documentation is the output of the program. `UPDATE_GOLDEN=1` rewrites the
 //! blocks that show a whole output.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -115,4 +116,46 @@ fn pages_show_the_output_of_the_program() {
     }
     assert!(wrong.is_empty(), "these lines are not in the output:\n{}", wrong.join("\n"));
     assert!(checked > 20, "only {checked} blocks were found");
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join(name)).expect("the page")
+}
+
+/// Terms and their meanings.
+fn glossary(page: &str) -> BTreeMap<&str, &str> {
+    let from = page.find("## Glossary").expect("a glossary");
+    let section = page[from + 3..].split("\n## ").next().expect("a section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    rows.filter_map(|row| row.split_once(" | ")).collect()
+}
+
+#[test]
+fn the_glossaries_give_a_term_the_same_meaning() {
+    let (architecture, documentation) = (page("ARCHITECTURE.md"), page("docs/README.md"));
+    let (ours, theirs) = (glossary(&architecture), glossary(&documentation));
+    let shared: Vec<&&str> = ours.keys().filter(|term| theirs.contains_key(*term)).collect();
+    assert!(shared.len() > 9, "shared terms: {shared:?}");
+    for term in shared {
+        assert_eq!(ours[*term], theirs[*term], "{term}");
+    }
+}
+
+#[test]
+fn the_architecture_page_names_every_module() {
+    let text = page("ARCHITECTURE.md");
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words: BTreeSet<&str> = text.split(|c: char| !is_word(c)).collect();
+    let mut missing = Vec::new();
+    for package in fs::read_dir(root().join("crates")).expect("crates").flatten() {
+        let Ok(files) = fs::read_dir(package.path().join("src")) else { continue };
+        for file in files.flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let module = name.strip_suffix(".rs").unwrap_or(&name);
+            if !["lib", "main", "tests"].contains(&module) && !words.contains(module) {
+                missing.push(format!("{}::{module}", package.file_name().to_string_lossy()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "not in ARCHITECTURE.md: {missing:?}");
 }

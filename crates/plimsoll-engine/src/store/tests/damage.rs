@@ -91,6 +91,16 @@ fn data_of_an_earlier_version_is_rejected_and_left_unchanged() {
 }
 
 #[test]
+fn the_page_about_the_data_directory_names_the_version_that_is_read() {
+    let page = include_str!("../../../../../docs/store.md");
+    for text in ["`schema_version` (N)", "has schema version N, and the server", "reads version N"]
+    {
+        let text = text.replace('N', &schema::VERSION.to_string());
+        assert!(page.contains(&text), "docs/store.md does not say: {text}");
+    }
+}
+
+#[test]
 fn rows_that_are_missing_are_a_gap() {
     for (sql, table, expected, found) in [
         ("DELETE FROM journal WHERE seq = 50", "journal", 50, 51),
