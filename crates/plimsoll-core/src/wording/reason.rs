@@ -51,6 +51,16 @@ impl fmt::Display for Reason {
                 f.write_str("has a tenant that declares no memory, so its free memory is unknown")
             }
             Reason::TooSmall { need, usable, .. } => too_small(f, *need, *usable),
+            Reason::TooSmallTogether { need, alone, usable, .. } => {
+                let format = SizeFormat::for_shortfall(*need, *usable);
+                let (need, alone, usable) =
+                    (format.show(*need), format.show(*alone), format.show(*usable));
+                write!(
+                    f,
+                    "is too small for several containers: needs {need} for all that would be on it \
+                     ({alone} for this one), has {usable}"
+                )
+            }
             Reason::ShortOfMemory { need, free, usable } => short_of(f, *need, *free, *usable),
             Reason::TenantsMayMeet { need, tokens, together, usable } => {
                 let format = SizeFormat::for_shortfall(*together, *usable);
@@ -122,6 +132,7 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
         Reason::UndeclaredMemory => "shared",
         Reason::HeldUndeclared => "with undeclared tenants",
         Reason::TooSmall { .. } => "too small",
+        Reason::TooSmallTogether { .. } => "too small for several containers",
         Reason::ShortOfMemory { .. } => "short of memory",
         Reason::TenantsMayMeet { .. } => "too full if the largest requests meet",
         Reason::PromisedAway { .. } => "promised to others",
