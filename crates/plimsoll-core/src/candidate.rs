@@ -74,6 +74,11 @@ impl<'a> Judge<'a> {
         let node = view.node.name.clone();
         let mut finding = Finding { node, reason, needs, best: None, digest: OnceLock::new() };
         if finding.reason.is_some() {
+            // Devices that are taken use up their resource too, and they say by whom.
+            let is_resource = matches!(finding.reason, Some(NodeReason::ShortOfResource { .. }));
+            if is_resource && found.is_none() && self.needs.len() == 1 {
+                finding.reason = None;
+            }
             return finding;
         }
         let (picks, score) = match found {

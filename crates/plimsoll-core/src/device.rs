@@ -138,8 +138,8 @@ impl Node {
     ///
     /// A floating charge counts against each card that the plugin may pick, as long as the card's
     /// tokens admit it beside larger ones (`room::floating`). Guessing one card instead would
-    /// overcommit another whenever the guess is wrong; dividing the charge would overcommit the card
-    /// that gets it.
+    /// overcommit another whenever the guess is wrong; dividing the charge would overcommit the
+    /// card that gets it.
     pub fn floats(&self, kind: &str) -> bool {
         self.choice == DeviceChoice::Plugin
             && self.devices.iter().filter(|d| &*d.kind == kind).count() > 1

@@ -21,6 +21,9 @@ mod compute;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+mod several_gpus;
+
 pub use error::EstimateError;
 pub use parts::{Breakdown, Part};
 pub use split::LayerCounts;
@@ -176,8 +179,11 @@ fn kv_per_gpu(
 }
 
 fn kv_summary(layers: &[Cache], settings: &Settings) -> String {
-    let has_cache =
-        |layer: &&Cache| !matches!(layer, Cache::None | Cache::Grouped { kv_heads: 0, .. });
+    let has_cache = |layer: &&Cache| match layer {
+        Cache::None | Cache::Shared { .. } => false,
+        Cache::Grouped { kv_heads, .. } => *kv_heads > 0,
+        Cache::Latent { .. } | Cache::Recurrent { .. } => true,
+    };
     let with_cache = layers.iter().filter(has_cache).count();
     let tokens = match settings.parallel {
         1 => format!("{} tokens", settings.context),

@@ -16,6 +16,8 @@ pub mod rules;
 
 pub mod layers;
 
+pub mod split_inputs;
+
 pub mod shape;
 
 pub use error::GgufError;

@@ -30,8 +30,19 @@ pub struct Shape {
     /// The width of one expert's network in each layer.
     pub expert_feed_forward: Sourced<Vec<u64>>,
     pub weights: Sourced<Weights>,
+    /// The intermediate results that only a model on several GPUs keeps.
+    #[serde(default)]
+    pub split_inputs: SplitInputs,
     /// Notes for the reader of an estimate, such as missing tensor data.
     pub remarks: Vec<String>,
+}
+
+/// Elements per token that llama.cpp keeps on the GPUs of a split model besides the hidden state,
+/// over all pipeline copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitInputs {
+    pub on_first_gpu: u64,
+    pub on_every_gpu: u64,
 }
 
 /// The kind of file that a model was read from.
@@ -68,6 +79,11 @@ pub enum Cache {
     },
     /// A recurrent state of fixed size per sequence.
     Recurrent { bytes: u64 },
+    /// No state of its own: the layer attends to the cache of a lower layer.
+    Shared {
+        /// The layer that owns the cache, counted from 0.
+        owner: u64,
+    },
     /// No state.
     None,
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use plimsoll_slots::reconcile::KnownSlot;
 use plimsoll_slots::wire::{Launch, OnDevice, SlotReport, SlotState};
 
+use super::gpu_use::MeasuredGpuUse;
 use super::listen::ListenConfig;
 use super::processes::ProcessId;
 use super::state_dir::{EndState, SlotRecord};
@@ -25,6 +26,7 @@ pub(crate) struct Slot {
     /// Devices on which the slot was measured, whether it is placed on them or not.
     pub(crate) touched: BTreeSet<u16>,
     pub(crate) used: Vec<OnDevice>,
+    pub(crate) gpu_use: Option<MeasuredGpuUse>,
     /// True once the server answered a heartbeat that reported the end of this generation.
     pub(crate) is_end_acknowledged: bool,
 }
@@ -84,6 +86,7 @@ impl Slot {
             members,
             touched: BTreeSet::new(),
             used: Vec::new(),
+            gpu_use: None,
             is_end_acknowledged: false,
         }
     }

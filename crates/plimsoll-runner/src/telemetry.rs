@@ -24,6 +24,7 @@ use plimsoll_slots::wire::DeviceStatus;
 use super::attribution::{self, SlotPids};
 use super::devices::Devices;
 use super::evidence::{self, NotReleased, ReleaseCheck};
+use super::gpu_use::{self, MeasuredGpuUse};
 use super::meter::DeviceReading;
 use super::processes::{self, ProcessId, ProcessTable};
 use super::slot::{Phase, Slot, Slots};
@@ -83,12 +84,20 @@ impl Telemetry {
         self.statuses.sort_by_key(|status| status.index);
         self.measured.extend(measured);
         for (name, slot) in slots.iter_mut() {
-            slot.used = attribution::slot_usage(readings, &pids[name], &slot.placed_on());
+            let placed_on = slot.placed_on();
+            slot.used = attribution::slot_usage(readings, &pids[name], &placed_on);
+            let gpu_use = gpu_use::judge(readings, &pids, name, &placed_on);
+            slot.gpu_use = Some(MeasuredGpuUse { began: measurement.began, gpu_use });
             let used = slot.used.iter().filter(|used| used.bytes > 0);
             slot.touched.extend(used.map(|used| used.index));
         }
         self.update_released(measurement, slots, devices, &pids);
         self.update_baselines(measurement, slots, &pids);
+    }
+
+    /// Returns true if the last measurement succeeded.
+    pub(crate) fn works(&self) -> bool {
+        self.last_success.is_some() && self.failure.is_none()
     }
 
     /// Returns the status of each device. Values are marked as stale if the last measurement failed

@@ -4,7 +4,6 @@
 //! slot.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
@@ -14,7 +13,10 @@ use rustix::process::Signal;
 use tracing::{info, warn};
 
 use super::agent::{Agent, now_ms};
+use super::cpu_fallback;
+use super::duration::ShortDuration;
 use super::error::with_causes;
+use super::gpu_use::GpuUse;
 use super::launch::{self, LaunchError, StartError};
 use super::model_server::{self, Preload, PreloadError};
 use super::processes::{self, ProcessId, ProcessTable};
@@ -75,6 +77,8 @@ enum EndCause {
     Requested,
     NotReady,
     PreloadFailed(PreloadError),
+    /// It became ready without memory on any of its GPUs.
+    OnCpu,
     /// The first process exited by itself. The status is known only if this agent started it.
     Exited(Option<ExitStatus>),
 }
@@ -170,6 +174,9 @@ impl Watcher<'_> {
                         if let Some(cause) = leader.exit() {
                             return cause;
                         }
+                        if cpu_fallback::measure_gpu_use(self.agent, self.slot) == GpuUse::None {
+                            return EndCause::OnCpu;
+                        }
                         self.mark_ready();
                     }
                     Readiness::Pending => {
@@ -256,6 +263,7 @@ impl Watcher<'_> {
         let what = match cause {
             EndCause::Requested => return SlotEnd { state: EndState::Gone, reason: None },
             EndCause::PreloadFailed(error) => with_causes(error),
+            EndCause::OnCpu => cpu_fallback::REASON.to_owned(),
             EndCause::NotReady => {
                 let limit = ready_timeout.map(|limit| format!(" within {}", ShortDuration(limit)));
                 format!("the model server did not become ready{}", limit.unwrap_or_default())
@@ -363,33 +371,4 @@ impl Watcher<'_> {
 
 fn slot_mut<'a>(state: &'a mut RunnerState, slot: &str) -> &'a mut Slot {
     state.slots.get_mut(slot).expect("only ended slots are removed, and their watcher is done")
-}
-
-/// A duration for people: `400ms`, `12s`, `3m20s`.
-struct ShortDuration(Duration);
-
-impl fmt::Display for ShortDuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (minutes, seconds) = (self.0.as_secs() / 60, self.0.as_secs() % 60);
-        match (minutes, seconds) {
-            _ if self.0 < Duration::from_secs(1) => write!(f, "{}ms", self.0.as_millis()),
-            (0, seconds) => write!(f, "{seconds}s"),
-            (minutes, 0) => write!(f, "{minutes}m"),
-            (minutes, seconds) => write!(f, "{minutes}m{seconds}s"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_short() {
-        for (ms, text) in
-            [(400, "400ms"), (1_000, "1s"), (59_900, "59s"), (200_000, "3m20s"), (1_200_000, "20m")]
-        {
-            assert_eq!(ShortDuration(Duration::from_millis(ms)).to_string(), text);
-        }
-    }
 }

@@ -1,8 +1,9 @@
 //! The floating charges that can meet on one card, and the tokens of cards that the plugin chooses.
 //!
 //! Where the device plugin picks the card, a charge floats: it is on one of several cards, and
-//! it is unknown on which. The plugin hands out tokens, `Device::slots` of them per card, and a container
-//! is on the card of its token. So the charges on a card never need more tokens than it has.
+//! it is unknown on which. The plugin hands out tokens, `Device::slots` of them per card, and a
+//! container is on the card of its token. So the charges on a card never need more tokens than it
+//! has.
 //!
 //! Rule. On a card with `s` slots, of which charges on this known card hold `p`, at most
 //! `t = s - p` floating charges with a token meet. The card's load is
@@ -24,8 +25,8 @@
 //! - Where more slots are pinned than a card has, its number of tokens is wrong, and all count.
 //!
 //! Safe: the tokened charges on a card in any assignment are at most `t` of those that may be
-//! there, and the `t` largest are the largest sum of at most `t`. Exact, for charges with one token that
-//! may be on the same cards: the tokens of the group hold all charges (`TokenGroup`), so that with
+//! there, and the `t` largest are the largest sum of at most `t`. Exact, for charges with one token
+//! that may be on the same cards: the tokens of the group hold all charges (`TokenGroup`), so that with
 //! the `t` largest on one card, the tokens of the other cards hold the rest, and the plugin may
 //! have picked exactly that. Where charges may be on different sets of cards, because a card became
 //! healthy or unhealthy in between, the rest need not fit on the others, and the rule counts too

@@ -8,6 +8,7 @@ use super::{Scheduler, Step};
 use crate::evict::Plan;
 use crate::fit::Placement;
 use crate::ledger::Promise;
+use crate::queue::PendingRequest;
 use crate::request::{Request, RequestId};
 
 impl Scheduler {
@@ -50,6 +51,23 @@ impl Step<'_> {
             self.record(operation);
             self.promises_withdrawn += 1;
         }
+    }
+
+    /// Withdraws the promises whose holders have left and whose placement is not admitted
+    /// nevertheless, such as for foreign memory that came meanwhile; returns true if there were
+    /// any. This comes before the requests are tried: otherwise holders would be evicted for a request
+    /// that fits where such a promise was.
+    pub(super) fn withdraw_void_promises(&mut self) -> bool {
+        let Scheduler { ledger, queue, .. } = &*self.scheduler;
+        let is_void = |id: &RequestId, promise: &Promise| {
+            let is_admitted =
+                |entry: &PendingRequest| ledger.admits(&entry.request, &promise.placement);
+            !self.promise_holds(id) && !queue.get(id).is_some_and(is_admitted)
+        };
+        let promises = ledger.promises().filter(|(id, promise)| is_void(id, promise));
+        let void: Vec<RequestId> = promises.map(|(id, _)| id.clone()).collect();
+        void.iter().for_each(|id| self.withdraw_promise(id));
+        !void.is_empty()
     }
 
     /// Returns true if the promise to a request still waits for a holder that is leaving.

@@ -69,6 +69,11 @@ impl Step<'_> {
         let bound = self.most_rounds();
         for round in 0.. {
             debug_assert!(round <= bound, "{round} rounds, at most {bound} expected");
+            if self.withdraw_void_promises()
+                && let Woken::By(lifted) = &mut woken
+            {
+                lifted.insert(Change::LoadFell);
+            }
             let pending = self.scheduler.queue.iter();
             let entries: Vec<PendingRequest> = pending
                 .filter(|entry| entry.may_try(self.now) && woken.includes(entry))

@@ -63,15 +63,7 @@ impl fmt::Display for Reason {
             }
             Reason::ShortOfMemory { need, free, usable } => short_of(f, *need, *free, *usable),
             Reason::TenantsMayMeet { need, tokens, together, usable } => {
-                let format = SizeFormat::for_shortfall(*together, *usable);
-                let short_by = format.show_difference(*together, *usable);
-                let (need, together, usable) =
-                    (format.show(*need), format.show(*together), format.show(*usable));
-                write!(
-                    f,
-                    "needs {need}; with the largest requests that its {tokens} tokens admit it would \
-                     hold {together} of {usable} ({short_by} short)"
-                )
+                may_meet(f, *need, *tokens, *together, *usable)
             }
             Reason::PromisedAway { need, free, open } => {
                 let format = SizeFormat::for_shortfall(*need, *open);
@@ -96,6 +88,23 @@ impl fmt::Display for Reason {
             }
         }
     }
+}
+
+fn may_meet(
+    f: &mut fmt::Formatter<'_>,
+    need: Bytes,
+    tokens: u32,
+    together: Bytes,
+    usable: Bytes,
+) -> fmt::Result {
+    let format = SizeFormat::for_shortfall(together, usable);
+    let short_by = format.show_difference(together, usable);
+    let (need, together, usable) = (format.show(need), format.show(together), format.show(usable));
+    write!(
+        f,
+        "needs {need}; with the largest requests that its {tokens} tokens admit it would hold \
+         {together} of {usable} ({short_by} short)"
+    )
 }
 
 fn too_small(f: &mut fmt::Formatter<'_>, need: Bytes, usable: Bytes) -> fmt::Result {

@@ -5,7 +5,7 @@ use std::io::Read;
 use super::error::ConfigError;
 use super::fields::Fields;
 use super::{layers, weights};
-use crate::shape::{Format, Shape};
+use crate::shape::{Format, Shape, SplitInputs};
 use crate::source::Sourced;
 
 /// The largest number of layers.
@@ -28,6 +28,7 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
         experts_used: number(&fields, &["num_experts_per_tok", "num_experts_per_token"])?,
         expert_feed_forward: for_all_layers(&fields, "moe_intermediate_size", count)?,
         weights: weights::read(&fields, count)?,
+        split_inputs: SplitInputs::default(),
         remarks: Vec::new(),
     })
 }

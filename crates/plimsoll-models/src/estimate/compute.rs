@@ -33,9 +33,13 @@ pub(super) fn on_gpu(
         Err(unknown) => return Ok(Part::unknown_like(unknown)),
     };
     let position = if split.has_output(gpu) { Position::Last } else { Position::BeforeLast };
+    let inputs = split_inputs(shape, gpu);
     let bytes = match settings.runtime {
         RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
-            widths.llama_cpp(&Masks::from_shape(shape, settings)?, settings, position)
+            let masks = Masks::from_shape(shape, settings)?;
+            let borrowed = borrowed_caches(shape, settings, split, gpu)?;
+            let buffers = widths.llama_cpp(&masks, settings, position, inputs);
+            buffers.and_then(|bytes| bytes.checked_add(borrowed))
         }
         RuntimeKind::Vllm => widths.vllm(settings),
     };
@@ -66,6 +70,8 @@ struct Widths {
     /// A layer has a recurrent state of at least [`LARGE_STATE`] times the hidden size. Its
     /// intermediate steps are too large to reuse the memory of others.
     has_large_state: bool,
+    /// The largest recurrent state of one request.
+    state: u128,
 }
 
 /// Bytes of one intermediate element: llama.cpp computes in 32-bit floats.
@@ -100,7 +106,7 @@ impl Widths {
             None => 0,
         };
         let head_length = layers.iter().map(head_length).max().unwrap_or(0);
-        let large_state = embedding.saturating_mul(LARGE_STATE);
+        let state = layers.iter().map(state_elements).max().unwrap_or(0);
         Ok(Widths {
             embedding,
             vocabulary,
@@ -109,13 +115,20 @@ impl Widths {
             keys_and_values: layers.iter().map(keys_and_values).max().unwrap_or(0),
             heads,
             experts_used: shape.experts_used.get().copied().unwrap_or(0).into(),
-            has_large_state: layers.iter().any(|cache| state_elements(cache) > large_state),
+            has_large_state: state > embedding.saturating_mul(LARGE_STATE),
+            state,
         })
     }
 
     /// Returns llama.cpp's buffers, or `None` on overflow: the peak of a pass, the attention masks,
     /// the buffers between GPUs, and small inputs and constants.
-    fn llama_cpp(&self, masks: &Masks, settings: &Settings, position: Position) -> Option<u128> {
+    fn llama_cpp(
+        &self,
+        masks: &Masks,
+        settings: &Settings,
+        position: Position,
+        inputs: u128,
+    ) -> Option<u128> {
         let float_row = tokens_per_pass(settings).checked_mul(FLOAT_BYTES)?;
         let layer = self.layer(masks, settings)?.checked_mul(float_row)?;
         let peak = match position {
@@ -127,19 +140,31 @@ impl Widths {
         };
         let copies = if settings.gpus > 1 { PIPELINE_COPIES } else { 1 };
         let masks = masks.bytes(settings)?.checked_mul(copies)?;
-        let between_gpus = self.between_gpus(settings)?.checked_mul(float_row)?;
+        let between_gpus = self.between_gpus(settings, inputs)?.checked_mul(float_row)?;
+        let states = self.states_between_gpus(settings)?;
         let small = INPUT_ELEMENTS.checked_mul(float_row)?.checked_add(CONSTANT_BYTES)?;
-        peak.checked_add(masks)?.checked_add(between_gpus)?.checked_add(small)
+        peak.checked_add(masks)?.checked_add(between_gpus)?.checked_add(states)?.checked_add(small)
     }
 
     /// Returns the elements per token that are passed between GPUs. Each pipeline copy holds the
-    /// hidden state three times: received, in use, and to be sent. A large state adds its steps.
-    fn between_gpus(&self, settings: &Settings) -> Option<u128> {
+    /// hidden state three times: received, in use, and to be sent. A large state adds its steps,
+    /// and some architectures have further inputs.
+    fn between_gpus(&self, settings: &Settings, inputs: u128) -> Option<u128> {
         if settings.gpus == 1 {
             return Some(0);
         }
         let state_steps = if self.has_large_state { self.feed_forward.checked_mul(4)? } else { 0 };
-        self.embedding.checked_mul(3 * PIPELINE_COPIES)?.checked_add(state_steps)
+        let hidden_states = self.embedding.checked_mul(3 * PIPELINE_COPIES)?;
+        hidden_states.checked_add(state_steps)?.checked_add(inputs)
+    }
+
+    /// Returns the states of all requests that a GPU of a split model keeps besides its cache: one
+    /// copy to read and one to write.
+    fn states_between_gpus(&self, settings: &Settings) -> Option<u128> {
+        if settings.gpus == 1 || !self.has_large_state {
+            return Some(0);
+        }
+        self.state.checked_mul(2 * FLOAT_BYTES)?.checked_mul(settings.parallel.into())
     }
 
     /// Returns the peak of a GPU that computes layers and the output.
@@ -236,7 +261,7 @@ impl Masks {
                 Cache::Grouped { window, .. } => {
                     windowed = windowed.max(kv::cells(window, settings)?);
                 }
-                Cache::Recurrent { .. } | Cache::None => {}
+                Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => {}
             }
         }
         Ok(Masks {
@@ -249,6 +274,50 @@ impl Masks {
     fn bytes(&self, settings: &Settings) -> Option<u128> {
         let element = if settings.flash_attention { 2 } else { FLOAT_BYTES };
         self.cells.checked_mul(tokens_per_pass(settings))?.checked_mul(element)
+    }
+}
+
+/// Returns the copies of caches that layers of this GPU share with a layer of another GPU.
+///
+/// llama.cpp gives each such layer its own copy of the whole cache, in the compute buffers of the
+/// layer's GPU, once for each pipeline copy.
+fn borrowed_caches(
+    shape: &Shape,
+    settings: &Settings,
+    split: &Split,
+    gpu: usize,
+) -> Result<u128, EstimateError> {
+    let layers = shape.layers.get().map(Vec::as_slice).unwrap_or_default();
+    let is_on_gpu = |layer: usize| split.gpu_of(layer) == Some(gpu);
+    let owners: Vec<usize> = layers
+        .iter()
+        .enumerate()
+        .filter(|(layer, _)| is_on_gpu(*layer))
+        .filter_map(|(_, cache)| shared_owner(cache))
+        .filter(|owner| !is_on_gpu(*owner))
+        .collect();
+    if owners.is_empty() {
+        return Ok(0);
+    }
+    let caches = kv::per_layer(layers, settings)?;
+    let bytes = owners.into_iter().filter_map(|owner| caches.get(owner));
+    let sum: u128 = bytes.map(|bytes| u128::from(bytes.get())).sum();
+    Ok(sum.saturating_mul(PIPELINE_COPIES))
+}
+
+/// Returns the elements per token that this GPU of a split model reads besides the hidden state.
+fn split_inputs(shape: &Shape, gpu: usize) -> u128 {
+    let inputs = shape.split_inputs;
+    let first = if gpu == 0 { inputs.on_first_gpu } else { 0 };
+    u128::from(first) + u128::from(inputs.on_every_gpu)
+}
+
+fn shared_owner(cache: &Cache) -> Option<usize> {
+    match cache {
+        Cache::Shared { owner } => usize::try_from(*owner).ok(),
+        Cache::Grouped { .. } | Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::None => {
+            None
+        }
     }
 }
 
@@ -283,14 +352,14 @@ fn head_length(cache: &Cache) -> u128 {
         Cache::Latent { kv_lora_rank, rope_length } => {
             u128::from(kv_lora_rank) + u128::from(rope_length)
         }
-        Cache::Recurrent { .. } | Cache::None => 0,
+        Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => 0,
     }
 }
 
 fn state_elements(cache: &Cache) -> u128 {
     match *cache {
         Cache::Recurrent { bytes } => u128::from(bytes) / FLOAT_BYTES,
-        Cache::Grouped { .. } | Cache::Latent { .. } | Cache::None => 0,
+        Cache::Grouped { .. } | Cache::Latent { .. } | Cache::Shared { .. } | Cache::None => 0,
     }
 }
 
@@ -300,6 +369,6 @@ fn keys_and_values(cache: &Cache) -> u128 {
             let lengths = u128::from(key_length) + u128::from(value_length);
             lengths.saturating_mul(kv_heads.into())
         }
-        Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::None => 0,
+        Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => 0,
     }
 }

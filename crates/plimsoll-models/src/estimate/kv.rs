@@ -38,7 +38,7 @@ pub(super) fn per_layer(
 
 fn layer_bytes(cache: &Cache, settings: &Settings, widest: u64) -> Result<Bytes, EstimateError> {
     match *cache {
-        Cache::None => Ok(Bytes::ZERO),
+        Cache::None | Cache::Shared { .. } => Ok(Bytes::ZERO),
         Cache::Recurrent { bytes } => product(bytes, settings.parallel),
         Cache::Latent { kv_lora_rank, rope_length } => {
             let length = kv_lora_rank.checked_add(rope_length).ok_or(OVERFLOW)?;
@@ -163,7 +163,7 @@ fn padded_value_bytes(settings: &Settings, widest: u64) -> Result<u64, EstimateE
 fn value_elements(cache: &Cache) -> Option<u64> {
     match cache {
         Cache::Grouped { kv_heads, value_length, .. } => kv_heads.checked_mul(*value_length),
-        Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::None => None,
+        Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => None,
     }
 }
 

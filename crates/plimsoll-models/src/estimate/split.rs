@@ -83,6 +83,14 @@ impl Split {
         }
     }
 
+    /// Returns the GPU of a layer; `None` with tensor parallelism, where every GPU has a share.
+    pub(super) fn gpu_of(&self, layer: usize) -> Option<usize> {
+        match self {
+            Split::ByLayer { counts, .. } => counts.gpu_of(layer),
+            Split::ByTensor { .. } => None,
+        }
+    }
+
     /// Returns true if the GPU computes the output. With tensor parallelism, every GPU does.
     pub(super) fn has_output(&self, gpu: usize) -> bool {
         match self {

@@ -8,7 +8,7 @@ use super::{Breakdown, Estimate, EstimateError, estimate};
 use crate::fit::{kv_type_that_fits, largest_parallel, longest_context};
 use crate::gguf::sample;
 use crate::settings::{KvType, KvTypes, RuntimeKind, Settings};
-use crate::shape::{Cache, Format, Shape, Weights};
+use crate::shape::{Cache, Format, Shape, SplitInputs, Weights};
 use crate::source::{Source, Sourced};
 
 fn cache() -> impl Strategy<Value = Cache> {
@@ -50,6 +50,7 @@ fn shape() -> impl Strategy<Value = Shape> {
                 experts_used: Sourced::unknown("experts_used"),
                 expert_feed_forward: Sourced::unknown("expert_feed_forward"),
                 weights: Sourced::read(weights, "tensors"),
+                split_inputs: SplitInputs::default(),
                 remarks: Vec::new(),
             }
         },

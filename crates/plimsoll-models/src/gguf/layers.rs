@@ -228,16 +228,26 @@ impl Keys<'_> {
     /// Removes the caches of layers that do not allocate one, which are always the last ones.
     ///
     /// Multi-token-prediction layers are not part of the normal pass. The upper layers of Gemma 3n
-    /// and Gemma 4 attend to the cache of a lower layer instead of their own.
+    /// and Gemma 4 attend to the cache of a lower layer instead of their own: layers with a window
+    /// to that of the last layer but one with a cache, the others to that of the last.
     fn clear_layers_without_cache(&self, layers: &mut [Cache]) -> Result<(), GgufError> {
         let prediction = self.number("nextn_predict_layers")?.unwrap_or(0);
-        let sharing = match self.prefix {
-            "gemma3n" => (self.count as u64).saturating_sub(GEMMA3N_LAYERS_WITH_CACHE),
-            "gemma4" => self.number("attention.shared_kv_layers")?.unwrap_or(0),
-            _ => 0,
+        let prediction = usize::try_from(prediction).unwrap_or(layers.len());
+        layers.iter_mut().rev().take(prediction).for_each(|layer| *layer = Cache::None);
+        let count = self.count as u64;
+        let owners = match self.prefix {
+            "gemma3n" => GEMMA3N_LAYERS_WITH_CACHE,
+            "gemma4" => {
+                count.saturating_sub(self.number("attention.shared_kv_layers")?.unwrap_or(0))
+            }
+            _ => count,
         };
-        let without = usize::try_from(prediction.saturating_add(sharing)).unwrap_or(layers.len());
-        layers.iter_mut().rev().take(without).for_each(|layer| *layer = Cache::None);
+        let first = usize::try_from(owners).unwrap_or(layers.len());
+        for layer in layers.iter_mut().skip(first) {
+            let from_end =
+                if matches!(layer, Cache::Grouped { window: Some(_), .. }) { 2 } else { 1 };
+            *layer = Cache::Shared { owner: owners.saturating_sub(from_end) };
+        }
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use super::error::{GgufError, ShapeProblem};
 use super::header::Header;
 use super::tensor::Tensor;
 use super::value::Metadata;
-use super::{layers, split};
+use super::{layers, split, split_inputs};
 use crate::shape::{Format, Shape, TensorRank, TensorRole, Weights};
 use crate::source::Sourced;
 
@@ -44,6 +44,7 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
             .map(|layers| layers.into_iter().max().unwrap_or(0)),
         expert_feed_forward: per_layer("expert_feed_forward_length")?,
         weights: Sourced::read(weights(parts, count)?, "the tensor list"),
+        split_inputs: split_inputs::read(metadata, name)?,
         remarks: remarks(parts),
     })
 }

@@ -178,17 +178,24 @@ fn multi_token_prediction_layers_have_no_cache() {
 }
 
 #[test]
-fn gemma_layers_that_attend_to_a_lower_layer_have_no_cache() {
+fn gemma_layers_that_attend_to_a_lower_layer_name_it() {
     let gemma3n = with_attention("gemma3n", 30).number("gemma3n.attention.sliding_window", 128);
     let gemma3n = caches(&gemma3n);
-    assert!(!gemma3n[..20].contains(&Cache::None));
-    assert_eq!(gemma3n[20..], [Cache::None; 10]);
+    assert!(gemma3n[..20].iter().all(|cache| matches!(cache, Cache::Grouped { .. })));
+    let owners = gemma3n[20..].iter().map(|cache| match cache {
+        Cache::Shared { owner } => Some(*owner),
+        _ => None,
+    });
+    let (windowed, full) = (Some(18), Some(19));
+    let five = [windowed, windowed, windowed, windowed, full];
+    assert_eq!(owners.collect::<Vec<_>>(), [five, five].concat());
     let gemma4 = with_attention("gemma4", 3)
         .number("gemma4.attention.sliding_window", 128)
         .list("gemma4.attention.sliding_window_pattern", &[1, 0, 1])
         .number("gemma4.attention.shared_kv_layers", 1);
     let full = grouped(2, 64, None);
-    assert_eq!(caches(&gemma4), [grouped(2, 64, Some(128)), full, Cache::None]);
+    let shared = Cache::Shared { owner: 0 };
+    assert_eq!(caches(&gemma4), [grouped(2, 64, Some(128)), full, shared]);
 }
 
 #[test]

@@ -68,7 +68,9 @@ impl Heads {
         let attention = heads.iter().copied().filter(|heads| *heads > 0).reduce(gcd)?;
         let mut kv = layers.iter().filter_map(|cache| match cache {
             Cache::Grouped { kv_heads, .. } => Some(*kv_heads),
-            Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::None => None,
+            Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => {
+                None
+            }
         });
         let first = kv.next();
         Some(Heads { attention, kv: first.filter(|first| kv.all(|other| other == *first)) })

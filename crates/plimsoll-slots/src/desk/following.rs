@@ -128,9 +128,14 @@ impl Desk {
         self.rank(core, &slot.id);
         let failure = slot.life.failure.clone();
         match stage {
-            Some(SlotStage::Pending) => self
-                .is_unwanted(core, &slot.id)
-                .then(|| Event::Withdraw { request: request.clone() }),
+            Some(SlotStage::Pending) if self.is_unwanted(core, &slot.id) => {
+                Some(Event::Withdraw { request: request.clone() })
+            }
+            Some(SlotStage::Pending) => {
+                // After a failed start it takes reservations again.
+                self.to_serve.insert(slot.model.clone());
+                None
+            }
             Some(SlotStage::Starting | SlotStage::Unknown) => None,
             Some(SlotStage::Running) => self.on_slot_running(core, &slot.id),
             Some(SlotStage::Releasing) => {

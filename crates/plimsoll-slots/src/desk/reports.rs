@@ -127,12 +127,15 @@ impl Desk {
         }
     }
 
-    /// Remembers the memory that a running slot uses, if it is served as its model is declared now
-    /// and every one of its devices was measured.
+    /// Remembers the memory that a running slot uses, if it serves a reservation as its model is
+    /// declared now, and every one of its devices was measured. A slot without a reservation may
+    /// not have loaded its model yet.
     fn note_use(&mut self, core: &Core<'_>, id: &Name, report: &SlotReport) {
         let Some(slot) = self.slots.get(id) else { return };
         let Some(made_from) = &slot.made_from else { return };
-        if report.used.is_empty() || report.state != SlotState::Running {
+        let is_serving =
+            report.state == SlotState::Running && self.reservations.count_in_slot(id) > 0;
+        if report.used.is_empty() || !is_serving {
             return;
         }
         let settings = ServingSettings::from(made_from.declared());
@@ -293,6 +296,11 @@ pub(super) fn name_here(view: DeskView<'_>, runner: &Name, report: &SlotReport) 
     let slot = Name::from(report.slot.as_str());
     let Some(known) = view.slot(&slot) else { return slot };
     let is_same = match view.holding(known) {
+        // Nothing is left under the name, so that nothing is left of the slot here either.
+        Some((id, holding)) if known.model != report.model => {
+            let is_answer = report.state.is_over() && report.generation == id.0;
+            is_answer && holding.node == *runner
+        }
         _ if known.model != report.model => false,
         Some((_, holding)) => holding.node == *runner,
         // Here it is pending, so it cannot be what runs there.

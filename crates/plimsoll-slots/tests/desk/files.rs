@@ -103,6 +103,19 @@ fn the_most_that_slots_were_measured_to_use_is_charged_next_until_the_settings_c
 }
 
 #[test]
+fn a_slot_that_serves_no_reservation_is_not_measured() {
+    let (mut world, id) = reserved();
+    found(&mut world, "r1", report());
+    world.settle();
+    let before = world.view().needs(&model("")).remove(0);
+    assert!(world.release(id));
+    world.process("r1", "slot-1").used = used(&[(0, 22)]);
+    world.report("r1");
+    let after = world.view().needs(&model("")).remove(0);
+    assert_eq!((after.charge, after.measured), (before.charge, before.measured));
+}
+
+#[test]
 fn e3_a_proposal_for_a_model_with_a_file_fits_when_it_is_declared_so() {
     let mut world = World::new(Policy::spread());
     let large = model("").declared().clone();

@@ -4,9 +4,9 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plimsoll_slots::wire::{OnDevice, SlotState};
+use plimsoll_slots::wire::{Action, Launch, OnDevice, RuntimeSettings, SlotState};
 
-use crate::world::{GIB, World, report};
+use crate::world::{GIB, World, order, report};
 
 #[test]
 fn use_beyond_the_charge_is_reported() {
@@ -99,4 +99,37 @@ fn a_hanging_probe_delays_no_heartbeat() {
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     thread::sleep(Duration::from_millis(100));
     assert!(world.log().contains("the probe did not exit within 400 ms"), "{}", world.log());
+}
+
+/// Returns the launch of a runtime that loads its model before it is ready.
+fn llama_cpp(world: &World, options: &str) -> Launch {
+    let runtime = RuntimeSettings {
+        name: "llama.cpp".to_owned(),
+        kv: "f16".to_owned(),
+        batch: 512,
+        memory_ratio: None,
+        overhead: GIB / 2,
+        overhead_source: "a test".to_owned(),
+        remarks: Vec::new(),
+    };
+    Launch { runtime: Some(runtime), ..world.model(options) }
+}
+
+#[test]
+fn a_runtime_that_fell_back_to_the_cpu_is_a_failed_start() {
+    let world = World::measured("");
+    let on_gpu = llama_cpp(&world, &format!("--use 0={}", 4 * GIB));
+    world.server.order(vec![order("gpu", 1, Action::Start, on_gpu)]);
+    world.wait_state("gpu", SlotState::Running);
+    world.server.order(vec![
+        order("gpu", 1, Action::Start, llama_cpp(&world, "")),
+        order("cpu", 1, Action::Start, llama_cpp(&world, "")),
+        // A command may load its model later.
+        world.start_order("lazy", 1, ""),
+    ]);
+    let failed = world.wait_state("cpu", SlotState::Failed);
+    let reason = failed.reason.unwrap_or_default();
+    assert!(reason.contains("without memory on its GPUs, so it runs on the CPU"), "{reason}");
+    world.wait_state("lazy", SlotState::Running);
+    world.wait_state("gpu", SlotState::Running);
 }

@@ -32,8 +32,8 @@ pub(super) fn sum(status: &NodeStatus, names: &[&str]) -> Result<Advertised, Unr
     })
 }
 
-/// Returns false for a node without any extended resource in its status, as in manifests: nothing is
-/// known then about what it advertises.
+/// Returns false for a node without any extended resource in its status, as in manifests: nothing
+/// is known then about what it advertises.
 pub(super) fn lists_extended(status: &NodeStatus) -> bool {
     let mut names = status.capacity.iter().chain(status.allocatable.iter());
     names.any(|(name, _)| name.contains('/'))

@@ -66,8 +66,8 @@ fn listed<'a>(status: &'a NodeStatus, name: &str) -> Option<Listed<'a>> {
     said.map(|(field, amount)| (field, amount.map_err(Clone::clone)))
 }
 
-/// Reads every other resource that the node advertises. An unreadable amount counts as 0; the reader
-/// of a device resource reports it.
+/// Reads every other resource that the node advertises. An unreadable amount counts as 0; the
+/// reader of a device resource reports it.
 fn extended(status: &NodeStatus) -> ResourceAmounts {
     let lists = [&status.capacity, &status.allocatable];
     let names: BTreeSet<&str> =

@@ -87,7 +87,7 @@ fn whole(
 /// The number of cards and tokens, where it can be known without NVIDIA's count label.
 enum Uncounted {
     Facts(Field<u64>, Field<u64>),
-    /// So many devices are advertised, and each can be a card or a share of one.
+    /// The number of advertised devices; each can be a card or a share of one.
     MaybeShared(u64),
 }
 

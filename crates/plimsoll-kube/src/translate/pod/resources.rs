@@ -56,8 +56,8 @@ pub(in crate::translate) fn is_managed(name: &str) -> bool {
     name == RUNTIME_PRIORITY || VENDORS.iter().any(is_part)
 }
 
-/// Counts devices with the one that HAMi's webhook adds to a container that requests only memory or
-/// cores.
+/// Counts devices, including the device that HAMi's webhook adds to a container that requests only
+/// memory or cores.
 fn implied(spec: &PodSpec) -> impl Iterator<Item = (&'static str, u64)> {
     let defaulted = VENDORS.iter().filter(|vendor| vendor.count_defaults_to_one);
     defaulted.map(|vendor| {

@@ -360,7 +360,7 @@ fn a_pod_that_has_a_node_is_not_forgotten_for_its_manifest() {
 }
 
 #[test]
-fn a_share_with_tokens_is_that_share_on_so_many_cards() {
+fn a_share_with_tokens_is_that_share_on_one_card_per_token() {
     let spec = "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 2}}}]";
     let cluster = means(&pod("p", "annotations: {gpu-memory: \"8000\"}", spec));
     let [need] = &containers(&cluster)[0].needs[..] else { panic!("one need") };
