@@ -52,14 +52,7 @@ impl fmt::Display for Reason {
             }
             Reason::TooSmall { need, usable, .. } => too_small(f, *need, *usable),
             Reason::TooSmallTogether { need, alone, usable, .. } => {
-                let format = SizeFormat::for_shortfall(*need, *usable);
-                let (need, alone, usable) =
-                    (format.show(*need), format.show(*alone), format.show(*usable));
-                write!(
-                    f,
-                    "is too small for several containers: needs {need} for all that would be on it \
-                     ({alone} for this one), has {usable}"
-                )
+                too_small_together(f, *need, *alone, *usable)
             }
             Reason::ShortOfMemory { need, free, usable } => short_of(f, *need, *free, *usable),
             Reason::TenantsMayMeet { need, tokens, together, usable } => {
@@ -110,6 +103,21 @@ fn may_meet(
 fn too_small(f: &mut fmt::Formatter<'_>, need: Bytes, usable: Bytes) -> fmt::Result {
     let format = SizeFormat::for_shortfall(need, usable);
     write!(f, "is too small: needs {}, has {}", format.show(need), format.show(usable))
+}
+
+fn too_small_together(
+    f: &mut fmt::Formatter<'_>,
+    need: Bytes,
+    alone: Bytes,
+    usable: Bytes,
+) -> fmt::Result {
+    let format = SizeFormat::for_shortfall(need, usable);
+    let (need, alone, usable) = (format.show(need), format.show(alone), format.show(usable));
+    write!(
+        f,
+        "is too small for several containers: needs {need} for all that would be on it ({alone} for \
+         this one), has {usable}"
+    )
 }
 
 fn short_of(f: &mut fmt::Formatter<'_>, need: Bytes, free: Bytes, usable: Bytes) -> fmt::Result {
