@@ -64,7 +64,7 @@ examples! { device_reasons of Reason:
     NotAlone {} "The request wants a device without tenants (HAMi's mutex policy)."
     NeedUnknown { missing: Name::from("the size of the model file") }
         "The needed memory is unknown. Unknown is not zero."
-    CapacityUnknown { missing: Name::from("label nvidia.com/gpu.memory") }
+    CapacityUnknown { missing: Name::from("label nvidia.com/gpu.memory is missing") }
         "The memory of the device is unknown. There is no default."
     ShareTooSmall {} "The requested share is less than 1 MiB of this device."
     UndeclaredMemory {}
@@ -72,6 +72,10 @@ examples! { device_reasons of Reason:
     HeldUndeclared {} "A tenant declares no memory, so its use is not limited."
     TooSmall { need: Bytes::mib(44_000), usable: Bytes::gib(40), free: Bytes::gib(40) }
         "The device is too small even when empty."
+    TooSmallTogether {
+        need: Bytes::gib(120), alone: Bytes::gib(60), usable: Bytes::gib(80), free: Bytes::gib(80)
+    }
+        "The device is large enough for the container, but not for all containers of the request that would be on it."
     ShortOfMemory { need: Bytes::mib(24_000), free: Bytes::mib(10_960), usable: Bytes::gib(40) }
         "The device is large enough, but too much of it is in use."
     TenantsMayMeet {

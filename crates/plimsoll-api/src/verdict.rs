@@ -259,9 +259,11 @@ fn device_row(verdict: NodeVerdict, device: &DeviceVerdict, picked: &[u16]) -> D
 /// account that was judged.
 fn need_and_free(verdict: NodeVerdict, device: &DeviceVerdict) -> (Option<Bytes>, Option<Bytes>) {
     let (reason_need, reason_free) = match &device.reason {
-        Some(Reason::TooSmall { need, free, .. } | Reason::ShortOfMemory { need, free, .. }) => {
-            (Some(*need), Some(*free))
-        }
+        Some(
+            Reason::TooSmall { need, free, .. }
+            | Reason::TooSmallTogether { need, free, .. }
+            | Reason::ShortOfMemory { need, free, .. },
+        ) => (Some(*need), Some(*free)),
         _ => (None, None),
     };
     let room = verdict.view.room.devices().get(usize::from(device.ordinal));

@@ -80,6 +80,17 @@ pub enum Reason {
         /// For the record; it does not matter here.
         free: Bytes,
     },
+    /// Large enough for this container, but not for all containers of the request that would be on
+    /// it.
+    TooSmallTogether {
+        /// The peak of these containers.
+        need: Bytes,
+        /// The part of this container.
+        alone: Bytes,
+        usable: Bytes,
+        /// For the record; it does not matter here.
+        free: Bytes,
+    },
     /// Large enough, but too much is in use.
     ShortOfMemory {
         need: Bytes,
@@ -153,6 +164,7 @@ impl Reason {
             Reason::UndeclaredMemory => "PlainRequestRejected",
             Reason::HeldUndeclared => "CardHeldUndeclared",
             Reason::TooSmall { .. }
+            | Reason::TooSmallTogether { .. }
             | Reason::ShortOfMemory { .. }
             | Reason::TenantsMayMeet { .. }
             | Reason::PromisedAway { .. } => "CardInsufficientMemory",
@@ -168,6 +180,7 @@ impl Reason {
     pub fn need(&self) -> Option<Bytes> {
         match self {
             Reason::TooSmall { need, .. }
+            | Reason::TooSmallTogether { need, .. }
             | Reason::ShortOfMemory { need, .. }
             | Reason::TenantsMayMeet { need, .. }
             | Reason::PromisedAway { need, .. } => Some(*need),
@@ -178,9 +191,9 @@ impl Reason {
     /// Returns the missing memory, if the reason is about memory.
     pub fn short_by(&self) -> Option<Bytes> {
         match self {
-            Reason::TooSmall { need, free, .. } | Reason::ShortOfMemory { need, free, .. } => {
-                Some(need.less(*free))
-            }
+            Reason::TooSmall { need, free, .. }
+            | Reason::TooSmallTogether { need, free, .. }
+            | Reason::ShortOfMemory { need, free, .. } => Some(need.less(*free)),
             Reason::TenantsMayMeet { together, usable, .. } => Some(together.less(*usable)),
             Reason::PromisedAway { need, open, .. } => Some(need.less(*open)),
             _ => None,
@@ -211,7 +224,8 @@ impl Reason {
             Reason::TypeMismatch { .. }
             | Reason::UuidMismatch
             | Reason::IndexMismatch
-            | Reason::TooSmall { .. } => Change::NodeChanged,
+            | Reason::TooSmall { .. }
+            | Reason::TooSmallTogether { .. } => Change::NodeChanged,
             Reason::NeedUnknown { .. }
             | Reason::ShareTooSmall
             | Reason::UndeclaredMemory

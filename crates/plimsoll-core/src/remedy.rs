@@ -357,6 +357,7 @@ fn lacks_only_memory(reason: Option<&Reason>) -> bool {
             Reason::ShortOfMemory { .. }
                 | Reason::TenantsMayMeet { .. }
                 | Reason::TooSmall { .. }
+                | Reason::TooSmallTogether { .. }
                 | Reason::TooFew { .. }
                 | Reason::ChoiceNotOwned
                 | Reason::NumaNotFit { .. }

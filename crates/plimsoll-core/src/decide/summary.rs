@@ -166,7 +166,8 @@ impl<'a> Miss<'a> {
                 (*need, need.less(together.less(*usable)), None)
             }
             Reason::PromisedAway { need, open, .. } => (*need, *open, None),
-            Reason::TooSmall { need, free, usable } => (*need, *free, Some(*usable)),
+            Reason::TooSmall { need, free, usable }
+            | Reason::TooSmallTogether { need, free, usable, .. } => (*need, *free, Some(*usable)),
             _ => return None,
         };
         Some(Miss {

@@ -1,6 +1,6 @@
 //! The checks of one need on a device that is partitioned into hardware slices (MIG).
 
-use super::target::{ResolvedAmount, Target};
+use super::target::{MemoryNeed, ResolvedAmount, Target};
 use super::{Allotment, OwnUse};
 use crate::charge::Slice;
 use crate::device::{Profile, Span};
@@ -29,7 +29,7 @@ impl Target<'_> {
         if let ResolvedAmount::Share(bytes) = amount
             && profiles.is_empty()
         {
-            self.fit_memory(*bytes, 0)?;
+            self.fit_memory(MemoryNeed { peak: *bytes, alone: *bytes, slots: 0 })?;
         }
         let occupied = self.input.occupied | self.own.map_or(0, OwnUse::slice_mask);
         let free =
@@ -38,7 +38,7 @@ impl Target<'_> {
             return Err(Reason::NoSlice { wanted: amount.name() });
         };
         let peak = self.own.map_or(Bytes::ZERO, OwnUse::slice_bytes).plus(profile.memory);
-        self.fit_memory(peak, 0)?;
+        self.fit_memory(MemoryNeed { peak, alone: profile.memory, slots: 0 })?;
         let cores = profile.cores.0;
         self.fit_cores(self.own_sum(|own| own.cores).saturating_add(cores))?;
         if self.own_sum(|own| own.slots).saturating_add(need.slots) > self.input.slots_free {

@@ -26,6 +26,17 @@ impl ResolvedAmount {
     }
 }
 
+/// The memory that a container needs on one device.
+#[derive(Clone, Copy)]
+pub(super) struct MemoryNeed {
+    /// The peak of the whole request on the device, with this container.
+    pub peak: Bytes,
+    /// The part of this container.
+    pub alone: Bytes,
+    /// The slots of this container.
+    pub slots: u32,
+}
+
 /// A device with the request's own bookings on it.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
@@ -68,7 +79,7 @@ impl Target<'_> {
         let load =
             Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots, wholes: u32::from(whole) };
         let total = self.with_own(role, load);
-        self.fit_memory(total.bytes, slots)?;
+        self.fit_memory(MemoryNeed { peak: total.bytes, alone: load.bytes, slots })?;
         if !input.known && total.wholes > 1
             || whole && self.own.is_some_and(|own| !own.slices.is_empty())
         {
@@ -91,23 +102,26 @@ impl Target<'_> {
     }
 
     #[inline]
-    pub(super) fn fit_memory(&self, need: Bytes, slots: u32) -> Result<(), Reason> {
+    pub(super) fn fit_memory(&self, need: MemoryNeed) -> Result<(), Reason> {
         let FitInput { open, known, .. } = *self.input;
-        if need <= open || !known { Ok(()) } else { self.fit_displacing(need, slots) }
+        if need.peak <= open || !known { Ok(()) } else { self.fit_displacing(need) }
     }
 
     /// Checks a need that is larger than the open memory: it still fits where it takes the place of
     /// a charge that cannot be on the same card (`room::floating`).
     #[cold]
-    fn fit_displacing(&self, need: Bytes, slots: u32) -> Result<(), Reason> {
+    fn fit_displacing(&self, need: MemoryNeed) -> Result<(), Reason> {
+        let MemoryNeed { peak: need, alone, slots } = need;
         let FitInput { usable, open, load, displaced, .. } = *self.input;
         let displaced = if self.own.is_none() && slots > 0 { displaced } else { Bytes::ZERO };
         let free = usable.less(load);
         if need <= open.plus(displaced).min(usable) {
             return Ok(());
         }
-        Err(if need > usable {
+        Err(if alone > usable {
             Reason::TooSmall { need, usable, free }
+        } else if need > usable {
+            Reason::TooSmallTogether { need, alone, usable, free }
         } else if !displaced.is_zero() {
             let tokens = self.device.slots.unwrap_or(u32::MAX);
             let together = load.less(displaced).plus(need);

@@ -51,6 +51,9 @@ impl fmt::Display for Reason {
                 f.write_str("has a tenant that declares no memory, so its free memory is unknown")
             }
             Reason::TooSmall { need, usable, .. } => too_small(f, *need, *usable),
+            Reason::TooSmallTogether { need, alone, usable, .. } => {
+                too_small_together(f, *need, *alone, *usable)
+            }
             Reason::ShortOfMemory { need, free, usable } => short_of(f, *need, *free, *usable),
             Reason::TenantsMayMeet { need, tokens, together, usable } => {
                 may_meet(f, *need, *tokens, *together, *usable)
@@ -102,6 +105,21 @@ fn too_small(f: &mut fmt::Formatter<'_>, need: Bytes, usable: Bytes) -> fmt::Res
     write!(f, "is too small: needs {}, has {}", format.show(need), format.show(usable))
 }
 
+fn too_small_together(
+    f: &mut fmt::Formatter<'_>,
+    need: Bytes,
+    alone: Bytes,
+    usable: Bytes,
+) -> fmt::Result {
+    let format = SizeFormat::for_shortfall(need, usable);
+    let (need, alone, usable) = (format.show(need), format.show(alone), format.show(usable));
+    write!(
+        f,
+        "is too small for several containers: needs {need} for all that would be on it ({alone} for \
+         this one), has {usable}"
+    )
+}
+
 fn short_of(f: &mut fmt::Formatter<'_>, need: Bytes, free: Bytes, usable: Bytes) -> fmt::Result {
     let format = SizeFormat::for_shortfall(need, free);
     let short_by = format.show_difference(need, free);
@@ -131,6 +149,7 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
         Reason::UndeclaredMemory => "shared",
         Reason::HeldUndeclared => "with undeclared tenants",
         Reason::TooSmall { .. } => "too small",
+        Reason::TooSmallTogether { .. } => "too small for several containers",
         Reason::ShortOfMemory { .. } => "short of memory",
         Reason::TenantsMayMeet { .. } => "too full if the largest requests meet",
         Reason::PromisedAway { .. } => "promised to others",

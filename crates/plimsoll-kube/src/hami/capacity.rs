@@ -252,8 +252,8 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
     checked(drs.devices.iter().zip(0..).map(device).collect::<Result<_, _>>()?)
 }
 
-/// Describes the slices of one size of a device that has `capacity` slices: they can begin anywhere.
-/// `None` if the device has fewer.
+/// Describes the slices of one size of a device that has `capacity` slices: they can begin
+/// anywhere. `None` if the device has fewer.
 fn drs_profile(slices: u32, gib: u32, capacity: u64) -> Option<MigProfile> {
     let last = u32::try_from(capacity).ok()?.checked_sub(slices).filter(|_| slices > 0)?;
     Some(MigProfile {

@@ -32,7 +32,8 @@ fn numbers_agree(ledger: &Ledger, decision: &Decision) -> Result<(), TestCaseErr
             prop_assert_eq!(u128::from(room.load().get()), card.load);
             if let Some(
                 Reason::ShortOfMemory { need, free, usable }
-                | Reason::TooSmall { need, free, usable },
+                | Reason::TooSmall { need, free, usable }
+                | Reason::TooSmallTogether { need, free, usable, .. },
             ) = &device.reason
             {
                 prop_assert_eq!(u128::from(free.get()), card.free());

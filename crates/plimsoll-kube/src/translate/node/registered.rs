@@ -269,7 +269,8 @@ fn geometry(
     notes: &mut Notes,
 ) -> Option<Arc<Geometry>> {
     let is_drs = matches!(vendor.register, Register::EnflameDrs(_));
-    if listed.mode.as_deref() != Some("mig") && !(is_drs && !listed.mig_profiles.is_empty()) {
+    let is_cut = listed.mode.as_deref() == Some("mig") || is_drs && !listed.mig_profiles.is_empty();
+    if !is_cut {
         return None;
     }
     let problem = match listed.mig_profiles.iter().map(profile).collect::<Result<Vec<_>, _>>() {

@@ -16,7 +16,7 @@ pub(super) enum Ask {
     },
     /// HAMi: one card with a percentage of its memory.
     Percent(u64),
-    /// KAI: `gpu-memory` on so many cards, without tokens of the plugin.
+    /// KAI: `gpu-memory` on this many cards, without tokens of the plugin.
     Share {
         cards: u64,
         mib: u64,

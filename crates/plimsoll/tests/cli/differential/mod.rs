@@ -1,10 +1,10 @@
 //! Random clusters, read and simulated by the binary, and judged by an independent model.
 //!
-//! `world` makes a cluster and writes it as Kubernetes objects. `model` knows the same cluster as
-//! plain numbers and the documented rules, tries every assignment of cards, and shares no code with
-//! the ledger, `fit` or the translation. `judge` walks through the answer of `plimsoll simulate -o
-//! json`: a placed pod must fit in the model where it was placed, a pod that was not placed must fit
-//! nowhere, and the sums on every card must be equal.
+//! `world` makes a cluster and `objects` writes it as Kubernetes objects. `model` knows the same
+//! cluster as plain numbers and the documented rules, tries every assignment of cards, and shares
+//! no code with the ledger, `fit` or the translation. `judge` follows the answer of `plimsoll
+//! simulate -o json`: a placed pod must fit in the model where it was placed, a pod that was not
+//! placed must fit nowhere, and the sums on every card must be equal.
 //!
 //! `PLIMSOLL_CASES` sets the number of clusters, `PLIMSOLL_SEED` the first one.
 

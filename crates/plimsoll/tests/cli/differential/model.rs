@@ -37,7 +37,7 @@ pub(super) struct Card {
     tenants: u64,
 }
 
-/// What one pod, or all of them, use of a card.
+/// The part of a card that one pod uses, or all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Use {
     pub(super) mib: u64,
@@ -167,7 +167,7 @@ impl Node {
         peaks.into_iter().all(|(card, used)| self.cards[card].takes(used))
     }
 
-    /// Returns the least memory that is free on each card in the worst case, or `None` if over.
+    /// Returns the most that floating bookings can be on one card.
     pub(super) fn worst_floating(&self) -> u64 {
         worst(&self.floating, self.cards.len(), self.cards[0].slots.unwrap_or(0))
     }

@@ -33,7 +33,7 @@ pub(super) struct Machine {
 /// The source and the sharing of a node's cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cards {
-    /// HAMi's register, with so many slots a card.
+    /// HAMi's register, with this many slots a card.
     Register { slots: u64 },
     /// NVIDIA's labels, one token a card.
     Exclusive,
@@ -47,7 +47,7 @@ pub(super) enum Cards {
     Uncounted { advertised: u64 },
 }
 
-/// A claim on a card: so many MiB, or all of it.
+/// A claim on a card: a number of MiB, or all of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimed {
     pub(super) card: usize,
