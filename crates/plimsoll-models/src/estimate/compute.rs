@@ -349,7 +349,7 @@ fn has_attention(cache: &Cache) -> bool {
 fn head_length(cache: &Cache) -> u128 {
     match *cache {
         Cache::Grouped { key_length, value_length, .. } => key_length.max(value_length).into(),
-        Cache::Latent { kv_lora_rank, rope_length } => {
+        Cache::Latent { kv_lora_rank, rope_length, .. } => {
             u128::from(kv_lora_rank) + u128::from(rope_length)
         }
         Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => 0,

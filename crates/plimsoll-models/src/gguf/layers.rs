@@ -86,7 +86,8 @@ impl Keys<'_> {
                 key: self.key("attention.key_length"),
                 expected: "at least attention.kv_lora_rank",
             })?;
-        Ok(vec![Cache::Latent { kv_lora_rank, rope_length }; self.count])
+        let indexer_length = 0;
+        Ok(vec![Cache::Latent { kv_lora_rank, rope_length, indexer_length }; self.count])
     }
 
     fn hybrid(&self, recurrent: RecurrentLayers) -> Result<Vec<Cache>, GgufError> {
