@@ -3,6 +3,7 @@
 use plimsoll_core::breach::Breach;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::units::{Bytes, Name};
+use plimsoll_core::wording::SizeFormat;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -91,16 +92,26 @@ pub fn sentence(ledger: &Ledger, breach: &Breach) -> String {
     let device =
         |ordinal: &u16| ledger.device_labels(breach.node(), [*ordinal]).pop().unwrap_or_default();
     match breach {
-        Breach::OverLine { node, ordinal, usable, held, over_by, holders } => format!(
-            "{} on {node} holds {held} of {usable}, over by {over_by}: {}",
-            device(ordinal),
-            holders.join(", ")
-        ),
-        Breach::NoAssignment { node, usable, held, holders } => format!(
-            "the cards of {node} hold {held} of {usable}, and no assignment of tenants to cards \
-             fits: {}",
-            holders.join(", ")
-        ),
+        Breach::OverLine { node, ordinal, usable, held, holders, .. } => {
+            let format = SizeFormat::for_capacity(*usable, &[*held]);
+            format!(
+                "{} on {node} holds {} of {}, over by {}: {}",
+                device(ordinal),
+                format.show(*held),
+                format.show(*usable),
+                format.show_difference(*held, *usable),
+                holders.join(", ")
+            )
+        }
+        Breach::NoAssignment { node, usable, held, holders } => {
+            let format = SizeFormat::for_capacity(*usable, &[*held]);
+            format!(
+                "the cards of {node} hold {} of {}, and no assignment of tenants to cards fits: {}",
+                format.show(*held),
+                format.show(*usable),
+                holders.join(", ")
+            )
+        }
         Breach::SumsDiffer { node, ordinal, sum, holdings } => format!(
             "the account of {} on {node} says {sum}, its holdings say {holdings}: this is a bug in \
              plimsoll, please report it",

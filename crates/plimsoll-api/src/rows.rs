@@ -1,9 +1,11 @@
 //! The rows of the HTTP API.
 
 mod decision;
+mod event;
 mod memory;
 mod model;
 mod problem;
+mod request;
 mod reservation;
 mod runner;
 mod schedulerlog;
@@ -11,10 +13,14 @@ mod slot;
 
 pub use crate::time::{Time, time};
 pub use decision::{DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
+pub use event::{ChangeRow, DecidedRow, EventRow, LaggedRow, SlotNames};
 pub use memory::{EstimatedRow, MeasuredRow, MemoryRow, MemorySource};
 pub use model::ModelRow;
 pub use problem::ProblemRow;
+pub use request::RequestRow;
 pub use reservation::{QueueRow, QueuedKind, ReservationRow, ReservationStatus, ReserveBody};
 pub use runner::{GpuRow, RunnerRow, RunnerState, RunnerStatus, Telemetry};
-pub use schedulerlog::{BindRow, BindStatus, FilterRow, LogStatus, SchedulerLogRow};
+pub use schedulerlog::{
+    BindRow, BindStatus, FilterRow, LogStatus, LoggedReservation, SchedulerLogRow,
+};
 pub use slot::{EvictionStatusRow, GpuAllocation, GpuShare, NotEvictable, SlotRow, SlotStage};

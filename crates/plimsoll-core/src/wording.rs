@@ -43,6 +43,23 @@ impl SizeFormat {
         formats.into_iter().find(differs).unwrap_or(preferred)
     }
 
+    /// Returns the format of a row that compares sizes with a capacity. A capacity in MiB, such as
+    /// 32607, is printed in MiB with everything that is compared with it, so that a reader can add
+    /// the numbers up. An excess is visible.
+    pub fn for_capacity(capacity: Bytes, sizes: &[Bytes]) -> SizeFormat {
+        let is_in_mib = sizes.iter().chain([&capacity]).all(|size| size.get().is_multiple_of(MIB));
+        let preferred = match is_in_mib && !capacity.get().is_multiple_of(MIB << 10) {
+            true => SizeFormat::Mib,
+            false => SizeFormat::for_size(capacity),
+        };
+        let is_visible = |format: &SizeFormat| {
+            let mut excessive = sizes.iter().filter(|size| **size > capacity);
+            excessive.all(|size| format.units(*size) > format.units(capacity))
+        };
+        let formats = [preferred, SizeFormat::Mib, SizeFormat::Bytes];
+        formats.into_iter().find(is_visible).unwrap_or(preferred)
+    }
+
     /// Prints a size.
     pub fn show(self, size: Bytes) -> String {
         self.show_units(self.units(size))
@@ -123,6 +140,21 @@ mod tests {
             (gib, gib, SizeFormat::Gib),
         ] {
             assert_eq!(SizeFormat::for_shortfall(need, free), format, "{need} {free}");
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_unit_of_its_capacity_and_shows_an_excess() {
+        let gib = Bytes::gib(80);
+        for (capacity, size, format) in [
+            (gib, Bytes::mib(72_192), SizeFormat::Gib),
+            (gib, Bytes::mib(131_252), SizeFormat::Gib),
+            (gib, gib.plus(Bytes::mib(2)), SizeFormat::Mib),
+            (Bytes::mib(32_607), Bytes::mib(32_000), SizeFormat::Mib),
+            (Bytes::mib(32_607), Bytes::new(7), SizeFormat::Gib),
+            (Bytes::gib(8), Bytes::gib(2), SizeFormat::Mib),
+        ] {
+            assert_eq!(SizeFormat::for_capacity(capacity, &[size]), format, "{size} of {capacity}");
         }
     }
 

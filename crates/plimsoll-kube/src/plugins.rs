@@ -39,3 +39,25 @@ const fn shareable(name: &'static str) -> CountedResource {
 pub fn counted(name: &str) -> Option<&'static CountedResource> {
     COUNTED.iter().find(|resource| resource.name == name && resource.kind == resource.name)
 }
+
+/// Words in the names of resources that request accelerators.
+const DEVICE_WORDS: &[&str] = &[
+    "gpu",
+    "npu",
+    "mlu",
+    "dcu",
+    "gcu",
+    "xpu",
+    "tpu",
+    "ascend",
+    "accelerator",
+    "gaudi",
+    "neuron",
+    "directx",
+];
+
+/// Returns true if a resource requests devices, by its name. Network cards and the like do not.
+pub fn names_device(resource: &str) -> bool {
+    let name = resource.to_ascii_lowercase();
+    name.contains('/') && DEVICE_WORDS.iter().any(|word| name.contains(word))
+}

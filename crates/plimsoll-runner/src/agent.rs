@@ -1,5 +1,6 @@
 //! The parts of the agent that all its threads share.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::warn;
@@ -8,7 +9,7 @@ use super::listen::ListenConfig;
 use super::processes::Owner;
 use super::slot::Slot;
 use super::state::SharedState;
-use super::state_dir::{SlotRecord, StateDir};
+use super::state_dir::{SlotRecord, StateDir, StateDirError};
 
 /// The agent. It runs one thread per slot (`watch`), and one each for measurements, orders, signals
 /// and the link to the server.
@@ -16,12 +17,34 @@ pub(crate) struct Agent {
     pub(crate) owner: Owner,
     pub(crate) state_dir: StateDir,
     pub(crate) listen: ListenConfig,
-    /// Orders the agents of one runner; a later agent has a larger number.
-    pub(crate) session: u64,
+    session: AtomicU64,
     pub(crate) shared: SharedState,
 }
 
 impl Agent {
+    /// Creates the agent of a new session.
+    pub(crate) fn new(
+        owner: Owner,
+        state_dir: StateDir,
+        listen: ListenConfig,
+        shared: SharedState,
+    ) -> Result<Agent, StateDirError> {
+        let session = AtomicU64::new(state_dir.next_session(now_ms())?);
+        Ok(Agent { owner, state_dir, listen, session, shared })
+    }
+
+    /// Returns the number of the session. It orders the agents of one runner: a later agent has a
+    /// larger number.
+    pub(crate) fn session(&self) -> u64 {
+        self.session.load(Ordering::Relaxed)
+    }
+
+    /// Begins another session, after the server has removed the runner of this one.
+    pub(crate) fn renew_session(&self) -> Result<(), StateDirError> {
+        self.session.store(self.state_dir.next_session(now_ms())?, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Saves the record of a slot. A failure is logged only: the slot keeps running, and the next
     /// agent finds its processes by their environment.
     pub(crate) fn save(&self, record: &SlotRecord) {

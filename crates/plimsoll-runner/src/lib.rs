@@ -115,13 +115,12 @@ pub fn run(config: &RunnerConfig) -> Result<(), RunnerError> {
     let listen = setup::listen_config(config)?;
     let (devices, mut meter) = setup::devices(config)?;
     let state_dir = StateDir::open(&setup::state_dir(config, &name)?)?;
-    let session = state_dir.next_session(agent::now_ms())?;
     let owner = Owner { runner: name, state_dir: state_dir.path().display().to_string() };
     let count = devices.facts.len();
     info!(runner = owner.runner, devices = count, state_dir = owner.state_dir, "runner started");
     let baselines = state_dir.load_baselines(&processes::boot_id());
     let shared = SharedState::new(RunnerState::new(devices, baselines));
-    let agent = Arc::new(Agent { owner, state_dir, listen, session, shared });
+    let agent = Arc::new(Agent::new(owner, state_dir, listen, shared)?);
     signals::handle_signals(&agent, config.on_exit).map_err(RunnerError::Signals)?;
     adopt::adopt_slots(&agent)?;
     // Measured before the first heartbeat, so that it contains values.

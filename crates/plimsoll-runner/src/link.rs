@@ -13,6 +13,7 @@ use super::client::{Client, RequestError};
 use super::error::with_causes;
 use super::orders;
 use super::state::RunnerState;
+use super::state_dir::StateDirError;
 
 /// Pause after the first failure.
 const FIRST_BACKOFF: Duration = Duration::from_millis(250);
@@ -38,6 +39,8 @@ pub enum LinkError {
          this agent exits, and its model servers keep running"
     )]
     Superseded { message: String },
+    #[error(transparent)]
+    StateDir(#[from] StateDirError),
     #[error("the server rejects the token of this runner ({status}): {message}; see --token-file")]
     TokenRejected { status: u16, message: String },
     #[error("the server rejects the registration ({status}): {message}")]
@@ -118,7 +121,7 @@ impl<'a> Link<'a> {
             (state.devices.facts.clone(), state.revision)
         };
         let registration = Registration {
-            session: self.agent.session,
+            session: self.agent.session(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             labels: self.labels.clone(),
             devices,
@@ -144,7 +147,7 @@ impl<'a> Link<'a> {
             let state = self.agent.shared.lock();
             let agent = self.agent;
             let heartbeat =
-                state.heartbeat(agent.session, self.sequence, &agent.listen, Instant::now());
+                state.heartbeat(agent.session(), self.sequence, &agent.listen, Instant::now());
             (heartbeat, state.changes, state.revision)
         };
         let orders = self.client.send_heartbeat(&heartbeat)?;
@@ -177,6 +180,7 @@ impl<'a> Link<'a> {
                 409 if code.as_deref() == Some("device_taken") => {
                     return Err(LinkError::DeviceTaken { message });
                 }
+                409 if code.as_deref() == Some("runner_removed") => return self.renew_session(),
                 409 => return Err(LinkError::Superseded { message }),
                 401 | 403 if !self.has_registered => {
                     return Err(LinkError::TokenRejected { status, message });
@@ -200,6 +204,15 @@ impl<'a> Link<'a> {
             warn!(error, "request to the server failed; retrying (model servers keep running)");
             self.last_error = Some(error);
         }
+        Ok(())
+    }
+
+    /// Registers again in a new session. Messages of the removed one may still be under way, so that
+    /// the server accepts no more of them.
+    fn renew_session(&mut self) -> Result<(), LinkError> {
+        info!("an operator removed this runner from the server; registering again");
+        self.agent.renew_session()?;
+        self.agent.shared.update(|state| state.is_registered = false);
         Ok(())
     }
 
@@ -229,7 +242,7 @@ pub(crate) fn spawn_poll(agent: &Arc<Agent>, client: &Arc<Client>) {
             agent.shared.wait(Duration::from_secs(3600), |state| state.is_registered);
             let after = agent.shared.lock().revision;
             let began = Instant::now();
-            match client.poll_orders(agent.session, after) {
+            match client.poll_orders(agent.session(), after) {
                 Ok(orders) => {
                     failures = 0;
                     let is_new = orders.as_ref().is_some_and(|orders| orders.revision != after);

@@ -20,7 +20,7 @@ mod whatif;
 
 pub(crate) use problem::Problem;
 #[cfg(test)]
-pub(crate) use schedulerlog::decided;
+pub(crate) use schedulerlog::{found_row, row as schedulerlog_row};
 pub(crate) use state::AppState;
 
 use std::sync::Arc;

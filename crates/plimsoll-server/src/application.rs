@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use plimsoll_api::rows::SlotNames;
 use plimsoll_core::front::Core;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::steps::Vocabulary;
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Name};
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::{History, Store};
 use plimsoll_slots::desk::Desk;
@@ -37,6 +38,14 @@ impl ServedFront for Desk {
         let made_from = desk.slot(&request.name).and_then(|slot| slot.made_from.as_ref());
         let model = made_from.or_else(|| desk.model(&request.account));
         model.map(|model| desk.needs(model)).unwrap_or_default()
+    }
+
+    fn slot_names(request: Option<&RequestId>, node: Option<&Name>) -> SlotNames {
+        SlotNames {
+            model: request.map(|request| request.account.to_string()),
+            slot_id: request.map(|request| request.name.to_string()),
+            runner_id: node.map(ToString::to_string),
+        }
     }
 
     fn start_failure(&self, scheduler: &Scheduler, request: &RequestId) -> Option<String> {

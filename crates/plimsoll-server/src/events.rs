@@ -3,20 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::drive::Record;
+use plimsoll_core::drive::{DecisionRecord, Record};
 use plimsoll_core::event::Operation;
 use plimsoll_core::front::Front;
-use plimsoll_core::ledger;
 use plimsoll_core::request::RequestId;
-use plimsoll_core::units::Bytes;
-use serde::{Deserialize, Serialize};
+use plimsoll_core::units::{Bytes, Name};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender, WeakSender};
-use utoipa::ToSchema;
 
 use super::api::AppState;
-use plimsoll_api::rows::{Time, time};
+use super::served::ServedFront;
+use plimsoll_api::rows::{ChangeRow, DecidedRow, EventRow, LaggedRow, RequestRow, time};
 use plimsoll_engine::engine::{Durable, Observer};
+use plimsoll_engine::store::DecisionId;
+use plimsoll_slots::desk::Desk;
 
 /// The records buffered for a slow reader. Beyond it, the reader is notified and reads the journal.
 const BUFFERED: usize = 4096;
@@ -99,7 +99,8 @@ impl Reader {
         app: AppState,
         from: From,
     ) -> Result<Option<Reader>, super::api::Problem> {
-        // Live first and the journal then: what comes between is in both, and told once.
+        // Subscribes before it reads the journal: records in between are in both, and `push` drops
+        // the second copy.
         let Some(live) = app.feed().subscribe() else { return Ok(None) };
         let span = app.history(plimsoll_engine::store::History::span).await?;
         let mut waiting = VecDeque::new();
@@ -108,7 +109,7 @@ impl Reader {
             From::Now => (Some(to_come), false),
             From::Beginning => (None, true),
             From::After(after) if after >= to_come => {
-                waiting.push_back(Message::Lagged(LaggedRow::ahead(after)));
+                waiting.push_back(Message::Lagged(ahead(after)));
                 (Some(to_come), false)
             }
             From::After(after) => (Some(after.saturating_add(1)), true),
@@ -119,21 +120,21 @@ impl Reader {
     /// Returns the next message; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Message> {
         loop {
-            if let Some(told) = self.waiting.pop_front() {
-                return Some(told);
+            if let Some(message) = self.waiting.pop_front() {
+                return Some(message);
             }
             if self.catching_up {
                 let after = self.next.and_then(|next| next.checked_sub(1));
                 let records =
                     self.app.history(move |history| history.records(after, AT_ONCE)).await.ok()?;
                 self.catching_up = !records.is_empty();
-                records.iter().for_each(|record| self.tell(record));
+                records.iter().for_each(|record| self.push(record));
                 continue;
             }
             match self.live.recv().await {
-                Ok(record) => self.tell(&record),
+                Ok(record) => self.push(&record),
                 Err(RecvError::Lagged(missed)) => {
-                    self.waiting.push_back(Message::Lagged(LaggedRow::slow(missed)));
+                    self.waiting.push_back(Message::Lagged(slow(missed)));
                     self.catching_up = true;
                 }
                 Err(RecvError::Closed) => return None,
@@ -141,161 +142,81 @@ impl Reader {
         }
     }
 
-    fn tell(&mut self, record: &Record) {
+    fn push(&mut self, record: &Record) {
         let Some(missed) = record.seq.checked_sub(self.next.unwrap_or(record.seq)) else { return };
         // The records between were removed from the journal since this reader left, or while it was
         // slow.
         if missed > 0 {
-            self.waiting.push_back(Message::Lagged(LaggedRow::pruned(missed)));
+            self.waiting.push_back(Message::Lagged(pruned(missed)));
         }
         self.next = Some(record.seq.saturating_add(1));
-        self.waiting.push_back(Message::Record(Box::new(EventRow::of(record))));
+        self.waiting.push_back(Message::Record(Box::new(event_row::<Desk>(record))));
     }
 }
 
-/// A record of the journal: what happened, what was decided, and what changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct EventRow {
-    /// The record's number, which is the event's id.
-    pub(crate) seq: u64,
-    /// When it happened.
-    pub(crate) created: Time,
-    /// The name of the event, such as `submit` or `started`.
-    pub(crate) event: String,
-    pub(crate) decisions: Vec<DecidedRow>,
-    /// Changes, in order.
-    pub(crate) changes: Vec<ChangeRow>,
+fn slow(missed: u64) -> LaggedRow {
+    let reason = "the reader is too slow; these events follow from the journal".to_string();
+    LaggedRow { missed, reason }
 }
 
-/// A decision as a summary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct DecidedRow {
-    /// Its id, for `/api/v1/scheduler/decisions/{id}`.
-    pub(crate) id: String,
-    /// The model.
-    pub(crate) model: String,
-    /// The slot.
-    pub(crate) slot_id: String,
-    /// True if it was placed.
-    pub(crate) placed: bool,
-    /// The runner chosen, or that of the nearest miss.
-    pub(crate) runner_id: Option<String>,
-    /// The answer in one sentence.
-    pub(crate) summary: String,
+fn pruned(missed: u64) -> LaggedRow {
+    let reason = "these events are no longer in the journal; read the lists again".to_string();
+    LaggedRow { missed, reason }
 }
 
-/// One change of the ledger or of the queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct ChangeRow {
-    /// The kind of change: `hold`, `restage`, `drop`, `drop_charges`, `raise`, `act`, `claim`,
-    /// `measure`, `promise`, `unpromise`, `put_node`, `drop_node`, `enqueue`, `dequeue`,
-    /// `clear_failures` or `configure`.
-    pub(crate) op: String,
-    /// The model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) model: Option<String>,
-    /// The slot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) slot_id: Option<String>,
-    /// The runner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) runner_id: Option<String>,
-    /// The GPU, where it is about one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) index: Option<u64>,
-    /// The amount, if the change is about memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) bytes: Option<u64>,
-    /// The stage that was reached.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) stage: Option<String>,
+fn ahead(after: u64) -> LaggedRow {
+    let reason = format!(
+        "record {after} does not exist, so the id is of another journal; read the lists again"
+    );
+    LaggedRow { missed: 0, reason }
 }
 
-/// That a reader does not get everything, or gets it late.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct LaggedRow {
-    /// The number of missed records.
-    pub(crate) missed: u64,
-    /// The cause, and what follows.
-    pub(crate) reason: String,
-}
-
-impl LaggedRow {
-    fn slow(missed: u64) -> Self {
-        let reason = "these were read too slowly; they follow from the journal".to_string();
-        LaggedRow { missed, reason }
-    }
-
-    fn pruned(missed: u64) -> Self {
-        let reason = "the journal does not go back so far; read the lists again".to_string();
-        LaggedRow { missed, reason }
-    }
-
-    fn ahead(after: u64) -> Self {
-        let reason = format!(
-            "record {after} is not here yet, so this is another journal; read the lists again"
-        );
-        LaggedRow { missed: 0, reason }
+/// Converts a record; the result is the same whether it comes live or from the journal.
+fn event_row<F: ServedFront>(record: &Record) -> EventRow {
+    let decisions = (0..).zip(&record.decisions);
+    EventRow {
+        seq: record.seq,
+        created: time(record.now),
+        event: record.event.name().to_string(),
+        decisions: decisions
+            .map(|(index, decision)| {
+                decided_row::<F>(DecisionId { seq: record.seq, index }, decision)
+            })
+            .collect(),
+        changes: record.operations.iter().map(change_row::<F>).collect(),
     }
 }
 
-impl EventRow {
-    /// A record as a row; the same whether it comes live or from the journal.
-    fn of(record: &Record) -> Self {
-        let decided =
-            |(index, decision): (usize, &plimsoll_core::drive::DecisionRecord)| DecidedRow {
-                id: format!("{}.{index}", record.seq),
-                model: decision.request.account.to_string(),
-                slot_id: decision.request.name.to_string(),
-                placed: decision.summary.is_placed(),
-                runner_id: decision.summary.node().map(ToString::to_string),
-                summary: decision.summary.to_string(),
-            };
-        EventRow {
-            seq: record.seq,
-            created: time(record.now),
-            event: record.event.name().to_string(),
-            decisions: record.decisions.iter().enumerate().map(decided).collect(),
-            changes: record.operations.iter().map(change).collect(),
-        }
-    }
-
-    /// The name that readers select by.
-    pub(crate) fn kind(&self) -> &'static str {
-        if self.decisions.is_empty() { "ledger" } else { "decision" }
+fn decided_row<F: ServedFront>(id: DecisionId, decision: &DecisionRecord) -> DecidedRow {
+    let node = decision.summary.node();
+    DecidedRow {
+        id: id.to_string(),
+        request: (&decision.request).into(),
+        placed: decision.summary.is_placed(),
+        node: node.map(ToString::to_string),
+        slot: F::slot_names(Some(&decision.request), node),
+        summary: decision.summary.to_string(),
     }
 }
 
-fn change(operation: &Operation) -> ChangeRow {
-    match operation {
-        Operation::Ledger(operation) => ledger_change(operation),
-        Operation::Enqueue(entry) => request_change("enqueue", &entry.request.id),
-        Operation::Dequeue(request) => request_change("dequeue", request),
-        Operation::ClearFailures(request) => request_change("clear_failures", request),
-        Operation::Configure(_) => {
-            ChangeRow { op: "configure".to_string(), ..ChangeRow::default() }
-        }
-    }
-}
-
-fn request_change(op: &str, request: &RequestId) -> ChangeRow {
-    ChangeRow {
+fn change_row<F: ServedFront>(operation: &Operation) -> ChangeRow {
+    let about = |op: &str, request: Option<&RequestId>, node: Option<&Name>| ChangeRow {
         op: op.to_string(),
-        model: Some(request.account.to_string()),
-        slot_id: Some(request.name.to_string()),
+        request: request.map(RequestRow::from),
+        node: node.map(ToString::to_string),
+        slot: F::slot_names(request, node),
         ..ChangeRow::default()
-    }
-}
-
-fn ledger_change(operation: &ledger::Operation) -> ChangeRow {
-    let request = operation.request();
-    ChangeRow {
-        op: operation.kind().name().to_string(),
-        model: request.map(|request| request.account.to_string()),
-        slot_id: request.map(|request| request.name.to_string()),
-        runner_id: operation.node().map(ToString::to_string),
-        index: operation.ordinal().map(u64::from),
-        bytes: operation.bytes().map(Bytes::get),
-        stage: operation.stage().map(|stage| stage.name().to_string()),
+    };
+    match operation {
+        Operation::Ledger(operation) => ChangeRow {
+            index: operation.ordinal().map(u64::from),
+            bytes: operation.bytes().map(Bytes::get),
+            stage: operation.stage().map(|stage| stage.name().to_string()),
+            ..about(operation.kind().name(), operation.request(), operation.node())
+        },
+        Operation::Enqueue(entry) => about("enqueue", Some(&entry.request.id), None),
+        Operation::Dequeue(request) => about("dequeue", Some(request), None),
+        Operation::ClearFailures(request) => about("clear_failures", Some(request), None),
+        Operation::Configure(_) => about("configure", None, None),
     }
 }

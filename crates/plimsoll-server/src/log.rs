@@ -111,10 +111,13 @@ fn line(format: LogFormat, now: Millis, step: &Step) -> String {
 
 fn value(fact: &Fact) -> Value {
     match fact {
+        Fact::Number(number) => (*number).into(),
+        Fact::Flag(flag) => (*flag).into(),
+        Fact::Text(text) => text.as_str().into(),
+        Fact::List(names) => names.iter().map(String::as_str).collect(),
         Fact::Sizes(sizes) => {
             sizes.iter().map(|(device, bytes)| (device.clone(), Value::from(*bytes))).collect()
         }
-        other => serde_json::to_value(other).expect("facts are plain data"),
     }
 }
 

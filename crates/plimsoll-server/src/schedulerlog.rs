@@ -1,5 +1,6 @@
-//! The scheduler log: the last decision about a request and the result of its start, keyed by the
-//! core's request id, for any front end.
+//! The scheduler log: the last decision about a request and the result of its start, by the
+//! core's request id, for any front end. Clients ask by account and name, as Kubernetes' clients
+//! ask for a pod by namespace and name; the newest uid counts.
 //!
 //! A front end whose clients know work by other names (a reservation in a slot) resolves them to
 //! request ids; [`clients`] does so for model slots.
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 use plimsoll_core::event::Event;
 use plimsoll_core::request::RequestId;
+use plimsoll_core::units::Name;
 use plimsoll_engine::engine::Decided;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -46,9 +48,86 @@ const BYTES_MOST: usize = 64 << 20;
 /// The most requests that are kept, so that a client that joins later finds the decision.
 const REQUESTS_MOST: usize = 10_000;
 
+/// The result of a lookup by name.
+#[derive(Clone, Debug)]
+pub(crate) enum Found<E> {
+    Entry(Box<E>),
+    /// Nothing had this name since the server started.
+    Unknown,
+    /// The log was dropped to make room for others.
+    Dropped,
+    /// The scheduler log is turned off.
+    Off,
+}
+
+impl<E> Found<E> {
+    /// Converts the entry.
+    pub(crate) fn map<T>(self, convert: impl FnOnce(E) -> T) -> Found<T> {
+        match self {
+            Found::Entry(entry) => Found::Entry(Box::new(convert(*entry))),
+            Found::Unknown => Found::Unknown,
+            Found::Dropped => Found::Dropped,
+            Found::Off => Found::Off,
+        }
+    }
+}
+
+/// The log of one name, for any front end.
+#[derive(Debug)]
+pub(crate) struct LogEntry<D> {
+    /// The request that the log is about; `None` before the front end made one.
+    pub(crate) request: Option<RequestId>,
+    pub(crate) filter: Filter<D>,
+    pub(crate) bind: Bind,
+}
+
+impl<D> Clone for LogEntry<D> {
+    fn clone(&self) -> Self {
+        let (request, bind) = (self.request.clone(), self.bind.clone());
+        LogEntry { request, filter: self.filter.clone(), bind }
+    }
+}
+
+/// The reason why work is where it is.
+#[derive(Debug)]
+pub(crate) enum Filter<D> {
+    Decided(Arc<CachedDecision<D>>),
+    /// It was placed before the server started. The node may be unknown.
+    PlacedEarlier {
+        node: Option<KnownNode>,
+    },
+    /// Nothing was decided, for this reason.
+    Undecided {
+        reason: String,
+        nodes: Vec<KnownNode>,
+    },
+}
+
+impl<D> Clone for Filter<D> {
+    fn clone(&self) -> Self {
+        match self {
+            Filter::Decided(cached) => Filter::Decided(cached.clone()),
+            Filter::PlacedEarlier { node } => Filter::PlacedEarlier { node: node.clone() },
+            Filter::Undecided { reason, nodes } => {
+                Filter::Undecided { reason: reason.clone(), nodes: nodes.clone() }
+            }
+        }
+    }
+}
+
+/// A node that was not judged, but of which the front end knows the verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownNode {
+    pub(crate) name: Name,
+    pub(crate) container: Name,
+    /// The code of the reason; `None` if the work is placed there.
+    pub(crate) reason: Option<&'static str>,
+}
+
 /// The last decision about a request, and the result of its start.
 #[derive(Debug)]
 pub(crate) struct LoggedRequest<D> {
+    pub(crate) request: RequestId,
     /// The decision; `None` if it was made before the server started.
     pub(crate) decision: Option<Arc<CachedDecision<D>>>,
     pub(crate) bind: Bind,
@@ -56,7 +135,11 @@ pub(crate) struct LoggedRequest<D> {
 
 impl<D> Clone for LoggedRequest<D> {
     fn clone(&self) -> Self {
-        LoggedRequest { decision: self.decision.clone(), bind: self.bind.clone() }
+        LoggedRequest {
+            request: self.request.clone(),
+            decision: self.decision.clone(),
+            bind: self.bind.clone(),
+        }
     }
 }
 
@@ -78,7 +161,8 @@ pub(crate) struct RequestLog<D> {
 
 #[derive(Debug)]
 struct Cache<D> {
-    requests: LruCache<RequestId, LoggedRequest<D>>,
+    /// By account and name. A request that reuses the name of an earlier one replaces its log.
+    requests: LruCache<(Name, Name), LoggedRequest<D>>,
     bytes: usize,
 }
 
@@ -92,7 +176,23 @@ impl<D> Default for RequestLog<D> {
 impl<D> RequestLog<D> {
     /// Returns the log of a request. Reading counts as use.
     pub(crate) fn get(&self, request: &RequestId) -> Option<LoggedRequest<D>> {
-        self.cache().requests.get(request).cloned()
+        let mut cache = self.cache();
+        cache.requests.get(&key(request)).filter(|known| known.request == *request).cloned()
+    }
+
+    /// Returns the log of the newest request with a name. Reading counts as use.
+    pub(crate) fn find(&self, account: &str, name: &str) -> Found<LogEntry<D>> {
+        let key = (account.into(), name.into());
+        let Some(logged) = self.cache().requests.get(&key).cloned() else {
+            return Found::Unknown;
+        };
+        let filter = match logged.decision {
+            Some(decision) => Filter::Decided(decision),
+            // A start was reported, so the request was placed.
+            None => Filter::PlacedEarlier { node: None },
+        };
+        let request = Some(logged.request);
+        Found::Entry(Box::new(LogEntry { request, filter, bind: logged.bind }))
     }
 
     /// Records the events of a batch, with its decisions in order.
@@ -130,23 +230,28 @@ impl<D> Cache<D> {
     fn decided(&mut self, cached: &Arc<CachedDecision<D>>) {
         let request = cached.decision.request.clone();
         // A rejection after a failed start does not hide the failure; a placement is a new start.
-        let bind = match self.requests.peek(&request) {
-            Some(known) if cached.decision.chosen().is_none() => known.bind.clone(),
+        let bind = match self.requests.peek(&key(&request)) {
+            Some(known) if known.request == request && cached.decision.chosen().is_none() => {
+                known.bind.clone()
+            }
             _ => Bind::NotYet,
         };
-        self.put(request, LoggedRequest { decision: Some(cached.clone()), bind });
+        self.put(LoggedRequest { request, decision: Some(cached.clone()), bind });
     }
 
+    /// Records the result of a start. A late report about a request whose name is in use again is
+    /// dropped.
     fn bind(&mut self, request: &RequestId, bind: Bind) {
-        match self.requests.get_mut(request) {
-            Some(known) => known.bind = bind,
-            None => self.put(request.clone(), LoggedRequest { decision: None, bind }),
+        match self.requests.get_mut(&key(request)) {
+            Some(known) if known.request == *request => known.bind = bind,
+            Some(_) => {}
+            None => self.put(LoggedRequest { request: request.clone(), decision: None, bind }),
         }
     }
 
-    fn put(&mut self, request: RequestId, logged: LoggedRequest<D>) {
+    fn put(&mut self, logged: LoggedRequest<D>) {
         self.bytes += logged.bytes();
-        if let Some(old) = self.requests.put(request, logged) {
+        if let Some(old) = self.requests.put(key(&logged.request), logged) {
             self.bytes -= old.bytes();
         }
     }
@@ -157,6 +262,10 @@ impl<D> Cache<D> {
             self.bytes -= old.bytes();
         }
     }
+}
+
+fn key(request: &RequestId) -> (Name, Name) {
+    (request.account.clone(), request.name.clone())
 }
 
 impl<D> LoggedRequest<D> {

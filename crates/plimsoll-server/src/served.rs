@@ -5,11 +5,12 @@
 
 use std::fmt::Debug;
 
+use plimsoll_api::rows::SlotNames;
 use plimsoll_core::front::Front;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::steps::Vocabulary;
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Name};
 use prometheus_client::registry::Registry;
 
 /// A front end that the server can serve.
@@ -22,6 +23,10 @@ pub trait ServedFront: Front {
 
     /// Returns the facts for a decision about a request, at the time of the decision.
     fn decision_facts(&self, scheduler: &Scheduler, request: &RequestId) -> Self::DecisionFacts;
+
+    /// Returns the names of a request and a node in the rest of the front end's API, to show beside
+    /// the core's; none where the API uses the core's names.
+    fn slot_names(request: Option<&RequestId>, node: Option<&Name>) -> SlotNames;
 
     /// Returns why the last start of a request failed, if the front end knows.
     fn start_failure(&self, scheduler: &Scheduler, request: &RequestId) -> Option<String>;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::RequestRow;
 use crate::names::named;
 use crate::time::Time;
 use crate::verdict::{NodeVerdictRow, Verdict};
@@ -25,21 +26,31 @@ named! {
     }
 }
 
-/// The latest decision about a named client, and the outcome of its start.
+/// The latest decision about named work of any front end, and the outcome of its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SchedulerLogRow {
     pub status: LogStatus,
     pub filter: FilterRow,
     pub bind: BindRow,
+    /// The request that was decided about; null before there is one.
+    pub request: Option<RequestRow>,
+    /// The decision, if it is available.
+    pub decision_id: Option<String>,
+    pub decided: Option<Time>,
+    pub policy: Option<String>,
+    /// The reservation with this name; only for model slots.
+    #[serde(flatten)]
+    pub reservation: Option<LoggedReservation>,
+}
+
+/// A reservation with a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LoggedReservation {
     pub reservation_id: String,
     pub model: String,
     /// The slot that the reservation is or was in.
     pub slot_id: Option<String>,
     pub created: Time,
-    /// The decision, if it is available.
-    pub decision_id: Option<String>,
-    pub decided: Option<Time>,
-    pub policy: Option<String>,
 }
 
 /// The choice of a node.
@@ -48,7 +59,7 @@ pub struct FilterRow {
     pub status: Verdict,
     /// One sentence with counts if it failed, else empty.
     pub summary: String,
-    /// Every runner that was judged, by name.
+    /// Every node that was judged, by name.
     pub nodes: Vec<NodeVerdictRow>,
 }
 
@@ -56,6 +67,6 @@ pub struct FilterRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BindRow {
     pub status: BindStatus,
-    /// The runner's reason if it failed, else empty.
+    /// The reason if it failed, else empty.
     pub summary: String,
 }

@@ -146,7 +146,7 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
 pub(super) fn device_detail(reason: &Reason) -> Option<String> {
     match reason {
         Reason::NeedUnknown { missing } => Some(format!("the request lacks {missing}")),
-        Reason::CapacityUnknown { missing } => Some(format!("missing: {missing}")),
+        Reason::CapacityUnknown { missing } => Some(missing.to_string()),
         Reason::StaleTelemetry { since } => Some(format!("since {since}")),
         Reason::ShortOfCores { need, free, .. } => Some(format!("needs {need}, {free} free")),
         Reason::UndeclaredMemory => Some("the request declares no memory".to_string()),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use plimsoll_core::charge::{Booked, Charge, Holding};
 use plimsoll_core::units::{Bytes, Name};
+use plimsoll_core::wording::SizeFormat;
 
 use super::list::list;
 use super::{Code, Describe, Severity};
@@ -69,17 +70,32 @@ impl Tenant {
     }
 }
 
-impl fmt::Display for Tenant {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} (", self.name)?;
+impl Tenant {
+    fn bytes(&self) -> Option<Bytes> {
         match self.amount {
-            Booked::Undeclared => out.write_str("undeclared")?,
-            Booked::Whole { bytes: None } => out.write_str("the whole card")?,
-            Booked::Whole { bytes: Some(bytes) } => write!(out, "{bytes}")?,
-            Booked::Share(bytes) => write!(out, "{}", Bytes::new(bytes.get()))?,
+            Booked::Undeclared => None,
+            Booked::Whole { bytes } => bytes,
+            Booked::Share(bytes) => Some(Bytes::new(bytes.get())),
         }
-        out.write_str(if self.is_releasing { ", being released)" } else { ")" })
     }
+
+    /// Formats the tenant with its size in the unit of a row.
+    fn show(&self, format: SizeFormat) -> String {
+        let amount = match (self.amount, self.bytes()) {
+            (_, Some(bytes)) => format.show(bytes),
+            (Booked::Whole { .. }, None) => "the whole card".to_owned(),
+            (Booked::Share(_) | Booked::Undeclared, None) => "undeclared".to_owned(),
+        };
+        let releasing = if self.is_releasing { ", being released" } else { "" };
+        format!("{} ({amount}{releasing})", self.name)
+    }
+}
+
+/// Formats tenants in the unit of the largest, for a row without a capacity.
+fn show_all(tenants: &[Tenant]) -> Vec<String> {
+    let sizes = tenants.iter().filter_map(Tenant::bytes);
+    let format = SizeFormat::for_size(sizes.max().unwrap_or_default());
+    tenants.iter().map(|tenant| tenant.show(format)).collect()
 }
 
 impl Describe for LedgerProblem {
@@ -120,10 +136,14 @@ impl Describe for LedgerProblem {
 
     fn remedy(&self) -> String {
         match self {
-            LedgerProblem::DeviceOverLine { over_by, .. } => format!(
-                "stop or move tenants that hold {over_by} or more; nothing new is placed here until \
-                 then"
-            ),
+            LedgerProblem::DeviceOverLine { usable, held, .. } => {
+                let format = SizeFormat::for_capacity(*usable, &[*held]);
+                format!(
+                    "stop or move tenants that hold {} or more; nothing new is placed here until \
+                     then",
+                    format.show_difference(*held, *usable)
+                )
+            }
             LedgerProblem::NodeOverLine { .. } => {
                 "stop or move tenants until the rest fits the cards one by one".to_owned()
             }
@@ -146,12 +166,16 @@ impl Describe for LedgerProblem {
 impl fmt::Display for LedgerProblem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LedgerProblem::DeviceOverLine { usable, held, over_by, tenants, foreign } => {
-                let mut words: Vec<String> = tenants.iter().map(Tenant::to_string).collect();
+            LedgerProblem::DeviceOverLine { usable, held, tenants, foreign, .. } => {
+                let format = SizeFormat::for_capacity(*usable, &[*held]);
+                let mut words: Vec<String> =
+                    tenants.iter().map(|tenant| tenant.show(format)).collect();
                 if !foreign.is_zero() {
-                    words.push(format!("in use without a booking ({foreign})"));
+                    words.push(format!("in use without a booking ({})", format.show(*foreign)));
                 }
-                write!(out, "{held} of {usable}, over by {over_by}: {}", list(&words))
+                let (of, over_by) = (format.show(*usable), format.show_difference(*held, *usable));
+                let held = format.show(*held);
+                write!(out, "{held} of {of}, over by {over_by}: {}", list(&words))
             }
             LedgerProblem::NodeOverLine { usable, held, cards, holders } => write!(
                 out,
@@ -163,7 +187,11 @@ impl fmt::Display for LedgerProblem {
                 write!(out, "tenants are booked to slices that overlap: {}", list(holders))
             }
             LedgerProblem::MemoryUndeclared { cards: UnboundedCards::One, tenants, .. } => {
-                write!(out, "shared without a memory limit for each pod: {}", list(tenants))
+                write!(
+                    out,
+                    "shared without a memory limit for each pod: {}",
+                    list(&show_all(tenants))
+                )
             }
             LedgerProblem::MemoryUndeclared {
                 cards: UnboundedCards::AnyOf(cards),
@@ -173,7 +201,7 @@ impl fmt::Display for LedgerProblem {
                 out,
                 "on {cards} cards that the device plugin shares without a memory limit for each \
                  pod: {}",
-                list(tenants)
+                list(&show_all(tenants))
             ),
             LedgerProblem::SumsDiffer { sum, holdings } => write!(
                 out,

@@ -17,14 +17,20 @@ pub enum PluginProblem {
     /// A MIG resource of which nothing can be allocated, as after a new partitioning.
     StaleMig { resource: Name, capacity: u64 },
     /// The node has a register of a name that is not read.
-    RegisterUnread { key: Name },
+    RegisterUnread { key: Name, has_other_devices: bool },
+    /// The node has no known device and advertises a device resource that is not known.
+    ResourceUnknown { resource: Name, advertised: u64 },
     /// A register scales the compute of its cards above 100 hundredths.
     CoresScaled { uuid: Name, cores: u64 },
 }
 
 impl PluginProblem {
     pub(super) fn closes_node(&self) -> bool {
-        matches!(self, PluginProblem::AdvertisedTwice { .. })
+        match self {
+            PluginProblem::AdvertisedTwice { .. } | PluginProblem::ResourceUnknown { .. } => true,
+            PluginProblem::RegisterUnread { has_other_devices, .. } => !has_other_devices,
+            PluginProblem::StaleMig { .. } | PluginProblem::CoresScaled { .. } => false,
+        }
     }
 
     pub(super) fn device(&self) -> Option<Name> {
@@ -41,6 +47,7 @@ impl Describe for PluginProblem {
             PluginProblem::AdvertisedTwice { .. } => Code::CardsAdvertisedTwice,
             PluginProblem::StaleMig { .. } => Code::MigStale,
             PluginProblem::RegisterUnread { .. } => Code::RegisterUnread,
+            PluginProblem::ResourceUnknown { .. } => Code::DeviceResourceUnknown,
             PluginProblem::CoresScaled { .. } => Code::CoresScaled,
         }
     }
@@ -48,7 +55,9 @@ impl Describe for PluginProblem {
     fn severity(&self) -> Severity {
         match self {
             PluginProblem::AdvertisedTwice { .. } => Severity::Error,
-            PluginProblem::RegisterUnread { .. } => Severity::Warning,
+            PluginProblem::RegisterUnread { .. } | PluginProblem::ResourceUnknown { .. } => {
+                Severity::Warning
+            }
             PluginProblem::StaleMig { .. } | PluginProblem::CoresScaled { .. } => Severity::Note,
         }
     }
@@ -57,6 +66,7 @@ impl Describe for PluginProblem {
         match self {
             PluginProblem::StaleMig { capacity, .. } => vec![("capacity", *capacity)],
             PluginProblem::CoresScaled { cores, .. } => vec![("cores", *cores)],
+            PluginProblem::ResourceUnknown { advertised, .. } => vec![("advertised", *advertised)],
             PluginProblem::AdvertisedTwice { .. } | PluginProblem::RegisterUnread { .. } => {
                 Vec::new()
             }
@@ -73,6 +83,9 @@ impl Describe for PluginProblem {
                 format!("restart the kubelet to drop {resource}, or ignore it")
             }
             PluginProblem::RegisterUnread { .. } => or_declare("update the device plugin"),
+            PluginProblem::ResourceUnknown { .. } => {
+                format!("declare the devices of this node in annotation {DEVICES}")
+            }
             PluginProblem::CoresScaled { .. } => {
                 "none needed: compute is counted as the register states it".to_owned()
             }
@@ -93,9 +106,13 @@ impl fmt::Display for PluginProblem {
                 "capacity {resource} is {capacity} and allocatable is 0: left over from an \
                  earlier partitioning; no instance is counted"
             ),
-            PluginProblem::RegisterUnread { key } => {
+            PluginProblem::RegisterUnread { key, .. } => {
                 write!(out, "annotation {key} lists devices in a form that is not read")
             }
+            PluginProblem::ResourceUnknown { resource, advertised } => write!(
+                out,
+                "{advertised} of {resource} are advertised, and nothing tells which devices they are"
+            ),
             PluginProblem::CoresScaled { uuid, cores } => {
                 write!(out, "the register gives device {uuid} {cores} hundredths of compute")
             }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::object::{Resources, StringMap, nullable};
 use crate::quantity::{Quantity, QuantityError, quoted};
 
-use super::register::{self, RegisterError, RegisteredDevice, checked};
+use super::register::{self, MigProfile, Placement, RegisterError, RegisteredDevice, checked};
 use super::vendor::{CapacityRule, Register, Vendor};
 
 /// The maximum number of devices of a node. A larger number is a mistake, and bounding it bounds
@@ -207,7 +207,7 @@ struct DrsDevice {
 }
 
 /// Parses Enflame's annotation. A device has the memory of its largest profile, and a slot per
-/// slice.
+/// slice. It is handed out in the slices that its profiles describe.
 pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, RegisterError> {
     let drs: Drs = register::json(text.trim())?;
     let largest_gib =
@@ -229,13 +229,18 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
             Value::String(text) => text.trim().parse().ok(),
             number => number.as_u64(),
         };
-        let slots = capacity.filter(|slots| *slots > 0);
+        let slots = capacity.filter(|slots| *slots > 0).ok_or_else(|| {
+            field("capacity", &wire.capacity.to_string(), "a positive whole number")
+        })?;
+        let named = drs.profiles.keys().filter_map(|name| profile(name));
+        let mut mig_profiles: Vec<MigProfile> =
+            named.filter_map(|(slices, gib)| drs_profile(slices, gib, slots)).collect();
+        mig_profiles.sort_by_key(|profile| profile.slice_count);
         Ok(RegisteredDevice {
             id: format!("{node}-enflame-drs-{index}"),
             index,
-            slots: slots.ok_or_else(|| {
-                field("capacity", &wire.capacity.to_string(), "a positive whole number")
-            })?,
+            slots,
+            mig_profiles,
             memory_mib: largest_gib.map(|gib| u64::from(gib) * 1024).filter(|mib| *mib > 0),
             cores: Some(100),
             model: "Enflame".to_owned(),
@@ -245,6 +250,24 @@ pub fn enflame_drs(node: &str, text: &str) -> Result<Vec<RegisteredDevice>, Regi
         })
     };
     checked(drs.devices.iter().zip(0..).map(device).collect::<Result<_, _>>()?)
+}
+
+/// Describes the slices of one size of a device that has `capacity` slices: they can begin anywhere.
+/// `None` if the device has fewer.
+fn drs_profile(slices: u32, gib: u32, capacity: u64) -> Option<MigProfile> {
+    let last = u32::try_from(capacity).ok()?.checked_sub(slices).filter(|_| slices > 0)?;
+    Some(MigProfile {
+        name: slices_name(u64::from(slices)),
+        memory_mib: u64::from(gib) * 1024,
+        core: 100 * u64::from(slices) / capacity,
+        slice_count: slices,
+        placements: (0..=last).map(|start| Placement { start, size: slices }).collect(),
+    })
+}
+
+/// Returns the name of a profile by the number of its slices, which is how requests name it.
+pub fn slices_name(slices: u64) -> String {
+    format!("{slices}g")
 }
 
 /// Parses slices and GiB of a profile such as `3g.20gb`.
@@ -362,6 +385,10 @@ mod tests {
         let text = r#"{"devices":[{"index":"0","minor":"0","capacity":6},{"index":"3","capacity":"6"}],"profiles":{"1g.6gb":"0","3g.20gb":"1","6g.40gb":"2"}}"#;
         let read = enflame_drs("n", text).unwrap();
         assert_eq!((read[0].slots, read[0].memory_mib), (6, Some(40960)));
+        let profiles = read[0].mig_profiles.iter();
+        let profiles: Vec<_> =
+            profiles.map(|one| (&*one.name, one.memory_mib, one.placements.len())).collect();
+        assert_eq!(profiles, [("1g", 6144, 6), ("3g", 20480, 4), ("6g", 40960, 1)]);
         assert_eq!(read[1].id, "n-enflame-drs-3");
         assert_eq!(
             enflame_drs("n", r#"{"devices":[{"capacity":1}]}"#).unwrap()[0].memory_mib,

@@ -58,6 +58,9 @@ pub(super) fn node_with(
     let mut shown = devices(node, annotated, &mut notes);
     published::add(&mut shown, &node.status, published, &mut notes);
     published::check_other_plugins(&shown, &node.status, &mut notes);
+    if shown.devices.is_empty() && !notes.closes_node() {
+        advertised::check_unknown(&node.status, &mut notes);
+    }
     check_identities(&mut shown, &mut notes);
     cordon(node, &mut shown.devices, &mut notes);
     let choice = match annotated {
@@ -166,7 +169,7 @@ fn devices(node: &object::Node, annotated: Option<Annotated>, notes: &mut Notes)
         shown.add(counted);
     }
     registered::check_listed(node, &taken, &shown.devices, notes);
-    registered::check_unread(node, notes);
+    registered::check_unread(node, &shown.devices, notes);
     shown
 }
 

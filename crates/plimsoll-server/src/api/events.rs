@@ -13,7 +13,8 @@ use utoipa::IntoParams;
 use super::input::{self, Params};
 use super::problem::{Answer, Problem};
 use super::state::AppState;
-use crate::events::{EventRow, From, Message, Reader};
+use crate::events::{From, Message, Reader};
+use plimsoll_api::rows::EventRow;
 use plimsoll_engine::engine::NoAnswer;
 
 /// The interval of comments on a quiet stream, so that proxies keep it open.

@@ -2,23 +2,26 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use plimsoll_core::units::Name;
 use plimsoll_core::verdict::{NodeVerdict, Table};
 use plimsoll_slots::desk::ClientName;
 
 use super::problem::{Answer, Problem};
 use super::state::AppState;
 use crate::decisions::CachedDecision;
-use crate::schedulerlog::Bind;
-use crate::schedulerlog::clients::{Entry, Filter, Found};
+use crate::schedulerlog::clients::{ClientLog, Entry};
+use crate::schedulerlog::{Bind, Filter, Found, KnownNode, LogEntry, Settings};
 use plimsoll_api::rows::{
-    BindRow, BindStatus, FilterRow, LogStatus, ProblemRow, SchedulerLogRow, time,
+    BindRow, BindStatus, FilterRow, LogStatus, LoggedReservation, ProblemRow, RequestRow,
+    SchedulerLogRow, time,
 };
 use plimsoll_api::verdict::{self, ContainerVerdictRow, NodeVerdictRow, Verdict};
 
 /// Shows the last decision about named work, and the result of its start
+///
+/// The name is that of a reservation, else the model and the id of a slot.
 #[utoipa::path(get, path = "/api/v1/namespaces/{namespace}/pods/{name}/schedulerlog", operation_id = "show_schedulerlog", tag = "scheduler",
-params(("namespace" = String, Path, description = "The namespace of the reservation"), ("name" = String, Path, description = "The name of the reservation")),
+params(("namespace" = String, Path, description = "The namespace of the reservation, or the model of the slot"),
+    ("name" = String, Path, description = "The name of the reservation, or the id of the slot")),
 responses(
     (status = 200, description = "The last decision, and the result of the start", body = SchedulerLogRow),
     (status = 404, description = "Unknown name, dropped log, or the scheduler log is turned off", body = ProblemRow),
@@ -30,42 +33,64 @@ pub(crate) async fn show(
 ) -> Answer<Json<SchedulerLogRow>> {
     let client = ClientName { namespace, name };
     let shown = format!("{}/{}", client.namespace, client.name);
-    let (code, detail) = match app.recent(move |_, log| log.find(&client)).await? {
-        Found::Entry(entry) => return Ok(Json(row(&entry))),
+    let found = app.recent(move |_, log| find(log, &client)).await?;
+    found_row(found, &shown, app.log_settings()).map(Json)
+}
+
+fn find(log: &ClientLog, client: &ClientName) -> Found<SchedulerLogRow> {
+    match log.find(client) {
+        Found::Unknown => log.find_slot(&client.namespace, &client.name).map(|entry| row(&entry)),
+        found => found.map(|entry| reservation_row(&entry)),
+    }
+}
+
+/// Returns the row that was found, or the problem that explains why there is none.
+pub(crate) fn found_row<R>(found: Found<R>, shown: &str, settings: Settings) -> Answer<R> {
+    let (code, detail) = match found {
+        Found::Entry(row) => return Ok(*row),
         Found::Off => (
             "schedulerlog_disabled",
             "the scheduler log is turned off; set schedulerlog.enabled: true in the configuration"
                 .to_string(),
         ),
-        Found::Dropped => {
-            let most = app.log_settings().max_pods;
-            (
-                "schedulerlog_evicted",
-                format!(
-                    "the log of {shown} was dropped to make room for others; schedulerlog.max_pods is {most}"
-                ),
-            )
-        }
+        Found::Dropped => (
+            "schedulerlog_evicted",
+            format!(
+                "the log of {shown} was dropped to make room for others; schedulerlog.max_pods is {}",
+                settings.max_pods
+            ),
+        ),
         Found::Unknown => (
             "schedulerlog_unknown",
-            format!("no reservation with namespace and name {shown} since the server started"),
+            format!("nothing named {shown} (namespace/name) since the server started"),
         ),
     };
     Err(Problem::not_found(code, detail))
 }
 
-fn row(entry: &Entry) -> SchedulerLogRow {
-    let filter = filter(entry);
-    let (bind, reason) = match &entry.bind {
+fn reservation_row(entry: &Entry) -> SchedulerLogRow {
+    let reservation = LoggedReservation {
+        reservation_id: entry.reservation.to_string(),
+        model: entry.model.clone(),
+        slot_id: entry.slot.as_ref().map(ToString::to_string),
+        created: time(entry.created),
+    };
+    SchedulerLogRow { reservation: Some(reservation), ..row(&entry.log) }
+}
+
+/// Converts the log of a request of any front end.
+pub(crate) fn row<D>(log: &LogEntry<D>) -> SchedulerLogRow {
+    let filter = filter(&log.filter);
+    let (bind, reason) = match &log.bind {
         // Without a placement there was nothing to start.
         _ if filter.status == Verdict::Failed => (BindStatus::NotReached, ""),
         Bind::NotYet => (BindStatus::NotReached, ""),
         Bind::Passed => (BindStatus::Passed, ""),
         Bind::Failed(reason) => (BindStatus::Failed, reason.as_str()),
     };
-    let decision = match &entry.filter {
+    let decision = match &log.filter {
         Filter::Decided(cached) => Some(cached),
-        _ => None,
+        Filter::PlacedEarlier { .. } | Filter::Undecided { .. } => None,
     };
     SchedulerLogRow {
         status: match bind {
@@ -74,33 +99,25 @@ fn row(entry: &Entry) -> SchedulerLogRow {
         },
         filter,
         bind: BindRow { status: bind, summary: reason.to_string() },
-        reservation_id: entry.reservation.to_string(),
-        model: entry.model.clone(),
-        slot_id: entry.slot.as_ref().map(ToString::to_string),
-        created: time(entry.created),
+        request: log.request.as_ref().map(RequestRow::from),
         decision_id: decision.map(|cached| cached.id.to_string()),
         decided: decision.map(|cached| time(cached.at)),
         policy: decision.map(|cached| cached.decision.policy.name.to_string()),
+        reservation: None,
     }
 }
 
-fn filter(entry: &Entry) -> FilterRow {
-    match &entry.filter {
+fn filter<D>(filter: &Filter<D>) -> FilterRow {
+    match filter {
         Filter::Decided(cached) => decided(cached),
-        Filter::Full { reason, runners } => {
-            let node = |runner: &Name| whole(runner, &entry.model, Some("SlotsFull"));
-            failed(reason, runners.iter().map(node).collect())
+        Filter::PlacedEarlier { node } => passed(node.iter().map(known_node).collect()),
+        Filter::Undecided { reason, nodes } => {
+            failed(reason, nodes.iter().map(known_node).collect())
         }
-        Filter::Unseen { runner: Some(runner) } => passed(vec![whole(runner, &entry.model, None)]),
-        Filter::Unseen { runner: None } => {
-            failed("its slot is pending since before the server started", Vec::new())
-        }
-        Filter::Over { reason } => failed(reason, Vec::new()),
     }
 }
 
-/// Converts the decision about a request of any front end.
-pub(crate) fn decided<D>(cached: &CachedDecision<D>) -> FilterRow {
+fn decided<D>(cached: &CachedDecision<D>) -> FilterRow {
     match cached.decision.chosen() {
         Some(_) => passed(nodes(cached)),
         None => failed(&cached.decision.summary().to_string(), nodes(cached)),
@@ -134,17 +151,20 @@ fn of_node(mut row: NodeVerdictRow) -> NodeVerdictRow {
     row
 }
 
-/// Returns the row of a runner of which only one reason is known.
-fn whole(runner: &Name, model: &str, reason: Option<&str>) -> NodeVerdictRow {
-    let status = Verdict::from(reason.is_none());
+/// Converts a node of which only one reason is known.
+fn known_node(node: &KnownNode) -> NodeVerdictRow {
+    let status = match node.reason {
+        Some(_) => Verdict::Failed,
+        None => Verdict::Passed,
+    };
     let container = ContainerVerdictRow {
-        name: model.into(),
+        name: node.container.clone(),
         status,
-        reason: reason.map(String::from),
+        reason: node.reason.map(String::from),
         devices: Vec::new(),
     };
     NodeVerdictRow {
-        name: runner.clone(),
+        name: node.name.clone(),
         status,
         score: 0,
         score_parts: None,

@@ -123,7 +123,10 @@ fn c10_a_breach_is_logged_as_an_error_once_and_its_end_is_logged() {
         world.show(&mut [&mut log]);
     });
     assert_eq!(said.matches("ERROR").count(), 1, "{said}");
-    assert!(said.contains("GPU-0 on runner-1 holds 90 GiB of 80 GiB, over by 10 GiB"), "{said}");
+    assert!(
+        said.contains("GPU-0 on runner-1 holds 90.0 GiB of 80.0 GiB, over by 10.0 GiB"),
+        "{said}"
+    );
     assert_eq!(said.matches("breach is over").count(), 1, "{said}");
 }
 

@@ -6,7 +6,6 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
-use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_engine::engine::{Decided, Observer};
 use plimsoll_slots::desk::{
@@ -16,9 +15,12 @@ use plimsoll_slots::desk::{
 use plimsoll_slots::memory::Need;
 use plimsoll_slots::translate::slot_request_id;
 
-use super::{BYTES_MOST, Bind, LoggedRequest, RequestLog, Settings};
-use crate::decisions::CachedDecision;
+use super::{
+    BYTES_MOST, Bind, Filter, Found, KnownNode, LogEntry, LoggedRequest, RequestLog, Settings,
+};
 
+/// The reason code of a runner whose slots of the model are full.
+const SLOTS_FULL: &str = "SlotsFull";
 /// The estimated size of an entry without its decision.
 const ENTRY_BYTES: usize = 1 << 10;
 /// The most dropped names that are remembered, so that the answer can say that they were dropped.
@@ -32,39 +34,7 @@ pub(crate) struct Entry {
     pub(crate) created: Millis,
     /// The slot that the reservation is or was seated in.
     pub(crate) slot: Option<Name>,
-    pub(crate) filter: Filter,
-    pub(crate) bind: Bind,
-}
-
-/// The reason why a reservation is where it is.
-#[derive(Clone, Debug)]
-pub(crate) enum Filter {
-    Decided(Arc<CachedDecision<Vec<Need>>>),
-    /// The slots of the model are full; nothing was decided.
-    Full {
-        reason: String,
-        runners: BTreeSet<Name>,
-    },
-    /// The slot was placed before the server started, on this runner if it is placed.
-    Unseen {
-        runner: Option<Name>,
-    },
-    /// The reservation ended before anything was decided.
-    Over {
-        reason: String,
-    },
-}
-
-/// The result of a lookup.
-#[derive(Clone, Debug)]
-pub(crate) enum Found {
-    Entry(Box<Entry>),
-    /// No reservation had this name since the server started.
-    Unknown,
-    /// The log was dropped to make room for others.
-    Dropped,
-    /// The scheduler log is turned off.
-    Off,
+    pub(crate) log: LogEntry<Vec<Need>>,
 }
 
 /// The scheduler log of all named reservations.
@@ -90,8 +60,16 @@ impl ClientLog {
         self.settings
     }
 
+    /// Returns the log of a slot by its model and name, with or without a reservation in it.
+    pub(crate) fn find_slot(&self, model: &str, slot: &str) -> Found<LogEntry<Vec<Need>>> {
+        match self.settings.enabled {
+            true => self.requests.find(model, slot),
+            false => Found::Off,
+        }
+    }
+
     /// Returns the log of a name. Reading counts as use.
-    pub(crate) fn find(&self, client: &ClientName) -> Found {
+    pub(crate) fn find(&self, client: &ClientName) -> Found<Entry> {
         if !self.settings.enabled {
             return Found::Off;
         }
@@ -105,13 +83,17 @@ impl ClientLog {
     /// Returns an entry with the newest decision about the request that it follows.
     fn resolve(&self, tracked: &Tracked) -> Entry {
         let mut entry = tracked.entry.clone();
-        let logged = tracked.follows.as_ref().and_then(|request| self.requests.get(request));
-        if let Some(LoggedRequest { decision, bind }) = logged {
+        let request = match tracked.state {
+            Tracking::Follows => entry.log.request.as_ref(),
+            Tracking::Fixed => None,
+        };
+        let logged = request.and_then(|request| self.requests.get(request));
+        if let Some(LoggedRequest { decision, bind, .. }) = logged {
             if let Some(decision) = decision {
-                entry.filter = Filter::Decided(decision);
+                entry.log.filter = Filter::Decided(decision);
             }
             if bind != Bind::NotYet {
-                entry.bind = bind;
+                entry.log.bind = bind;
             }
         }
         entry
@@ -158,7 +140,7 @@ impl ClientLog {
                     Some(known) => self.resolve(known),
                     None => self.ended(reservation, ending),
                 };
-                Tracked { entry, follows: None }
+                Tracked { entry, state: Tracking::Fixed }
             }
         };
         cache.put(client, tracked);
@@ -167,17 +149,16 @@ impl ClientLog {
     /// Returns the entry of a reservation that ended before it was seated. Its slot does not exist
     /// any more, but the ending names it.
     fn ended(&self, reservation: &Reservation, ending: &Ending) -> Entry {
-        let logged = match ending {
-            Ending::Impossible { slot, .. } => {
-                self.requests.get(&slot_request_id(&reservation.model, slot))
-            }
+        let request = match ending {
+            Ending::Impossible { slot, .. } => Some(slot_request_id(&reservation.model, slot)),
             _ => None,
         };
+        let logged = request.as_ref().and_then(|request| self.requests.get(request));
         let filter = match logged.and_then(|logged| logged.decision) {
             Some(decision) => Filter::Decided(decision),
-            None => Filter::Over { reason: ending.to_string() },
+            None => Filter::Undecided { reason: ending.to_string(), nodes: Vec::new() },
         };
-        entry(reservation, filter, Bind::NotYet)
+        entry(reservation, LogEntry { request, filter, bind: Bind::NotYet })
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache> {
@@ -186,23 +167,28 @@ impl ClientLog {
     }
 }
 
-fn entry(reservation: &Reservation, filter: Filter, bind: Bind) -> Entry {
+fn entry(reservation: &Reservation, log: LogEntry<Vec<Need>>) -> Entry {
     Entry {
         reservation: reservation.id,
         model: reservation.model.clone(),
         created: reservation.created,
         slot: None,
-        filter,
-        bind,
+        log,
     }
 }
 
+/// A reservation without a seat: every slot of its model is full.
 fn pending(desk: DeskView<'_>, reservation: &Reservation) -> Tracked {
     let slots = desk.slots_of(&reservation.model).filter_map(|slot| desk.holding(slot));
-    let runners = slots.map(|(_, holding)| holding.node.clone()).collect();
+    let runners: BTreeSet<Name> = slots.map(|(_, holding)| holding.node.clone()).collect();
+    let full = |name| KnownNode { reason: Some(SLOTS_FULL), ..known_node(reservation, name) };
     let reason = desk.status_reason(reservation.id).map(|reason| reason.to_string());
-    let filter = Filter::Full { reason: reason.unwrap_or_default(), runners };
-    Tracked { entry: entry(reservation, filter, Bind::NotYet), follows: None }
+    let filter = Filter::Undecided {
+        reason: reason.unwrap_or_default(),
+        nodes: runners.into_iter().map(full).collect(),
+    };
+    let log = LogEntry { request: None, filter, bind: Bind::NotYet };
+    Tracked { entry: entry(reservation, log), state: Tracking::Fixed }
 }
 
 fn seated(desk: DeskView<'_>, reservation: &Reservation, slot: &Name) -> Tracked {
@@ -210,14 +196,24 @@ fn seated(desk: DeskView<'_>, reservation: &Reservation, slot: &Name) -> Tracked
     let is_running = known.is_some_and(|slot| desk.stage(slot) == Some(SlotStage::Running));
     let runner = known.and_then(|slot| desk.holding(slot)).map(|(_, held)| held.node.clone());
     let filter = match (runner, known) {
+        (Some(runner), _) => Filter::PlacedEarlier { node: Some(known_node(reservation, runner)) },
         (None, Some(slot)) => {
-            Filter::Full { reason: desk.slot_reason(slot).to_string(), runners: BTreeSet::new() }
+            Filter::Undecided { reason: desk.slot_reason(slot).to_string(), nodes: Vec::new() }
         }
-        (runner, _) => Filter::Unseen { runner },
+        (None, None) => {
+            Filter::Undecided { reason: "the slot is being removed".into(), nodes: Vec::new() }
+        }
     };
     let bind = if is_running { Bind::Passed } else { Bind::NotYet };
-    let entry = Entry { slot: Some(slot.clone()), ..entry(reservation, filter, bind) };
-    Tracked { entry, follows: Some(slot_request_id(&reservation.model, slot)) }
+    let request = Some(slot_request_id(&reservation.model, slot));
+    let log = LogEntry { request, filter, bind };
+    let entry = Entry { slot: Some(slot.clone()), ..entry(reservation, log) };
+    Tracked { entry, state: Tracking::Follows }
+}
+
+/// A runner that holds a slot; the only container is named after the model.
+fn known_node(reservation: &Reservation, runner: Name) -> KnownNode {
+    KnownNode { name: runner, container: reservation.model.as_str().into(), reason: None }
 }
 
 struct Recorder {
@@ -230,11 +226,19 @@ impl Observer<Desk> for Recorder {
     }
 }
 
-/// An entry, and the request whose log completes it while the reservation is seated.
 #[derive(Debug)]
 struct Tracked {
     entry: Entry,
-    follows: Option<RequestId>,
+    state: Tracking,
+}
+
+/// How the log of the request completes an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tracking {
+    /// The newest log of the request counts, while the reservation is seated.
+    Follows,
+    /// The entry stays as it is.
+    Fixed,
 }
 
 #[derive(Debug)]
@@ -276,13 +280,12 @@ impl Cache {
 }
 
 fn weight(client: &ClientName, entry: &Entry) -> usize {
-    let own = match &entry.filter {
+    let own = match &entry.log.filter {
         Filter::Decided(cached) => cached.bytes,
-        Filter::Full { reason, runners } => {
-            reason.len() + runners.iter().map(Name::len).sum::<usize>()
+        Filter::Undecided { reason, nodes } => {
+            reason.len() + nodes.iter().map(|node| node.name.len()).sum::<usize>()
         }
-        Filter::Unseen { .. } => 0,
-        Filter::Over { reason } => reason.len(),
+        Filter::PlacedEarlier { .. } => 0,
     };
     ENTRY_BYTES + client.namespace.len() + client.name.len() + entry.model.len() + own
 }

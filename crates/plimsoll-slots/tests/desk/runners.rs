@@ -2,6 +2,7 @@
 
 use plimsoll_core::policy::Policy;
 use plimsoll_slots::desk::{DeskConfig, RunnerError, SlotStage, StatusReason};
+use plimsoll_slots::simulated_runner::Telemetry;
 use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{Action, DeviceFacts, Registration, SlotState};
 
@@ -88,6 +89,52 @@ fn a_runner_is_removed_only_when_it_is_silent_and_its_slots_with_it() {
     world.assert_lost(id);
     assert_eq!((world.view().runners().count(), world.view().slots().count()), (0, 0));
     assert_eq!(remove(&mut world), Err(RunnerError::NotRegistered));
+}
+
+#[test]
+fn a_heartbeat_from_before_a_restart_is_not_believed_after_it() {
+    let mut world = World::with(&[("m", "memory: 70GiB")], &[80]);
+    world.machine("r").conduct.telemetry = Telemetry::On;
+    let idle = world.machine("r").report();
+    world.heartbeat("r", idle.clone()).expect("the runner is registered");
+    world.machine("r").set_foreign(0, 60 * GIB, Some("python"));
+    world.beat("r");
+    world.restart();
+    world.heartbeat("r", idle).expect("the runner is registered");
+    world.reserve_pending("m", "foreign");
+}
+
+#[test]
+fn a_message_of_a_removed_session_is_not_believed_and_a_later_session_is() {
+    let mut world = World::with(&[("m", "memory: 50GiB")], &[80]);
+    let (registration, before) = {
+        let machine = world.machine("r");
+        (machine.registration(), machine.report())
+    };
+    let session = registration.session;
+    world.serve("m");
+    world.pass(60_000);
+    world.call(|desk, core| desk.remove_runner(core, "r")).expect("it is silent");
+    for restart in [false, true] {
+        if restart {
+            world.restart();
+        }
+        let rejected = RunnerError::Removed { session };
+        assert_eq!(world.register("r", registration.clone()), Err(rejected.clone()));
+        assert_eq!(world.heartbeat("r", before.clone()), Err(rejected));
+    }
+    world.runner("r", &[80]);
+    assert_eq!(world.load("r", 0), 50 * GIB, "what still runs there is charged");
+}
+
+#[test]
+fn orders_after_a_restart_are_never_older_than_those_before_it() {
+    let mut world = World::with(&[("m", "memory: 10GiB")], &[80]);
+    world.serve("m");
+    let before = world.orders("r").revision;
+    world.restart();
+    let polled = world.call(|desk, core| desk.work(core, "r", None)).expect("it is registered");
+    assert!(polled.revision >= before, "{} after {before}", polled.revision);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use plimsoll_api::verdict::{
     CandidateRow, ContainerVerdictRow, DeviceVerdictRow, ScorePart, Verdict,
 };
 use plimsoll_core::units::Bytes;
+use plimsoll_core::wording::SizeFormat;
 
 use super::or_else;
 use super::page::{BAD, FAINT, GOOD, PLAIN, Page, STRONG};
@@ -109,19 +110,32 @@ fn container_on(page: &mut Page, container: &ContainerVerdictRow, picked: &str) 
         ("VERDICT", Align::Left),
     ]);
     for device in &container.devices {
-        let short_by = match device.short_by {
-            Some(Bytes::ZERO) => "-".to_string(),
-            short_by => or_else(short_by, "?"),
-        };
+        let [need, free, short_by] = comparison(device);
+        let verdict = device_verdict(device, picked);
         table.styled_row([
             (PLAIN, device.uuid.clone()),
-            (PLAIN, or_else(device.need, "?")),
-            (PLAIN, or_else(device.free, "?")),
+            (PLAIN, need),
+            (PLAIN, free),
             (PLAIN, short_by),
-            device_verdict(device, picked),
+            verdict,
         ]);
     }
     table.print(page, 6);
+}
+
+/// Formats need, free memory and shortfall of a device in one unit.
+fn comparison(device: &DeviceVerdictRow) -> [String; 3] {
+    let DeviceVerdictRow { need, free, short_by, .. } = device;
+    let (needed, available) = (need.unwrap_or_default(), free.unwrap_or_default());
+    let format = SizeFormat::for_shortfall(needed, available);
+    let show = |size: &Option<Bytes>| or_else(size.map(|size| format.show(size)), "?");
+    let short_by = match (short_by, need, free) {
+        (Some(Bytes::ZERO), ..) => "-".to_string(),
+        // As the reason next to it: the difference of the numbers as they are printed.
+        (Some(_), Some(need), Some(free)) => format.show_difference(*need, *free),
+        (short_by, ..) => show(short_by),
+    };
+    [show(need), show(free), short_by]
 }
 
 fn device_verdict(device: &DeviceVerdictRow, picked: &str) -> (Style, String) {

@@ -101,9 +101,9 @@ fn device_text(device: &Device, source: &str) -> String {
         Capacity::Known { bytes, source: Source::Declared } => format!("{bytes} declared"),
         Capacity::Known { bytes, source } => format!("{bytes} by {source}"),
         Capacity::Unknown { missing } if source == "declared" => {
-            format!("memory unknown: {missing}, counted as declared")
+            format!("declared; memory unknown: {missing}")
         }
-        Capacity::Unknown { missing } => format!("memory unknown: {missing}, counted by {source}"),
+        Capacity::Unknown { missing } => format!("number by {source}; memory unknown: {missing}"),
     };
     let reserve = match device.memory.reserve {
         Bytes::ZERO => String::new(),

@@ -3,9 +3,10 @@
 use anstyle::Style;
 use plimsoll_api::device::{ChargeKind, DeviceRow, TenantRow, TenantStage};
 use plimsoll_core::units::Bytes;
+use plimsoll_core::wording::SizeFormat;
 
-use super::count;
 use super::page::{BAD, FAINT, GOOD, NEW, ODD, PLAIN, Page};
+use super::{count, row_format};
 
 /// The load of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,18 +72,25 @@ impl Load {
         format!("{}{tenants}", self.sums())
     }
 
+    /// Returns the unit of the sizes in one row.
+    fn format(&self) -> SizeFormat {
+        row_format(self.usable, &[self.sum()])
+    }
+
     /// Formats the load: `32000 MiB of 32607 MiB`.
     pub(crate) fn sums(&self) -> String {
         let words = self.unmeasured.map(|unmeasured| match unmeasured {
             Unmeasured::Whole => "the whole",
             Unmeasured::Undeclared => "undeclared",
         });
-        let load = match (words, self.sum()) {
-            (None, load) => load.to_string(),
+        let (sum, format) = (self.sum(), self.format());
+        let load = match (words, sum) {
+            (None, Bytes::ZERO) => "0".to_string(),
+            (None, load) => format.show(load),
             (Some(words), Bytes::ZERO) => words.to_string(),
-            (Some(words), load) => format!("{load} + {words}"),
+            (Some(words), load) => format!("{} + {words}", format.show(load)),
         };
-        let of = self.usable.map_or("an unknown amount".to_string(), |usable| usable.to_string());
+        let of = self.usable.map_or("an unknown amount".to_string(), |usable| format.show(usable));
         format!("{load} of {of}")
     }
 }
@@ -248,7 +256,7 @@ pub(super) fn bar(page: &mut Page, name: &str, load: &Load, remarks: &str, shown
     pieces.extend(over.iter().map(piece));
     pieces.push((PLAIN, format!("]  {}", load.to_text())));
     if !load.over_by.is_zero() {
-        pieces.push((BAD, format!(", OVER by {}", load.over_by)));
+        pieces.push((BAD, format!(", OVER by {}", load.format().show(load.over_by))));
     }
     pieces.push((ODD, remarks.to_string()));
     let pieces: Vec<(Style, &str)> =

@@ -15,6 +15,7 @@ pub(crate) mod simulate;
 mod table;
 
 use plimsoll_core::units::Bytes;
+use plimsoll_core::wording::SizeFormat;
 
 pub(crate) use page::{Page, clean};
 
@@ -34,6 +35,14 @@ pub(crate) fn sizes(sizes: impl IntoIterator<Item = Option<Bytes>>) -> String {
             format!("{} x {first}", sizes.len())
         }
         several => several.join(" + "),
+    }
+}
+
+/// Returns the one unit of a row about a capacity; of the largest size if the capacity is unknown.
+fn row_format(capacity: Option<Bytes>, sizes: &[Bytes]) -> SizeFormat {
+    match capacity {
+        Some(capacity) => SizeFormat::for_capacity(capacity, sizes),
+        None => SizeFormat::for_size(sizes.iter().copied().max().unwrap_or_default()),
     }
 }
 

@@ -38,6 +38,7 @@ fn output(fake: &Fake, command: &str) -> Option<Vec<String>> {
     }
     let run = if offline.iter().any(|known| command.starts_with(known))
         || command.starts_with("estimate examples/")
+        || command.starts_with("scenario run scenarios/")
     {
         plimsoll(command)
     } else if client.contains(&command) || command.starts_with("explain --server ") {

@@ -1,6 +1,7 @@
 //! The binary as a user runs it: exit codes, JSON, and text that is compared with stored text.
 
 mod clients;
+mod differential;
 mod docs;
 mod errors;
 mod estimate;

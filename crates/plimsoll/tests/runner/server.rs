@@ -23,8 +23,8 @@ pub(crate) struct Received {
     heartbeat_ms: u64,
     /// Status that answers every request.
     rejection: Option<u16>,
-    /// Status that answers the next heartbeat.
-    reject_one_heartbeat: Option<u16>,
+    /// Status and body that answer the next heartbeat.
+    reject_one_heartbeat: Option<(u16, &'static str)>,
 }
 
 /// A running server.
@@ -102,9 +102,9 @@ impl Server {
         self.change(|received| received.rejection = status);
     }
 
-    /// Answers the next heartbeat with this status.
-    pub(crate) fn reject_one_heartbeat(&self, status: u16) {
-        self.change(|received| received.reject_one_heartbeat = Some(status));
+    /// Answers the next heartbeat with this status and body.
+    pub(crate) fn reject_one_heartbeat(&self, status: u16, body: &'static str) {
+        self.change(|received| received.reject_one_heartbeat = Some((status, body)));
     }
 
     pub(crate) fn received<T>(&self, read: impl FnOnce(&Received) -> T) -> T {
@@ -167,8 +167,8 @@ impl Server {
         if line.starts_with("POST ") {
             let mut rejection = None;
             self.change(|received| rejection = received.reject_one_heartbeat.take());
-            if let Some(status) = rejection {
-                return (status, "{}".to_owned());
+            if let Some((status, body)) = rejection {
+                return (status, body.to_owned());
             }
             let heartbeat = serde_json::from_slice(body).expect("a heartbeat");
             self.change(|received| received.heartbeats.push(heartbeat));

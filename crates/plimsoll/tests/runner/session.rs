@@ -89,12 +89,31 @@ fn a_superseded_agent_exits_and_leaves_its_model_servers_running() {
 fn a_runner_that_the_server_does_not_know_registers_again() {
     let world = World::started();
     world.next_heartbeats(1);
-    world.server.reject_one_heartbeat(404);
-    let twice = world.server.wait(Duration::from_secs(10), |received| {
-        (received.registrations.len() == 2).then_some(())
-    });
-    assert!(twice.is_some(), "{}", world.log());
+    world.server.reject_one_heartbeat(404, "{}");
+    let sessions = sessions_of_two_registrations(&world);
+    assert_eq!(sessions[0], sessions[1]);
     world.next_heartbeats(2);
+}
+
+#[test]
+fn a_runner_that_an_operator_removed_registers_again_in_a_new_session() {
+    let world = World::started();
+    world.server.order(vec![world.start_order("s", 1, "")]);
+    world.wait_state("s", SlotState::Running);
+    let pids = world.pids("s");
+    world.server.reject_one_heartbeat(409, r#"{"code": "runner_removed", "detail": "removed"}"#);
+    let sessions = sessions_of_two_registrations(&world);
+    assert!(sessions[0] < sessions[1], "{sessions:?}");
+    let heartbeat = world.next_heartbeats(2);
+    assert_eq!((heartbeat.session, world.pids("s")), (sessions[1], pids));
+}
+
+fn sessions_of_two_registrations(world: &World) -> Vec<u64> {
+    let sessions = world.server.wait(Duration::from_secs(10), |received| {
+        let sessions = received.registrations.iter().map(|registration| registration.session);
+        (sessions.len() == 2).then(|| sessions.collect())
+    });
+    sessions.unwrap_or_else(|| panic!("{}", world.log()))
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Startup, and configurations that do not start.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use crate::process::{Serve, command, data, ends, file, scratch};
 
@@ -39,6 +41,30 @@ fn c3_a_second_one_on_the_same_data_refuses_to_start() {
     let second = ends(&["--listen", "127.0.0.1:0", "--data", &data(dir.path())]);
     second.with_error(&["in use by process", &first.child.id().to_string(), "its own directory"]);
     assert_eq!(first.ask("GET", "/readyz", None).0, 200);
+}
+
+/// `version-1` was written by the first version of the server: a runner, a model and a reservation.
+#[test]
+fn a_data_directory_of_the_first_version_is_rejected_and_left_unchanged() {
+    let dir = scratch();
+    let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serve/version-1");
+    let copy = dir.path().join("data");
+    fs::create_dir(&copy).expect("a directory");
+    let files = ["journal.db", "base-0.json"];
+    for name in files {
+        fs::copy(written.join(name), copy.join(name)).expect("a copy");
+    }
+    let answer =
+        ["journal.db has schema version 1", "keep using the program", "move the directory"];
+    ends(&["--listen", "127.0.0.1:0", "--data", &data(dir.path())]).with_error(&answer);
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    let replayed = replay.arg("replay").arg(&copy).output().expect("it runs");
+    let said = String::from_utf8_lossy(&replayed.stderr);
+    assert!(answer.iter().all(|part| said.contains(part)), "{said}");
+    for name in files {
+        let read = |dir: &Path| fs::read(dir.join(name)).expect("a file");
+        assert!(read(&written) == read(&copy), "{name} is unchanged");
+    }
 }
 
 #[test]

@@ -141,6 +141,19 @@ pub enum MemorySource {
     Unknown,
 }
 
+/// Node annotation: HAMi splits the Ascend devices of the node by software, in any amount, instead
+/// of by templates.
+pub const SOFT_SPLIT: &str = "hami-vnpu-core";
+
+/// Pod annotation: [`SOFT_SPLIT_MODE`] accepts only Ascend devices that are split by software.
+pub const SPLIT_MODE: &str = "huawei.com/vnpu-mode";
+
+/// The mode of Ascend devices that are split by software.
+pub const SOFT_SPLIT_MODE: &str = "hami-core";
+
+/// The mode of Ascend devices that are split by templates.
+pub const TEMPLATE_MODE: &str = "template";
+
 /// The annotations that include and exclude devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SelectionKeys {
@@ -176,6 +189,11 @@ impl Vendor {
     /// Returns the kind of the vendor's devices, which requests and devices are matched by.
     pub fn kind(&self) -> &'static str {
         self.name
+    }
+
+    /// Returns true for Ascend's devices, which can be split by software.
+    pub fn has_soft_split(&self) -> bool {
+        self.name.starts_with("Ascend")
     }
 
     /// Returns the charge of a request for this many MiB of one device.

@@ -122,7 +122,11 @@ pub(super) fn held_by_need(need: &Need, device: &Device) -> Held {
         Amount::Bytes(bytes) => Held::Share(Bytes::new(bytes.get())),
         Amount::Portion(portion) => share(usable.and_then(|usable| portion.of(usable))),
         Amount::Whole => Held::Whole,
-        Amount::Profile(_) | Amount::Unknown(_) => Held::Undeclared,
+        Amount::Profile(name) => {
+            let mut profiles = device.geometry.iter().flat_map(|geometry| &geometry.profiles);
+            share(profiles.find(|profile| profile.name == *name).map(|profile| profile.memory))
+        }
+        Amount::Unknown(_) => Held::Undeclared,
         Amount::Plain(rule) => match device.sharing {
             Sharing::Exclusive | Sharing::Shares => Held::Whole,
             // The MPS daemon limits each client to an equal part.

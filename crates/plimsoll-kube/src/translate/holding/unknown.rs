@@ -9,6 +9,7 @@ use plimsoll_core::request::Role;
 use plimsoll_core::units::{Cores, Name};
 
 use crate::object::Pod;
+use crate::plugins::names_device;
 
 use super::super::dra;
 use super::super::index::Index;
@@ -16,10 +17,6 @@ use super::super::node::vendor_of;
 use super::super::pod::{in_start_order, other_resources};
 use super::claim::Claim;
 use super::findings::Findings;
-
-/// Words in the names of resources that request accelerators.
-const DEVICE_WORDS: &[&str] =
-    &["gpu", "npu", "mlu", "dcu", "gcu", "xpu", "tpu", "ascend", "accelerator", "gaudi", "neuron"];
 
 /// Schedulers and plugins for NVIDIA's cards, by the domain of their resources.
 const NVIDIA_DOMAINS: &[&str] = &["nvidia.com", "volcano.sh", "aliyun.com", "koordinator.sh"];
@@ -63,12 +60,6 @@ pub(super) fn charge(
         Some(charge) => charge.amount = Booked::Undeclared,
         None => charges.push(undeclared(pod, on)),
     }
-}
-
-/// Returns true if a resource requests devices, by its name. Network cards and the like do not.
-fn names_device(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    DEVICE_WORDS.iter().any(|word| name.contains(word))
 }
 
 fn is_served(pod: &Pod, resource: &str) -> bool {

@@ -1,11 +1,15 @@
 //! The number of advertised devices. It counts tokens, so it is never a number of cards.
 
-use crate::finding::UnreadableAmount;
-use crate::hami::vendor::VENDORS;
+use std::collections::BTreeSet;
+
+use crate::finding::{PluginProblem, UnreadableAmount};
+use crate::hami::vendor::{VENDORS, Vendor};
 use crate::object::{NodeStatus, Resources};
+use crate::plugins::names_device;
 use crate::quantity::{Quantity, QuantityError};
 
 use super::mig;
+use super::notes::Notes;
 
 /// NVIDIA's resource for shared GPUs, where its plugin is configured to rename them.
 pub(super) const SHARED: &str = "nvidia.com/gpu.shared";
@@ -42,6 +46,21 @@ pub(super) fn all_devices(status: &NodeStatus) -> Option<u64> {
     names.extend(mig::resources(status));
     let of_each = names.iter().filter_map(|name| sum(status, &[name]).ok()?.capacity);
     of_each.reduce(u64::saturating_add)
+}
+
+/// Reports device resources that are not known, on a node without known devices. Its devices are
+/// then unknown: it has some.
+pub(super) fn check_unknown(status: &NodeStatus, notes: &mut Notes) {
+    let names: BTreeSet<&str> = status.capacity.iter().map(|(name, _)| name).collect();
+    let known = |name: &str| {
+        let of_vendor = |vendor: &Vendor| vendor.resource_names().any(|own| own == name);
+        name == SHARED || name.starts_with(mig::RESOURCE_PREFIX) || VENDORS.iter().any(of_vendor)
+    };
+    for name in names.into_iter().filter(|name| names_device(name) && !known(name)) {
+        if let Ok(Advertised { capacity: Some(advertised @ 1..), .. }) = sum(status, &[name]) {
+            notes.add(PluginProblem::ResourceUnknown { resource: name.into(), advertised });
+        }
+    }
 }
 
 fn total(

@@ -98,7 +98,7 @@ fn foreign(listed: &[DeclaredDevice]) -> Vec<(u16, Bytes)> {
 
 fn device(declared: &DeclaredDevice, sharing: Sharing, slots: Option<u32>) -> Device {
     let bytes = |size: Size| Bytes::new(size.0);
-    let missing = || format!("memory of this device in annotation {DEVICES}");
+    let missing = || format!("annotation {DEVICES} does not tell the memory of this device");
     let total = match declared.memory.map(bytes) {
         Some(bytes) if bytes <= Bytes::DEVICE_MAX => {
             plimsoll_core::device::Capacity::Known { bytes, source: Source::Declared }

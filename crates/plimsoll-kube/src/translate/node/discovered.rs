@@ -65,7 +65,7 @@ fn whole(
     let (count, replicas) = match without_count(node, labels, &count, advertised, profiles) {
         Uncounted::Facts(count, replicas) => (count, replicas),
         Uncounted::MaybeShared(number) => {
-            let total = memory::unknown(format!("label {GPU}.count"));
+            let total = memory::unknown(format!("label {GPU}.count is missing"));
             return counted::maybe_shared(GPU, NVIDIA, number, total, notes);
         }
     };
@@ -77,7 +77,11 @@ fn whole(
     let Some(counted) = facts.count(notes) else {
         return NodeDevices { plugin_picks: true, ..NodeDevices::default() };
     };
-    Group::whole(labels).shown(counted, notes)
+    let mut shown = Group::whole(labels).shown(counted, notes);
+    if labels.count.is_none() && !shown.devices.is_empty() {
+        shown.sources = [Source::Capacity].into();
+    }
+    shown
 }
 
 /// The number of cards and tokens, where it can be known without NVIDIA's count label.
@@ -98,10 +102,12 @@ fn without_count(
 ) -> Uncounted {
     let said = || Uncounted::Facts(count.clone(), labels.replicas.clone());
     let Some(number) = advertised.capacity.filter(|number| *number > 0) else { return said() };
-    if count.is_some() || !profiles.is_empty() {
+    if count.is_some() {
         return said();
     }
-    if let Some(cloud) = cloud::cards(&node.metadata.labels, number) {
+    // The provider counts all cards of the machine, including those that are cut into instances.
+    let cloud = profiles.is_empty().then(|| cloud::cards(&node.metadata.labels, number)).flatten();
+    if let Some(cloud) = cloud {
         return Uncounted::Facts(Some(Ok(cloud.cards)), Some(Ok(cloud.tokens_per_card)));
     }
     match (number, &labels.replicas) {
@@ -184,7 +190,7 @@ impl<'a> Group<'a> {
             Some(Err(error)) => Some(error.clone()),
             None => None,
         };
-        let missing = error.as_ref().map_or(label, ToString::to_string);
+        let missing = error.as_ref().map_or(format!("{label} is missing"), ToString::to_string);
         notes.add(LabelProblem::MemoryMissing { resource: self.resource.into(), cards, error });
         memory::unknown(missing)
     }

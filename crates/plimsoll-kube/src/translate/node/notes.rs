@@ -25,13 +25,20 @@ impl Notes {
         self.findings.push(Finding { node, device, problem: Problem::Node(problem) });
     }
 
+    /// Returns true if the node's devices are unknown.
+    pub(super) fn closes_node(&self) -> bool {
+        self.findings.iter().any(closes)
+    }
+
     /// Returns the findings, and the reason why the node's devices are unknown, if they are.
     pub(super) fn into_parts(self) -> (Vec<Finding>, Option<Name>) {
-        let closing = self.findings.iter().filter(
-            |finding| matches!(&finding.problem, Problem::Node(problem) if problem.closes_node()),
-        );
+        let closing = self.findings.iter().filter(|finding| closes(finding));
         let reasons: Vec<String> = closing.map(Finding::message).collect();
         let unknown = (!reasons.is_empty()).then(|| reasons.join("; ").into());
         (self.findings, unknown)
     }
+}
+
+fn closes(finding: &Finding) -> bool {
+    matches!(&finding.problem, Problem::Node(problem) if problem.closes_node())
 }

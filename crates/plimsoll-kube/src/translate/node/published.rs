@@ -107,8 +107,7 @@ fn is_described_only(shown: &NodeDevices, kind: &str, status: &NodeStatus) -> bo
 }
 
 fn device(one: Published<'_>) -> Device {
-    let missing =
-        || memory::unknown(format!("capacity memory of {} in its slice", one.device.name));
+    let missing = || memory::unknown(format!("its slice lists no memory of {}", one.device.name));
     let bytes = one
         .device
         .memory()

@@ -12,7 +12,9 @@ use crate::declared::DEVICES;
 use crate::finding::{AnnotationProblem, MigProfileProblem, PluginProblem};
 use crate::hami::capacity;
 use crate::hami::register::{MigProfile, Placement, RegisteredDevice, SCORE, decode_score};
-use crate::hami::vendor::{MemorySource, Register, VENDORS, Vendor};
+use crate::hami::vendor::{
+    MemorySource, Register, SOFT_SPLIT, SOFT_SPLIT_MODE, TEMPLATE_MODE, VENDORS, Vendor,
+};
 use crate::object;
 
 use super::notes::Notes;
@@ -107,8 +109,9 @@ fn note_scaled_cores(listed: &[RegisteredDevice], notes: &mut Notes) {
     }
 }
 
-/// Reports registers of names that are not read: of older plugins, and of Volcano.
-pub(super) fn check_unread(node: &object::Node, notes: &mut Notes) {
+/// Reports registers of names that are not read: of older plugins, and of Volcano. `known` are the
+/// devices of other sources: if there are none, the node's devices are unknown.
+pub(super) fn check_unread(node: &object::Node, known: &[Device], notes: &mut Notes) {
     let is_read = |key: &str| VENDORS.iter().any(|vendor| annotation(vendor) == Some(key));
     for (key, text) in node.metadata.annotations.iter() {
         let Some((domain, name)) = key.split_once('/') else { continue };
@@ -119,7 +122,8 @@ pub(super) fn check_unread(node: &object::Node, notes: &mut Notes) {
             && !is_read(key)
             && !matches!(text.trim(), "" | "[]" | "null")
         {
-            notes.add(PluginProblem::RegisterUnread { key: key.into() });
+            let has_other_devices = !known.is_empty();
+            notes.add(PluginProblem::RegisterUnread { key: key.into(), has_other_devices });
         }
     }
 }
@@ -160,6 +164,11 @@ fn of_vendor(
     }
     if vendor.name == NVIDIA {
         note_scaled_cores(&listed, notes);
+    }
+    if vendor.has_soft_split() {
+        let is_soft = node.metadata.annotations.get(SOFT_SPLIT) == Some("true");
+        let mode = if is_soft { SOFT_SPLIT_MODE } else { TEMPLATE_MODE };
+        devices.iter_mut().for_each(|device| device.mode = Some(mode.into()));
     }
     check_advertised(vendor, node, &listed, notes);
     let tokens = listed.first().map(|device| device.slots);
@@ -241,7 +250,7 @@ fn total(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source) -> 
     };
     match (vendor.memory_source, listed.memory_mib) {
         (MemorySource::Reported, Some(mib)) => memory::of_mib(mib, source, &field),
-        (MemorySource::Reported, None) => memory::unknown(field),
+        (MemorySource::Reported, None) => memory::unknown(format!("{field} is missing")),
         (MemorySource::Assumed(mib), _) => memory::unknown(format!(
             "nothing on the node says how much a {} has (HAMi assumes {mib} MiB); annotation {DEVICES} can",
             vendor.name
@@ -259,7 +268,8 @@ fn geometry(
     listed: &RegisteredDevice,
     notes: &mut Notes,
 ) -> Option<Arc<Geometry>> {
-    if listed.mode.as_deref() != Some("mig") {
+    let is_drs = matches!(vendor.register, Register::EnflameDrs(_));
+    if listed.mode.as_deref() != Some("mig") && !(is_drs && !listed.mig_profiles.is_empty()) {
         return None;
     }
     let problem = match listed.mig_profiles.iter().map(profile).collect::<Result<Vec<_>, _>>() {

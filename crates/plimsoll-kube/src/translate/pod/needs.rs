@@ -6,8 +6,9 @@ use plimsoll_core::request::{Amount, Compute, Container, DeviceSelector, Misuse,
 use plimsoll_core::units::{Bytes, Cores, Portion};
 
 use crate::cluster::Reading;
+use crate::hami::capacity::slices_name;
 use crate::hami::request::{self, DeviceRequest, MemoryRequest, RequestError};
-use crate::hami::vendor::{Charged, CoresUnit, VENDORS, Vendor};
+use crate::hami::vendor::{Charged, CoresUnit, SOFT_SPLIT_MODE, SPLIT_MODE, VENDORS, Vendor};
 use crate::object::{self, Pod};
 use crate::plugins::{self, PluginSharing};
 use crate::quantity::Quantity;
@@ -29,7 +30,7 @@ const NEURON_CORES: u64 = 2;
 /// Translates the needs of the containers, in start order.
 pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape, Misuse> {
     let containers = in_start_order(&pod.spec).map(|(role, container)| {
-        let needs = needs(container, reading)?;
+        let needs = needs(container, Split::from_pod(pod), reading)?;
         Ok(Container { name: container.name.as_str().into(), role, needs })
     });
     let mut containers: Vec<Container> = containers.collect::<Result<_, _>>()?;
@@ -37,6 +38,31 @@ pub(in crate::translate) fn shape(pod: &Pod, reading: &Reading) -> Result<Shape,
     legacy_mig::add(pod, &mut containers)?;
     selection::add(&pod.metadata.annotations, &mut containers)?;
     Ok(Shape { containers })
+}
+
+/// The way in which a pod accepts that Ascend's devices are split.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Split {
+    /// By templates, or by software on nodes that do so. The template is the larger amount.
+    Any,
+    /// By software only, which gives the requested amount.
+    Soft,
+}
+
+impl Split {
+    fn from_pod(pod: &Pod) -> Split {
+        match pod.metadata.annotations.get(SPLIT_MODE) {
+            Some(SOFT_SPLIT_MODE) => Split::Soft,
+            _ => Split::Any,
+        }
+    }
+
+    fn charged(self, vendor: &'static Vendor, mib: u64) -> Charged {
+        match self {
+            Split::Soft if vendor.has_soft_split() => Charged::AsAsked(mib),
+            Split::Soft | Split::Any => vendor.charged(mib),
+        }
+    }
 }
 
 /// Returns true if a resource requests a device or a part of one.
@@ -56,7 +82,11 @@ fn is_counted(name: &str) -> bool {
     name == SHARED_GPU || name.starts_with(MIG_PREFIX) || plugins::counted(name).is_some()
 }
 
-fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, Misuse> {
+fn needs(
+    container: &object::Container,
+    split: Split,
+    reading: &Reading,
+) -> Result<Vec<Need>, Misuse> {
     let resources = &container.resources;
     let names = || resources.limits.iter().chain(resources.requests.iter()).map(|(name, _)| name);
     // Most containers request no extended resource at all.
@@ -69,7 +99,7 @@ fn needs(container: &object::Container, reading: &Reading) -> Result<Vec<Need>, 
         let asked =
             request::read(vendor, resources).map_err(|error| unreadable(container, error))?;
         if let Some(asked) = asked {
-            needs.push(need(container, vendor, asked, reading)?);
+            needs.push(need(container, vendor, asked, split, reading)?);
         }
     }
     let mut counted: Vec<&str> = names().filter(|name| is_counted(name)).collect();
@@ -127,6 +157,7 @@ fn need(
     container: &object::Container,
     vendor: &'static Vendor,
     asked: DeviceRequest,
+    split: Split,
     reading: &Reading,
 ) -> Result<Need, Misuse> {
     let devices = asked.devices.unwrap_or_else(|| asked.cores.unwrap_or(1).div_ceil(NEURON_CORES));
@@ -145,13 +176,18 @@ fn need(
         slots: u32::try_from(slots).map_err(|_| too_many(slots))?,
         selector: DeviceSelector::default(),
     };
-    with_memory(container, vendor, asked.memory, need, reading)
+    match (asked.slices, asked.memory) {
+        (Some(slices), MemoryRequest::Unset) => {
+            Ok(Need { amount: Amount::Profile(slices_name(slices).into()), ..need })
+        }
+        _ => with_memory(container, vendor, (asked.memory, split), need, reading),
+    }
 }
 
 fn with_memory(
     container: &object::Container,
     vendor: &'static Vendor,
-    memory: MemoryRequest,
+    (memory, split): (MemoryRequest, Split),
     need: Need,
     reading: &Reading,
 ) -> Result<Need, Misuse> {
@@ -178,7 +214,7 @@ fn with_memory(
             let all = percent == 100 && need.compute == Compute::Any;
             Need { amount, compute: if all { Compute::All } else { need.compute }, ..need }
         }
-        MemoryRequest::Mib(mib) => match vendor.charged(mib) {
+        MemoryRequest::Mib(mib) => match split.charged(vendor, mib) {
             Charged::AsAsked(mib) => Need { amount: bytes(mib)?, ..need },
             Charged::Template(template) => Need { amount: bytes(template.memory_mib)?, ..need },
             // No template is large enough: the device is used whole. The amount is kept, since the

@@ -6,7 +6,7 @@ use plimsoll_core::request::{
 use plimsoll_core::units::Name;
 
 use crate::hami::selection::{DeviceSelection, SelectionError};
-use crate::hami::vendor::{VENDORS, Vendor};
+use crate::hami::vendor::{SPLIT_MODE, VENDORS, Vendor};
 use crate::hami::weights::{DevicePolicy, NodePolicy};
 use crate::object::StringMap;
 
@@ -20,7 +20,7 @@ pub(super) fn add(annotations: &StringMap, containers: &mut [Container]) -> Resu
     for need in containers.iter_mut().flat_map(|container| &mut container.needs) {
         let read = DeviceSelection::read(vendor_of(need), annotations)
             .map_err(|error| unreadable(&error))?;
-        need.selector = device_selector(need, read);
+        need.selector = device_selector(need, read, annotations);
     }
     Ok(())
 }
@@ -59,14 +59,17 @@ fn vendor_of(need: &Need) -> &'static Vendor {
     VENDORS.iter().find(|vendor| vendor.kind() == &*need.kind).unwrap_or(&VENDORS[0])
 }
 
-fn device_selector(need: &Need, read: DeviceSelection) -> DeviceSelector {
+fn device_selector(need: &Need, read: DeviceSelection, annotations: &StringMap) -> DeviceSelector {
     let names = |names: Vec<String>| -> Vec<Name> { names.into_iter().map(Name::from).collect() };
     let excluded = need.selector.not_models.iter().cloned();
     let asked = |policy| read.device_policy.contains(&policy);
     let (alone, linked) =
         (need.selector.alone || asked(DevicePolicy::Mutex), asked(DevicePolicy::TopologyAware));
-    // Sharing modes are NVIDIA's; a mode of another vendor is something else.
-    let modes = read.mode.filter(|_| vendor_of(need).kind() == "NVIDIA").unwrap_or_default();
+    // Each vendor has an annotation of its own for modes.
+    let vendor = vendor_of(need);
+    let soft = annotations.get(SPLIT_MODE).filter(|_| vendor.has_soft_split());
+    let modes = read.mode.filter(|_| vendor.kind() == "NVIDIA");
+    let modes = modes.or_else(|| soft.map(str::to_owned)).unwrap_or_default();
     let modes = modes.split(',').map(str::trim).filter(|mode| !mode.is_empty());
     DeviceSelector {
         modes: modes.map(Name::from).collect(),

@@ -125,3 +125,59 @@ fn what_an_ascend_pod_holds_is_its_template() {
     assert_eq!(charged(&cluster, "untold"), (vec![0], 16_384));
     assert_eq!(codes(&cluster), [""; 0]);
 }
+
+/// A node with one Enflame device of six slices, cut by these profiles.
+fn enflame() -> String {
+    let capacity = r#"{"devices":[{"index":"0","minor":"0","capacity":6}],"profiles":{"1g.6gb":"0","3g.20gb":"1","6g.40gb":"2"}}"#;
+    format!(
+        "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: gcu\n  annotations:\n    enflame.com/gcu-drs-capacity: '{capacity}'\n\
+         status: {{capacity: {{enflame.com/drs-gcu: 6}}, allocatable: {{enflame.com/drs-gcu: 6}}}}\n"
+    )
+}
+
+#[test]
+fn slices_of_enflame_are_charged_by_their_profile() {
+    let slices = |number: u64| format!("enflame.com/drs-gcu: {number}");
+    for (limits, number) in [
+        (slices(1), 6),
+        (slices(3), 2),
+        (slices(6), 1),
+        (slices(2), 0),
+        ("enflame.com/gcu-memory: 20480".to_owned(), 2),
+        ("enflame.com/gcu-memory: 5000".to_owned(), 6),
+    ] {
+        let spec = format!("containers: [{{name: main, resources: {{limits: {{{limits}}}}}}}]");
+        let pods: String = (0..8).map(|at| pod(&format!("p{at}"), "", &spec)).collect();
+        assert_eq!(placed(&means(&(enflame() + &pods))).0, number, "{limits}");
+    }
+    let running = |name: &str, number: u64| {
+        let containers = format!(
+            "containers: [{{name: main, resources: {{limits: {{enflame.com/drs-gcu: {number}}}}}}}]"
+        );
+        bound(name, "gcu", "", &containers)
+    };
+    let cluster = means(&(enflame() + &running("one", 1) + &running("three", 3)));
+    assert_eq!(charged(&cluster, "one"), (vec![0], 6 * 1024));
+    assert_eq!(charged(&cluster, "three"), (vec![0], 20 * 1024));
+}
+
+#[test]
+fn an_ascend_pod_that_accepts_only_soft_splits_is_charged_what_it_asks() {
+    let register = r#"[{"id":"npu-0","index":0,"count":8,"devmem":65536,"devcore":20,"type":"Ascend910B3","health":true}]"#;
+    let node = |annotation: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: npu\n  annotations:\n    hami.io/node-register-Ascend910B3: '{register}'\n    \
+             {annotation}\n"
+        )
+    };
+    let soft = "annotations: {huawei.com/vnpu-mode: hami-core}";
+    let pods = |metadata: &str| -> String {
+        let limits = "huawei.com/Ascend910B3: 1, huawei.com/Ascend910B3-memory: 10000";
+        let spec = format!("containers: [{{name: main, resources: {{limits: {{{limits}}}}}}}]");
+        (0..8).map(|at| pod(&format!("p{at}"), metadata, &spec)).collect()
+    };
+    let split = "hami-vnpu-core: \"true\"";
+    assert_eq!(placed(&means(&(node(split) + &pods(soft)))).0, 6, "six times 10000 MiB");
+    assert_eq!(placed(&means(&(node(split) + &pods("")))).0, 4, "four templates of 16384 MiB");
+    assert_eq!(placed(&means(&(node("") + &pods(soft)))).0, 0, "the node has templates only");
+}

@@ -83,7 +83,7 @@ async fn a_reader_sees_decisions_and_changes_as_they_happen() {
     let mut runner = Runner::registered(&world, "r1", &[80]).await;
     let (id, kind, data) = stream.next().await;
     assert_eq!((id, kind.as_str(), &data["event"]), (Some(0), "ledger", &json!("node")));
-    assert_eq!(data["changes"], json!([{"op": "put_node", "runner_id": "r1"}]));
+    assert_eq!(data["changes"], json!([{"op": "put_node", "node": "r1", "runner_id": "r1"}]));
     assert_eq!(stream.next().await.0, Some(1), "it is open once it has said what runs on it");
     happen(&world, "m").await;
     let (id, kind, data) = stream.next().await;
@@ -91,7 +91,8 @@ async fn a_reader_sees_decisions_and_changes_as_they_happen() {
     let decided = &data["decisions"][0];
     assert_eq!((&decided["id"], &decided["placed"]), (&json!("2.0"), &json!(true)));
     assert_eq!((&decided["slot_id"], &decided["runner_id"]), (&json!("slot-1"), &json!("r1")));
-    let held = json!({"op": "hold", "model": "m", "slot_id": "slot-1", "runner_id": "r1", "bytes": GIB, "stage": "sent"});
+    let held = json!({"op": "hold", "request": {"account": "m", "name": "slot-1", "uid": "slot-1"}, "node": "r1",
+        "model": "m", "slot_id": "slot-1", "runner_id": "r1", "bytes": GIB, "stage": "sent"});
     assert_eq!(data["changes"][0], held);
     runner.settle(&world).await;
     let (_, _, data) = stream.next().await;

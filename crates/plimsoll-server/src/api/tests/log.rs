@@ -225,3 +225,17 @@ async fn many_write_and_read_at_once() {
         task.await.expect("no task fails");
     }
 }
+
+#[tokio::test]
+async fn a_slot_has_a_log_by_its_model_and_id_without_a_named_reservation() {
+    let world = World::new();
+    let mut runner = Runner::registered(&world, "r1", &[80]).await;
+    world.declare("m", json!({"memory": "40GiB"})).await;
+    world.ask("m").await;
+    runner.settle(&world).await;
+    let log = world.get("/api/v1/namespaces/m/pods/slot-1/schedulerlog").await;
+    check_shape(&log);
+    assert_eq!(log["status"], "succeeded");
+    assert_eq!(log["request"], json!({"account": "m", "name": "slot-1", "uid": "slot-1"}));
+    assert_eq!(log.get("reservation_id"), None, "it is about the slot");
+}

@@ -88,8 +88,8 @@ async fn the_example_turns_a_failed_log_into_a_line_and_an_exit_code() {
         "{line}"
     );
     let (code, line) = served.alert("missing").await;
-    let expected = "UNKNOWN default/missing: HTTP 404: no reservation with namespace and name \
-                    default/missing since the server started";
+    let expected = "UNKNOWN default/missing: HTTP 404: nothing named default/missing \
+                    (namespace/name) since the server started";
     assert_eq!((code, line.as_str()), (Some(2), expected));
     let nowhere = Served { url: "http://127.0.0.1:1".to_string() };
     assert_eq!(nowhere.alert("chat").await.0, Some(2));

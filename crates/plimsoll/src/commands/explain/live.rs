@@ -112,12 +112,14 @@ fn explain(client: &Client, subject: &Subject) -> Result<Explained, ClientError>
             let (namespace, name) = (segment(namespace), segment(name));
             let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/schedulerlog");
             let log: SchedulerLogRow = client.get(&path)?;
-            let decision = match &log.decision_id {
+            let decision: Option<DecisionRow> = match &log.decision_id {
                 Some(id) => client.find(&decision_path(id))?,
                 None => None,
             };
-            let is_pending = log.filter.status == Verdict::Failed && decision.is_some();
-            let now = if is_pending { decided_now(client, &log.model)? } else { None };
+            let now = match (&decision, log.filter.status) {
+                (Some(decision), Verdict::Failed) => decided_now(client, &decision.model)?,
+                _ => None,
+            };
             Ok(Explained { schedulerlog: Some(log), decision, now, ..NOTHING })
         }
     }

@@ -59,7 +59,7 @@ fn an_unplaced_pod_has_the_documented_fields() {
 fn unknown_is_null_and_never_zero() {
     let mut cluster = fixture::time_sliced(1);
     cluster.nodes[0].node.devices[0].memory.total = plimsoll_core::device::Capacity::Unknown {
-        missing: "the label nvidia.com/gpu.memory".into(),
+        missing: "label nvidia.com/gpu.memory is missing".into(),
     };
     let sheet = sheet(&cluster, Candidates::Nearest);
     let device = &sheet["devices"][0];

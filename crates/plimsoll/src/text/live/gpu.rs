@@ -9,7 +9,7 @@ use crate::text::live::slots::stage_style;
 use crate::text::load::is_starting;
 use crate::text::page::{BAD, FAINT, ODD, PLAIN, Page};
 use crate::text::table::{Align, Table};
-use crate::text::{or_else, simulate};
+use crate::text::{or_else, row_format, simulate};
 
 /// Prints everything that is known about a GPU.
 pub(crate) fn gpu(page: &mut Page, runner: &RunnerRow, gpu: Option<&GpuRow>, now: Time) {
@@ -21,24 +21,25 @@ pub(crate) fn gpu(page: &mut Page, runner: &RunnerRow, gpu: Option<&GpuRow>, now
     let device = &gpu.device;
     let model = device.model.as_deref().map_or(String::new(), |model| format!(", {model}"));
     page.pieces(1, &[(PLAIN, &device.uuid), (PLAIN, &model), (ODD, &remarks(gpu))]);
-    let mut sizes = format!(
-        "usable {}, free {}",
-        or_else(device.usable, "unknown"),
-        or_else(device.free, "unknown")
-    );
-    for (name, bytes) in [
+    let parts = [
         ("foreign", Some(device.foreign)),
         ("releasing", device.releasing),
         ("reserved by the driver", Some(device.reserve)),
         ("measured in use", gpu.used.map(Bytes::new)),
-    ] {
-        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_zero()) {
-            sizes.push_str(&format!(", {name} {bytes}"));
+    ];
+    let known = parts.iter().filter_map(|(_, size)| *size);
+    let known: Vec<Bytes> = known.chain(device.free).collect();
+    let format = row_format(device.usable, &known);
+    let show = |size: Option<Bytes>| or_else(size.map(|size| format.show(size)), "unknown");
+    let mut sizes = format!("usable {}, free {}", show(device.usable), show(device.free));
+    for (name, size) in parts {
+        if size.is_some_and(|size| !size.is_zero()) {
+            sizes.push_str(&format!(", {name} {}", show(size)));
         }
     }
     page.line(1, &sizes);
     if device.is_over() {
-        page.styled(1, BAD, &format!("OVER its line by {}", or_else(device.over_by, "?")));
+        page.styled(1, BAD, &format!("OVER its line by {}", show(device.over_by)));
     }
     tenants(page, gpu);
 }

@@ -2,13 +2,14 @@
 
 use anstyle::Style;
 use plimsoll_api::rows::{GpuRow, RunnerRow, RunnerState, RunnerStatus, Time};
+use plimsoll_core::units::Bytes;
 
 use super::gpu;
 use crate::text::age::ago;
 use crate::text::load::{self, Load};
-use crate::text::or_else;
 use crate::text::page::{BAD, FAINT, GOOD, ODD, PLAIN, Page};
 use crate::text::table::{Align, Table};
+use crate::text::{or_else, row_format};
 
 /// Prints the runners, and the bars of their GPUs.
 pub(crate) fn runners(page: &mut Page, rows: &[RunnerStatus], now: Time) {
@@ -30,14 +31,16 @@ pub(crate) fn runners(page: &mut Page, rows: &[RunnerStatus], now: Time) {
         let labels = labels.collect::<Vec<_>>().join(",");
         // Nothing is placed on a runner that is not online, however much memory it has.
         let free = if runner.status == RunnerState::Online { runner.free } else { None };
+        let format = row_format(runner.usable, free.as_slice());
+        let show = |size: Option<Bytes>| size.map(|size| format.show(size));
         let unknown = if runner.status == RunnerState::Online { "?" } else { "-" };
         table.styled_row([
             (PLAIN, runner.runner_id.clone()),
             status(runner, now),
             (PLAIN, runner.last_seen.map_or("never".to_string(), |seen| ago(seen, now))),
             (PLAIN, runner.gpu_count.to_string()),
-            (PLAIN, or_else(runner.usable, "?")),
-            (PLAIN, or_else(free, unknown)),
+            (PLAIN, or_else(show(runner.usable), "?")),
+            (PLAIN, or_else(show(free), unknown)),
             (PLAIN, runner.slots.to_string()),
             (PLAIN, if labels.is_empty() { "-".to_string() } else { labels }),
         ]);

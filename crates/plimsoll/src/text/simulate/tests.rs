@@ -60,7 +60,7 @@ fn an_overcommitted_device_is_shown_with_numbers_and_names() {
 #[test]
 fn memory_being_released_is_not_drawn_as_free() {
     let text = text(&fixture::releasing(), Names::Some);
-    let bar = format!("[{}{}|]  60 GiB of 80 GiB, 1 tenant", "<".repeat(24), "-".repeat(8));
+    let bar = format!("[{}{}|]  60.0 GiB of 80.0 GiB, 1 tenant", "<".repeat(24), "-".repeat(8));
     assert!(text.contains(&bar), "{text}");
     assert!(text.contains("< releasing"), "{text}");
 }

@@ -294,3 +294,25 @@ fn plugins_that_do_not_share_cards_advertise_whole_devices_of_unknown_memory() {
         assert_eq!(placed(&facts, 1, kind, &mib(1)).0, 0, "{resource}");
     }
 }
+
+#[test]
+fn a_device_resource_that_is_not_known_makes_the_devices_unknown_where_no_other_are() {
+    for resource in ["aliyun.com/gpu-mem", "microsoft.com/directx", "volcano.sh/vgpu-number"] {
+        let given = Given::default().capacity(resource, "2").allocatable(resource, "2");
+        let (facts, findings) = given.facts();
+        assert_eq!(codes(&findings), ["device-resource-unknown"], "{resource}");
+        let unknown = facts.node.unknown.expect("it has some devices");
+        assert!(unknown.starts_with(&format!("2 of {resource} are advertised")), "{unknown}");
+    }
+    let other = Given::default().capacity("rdma/hca", "2").capacity("nvidia.com/gpu", "0");
+    assert_eq!(codes(&other.facts().1), [""; 0]);
+    let known = Given::default().gpus("1").capacity("koordinator.sh/gpu-core", "100");
+    let (facts, findings) = known.facts();
+    assert_eq!((facts.node.unknown, codes(&findings)), (None, vec!["memory-label-missing"]));
+}
+
+#[test]
+fn the_number_of_cards_without_a_count_label_is_by_capacity() {
+    let (facts, _) = Given::default().gpus("1").facts();
+    assert_eq!(facts.capacity_source, "capacity");
+}

@@ -57,6 +57,20 @@ fn whole_cards_beside_instances_are_those_that_are_advertised() {
 }
 
 #[test]
+fn one_whole_card_beside_instances_needs_no_count_label() {
+    let given = Given::default()
+        .label("nvidia.com/mig.strategy", "mixed")
+        .label("nvidia.com/mig-1g.5gb.count", "7")
+        .label("nvidia.com/mig-1g.5gb.memory", "4864")
+        .gpus("1");
+    let (facts, findings) = advertise(given, "nvidia.com/mig-1g.5gb", "7").facts();
+    let whole = facts.node.devices.iter().filter(|device| &*device.kind == "NVIDIA").count();
+    assert_eq!((whole, facts.node.devices.len(), facts.node.unknown.as_deref()), (1, 8, None));
+    assert_eq!(codes(&findings), ["memory-label-missing"]);
+    assert_eq!(placed(&facts, 9, "nvidia.com/mig-1g.5gb", &Amount::Whole).0, 7);
+}
+
+#[test]
 fn shared_instances_are_counted_once_under_either_name() {
     let given = mixed().label("nvidia.com/mig-1g.5gb.replicas", "4");
     for resource in ["nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.shared"] {

@@ -315,3 +315,22 @@ fn a_register_that_lists_more_than_is_allocatable_is_reported() {
     }
     assert_eq!(codes(&given.gpus("10").facts().1), Vec::<&str>::new());
 }
+
+#[test]
+fn a_register_that_is_not_read_closes_a_node_without_other_devices_only() {
+    let old =
+        r#"[{"id":"A-0","count":4,"devmem":65536,"devcore":20,"type":"Ascend910B","health":true}]"#;
+    let alone = Given::default().annotation("hami.io/node-register-Ascend910B", old);
+    let (facts, findings) = alone.facts();
+    assert_eq!(codes(&findings), ["register-unread"]);
+    let unknown = facts.node.unknown.expect("devices may be missing");
+    assert!(unknown.contains("annotation hami.io/node-register-Ascend910B lists"), "{unknown}");
+
+    let nvidia = r#"[{"id":"GPU-0","count":10,"devmem":32768,"type":"NVIDIA V100","health":true}]"#;
+    let beside = Given::default()
+        .annotation("hami.io/node-mlu-register", "[{\"id\":\"MLU-0\"}]")
+        .annotation(NVIDIA_REGISTER, nvidia);
+    let (facts, findings) = beside.gpus("10").facts();
+    assert_eq!((facts.node.unknown.as_deref(), codes(&findings)), (None, vec!["register-unread"]));
+    assert_eq!(placed(&facts, 1, "NVIDIA", &mib(32768)).0, 1);
+}

@@ -1,0 +1,202 @@
+//! Random clusters as plain numbers.
+
+use super::asks::Ask;
+use super::random::Random;
+
+/// A cluster.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) nodes: Vec<Machine>,
+    /// In the order in which they were created.
+    pub(super) running: Vec<Running>,
+    /// In the order in which they are decided.
+    pub(super) pending: Vec<Work>,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub(super) name: String,
+    pub(super) source: Cards,
+    /// The memory of each card or instance in MiB; `None` if nothing tells it.
+    pub(super) memory: Vec<Option<u64>>,
+    /// Allocatable `nvidia.com/gpu`.
+    pub(super) tokens: u64,
+    /// Allocatable `example.com/widget`, a resource that is not known.
+    pub(super) widgets: u64,
+    /// Allocatable CPU, in thousandths.
+    pub(super) cpu: u64,
+    /// Claims of dynamic resource allocation that are allocated here.
+    pub(super) claims: Vec<Claimed>,
+}
+
+/// The source and the sharing of a node's cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cards {
+    /// HAMi's register, with so many slots a card.
+    Register { slots: u64 },
+    /// NVIDIA's labels, one token a card.
+    Exclusive,
+    /// NVIDIA's labels with time-slicing.
+    Sliced { tokens: u64 },
+    /// NVIDIA's labels with MPS.
+    Mps { tokens: u64 },
+    /// Instances of profile 1g.5gb.
+    Mig,
+    /// Nothing but a number in `status.capacity`.
+    Uncounted { advertised: u64 },
+}
+
+/// A claim on a card: so many MiB, or all of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimed {
+    pub(super) card: usize,
+    pub(super) mib: Option<u64>,
+}
+
+/// A pod that has a node.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub(super) node: usize,
+    /// The card that HAMi's annotation names.
+    pub(super) card: Option<usize>,
+    pub(super) work: Work,
+    /// It is being deleted.
+    pub(super) ending: bool,
+    /// It asks for a device by a resource that is not known.
+    pub(super) unknown: bool,
+}
+
+/// The requests of a pod.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) name: String,
+    /// Init containers, which run one after the other before the others.
+    pub(super) init: Vec<Ask>,
+    pub(super) apps: Vec<Ask>,
+    pub(super) widgets: u64,
+    pub(super) cpu: u64,
+}
+
+impl World {
+    pub(super) fn any(random: &mut Random) -> World {
+        let number = random.between(1, 3);
+        let nodes: Vec<Machine> = (0..number).map(|at| Machine::any(random, at)).collect();
+        let mut running = Vec::new();
+        for (at, machine) in nodes.iter().enumerate() {
+            for _ in 0..random.between(0, machine.tenants_max().min(3)) {
+                let name = format!("r{}", running.len());
+                running.push(Running::any(random, at, machine, name));
+            }
+        }
+        let number = random.between(3, 9);
+        let pending = (0..number).map(|at| Work::any(random, format!("p{at}"))).collect();
+        World { nodes, running, pending }
+    }
+}
+
+impl Machine {
+    fn any(random: &mut Random, at: u64) -> Machine {
+        let source = match random.between(0, 9) {
+            0..=2 => Cards::Register { slots: random.between(2, 4) },
+            3 | 4 => Cards::Exclusive,
+            5 | 6 => Cards::Sliced { tokens: random.between(2, 3) },
+            7 => Cards::Mps { tokens: random.between(2, 3) },
+            8 => Cards::Mig,
+            _ => Cards::Uncounted { advertised: random.pick(&[1, 1, 4]) },
+        };
+        let cards =
+            if matches!(source, Cards::Uncounted { .. }) { 1 } else { random.between(1, 3) };
+        let same = random.pick(&[8000, 12_000, 16_000, 24_000]);
+        let memory = (0..cards).map(|_| match source {
+            Cards::Register { .. } => Some(random.pick(&[8000, 16_000, 24_000])),
+            Cards::Mig => Some(4864),
+            Cards::Uncounted { .. } => None,
+            Cards::Exclusive | Cards::Sliced { .. } | Cards::Mps { .. } => Some(same),
+        });
+        let memory: Vec<Option<u64>> = memory.collect();
+        let all = match source {
+            Cards::Register { slots } => cards * slots,
+            Cards::Exclusive => cards,
+            Cards::Sliced { tokens } | Cards::Mps { tokens } => cards * tokens,
+            Cards::Mig => 0,
+            Cards::Uncounted { advertised } => advertised,
+        };
+        let short = matches!(source, Cards::Register { .. }) && random.one_in(3);
+        Machine {
+            name: format!("n{at}"),
+            source,
+            tokens: if short { all / 2 } else { all },
+            widgets: random.pick(&[0, 1, 3]),
+            cpu: random.pick(&[2000, 8000, 64_000]),
+            claims: claims(random, source, &memory),
+            memory,
+        }
+    }
+
+    /// Returns the number of tenants that the kubelet would start.
+    fn tenants_max(&self) -> u64 {
+        match self.source {
+            Cards::Mig => self.memory.len() as u64,
+            _ => self.tokens,
+        }
+    }
+
+    /// Returns true if the device plugin picks among several shared cards.
+    pub(super) fn floats(&self) -> bool {
+        matches!(self.source, Cards::Sliced { .. } | Cards::Mps { .. }) && self.memory.len() > 1
+    }
+}
+
+/// Claims on registered cards, which have UUIDs.
+fn claims(random: &mut Random, source: Cards, memory: &[Option<u64>]) -> Vec<Claimed> {
+    if !matches!(source, Cards::Register { .. }) || !random.one_in(4) {
+        return Vec::new();
+    }
+    let last = memory.len() as u64 - 1;
+    let card = usize::try_from(random.between(0, last)).unwrap_or(0);
+    let mib = (!random.one_in(3)).then(|| random.pick(&[1000, 3000, 7000]));
+    vec![Claimed { card, mib }]
+}
+
+impl Running {
+    /// Returns a pod that runs on a node. What it holds there follows from the documented rules.
+    fn any(random: &mut Random, node: usize, machine: &Machine, name: String) -> Running {
+        let unknown = matches!(machine.source, Cards::Register { .. }) && random.one_in(12);
+        let (ask, card) = match machine.source {
+            _ if unknown => (Ask::Nothing, None),
+            Cards::Register { .. } => {
+                let last = machine.memory.len() as u64 - 1;
+                let card = usize::try_from(random.between(0, last)).unwrap_or(0);
+                (Ask::hami(random, 1), Some(card))
+            }
+            Cards::Mig => (Ask::Instances(1), None),
+            Cards::Sliced { .. } if !random.one_in(5) => {
+                (Ask::ShareWithTokens { cards: 1, mib: random.pick(&[500, 1000, 2500]) }, None)
+            }
+            Cards::Exclusive
+            | Cards::Uncounted { .. }
+            | Cards::Mps { .. }
+            | Cards::Sliced { .. } => (Ask::Plain(1), None),
+        };
+        let work = Work { name, init: Vec::new(), apps: vec![ask], widgets: 0, cpu: 100 };
+        Running { node, card, work, ending: random.one_in(8), unknown }
+    }
+}
+
+impl Work {
+    fn any(random: &mut Random, name: String) -> Work {
+        let mut init = Vec::new();
+        let mut apps = vec![Ask::any(random)];
+        if random.one_in(4) && !apps[0].is_annotation() && !matches!(apps[0], Ask::Instances(_)) {
+            let second = Ask::hami(random, 1);
+            if random.one_in(2) {
+                init.push(second);
+            } else {
+                apps.push(second);
+            }
+        }
+        let widgets = if random.one_in(4) { random.between(1, 2) } else { 0 };
+        Work { name, init, apps, widgets, cpu: random.pick(&[100, 500, 2000]) }
+    }
+}
