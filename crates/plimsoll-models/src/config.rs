@@ -6,10 +6,15 @@ pub mod fields;
 
 pub mod rules;
 
+pub mod hybrid;
+
 pub mod layers;
 
 pub mod weights;
 
 pub mod shape;
+
+#[cfg(test)]
+mod published;
 
 pub use error::ConfigError;

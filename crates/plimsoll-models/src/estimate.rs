@@ -24,6 +24,9 @@ mod tests;
 #[cfg(test)]
 mod several_gpus;
 
+#[cfg(test)]
+mod architectures;
+
 pub use error::EstimateError;
 pub use parts::{Breakdown, Part};
 pub use split::LayerCounts;

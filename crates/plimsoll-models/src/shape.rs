@@ -76,6 +76,9 @@ pub enum Cache {
         kv_lora_rank: u64,
         /// Elements of the key that carry the position.
         rope_length: u64,
+        /// Elements of the key that selects tokens for sparse attention; 0 without an indexer.
+        #[serde(default)]
+        indexer_length: u64,
     },
     /// A recurrent state of fixed size per sequence.
     Recurrent { bytes: u64 },

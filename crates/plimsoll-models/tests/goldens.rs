@@ -75,12 +75,7 @@ fn safetensors_models_are_read_from_one_file_and_from_shards() {
             assert_eq!(tensor_bytes(&shape), weights, "{}", golden.name);
             let estimate =
                 estimate(&shape, &Settings::new(RuntimeKind::Vllm, 4096)).expect(golden.name);
-            // The layout of hybrid states in vLLM is not known here, so their cache is unknown.
-            let missing = golden
-                .name
-                .starts_with("nemotron")
-                .then_some("a cache rule for the model type nemotron_h");
-            assert_eq!(estimate.missing(), missing, "{}", golden.name);
+            assert_eq!(estimate.missing(), None, "{}", golden.name);
         }
     }
 }

@@ -9,10 +9,22 @@ use super::error::ConfigError;
 /// The largest file that is read. Published ones have a few kilobytes.
 pub const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
+/// The objects in which multimodal models nest the fields of their text model.
+const TEXT_PARTS: [&[&str]; 4] =
+    [&["text_config"], &["llm_config"], &["language_config"], &["thinker_config", "text_config"]];
+
+/// Older names of fields.
+const OLDER_NAMES: [(&str, &str); 4] = [
+    ("num_hidden_layers", "n_layer"),
+    ("num_attention_heads", "n_head"),
+    ("hidden_size", "n_embd"),
+    ("max_position_embeddings", "n_positions"),
+];
+
 /// The fields of a model's text part.
 ///
-/// Multimodal models nest the text model's fields in `text_config`. A field that is missing there
-/// is looked up in the outer object.
+/// Multimodal models nest the text model's fields in an object ([`TEXT_PARTS`]). A field that is
+/// missing there is looked up in the outer object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
     text_part: Map<String, Value>,
@@ -29,17 +41,39 @@ impl Fields {
         }
         let outer: Value = serde_json::from_slice(&text).map_err(ConfigError::Malformed)?;
         let Value::Object(outer) = outer else { return Err(ConfigError::NotAnObject) };
-        let text_part = match outer.get("text_config") {
-            Some(Value::Object(text)) => text.clone(),
-            _ => outer.clone(),
-        };
-        Ok(Fields { text_part, outer })
+        let text_part = TEXT_PARTS.iter().find_map(|path| nested(&outer, path));
+        Ok(Fields { text_part: text_part.unwrap_or(&outer).clone(), outer })
     }
 
     /// Returns the value of a field, unless it is missing or null.
     pub fn get(&self, field: &str) -> Option<&Value> {
+        let older = OLDER_NAMES.iter().find(|(name, _)| *name == field).map(|(_, older)| *older);
+        let names = [Some(field), older].into_iter().flatten();
+        let mut values = names.filter_map(|name| {
+            self.text_part.get(name).or_else(|| self.outer.get(name)).filter(|v| !v.is_null())
+        });
+        values.next()
+    }
+
+    /// Returns the numbers of a field that has one number for all layers, or a list. The last
+    /// number of a shorter list is that of all further layers.
+    pub fn per_layer(&self, field: &str, count: usize) -> Result<Option<Vec<u64>>, ConfigError> {
+        let Some(value) = self.get(field) else { return Ok(None) };
+        let invalid = || ConfigError::invalid(field, "a non-negative integer, or a list of them");
+        let Some(list) = value.as_array() else {
+            return value.as_u64().map(|number| Some(vec![number; count])).ok_or_else(invalid);
+        };
+        let numbers: Option<Vec<u64>> = list.iter().map(Value::as_u64).collect();
+        let mut numbers = numbers.filter(|list| !list.is_empty()).ok_or_else(invalid)?;
+        let last = numbers.last().copied().unwrap_or(0);
+        numbers.resize(count, last);
+        Ok(Some(numbers))
+    }
+
+    /// Returns true if a field is present and null.
+    pub fn is_null(&self, field: &str) -> bool {
         let value = self.text_part.get(field).or_else(|| self.outer.get(field));
-        value.filter(|value| !value.is_null())
+        value.is_some_and(Value::is_null)
     }
 
     /// Returns a non-negative integer.
@@ -96,4 +130,8 @@ impl Fields {
             self.outer.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
         class.or_else(|| self.text("model_type"))
     }
+}
+
+fn nested<'a>(outer: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Map<String, Value>> {
+    path.iter().try_fold(outer, |object, name| object.get(*name)?.as_object())
 }

@@ -6,7 +6,7 @@
 //! has heads of 128 elements where `hidden_size / num_attention_heads` gives other numbers for
 //! some sizes. So each type is looked up, and the cache of one that is not listed is unknown.
 //!
-//! Source: the configuration classes of transformers 4.5x.
+//! Source: the configuration classes of transformers 4.5x and 5.22, and the caches of vLLM 0.33.
 
 /// The properties of a model type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub enum HeadLength {
 pub enum KvHeads {
     /// As many as `num_attention_heads`.
     AsAttentionHeads,
+    /// One if `multi_query` is true, unless `new_decoder_architecture` is; then `num_kv_heads`.
+    Falcon,
     /// The field is required.
     Required,
 }
@@ -50,7 +52,35 @@ pub enum Layers {
     SlidingExceptLastOf(u64),
     /// Chunks of `attention_chunk_size`, except in layers that `no_rope_layers` marks with 0.
     Chunked,
-    /// Multi-head latent attention in all layers.
+    /// Multi-head latent attention in all layers, with an indexer if `index_head_dim` is set.
+    Latent,
+    /// No cache: an encoder that processes its whole input at once.
+    NoCache,
+    /// Attention as `block_configs` describes it for each layer.
+    Blocks,
+    /// Attention in some layers, a state of fixed size in the others.
+    Hybrid(State, Attention),
+}
+
+/// The state of a hybrid's layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Gated delta rule: `linear_*`.
+    DeltaNet,
+    /// Kimi delta attention: `linear_attn_config`.
+    KimiDelta,
+    /// Mamba 1: `mamba_d_*`, `mamba_expand`.
+    Mamba,
+    /// Mamba 2: heads, groups and state size.
+    Mamba2,
+    /// A short convolution: `conv_L_cache`.
+    Convolution,
+}
+
+/// The attention of a hybrid's other layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    Grouped,
     Latent,
 }
 
@@ -80,17 +110,111 @@ const RULES: &[(&str, HeadLength, Layers)] = &[
     ("deepseek_v2", HeadLength::Required, Layers::Latent),
     ("deepseek_v3", HeadLength::Required, Layers::Latent),
     ("glm4_moe", HeadLength::Required, Layers::Full),
+    // Plain attention.
+    ("apertus", HeadLength::Divided, Layers::Full),
+    ("arcee", HeadLength::Divided, Layers::Full),
+    ("bailing_moe", HeadLength::Divided, Layers::Full),
+    ("bailing_moe_v2", HeadLength::Divided, Layers::Full),
+    ("dots1", HeadLength::Divided, Layers::Full),
+    ("ernie4_5", HeadLength::Fixed(128), Layers::Full),
+    ("ernie4_5_moe", HeadLength::Divided, Layers::Full),
+    ("falcon", HeadLength::Divided, Layers::Full),
+    ("glm4", HeadLength::Fixed(128), Layers::Full),
+    ("glm4v_text", HeadLength::Divided, Layers::Full),
+    ("glm4v_moe_text", HeadLength::Divided, Layers::Full),
+    ("gpt2", HeadLength::Divided, Layers::Full),
+    ("granitemoe", HeadLength::Divided, Layers::Full),
+    ("granitemoeshared", HeadLength::Divided, Layers::Full),
+    ("hunyuan_v1_dense", HeadLength::Divided, Layers::Full),
+    ("hunyuan_v1_moe", HeadLength::Divided, Layers::Full),
+    ("internlm2", HeadLength::Divided, Layers::Full),
+    ("internlm3", HeadLength::Divided, Layers::Full),
+    ("minimax_m2", HeadLength::Fixed(128), Layers::Full),
+    ("nemotron", HeadLength::Divided, Layers::Full),
+    ("nemotron-nas", HeadLength::Divided, Layers::Blocks),
+    ("olmoe", HeadLength::Divided, Layers::Full),
+    ("qwen3_vl_text", HeadLength::Fixed(128), Layers::Full),
+    ("qwen3_vl_moe_text", HeadLength::Divided, Layers::Full),
+    ("seed_oss", HeadLength::Fixed(128), Layers::Full),
+    // Sliding windows.
+    ("afmoe", HeadLength::Fixed(128), Layers::SlidingExceptLastOf(4)),
+    ("exaone4", HeadLength::Divided, Layers::SlidingExceptLastOf(4)),
+    ("gemma3n_text", HeadLength::Fixed(256), Layers::SlidingExceptLastOf(5)),
+    ("gemma4_text", HeadLength::Fixed(256), Layers::SlidingExceptLastOf(6)),
+    ("mimo", HeadLength::Divided, Layers::SlidingFrom),
+    ("ministral3", HeadLength::Fixed(128), Layers::Sliding),
+    ("olmo3", HeadLength::Divided, Layers::SlidingExceptLastOf(4)),
+    ("phi4mm", HeadLength::Divided, Layers::Sliding),
+    ("phimoe", HeadLength::Divided, Layers::Sliding),
+    ("qwen2_vl", HeadLength::Divided, Layers::SlidingFrom),
+    ("qwen2_vl_text", HeadLength::Divided, Layers::SlidingFrom),
+    ("qwen2_5_vl", HeadLength::Divided, Layers::SlidingFrom),
+    ("qwen2_5_omni_text", HeadLength::Divided, Layers::SlidingFrom),
+    ("smollm3", HeadLength::Divided, Layers::SlidingFrom),
+    // Latent attention.
+    ("deepseek_v32", HeadLength::Required, Layers::Latent),
+    ("glm4_moe_lite", HeadLength::Required, Layers::Latent),
+    ("glm_moe_dsa", HeadLength::Required, Layers::Latent),
+    ("kimi_k2", HeadLength::Required, Layers::Latent),
+    // Hybrids.
+    ("granitemoehybrid", HeadLength::Divided, Layers::Hybrid(State::Mamba2, Attention::Grouped)),
+    ("jamba", HeadLength::Divided, Layers::Hybrid(State::Mamba, Attention::Grouped)),
+    ("kimi_linear", HeadLength::Required, Layers::Hybrid(State::KimiDelta, Attention::Latent)),
+    ("lfm2", HeadLength::Divided, Layers::Hybrid(State::Convolution, Attention::Grouped)),
+    ("lfm2_moe", HeadLength::Divided, Layers::Hybrid(State::Convolution, Attention::Grouped)),
+    ("nemotron_h", HeadLength::Fixed(128), Layers::Hybrid(State::Mamba2, Attention::Grouped)),
+    ("qwen3_next", HeadLength::Fixed(256), Layers::Hybrid(State::DeltaNet, Attention::Grouped)),
+    ("qwen3_5_text", HeadLength::Fixed(256), Layers::Hybrid(State::DeltaNet, Attention::Grouped)),
+    (
+        "qwen3_5_moe_text",
+        HeadLength::Fixed(256),
+        Layers::Hybrid(State::DeltaNet, Attention::Grouped),
+    ),
+    // Encoders.
+    ("bert", HeadLength::Divided, Layers::NoCache),
+    ("modernbert", HeadLength::Divided, Layers::NoCache),
+    ("roberta", HeadLength::Divided, Layers::NoCache),
+    ("xlm-roberta", HeadLength::Divided, Layers::NoCache),
 ];
 
+/// Types whose layers with full attention have heads of another length than those with a window:
+/// `global_head_dim`, or this default.
+const GLOBAL_HEAD_LENGTHS: [(&str, u64); 1] = [("gemma4_text", 512)];
+
+/// Returns the default of `global_head_dim`; `None` for a type that does not have the field.
+pub fn global_head_length(model_type: &str) -> Option<u64> {
+    let row = GLOBAL_HEAD_LENGTHS.iter().find(|(name, _)| *name == model_type);
+    row.map(|(_, length)| *length)
+}
+
 /// Types whose class uses `num_attention_heads` for an absent `num_key_value_heads`.
-const KV_HEADS_OPTIONAL: [&str; 5] = ["llama", "phi", "phi3", "granite", "olmo"];
+const KV_HEADS_OPTIONAL: [&str; 17] = [
+    "llama",
+    "phi",
+    "phi3",
+    "granite",
+    "olmo",
+    "olmo3",
+    "olmoe",
+    "apertus",
+    "arcee",
+    "granitemoe",
+    "granitemoeshared",
+    "granitemoehybrid",
+    "hunyuan_v1_dense",
+    "hunyuan_v1_moe",
+    "nemotron",
+    "gpt2",
+    "afmoe",
+];
 
 /// Returns the rule of a model type; `None` if it is not listed.
 pub fn for_model_type(model_type: &str) -> Option<Rule> {
     let (name, head_length, layers) = *RULES.iter().find(|(name, _, _)| *name == model_type)?;
-    let kv_heads = match KV_HEADS_OPTIONAL.contains(&name) {
-        true => KvHeads::AsAttentionHeads,
-        false => KvHeads::Required,
+    let kv_heads = match name {
+        "falcon" => KvHeads::Falcon,
+        _ if KV_HEADS_OPTIONAL.contains(&name) => KvHeads::AsAttentionHeads,
+        _ => KvHeads::Required,
     };
     Some(Rule { head_length, layers, kv_heads })
 }

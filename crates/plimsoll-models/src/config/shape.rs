@@ -25,7 +25,10 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
         vocabulary: number(&fields, &["vocab_size"])?,
         trained_context: number(&fields, &["max_position_embeddings"])?,
         experts: number(&fields, &["num_local_experts", "num_experts", "n_routed_experts"])?,
-        experts_used: number(&fields, &["num_experts_per_tok", "num_experts_per_token"])?,
+        experts_used: number(
+            &fields,
+            &["num_experts_per_tok", "num_experts_per_token", "top_k_experts"],
+        )?,
         expert_feed_forward: for_all_layers(&fields, "moe_intermediate_size", count)?,
         weights: weights::read(&fields, count)?,
         split_inputs: SplitInputs::default(),
@@ -45,12 +48,16 @@ fn for_all_layers(
     name: &'static str,
     count: usize,
 ) -> Result<Sourced<Vec<u64>>, ConfigError> {
-    Ok(number(fields, &[name])?.map(|value| vec![value; count]))
+    let list = fields.per_layer(name, count)?;
+    Ok(list.map_or_else(|| Sourced::unknown(name), |list| Sourced::read(list, name)))
 }
 
 fn layer_count(fields: &Fields) -> Result<usize, ConfigError> {
     let field = "num_hidden_layers";
-    let value = fields.require(field)?;
+    let value = match fields.number(field)? {
+        Some(value) => value,
+        None => layers::listed_count(fields).ok_or_else(|| ConfigError::missing(field))?,
+    };
     match usize::try_from(value) {
         Ok(count) if (1..=MAX_LAYERS).contains(&value) => Ok(count),
         _ => Err(ConfigError::invalid(field, "from 1 to 4096")),
@@ -127,7 +134,7 @@ mod tests {
             read_fields(r#""model_type":"deepseek_v3","kv_lora_rank":512,"qk_rope_head_dim":64"#);
         assert_eq!(
             shape.layers.get().map(|layers| layers[0]),
-            Some(Cache::Latent { kv_lora_rank: 512, rope_length: 64 })
+            Some(Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 })
         );
         let nested = r#"{"architectures":["Gemma3ForConditionalGeneration"],"text_config":{"model_type":"gemma3_text",
             "num_hidden_layers":6,"num_key_value_heads":4,"sliding_window":1024,"hidden_size":2560}}"#;

@@ -139,7 +139,8 @@ impl Widths {
             }
         };
         let copies = if settings.gpus > 1 { PIPELINE_COPIES } else { 1 };
-        let masks = masks.bytes(settings)?.checked_mul(copies)?;
+        let scores = masks.scored.checked_mul(float_row)?;
+        let masks = masks.bytes(settings)?.checked_mul(copies)?.checked_add(scores)?;
         let between_gpus = self.between_gpus(settings, inputs)?.checked_mul(float_row)?;
         let states = self.states_between_gpus(settings)?;
         let small = INPUT_ELEMENTS.checked_mul(float_row)?.checked_add(CONSTANT_BYTES)?;
@@ -247,17 +248,21 @@ struct Masks {
     cells: u128,
     /// The cached tokens of the longer mask.
     longest: u128,
+    /// The cached tokens that an indexer scores; 0 without one. It has a mask of its own.
+    scored: u128,
 }
 
 impl Masks {
     fn from_shape(shape: &Shape, settings: &Settings) -> Result<Masks, EstimateError> {
         let layers = shape.layers.get().map(Vec::as_slice).unwrap_or_default();
-        let (mut full, mut windowed) = (0, 0);
+        let (mut full, mut windowed, mut scored) = (0, 0, 0);
         for layer in layers {
             match *layer {
-                Cache::Latent { .. } | Cache::Grouped { window: None, .. } => {
+                Cache::Latent { indexer_length, .. } => {
                     full = kv::cells(None, settings)?;
+                    scored = if indexer_length > 0 { full } else { scored };
                 }
+                Cache::Grouped { window: None, .. } => full = kv::cells(None, settings)?,
                 Cache::Grouped { window, .. } => {
                     windowed = windowed.max(kv::cells(window, settings)?);
                 }
@@ -265,8 +270,9 @@ impl Masks {
             }
         }
         Ok(Masks {
-            cells: u128::from(full) + u128::from(windowed),
+            cells: u128::from(full) + u128::from(windowed) + u128::from(scored),
             longest: full.max(windowed).into(),
+            scored: scored.into(),
         })
     }
 
@@ -349,7 +355,7 @@ fn has_attention(cache: &Cache) -> bool {
 fn head_length(cache: &Cache) -> u128 {
     match *cache {
         Cache::Grouped { key_length, value_length, .. } => key_length.max(value_length).into(),
-        Cache::Latent { kv_lora_rank, rope_length } => {
+        Cache::Latent { kv_lora_rank, rope_length, .. } => {
             u128::from(kv_lora_rank) + u128::from(rope_length)
         }
         Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => 0,

@@ -40,10 +40,11 @@ fn layer_bytes(cache: &Cache, settings: &Settings, widest: u64) -> Result<Bytes,
     match *cache {
         Cache::None | Cache::Shared { .. } => Ok(Bytes::ZERO),
         Cache::Recurrent { bytes } => product(bytes, settings.parallel),
-        Cache::Latent { kv_lora_rank, rope_length } => {
+        Cache::Latent { kv_lora_rank, rope_length, indexer_length } => {
             let length = kv_lora_rank.checked_add(rope_length).ok_or(OVERFLOW)?;
             let vector = row_bytes(CacheHalf::Key, length, 1, settings)?;
-            product(vector, tokens(None, settings)?)
+            let indexer = indexer_bytes(indexer_length, settings)?;
+            product(vector.checked_add(indexer).ok_or(OVERFLOW)?, tokens(None, settings)?)
         }
         Cache::Grouped { kv_heads, key_length, value_length, window } => {
             let heads = heads_per_gpu(kv_heads, settings);
@@ -56,6 +57,21 @@ fn layer_bytes(cache: &Cache, settings: &Settings, widest: u64) -> Result<Bytes,
             product(keys.checked_add(values).ok_or(OVERFLOW)?, tokens(window, settings)?)
         }
     }
+}
+
+/// Returns the bytes of one token in the indexer of sparse attention. vLLM keeps one byte per
+/// element and a 32-bit scale for 128 elements; with fp8 it also keeps 80 bytes more for the
+/// vector of the token (656 instead of 576 in DeepSeek V3.2).
+fn indexer_bytes(length: u64, settings: &Settings) -> Result<u64, EstimateError> {
+    if length == 0 {
+        return Ok(0);
+    }
+    if settings.runtime != RuntimeKind::Vllm {
+        return row_bytes(CacheHalf::Key, length, 1, settings);
+    }
+    let scales = length.div_ceil(128).checked_mul(4).ok_or(OVERFLOW)?;
+    let fp8_vector = if settings.kv.k == KvType::Fp8 { 80 } else { 0 };
+    length.checked_add(scales).and_then(|bytes| bytes.checked_add(fp8_vector)).ok_or(OVERFLOW)
 }
 
 fn product(bytes: u64, count: u64) -> Result<Bytes, EstimateError> {
@@ -225,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_latent_cache_stores_no_values() {
-        let layers = [Cache::Latent { kv_lora_rank: 512, rope_length: 64 }; 61];
+        let layers = [Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 }; 61];
         assert_eq!(total(&layers, &settings(4096, KvType::F16)), Bytes::new(61 * 4096 * 576 * 2));
     }
 

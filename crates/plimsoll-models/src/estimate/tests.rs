@@ -20,7 +20,7 @@ fn cache() -> impl Strategy<Value = Cache> {
             window,
         },
     );
-    let latent = Just(Cache::Latent { kv_lora_rank: 512, rope_length: 64 });
+    let latent = Just(Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 });
     let state = (0_u64..1 << 24).prop_map(|bytes| Cache::Recurrent { bytes });
     prop_oneof![4 => grouped, 1 => latent, 1 => state, 1 => Just(Cache::None)]
 }

@@ -48,7 +48,8 @@ impl Keys<'_> {
         match rule {
             Rule::NoCache => Ok(vec![Cache::None; self.count]),
             Rule::Full => self.attention(&vec![None; self.count]),
-            Rule::Latent => self.latent(),
+            Rule::Latent => self.latent(0),
+            Rule::LatentWithIndexer => self.latent(self.require("attention.indexer.key_length")?),
             Rule::Windowed(width, pattern) => self.attention(&self.windows(width, pattern)?),
             Rule::Recurrent => Ok(vec![self.recurrent_state()?; self.count]),
             Rule::Hybrid(recurrent) => self.hybrid(recurrent),
@@ -73,7 +74,7 @@ impl Keys<'_> {
 
     /// Returns MLA caches. Old conversions of DeepSeek lack the MLA lengths; llama.cpp then
     /// expands the vectors and keeps keys and values of all heads.
-    fn latent(&self) -> Result<Vec<Cache>, GgufError> {
+    fn latent(&self, indexer_length: u64) -> Result<Vec<Cache>, GgufError> {
         let key_length_mla = self.number("attention.key_length_mla")?.unwrap_or(0);
         let value_length_mla = self.number("attention.value_length_mla")?.unwrap_or(0);
         if key_length_mla == 0 || value_length_mla == 0 {
@@ -86,7 +87,7 @@ impl Keys<'_> {
                 key: self.key("attention.key_length"),
                 expected: "at least attention.kv_lora_rank",
             })?;
-        Ok(vec![Cache::Latent { kv_lora_rank, rope_length }; self.count])
+        Ok(vec![Cache::Latent { kv_lora_rank, rope_length, indexer_length }; self.count])
     }
 
     fn hybrid(&self, recurrent: RecurrentLayers) -> Result<Vec<Cache>, GgufError> {

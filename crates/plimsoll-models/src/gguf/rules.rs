@@ -17,6 +17,8 @@ pub enum Rule {
     NoCache,
     /// One compressed vector per token if the file has the MLA lengths, else keys and values.
     Latent,
+    /// Like `Latent`, and the key of an indexer that selects tokens.
+    LatentWithIndexer,
     /// Keys and values; some layers keep only those of a sliding window.
     Windowed(Width, Pattern),
     /// A state of fixed size in all layers.
@@ -134,6 +136,11 @@ const FULL_ATTENTION: &[&str] = &[
     "pangu-embedded",
     "mistral3",
     "maincoder",
+    "hunyuan_vl",
+    "hy_v3",
+    "llama-embed",
+    "paddleocr",
+    "deepseek2-ocr",
 ];
 
 const NO_CACHE: &[&str] = &[
@@ -154,6 +161,9 @@ const NO_CACHE: &[&str] = &[
 
 const OTHER_RULES: &[(&str, Rule)] = &[
     ("deepseek2", Rule::Latent),
+    ("mistral4", Rule::Latent),
+    ("deepseek32", Rule::LatentWithIndexer),
+    ("glm-dsa", Rule::LatentWithIndexer),
     ("gemma2", Rule::Windowed(Width::Default(4096), Pattern::LastOfEach(2))),
     ("gemma3", Rule::Windowed(Width::Optional, Pattern::LastOfEach(6))),
     ("gemma3n", Rule::Windowed(Width::Required, Pattern::LastOfEach(5))),
@@ -175,6 +185,9 @@ const OTHER_RULES: &[(&str, Rule)] = &[
     ("mimo2", Rule::Windowed(Width::Required, Pattern::Listed)),
     ("step35", Rule::Windowed(Width::Required, Pattern::Listed)),
     ("granite_swa", Rule::Windowed(Width::Required, Pattern::Listed)),
+    ("laguna", Rule::Windowed(Width::Optional, Pattern::FirstOfEach(4))),
+    ("spark2_5", Rule::Windowed(Width::Required, Pattern::Listed)),
+    ("muse-glimmer", Rule::Windowed(Width::Required, Pattern::LastOfEach(4))),
     ("mamba", Rule::Recurrent),
     ("mamba2", Rule::Recurrent),
     ("rwkv6", Rule::Recurrent),

@@ -141,7 +141,10 @@ fn a_latent_cache_needs_the_mla_lengths() {
         ("attention.value_length_mla", 128),
     ];
     let new = Sample::with_numbers("deepseek2", &numbers);
-    assert_eq!(caches(&new), [Cache::Latent { kv_lora_rank: 512, rope_length: 64 }; 2]);
+    assert_eq!(
+        caches(&new),
+        [Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 }; 2]
+    );
 }
 
 #[test]
