@@ -1,5 +1,6 @@
-//! Architectures with an invented shape of 8 layers, against what llama.cpp of November 2026 reports
-//! for 2 requests with 8192 tokens each on one GPU: the KV cache exactly, and compute buffers, in MiB.
+//! Architectures with an invented shape of 8 layers, against what llama.cpp of November 2026
+//! reports for 2 requests with 8192 tokens each on one GPU: the KV cache exactly, and compute
+//! buffers, in MiB.
 
 use plimsoll_core::units::Bytes;
 

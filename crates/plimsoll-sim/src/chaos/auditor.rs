@@ -50,7 +50,7 @@ impl Auditor {
         let mut objections = Vec::new();
         let is_unseen =
             self.sabotage == Some(Sabotage::BlindWitness) && record.seq >= UNSEEN_RECORD;
-        if !(is_unseen && !outcome.effects.is_empty()) {
+        if !is_unseen || outcome.effects.is_empty() {
             let (now, after) = (record.now, &self.recorded);
             objections.extend(self.witness.glance(now, &record.event, outcome, after));
         }
