@@ -402,6 +402,11 @@ impl NodeRoom {
         self.extended.free(node.allocatable.extended.get(resource), resource)
     }
 
+    /// Iterates over the named resources in use, ordered by name.
+    pub fn extended_in_use(&self) -> impl Iterator<Item = (&Name, u128)> {
+        self.extended.iter()
+    }
+
     /// Returns true if `fit` and the score give equal results on both, given equal node facts.
     pub(crate) fn same_fit_inputs(&self, other: &NodeRoom) -> bool {
         self.node_sums() == other.node_sums() && self.fit_inputs == other.fit_inputs

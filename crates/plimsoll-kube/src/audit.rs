@@ -1,6 +1,7 @@
 //! The audit of a cluster: problems found while reading it, and problems of its filled ledger.
 
 mod breaches;
+mod resources;
 mod undeclared;
 
 use plimsoll_core::breach;
@@ -16,6 +17,7 @@ pub fn audit(cluster: &Cluster, ledger: &Ledger) -> Vec<Finding> {
     let mut findings = cluster.findings.clone();
     findings.extend(breach::audit(ledger).iter().map(|breach| breaches::finding(ledger, breach)));
     findings.extend(ledger.nodes().flat_map(|(id, view)| undeclared::on_node(ledger, id, view)));
+    findings.extend(ledger.nodes().flat_map(|(id, view)| resources::on_node(ledger, id, view)));
     findings.sort_by_cached_key(sort_key);
     findings
 }

@@ -20,6 +20,11 @@ impl ExtendedUse {
         u64::try_from(u128::from(allocatable).saturating_sub(used)).unwrap_or(allocatable)
     }
 
+    /// Iterates over the resources in use, ordered by name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Name, u128)> {
+        self.0.iter().map(|(resource, used)| (resource, *used))
+    }
+
     pub(super) fn add(&mut self, amounts: &ResourceAmounts) {
         for (resource, amount) in amounts.iter() {
             *self.0.entry(resource.clone()).or_default() += u128::from(amount);

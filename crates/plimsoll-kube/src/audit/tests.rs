@@ -231,3 +231,27 @@ fn findings_stand_by_severity_node_device_and_code_however_they_were_found() {
     assert_eq!(codes[2..], [warning, warning, warning, warning, warning, Code::DeclarationEmpty]);
     assert!(sorted[5].3.contains(" of a ") && sorted[6].3.contains(" of b "), "{sorted:?}");
 }
+
+#[test]
+fn pods_that_hold_more_tokens_than_are_allocatable_are_found() {
+    let token = "nvidia.com/gpu";
+    let mut node = node("n", vec![card(16_000)]);
+    node.allocatable.extended.set(token, 2);
+    let tenant = |at: usize| {
+        let mut holding = holding("n", &format!("p{at}"), vec![charge(&[0], share(1000))]);
+        holding.resources.extended.set(token, 1);
+        holding.resources.extended.set("rdma/hca", 1);
+        holding
+    };
+    let held =
+        |number: usize| found(&ledger(vec![node.clone()], (0..number).map(tenant).collect()));
+    assert_eq!(held(2), []);
+    let findings = held(3);
+    assert_eq!((findings.len(), findings[0].code()), (1, Code::ResourceOverLine));
+    assert_eq!(findings[0].numbers(), [("allocatable", 2), ("used", 3)].into());
+    let message = findings[0].message();
+    assert!(
+        message.starts_with("pods hold 3 of nvidia.com/gpu, and 2 are allocatable"),
+        "{message}"
+    );
+}

@@ -27,6 +27,7 @@ macro_rules! codes {
 codes! {
     DeviceOverLine = "device-over-line",
     NodeOverLine = "node-over-line",
+    ResourceOverLine = "resource-over-line",
     SlicesOverlap = "slices-overlap",
     MemoryUndeclared = "memory-undeclared",
     LedgerSumsDiffer = "ledger-sums-differ",

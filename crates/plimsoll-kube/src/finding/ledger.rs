@@ -27,6 +27,13 @@ pub enum LedgerProblem {
         cards: usize,
         holders: Vec<Name>,
     },
+    /// Pods hold more of a named resource than the node has.
+    ResourceOverLine {
+        resource: Name,
+        allocatable: u64,
+        used: u64,
+        holders: Vec<Name>,
+    },
     SlicesOverlap {
         holders: Vec<Name>,
     },
@@ -103,6 +110,7 @@ impl Describe for LedgerProblem {
         match self {
             LedgerProblem::DeviceOverLine { .. } => Code::DeviceOverLine,
             LedgerProblem::NodeOverLine { .. } => Code::NodeOverLine,
+            LedgerProblem::ResourceOverLine { .. } => Code::ResourceOverLine,
             LedgerProblem::SlicesOverlap { .. } => Code::SlicesOverlap,
             LedgerProblem::MemoryUndeclared { .. } => Code::MemoryUndeclared,
             LedgerProblem::SumsDiffer { .. } => Code::LedgerSumsDiffer,
@@ -111,7 +119,9 @@ impl Describe for LedgerProblem {
 
     fn severity(&self) -> Severity {
         match self {
-            LedgerProblem::MemoryUndeclared { .. } => Severity::Warning,
+            LedgerProblem::MemoryUndeclared { .. } | LedgerProblem::ResourceOverLine { .. } => {
+                Severity::Warning
+            }
             _ => Severity::Error,
         }
     }
@@ -123,6 +133,9 @@ impl Describe for LedgerProblem {
             }
             LedgerProblem::NodeOverLine { usable, held, .. } => {
                 vec![("usable", usable.get()), ("held", held.get())]
+            }
+            LedgerProblem::ResourceOverLine { allocatable, used, .. } => {
+                vec![("allocatable", *allocatable), ("used", *used)]
             }
             LedgerProblem::SlicesOverlap { .. } => Vec::new(),
             LedgerProblem::MemoryUndeclared { tenants, undeclared, .. } => {
@@ -147,6 +160,10 @@ impl Describe for LedgerProblem {
             LedgerProblem::NodeOverLine { .. } => {
                 "stop or move tenants until the rest fits the cards one by one".to_owned()
             }
+            LedgerProblem::ResourceOverLine { resource, .. } => format!(
+                "see why fewer of {resource} are allocatable than when these pods started, such as \
+                 unhealthy devices or a changed number of replicas"
+            ),
             LedgerProblem::SlicesOverlap { .. } => {
                 "restart one of them, so that it gets a slice of its own".to_owned()
             }
@@ -181,6 +198,11 @@ impl fmt::Display for LedgerProblem {
                 out,
                 "{held} on {cards} cards of {usable} in all: however the device plugin distributed \
                  them, a card is over its line: {}",
+                list(holders)
+            ),
+            LedgerProblem::ResourceOverLine { resource, allocatable, used, holders } => write!(
+                out,
+                "pods hold {used} of {resource}, and {allocatable} are allocatable: {}",
                 list(holders)
             ),
             LedgerProblem::SlicesOverlap { holders } => {
