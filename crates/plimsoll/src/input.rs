@@ -11,6 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_kube::read::{self, Object, Origin, Sink};
 
+use crate::output::Verbosity;
+
 /// The extensions of files that are read from a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -29,9 +31,9 @@ pub(crate) struct Material {
 }
 
 /// Reads all objects in files, directories and, for `-`, standard input.
-pub(crate) fn read(paths: &[PathBuf], quiet: bool) -> Result<Material> {
+pub(crate) fn read(paths: &[PathBuf], verbosity: Verbosity) -> Result<Material> {
     let mut all = Material::default();
-    let mut sink = Gather { objects: Vec::new(), progress: Progress::new(quiet) };
+    let mut sink = Gather { objects: Vec::new(), progress: Progress::new(verbosity) };
     for source in sources(paths)? {
         let bytes = source.bytes()?;
         sink.progress.begin(&source.name(), bytes.len());
@@ -150,8 +152,8 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(quiet: bool) -> Self {
-        let shown = !quiet && std::io::stderr().is_terminal();
+    fn new(verbosity: Verbosity) -> Self {
+        let shown = verbosity.is_normal() && std::io::stderr().is_terminal();
         Progress { shown, since: Instant::now(), bar: None, name: String::new(), length: 0 }
     }
 

@@ -9,6 +9,7 @@ use plimsoll_kube::cluster::{Cluster, NodeFacts, Reading};
 use plimsoll_kube::read::Object;
 
 use crate::input;
+use crate::output::Verbosity;
 
 /// A cluster, and the files that its nodes were read from.
 pub(crate) struct Loaded {
@@ -26,8 +27,8 @@ impl Loaded {
 }
 
 /// Reads files and translates them. A cluster without any device is an error.
-pub(crate) fn load(files: &[PathBuf], reading: &Reading, quiet: bool) -> Result<Loaded> {
-    let material = input::read(files, quiet)?;
+pub(crate) fn load(files: &[PathBuf], reading: &Reading, verbosity: Verbosity) -> Result<Loaded> {
+    let material = input::read(files, verbosity)?;
     let first = material.objects.first().map(|(origin, _)| origin.source.to_string());
     let mut files = BTreeMap::new();
     for (origin, object) in &material.objects {

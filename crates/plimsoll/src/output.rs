@@ -7,6 +7,21 @@ use serde::Serialize;
 
 use crate::cli::Color;
 
+/// The amount of text beside the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verbosity {
+    /// With the summary of the input, and progress on a terminal.
+    Normal,
+    /// The answer only.
+    Quiet,
+}
+
+impl Verbosity {
+    pub(crate) fn is_normal(self) -> bool {
+        self == Verbosity::Normal
+    }
+}
+
 /// The outcome of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {

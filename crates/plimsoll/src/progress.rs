@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output::Verbosity;
+
 /// The time after which the spinner is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Does the work; on a terminal, shows a spinner with its description if it takes long.
-pub(crate) fn meanwhile<T>(quiet: bool, what: &str, work: impl FnOnce() -> T) -> T {
-    if quiet || !std::io::stderr().is_terminal() {
+pub(crate) fn meanwhile<T>(verbosity: Verbosity, what: &str, work: impl FnOnce() -> T) -> T {
+    if !verbosity.is_normal() || !std::io::stderr().is_terminal() {
         return work();
     }
     let (done, waiting) = mpsc::channel::<()>();

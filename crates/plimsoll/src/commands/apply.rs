@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::cli::{ApplyArgs, Format};
 use crate::client::{Client, ClientError, models, segment};
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::progress;
 
-pub(super) fn run(args: &ApplyArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &ApplyArgs, verbosity: Verbosity) -> Result<Outcome> {
     let models = models::read(&args.files)?;
     let client = Client::new(&args.server)?;
     let activity = format!("declaring models to {}", client.server());
-    progress::meanwhile(quiet, &activity, || apply(&client, &models, args))
+    progress::meanwhile(verbosity, &activity, || apply(&client, &models, args))
 }
 
 /// The effect on one model.

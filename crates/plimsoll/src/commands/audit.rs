@@ -8,11 +8,11 @@ use plimsoll_sim::simulation;
 
 use super::{Offline, load};
 use crate::cli::{AuditArgs, AuditFormat};
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::text::{self, Page};
 
-pub(super) fn run(args: &AuditArgs, quiet: bool) -> Result<Outcome> {
-    let loaded = load(&args.input, Offline::Audit, quiet)?;
+pub(super) fn run(args: &AuditArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let loaded = load(&args.input, Offline::Audit, verbosity)?;
     let (scheduler, uncounted) = simulation::observe(&loaded.cluster);
     let findings = audit::audit(&loaded.cluster, scheduler.ledger());
     match args.output {
@@ -23,7 +23,7 @@ pub(super) fn run(args: &AuditArgs, quiet: bool) -> Result<Outcome> {
         }
         AuditFormat::Table => {
             let mut page = Page::default();
-            if !quiet {
+            if verbosity.is_normal() {
                 text::input::input(&mut page, &loaded.cluster, args.input.plain.rule());
             }
             let output = AuditOutput::new(&loaded.cluster, &findings);

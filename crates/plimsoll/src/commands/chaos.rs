@@ -14,15 +14,15 @@ use plimsoll_api::offline::{ChaosFindingRow, ChaosOutput, SCHEMA_VERSION, digest
 use plimsoll_sim::chaos::{self, Counter, Counters, DayReport, Finding, Log, Options};
 
 use crate::cli::{ChaosArgs, Format};
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::text::{self, Page};
 
 /// The number of findings to stop after.
 const ENOUGH: usize = 10;
 
-pub(super) fn run(args: &ChaosArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &ChaosArgs, verbosity: Verbosity) -> Result<Outcome> {
     let began = Instant::now();
-    let days = simulate_days(args, &Progress::new(args, quiet));
+    let days = simulate_days(args, &Progress::new(args, verbosity));
     let output = chaos_output(args.seed, &days);
     match args.output {
         Format::Json => output::json(&output)?,
@@ -32,7 +32,7 @@ pub(super) fn run(args: &ChaosArgs, quiet: bool) -> Result<Outcome> {
             output::text(page.text())?;
         }
     }
-    if !quiet {
+    if verbosity.is_normal() {
         let seconds = began.elapsed().as_secs_f64();
         let rate = days.counters.get(Counter::Events) as f64 / seconds.max(0.1);
         output::note(&format!("{seconds:.1} s, {rate:.0} events per second"));
@@ -146,8 +146,8 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(args: &ChaosArgs, quiet: bool) -> Self {
-        let shown = !quiet && std::io::stderr().is_terminal();
+    fn new(args: &ChaosArgs, verbosity: Verbosity) -> Self {
+        let shown = verbosity.is_normal() && std::io::stderr().is_terminal();
         let by_events = args.events.is_some();
         let unit = if by_events { "events" } else { "days" };
         let template =

@@ -6,14 +6,14 @@ use super::look::{self, View};
 use super::slots::query;
 use crate::cli::DecisionsArgs;
 use crate::client::Client;
-use crate::output::Outcome;
+use crate::output::{Outcome, Verbosity};
 use crate::text::age::now;
 use crate::text::live::decisions;
 
 /// The largest page of a server.
 const LARGEST_PAGE: u32 = 5000;
 
-pub(super) fn run(args: &DecisionsArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &DecisionsArgs, verbosity: Verbosity) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
     let limit = Some(args.limit.min(LARGEST_PAGE).to_string());
     let filters = [("runner_id", &args.runner), ("model", &args.model), ("limit", &limit)];
@@ -24,5 +24,5 @@ pub(super) fn run(args: &DecisionsArgs, quiet: bool) -> Result<Outcome> {
         print: &|page, rows| decisions::decisions(page, rows, now()),
         outcome: &|_| Outcome::Fine,
     };
-    look::show(&client, &args.show, quiet, &view)
+    look::show(&client, &args.show, verbosity, &view)
 }

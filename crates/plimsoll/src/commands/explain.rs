@@ -16,18 +16,18 @@ use super::simulate::{promised, status};
 use super::{Offline, load, log};
 use crate::cli::{ExplainArgs, Format, InputArgs};
 use crate::near;
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::text::{self, Page};
 
-pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
     match (args.input.files.is_empty(), &args.what) {
         (false, _) if args.server.server.is_some() => {
             bail!(
                 "both files and a server are given; explain from files with -f, or from a server with --server"
             )
         }
-        (false, _) => from_files(args, quiet),
-        (true, Some(what)) => live::run(args, what, quiet),
+        (false, _) => from_files(args, verbosity),
+        (true, Some(what)) => live::run(args, what, verbosity),
         (true, None) => bail!(
             "nothing to explain; name a decision (1234.0), slot (slot-7), reservation (reservation-12) or \
              NAMESPACE/NAME of a server, or pipe a cluster in:\n\n  {}\n",
@@ -36,9 +36,9 @@ pub(super) fn run(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
     }
 }
 
-fn from_files(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
+fn from_files(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
     let (input, wanted) = separate_pod(args)?;
-    let cluster = load(&input, Offline::Explain, quiet)?.cluster;
+    let cluster = load(&input, Offline::Explain, verbosity)?.cluster;
     let pod = find(&cluster, &wanted)?;
     let mut number = 0;
     let output = explain(&cluster, &pod, &args.policy.policy(), &mut |decision| {
@@ -55,7 +55,7 @@ fn from_files(args: &ExplainArgs, quiet: bool) -> Result<Outcome> {
         }
         Format::Table => {
             let mut page = Page::default();
-            if !quiet {
+            if verbosity.is_normal() {
                 text::input::input(&mut page, &cluster, input.plain.rule());
             }
             text::explain::explain(&mut page, &output);

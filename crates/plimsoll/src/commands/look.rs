@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cli::{Format, ShowArgs};
 use crate::client::Client;
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::progress;
 use crate::text::Page;
 
@@ -28,11 +28,11 @@ pub(super) struct View<'a, T> {
 pub(super) fn show<T: Serialize + PartialEq>(
     client: &Client,
     args: &ShowArgs,
-    quiet: bool,
+    verbosity: Verbosity,
     view: &View<'_, T>,
 ) -> Result<Outcome> {
     let activity = format!("asking {}", client.server());
-    let mut last = progress::meanwhile(quiet, &activity, view.rows)?;
+    let mut last = progress::meanwhile(verbosity, &activity, view.rows)?;
     let Some(every) = args.watch else {
         output::text(&text(args.output, view, &last)?)?;
         return Ok((view.outcome)(&last));

@@ -33,27 +33,28 @@ use plimsoll_kube::cluster::Reading;
 
 use crate::cli::{Cli, Command, InputArgs, PIPE};
 use crate::load::{self, Loaded};
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 
 /// Runs the command.
 pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
+    let verbosity = if cli.quiet { Verbosity::Quiet } else { Verbosity::Normal };
     match &cli.command {
-        Command::Simulate(args) => simulate::run(args, cli.quiet),
-        Command::Explain(args) => explain::run(args, cli.quiet),
-        Command::Audit(args) => audit::run(args, cli.quiet),
-        Command::Scenario(args) => scenario::run(args, cli.quiet),
-        Command::Replay(args) => replay::run(args, cli.quiet),
+        Command::Simulate(args) => simulate::run(args, verbosity),
+        Command::Explain(args) => explain::run(args, verbosity),
+        Command::Audit(args) => audit::run(args, verbosity),
+        Command::Scenario(args) => scenario::run(args, verbosity),
+        Command::Replay(args) => replay::run(args, verbosity),
         Command::Runner(args) => runner::run(args),
-        Command::Serve(args) => serve::run(args, cli.quiet),
-        Command::Slots(args) => slots::run(args, cli.quiet),
-        Command::Runners(args) => runners::run(args, cli.quiet),
-        Command::Decisions(args) => decisions::run(args, cli.quiet),
-        Command::Queue(args) => queue::run(args, cli.quiet),
-        Command::Apply(args) => apply::run(args, cli.quiet),
-        Command::Reserve(args) => reserve::run(args, cli.quiet),
-        Command::Release(args) => release::run(args, cli.quiet),
+        Command::Serve(args) => serve::run(args, verbosity),
+        Command::Slots(args) => slots::run(args, verbosity),
+        Command::Runners(args) => runners::run(args, verbosity),
+        Command::Decisions(args) => decisions::run(args, verbosity),
+        Command::Queue(args) => queue::run(args, verbosity),
+        Command::Apply(args) => apply::run(args, verbosity),
+        Command::Reserve(args) => reserve::run(args, verbosity),
+        Command::Release(args) => release::run(args, verbosity),
         Command::Top(args) => top::run(args, cli.color),
-        Command::Chaos(args) => chaos::run(args, cli.quiet),
+        Command::Chaos(args) => chaos::run(args, verbosity),
         Command::Estimate(args) => estimate::run(args),
         Command::Completions { shell } => setup::completions(*shell),
         Command::Man { out } => setup::man(out.as_deref()),
@@ -80,7 +81,7 @@ impl Offline {
 }
 
 /// Reads the input of a command; without files, the error says what to type.
-fn load(input: &InputArgs, command: Offline, quiet: bool) -> Result<Loaded> {
+fn load(input: &InputArgs, command: Offline, verbosity: Verbosity) -> Result<Loaded> {
     if input.files.is_empty() {
         let pipe = command.pipe();
         bail!("no input; give files with -f, or pipe the cluster in:\n\n  {pipe}\n");
@@ -90,7 +91,7 @@ fn load(input: &InputArgs, command: Offline, quiet: bool) -> Result<Loaded> {
         node_pool_key: input.node_pool_key.as_str().into(),
         ignored_resources: input.ignore_resource.iter().map(Name::from).collect(),
     };
-    load::load(&input.files, &reading, quiet)
+    load::load(&input.files, &reading, verbosity)
 }
 
 /// Logs the steps of a decision to standard error.

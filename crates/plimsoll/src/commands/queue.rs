@@ -5,16 +5,16 @@ use anyhow::Result;
 use super::look::{self, View};
 use crate::cli::QueueArgs;
 use crate::client::Client;
-use crate::output::Outcome;
+use crate::output::{Outcome, Verbosity};
 use crate::text::age::now;
 use crate::text::live::queue;
 
-pub(super) fn run(args: &QueueArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &QueueArgs, verbosity: Verbosity) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
     let view = View {
         rows: &|| Ok(client.list("/api/v1/scheduler/queue", None)?),
         print: &|page, rows| queue::queue(page, rows, now()),
         outcome: &|rows| Outcome::wanting(!rows.is_empty()),
     };
-    look::show(&client, &args.show, quiet, &view)
+    look::show(&client, &args.show, verbosity, &view)
 }

@@ -13,19 +13,19 @@ use plimsoll_engine::replay::{self, Replayed, Report, StatesDiffer, Way};
 use plimsoll_engine::store::{DecisionId, History};
 
 use crate::cli::{Format, ReplayArgs};
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::text::{self, Page};
 
-pub(super) fn run(args: &ReplayArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &ReplayArgs, verbosity: Verbosity) -> Result<Outcome> {
     let history = History::open(&args.dir)?;
     match args.decision {
         Some(id) => one(&history, id, args.output),
-        None => all(&history, args.output, quiet),
+        None => all(&history, args.output, verbosity),
     }
 }
 
-fn all(history: &History, format: Format, quiet: bool) -> Result<Outcome> {
-    let progress = Progress::new(history, quiet)?;
+fn all(history: &History, format: Format, verbosity: Verbosity) -> Result<Outcome> {
+    let progress = Progress::new(history, verbosity)?;
     let report = replay::replay(history, |seq| progress.at(seq))?;
     progress.end();
     let output = replay_output(&report);
@@ -97,8 +97,8 @@ fn decision_output(replayed: &Replayed) -> ReplayedDecisionOutput {
 struct Progress(Option<(ProgressBar, u64)>);
 
 impl Progress {
-    fn new(history: &History, quiet: bool) -> Result<Progress> {
-        if quiet || !std::io::stderr().is_terminal() {
+    fn new(history: &History, verbosity: Verbosity) -> Result<Progress> {
+        if !verbosity.is_normal() || !std::io::stderr().is_terminal() {
             return Ok(Progress(None));
         }
         let (first, last) = history.span()?.unwrap_or((0, 0));

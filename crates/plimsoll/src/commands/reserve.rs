@@ -7,13 +7,13 @@ use plimsoll_api::rows::{ProblemRow, ReservationRow, ReservationStatus, ReserveB
 
 use crate::cli::{Format, ReserveArgs};
 use crate::client::Client;
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::progress;
 use crate::text::age::now;
 use crate::text::live::reservation;
 use crate::text::{Page, clean};
 
-pub(super) fn run(args: &ReserveArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &ReserveArgs, verbosity: Verbosity) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
     let (namespace, name) = args.client.clone().unzip();
     let body = ReserveBody {
@@ -26,7 +26,7 @@ pub(super) fn run(args: &ReserveArgs, quiet: bool) -> Result<Outcome> {
     };
     let activity = format!("waiting for a reservation of {}", args.model);
     let wait = Duration::from_millis(args.wait.0);
-    let answer = progress::meanwhile(quiet, &activity, || {
+    let answer = progress::meanwhile(verbosity, &activity, || {
         client.post("/api/v1/scheduler/slots", &body, wait)
     });
     match answer {

@@ -6,11 +6,11 @@ use plimsoll_api::rows::{RunnerRow, RunnerStatus};
 use super::look::{self, View};
 use crate::cli::RunnersArgs;
 use crate::client::{Client, ClientError, segment};
-use crate::output::Outcome;
+use crate::output::{Outcome, Verbosity};
 use crate::text::age::now;
 use crate::text::live::runners;
 
-pub(super) fn run(args: &RunnersArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &RunnersArgs, verbosity: Verbosity) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
     let view = View {
         rows: &|| match &args.name {
@@ -23,7 +23,7 @@ pub(super) fn run(args: &RunnersArgs, quiet: bool) -> Result<Outcome> {
             Outcome::wanting(gpus.any(|gpu| gpu.device.is_over()))
         },
     };
-    look::show(&client, &args.show, quiet, &view)
+    look::show(&client, &args.show, verbosity, &view)
 }
 
 /// Returns the path of one runner with its GPUs.

@@ -11,19 +11,19 @@ use plimsoll_sim::simulation;
 
 use crate::cli::{ScenarioArgs, ScenarioCommand, ScenarioFiles};
 use crate::load;
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 
-pub(super) fn run(args: &ScenarioArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &ScenarioArgs, verbosity: Verbosity) -> Result<Outcome> {
     match &args.run {
-        Some(ScenarioCommand::Run(files)) => run_all(files, quiet),
-        None if !args.from.is_empty() => from(&args.from, args.anonymise, quiet),
-        None => run_all(&args.files, quiet),
+        Some(ScenarioCommand::Run(files)) => run_all(files, verbosity),
+        None if !args.from.is_empty() => from(&args.from, args.anonymise, verbosity),
+        None => run_all(&args.files, verbosity),
     }
 }
 
 /// Prints the scenario that creates the state of a cluster.
-fn from(files: &[PathBuf], anonymise: bool, quiet: bool) -> Result<Outcome> {
-    let cluster = load::load(files, &Reading::default(), quiet)?.cluster;
+fn from(files: &[PathBuf], anonymise: bool, verbosity: Verbosity) -> Result<Outcome> {
+    let cluster = load::load(files, &Reading::default(), verbosity)?.cluster;
     let state = state(&cluster);
     let state = if anonymise { scenario::anonymise(&state) } else { state };
     output::text(&scenario::from_state(&state))?;
@@ -54,7 +54,7 @@ fn state(cluster: &Cluster) -> State {
     }
 }
 
-fn run_all(files: &ScenarioFiles, quiet: bool) -> Result<Outcome> {
+fn run_all(files: &ScenarioFiles, verbosity: Verbosity) -> Result<Outcome> {
     if files.files.is_empty() {
         bail!(
             "no scenario files; name the files to run, or make one with plimsoll scenario --from FILE"
@@ -62,14 +62,17 @@ fn run_all(files: &ScenarioFiles, quiet: bool) -> Result<Outcome> {
     }
     let (mut differs, mut unchecked) = (0, 0);
     for file in &files.files {
-        match if files.update { update(file)? } else { show(file, files.files.len() == 1, quiet)? }
-        {
+        match if files.update {
+            update(file)?
+        } else {
+            show(file, files.files.len() == 1, verbosity)?
+        } {
             Verdict::AsExpected => {}
             Verdict::Unchecked => unchecked += 1,
             Verdict::Differs => differs += 1,
         }
     }
-    if files.files.len() > 1 && !quiet {
+    if files.files.len() > 1 && verbosity.is_normal() {
         let (all, held) = (files.files.len(), files.files.len() - differs - unchecked);
         let unchecked = if unchecked > 0 {
             format!("; {unchecked} without expectations")
@@ -101,10 +104,10 @@ impl Verdict {
 }
 
 /// Runs a scenario and prints the result: everything for a single one, a line for one of several.
-fn show(file: &Path, single: bool, quiet: bool) -> Result<Verdict> {
+fn show(file: &Path, single: bool, verbosity: Verbosity) -> Result<Verdict> {
     let text = read(file)?;
     let report = play(file, &text)?;
-    if single && !quiet {
+    if single && verbosity.is_normal() {
         output::text(&report.demo())?;
     }
     let (verdict, name) = (Verdict::new(&report, &text), file.display());
@@ -112,8 +115,10 @@ fn show(file: &Path, single: bool, quiet: bool) -> Result<Verdict> {
         Verdict::Differs => {
             output::text(&format!("{name} differs from its expectations:\n{}", report.diff()))?;
         }
-        Verdict::AsExpected if !quiet => output::text(&format!("{name} as expected\n"))?,
-        Verdict::Unchecked if !quiet => {
+        Verdict::AsExpected if verbosity.is_normal() => {
+            output::text(&format!("{name} as expected\n"))?
+        }
+        Verdict::Unchecked if verbosity.is_normal() => {
             output::text(&format!("{name} has no expectations\n"))?;
         }
         Verdict::AsExpected | Verdict::Unchecked => {}

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::cli::{LogFormat, ServeArgs};
 use crate::logging;
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use plimsoll_server::application::{self, Fleet};
 use plimsoll_server::config::http::TlsFiles;
 use plimsoll_server::config::{self, Loaded, Options};
@@ -20,7 +20,7 @@ use tracing_subscriber::filter::LevelFilter;
 const LEFTOVERS: Duration = Duration::from_millis(200);
 
 /// Serves until a signal, or until a commit fails.
-pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &ServeArgs, verbosity: Verbosity) -> Result<Outcome> {
     let options = options(args);
     let Loaded { mut config, warnings } = config::load(&options)?;
     if args.check_config {
@@ -29,7 +29,13 @@ pub(super) fn run(args: &ServeArgs, quiet: bool) -> Result<Outcome> {
         output::text("the configuration is valid\n")?;
         return Ok(Outcome::Fine);
     }
-    logging::start(config.log.format, if quiet { LevelFilter::WARN } else { LevelFilter::INFO });
+    logging::start(
+        config.log.format,
+        match verbosity {
+            Verbosity::Quiet => LevelFilter::WARN,
+            Verbosity::Normal => LevelFilter::INFO,
+        },
+    );
     avoid_huge_pages();
     for warning in warnings {
         tracing::warn!("{warning}");

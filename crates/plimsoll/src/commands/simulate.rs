@@ -16,15 +16,15 @@ use plimsoll_sim::simulation::{Advice, Advising, Outlook, Rejected, Simulation, 
 
 use super::{Offline, load, log};
 use crate::cli::{Format, SimulateArgs};
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::text::simulate::Names;
 use crate::text::{self, Page};
 
 /// The nodes that are shown for a rejection without `--full`.
 const NEAREST: usize = 10;
 
-pub(super) fn run(args: &SimulateArgs, quiet: bool) -> Result<Outcome> {
-    let cluster = load(&args.input, Offline::Simulate, quiet)?.cluster;
+pub(super) fn run(args: &SimulateArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let cluster = load(&args.input, Offline::Simulate, verbosity)?.cluster;
     let mut number = 0;
     let mut watch = |decision: &Decision| {
         number += 1;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &SimulateArgs, quiet: bool) -> Result<Outcome> {
         }
         Format::Table => {
             let mut page = Page::default();
-            if !quiet {
+            if verbosity.is_normal() {
                 text::input::input(&mut page, &cluster, args.input.plain.rule());
             }
             let output = simulate_output(&cluster, &simulation, Candidates::None);

@@ -6,11 +6,11 @@ use plimsoll_api::rows::SlotRow;
 use super::look::{self, View};
 use crate::cli::SlotsArgs;
 use crate::client::{Client, segment};
-use crate::output::Outcome;
+use crate::output::{Outcome, Verbosity};
 use crate::text::age::now;
 use crate::text::live::slots;
 
-pub(super) fn run(args: &SlotsArgs, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &SlotsArgs, verbosity: Verbosity) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
     let path = format!("/api/v1/scheduler/slots{}", query(&[("runner_id", &args.runner)]));
     let view = View {
@@ -22,7 +22,7 @@ pub(super) fn run(args: &SlotsArgs, quiet: bool) -> Result<Outcome> {
         print: &|page, rows| slots::slots(page, rows, now()),
         outcome: &|_| Outcome::Fine,
     };
-    look::show(&client, &args.show, quiet, &view)
+    look::show(&client, &args.show, verbosity, &view)
 }
 
 /// Formats the given filters as a query: `?a=b&c=d`.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::{ExplainArgs, Format};
 use crate::client::{Client, ClientError, segment};
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::progress;
 use crate::text::Page;
 use crate::text::age::now;
@@ -67,11 +67,11 @@ const NOTHING: Explained =
     Explained { slot: None, reservation: None, schedulerlog: None, decision: None, now: None };
 
 /// Asks the server and prints its explanation.
-pub(super) fn run(args: &ExplainArgs, what: &str, quiet: bool) -> Result<Outcome> {
+pub(super) fn run(args: &ExplainArgs, what: &str, verbosity: Verbosity) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
     let activity = format!("asking {}", client.server());
     let explained =
-        progress::meanwhile(quiet, &activity, || explain(&client, &Subject::parse(what)))?;
+        progress::meanwhile(verbosity, &activity, || explain(&client, &Subject::parse(what)))?;
     match args.output {
         Format::Json => output::json(&explained)?,
         Format::Table => {
