@@ -1,7 +1,8 @@
 //! Tests that a `FitInput` has every field of the usage that `fit` depends on, and no other.
 
 use super::*;
-use crate::device::Source;
+use crate::charge::Stage;
+use crate::device::{Device, Source, Telemetry};
 use crate::units::{Cores, Millis};
 
 fn node() -> Node {

@@ -53,6 +53,11 @@ impl Booking {
     fn cards(&self, count: usize) -> Vec<usize> {
         (0..count).filter(|card| self.on >> card & 1 == 1).collect()
     }
+
+    /// Returns the tokens of all its containers.
+    fn slots(&self) -> u32 {
+        self.slots * u32::try_from(self.gib.len()).unwrap()
+    }
 }
 
 impl Case {
@@ -71,7 +76,7 @@ impl Case {
 
     /// Returns true if the tokens do not hold the new request beside all others.
     fn lacks_tokens(&self) -> bool {
-        let used: u32 = self.bookings.iter().map(|b| b.slots * b.gib.len() as u32).sum();
+        let used: u32 = self.bookings.iter().map(Booking::slots).sum();
         let all: u32 = self.cards.iter().map(|card| card.tokens).sum();
         used + self.need.1 > all
     }
@@ -80,7 +85,7 @@ impl Case {
     fn is_consistent(&self) -> bool {
         let pinned = |card: usize| -> u32 {
             let here = self.bookings.iter().filter(|booking| booking.on == 1 << card);
-            here.map(|booking| booking.slots * booking.gib.len() as u32).sum()
+            here.map(Booking::slots).sum()
         };
         (0..self.cards.len()).all(|card| pinned(card) <= self.cards[card].tokens)
     }
@@ -143,10 +148,10 @@ fn holding(number: usize, booking: &Booking, cards: usize) -> Holding {
             Stage::Running { since }
         },
         charges: vec![Charge {
-            on: booking.cards(cards).iter().map(|card| *card as u16).collect(),
+            on: booking.cards(cards).iter().map(|card| u16::try_from(*card).unwrap()).collect(),
             amount: Booked::share(Bytes::gib(booking.gib.iter().sum())),
             cores: Cores(0),
-            slots: booking.slots * booking.gib.len() as u32,
+            slots: booking.slots(),
             slice: None,
             parts: booking.gib.iter().map(part).collect(),
         }],

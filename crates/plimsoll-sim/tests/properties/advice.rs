@@ -86,7 +86,7 @@ fn carried_out(ledger: &Ledger, request: &Request, remedy: &Remedy) -> Option<(L
             request.clone()
         }
         RemedyKind::FewerDevices => with_needs(request, |need| {
-            need.count = need.count.min(count.expect("a number of devices"))
+            need.count = need.count.min(count.expect("a number of devices"));
         }),
         RemedyKind::MoreDevices => with_needs(request, |need| {
             let Amount::Bytes(bytes) = need.amount else { panic!("only bytes are split") };

@@ -116,7 +116,7 @@ fn show(file: &Path, single: bool, verbosity: Verbosity) -> Result<Verdict> {
             output::text(&format!("{name} differs from its expectations:\n{}", report.diff()))?;
         }
         Verdict::AsExpected if verbosity.is_normal() => {
-            output::text(&format!("{name} as expected\n"))?
+            output::text(&format!("{name} as expected\n"))?;
         }
         Verdict::Unchecked if verbosity.is_normal() => {
             output::text(&format!("{name} has no expectations\n"))?;
