@@ -23,7 +23,7 @@ const OLDER_NAMES: [(&str, &str); 4] = [
 
 /// The fields of a model's text part.
 ///
-/// Multimodal models nest the text model's fields in an object ([`TEXT_PARTS`]). A field that is
+/// Multimodal models nest the text model's fields in an object (`TEXT_PARTS`). A field that is
 /// missing there is looked up in the outer object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
