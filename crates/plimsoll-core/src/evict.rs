@@ -15,8 +15,10 @@ use crate::reason::NotEvictable;
 use crate::request::{Eviction, Request, RequestId};
 use crate::units::{Bytes, Millis, Name, Timespan};
 
+mod retire;
 mod together;
 
+pub use retire::{can_retire, plan_retirement, retires_at};
 pub use together::gang_after_releases;
 
 /// A placement that fits once some holders are released.
@@ -26,13 +28,17 @@ pub struct Plan {
     pub charges: Vec<Charge>,
     /// The holders to evict; empty if waiting for releases that are in progress is enough.
     pub victims: Vec<RequestId>,
-    /// All holders whose release the plan waits for, the victims included.
+    /// The holders to retire: they are evicted once they are idle (`retire`).
+    pub retired: Vec<RequestId>,
+    /// All holders whose release the plan waits for: releasing, to evict and to retire.
     pub after: Vec<RequestId>,
 }
 
-impl From<Plan> for Promise {
-    fn from(plan: Plan) -> Self {
-        Promise { placement: plan.placement, charges: plan.charges, after: plan.after }
+impl Plan {
+    /// Returns the promise of the plan's memory to a request that is pending since a time.
+    pub fn promise(self, since: Millis) -> Promise {
+        let Plan { placement, charges, after, retired, .. } = self;
+        Promise { placement, charges, after, retired, since }
     }
 }
 
@@ -153,7 +159,7 @@ pub fn plan(
     is_evictable: impl Fn(&Holding) -> bool,
 ) -> Planned {
     let nodes: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
-    search(ledger, policy, request, &nodes, is_evictable, Cost::with)
+    search(ledger, policy, request, &nodes, &[], is_evictable, Cost::with)
 }
 
 /// Plans the eviction with the fewest bytes on one of these nodes, whatever else it costs. For
@@ -165,7 +171,7 @@ pub fn plan_by_bytes(
     nodes: &[NodeId],
     is_evictable: impl Fn(&Holding) -> bool,
 ) -> Planned {
-    search(ledger, policy, request, nodes, is_evictable, |so_far, holding| Cost {
+    search(ledger, policy, request, nodes, &[], is_evictable, |so_far, holding| Cost {
         priority: i32::MIN,
         active: 0,
         reload: Timespan::ZERO,
@@ -173,22 +179,19 @@ pub fn plan_by_bytes(
     })
 }
 
-/// Plans room for a request that does not fit now, for the scheduler to carry out and for what-if
-/// to show. The plan waits for releases in progress and evicts where the request's terms allow it.
+/// Plans room for a request that does not fit now. The plan waits for releases in progress and
+/// evicts where the request's terms allow it.
 pub fn plan_room(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
-    now: Millis,
-    residency: Timespan,
+    is_evictable: impl Fn(&Holding) -> bool,
 ) -> Option<Plan> {
     let evicts = request.terms.eviction != Eviction::Never;
     if request.terms.speculative || (!evicts && !ledger.has_releasing()) {
         return None;
     }
-    match plan(ledger, policy, request, |held| {
-        check_evictable(held, request, now, residency).is_ok()
-    }) {
+    match plan(ledger, policy, request, is_evictable) {
         Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
         _ => None,
     }
@@ -212,13 +215,18 @@ fn search(
     policy: &Policy,
     request: &Request,
     among: &[NodeId],
+    without_promises_to: &[RequestId],
     is_evictable: impl Fn(&Holding) -> bool,
     cost_with: impl Fn(&Cost, &Holding) -> Cost,
 ) -> Planned {
     let policy = policy.with_hints(&request.spec.hints);
     let sites: Vec<Site> = among
         .iter()
-        .filter_map(|id| Site::with_enough_holders(ledger, *id, &policy, request, &is_evictable))
+        .filter_map(|id| {
+            let mut base = Draft::new(ledger);
+            without_promises_to.iter().for_each(|other| base.without_promise_to(other));
+            Site::with_enough_holders(base, *id, &policy, request, &is_evictable)
+        })
         .collect();
     let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
     for (at, _) in sites.iter().enumerate() {
@@ -316,12 +324,13 @@ impl<'a> Site<'a> {
     /// Returns the site of a node; `None` if the request would not fit even without all evictable
     /// holders.
     fn with_enough_holders(
-        ledger: &'a Ledger,
+        mut base: Draft<'a>,
         id: NodeId,
         policy: &Policy,
         request: &Request,
         is_evictable: &impl Fn(&Holding) -> bool,
     ) -> Option<Site<'a>> {
+        let ledger = base.ledger();
         let could_be_victim = |(_, holding): &(HoldingId, &Holding)| {
             !holding.stage.is_releasing() && holding.request != request.id && is_evictable(holding)
         };
@@ -333,7 +342,6 @@ impl<'a> Site<'a> {
         {
             return None;
         }
-        let mut base = Draft::new(ledger);
         base.without_releasing_on(id);
         base.without_promise_to(&request.id);
         let site = Site { id, base, holders };
@@ -395,7 +403,7 @@ fn place_on(
         .map(|(_, holding)| holding.request.clone())
         .collect();
     after.extend(victims.iter().cloned());
-    Some(Plan { placement, charges, victims, after })
+    Some(Plan { placement, charges, victims, retired: Vec::new(), after })
 }
 
 fn touches(holding: &Holding, charges: &[Charge]) -> bool {

@@ -102,14 +102,20 @@ pub struct Account {
     pub holdings: u32,
 }
 
-/// Memory being released that is earmarked for a pending request. It is not granted before it is
-/// free, but nothing else may take it (`DeviceRoom::open`).
+/// Memory that is earmarked for a pending request: it is being released, or its holders are being
+/// retired. It is not granted before it is free, but nothing else may take it (`DeviceRoom::open`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
     pub placement: Placement,
     pub charges: Vec<Charge>,
     /// The holders whose release it waits for.
     pub after: Vec<RequestId>,
+    /// Those of them that are retired for it (`evict::Retirement`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retired: Vec<RequestId>,
+    /// The time since when its request is pending.
+    #[serde(default)]
+    pub since: Millis,
 }
 
 /// The reason why a verb of the ledger was rejected.

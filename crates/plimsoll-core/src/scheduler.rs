@@ -4,7 +4,8 @@
 //! One step has four stages:
 //!
 //! 1. **Apply** the event to the ledger and the queue. The result is the set of changes that may
-//!    lift the reason of a pending request.
+//!    lift the reason of a pending request. Retired holders that are idle now are evicted, here and
+//!    after stage 3.
 //! 2. **Start** queued work whose devices have become quiet. This runs before and after stage 3:
 //!    work that was placed earlier starts before work that is placed now.
 //! 3. **Retry** the pending requests that such a change may help (`retry`).
@@ -33,6 +34,7 @@ mod offers;
 mod placing;
 mod possible;
 mod promises;
+mod retirement;
 mod retry;
 mod starts;
 
@@ -79,8 +81,10 @@ impl Scheduler {
         let (starts, checks) = self.scopes(&event);
         let mut step = Step::new(self, now);
         let lifted = step.apply(event);
+        step.evict_retired();
         step.start_queued(starts);
         step.retry_pending(lifted);
+        step.evict_retired();
         step.start_queued(starts);
         step.check(checks);
         step.outcome

@@ -153,6 +153,8 @@ pub struct Desk {
     runners: Runners,
     /// Models where a pending reservation may find a seat now that it did not find before.
     to_serve: BTreeSet<String>,
+    /// Slots that take no more reservations, because the core has retired them.
+    retired: BTreeSet<Name>,
     log: ChangeLog,
 }
 

@@ -35,7 +35,8 @@ pub fn gang_after_releases(
         plans.push(decision.placement().cloned().map(|placement| {
             let charges =
                 draft.place(member, &placement).expect("the gang was decided on this draft");
-            Plan { placement, charges, victims: Vec::new(), after: Vec::new() }
+            let (victims, retired, after) = (Vec::new(), Vec::new(), Vec::new());
+            Plan { placement, charges, victims, retired, after }
         }));
     }
     let after = holders_in_the_way(ledger, &plans);

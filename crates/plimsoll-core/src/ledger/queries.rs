@@ -142,6 +142,11 @@ impl Ledger {
         self.promises.iter()
     }
 
+    /// Returns the promise that a holder is retired for.
+    pub fn retired_for(&self, holder: &RequestId) -> Option<(&RequestId, &Promise)> {
+        self.promises().find(|(_, promise)| promise.retired.contains(holder))
+    }
+
     /// Returns the promise to a request.
     pub fn promise_to(&self, request: &RequestId) -> Option<&Promise> {
         self.promises.get(request)

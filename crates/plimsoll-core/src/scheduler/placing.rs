@@ -8,7 +8,7 @@ use super::{Scheduler, Step};
 use crate::decide::{self, Decision};
 use crate::draft::Draft;
 use crate::event::Answer;
-use crate::evict::{self, Plan};
+use crate::evict::Plan;
 use crate::fit::Placement;
 use crate::queue::{PendingReason, PendingRequest};
 use crate::reason::{Change, NodeReason, Reason};
@@ -91,9 +91,12 @@ impl Step<'_> {
     /// for it.
     fn leave_pending(&mut self, entry: PendingRequest, decision: Decision) -> Decision {
         let request = &entry.request;
-        let is_promised = self.promise_holds(&request.id);
-        let plan = if is_promised { None } else { self.plan_room(request) };
-        let no_eviction_helps = plan.is_none() && !is_promised && !request.terms.speculative;
+        let plan = self.plan_for(request);
+        let waits_for_releases = match &plan {
+            Some(plan) => plan.retired.is_empty(),
+            None => self.waits_for_releases(&request.id),
+        };
+        let no_eviction_helps = !waits_for_releases && !request.terms.speculative;
         let decision = if no_eviction_helps {
             self.with_holders_not_evictable(request, decision)
         } else {
@@ -109,11 +112,6 @@ impl Step<'_> {
         decision
     }
 
-    fn plan_room(&self, request: &Request) -> Option<Plan> {
-        let Scheduler { ledger, settings, .. } = &*self.scheduler;
-        evict::plan_room(ledger, &settings.policy, request, self.now, settings.residency)
-    }
-
     /// Keeps a request pending for a reason that only less load can lift.
     fn keep_pending_for(&mut self, entry: PendingRequest, reason: PendingReason) {
         let wakes_on = vec![Change::LoadFell];
@@ -126,7 +124,7 @@ impl Step<'_> {
         let id = entry.request.id.clone();
         let promised_before = self.promised_after(&id);
         match plan {
-            Some(plan) => self.make_room(&id, plan),
+            Some(plan) => self.make_room(&id, plan, entry.since),
             None if !self.promise_holds(&id) => self.withdraw_promise(&id),
             None => {}
         }

@@ -1,5 +1,5 @@
-//! Promises: memory being released that is earmarked for one pending request, so that the requests
-//! behind it cannot take it piece by piece.
+//! Promises: memory that is earmarked for one pending request, so that the requests behind it cannot
+//! take it piece by piece.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,6 +10,7 @@ use crate::fit::Placement;
 use crate::ledger::Promise;
 use crate::queue::PendingRequest;
 use crate::request::{Request, RequestId};
+use crate::units::Millis;
 
 impl Scheduler {
     /// Lists the promises to requests of lower priority. A promise does not reverse the order of
@@ -70,13 +71,14 @@ impl Step<'_> {
         !void.is_empty()
     }
 
-    /// Returns true if the promise to a request still waits for a holder that is leaving.
+    /// Returns true if the promise to a request still waits for a holder that is leaving or retired.
     pub(super) fn promise_holds(&self, id: &RequestId) -> bool {
         let ledger = &self.scheduler.ledger;
         let Some(promise) = ledger.promise_to(id) else { return false };
         promise.after.iter().any(|holder| {
-            let holding = ledger.of_request(holder);
-            holding.is_some_and(|(_, holding)| holding.stage.is_releasing())
+            ledger.of_request(holder).is_some_and(|(_, holding)| {
+                holding.stage.is_releasing() || promise.retired.contains(holder)
+            })
         })
     }
 
@@ -86,12 +88,16 @@ impl Step<'_> {
         promise.map(|promise| promise.after.clone()).unwrap_or_default()
     }
 
-    /// Evicts the victims of a plan and promises their memory.
-    pub(super) fn make_room(&mut self, id: &RequestId, plan: Plan) {
+    /// Evicts the victims of a plan and promises their memory to a request that is pending since a
+    /// time.
+    pub(super) fn make_room(&mut self, id: &RequestId, plan: Plan, since: Millis) {
+        if !plan.retired.is_empty() {
+            self.withdraw_retirements_except(id);
+        }
         for victim in &plan.victims {
             self.stop(victim);
         }
-        let promise = Promise::from(plan);
+        let promise = plan.promise(since);
         let before = self.scheduler.ledger.promise_to(id);
         let moves = before.is_some_and(|before| before.placement != promise.placement);
         let promised = self.scheduler.ledger.promise(id, promise);

@@ -13,11 +13,14 @@
 //! - when a promise no longer holds because none of its holders is leaving any more. Holders stop
 //!   leaving only by events, so that this happens at most once for each promise that existed when
 //!   the step began;
+//! - when a request gets the only promise of memory that is still in use: from a request behind it,
+//!   at most once for each pending request, because the promise only moves forward;
+//! - when the holder of that promise finds an eviction instead, at most once for each of them;
 //! - when a gang has too few promises, which after its first attempt happens only if the placement
 //!   of another request took one.
 //!
 //! With n pending requests, g gangs and p promises at the beginning these are at most
-//! n·(g + 1) + g + p rounds after the first, each with at most n attempts. In practice there are
+//! n·(g + 3) + g + p rounds after the first, each with at most n attempts. In practice there are
 //! one or two. Retrying only the requests before that promise's request was rejected: equal
 //! requests share one attempt per round (`try_one`), which is worth more.
 
@@ -93,7 +96,7 @@ impl Step<'_> {
         let queue = &self.scheduler.queue;
         let gangs = queue.iter().filter_map(|entry| entry.gang.as_ref());
         let gangs: BTreeSet<&Name> = gangs.map(|gang| &gang.name).collect();
-        queue.len() * (gangs.len() + 1) + gangs.len() + self.scheduler.ledger.promises().len()
+        queue.len() * (gangs.len() + 3) + gangs.len() + self.scheduler.ledger.promises().len()
     }
 
     /// Tries requests in turn; breaks when a promise was withdrawn or moved.

@@ -223,7 +223,9 @@ impl Pair {
             }
             Verb::Promise { card, gib } => {
                 let charges = vec![charge(card.1, gib)];
-                let promise = Promise { placement: placement(card), charges, after: Vec::new() };
+                let (after, retired) = (Vec::new(), Vec::new());
+                let placement = placement(card);
+                let promise = Promise { placement, charges, after, retired, since: Millis(0) };
                 ledger.promise(&id(number), promise).ok()
             }
             Verb::Unpromise => ledger.unpromise(&id(number)),

@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::event::Settings;
-use plimsoll_core::evict;
+use plimsoll_core::evict::Plan;
 use plimsoll_core::front::Core;
-use plimsoll_core::ledger::{Ledger, Promise};
+use plimsoll_core::ledger::Ledger;
 use plimsoll_core::remedy;
 use plimsoll_core::request::{Request, RequestId};
 use plimsoll_core::units::Millis;
@@ -71,6 +71,8 @@ struct Looked {
     model: Model,
     facts: OwnedMemoryFacts,
     needs: Vec<Need>,
+    /// The room that could be made for it.
+    plan: Option<Plan>,
     /// The ledger that was looked at, where there is something to look for in it.
     refused_on: Option<(Ledger, Settings)>,
 }
@@ -87,7 +89,9 @@ fn look(desk: &Desk, core: &mut Core<'_>, wanted: &Wanted) -> Option<Looked> {
     let refused_on = decision.chosen().is_none().then(state);
     let (request, facts) = (desk.what_if_request(&model), desk.memory_facts(&model).into());
     let needs = desk.needs(&model);
-    Some(Looked { now: core.now(), decision, request, model, facts, needs, refused_on })
+    let now = core.now();
+    let plan = refused_on.as_ref().and_then(|_| scheduler.plan_room(&request, now));
+    Some(Looked { now, decision, request, model, facts, needs, plan, refused_on })
 }
 
 impl Looked {
@@ -97,10 +101,10 @@ impl Looked {
         let Some((ledger, settings)) = &self.refused_on else {
             return WhatIfRow { decision: row, would_fit_if: Vec::new() };
         };
-        let Settings { policy, residency, .. } = settings;
-        if let Some(plan) = evict::plan_room(ledger, policy, &self.request, self.now, *residency) {
+        if let Some(plan) = self.plan {
             row.evictions = plan.victims.iter().map(|victim| eviction(ledger, victim)).collect();
-            row.explanation.promised = Some(explanation::promise_on(ledger, &Promise::from(plan)));
+            let promise = plan.promise(self.now);
+            row.explanation.promised = Some(explanation::promise_on(ledger, &promise));
         }
         let mut remedies =
             remedy::remedies(ledger, &settings.policy, &self.request, &self.decision);

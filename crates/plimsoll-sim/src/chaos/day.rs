@@ -301,7 +301,7 @@ impl Day {
     /// Checks that reservations, slots and the ledger agree.
     pub(super) fn check_desk(&mut self) {
         if self.server.is_up() {
-            let found = invariants::disagreement(self.server.view());
+            let found = invariants::disagreement(self.server.view(), self.server_time());
             self.server.violations.extend(found);
         }
     }

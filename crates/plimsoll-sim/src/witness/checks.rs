@@ -222,7 +222,9 @@ pub(crate) fn promised_once(
             .map(|ordinal| usize::from(*ordinal))
         {
             let stays = books.on_device(node, ordinal).filter(|(id, booking)| {
-                !books.holdings[*id].stage.is_releasing() && !booking.floats()
+                let goes =
+                    books.holdings[*id].stage.is_releasing() || promise.retired.contains(*id);
+                !goes && !booking.floats()
             });
             let stays =
                 stays.map(|(_, booking)| booking.bytes()).sum::<u128>() + place.foreign[ordinal];

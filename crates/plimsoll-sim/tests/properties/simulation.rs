@@ -9,9 +9,8 @@ use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
 use plimsoll_core::digest::digest;
 use plimsoll_core::drive::Drive;
 use plimsoll_core::event::{Answer, Event, Outcome, Settings};
-use plimsoll_core::evict;
 use plimsoll_core::ledger::Promise;
-use plimsoll_core::request::{Request, RequestId, Spec, Terms};
+use plimsoll_core::request::{RequestId, Spec, Terms};
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Bytes, Cores, Millis, Name};
@@ -256,7 +255,7 @@ proptest! {
         }
         let request = fleet::request(99, spec, Terms { speculative: false, ..terms });
         let decision = scheduler.what_if(&request);
-        let plan = plan_room(&scheduler, &request, now);
+        let plan = scheduler.plan_room(&request, now);
         let outcome = scheduler.clone().step(now, Event::Submit { request: request.clone(), deadline: None });
         let submitted = outcome.decisions.iter().find(|decision| decision.request == request.id);
         prop_assert_eq!(submitted.map(digest), Some(digest(&decision)));
@@ -269,9 +268,4 @@ proptest! {
             prop_assert_eq!(promised, plan.map(|plan| plan.after).unwrap_or_default());
         }
     }
-}
-
-fn plan_room(scheduler: &Scheduler, request: &Request, now: Millis) -> Option<evict::Plan> {
-    let settings = scheduler.settings();
-    evict::plan_room(scheduler.ledger(), &settings.policy, request, now, settings.residency)
 }

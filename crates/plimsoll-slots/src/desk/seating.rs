@@ -46,7 +46,8 @@ struct Rank {
 pub(super) struct Occupancy {
     pub(super) stage: Option<SlotStage>,
     pub(super) taken: u32,
-    pub(super) concurrency: u32,
+    /// The reservations that it takes at most; what it has already, once it is retired.
+    pub(super) limit: u32,
 }
 
 impl Seating {
@@ -57,7 +58,7 @@ impl Seating {
         let usable = now.stage.filter(|stage| *stage < SlotStage::Unknown); // mutant: silent-slots
         let Some(stage) = usable else { return };
         let rank = Rank { stage, taken: now.taken, created };
-        let has_room = now.taken < now.concurrency;
+        let has_room = now.taken < now.limit;
         let slots = self.models.entry(model.to_string()).or_default();
         slots.count += 1;
         if has_room {

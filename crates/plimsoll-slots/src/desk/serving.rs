@@ -1,6 +1,7 @@
 //! Serves clients: gives reservations a seat in a slot, creates slots where none has room, and ends
 //! reservations.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plimsoll_core::charge::{Activity, Stage};
@@ -78,11 +79,13 @@ impl Desk {
     ///
     /// It ends: every round of the inner loops either seats or ends a pending reservation, or moves
     /// one to a slot that is strictly nearer to serving. A model comes back into `to_serve` only
-    /// when a slot was removed or a reservation ended, and no reservation is created here.
+    /// when a slot was removed or retired or a reservation ended, and no reservation is created
+    /// here.
     pub(super) fn serve_pending(&mut self, core: &mut Core<'_>) {
         for slot in self.slots.take_unranked() {
             self.rank(core, &slot);
         }
+        self.follow_retirement(core);
         while let Some(model) = self.to_serve.pop_first() {
             while self.move_up(core, &model) {} // mutant: moving-up
             while let Some(first) = self.reservations.first_pending(&model) {
@@ -90,6 +93,7 @@ impl Desk {
                     break;
                 }
             }
+            self.follow_retirement(core);
         }
     }
 
@@ -262,11 +266,27 @@ impl Desk {
     pub(super) fn rank(&mut self, core: &Core<'_>, id: &Name) {
         let Some(slot) = self.slots.get(id) else { return };
         let view = self.view(core.scheduler());
-        let occupancy = Occupancy {
-            stage: view.stage(slot),
-            taken: view.active_requests(slot),
-            concurrency: view.concurrency(slot),
-        };
-        self.slots.rank(id, occupancy);
+        let taken = view.active_requests(slot);
+        let is_retired = core.scheduler().is_retired(&slot.request(), core.now());
+        let limit = if is_retired { taken } else { view.concurrency(slot) };
+        self.slots.rank(id, Occupancy { stage: view.stage(slot), taken, limit });
+    }
+
+    /// Ranks the slots that the core has retired since the last call, and those that it needs no
+    /// longer: retirement begins by time alone, and ends with the promise.
+    fn follow_retirement(&mut self, core: &Core<'_>) {
+        let scheduler = core.scheduler();
+        let promises = scheduler.ledger().promises();
+        let retired: BTreeSet<Name> = promises
+            .flat_map(|(_, promise)| &promise.retired)
+            .filter(|holder| scheduler.is_retired(holder, core.now()))
+            .map(|holder| holder.name.clone())
+            .collect();
+        let before = std::mem::replace(&mut self.retired, retired);
+        let changed: Vec<Name> = before.symmetric_difference(&self.retired).cloned().collect();
+        for slot in changed {
+            self.rank(core, &slot);
+            self.to_serve.extend(self.slots.get(&slot).map(|slot| slot.model.clone()));
+        }
     }
 }

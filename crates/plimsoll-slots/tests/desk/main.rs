@@ -1,6 +1,7 @@
 //! The desk with runners that obey, dawdle, fail and fall silent.
 
 mod cases;
+mod fairness;
 mod files;
 mod histories;
 mod orders;
