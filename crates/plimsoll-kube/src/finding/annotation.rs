@@ -39,6 +39,9 @@ pub enum AnnotationProblem {
         key: &'static str,
         registered: u64,
         advertised: u64,
+        /// Whole cards that are missing from allocatable, of which it is unknown which they are.
+        unhealthy: u64,
+        cards: u64,
     },
     MigProfilesUnreadable {
         key: &'static str,
@@ -239,11 +242,22 @@ impl fmt::Display for AnnotationProblem {
                 key,
                 registered,
                 advertised,
-            } => write!(
-                out,
-                "annotation {key} lists {registered} of {resource}, and {advertised} are \
-                 allocatable: no more than that is placed"
-            ),
+                unhealthy,
+                cards,
+            } => {
+                write!(
+                    out,
+                    "annotation {key} lists {registered} of {resource}, and {advertised} are \
+                     allocatable: no more than that is placed"
+                )?;
+                match unhealthy {
+                    0 => Ok(()),
+                    _ => write!(
+                        out,
+                        "; {unhealthy} of {cards} cards are unhealthy, and it is unknown which"
+                    ),
+                }
+            }
             AnnotationProblem::MigProfilesUnreadable { key, device, problem } => {
                 write!(out, "annotation {key} {problem}; no slice of {device} is placed")
             }

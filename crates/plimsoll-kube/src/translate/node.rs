@@ -17,6 +17,7 @@ mod notes;
 mod published;
 mod registered;
 mod scaled;
+mod shortfall;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
