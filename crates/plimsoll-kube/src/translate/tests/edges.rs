@@ -89,6 +89,23 @@ fn a_pod_of_kai_without_a_pool_stays_off_the_nodes_of_pools() {
 }
 
 #[test]
+fn allocations_that_are_shifted_belong_to_the_containers_that_ask_in_order() {
+    let node = registered("n", &[("GPU-a", 40960), ("GPU-b", 40960)]);
+    let shifted = "GPU-a,NVIDIA,1000,0:;GPU-b,NVIDIA,2000,0:;";
+    let meta = format!("annotations: {{hami.io/vgpu-devices-allocated: \"{shifted}\"}}");
+    let spec =
+        format!("containers: [{{name: log}}, {}, {}]", gpumem("one", 1000), gpumem("two", 2000));
+    let cluster = means(&(node + &bound("p", "n", &meta, &spec)));
+    let held: Vec<(Vec<u16>, Option<u64>)> = holding(&cluster, "p")
+        .charges
+        .iter()
+        .map(|charge| (charge.on.clone(), charge.bytes().map(|bytes| bytes.get() >> 20)))
+        .collect();
+    assert_eq!(held, [(vec![0], Some(1000)), (vec![1], Some(2000))]);
+    assert_eq!(codes(&cluster), [""; 0]);
+}
+
+#[test]
 fn an_allocation_out_of_position_is_counted_once() {
     let spec = format!(
         "initContainers: [{{name: init}}], containers: [{}, {{name: side}}]",
