@@ -141,3 +141,27 @@ fn scaled_compute_is_remarked() {
     assert_eq!(codes(&cluster), ["cores-scaled"]);
     assert!(message(&cluster, "cores-scaled").contains("300"));
 }
+
+#[test]
+fn a_running_pod_whose_node_lists_no_such_device_is_reported() {
+    let node = registered("n", &[("GPU-a", 40960)]);
+    for (resource, found) in [
+        ("nvidia.com/mig-3g.20gb", vec!["device-kind-missing"]),
+        ("amd.com/gpu", vec!["device-kind-missing"]),
+        ("nvidia.com/gpu", vec![]),
+    ] {
+        let spec =
+            format!("containers: [{{name: main, resources: {{limits: {{{resource}: 1}}}}}}]");
+        let cluster = means(&(node.clone() + &bound("p", "n", "", &spec)));
+        assert_eq!(codes(&cluster), found, "{resource}");
+        if !found.is_empty() {
+            assert!(message(&cluster, "device-kind-missing").contains(resource), "{resource}");
+        }
+    }
+    let unknown = "---\napiVersion: v1\nkind: Node\nmetadata: {name: n}\n\
+                   status: {allocatable: {volcano.sh/vgpu-number: 1}}\n";
+    let pod =
+        bound("p", "n", "", "containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]");
+    let cluster = means(&(unknown.to_owned() + &pod));
+    assert!(!codes(&cluster).contains(&"device-kind-missing"), "{:?}", codes(&cluster));
+}
