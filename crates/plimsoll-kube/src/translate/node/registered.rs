@@ -24,6 +24,9 @@ use super::{NVIDIA, NodeDevices, advertised, memory, mig, narrow, scaled, shortf
 const SAME_CARDS: &[[&str; 2]] =
     &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
 
+/// The mode of NVIDIA's cards where HAMi's library shares them out.
+const HAMI_CORE: &str = "hami-core";
+
 /// The domains of register annotations: HAMi's, that of its first versions, and Volcano's.
 const REGISTER_DOMAINS: &[&str] = &["hami.io", "4pd.io", "volcano.sh"];
 
@@ -164,6 +167,10 @@ fn of_vendor(
     }
     if vendor.name == NVIDIA {
         note_scaled_cores(&listed, notes);
+        // HAMi's only mode before it wrote modes.
+        devices.iter_mut().for_each(|device| {
+            device.mode.get_or_insert_with(|| HAMI_CORE.into());
+        });
     }
     if vendor.has_soft_split() {
         let is_soft = node.metadata.annotations.get(SOFT_SPLIT) == Some("true");

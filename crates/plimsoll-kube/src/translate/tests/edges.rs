@@ -165,3 +165,18 @@ fn a_running_pod_whose_node_lists_no_such_device_is_reported() {
     let cluster = means(&(unknown.to_owned() + &pod));
     assert!(!codes(&cluster).contains(&"device-kind-missing"), "{:?}", codes(&cluster));
 }
+
+#[test]
+fn a_pod_that_accepts_some_modes_only_goes_to_no_card_without_one() {
+    let discovered = labelled("n", 1, 40960, 1);
+    let register = registered("n", &[("GPU-a", 40960)]).replace(",\"mode\":\"hami-core\"", "");
+    assert!(!register.contains("mode"), "{register}");
+    for (mode, on_label, on_register) in
+        [("mig", 0, 0), ("hami-core", 0, 1), ("hami-core,mig", 0, 1)]
+    {
+        let wish = format!("annotations: {{nvidia.com/vgpu-mode: \"{mode}\"}}");
+        let pod = pod("p", &wish, &format!("containers: [{}]", gpumem("main", 1000)));
+        assert_eq!(placed(&means(&(discovered.clone() + &pod))).0, on_label, "{mode}");
+        assert_eq!(placed(&means(&(register.clone() + &pod))).0, on_register, "{mode}");
+    }
+}
