@@ -56,7 +56,8 @@ impl Rejection {
         let is_judged = self.devices > 0
             || self.nodes_with_too_few_devices > 0
             || !self.node_reasons.is_empty();
-        if is_judged {
+        // Without a need the reasons speak: a resource that names a GPU can be among them.
+        if is_judged && !self.asked.is_empty() {
             clauses.push(format!("needs {}", self.asked_text()));
         }
         clauses.extend(self.nearest.as_ref().map(|nearest| self.nearest_text(nearest)));

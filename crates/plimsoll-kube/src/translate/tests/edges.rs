@@ -46,7 +46,7 @@ fn an_instance_without_a_product_label_is_not_shared_because_its_card_is() {
     let cluster = means(node);
     let device = &cluster.nodes[0].node.devices[0];
     assert_eq!(device.sharing, plimsoll_core::device::Sharing::Exclusive);
-    assert_eq!(device.model.as_deref(), Some("NVIDIA-A100"));
+    assert_eq!(device.model.as_deref(), Some("NVIDIA-A100-MIG-1g.5gb"));
 }
 
 #[test]
@@ -77,6 +77,7 @@ fn a_pod_of_kai_without_a_pool_stays_off_the_nodes_of_pools() {
     let spec = "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]";
     for (metadata, scheduler, goes) in [
         ("", "schedulerName: kai-scheduler, ", 0),
+        ("", "schedulerName: runai-scheduler, ", 0),
         ("labels: {kai.scheduler/queue: q}", "", 0),
         ("labels: {kai.scheduler/node-pool: a}", "schedulerName: kai-scheduler, ", 1),
         ("", "", 1),
