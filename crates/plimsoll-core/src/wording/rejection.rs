@@ -223,7 +223,7 @@ fn need_text(need: &AskedNeed, format: Option<SizeFormat>) -> String {
         Amount::Plain(_) if count == 1 => "one GPU without declared memory".to_string(),
         Amount::Plain(_) => format!("{count} GPUs without declared memory"),
         Amount::Profile(name) if count == 1 => format!("one {name} slice"),
-        Amount::Profile(name) => format!("{count} {name} slices on different GPUs"),
+        Amount::Profile(name) => format!("{count} {name} slices"),
         Amount::Unknown(_) => format!("an unknown amount of memory on {on_each}"),
     }
 }

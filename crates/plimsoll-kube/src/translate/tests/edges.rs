@@ -181,3 +181,21 @@ fn a_pod_that_accepts_some_modes_only_goes_to_no_card_without_one() {
         assert_eq!(placed(&means(&(register.clone() + &pod))).0, on_register, "{mode}");
     }
 }
+
+#[test]
+fn a_container_gets_several_slices_of_one_card_that_hami_partitions() {
+    let profile = r#"{"name":"2g.10gb","memoryMB":9856,"core":28,"sliceCount":2,"placements":[{"start":0,"size":2},{"start":2,"size":2},{"start":4,"size":2}]}"#;
+    let cut = format!(r#""mode":"mig","migProfiles":[{profile}]"#);
+    let node = registered("n", &[("GPU-a", 40960)]).replace(r#""mode":"hami-core""#, &cut);
+    for (devices, fits) in [(2, 1), (3, 1), (4, 0)] {
+        let asks = pod_with(&format!("nvidia.com/gpu: {devices}, nvidia.com/gpumem: 8000"));
+        assert_eq!(placed(&means(&(node.clone() + &asks))).0, fits, "{devices} devices");
+    }
+    let asks = pod_with("nvidia.com/gpu: 2, nvidia.com/gpumem: 8000");
+    let whole = registered("n", &[("GPU-a", 40960)]);
+    assert_eq!(
+        placed(&means(&(whole + &asks))).0,
+        0,
+        "a card that is not partitioned is one device"
+    );
+}
