@@ -42,8 +42,8 @@ pub struct Placement {
     /// The index of the request's shape.
     pub shape: u16,
     /// The device ordinals for each need of each container, in the order of [`needs`]. Where the
-    /// device plugin picks the card, all cards that it may pick. A partitioned card is named once for
-    /// each of its slices.
+    /// device plugin picks the card, all cards that it may pick. A partitioned card is named once
+    /// for each of its slices.
     pub picks: Vec<Vec<u16>>,
 }
 

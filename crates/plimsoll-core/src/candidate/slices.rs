@@ -17,8 +17,8 @@ impl Search<'_> {
         fitting.iter().any(|fit| inputs[usize::from(fit.ordinal)].partitioned)
     }
 
-    /// Takes slice after slice, each from the preferred card that has one left; with the rule of one
-    /// NUMA node, the first pick that obeys it.
+    /// Takes slice after slice, each from the preferred card that has one left; with the rule of
+    /// one NUMA node, the first pick that obeys it.
     pub(super) fn best_slices(
         &self,
         trial: &Trial,
@@ -41,9 +41,9 @@ impl Search<'_> {
         Some(pick)
     }
 
-    /// Iterates over all multisets of cards for a need, the preferred ones first: a partitioned card
-    /// as often as there are devices wanted, any other card once. Yields `None` for one that does
-    /// not fit.
+    /// Iterates over all multisets of cards for a need, the preferred ones first: a partitioned
+    /// card as often as there are devices wanted, any other card once. Yields `None` for one that
+    /// does not fit.
     pub(super) fn all_slices<'s>(
         &'s self,
         trial: &'s Trial,

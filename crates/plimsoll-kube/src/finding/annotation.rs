@@ -244,20 +244,12 @@ impl fmt::Display for AnnotationProblem {
                 advertised,
                 unhealthy,
                 cards,
-            } => {
-                write!(
-                    out,
-                    "annotation {key} lists {registered} of {resource}, and {advertised} are \
-                     allocatable: no more than that is placed"
-                )?;
-                match unhealthy {
-                    0 => Ok(()),
-                    _ => write!(
-                        out,
-                        "; {unhealthy} of {cards} cards are unhealthy, and it is unknown which"
-                    ),
-                }
-            }
+            } => write!(
+                out,
+                "annotation {key} lists {registered} of {resource}, and {advertised} are \
+                 allocatable: no more than that is placed{}",
+                unhealthy_text(*unhealthy, *cards)
+            ),
             AnnotationProblem::MigProfilesUnreadable { key, device, problem } => {
                 write!(out, "annotation {key} {problem}; no slice of {device} is placed")
             }
@@ -318,5 +310,12 @@ impl fmt::Display for MigProfileProblem {
                 "{IMPOSSIBLE}: a placement of {profile} starts at {start} with size {size}"
             ),
         }
+    }
+}
+
+fn unhealthy_text(unhealthy: u64, cards: u64) -> String {
+    match unhealthy {
+        0 => String::new(),
+        _ => format!("; {unhealthy} of {cards} cards are unhealthy, and it is unknown which"),
     }
 }

@@ -46,8 +46,8 @@ pub(super) fn missing_cards(
 }
 
 /// Counts the whole cards whose tokens are missing from allocatable, those included that the
-/// register itself calls unhealthy. Zero if these are all, or if the cards have different numbers of
-/// tokens: the tokens are a bound in any case.
+/// register itself calls unhealthy. Zero if these are all, or if the cards have different numbers
+/// of tokens: the tokens are a bound in any case.
 fn unhealthy_cards(listed: &[RegisteredDevice], said: Advertised) -> usize {
     let (Some(capacity), Some(allocatable)) = (said.capacity, said.allocatable) else { return 0 };
     let tokens = listed.first().map_or(1, |device| device.slots.max(1));
