@@ -87,6 +87,9 @@ impl fmt::Display for Ending {
             Ending::ModelRemoved => f.write_str("the model was removed"),
             Ending::Expired { pending } => write!(f, "deadline exceeded: {pending}"),
             Ending::Lost(loss) => loss.fmt(f),
+            Ending::LeaseExpired { lease } => {
+                write!(f, "released: the client did not renew its lease of {lease}")
+            }
         }
     }
 }

@@ -7,7 +7,9 @@ use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
+use super::leases::Leases;
 use super::reservation::{Ending, NewReservation, Reservation, ReservationId, ReservationState};
+use crate::lease::Lease;
 
 /// All reservations, and the indexes that find them.
 #[derive(Debug, Default)]
@@ -19,6 +21,7 @@ pub(super) struct Reservations {
     ended: BTreeSet<(Millis, ReservationId)>,
     by_key: BTreeMap<String, ReservationId>,
     next_number: u64,
+    leases: Leases,
     /// Reservations whose clients may have something new to learn.
     changed: BTreeSet<ReservationId>,
 }
@@ -90,6 +93,7 @@ impl Reservations {
             }
             ReservationState::Ended { at, .. } => {
                 self.ended.insert((*at, id));
+                self.leases.end(id);
                 true
             }
         };
@@ -145,13 +149,38 @@ impl Reservations {
         &mut self,
         log: &mut ChangeLog,
         new: NewReservation,
+        default_lease: Lease,
         created: Millis,
     ) -> ReservationId {
         let id = ReservationId(self.next_number.max(1));
-        let NewReservation { model, key, client, deadline } = new;
+        let NewReservation { model, key, client, deadline, lease } = new;
+        let lease = lease.unwrap_or(default_lease);
         let state = ReservationState::Pending;
-        self.put(log, Reservation { id, model, key, client, created, deadline, state });
+        self.put(log, Reservation { id, model, key, client, created, deadline, lease, state });
+        self.leases.start(id, lease, created);
         id
+    }
+
+    /// Renews the lease of a reservation that has not ended.
+    pub(super) fn renew(&mut self, id: ReservationId, now: Millis) {
+        if let Some(reservation) = self.by_id.get(&id) {
+            self.leases.start(id, reservation.lease, now);
+        }
+    }
+
+    /// Starts the leases of the reservations that recovery restored.
+    pub(super) fn start_missing_leases(&mut self, now: Millis) {
+        let is_open = |one: &&Arc<Reservation>| !matches!(one.state, ReservationState::Ended { .. });
+        let open = self.by_id.values().filter(is_open).map(|one| (one.id, one.lease));
+        self.leases.start_missing(open, now);
+    }
+
+    pub(super) fn with_expired_lease(&self, now: Millis) -> Vec<ReservationId> {
+        self.leases.expired(now)
+    }
+
+    pub(super) fn lease_expiry(&self, id: ReservationId) -> Option<Millis> {
+        self.leases.expiry(id)
     }
 
     /// Seats a reservation in a slot.

@@ -31,16 +31,19 @@ impl Desk {
     ) -> Result<ReservationId, ReserveError> {
         if let Some(known) = new.key.as_ref().and_then(|key| self.reservations.with_key(key)) {
             let (reservation, model) = (known.id, known.model.clone());
-            return match model == new.model {
-                true => Ok(reservation),
-                false => Err(ReserveError::KeyUsed { reservation, model }),
-            };
+            if model != new.model {
+                return Err(ReserveError::KeyUsed { reservation, model });
+            }
+            // One that has ended stays so, and its client reads how it ended.
+            let _ = self.renew(core, reservation);
+            return Ok(reservation);
         }
         if self.models.get(&new.model).is_none() {
             return Err(ReserveError::UnknownModel);
         }
         self.to_serve.insert(new.model.clone());
-        let id = self.reservations.create(&mut self.log, new, core.now());
+        let lease = self.config.reservation_lease;
+        let id = self.reservations.create(&mut self.log, new, lease, core.now());
         self.serve_pending(core);
         Ok(id)
     }

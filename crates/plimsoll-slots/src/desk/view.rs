@@ -261,6 +261,12 @@ impl<'a> DeskView<'a> {
         })
     }
 
+    /// Returns the time at which the lease of a reservation expires unless it is renewed; `None`
+    /// after its end, and if the lease is off.
+    pub fn lease_expiry(self, id: ReservationId) -> Option<Millis> {
+        self.desk.reservations.lease_expiry(id)
+    }
+
     /// Returns the reason for the status of a reservation.
     pub fn status_reason(self, id: ReservationId) -> Option<StatusReason> {
         let reservation = self.reservation(id)?;

@@ -3,6 +3,7 @@
 mod cases;
 mod files;
 mod histories;
+mod leases;
 mod orders;
 mod restored;
 mod runners;
