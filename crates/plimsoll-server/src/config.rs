@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_slots::desk::DeskConfig;
+use plimsoll_slots::lease::Lease;
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::Span;
 use serde::Deserialize;
@@ -83,6 +84,7 @@ struct File {
     heartbeat: Option<Span>,
     lease: Option<Span>,
     residency: Option<Span>,
+    reservation_lease: Option<Lease>,
     models: Option<Vec<Model>>,
     schedulerlog: schedulerlog::Settings,
     tokens: Vec<TokenEntry>,
@@ -115,7 +117,10 @@ pub fn load(options: &Options) -> Result<Loaded> {
         log: LogConfig { format: options.log.or(file.log).unwrap_or_default(), decisions },
         data: data_dir(options.data.clone().or(file.data.map(|data| dir.join(data))))?,
         settings: settings(file.policy.as_deref(), file.residency)?,
-        desk: desk_config(file.heartbeat, file.lease)?,
+        desk: DeskConfig {
+            reservation_lease: file.reservation_lease.unwrap_or(Lease::DEFAULT),
+            ..desk_config(file.heartbeat, file.lease)?
+        },
         models: distinct(file.models)?,
         schedulerlog: file.schedulerlog,
     };
@@ -235,7 +240,7 @@ mod tests {
 
     #[test]
     fn every_key_is_understood() {
-        let text = "listen: 127.0.0.1:9\ndata: d\npolicy: pack\nheartbeat: 1s\nlease: 5s\nresidency: 1m\n\
+        let text = "listen: 127.0.0.1:9\ndata: d\npolicy: pack\nheartbeat: 1s\nlease: 5s\nresidency: 1m\nreservation_lease: 5m\n\
 models: [{name: m, memory: 1GiB, runtime: {command: {argv: [serve]}}}]\n\
 schedulerlog: {enabled: false, max_pods: 5}\n\
 tokens: [{name: a, role: read, sha256: 0000000000000000000000000000000000000000000000000000000000000000}]\n\
@@ -247,6 +252,7 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             DeskConfig {
                 heartbeat: Span::seconds(1),
                 lease: Span::seconds(5),
+                reservation_lease: Lease::For(Span::seconds(300)),
                 ..DeskConfig::default()
             }
         );
@@ -278,6 +284,8 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("\ntls: {cert: a}", &["key", "line 2"]),
             ("heartbeat: 2", &["2", "line 1"]),
             ("heartbeat: 1ms", &["heartbeat", "100ms"]),
+            ("reservation_lease: 5ms", &["5ms", "at least 1s", "off", "line 1"]),
+            ("reservation_lease: never", &["never", "10m", "line 1"]),
             ("lease: 3s", &["lease: 3s", "two heartbeats of 2s"]),
             ("models:\n- name: m\n  memroy: 1\n", &["memroy", "line 3"]),
             (

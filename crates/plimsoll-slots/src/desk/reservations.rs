@@ -1,6 +1,7 @@
 //! All reservations, pending, seated in a slot or ended, and the indexes that find them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use plimsoll_core::units::{Millis, Name};
@@ -170,7 +171,8 @@ impl Reservations {
 
     /// Starts the leases of the reservations that recovery restored.
     pub(super) fn start_missing_leases(&mut self, now: Millis) {
-        let is_open = |one: &&Arc<Reservation>| !matches!(one.state, ReservationState::Ended { .. });
+        let is_open =
+            |one: &&Arc<Reservation>| !matches!(one.state, ReservationState::Ended { .. });
         let open = self.by_id.values().filter(is_open).map(|one| (one.id, one.lease));
         self.leases.start_missing(open, now);
     }
@@ -254,6 +256,14 @@ impl Reservations {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Reservation>> {
         self.by_id.values()
+    }
+
+    pub(super) fn after(
+        &self,
+        id: Option<ReservationId>,
+    ) -> impl Iterator<Item = &Arc<Reservation>> {
+        let start = id.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range((start, Bound::Unbounded)).map(|(_, reservation)| reservation)
     }
 
     pub(super) fn in_slot(&self, slot: &str) -> impl Iterator<Item = &Arc<Reservation>> {

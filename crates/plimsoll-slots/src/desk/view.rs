@@ -239,6 +239,14 @@ impl<'a> DeskView<'a> {
         self.desk.reservations.iter().map(|reservation| &**reservation)
     }
 
+    /// Returns the reservations after an id, by id; all of them without one.
+    pub fn reservations_after(
+        self,
+        id: Option<ReservationId>,
+    ) -> impl Iterator<Item = &'a Reservation> {
+        self.desk.reservations.after(id).map(|reservation| &**reservation)
+    }
+
     /// Returns the reservations in a slot, by id.
     pub fn reservations_in(self, slot: &str) -> impl Iterator<Item = &'a Reservation> {
         self.desk.reservations.in_slot(slot).map(|reservation| &**reservation)
