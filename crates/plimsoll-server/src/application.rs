@@ -88,7 +88,7 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
     if fleet == Fleet::Simulated {
         observers.push(Box::new(Narrator::to_stdout()));
     }
-    let endings = EndingCounter::default();
+    let (endings, rejections) = (EndingCounter::default(), app.rejections().clone());
     observers.push(Box::new(endings.clone()));
     let (data, desk) = (config.data.clone(), config.desk.clone());
     let (settings, models) = (config.settings.clone(), config.models.clone());
@@ -109,7 +109,10 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
         rebuild: Box::new(rebuild),
         observers,
         routes: Box::new(routes),
-        counters: Box::new(move |registry| endings.register(registry)),
+        counters: Box::new(move |registry| {
+            endings.register(registry);
+            rejections.register(registry);
+        }),
         data: Some(config.data.clone()),
     }
 }

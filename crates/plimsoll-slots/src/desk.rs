@@ -28,6 +28,7 @@ use crate::lease::Lease;
 use crate::model::Model;
 use crate::size::Span;
 
+mod backlog;
 mod census;
 mod following;
 mod leases;
@@ -46,6 +47,7 @@ mod sessions;
 mod slots;
 mod view;
 
+pub use backlog::{PendingLimit, PendingLimits};
 pub use census::Census;
 pub use leases::RenewError;
 pub use limits::ReportProblem;
@@ -77,6 +79,7 @@ pub struct DeskConfig {
     pub ended_kept: usize,
     /// The lease of a reservation whose request names none.
     pub reservation_lease: Lease,
+    pub pending: PendingLimits,
 }
 
 impl Default for DeskConfig {
@@ -86,6 +89,7 @@ impl Default for DeskConfig {
             lease: Span::seconds(15),
             ended_kept: 10_000,
             reservation_lease: Lease::DEFAULT,
+            pending: PendingLimits::DEFAULT,
         }
     }
 }

@@ -39,6 +39,7 @@ params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency k
     (status = 404, description = "The model is not declared", body = ProblemRow),
     (status = 409, description = "The deadline passed, the reservation ended, or the key belongs to another model", body = ProblemRow),
     (status = 422, description = "No empty fleet could hold a slot of the model", body = ProblemRow),
+    (status = 429, description = "Too many reservations are pending, of this namespace or in total; retry after `Retry-After`", body = ProblemRow),
 ))]
 pub(crate) async fn reserve(
     State(app): State<AppState>,
@@ -59,7 +60,7 @@ pub(crate) async fn reserve(
     });
     // The look is part of the same call, so that it is durable with it; a second look would cost
     // another turn of the decision thread.
-    let (id, seen) = reserved.await?.map_err(|error| not_reserved(&model, &error))?;
+    let (id, seen) = reserved.await?.map_err(|error| not_reserved(&app, &model, &error))?;
     // A deadline is noticed at the next tick after it.
     let until = Instant::now()
         + Duration::from_millis(match (wait, deadline) {
@@ -118,7 +119,7 @@ fn client(namespace: Option<String>, name: Option<String>) -> Answer<Option<Clie
     Ok(Some(ClientName { namespace, name }))
 }
 
-fn not_reserved(model: &str, error: &ReserveError) -> Problem {
+fn not_reserved(app: &AppState, model: &str, error: &ReserveError) -> Problem {
     match error {
         ReserveError::UnknownModel => {
             let detail =
@@ -129,6 +130,11 @@ fn not_reserved(model: &str, error: &ReserveError) -> Problem {
             Problem::new(StatusCode::CONFLICT, "idempotency_key_reused", error.to_string())
                 .about("key")
                 .of_reservation(&reservation.to_string(), &error.to_string())
+        }
+        ReserveError::TooManyPending { limit, .. } => {
+            app.rejections().count(limit);
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            Problem::new(status, "too_many_pending", error.to_string())
         }
     }
 }

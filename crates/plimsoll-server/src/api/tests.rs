@@ -23,7 +23,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::front::{Core, Front};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Timespan;
-use plimsoll_slots::desk::{Desk, DeskConfig};
+use plimsoll_slots::desk::{Desk, DeskConfig, PendingLimits};
 use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{
     Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, Launch, OnDevice, Orders,

@@ -89,5 +89,6 @@ pub(super) fn draw_config(random: &mut Random, profile: &Profile) -> DeskConfig 
         lease: Span(profile.heartbeat * random.between(3, 8)),
         ended_kept: *random.pick(&[50, 100_000]),
         reservation_lease: Lease::Off,
+        ..DeskConfig::default()
     }
 }

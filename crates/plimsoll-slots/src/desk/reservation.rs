@@ -1,6 +1,7 @@
 //! One reservation: a claim of a client to one concurrency unit of a model.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use plimsoll_core::rejection::Rejection;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
+use super::backlog::PendingLimit;
 use super::reasons::{Loss, StatusReason};
 use crate::lease::Lease;
 use crate::size::Span;
@@ -143,4 +145,6 @@ pub enum ReserveError {
         "the idempotency key was used for {reservation} of model {model}; use a new key for a new request"
     )]
     KeyUsed { reservation: ReservationId, model: String },
+    #[error("{limit} {most}; retry later, or release reservations that are not needed")]
+    TooManyPending { limit: PendingLimit, most: NonZeroU32 },
 }

@@ -8,8 +8,10 @@ use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
+use super::backlog::Backlog;
 use super::leases::Leases;
 use super::reservation::{Ending, NewReservation, Reservation, ReservationId, ReservationState};
+use super::slots::SlotStage;
 use crate::lease::Lease;
 
 /// All reservations, and the indexes that find them.
@@ -23,6 +25,7 @@ pub(super) struct Reservations {
     by_key: BTreeMap<String, ReservationId>,
     next_number: u64,
     leases: Leases,
+    backlog: Backlog,
     /// Reservations whose clients may have something new to learn.
     changed: BTreeSet<ReservationId>,
 }
@@ -82,6 +85,7 @@ impl Reservations {
     }
 
     fn index(&mut self, reservation: &Reservation) {
+        self.backlog.add(reservation);
         let id = reservation.id;
         let is_ended = match &reservation.state {
             ReservationState::Pending => {
@@ -108,6 +112,7 @@ impl Reservations {
 
     fn forget(&mut self, id: ReservationId) {
         let Some(reservation) = self.by_id.remove(&id) else { return };
+        self.backlog.remove(&reservation);
         match &reservation.state {
             ReservationState::Pending => remove_from(&mut self.pending, &reservation.model, &id),
             ReservationState::Seated { slot, .. } => remove_from(&mut self.by_slot, slot, &id),
@@ -179,6 +184,17 @@ impl Reservations {
 
     pub(super) fn with_expired_lease(&self, now: Millis) -> Vec<ReservationId> {
         self.leases.expired(now)
+    }
+
+    /// Notes the stage of a slot: the reservations in a pending slot are pending.
+    pub(super) fn note_stage(&mut self, slot: &Name, stage: Option<SlotStage>) {
+        let ids = self.by_slot.get(slot).into_iter().flatten();
+        let inside = ids.filter_map(|id| self.by_id.get(id)).map(|reservation| &**reservation);
+        self.backlog.note_stage(slot, stage, inside);
+    }
+
+    pub(super) fn backlog(&self) -> &Backlog {
+        &self.backlog
     }
 
     pub(super) fn lease_expiry(&self, id: ReservationId) -> Option<Millis> {

@@ -41,11 +41,24 @@ impl Desk {
         if self.models.get(&new.model).is_none() {
             return Err(ReserveError::UnknownModel);
         }
+        self.rank_restored(core);
+        self.admit(&new)?;
         self.to_serve.insert(new.model.clone());
         let lease = self.config.reservation_lease;
         let id = self.reservations.create(&mut self.log, new, lease, core.now());
         self.serve_pending(core);
         Ok(id)
+    }
+
+    /// Checks that a new reservation may become pending, unless a slot with GPUs has room for it.
+    ///
+    /// One that needs a new slot counts as pending, although the core may place it at once: only a
+    /// decision would tell, and what is decided is journalled. A rejected request must cost nothing.
+    fn admit(&self, new: &NewReservation) -> Result<(), ReserveError> {
+        match self.slots.best_with_room(&new.model) {
+            Some((SlotStage::Running | SlotStage::Starting, _)) => Ok(()),
+            _ => self.reservations.backlog().check(new, self.config.pending),
+        }
     }
 
     /// Releases a reservation; `false` if there is none with this id. One that has ended stays as
@@ -83,9 +96,7 @@ impl Desk {
     /// one to a slot that is strictly nearer to serving. A model comes back into `to_serve` only
     /// when a slot was removed or a reservation ended, and no reservation is created here.
     pub(super) fn serve_pending(&mut self, core: &mut Core<'_>) {
-        for slot in self.slots.take_unranked() {
-            self.rank(core, &slot);
-        }
+        self.rank_restored(core);
         while let Some(model) = self.to_serve.pop_first() {
             while self.move_up(core, &model) {} // mutant: moving-up
             while let Some(first) = self.reservations.first_pending(&model) {
@@ -93,6 +104,13 @@ impl Desk {
                     break;
                 }
             }
+        }
+    }
+
+    /// Ranks the slots that recovery restored, at the first call after it.
+    fn rank_restored(&mut self, core: &Core<'_>) {
+        for slot in self.slots.take_unranked() {
+            self.rank(core, &slot);
         }
     }
 
@@ -271,5 +289,6 @@ impl Desk {
             concurrency: view.concurrency(slot),
         };
         self.slots.rank(id, occupancy);
+        self.reservations.note_stage(id, occupancy.stage);
     }
 }

@@ -247,6 +247,17 @@ impl<'a> DeskView<'a> {
         self.desk.reservations.after(id).map(|reservation| &**reservation)
     }
 
+    /// Returns the number of pending reservations.
+    pub fn pending_reservations(self) -> u32 {
+        self.desk.reservations.backlog().total()
+    }
+
+    /// Returns the number of pending reservations of a namespace; `None` for the clients that name
+    /// none.
+    pub fn pending_reservations_of(self, namespace: &Option<String>) -> u32 {
+        self.desk.reservations.backlog().of_namespace(namespace)
+    }
+
     /// Returns the reservations in a slot, by id.
     pub fn reservations_in(self, slot: &str) -> impl Iterator<Item = &'a Reservation> {
         self.desk.reservations.in_slot(slot).map(|reservation| &**reservation)

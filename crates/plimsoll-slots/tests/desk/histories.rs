@@ -9,7 +9,8 @@ use plimsoll_core::front::Front;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{
-    Ending, NewReservation, Reservation, ReservationId, ReservationState, SlotStage,
+    ClientName, Ending, NewReservation, Reservation, ReservationId, ReservationState,
+    ReservationStatus, SlotStage,
 };
 use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
@@ -78,6 +79,10 @@ fn play(world: &mut World, what: &Move) {
                 key: key.map(|key| format!("k{key}")),
                 deadline: deadline.map(|millis| Millis(world.now + millis)),
                 lease: *lease,
+                client: key.map(|key| ClientName {
+                    namespace: format!("team-{}", key % 2),
+                    name: format!("client-{key}"),
+                }),
                 ..NewReservation::of_model(MODELS[*model])
             };
             // An unknown model, or a key that was used for another one, is rejected.
@@ -173,10 +178,31 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     }
     check_order(world)?;
     check_leases(world)?;
+    check_backlog(world)?;
     let breaches = breach::audit(view.scheduler().ledger());
     let is_broken =
         |found: &Breach| matches!(found, Breach::SumsDiffer { .. } | Breach::OverLine { .. });
     prop_assert!(!breaches.iter().any(is_broken), "{:?}", breaches);
+    Ok(())
+}
+
+/// The backlog is the number of pending reservations, in total and by namespace.
+fn check_backlog(world: &World) -> Result<(), TestCaseError> {
+    let view = world.view();
+    let mut pending: BTreeMap<Option<String>, u32> = BTreeMap::new();
+    for reservation in view.reservations() {
+        let namespace = reservation.client.as_ref().map(|client| client.namespace.clone());
+        let is_pending =
+            view.reservation_status(reservation.id) == Some(ReservationStatus::Pending);
+        *pending.entry(namespace).or_default() += u32::from(is_pending);
+    }
+    // The slots that a restart restored are counted with the first tick.
+    if world.has_ticked {
+        prop_assert_eq!(view.pending_reservations(), pending.values().sum::<u32>());
+        for (namespace, count) in pending {
+            prop_assert_eq!(view.pending_reservations_of(&namespace), count, "{:?}", namespace);
+        }
+    }
     Ok(())
 }
 

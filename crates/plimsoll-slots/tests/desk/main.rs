@@ -1,5 +1,6 @@
 //! The desk with runners that obey, dawdle, fail and fall silent.
 
+mod backlog;
 mod cases;
 mod files;
 mod histories;

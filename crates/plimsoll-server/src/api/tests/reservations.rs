@@ -1,4 +1,4 @@
-//! The list of reservations: filters, pages, and invalid parameters.
+//! The list of reservations: filters, pages, and invalid parameters; the limits on pending ones.
 
 use super::*;
 
@@ -81,4 +81,42 @@ async fn an_invalid_parameter_of_the_list_is_rejected_by_name() {
         assert_eq!(answered.body["field"], field, "{}", answered.body);
     }
     assert_eq!(world.get(RESERVATIONS).await, json!([]));
+}
+
+#[tokio::test]
+async fn too_many_pending_reservations_are_rejected_with_the_limit_and_cost_nothing() {
+    let limit = |number| std::num::NonZeroU32::new(number).expect("at least 1");
+    let pending = PendingLimits { total: limit(3), per_namespace: limit(2) };
+    let config = DeskConfig { pending, ..DeskConfig::default() };
+    let world = World::with(&settings(), config, schedulerlog::Settings::default());
+    world.declare("m", json!({"memory": "10GiB"})).await;
+    for namespace in ["a", "a", "b"] {
+        reserve(&world, "m", namespace).await;
+    }
+    let before = world.engine.read(|_, core| core.next_numbers()).await.expect("an answer");
+    for (namespace, part) in [
+        ("a", "the limit of namespace a (pending.per_namespace) is 2"),
+        ("b", "the limit of the server (pending.total) is 3"),
+    ] {
+        let body = json!({"model": "m", "namespace": namespace, "name": "x", "key": "k"});
+        let answered = world.post("/api/v1/scheduler/slots", body).await;
+        assert_eq!(answered.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(answered.body["code"], "too_many_pending");
+        let detail = answered.body["detail"].as_str().expect("text");
+        assert!(detail.contains(part) && detail.contains("retry later"), "{detail}");
+        assert_eq!(answered.headers[header::RETRY_AFTER], "5");
+    }
+    let after = world.engine.read(|_, core| core.next_numbers()).await.expect("an answer");
+    assert_eq!(after, before, "nothing is journalled");
+    assert_eq!(column(&world.get(RESERVATIONS).await, "id").len(), 3);
+    let mut registry = prometheus_client::registry::Registry::default();
+    world.app.rejections().register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+    for limit in ["total", "namespace"] {
+        let row = format!("reservations_rejected_total{{limit=\"{limit}\"}} 1");
+        assert!(text.contains(&row), "{text}");
+    }
+    assert_eq!(world.delete("/api/v1/scheduler/slots/reservation-1").await.status, 204);
+    reserve(&world, "m", "a").await;
 }
