@@ -53,7 +53,8 @@ impl Desk {
     /// Checks that a new reservation may become pending, unless a slot with GPUs has room for it.
     ///
     /// One that needs a new slot counts as pending, although the core may place it at once: only a
-    /// decision would tell, and what is decided is journalled. A rejected request must cost nothing.
+    /// decision would tell, and what is decided is journalled. A rejected request must cost no
+    /// write.
     fn admit(&self, new: &NewReservation) -> Result<(), ReserveError> {
         match self.slots.best_with_room(&new.model) {
             Some((SlotStage::Running | SlotStage::Starting, _)) => Ok(()),
