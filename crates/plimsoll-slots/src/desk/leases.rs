@@ -22,7 +22,7 @@ impl Desk {
     /// Renews the lease of a reservation: its client is alive now.
     ///
     /// A renewal is not journalled, because a client repeats it for as long as it lives and each
-    /// would cost a write to the disk. [`Leases::start_missing`] is the other half of that choice.
+    /// would cost a write to the disk. In return, a restart gives every client one full lease.
     pub fn renew(&mut self, core: &Core<'_>, id: ReservationId) -> Result<(), RenewError> {
         let reservation = self.reservations.get(id).ok_or(RenewError::Unknown)?;
         match reservation.state {
