@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_api::offline::{DeviceFitRow, EstimateOutput};
 use plimsoll_core::units::Bytes;
 use plimsoll_models::estimate::{Estimate, estimate};
-use plimsoll_models::fit::{kv_type_that_fits, largest_parallel, longest_context};
+use plimsoll_models::fit::{fewest_gpus, kv_type_that_fits, largest_parallel, longest_context};
 use plimsoll_models::reader::read_model;
 use plimsoll_models::settings::{RuntimeKind, Settings};
 use plimsoll_models::shape::{self, Shape};
@@ -33,7 +33,10 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
         }
     }
     if let Some(missing) = output.estimate.missing() {
-        bail!("the total is unknown, because this is unknown: {missing}");
+        bail!(
+            "the total is unknown, because this is unknown: {missing}; \
+             to run the model, declare its `memory`"
+        );
     }
     Ok(Outcome::wanting(output.device.is_some_and(|device| !device.fits)))
 }
@@ -50,6 +53,7 @@ fn device_fit(
         longest_context: longest_context(shape, settings, device)?,
         largest_parallel: largest_parallel(shape, settings, device)?,
         kv: kv_type_that_fits(shape, settings, device)?,
+        fewest_gpus: fewest_gpus(shape, settings, device)?,
     })
 }
 
