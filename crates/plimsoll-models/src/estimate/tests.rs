@@ -345,6 +345,17 @@ fn invalid_settings_are_rejected_with_their_name() {
     assert_eq!(error, Err(EstimateError::Format { runtime: RuntimeKind::Ollama }));
 }
 
+#[test]
+fn a_compressed_cache_has_one_type() {
+    let shape = sample::llama().shape().expect("reads the model");
+    let latent = Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 };
+    let latent = Shape { layers: Sourced::read(vec![latent; 2], "layers"), ..shape.clone() };
+    let kv = KvTypes { k: KvType::Q8_0, v: KvType::F16 };
+    let mixed = Settings { kv, ..Settings::new(RuntimeKind::LlamaCpp, 4096) };
+    assert_eq!(estimate(&latent, &mixed), Err(EstimateError::KvTypesDiffer { kv }));
+    assert!(estimate(&shape, &mixed).is_ok());
+}
+
 /// Qwen2.5-3B without flash attention in LLamaSharp#1099: 300.75 MiB, all of it for the output.
 #[test]
 fn a_published_compute_buffer_is_a_lower_bound() {

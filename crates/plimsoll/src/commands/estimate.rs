@@ -13,6 +13,10 @@ use crate::cli::{EstimateArgs, Format};
 use crate::output::{self, Outcome};
 use crate::text::{self, Page};
 
+/// The number of slots that llama-server chooses by itself (`--parallel -1`).
+const DEFAULT_SLOTS: &str = "for llama-server with --parallel 1, which Plimsoll sets; without the \
+                             flag, it serves 4 requests that share the context";
+
 pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
     let path = args.model.display();
     if !args.model.exists() {
@@ -20,7 +24,10 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
     }
     let shape = read_model(&args.model).with_context(|| format!("could not read {path}"))?;
     let settings = settings(args, &shape)?;
-    let estimate = estimate(&shape, &settings)?;
+    let mut estimate = estimate(&shape, &settings)?;
+    if args.parallel.is_none() && settings.runtime == RuntimeKind::LlamaCpp {
+        estimate.remarks.push(DEFAULT_SLOTS.to_string());
+    }
     let device =
         args.device.map(|device| device_fit(&shape, &settings, &estimate, device)).transpose()?;
     let output = EstimateOutput::new(&shape, estimate, device);
@@ -69,7 +76,7 @@ fn settings(args: &EstimateArgs, shape: &Shape) -> Result<Settings> {
     let usual = Settings::new(runtime, context);
     Ok(Settings {
         kv: args.kv,
-        parallel: args.parallel,
+        parallel: args.parallel.unwrap_or(usual.parallel),
         gpus: args.gpus,
         batch: args.batch.unwrap_or(usual.batch),
         ubatch: args.ubatch.unwrap_or(usual.ubatch),
