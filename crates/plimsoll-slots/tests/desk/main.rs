@@ -1,9 +1,11 @@
 //! The desk with runners that obey, dawdle, fail and fall silent.
 
+mod backlog;
 mod cases;
 mod fairness;
 mod files;
 mod histories;
+mod leases;
 mod orders;
 mod restored;
 mod runners;
