@@ -27,11 +27,13 @@ use crate::units::{Bytes, Millis, Name};
 mod apply;
 mod by_node;
 mod changes;
+mod error;
 mod operation;
 mod queries;
 mod rows;
 mod views;
 
+pub use error::{LedgerError, Verb};
 pub use operation::{Operation, OperationKind};
 pub use rows::{LedgerRows, NodeRow, RowsError};
 pub use views::Views;
@@ -39,6 +41,7 @@ pub use views::Views;
 pub(crate) use by_node::ByNode;
 
 use changes::{Changed, Changes};
+use error::wrong_stage;
 use operation::Change;
 
 /// The index of a node in one ledger. Reused after a node is removed; never printed, and no answer
@@ -116,49 +119,6 @@ pub struct Promise {
     /// The time since when its request is pending.
     #[serde(default)]
     pub since: Millis,
-}
-
-/// The reason why a verb of the ledger was rejected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(rename_all = "snake_case")]
-pub enum LedgerError {
-    #[error("{request} has no holding")]
-    NotHeld { request: RequestId },
-    /// The verb is not allowed in the holding's stage.
-    #[error("{request} is {} and cannot be {}", stage.name(), verb.past())]
-    WrongStage { request: RequestId, stage: Stage, verb: Verb },
-    #[error("there is no node {node}")]
-    NoSuchNode { node: Name },
-    /// The placement does not fit.
-    #[error(transparent)]
-    NotAdmitted(#[from] AdmissionError),
-}
-
-/// A verb that needs a certain stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verb {
-    Take,
-    Queue,
-    Confirm,
-    Fail,
-    Release,
-    FreeInPart,
-    Place,
-}
-
-impl Verb {
-    fn past(self) -> &'static str {
-        match self {
-            Verb::Take => "taken",
-            Verb::Queue => "queued",
-            Verb::Confirm => "confirmed",
-            Verb::Fail => "undone",
-            Verb::Release => "released again",
-            Verb::FreeInPart => "freed in part",
-            Verb::Place => "placed again",
-        }
-    }
 }
 
 /// The verbs. Each journalled change of the ledger is made by one of them.
@@ -499,8 +459,4 @@ fn keep_booked_amounts(own: &Holding, seen: &mut Holding) {
     seen.resources.extended.raise_to(&own.resources.extended);
     seen.spec = own.spec.clone();
     seen.terms = own.terms.clone();
-}
-
-fn wrong_stage(request: &RequestId, stage: Stage, verb: Verb) -> LedgerError {
-    LedgerError::WrongStage { request: request.clone(), stage, verb }
 }

@@ -3,8 +3,8 @@
 //! Eviction takes holders that are idle. A stream of small requests keeps some holder active on
 //! every device all the time, so that a request for a whole device would wait for ever. The first
 //! pending request therefore gets a promise of memory whose holders are still in use. Each of them
-//! is retired: from the time of [`retires_at`] on, its front end gives it no new work, and as soon
-//! as it is idle it is evicted. It is never interrupted.
+//! is retired: from the time of [`retires_at`] on, its front end gives it no new work. As soon as
+//! all of them are idle they are evicted. None is interrupted.
 //!
 //! The wait is bounded: after [`retires_at`] of all victims, by the longest work that they had in
 //! flight then, and the time to stop them. Later requests cannot prolong it. They cannot take the

@@ -1,5 +1,5 @@
-//! Promises: memory that is earmarked for one pending request, so that the requests behind it cannot
-//! take it piece by piece.
+//! Promises: memory that is earmarked for one pending request, so that the requests behind it
+//! cannot take it piece by piece.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -56,8 +56,8 @@ impl Step<'_> {
 
     /// Withdraws the promises whose holders have left and whose placement is not admitted
     /// nevertheless, such as for foreign memory that came meanwhile; returns true if there were
-    /// any. This comes before the requests are tried: otherwise holders would be evicted for a request
-    /// that fits where such a promise was.
+    /// any. This comes before the requests are tried: otherwise holders would be evicted for a
+    /// request that fits where such a promise was.
     pub(super) fn withdraw_void_promises(&mut self) -> bool {
         let Scheduler { ledger, queue, .. } = &*self.scheduler;
         let is_void = |id: &RequestId, promise: &Promise| {
@@ -71,7 +71,8 @@ impl Step<'_> {
         !void.is_empty()
     }
 
-    /// Returns true if the promise to a request still waits for a holder that is leaving or retired.
+    /// Returns true if the promise to a request still waits for a holder that is leaving or
+    /// retired.
     pub(super) fn promise_holds(&self, id: &RequestId) -> bool {
         let ledger = &self.scheduler.ledger;
         let Some(promise) = ledger.promise_to(id) else { return false };

@@ -88,8 +88,9 @@ impl Step<'_> {
             return scheduler.plan_room(request, self.now);
         }
         let promise = scheduler.ledger.promise_to(&request.id)?;
-        let has_begun = promise.after.iter().any(|holder| scheduler.running(holder).is_none());
-        if has_begun { None } else { scheduler.plan_eviction(request, self.now) }
+        let all_run = promise.retired.iter().all(|holder| scheduler.running(holder).is_some());
+        let can_move = all_run && !promise.retired.is_empty();
+        if can_move { scheduler.plan_eviction(request, self.now) } else { None }
     }
 
     /// Returns true if the promise to a request holds and all its holders are leaving.
@@ -100,14 +101,19 @@ impl Step<'_> {
             && !promise.is_some_and(|promise| promise.retired.iter().any(still_runs))
     }
 
-    /// Evicts the retired holders that are idle.
+    /// Evicts the retired holders of a promise, once all of them are idle: before that the eviction
+    /// of some would make no room.
     pub(super) fn evict_retired(&mut self) {
-        let scheduler = &*self.scheduler;
-        let retired = scheduler.ledger.promises().flat_map(|(_, promise)| &promise.retired);
-        let idle = retired.filter(|holder| self.can_evict_retired(holder));
-        for holder in idle.cloned().collect::<Vec<RequestId>>() {
-            self.stop(&holder);
+        let mut victims: Vec<RequestId> = Vec::new();
+        for (_, promise) in self.scheduler.ledger.promises() {
+            let running =
+                promise.retired.iter().filter(|one| self.scheduler.running(one).is_some());
+            let running: Vec<&RequestId> = running.collect();
+            if running.iter().all(|holder| self.can_evict_retired(holder)) {
+                victims.extend(running.into_iter().cloned());
+            }
         }
+        victims.iter().for_each(|victim| self.stop(victim));
     }
 
     fn can_evict_retired(&self, holder: &RequestId) -> bool {

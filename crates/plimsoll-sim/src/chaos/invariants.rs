@@ -6,7 +6,7 @@ use plimsoll_core::decide::decide;
 use plimsoll_core::event::Settings;
 use plimsoll_core::evict::{self, Planned};
 use plimsoll_core::queue::PendingRequest;
-use plimsoll_core::request::{Eviction, Request};
+use plimsoll_core::request::{Eviction, Request, RequestId};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{DeskView, ReservationState, Slot, SlotStage};
@@ -123,7 +123,12 @@ pub(crate) fn unsettled(scheduler: &Scheduler) -> Option<String> {
         let (request, stage) = (&holding.request, holding.stage.name());
         return Some(format!("{request} is still {stage} on {}", holding.node));
     }
-    let (id, promise) = scheduler.ledger().promises().next()?;
+    let is_in_use = |holder: &RequestId| {
+        let holding = scheduler.ledger().of_request(holder);
+        holding.is_some_and(|(_, holding)| matches!(holding.activity, Activity::Active { .. }))
+    };
+    let mut promises = scheduler.ledger().promises();
+    let (id, promise) = promises.find(|(_, promise)| !promise.retired.iter().any(is_in_use))?;
     Some(format!("{id} still has a promise after {:?}", promise.after))
 }
 

@@ -223,7 +223,7 @@ pub(crate) fn promised_once(
         {
             let stays = books.on_device(node, ordinal).filter(|(id, booking)| {
                 let goes =
-                    books.holdings[*id].stage.is_releasing() || promise.retired.contains(*id);
+                    books.holdings[*id].stage.is_releasing() || ledger.retired_for(id).is_some();
                 !goes && !booking.floats()
             });
             let stays =
