@@ -28,11 +28,13 @@ mod apply;
 mod by_node;
 mod changes;
 mod operation;
+mod promise;
 mod queries;
 mod rows;
 mod views;
 
 pub use operation::{Operation, OperationKind};
+pub use promise::Promise;
 pub use rows::{LedgerRows, NodeRow, RowsError};
 pub use views::Views;
 
@@ -100,16 +102,6 @@ pub struct Account {
     /// Device memory; a floating charge counts once.
     pub bytes: Bytes,
     pub holdings: u32,
-}
-
-/// Memory being released that is earmarked for a pending request. It is not granted before it is
-/// free, but nothing else may take it (`DeviceRoom::open`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promise {
-    pub placement: Placement,
-    pub charges: Vec<Charge>,
-    /// The holders whose release it waits for.
-    pub after: Vec<RequestId>,
 }
 
 /// The reason why a verb of the ledger was rejected.
@@ -412,7 +404,7 @@ impl Ledger {
         if let Some(promise) =
             self.promises.get(request).filter(|promise| promise.placement.node == *node)
         {
-            view.remove_promise(&promise.charges);
+            view.remove_promise(&promise.charges, &promise.resources);
         }
         Ok(view)
     }

@@ -223,7 +223,9 @@ impl Pair {
             }
             Verb::Promise { card, gib } => {
                 let charges = vec![charge(card.1, gib)];
-                let promise = Promise { placement: placement(card), charges, after: Vec::new() };
+                let resources = NodeNeed::default();
+                let promise =
+                    Promise { placement: placement(card), charges, resources, after: Vec::new() };
                 ledger.promise(&id(number), promise).ok()
             }
             Verb::Unpromise => ledger.unpromise(&id(number)),
