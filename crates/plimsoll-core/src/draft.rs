@@ -162,7 +162,7 @@ impl<'a> Draft<'a> {
             && let Some(node) = self.ledger.node_id(&promise.placement.node)
             && let Some(view) = self.view_mut(node)
         {
-            view.remove_promise(&promise.charges);
+            view.remove_promise(&promise.charges, &promise.resources);
             self.unpromised.insert(request.clone());
         }
     }

@@ -12,7 +12,8 @@ use crate::fit::{self, Placement};
 use crate::ledger::{Ledger, NodeId, Promise};
 use crate::policy::Policy;
 use crate::reason::NotEvictable;
-use crate::request::{Eviction, Request, RequestId};
+use crate::request::{Eviction, NodeNeed, Request, RequestId};
+use crate::room::NodeView;
 use crate::units::{Bytes, Millis, Name, Timespan};
 
 mod retire;
@@ -26,6 +27,7 @@ pub use together::gang_after_releases;
 pub struct Plan {
     pub placement: Placement,
     pub charges: Vec<Charge>,
+    pub resources: NodeNeed,
     /// The holders to evict; empty if waiting for releases that are in progress is enough.
     pub victims: Vec<RequestId>,
     /// The holders to retire: they are evicted once they are idle (`retire`).
@@ -37,8 +39,8 @@ pub struct Plan {
 impl Plan {
     /// Returns the promise of the plan's memory to a request that is pending since a time.
     pub fn promise(self, since: Millis) -> Promise {
-        let Plan { placement, charges, after, retired, .. } = self;
-        Promise { placement, charges, after, retired, since }
+        let Plan { placement, charges, resources, after, retired, .. } = self;
+        Promise { placement, charges, resources, after, retired, since }
     }
 }
 
@@ -396,14 +398,26 @@ fn place_on(
         shapes.filter_map(|shape| Judge::new(policy, &request.spec, shape).judge(view).best);
     let placement = found.next()?.placement;
     let charges = fit::admit(view, &request.spec, &placement).ok()?;
-    let mut after: Vec<RequestId> = draft
+    let resources = request.spec.resources.clone();
+    let (retired, after) = (Vec::new(), Vec::new());
+    let mut plan = Plan { placement, charges, resources, victims, retired, after };
+    let now = draft.ledger().node(id)?;
+    plan.after = draft
         .ledger()
         .holdings_on(id)
-        .filter(|(_, holding)| holding.stage.is_releasing() && touches(holding, &charges))
+        .filter(|(_, holding)| holding.stage.is_releasing() && plan.waits_for(holding, now))
         .map(|(_, holding)| holding.request.clone())
         .collect();
-    after.extend(victims.iter().cloned());
-    Some(Plan { placement, charges, victims, retired: Vec::new(), after })
+    plan.after.extend(plan.victims.iter().cloned());
+    Some(plan)
+}
+
+impl Plan {
+    /// Returns true if a holder that is being released is on a device of the plan, or holds a
+    /// resource of which its node has too little left now.
+    fn waits_for(&self, holding: &Holding, now: &NodeView) -> bool {
+        touches(holding, &self.charges) || frees_missing(now, &self.resources, &holding.resources)
+    }
 }
 
 fn touches(holding: &Holding, charges: &[Charge]) -> bool {
@@ -411,6 +425,19 @@ fn touches(holding: &Holding, charges: &[Charge]) -> bool {
         charge.on.iter().any(|o| charges.iter().any(|other| other.on.contains(o)))
     };
     holding.charges.iter().any(on)
+}
+
+/// Returns true if `held` includes a resource of which less is free on a node than `need`.
+fn frees_missing(now: &NodeView, need: &NodeNeed, held: &NodeNeed) -> bool {
+    let (node, room) = (&*now.node, &*now.room);
+    let is_short = |free: Option<u64>, need: u64| free.is_some_and(|free| need > free);
+    held.cpu.0 > 0 && is_short(room.free_cpu(node).map(|cpu| cpu.0), need.cpu.0)
+        || !held.memory.is_zero()
+            && is_short(room.free_memory(node).map(Bytes::get), need.memory.get())
+        || held.pods > 0 && is_short(room.free_pods(node).map(u64::from), need.pods.into())
+        || need.extended.iter().any(|(resource, need)| {
+            held.extended.get(resource) > 0 && need > room.free_extended(node, resource)
+        })
 }
 
 /// The bytes that eviction could free on a device. Each holder counts once, with its charges on

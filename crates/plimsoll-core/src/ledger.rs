@@ -14,8 +14,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::device::{DEVICES_MAX, Node, Telemetry};
 use crate::fit::{self, AdmissionError, Placement};
@@ -29,12 +27,14 @@ mod by_node;
 mod changes;
 mod error;
 mod operation;
+mod promise;
 mod queries;
 mod rows;
 mod views;
 
 pub use error::{LedgerError, Verb};
 pub use operation::{Operation, OperationKind};
+pub use promise::Promise;
 pub use rows::{LedgerRows, NodeRow, RowsError};
 pub use views::Views;
 
@@ -103,22 +103,6 @@ pub struct Account {
     /// Device memory; a floating charge counts once.
     pub bytes: Bytes,
     pub holdings: u32,
-}
-
-/// Memory that is earmarked for a pending request: it is being released, or its holders are being
-/// retired. It is not granted before it is free, but nothing else may take it (`DeviceRoom::open`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promise {
-    pub placement: Placement,
-    pub charges: Vec<Charge>,
-    /// The holders whose release it waits for.
-    pub after: Vec<RequestId>,
-    /// Those of them that are retired for it (`evict::Retirement`).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub retired: Vec<RequestId>,
-    /// The time since when its request is pending.
-    #[serde(default)]
-    pub since: Millis,
 }
 
 /// The verbs. Each journalled change of the ledger is made by one of them.
@@ -378,7 +362,7 @@ impl Ledger {
         if let Some(promise) =
             self.promises.get(request).filter(|promise| promise.placement.node == *node)
         {
-            view.remove_promise(&promise.charges);
+            view.remove_promise(&promise.charges, &promise.resources);
         }
         Ok(view)
     }

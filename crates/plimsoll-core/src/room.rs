@@ -20,22 +20,20 @@ mod device;
 mod extended;
 mod fit_input;
 mod floating;
+mod resources;
 mod view;
 
 pub use device::{DeviceRoom, Measured, Tenant};
 pub(crate) use fit_input::FitInput;
 pub use view::NodeView;
 
-use extended::ExtendedUse;
 use floating::TokenGroup;
+use resources::{NodeResources, ResourceUse};
 
 /// The usage of one node: its own resources and each of its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRoom {
-    cpu: u64,
-    memory: Bytes,
-    pods: u32,
-    extended: ExtendedUse,
+    resources: NodeResources,
     /// The distinct kinds of the devices, sorted; `FitInput::kind` is an index into it.
     kinds: Vec<Name>,
     /// One per kind whose cards the device plugin chooses; most nodes have none.
@@ -66,10 +64,7 @@ impl NodeRoom {
         let groups = (0_u16..).take(kinds.len()).filter(floats);
         let groups = groups.map(|kind| TokenGroup { kind, floating: 0 }).collect();
         let mut room = NodeRoom {
-            cpu: 0,
-            memory: Bytes::ZERO,
-            pods: 0,
-            extended: ExtendedUse::default(),
+            resources: NodeResources::default(),
             kinds,
             groups,
             fit_inputs,
@@ -95,43 +90,46 @@ impl NodeRoom {
         &self.devices
     }
 
-    /// Returns the free CPU; `None` if it is not limited.
+    /// Returns the CPU that is free and not promised; `None` if it is not limited.
     pub fn free_cpu(&self, node: &Node) -> Option<MilliCpu> {
-        node.allocatable.cpu.map(|cpu| MilliCpu(cpu.0.saturating_sub(self.cpu)))
+        let open = |cpu: MilliCpu| MilliCpu(self.resources.open(cpu.0, |sum| sum.cpu.into()));
+        node.allocatable.cpu.map(open)
     }
 
-    /// Returns the free main memory; `None` if it is not limited.
+    /// Returns the main memory that is free and not promised; `None` if it is not limited.
     pub fn free_memory(&self, node: &Node) -> Option<Bytes> {
-        node.allocatable.memory.map(|memory| memory.less(self.memory))
+        let amount = |sum: &ResourceUse| u128::from(sum.memory.get());
+        let open = |memory: Bytes| Bytes::new(self.resources.open(memory.get(), amount));
+        node.allocatable.memory.map(open)
     }
 
-    /// Returns the number of pods that the node can still take; `None` if it is not limited.
+    /// Returns the number of pods that the node can still take beside those that are promised a
+    /// place; `None` if it is not limited.
     pub fn free_pods(&self, node: &Node) -> Option<u32> {
-        node.allocatable.pods.map(|pods| pods.saturating_sub(self.pods))
+        let open = |pods: u32| self.resources.open(pods.into(), |sum| sum.pods.into());
+        node.allocatable.pods.map(|pods| u32::try_from(open(pods)).unwrap_or(pods))
     }
 
-    /// Returns the free amount of a named resource: zero if the node does not advertise it.
+    /// Returns the amount of a named resource that is free and not promised: zero if the node does
+    /// not advertise it.
     pub fn free_extended(&self, node: &Node, resource: &str) -> u64 {
-        self.extended.free(node.allocatable.extended.get(resource), resource)
+        let allocatable = node.allocatable.extended.get(resource);
+        self.resources.open(allocatable, |sum| sum.extended.get(resource))
     }
 
     /// Iterates over the named resources in use, ordered by name.
     pub fn extended_in_use(&self) -> impl Iterator<Item = (&Name, u128)> {
-        self.extended.iter()
+        self.resources.held.extended.iter()
     }
 
     /// Returns true if `fit` and the score give equal results on both, given equal node facts.
     pub(crate) fn same_fit_inputs(&self, other: &NodeRoom) -> bool {
-        self.node_sums() == other.node_sums() && self.fit_inputs == other.fit_inputs
-    }
-
-    fn node_sums(&self) -> (u64, Bytes, u32, &ExtendedUse) {
-        (self.cpu, self.memory, self.pods, &self.extended)
+        self.resources == other.resources && self.fit_inputs == other.fit_inputs
     }
 
     /// Adds the charges and node resources of a holding. Only the ledger and its drafts call this.
     pub(crate) fn add(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
-        self.add_resources(&holding.resources);
+        self.change_resources(holding, ResourceUse::add);
         for charge in &holding.charges {
             self.change_floating_slots(charge, u64::saturating_add);
             self.change_each(node, charge, |device| device.add(id, holding, charge));
@@ -140,15 +138,16 @@ impl NodeRoom {
 
     /// Removes the charges and node resources of a holding: undoes [`NodeRoom::add`].
     pub(crate) fn remove(&mut self, node: &Node, id: HoldingId, holding: &Holding) {
-        self.remove_resources(&holding.resources);
+        self.change_resources(holding, ResourceUse::remove);
         for charge in &holding.charges {
             self.change_floating_slots(charge, u64::saturating_sub);
             self.change_each(node, charge, |device| device.remove(id, holding, charge));
         }
     }
 
-    /// Earmarks memory for a pending request.
-    pub(crate) fn add_promise(&mut self, node: &Node, charges: &[Charge]) {
+    /// Earmarks memory and node resources for a pending request.
+    pub(crate) fn add_promise(&mut self, node: &Node, charges: &[Charge], resources: &NodeNeed) {
+        self.resources.promised.add(resources);
         for charge in charges {
             let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
             self.change_each(node, charge, |device| device.promised = device.promised.plus(bytes));
@@ -156,7 +155,8 @@ impl NodeRoom {
     }
 
     /// Removes an earmark: undoes [`NodeRoom::add_promise`].
-    pub(crate) fn remove_promise(&mut self, node: &Node, charges: &[Charge]) {
+    pub(crate) fn remove_promise(&mut self, node: &Node, charges: &[Charge], resources: &NodeNeed) {
+        self.resources.promised.remove(resources);
         for charge in charges {
             let bytes = charge.bytes().unwrap_or(Bytes::ZERO);
             self.change_each(node, charge, |device| device.promised = device.promised.less(bytes));
@@ -195,18 +195,16 @@ impl NodeRoom {
         }
     }
 
-    fn add_resources(&mut self, need: &NodeNeed) {
-        self.cpu = self.cpu.saturating_add(need.cpu.0);
-        self.memory = self.memory.plus(need.memory);
-        self.pods = self.pods.saturating_add(need.pods);
-        self.extended.add(&need.extended);
-    }
-
-    fn remove_resources(&mut self, need: &NodeNeed) {
-        self.cpu = self.cpu.saturating_sub(need.cpu.0);
-        self.memory = self.memory.less(need.memory);
-        self.pods = self.pods.saturating_sub(need.pods);
-        self.extended.remove(&need.extended);
+    /// Changes the sums of the node's own resources by those of a holding.
+    fn change_resources(
+        &mut self,
+        holding: &Holding,
+        change: impl Fn(&mut ResourceUse, &NodeNeed),
+    ) {
+        change(&mut self.resources.held, &holding.resources);
+        if holding.stage.is_releasing() {
+            change(&mut self.resources.releasing, &holding.resources);
+        }
     }
 }
 

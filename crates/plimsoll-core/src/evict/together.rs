@@ -1,6 +1,7 @@
 //! Room for a whole gang, from holders that are being released.
 
-use super::{Plan, touches};
+use super::Plan;
+use crate::draft::View;
 use crate::gang::{Gang, decide_gang_on};
 use crate::ledger::Ledger;
 use crate::policy::Policy;
@@ -35,8 +36,9 @@ pub fn gang_after_releases(
         plans.push(decision.placement().cloned().map(|placement| {
             let charges =
                 draft.place(member, &placement).expect("the gang was decided on this draft");
+            let resources = member.spec.resources.clone();
             let (victims, retired, after) = (Vec::new(), Vec::new(), Vec::new());
-            Plan { placement, charges, victims, retired, after }
+            Plan { placement, charges, resources, victims, retired, after }
         }));
     }
     let after = holders_in_the_way(ledger, &plans);
@@ -46,14 +48,15 @@ pub fn gang_after_releases(
     (!after.is_empty()).then_some(plans)
 }
 
-/// Returns the holders being released that are on a device of any of the plans.
+/// Returns the holders being released that any of the plans waits for.
 fn holders_in_the_way(ledger: &Ledger, plans: &[Option<Plan>]) -> Vec<RequestId> {
     let releasing = ledger.holdings().filter(|(_, holding)| holding.stage.is_releasing());
     let mut after: Vec<RequestId> = releasing
         .filter(|(_, holding)| {
             let mut here =
                 plans.iter().flatten().filter(|plan| plan.placement.node == holding.node);
-            here.any(|plan| touches(holding, &plan.charges))
+            let now = ledger.node_id(&holding.node).and_then(|id| ledger.node(id));
+            now.is_some_and(|now| here.any(|plan| plan.waits_for(holding, now)))
         })
         .map(|(_, holding)| holding.request.clone())
         .collect();

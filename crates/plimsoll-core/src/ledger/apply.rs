@@ -108,7 +108,7 @@ impl Ledger {
         }
         for promise in self.promises.values().filter(|promise| promise.placement.node == node.name)
         {
-            room.add_promise(&node, &promise.charges);
+            room.add_promise(&node, &promise.charges, &promise.resources);
         }
         self.put_view(id, Some(NodeView { node, room: Arc::new(room) }));
     }
@@ -236,11 +236,11 @@ impl Ledger {
         if let Some(old) = self.promises.remove(request)
             && let Some(&id) = self.by_name.get(&old.placement.node)
         {
-            self.change_view(id, |view| view.remove_promise(&old.charges));
+            self.change_view(id, |view| view.remove_promise(&old.charges, &old.resources));
         }
         let Some(new) = promise else { return };
         if let Some(&id) = self.by_name.get(&new.placement.node) {
-            self.change_view(id, |view| view.add_promise(&new.charges));
+            self.change_view(id, |view| view.add_promise(&new.charges, &new.resources));
         }
         self.promises.insert(request.clone(), new.clone());
     }

@@ -14,10 +14,9 @@ use crate::units::Name;
 pub(super) struct ExtendedUse(BTreeMap<Name, u128>);
 
 impl ExtendedUse {
-    /// Returns what is left of an allocatable amount: zero if more than that is in use.
-    pub(super) fn free(&self, allocatable: u64, resource: &str) -> u64 {
-        let used = self.0.get(resource).copied().unwrap_or(0);
-        u64::try_from(u128::from(allocatable).saturating_sub(used)).unwrap_or(allocatable)
+    /// Returns the amount of a resource in use.
+    pub(super) fn get(&self, resource: &str) -> u128 {
+        self.0.get(resource).copied().unwrap_or(0)
     }
 
     /// Iterates over the resources in use, ordered by name.

@@ -7,6 +7,7 @@ use super::{Measured, NodeRoom};
 use crate::charge::{Charge, Holding, HoldingId};
 use crate::device::Node;
 use crate::mixer::Mixer;
+use crate::request::NodeNeed;
 
 /// A node's facts and usage: the input of `fit`. Both are shared, so that a decision keeps the rows
 /// it read at the cost of a reference count.
@@ -20,7 +21,7 @@ impl NodeView {
     /// Hashes everything that an explanation shows of the node, except the node's facts.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = Mixer::default();
-        (&self.node.name, &self.room.digests, &self.room.extended).hash(&mut hasher);
+        (&self.node.name, &self.room.digests, &self.room.resources.held.extended).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -30,11 +31,9 @@ impl NodeView {
     /// changes stages but no input, and then no cached verdict has to be recomputed.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut NodeView)) -> bool {
         let before = &self.room;
-        let (cpu, memory, pods) = (before.cpu, before.memory, before.pods);
-        let (extended, fit_inputs) = (before.extended.clone(), before.fit_inputs.clone());
+        let (resources, fit_inputs) = (before.resources.clone(), before.fit_inputs.clone());
         change(self);
-        self.room.node_sums() != (cpu, memory, pods, &extended)
-            || self.room.fit_inputs != fit_inputs
+        self.room.resources != resources || self.room.fit_inputs != fit_inputs
     }
 }
 
@@ -49,12 +48,12 @@ impl NodeView {
         Arc::make_mut(&mut self.room).remove(&self.node, id, holding);
     }
 
-    pub(crate) fn add_promise(&mut self, charges: &[Charge]) {
-        Arc::make_mut(&mut self.room).add_promise(&self.node, charges);
+    pub(crate) fn add_promise(&mut self, charges: &[Charge], resources: &NodeNeed) {
+        Arc::make_mut(&mut self.room).add_promise(&self.node, charges, resources);
     }
 
-    pub(crate) fn remove_promise(&mut self, charges: &[Charge]) {
-        Arc::make_mut(&mut self.room).remove_promise(&self.node, charges);
+    pub(crate) fn remove_promise(&mut self, charges: &[Charge], resources: &NodeNeed) {
+        Arc::make_mut(&mut self.room).remove_promise(&self.node, charges, resources);
     }
 
     pub(crate) fn measure(&mut self, ordinal: usize, measured: Measured) {

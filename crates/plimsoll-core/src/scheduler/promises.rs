@@ -29,15 +29,19 @@ impl Scheduler {
 }
 
 impl Step<'_> {
-    /// Withdraws the promises of lower priority that block a placement, the last in turn first, and
-    /// no more of them than necessary.
+    /// Withdraws the promises of lower priority that block a placement, and no more of them than
+    /// necessary: first those of its devices, then those of its node's resources, each the last in
+    /// turn first.
     pub(super) fn withdraw_lower_promises(&mut self, request: &Request, placement: &Placement) {
         let mut lower = self.scheduler.lower_promises(request);
+        let promise_to = |id: &RequestId| self.scheduler.ledger.promise_to(id);
         lower.retain(|id| {
-            let promise = self.scheduler.ledger.promise_to(id);
-            promise.is_some_and(|promise| overlaps(&promise.placement, placement))
+            promise_to(id).is_some_and(|promise| promise.placement.node == placement.node)
         });
-        lower.sort_by_key(|id| Reverse(self.scheduler.queue.turn(id)));
+        lower.sort_by_key(|id| {
+            let shares = promise_to(id).is_some_and(|one| overlaps(&one.placement, placement));
+            (Reverse(shares), Reverse(self.scheduler.queue.turn(id)))
+        });
         for id in lower {
             if self.scheduler.ledger.admits(request, placement) {
                 return;

@@ -223,9 +223,9 @@ impl Pair {
             }
             Verb::Promise { card, gib } => {
                 let charges = vec![charge(card.1, gib)];
-                let (after, retired) = (Vec::new(), Vec::new());
-                let placement = placement(card);
-                let promise = Promise { placement, charges, after, retired, since: Millis(0) };
+                let (after, retired, since) = (Vec::new(), Vec::new(), Millis(0));
+                let (placement, resources) = (placement(card), NodeNeed::default());
+                let promise = Promise { placement, charges, resources, after, retired, since };
                 ledger.promise(&id(number), promise).ok()
             }
             Verb::Unpromise => ledger.unpromise(&id(number)),
