@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::error::ConfigError;
 use super::fields::Fields;
 use super::{layers, weights};
-use crate::shape::{Format, Identity, Shape, SplitInputs};
+use crate::shape::{Format, Identity, ModelOutput, Shape, SplitInputs};
 use crate::source::Sourced;
 
 /// The largest number of layers.
@@ -34,6 +34,7 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
         )?,
         expert_feed_forward: for_all_layers(&fields, "moe_intermediate_size", count)?,
         weights: weights::read(&fields, count)?,
+        output: ModelOutput::Scores,
         split_inputs: SplitInputs::default(),
         remarks: Vec::new(),
     })
