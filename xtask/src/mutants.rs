@@ -39,7 +39,7 @@ const MUTANTS: &[Mutant] = &[
     // Memory being released counts as free.
     Mutant {
         name: "releasing-counts",
-        file: "crates/plimsoll-core/src/room.rs",
+        file: "crates/plimsoll-core/src/room/device.rs",
         becomes: "charged.plus(self.foreign)",
         must_fail: &[&["-p", "plimsoll-sim", "--test", "scenarios", "every_scenario_holds"]],
     },
@@ -319,5 +319,15 @@ mod tests {
     fn names_are_unique() {
         let names: BTreeSet<&str> = MUTANTS.iter().map(|m| m.name).collect();
         assert_eq!(names.len(), MUTANTS.len());
+    }
+
+    #[test]
+    fn every_row_has_its_mark() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
+        for mutant in MUTANTS {
+            let text = fs::read_to_string(workspace.join(mutant.file)).expect("its file");
+            let marks = text.lines().filter_map(mark).filter(|name| *name == mutant.name);
+            assert_eq!(marks.count(), 1, "{} in {}", mutant.name, mutant.file);
+        }
     }
 }
