@@ -37,6 +37,10 @@ pub struct Shape {
     /// The intermediate results that only a model on several GPUs keeps.
     #[serde(default)]
     pub split_inputs: SplitInputs,
+    /// The tensor data that is not in the files. A header is enough for an estimate, but not to
+    /// serve the model.
+    #[serde(default)]
+    pub absent: Bytes,
     /// Notes for the reader of an estimate, such as missing tensor data.
     pub remarks: Vec<String>,
 }

@@ -4,6 +4,8 @@ use std::io::Read;
 
 use serde_json::Value;
 
+use plimsoll_core::units::Bytes;
+
 use super::error::ConfigError;
 use super::fields::Fields;
 use super::{layers, weights};
@@ -36,6 +38,7 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
         weights: weights::read(&fields, count)?,
         output: ModelOutput::Scores,
         split_inputs: SplitInputs::default(),
+        absent: Bytes::ZERO,
         remarks: Vec::new(),
     })
 }

@@ -53,6 +53,7 @@ fn shape() -> impl Strategy<Value = Shape> {
                 weights: Sourced::read(weights, "tensors"),
                 output: ModelOutput::Scores,
                 split_inputs: SplitInputs::default(),
+                absent: Bytes::ZERO,
                 remarks: Vec::new(),
             }
         },

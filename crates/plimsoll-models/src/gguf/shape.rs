@@ -48,6 +48,7 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
         weights: Sourced::read(weights, "the tensor list"),
         output: rules::output_of(name),
         split_inputs: split_inputs::read(metadata, name)?,
+        absent: absent(parts),
         remarks: remarks(parts, unloaded),
     })
 }
@@ -167,10 +168,13 @@ fn role(name: &str) -> TensorRole {
     }
 }
 
+fn absent(parts: &[Header]) -> Bytes {
+    parts.iter().map(Header::absent).fold(Bytes::ZERO, Bytes::plus)
+}
+
 fn remarks(parts: &[Header], unloaded: Bytes) -> Vec<String> {
-    let absent = parts.iter().map(Header::absent).fold(Bytes::ZERO, Bytes::plus);
     let remarks = [
-        (absent, "of tensor data is not in the file; the sizes come from the header"),
+        (absent(parts), "of tensor data is not in the file; the sizes come from the header"),
         (unloaded, "of layers for multi-token prediction are not loaded"),
     ];
     let remarks = remarks.into_iter().filter(|(bytes, _)| !bytes.is_zero());
