@@ -61,6 +61,7 @@ fn with_tensors(mut shape: Shape, tensors: &shards::Tensors) -> Result<Shape, Re
     let count = shape.layers.get().map_or(0, Vec::len);
     let weights = weights::sum_by_layer(tensors, count).ok_or(ReadError::Overflow)?;
     shape.format = Format::Safetensors;
+    shape.absent = tensors.absent;
     shape.identity.parameters = parameters(tensors);
     shape.weights = Sourced::read(weights, "the headers of the safetensors files");
     if !tensors.absent.is_zero() {

@@ -24,6 +24,19 @@ pub struct Settings {
     pub flash_attention: bool,
     /// All requests share one KV cache, instead of one cache per request: `--kv-unified`.
     pub unified: bool,
+    #[serde(default)]
+    pub scores: Scores,
+}
+
+/// The tokens of a pass for which the runtime keeps the scores of the whole vocabulary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scores {
+    /// The last token of each request. `llama-server` does so since v0.5.0.
+    #[default]
+    EachRequest,
+    /// All tokens, as llama.cpp's library and Ollama's own runner do.
+    WholePass,
 }
 
 impl Settings {
@@ -44,6 +57,10 @@ impl Settings {
             ubatch,
             flash_attention: true,
             unified: false,
+            scores: match runtime {
+                RuntimeKind::LlamaCpp | RuntimeKind::Vllm => Scores::EachRequest,
+                RuntimeKind::Ollama => Scores::WholePass,
+            },
         }
     }
 }

@@ -32,9 +32,15 @@ pub struct Shape {
     /// The width of one expert's network in each layer.
     pub expert_feed_forward: Sourced<Vec<u64>>,
     pub weights: Sourced<Weights>,
+    #[serde(default)]
+    pub output: ModelOutput,
     /// The intermediate results that only a model on several GPUs keeps.
     #[serde(default)]
     pub split_inputs: SplitInputs,
+    /// The tensor data that is not in the files. A header is enough for an estimate, but not to
+    /// serve the model.
+    #[serde(default)]
+    pub absent: Bytes,
     /// Notes for the reader of an estimate, such as missing tensor data.
     pub remarks: Vec<String>,
 }
@@ -57,12 +63,26 @@ pub struct Identity {
     pub parameters: Option<u64>,
 }
 
+/// The result of a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelOutput {
+    /// Scores of the whole vocabulary.
+    #[default]
+    Scores,
+    /// Embeddings, which are as wide as the hidden state.
+    Embeddings,
+}
+
 /// Elements per token that llama.cpp keeps on the GPUs of a split model besides the hidden state,
 /// over all pipeline copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitInputs {
     pub on_first_gpu: u64,
     pub on_every_gpu: u64,
+    /// On all GPUs but the first and the one with the output.
+    #[serde(default)]
+    pub on_middle_gpus: u64,
 }
 
 /// The kind of file that a model was read from.

@@ -41,6 +41,12 @@ pub(crate) fn inspect(agent: &Arc<Agent>, state: &mut RunnerState, wanted: Vec<S
 /// Reads the header of a model file.
 fn read_header(path: &str) -> FileReport {
     let content = match read_model(Path::new(path)) {
+        Ok(shape) if !shape.absent.is_zero() => {
+            // Every start would fail in the same way, so no slot may be placed here.
+            let problem =
+                format!("the file is incomplete: {} of tensor data is missing", shape.absent);
+            FileContent::Unreadable { problem }
+        }
         Ok(shape) => FileContent::Model { shape: Arc::new(shape) },
         Err(error) => {
             let problem = with_causes(&error);
@@ -56,6 +62,37 @@ fn read_header(path: &str) -> FileReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_cut_short_is_not_a_model() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("short.gguf");
+        let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+        let number = |name: &str, value: u32| {
+            [text(name), 4_u32.to_le_bytes().to_vec(), value.to_le_bytes().to_vec()].concat()
+        };
+        let architecture =
+            [text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat();
+        let tensor = [
+            text("output_norm.weight"),
+            1_u32.to_le_bytes().to_vec(),
+            1024_u64.to_le_bytes().to_vec(),
+            0_u32.to_le_bytes().to_vec(),
+            0_u64.to_le_bytes().to_vec(),
+        ];
+        let counts = [1_u64, 2].map(u64::to_le_bytes).concat();
+        let header = [b"GGUF".to_vec(), 3_u32.to_le_bytes().to_vec(), counts, architecture];
+        let mut bytes = [header.concat(), number("llama.block_count", 1), tensor.concat()].concat();
+        bytes.resize(bytes.len().next_multiple_of(32) + 1000, 0);
+        std::fs::write(&path, &bytes).expect("the file is written");
+        let short = read_header(path.to_str().expect("UTF-8")).content;
+        let problem = "the file is incomplete: 3096 B of tensor data is missing";
+        assert_eq!(short.problem(), Some(problem));
+        bytes.resize(bytes.len() + 3096, 0);
+        std::fs::write(&path, bytes).expect("the file is written");
+        let whole = read_header(path.to_str().expect("UTF-8")).content;
+        assert!(matches!(whole, FileContent::Model { .. }), "{whole:?}");
+    }
 
     #[test]
     fn a_missing_file_differs_from_an_invalid_one() {

@@ -10,7 +10,7 @@ use plimsoll_goldens::judged::{Judged, Question};
 use plimsoll_goldens::list::Golden;
 use plimsoll_models::estimate::{Part, estimate};
 use plimsoll_models::gguf::{header, shape};
-use plimsoll_models::settings::{KvTypes, RuntimeKind, Settings};
+use plimsoll_models::settings::{KvTypes, RuntimeKind, Scores, Settings};
 use plimsoll_models::shape::Shape;
 
 /// An estimate and llama.cpp's number for the same quantity, in bytes.
@@ -111,6 +111,7 @@ fn settings(question: &Question) -> Result<Settings> {
         ubatch: question.ubatch,
         flash_attention: question.flash,
         unified: false,
+        scores: Scores::WholePass,
         ..Settings::new(RuntimeKind::LlamaCpp, context_per_request)
     })
 }

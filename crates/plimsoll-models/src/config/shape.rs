@@ -4,10 +4,12 @@ use std::io::Read;
 
 use serde_json::Value;
 
+use plimsoll_core::units::Bytes;
+
 use super::error::ConfigError;
 use super::fields::Fields;
 use super::{layers, weights};
-use crate::shape::{Format, Identity, Shape, SplitInputs};
+use crate::shape::{Format, Identity, ModelOutput, Shape, SplitInputs};
 use crate::source::Sourced;
 
 /// The largest number of layers.
@@ -34,7 +36,9 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
         )?,
         expert_feed_forward: for_all_layers(&fields, "moe_intermediate_size", count)?,
         weights: weights::read(&fields, count)?,
+        output: ModelOutput::Scores,
         split_inputs: SplitInputs::default(),
+        absent: Bytes::ZERO,
         remarks: Vec::new(),
     })
 }

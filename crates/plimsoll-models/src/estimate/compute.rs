@@ -17,8 +17,8 @@ use super::error::EstimateError;
 use super::kv;
 use super::parts::Part;
 use super::split::Split;
-use crate::settings::{RuntimeKind, Settings};
-use crate::shape::{Cache, Shape};
+use crate::settings::{RuntimeKind, Scores, Settings};
+use crate::shape::{Cache, ModelOutput, Shape, SplitInputs};
 use crate::source::{Source, Sourced};
 
 /// Returns the compute buffers of GPU number `gpu`.
@@ -33,7 +33,7 @@ pub(super) fn on_gpu(
         Err(unknown) => return Ok(Part::unknown_like(unknown)),
     };
     let position = if split.has_output(gpu) { Position::Last } else { Position::BeforeLast };
-    let inputs = split_inputs(shape, gpu);
+    let inputs = split_inputs(shape, gpu, position);
     let bytes = match settings.runtime {
         RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
             let masks = Masks::from_shape(shape, settings)?;
@@ -72,6 +72,9 @@ struct Widths {
     has_large_state: bool,
     /// The largest recurrent state of one request.
     state: u128,
+    /// A pass has steps outside attention and network: those of a large state, of further inputs,
+    /// or of an indexer.
+    has_other_steps: bool,
 }
 
 /// Bytes of one intermediate element: llama.cpp computes in 32-bit floats.
@@ -81,7 +84,7 @@ const FLOAT_BYTES: u128 = 4;
 const INPUT_ELEMENTS: u128 = 64;
 
 /// Small tensors of fixed size, such as the rotation matrices of a quantised cache.
-const CONSTANT_BYTES: u128 = 128 << 10;
+const CONSTANT_BYTES: u128 = 1 << 20;
 
 /// Some backends allocate in chunks of 1 GiB. A tensor of that size gets a chunk of its own, whose
 /// memory no other tensor reuses.
@@ -98,25 +101,39 @@ impl Widths {
     /// Collects the widths; the error is the source of the first unknown number.
     fn from_shape(shape: &Shape) -> Result<Widths, &Source> {
         let embedding = known(&shape.embedding)?;
-        let vocabulary = known(&shape.vocabulary)?;
+        let vocabulary = match shape.output {
+            ModelOutput::Scores => known(&shape.vocabulary)?,
+            ModelOutput::Embeddings => 0,
+        };
         let layers = shape.layers.get().ok_or(shape.layers.source())?;
         let heads = match shape.heads.get() {
             Some(heads) => u128::from(heads.iter().copied().max().unwrap_or(0)),
             None if layers.iter().any(has_attention) => return Err(shape.heads.source()),
             None => 0,
         };
+        let is_without_cache = layers.iter().all(|layer| *layer == Cache::None);
         let head_length = layers.iter().map(head_length).max().unwrap_or(0);
         let state = layers.iter().map(state_elements).max().unwrap_or(0);
+        let has_large_state = state > embedding.saturating_mul(LARGE_STATE);
         Ok(Widths {
             embedding,
             vocabulary,
             feed_forward: feed_forward(shape),
-            queries: heads.saturating_mul(head_length),
-            keys_and_values: layers.iter().map(keys_and_values).max().unwrap_or(0),
+            queries: match is_without_cache {
+                true => embedding,
+                false => heads.saturating_mul(head_length),
+            },
+            keys_and_values: match is_without_cache {
+                true => embedding.saturating_mul(2),
+                false => layers.iter().map(keys_and_values).max().unwrap_or(0),
+            },
             heads,
             experts_used: shape.experts_used.get().copied().unwrap_or(0).into(),
-            has_large_state: state > embedding.saturating_mul(LARGE_STATE),
+            has_large_state,
             state,
+            has_other_steps: has_large_state
+                || shape.split_inputs != SplitInputs::default()
+                || layers.iter().any(has_indexer),
         })
     }
 
@@ -135,7 +152,8 @@ impl Widths {
             Position::BeforeLast => layer,
             Position::Last => {
                 let output = self.vocabulary.checked_add(self.residual()?)?;
-                self.peak(layer, output.checked_mul(float_row)?, settings)?
+                let row = self.scored_tokens(settings).checked_mul(FLOAT_BYTES)?;
+                self.peak(layer, output.checked_mul(row)?, settings)?
             }
         };
         let copies = if settings.gpus > 1 { PIPELINE_COPIES } else { 1 };
@@ -195,7 +213,8 @@ impl Widths {
     /// matrix of scores (one row of all cached tokens per head) fragments the buffer, so that
     /// attention and network do not share memory.
     fn layer(&self, masks: &Masks, settings: &Settings) -> Option<u128> {
-        let residual = self.residual()?;
+        // Some architectures keep the result of attention beside the network.
+        let residual = self.residual()?.checked_add(self.embedding)?;
         let attention = self.queries.checked_mul(3)?.checked_add(self.keys_and_values)?;
         let attention = attention.checked_add(residual)?;
         let feed_forward = self.feed_forward.checked_mul(3)?.checked_add(residual)?;
@@ -204,6 +223,17 @@ impl Widths {
         }
         let scores = masks.longest.checked_mul(self.heads)?;
         scores.checked_add(attention)?.checked_add(feed_forward)
+    }
+
+    /// Returns the tokens of one pass whose scores are counted.
+    ///
+    /// The scores of a whole pass are large enough to cover the steps that the formula does not
+    /// know, so a model with such steps is charged for them.
+    fn scored_tokens(&self, settings: &Settings) -> u128 {
+        match settings.scores {
+            Scores::EachRequest if !self.has_other_steps => settings.parallel.into(),
+            Scores::EachRequest | Scores::WholePass => tokens_per_pass(settings),
+        }
     }
 
     /// Returns the elements per token that live beside every step: the residual stream, its norm,
@@ -255,6 +285,9 @@ struct Masks {
 impl Masks {
     fn from_shape(shape: &Shape, settings: &Settings) -> Result<Masks, EstimateError> {
         let layers = shape.layers.get().map(Vec::as_slice).unwrap_or_default();
+        if layers.iter().all(|layer| *layer == Cache::None) {
+            return Ok(Masks::for_whole_input(settings));
+        }
         let (mut full, mut windowed, mut scored) = (0, 0, 0);
         for layer in layers {
             match *layer {
@@ -274,6 +307,13 @@ impl Masks {
             longest: full.max(windowed).into(),
             scored: scored.into(),
         })
+    }
+
+    /// Returns the masks of a model without caches, which attends to the tokens of one pass. Some
+    /// have layers with a window, too.
+    fn for_whole_input(settings: &Settings) -> Masks {
+        let tokens = tokens_per_pass(settings);
+        Masks { cells: 2 * tokens, longest: tokens, scored: 0 }
     }
 
     /// Returns the size of the masks. Flash attention takes them in 16-bit floats.
@@ -312,10 +352,12 @@ fn borrowed_caches(
 }
 
 /// Returns the elements per token that this GPU of a split model reads besides the hidden state.
-fn split_inputs(shape: &Shape, gpu: usize) -> u128 {
+fn split_inputs(shape: &Shape, gpu: usize, position: Position) -> u128 {
     let inputs = shape.split_inputs;
     let first = if gpu == 0 { inputs.on_first_gpu } else { 0 };
-    u128::from(first) + u128::from(inputs.on_every_gpu)
+    let is_between = gpu > 0 && position == Position::BeforeLast;
+    let between = if is_between { inputs.on_middle_gpus } else { 0 };
+    u128::from(first) + u128::from(inputs.on_every_gpu) + u128::from(between)
 }
 
 fn shared_owner(cache: &Cache) -> Option<usize> {
@@ -350,6 +392,10 @@ fn widest(layers: &Sourced<Vec<u64>>) -> Option<u64> {
 
 fn has_attention(cache: &Cache) -> bool {
     matches!(cache, Cache::Grouped { .. } | Cache::Latent { .. })
+}
+
+fn has_indexer(cache: &Cache) -> bool {
+    matches!(cache, Cache::Latent { indexer_length, .. } if *indexer_length > 0)
 }
 
 fn head_length(cache: &Cache) -> u128 {

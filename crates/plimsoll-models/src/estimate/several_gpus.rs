@@ -84,6 +84,32 @@ fn mamba(architecture: &str, state: u32, groups: u32, vocabulary: u32) -> Sample
     Sample::with_numbers(architecture, &numbers)
 }
 
+fn nemotron_nano_9b_v2() -> Sample {
+    let attention = [14, 21, 30, 39];
+    let network = [
+        1, 3, 5, 8, 10, 12, 15, 17, 19, 22, 24, 26, 28, 31, 33, 35, 37, 40, 42, 45, 47, 49, 51, 53,
+        55,
+    ];
+    let per_layer = |width: u32, layers: &[u32]| {
+        (0..56).map(|layer| if layers.contains(&layer) { width } else { 0 }).collect::<Vec<u32>>()
+    };
+    let numbers = [
+        ("block_count", 56),
+        ("embedding_length", 4480),
+        ("attention.head_count", 40),
+        ("attention.key_length", 128),
+        ("attention.value_length", 128),
+        ("ssm.conv_kernel", 4),
+        ("ssm.inner_size", 10_240),
+        ("ssm.state_size", 128),
+        ("ssm.group_count", 8),
+        ("vocab_size", 131_072),
+    ];
+    Sample::with_numbers("nemotron_h", &numbers)
+        .list("nemotron_h.feed_forward_length", &per_layer(15_680, &network))
+        .list("nemotron_h.attention.head_count_kv", &per_layer(8, &attention))
+}
+
 fn compute(sample: &Sample, gpus: usize) -> Vec<Bytes> {
     let settings =
         Settings { gpus: gpus as u64, parallel: 8, ..Settings::new(RuntimeKind::LlamaCpp, 32_768) };
@@ -101,6 +127,7 @@ fn no_gpu_is_charged_less_than_llama_cpp_keeps_between_gpus() {
         (qwen3_vl_30b(), vec![564, 245]),
         (mamba("mamba", 16, 0, 65_024), vec![270, 358, 294]),
         (mamba("mamba2", 128, 8, 32_768), vec![347, 451, 387]),
+        (nemotron_nano_9b_v2(), vec![529, 674, 582]),
     ] {
         let charged = compute(&sample, booked.len());
         for (gpu, (charged, booked)) in charged.iter().zip(&booked).enumerate() {

@@ -7,8 +7,8 @@ use super::split::LayerCounts;
 use super::{Breakdown, Estimate, EstimateError, estimate};
 use crate::fit::{fewest_gpus, kv_type_that_fits, largest_parallel, longest_context};
 use crate::gguf::sample;
-use crate::settings::{KvType, KvTypes, RuntimeKind, Settings};
-use crate::shape::{Cache, Format, Identity, Shape, SplitInputs, Weights};
+use crate::settings::{KvType, KvTypes, RuntimeKind, Scores, Settings};
+use crate::shape::{Cache, Format, Identity, ModelOutput, Shape, SplitInputs, Weights};
 use crate::source::{Source, Sourced};
 
 fn cache() -> impl Strategy<Value = Cache> {
@@ -51,7 +51,9 @@ fn shape() -> impl Strategy<Value = Shape> {
                 experts_used: Sourced::unknown("experts_used"),
                 expert_feed_forward: Sourced::unknown("expert_feed_forward"),
                 weights: Sourced::read(weights, "tensors"),
+                output: ModelOutput::Scores,
                 split_inputs: SplitInputs::default(),
+                absent: Bytes::ZERO,
                 remarks: Vec::new(),
             }
         },
@@ -79,6 +81,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 ubatch,
                 flash_attention,
                 unified,
+                ..Settings::new(runtime, context)
             }
         },
     )
@@ -291,7 +294,7 @@ fn llama_cpp_assigns_the_layers_that_are_charged() {
 fn the_output_is_computed_by_the_gpu_that_holds_it() {
     let mut shape = sample::llama().shape().expect("reads the model");
     shape.vocabulary = Sourced::read(1 << 17, "vocabulary");
-    let settings = Settings { gpus: 8, ..Settings::new(RuntimeKind::LlamaCpp, 4096) };
+    let settings = Settings { gpus: 8, ..Settings::new(RuntimeKind::Ollama, 4096) };
     let estimate = estimate(&shape, &settings).expect("estimates");
     let output = LayerCounts::for_shape(&shape, 8).output_gpu().expect("there is one");
     let compute = |gpu: usize| estimate.gpus[gpu].compute.bytes.expect("is known");
@@ -356,6 +359,32 @@ fn a_compressed_cache_has_one_type() {
     assert!(estimate(&shape, &mixed).is_ok());
 }
 
+/// Gemma 3 1B as llama.cpp of November 2026 reports it for `llama-server`: 55 MiB of compute
+/// buffers for one request of 4096 tokens, of which the vocabulary of 262,144 tokens is 1 MiB.
+#[test]
+fn llama_server_keeps_the_scores_of_one_token_per_request() {
+    let numbers = [
+        ("block_count", 26),
+        ("embedding_length", 1152),
+        ("feed_forward_length", 6912),
+        ("attention.head_count", 4),
+        ("attention.head_count_kv", 1),
+        ("attention.key_length", 256),
+        ("attention.value_length", 256),
+        ("attention.sliding_window", 512),
+        ("vocab_size", 262_144),
+    ];
+    let shape = sample::Sample::with_numbers("gemma3", &numbers).shape().expect("reads the model");
+    let compute = |settings: &Settings| {
+        estimate(&shape, settings).expect("estimates").all.compute.bytes.expect("is known")
+    };
+    let server = Settings::new(RuntimeKind::LlamaCpp, 4096);
+    let library = Settings { scores: Scores::WholePass, ..server.clone() };
+    assert!(compute(&server) >= Bytes::mib(55), "{}", compute(&server));
+    assert!(compute(&server) < Bytes::mib(80), "{}", compute(&server));
+    assert!(compute(&library) > Bytes::mib(500), "{}", compute(&library));
+}
+
 /// Qwen2.5-3B without flash attention in LLamaSharp#1099: 300.75 MiB, all of it for the output.
 #[test]
 fn a_published_compute_buffer_is_a_lower_bound() {
@@ -371,8 +400,9 @@ fn a_published_compute_buffer_is_a_lower_bound() {
     let sample =
         sample::Sample::with_numbers("qwen2", &numbers).number("qwen2.vocab_size", 151_936);
     let shape = sample.shape().expect("reads the model");
-    let estimate =
-        estimate(&shape, &Settings::new(RuntimeKind::LlamaCpp, 4096)).expect("estimates");
+    let library =
+        Settings { scores: Scores::WholePass, ..Settings::new(RuntimeKind::LlamaCpp, 4096) };
+    let estimate = estimate(&shape, &library).expect("estimates");
     let compute = estimate.all.compute.bytes.expect("is known");
     let published = Bytes::new(4 * 512 * (151_936 + 2048));
     assert!(

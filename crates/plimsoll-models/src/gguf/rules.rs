@@ -8,6 +8,8 @@
 //! Source: llama.cpp of September 2026, `load_arch_hparams` (windows, patterns) and
 //! `create_memory` (kind of cache) of each model.
 
+use crate::shape::ModelOutput;
+
 /// The caches of an architecture's layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -143,7 +145,8 @@ const FULL_ATTENTION: &[&str] = &[
     "deepseek2-ocr",
 ];
 
-const NO_CACHE: &[&str] = &[
+/// Encoders without an output matrix.
+const ENCODERS: &[&str] = &[
     "bert",
     "modern-bert",
     "nomic-bert",
@@ -152,11 +155,33 @@ const NO_CACHE: &[&str] = &[
     "jina-bert-v2",
     "jina-bert-v3",
     "eurobert",
-    "gemma-embedding",
-    "dream",
-    "llada",
-    "llada-moe",
-    "rnd1",
+];
+
+/// Encoders for which llama.cpp loads an output matrix that it does not use.
+const ENCODERS_WITH_MATRIX: &[&str] = &["gemma-embedding"];
+
+const DIFFUSION_MODELS: &[&str] = &["dream", "llada", "llada-moe", "rnd1"];
+
+/// Architectures whose layers for multi-token prediction llama.cpp does not load, unless a flag for
+/// speculative decoding asks for it.
+const UNLOADED_PREDICTION_LAYERS: &[&str] = &[
+    "bailingmoe2",
+    "cohere2moe",
+    "deepseek2",
+    "deepseek32",
+    "exaone-moe",
+    "exaone4",
+    "glm-dsa",
+    "glm4",
+    "glm4moe",
+    "hy_v3",
+    "mimo2",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+    "step35",
 ];
 
 const OTHER_RULES: &[(&str, Rule)] = &[
@@ -211,8 +236,26 @@ pub fn for_architecture(architecture: &str) -> Option<Rule> {
     if FULL_ATTENTION.contains(&architecture) {
         return Some(Rule::Full);
     }
-    if NO_CACHE.contains(&architecture) {
+    if [ENCODERS, ENCODERS_WITH_MATRIX, DIFFUSION_MODELS].concat().contains(&architecture) {
         return Some(Rule::NoCache);
     }
     OTHER_RULES.iter().find(|(name, _)| *name == architecture).map(|(_, rule)| *rule)
+}
+
+/// Returns what an architecture computes.
+pub fn output_of(architecture: &str) -> ModelOutput {
+    match [ENCODERS, ENCODERS_WITH_MATRIX].concat().contains(&architecture) {
+        true => ModelOutput::Embeddings,
+        false => ModelOutput::Scores,
+    }
+}
+
+/// Returns true if a model without an output matrix uses its token embeddings as one.
+pub fn ties_embeddings(architecture: &str) -> bool {
+    !ENCODERS.contains(&architecture)
+}
+
+/// Returns true if the layers for multi-token prediction stay in the file.
+pub fn leaves_prediction_layers(architecture: &str) -> bool {
+    UNLOADED_PREDICTION_LAYERS.contains(&architecture)
 }

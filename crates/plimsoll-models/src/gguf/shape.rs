@@ -8,7 +8,7 @@ use super::error::{GgufError, ShapeProblem};
 use super::header::Header;
 use super::tensor::Tensor;
 use super::value::Metadata;
-use super::{identity, layers, split, split_inputs};
+use super::{identity, layers, rules, split, split_inputs};
 use crate::shape::{Format, Shape, TensorRank, TensorRole, Weights};
 use crate::source::Sourced;
 
@@ -28,6 +28,7 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
     let metadata = &parts.first().ok_or_else(missing_architecture)?.metadata;
     let name = metadata.text(ARCHITECTURE_KEY)?.ok_or_else(missing_architecture)?;
     let count = layer_count(metadata, name)?;
+    let (weights, unloaded) = loaded_weights(parts, name, count)?;
     let number = |key: &str| sourced_number(metadata, &format!("{name}.{key}"));
     let per_layer = |key: &str| sourced_per_layer(metadata, &format!("{name}.{key}"), count);
     Ok(Shape {
@@ -44,9 +45,11 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
         experts_used: per_layer("expert_used_count")?
             .map(|layers| layers.into_iter().max().unwrap_or(0)),
         expert_feed_forward: per_layer("expert_feed_forward_length")?,
-        weights: Sourced::read(weights(parts, count)?, "the tensor list"),
+        weights: Sourced::read(weights, "the tensor list"),
+        output: rules::output_of(name),
         split_inputs: split_inputs::read(metadata, name)?,
-        remarks: remarks(parts),
+        absent: absent(parts),
+        remarks: remarks(parts, unloaded),
     })
 }
 
@@ -106,7 +109,25 @@ fn find_tensor<'a>(parts: &'a [Header], name: &str) -> Option<&'a Tensor> {
     tensors(parts).find(|tensor| tensor.name == name)
 }
 
-fn weights(parts: &[Header], count: usize) -> Result<Weights, GgufError> {
+/// Returns the weights that llama.cpp loads, and the bytes of those that it leaves in the file.
+fn loaded_weights(
+    parts: &[Header],
+    name: &str,
+    count: usize,
+) -> Result<(Weights, Bytes), GgufError> {
+    let mut weights = weights(parts, name, count)?;
+    let metadata = &parts.first().ok_or_else(missing_architecture)?.metadata;
+    let prediction = match rules::leaves_prediction_layers(name) {
+        true => metadata.number(&format!("{name}.nextn_predict_layers"))?.unwrap_or(0),
+        false => 0,
+    };
+    let prediction = usize::try_from(prediction).unwrap_or(count);
+    let last = weights.layers.iter_mut().rev().take(prediction);
+    let unloaded = last.map(std::mem::take).fold(Bytes::ZERO, Bytes::plus);
+    Ok((weights, unloaded))
+}
+
+fn weights(parts: &[Header], name: &str, count: usize) -> Result<Weights, GgufError> {
     let mut weights = Weights::with_layers(count);
     for tensor in tensors(parts) {
         let added = weights.add(&role(&tensor.name), rank(&tensor.shape), tensor.bytes);
@@ -119,7 +140,7 @@ fn weights(parts: &[Header], count: usize) -> Result<Weights, GgufError> {
     // llama.cpp uses the embedding matrix as output matrix if the file has none.
     let has_output =
         ["output.weight", "cls.weight"].iter().any(|name| find_tensor(parts, name).is_some());
-    if !has_output {
+    if !has_output && rules::ties_embeddings(name) {
         weights.tied = find_tensor(parts, EMBEDDING_TENSOR).map(|matrix| matrix.bytes);
     }
     Ok(weights)
@@ -147,10 +168,15 @@ fn role(name: &str) -> TensorRole {
     }
 }
 
-fn remarks(parts: &[Header]) -> Vec<String> {
-    let absent = parts.iter().map(Header::absent).fold(Bytes::ZERO, Bytes::plus);
-    if absent.is_zero() {
-        return Vec::new();
-    }
-    vec![format!("{absent} of tensor data is not in the file; the sizes come from the header")]
+fn absent(parts: &[Header]) -> Bytes {
+    parts.iter().map(Header::absent).fold(Bytes::ZERO, Bytes::plus)
+}
+
+fn remarks(parts: &[Header], unloaded: Bytes) -> Vec<String> {
+    let remarks = [
+        (absent(parts), "of tensor data is not in the file; the sizes come from the header"),
+        (unloaded, "of layers for multi-token prediction are not loaded"),
+    ];
+    let remarks = remarks.into_iter().filter(|(bytes, _)| !bytes.is_zero());
+    remarks.map(|(bytes, text)| format!("{bytes} {text}")).collect()
 }

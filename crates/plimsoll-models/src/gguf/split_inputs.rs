@@ -20,6 +20,8 @@ enum Input {
     PerLayer { times: u64 },
     /// The steps of a state-space layer (`ssm.inner_size`), this many times.
     StateSpace { times: u64 },
+    /// The same, on GPUs between the first and the last.
+    StateSpaceBetween { times: u64 },
 }
 
 const INPUTS: &[(&str, Input)] = &[
@@ -30,6 +32,8 @@ const INPUTS: &[(&str, Input)] = &[
     ("mamba", Input::StateSpace { times: 16 }),
     ("mamba2", Input::StateSpace { times: 17 }),
     ("granitehybrid", Input::StateSpace { times: 3 }),
+    ("nemotron_h", Input::StateSpaceBetween { times: 6 }),
+    ("nemotron_h_moe", Input::StateSpaceBetween { times: 6 }),
 ];
 
 /// Returns the inputs of a split model.
@@ -48,7 +52,7 @@ pub fn read(metadata: &Metadata, architecture: &str) -> Result<SplitInputs, Gguf
             let views = parts.saturating_mul(parts).saturating_add(3);
             let copies = if layers == 0 { 0 } else { 4 };
             let on_first_gpu = views.saturating_mul(copies).saturating_mul(width);
-            SplitInputs { on_first_gpu, on_every_gpu: 0 }
+            SplitInputs { on_first_gpu, ..SplitInputs::default() }
         }
         Input::PerLayer { times } => {
             let layers = number("block_count")?.saturating_mul(times);
@@ -57,9 +61,13 @@ pub fn read(metadata: &Metadata, architecture: &str) -> Result<SplitInputs, Gguf
         Input::StateSpace { times } => {
             on_every_gpu(number("ssm.inner_size")?.saturating_mul(times))
         }
+        Input::StateSpaceBetween { times } => {
+            let on_middle_gpus = number("ssm.inner_size")?.saturating_mul(times);
+            SplitInputs { on_middle_gpus, ..SplitInputs::default() }
+        }
     })
 }
 
 fn on_every_gpu(elements: u64) -> SplitInputs {
-    SplitInputs { on_first_gpu: 0, on_every_gpu: elements }
+    SplitInputs { on_every_gpu: elements, ..SplitInputs::default() }
 }
