@@ -31,6 +31,7 @@ use crate::verdict::{Candidate, DeviceVerdict, Finding, NeedVerdict};
 
 mod combinations;
 mod pick;
+mod slices;
 
 use pick::sort_by_preference;
 
@@ -171,7 +172,7 @@ impl<'a> Search<'a> {
         for target in &self.judge.needs {
             let (mut verdict, mut fitting) = self.judge_need(&trial, target);
             sort_by_preference(&mut fitting);
-            match self.best_pick(&trial, target.need, &fitting) {
+            match self.best_pick(&trial, target, &fitting) {
                 Some(pick) => {
                     self.book(&mut trial, target, &pick, &fitting);
                     verdict.passed = true;
@@ -200,11 +201,16 @@ impl<'a> Search<'a> {
         }
         let (mut verdict, mut fitting) = self.judge_need(trial, target);
         sort_by_preference(&mut fitting);
-        let Some(pick) = self.best_pick(trial, need, &fitting) else {
+        let Some(pick) = self.best_pick(trial, target, &fitting) else {
             Self::reject_set(trial, need, &mut verdict);
             return (vec![verdict], None);
         };
         verdict.passed = true;
+        if slices::repeats_card(&pick) {
+            let picks = vec![pick];
+            let score = self.score(&picks);
+            return (vec![verdict], Some((picks, score)));
+        }
         let picked = fitting.iter().filter(|fit| pick.contains(&fit.ordinal));
         let chosen: Vec<(u16, Added)> = picked.map(|fit| (fit.ordinal, fit.added())).collect();
         let score = score::score(self.view, self.judge.policy, self.judge.spec, &chosen);
@@ -271,7 +277,7 @@ impl<'a> Search<'a> {
         };
         let (_, mut fitting) = self.judge_need(trial, target);
         sort_by_preference(&mut fitting);
-        for pick in self.all_picks(trial, target.need, &fitting) {
+        for pick in self.all_picks(trial, target, &fitting) {
             *steps = steps.checked_sub(1).ok_or(OutOfSteps)?;
             let Some(pick) = pick else { continue };
             let mut next = trial.clone();
@@ -358,6 +364,11 @@ impl<'a> Search<'a> {
         pick: &[u16],
         fitting: &[FittingDevice],
     ) {
+        if slices::repeats_card(pick) {
+            let booked = self.book_slices(trial, target, pick);
+            debug_assert!(booked.is_some(), "a pick consists of fitting slices");
+            return;
+        }
         let choice = self.view.node.choice_for(&target.need.kind);
         for ordinal in pick {
             let fit = fitting

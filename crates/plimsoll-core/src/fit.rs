@@ -42,7 +42,8 @@ pub struct Placement {
     /// The index of the request's shape.
     pub shape: u16,
     /// The device ordinals for each need of each container, in the order of [`needs`]. Where the
-    /// device plugin picks the card, all cards that it may pick.
+    /// device plugin picks the card, all cards that it may pick. A partitioned card is named once
+    /// for each of its slices.
     pub picks: Vec<Vec<u16>>,
 }
 
@@ -268,7 +269,11 @@ impl<'a> Trial<'a> {
         let own = self.own.get(target.ordinal).filter(|own| !own.parts.is_empty());
         self.fit_condition(target.device, target.ordinal, own)?;
         fit_selector(target.device, target.ordinal, &need.selector)?;
-        if let Some(own) = own.filter(|own| own.parts.iter().any(|(c, _)| *c == container)) {
+        // Each slice of a partitioned card is a device to its container.
+        let is_same = |own: &&OwnUse| {
+            !target.input.partitioned && own.parts.iter().any(|(c, _)| *c == container)
+        };
+        if let Some(own) = own.filter(is_same) {
             let floating = Reason::ChoiceNotDistinct { wanted: 2 };
             return Err(if own.floating { floating } else { Reason::SameContainer });
         }

@@ -16,10 +16,12 @@ pub const CONTAINER_NAME: &str = "gpu-fraction-container-name";
 /// Pod label: the GPU group of the pod. A pod on several GPUs has one label per group, with the
 /// group after a slash.
 pub const GPU_GROUP: &str = "runai-gpu-group";
-/// The namespace of reservation pods.
-pub const RESERVATION_NAMESPACE: &str = "kai-resource-reservation";
-/// The prefix of the names of reservation pods.
-pub const RESERVATION_PREFIX: &str = "gpu-reservation-";
+/// The namespaces of reservation pods, each with the prefix of their names there: KAI's, and
+/// run:ai's.
+const RESERVATION_NAMES: &[(&str, &str)] = &[
+    ("kai-resource-reservation", "gpu-reservation-"),
+    ("runai-reservation", "runai-reservation-gpu-"),
+];
 /// Annotation of a reservation pod with the UUID (not the index) of its GPU.
 pub const RESERVED_UUID: &str = "run.ai/reserve_for_gpu_index";
 /// Default label of nodes and pods that names their pool.
@@ -29,8 +31,8 @@ pub const NODE_POOL: &str = "kai.scheduler/node-pool";
 const APP: &str = "app";
 /// The values of [`APP`] on reservation pods: KAI's, and run:ai's.
 const RESERVATION_APPS: &[&str] = &["kai-resource-reservation", "runai-reservation"];
-/// The scheduler name of KAI, and the label of its queues.
-const SCHEDULER: &str = "kai-scheduler";
+/// The scheduler names of KAI and of run:ai, and the label of KAI's queues.
+const SCHEDULERS: &[&str] = &["kai-scheduler", "runai-scheduler"];
 const QUEUE: &str = "kai.scheduler/queue";
 
 /// The maximum number of decimal places of a fraction: finer than one byte of any GPU.
@@ -168,8 +170,9 @@ pub struct Reservation {
 /// Reads a reservation pod; `None` for every other pod.
 pub fn reservation(pod: &Pod) -> Option<Reservation> {
     let metadata = &pod.metadata;
-    let is_named = metadata.namespace.as_deref() == Some(RESERVATION_NAMESPACE)
-        && metadata.name.starts_with(RESERVATION_PREFIX);
+    let is_named = RESERVATION_NAMES.iter().any(|(namespace, prefix)| {
+        metadata.namespace.as_deref() == Some(*namespace) && metadata.name.starts_with(prefix)
+    });
     // A group belongs to it: the app label alone could hide the devices of any pod.
     let is_labelled = metadata.labels.get(APP).is_some_and(|app| RESERVATION_APPS.contains(&app))
         && metadata.labels.contains_key(GPU_GROUP);
@@ -186,7 +189,9 @@ pub fn reservation(pod: &Pod) -> Option<Reservation> {
 
 /// Returns true if KAI schedules the pod: by its scheduler name, or by the label of its queue.
 pub fn is_scheduled_by_kai(pod: &Pod) -> bool {
-    pod.spec.scheduler_name.as_deref() == Some(SCHEDULER) || pod.metadata.labels.contains_key(QUEUE)
+    let scheduler = pod.spec.scheduler_name.as_deref();
+    scheduler.is_some_and(|name| SCHEDULERS.contains(&name))
+        || pod.metadata.labels.contains_key(QUEUE)
 }
 
 /// Returns the groups of the GPUs that a pod shares.
@@ -309,6 +314,18 @@ mod tests {
             let alone: Pod = serde_json::from_str(&json.replace("runai-gpu-group", "x")).unwrap();
             assert_eq!(reservation(&alone), None, "the app label alone hides no pod");
         }
+    }
+
+    #[test]
+    fn a_reservation_pod_of_run_ai_is_known_by_its_name() {
+        let named = |namespace: &str| -> Pod {
+            let json = format!(
+                r#"{{"metadata":{{"name":"runai-reservation-gpu-n-x","namespace":"{namespace}"}}}}"#
+            );
+            serde_json::from_str(&json).unwrap()
+        };
+        assert!(reservation(&named("runai-reservation")).is_some());
+        assert_eq!(reservation(&named("default")), None);
     }
 
     #[test]

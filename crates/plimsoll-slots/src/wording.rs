@@ -179,6 +179,7 @@ impl fmt::Display for Remark {
             }
             Remark::Outdated(change) => change.fmt(f),
             Remark::Suspicious(low) => low.fmt(f),
+            Remark::Estimate(note) => f.write_str(note),
         }
     }
 }

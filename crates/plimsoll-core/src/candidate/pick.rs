@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::combinations::Combinations;
 use super::{FittingDevice, Search};
 use crate::device::Node;
-use crate::fit::Trial;
+use crate::fit::{ContainerNeed, Trial};
 use crate::request::Need;
 use crate::score;
 
@@ -20,12 +20,16 @@ impl Search<'_> {
     pub(super) fn best_pick(
         &self,
         trial: &Trial,
-        need: &Need,
+        target: &ContainerNeed,
         fitting: &[FittingDevice],
     ) -> Option<Vec<u16>> {
+        let need = target.need;
         let wanted = usize::from(need.count.get());
         if self.view.node.floats(&need.kind) {
             return self.floating_pick(trial, need, fitting);
+        }
+        if wanted > 1 && self.has_slices(fitting) {
+            return self.best_slices(trial, target, fitting);
         }
         if fitting.len() < wanted {
             return None;
@@ -111,7 +115,7 @@ impl Search<'_> {
         let mut best_links = score::links(node, &first);
         let mut best = first;
         let limit = usize::try_from(self.judge.policy.search_steps).unwrap_or(usize::MAX);
-        for pick in self.all_picks(trial, need, fitting).take(limit).flatten() {
+        for pick in self.all_sets(trial, need, fitting).take(limit).flatten() {
             let links = score::links(node, &pick);
             if links > best_links {
                 best_links = links;
@@ -121,33 +125,47 @@ impl Search<'_> {
         best
     }
 
-    /// Iterates over all sets of devices for a need, the preferred ones first.
+    /// Iterates over all picks for a need, the preferred ones first.
     ///
-    /// Yields `None` for a set that a rule between its devices forbids, so that the caller counts
-    /// it as a step: otherwise a need whose sets are all forbidden would search without a bound.
+    /// Yields `None` for a pick that a rule between its devices forbids, so that the caller counts
+    /// it as a step: otherwise a need whose picks are all forbidden would search without a bound.
     pub(super) fn all_picks<'s>(
+        &'s self,
+        trial: &'s Trial,
+        target: &'s ContainerNeed,
+        fitting: &'s [FittingDevice],
+    ) -> Box<dyn Iterator<Item = Option<Vec<u16>>> + 's> {
+        let need = target.need;
+        if self.view.node.floats(&need.kind) {
+            return Box::new(std::iter::once(self.floating_pick(trial, need, fitting)));
+        }
+        if need.count.get() > 1 && self.has_slices(fitting) {
+            return Box::new(self.all_slices(trial, target, fitting));
+        }
+        Box::new(self.all_sets(trial, need, fitting))
+    }
+
+    /// Iterates over all sets of different devices for a need.
+    fn all_sets<'s>(
         &'s self,
         trial: &'s Trial,
         need: &'s Need,
         fitting: &'s [FittingDevice],
-    ) -> Box<dyn Iterator<Item = Option<Vec<u16>>> + 's> {
-        if self.view.node.floats(&need.kind) {
-            return Box::new(std::iter::once(self.floating_pick(trial, need, fitting)));
-        }
+    ) -> impl Iterator<Item = Option<Vec<u16>>> + 's {
         let classes: Vec<usize> = if self.judge.interchangeable {
             (0..fitting.len()).map(|at| self.class_of(trial, fitting, at)).collect()
         } else {
             (0..fitting.len()).collect()
         };
         let sets = Combinations::new(usize::from(need.count.get()), &classes);
-        Box::new(sets.map(move |set| {
+        sets.map(move |set| {
             let opened = set.iter().filter(|at| fitting[**at].opens).count();
             let mut pick: Vec<u16> = set.iter().map(|at| fitting[*at].ordinal).collect();
             pick.sort_unstable();
             let allowed = trial.spare().is_none_or(|spare| opened <= usize::from(spare))
                 && (!need.selector.one_numa || shares_numa(&self.view.node, &pick));
             allowed.then_some(pick)
-        }))
+        })
     }
 
     /// Returns the index of the first fitting device that is interchangeable with this one.
@@ -187,7 +205,7 @@ impl Search<'_> {
 }
 
 /// Returns true if a set of several devices is on one known NUMA node.
-fn shares_numa(node: &Node, pick: &[u16]) -> bool {
+pub(super) fn shares_numa(node: &Node, pick: &[u16]) -> bool {
     pick.len() < 2 || score::on_one_numa(node, pick)
 }
 

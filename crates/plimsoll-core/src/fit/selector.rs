@@ -27,13 +27,11 @@ pub(super) fn fit_selector(
     if let Some(excluded) = excluded.find(|excluded| contains_ignoring_case(model, excluded)) {
         return Err(mismatch(&format!("something other than {excluded}"), model));
     }
-    if let Some(mode) = device.mode.as_ref().filter(|_| !selector.modes.is_empty())
-        && !selector.modes.contains(mode)
+    if !selector.modes.is_empty()
+        && !device.mode.as_ref().is_some_and(|mode| selector.modes.contains(mode))
     {
-        return Err(mismatch(
-            &format!("mode {}", selector.modes.join(" or ")),
-            &format!("in mode {mode}"),
-        ));
+        let is = device.mode.as_ref().map_or("in no mode".into(), |mode| format!("in mode {mode}"));
+        return Err(mismatch(&format!("mode {}", selector.modes.join(" or ")), &is));
     }
     if (!selector.uuids.is_empty() && !has_uuid(device, &selector.uuids))
         || has_uuid(device, &selector.not_uuids)

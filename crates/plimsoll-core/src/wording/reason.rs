@@ -196,7 +196,7 @@ impl fmt::Display for NodeReason {
             }
             NodeReason::PodsExhausted { pods } => write!(f, "already runs {pods} pods, its limit"),
             NodeReason::ShortOfResource { resource, need, free, allocatable } => {
-                write!(f, "needs {need} {resource}, {free} free of {allocatable} (allocatable)")
+                f.write_str(&short_of_resource(resource, *need, *free, *allocatable))
             }
             NodeReason::NotFound { steps } => {
                 write!(f, "is undecided: no placement found in {steps} steps")
@@ -224,6 +224,13 @@ pub(super) fn node_phrase(reason: &NodeReason) -> &'static str {
     }
 }
 
+fn short_of_resource(resource: &str, need: u64, free: u64, allocatable: u64) -> String {
+    match allocatable {
+        0 => format!("needs {need} {resource}, of which none is allocatable"),
+        _ => format!("needs {need} {resource}, {free} free of {allocatable} (allocatable)"),
+    }
+}
+
 /// Returns what the phrase leaves out of a node's reason.
 pub(super) fn node_detail(reason: &NodeReason, node: &str) -> Option<String> {
     match reason {
@@ -241,7 +248,7 @@ pub(super) fn node_detail(reason: &NodeReason, node: &str) -> Option<String> {
         }
         NodeReason::PodsExhausted { pods } => Some(format!("limit {pods}")),
         NodeReason::ShortOfResource { resource, need, free, allocatable } => {
-            Some(format!("needs {need} {resource}, {free} free of {allocatable} (allocatable)"))
+            Some(short_of_resource(resource, *need, *free, *allocatable))
         }
         NodeReason::NotFound { steps } => Some(format!("{steps} steps")),
         NodeReason::NoSuchNode | NodeReason::Unschedulable | NodeReason::AffinityMismatch => None,

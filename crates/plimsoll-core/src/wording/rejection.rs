@@ -56,7 +56,8 @@ impl Rejection {
         let is_judged = self.devices > 0
             || self.nodes_with_too_few_devices > 0
             || !self.node_reasons.is_empty();
-        if is_judged {
+        // Without a need the reasons speak: a resource that names a GPU can be among them.
+        if is_judged && !self.asked.is_empty() {
             clauses.push(format!("needs {}", self.asked_text()));
         }
         clauses.extend(self.nearest.as_ref().map(|nearest| self.nearest_text(nearest)));
@@ -222,7 +223,7 @@ fn need_text(need: &AskedNeed, format: Option<SizeFormat>) -> String {
         Amount::Plain(_) if count == 1 => "one GPU without declared memory".to_string(),
         Amount::Plain(_) => format!("{count} GPUs without declared memory"),
         Amount::Profile(name) if count == 1 => format!("one {name} slice"),
-        Amount::Profile(name) => format!("{count} {name} slices on different GPUs"),
+        Amount::Profile(name) => format!("{count} {name} slices"),
         Amount::Unknown(_) => format!("an unknown amount of memory on {on_each}"),
     }
 }

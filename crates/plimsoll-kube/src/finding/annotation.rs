@@ -39,6 +39,9 @@ pub enum AnnotationProblem {
         key: &'static str,
         registered: u64,
         advertised: u64,
+        /// Whole cards that are missing from allocatable, of which it is unknown which they are.
+        unhealthy: u64,
+        cards: u64,
     },
     MigProfilesUnreadable {
         key: &'static str,
@@ -239,10 +242,13 @@ impl fmt::Display for AnnotationProblem {
                 key,
                 registered,
                 advertised,
+                unhealthy,
+                cards,
             } => write!(
                 out,
                 "annotation {key} lists {registered} of {resource}, and {advertised} are \
-                 allocatable: no more than that is placed"
+                 allocatable: no more than that is placed{}",
+                unhealthy_text(*unhealthy, *cards)
             ),
             AnnotationProblem::MigProfilesUnreadable { key, device, problem } => {
                 write!(out, "annotation {key} {problem}; no slice of {device} is placed")
@@ -304,5 +310,12 @@ impl fmt::Display for MigProfileProblem {
                 "{IMPOSSIBLE}: a placement of {profile} starts at {start} with size {size}"
             ),
         }
+    }
+}
+
+fn unhealthy_text(unhealthy: u64, cards: u64) -> String {
+    match unhealthy {
+        0 => String::new(),
+        _ => format!("; {unhealthy} of {cards} cards are unhealthy, and it is unknown which"),
     }
 }

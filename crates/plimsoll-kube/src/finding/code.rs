@@ -43,6 +43,7 @@ codes! {
     ClaimUnknownDevice = "claim-unknown-device",
     ClaimNodeUnknown = "claim-node-unknown",
     DeviceResourceUnknown = "device-resource-unknown",
+    DeviceKindMissing = "device-kind-missing",
     WorkloadCut = "workload-cut",
     ReplicasContradict = "replicas-contradict",
     CapacityContradiction = "capacity-contradiction",

@@ -14,6 +14,8 @@ use super::{Code, Describe, Severity};
 pub enum PluginProblem {
     /// Two sources list cards of one vendor, and no UUID tells whether they are the same.
     AdvertisedTwice { kind: Name, by: Name },
+    /// Another plugin hands out the cards that are known already, by a resource of its own.
+    SecondPlugin { kind: Name, resource: Name },
     /// A MIG resource of which nothing can be allocated, as after a new partitioning.
     StaleMig { resource: Name, capacity: u64 },
     /// The node has a register of a name that is not read.
@@ -27,7 +29,9 @@ pub enum PluginProblem {
 impl PluginProblem {
     pub(super) fn closes_node(&self) -> bool {
         match self {
-            PluginProblem::AdvertisedTwice { .. } | PluginProblem::ResourceUnknown { .. } => true,
+            PluginProblem::AdvertisedTwice { .. }
+            | PluginProblem::SecondPlugin { .. }
+            | PluginProblem::ResourceUnknown { .. } => true,
             PluginProblem::RegisterUnread { has_other_devices, .. } => !has_other_devices,
             PluginProblem::StaleMig { .. } | PluginProblem::CoresScaled { .. } => false,
         }
@@ -44,7 +48,9 @@ impl PluginProblem {
 impl Describe for PluginProblem {
     fn code(&self) -> Code {
         match self {
-            PluginProblem::AdvertisedTwice { .. } => Code::CardsAdvertisedTwice,
+            PluginProblem::AdvertisedTwice { .. } | PluginProblem::SecondPlugin { .. } => {
+                Code::CardsAdvertisedTwice
+            }
             PluginProblem::StaleMig { .. } => Code::MigStale,
             PluginProblem::RegisterUnread { .. } => Code::RegisterUnread,
             PluginProblem::ResourceUnknown { .. } => Code::DeviceResourceUnknown,
@@ -54,7 +60,9 @@ impl Describe for PluginProblem {
 
     fn severity(&self) -> Severity {
         match self {
-            PluginProblem::AdvertisedTwice { .. } => Severity::Error,
+            PluginProblem::AdvertisedTwice { .. } | PluginProblem::SecondPlugin { .. } => {
+                Severity::Error
+            }
             PluginProblem::RegisterUnread { .. } | PluginProblem::ResourceUnknown { .. } => {
                 Severity::Warning
             }
@@ -67,9 +75,9 @@ impl Describe for PluginProblem {
             PluginProblem::StaleMig { capacity, .. } => vec![("capacity", *capacity)],
             PluginProblem::CoresScaled { cores, .. } => vec![("cores", *cores)],
             PluginProblem::ResourceUnknown { advertised, .. } => vec![("advertised", *advertised)],
-            PluginProblem::AdvertisedTwice { .. } | PluginProblem::RegisterUnread { .. } => {
-                Vec::new()
-            }
+            PluginProblem::AdvertisedTwice { .. }
+            | PluginProblem::SecondPlugin { .. }
+            | PluginProblem::RegisterUnread { .. } => Vec::new(),
         }
     }
 
@@ -79,6 +87,9 @@ impl Describe for PluginProblem {
                 "run one of them on this node, or declare the cards with their UUIDs in \
                  annotation {DEVICES}"
             ),
+            PluginProblem::SecondPlugin { resource, .. } => {
+                format!("remove the plugin of {resource} from this node, or the other one")
+            }
             PluginProblem::StaleMig { resource, .. } => {
                 format!("restart the kubelet to drop {resource}, or ignore it")
             }
@@ -100,6 +111,11 @@ impl fmt::Display for PluginProblem {
                 out,
                 "{by} lists cards beside the {kind} devices of this node, and no UUID tells \
                  whether they are the same cards"
+            ),
+            PluginProblem::SecondPlugin { kind, resource } => write!(
+                out,
+                "{resource} is advertised beside the {kind} devices of this node: its plugin hands \
+                 out the same cards, and nothing shows which"
             ),
             PluginProblem::StaleMig { resource, capacity } => write!(
                 out,

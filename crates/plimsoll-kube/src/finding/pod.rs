@@ -56,6 +56,11 @@ pub enum PodProblem {
         pod: Name,
         resources: Vec<Name>,
     },
+    /// The pod runs, and its node has no device of a kind that it asks for.
+    DeviceKindMissing {
+        pod: Name,
+        resource: Name,
+    },
     /// The workload needs more pods than are created.
     WorkloadCut {
         kind: WorkloadKind,
@@ -112,6 +117,7 @@ impl Describe for PodProblem {
             PodProblem::NodeUnknown { .. } => Code::NodeUnknown,
             PodProblem::Claim(problem) => problem.code(),
             PodProblem::DeviceResourceUnknown { .. } => Code::DeviceResourceUnknown,
+            PodProblem::DeviceKindMissing { .. } => Code::DeviceKindMissing,
             PodProblem::WorkloadCut { .. } => Code::WorkloadCut,
         }
     }
@@ -124,6 +130,7 @@ impl Describe for PodProblem {
             PodProblem::Claim(problem) => problem.severity(),
             PodProblem::AnnotationContradicts { .. }
             | PodProblem::DeviceResourceUnknown { .. }
+            | PodProblem::DeviceKindMissing { .. }
             | PodProblem::NodeUnknown { .. }
             | PodProblem::WorkloadCut { .. } => Severity::Warning,
             PodProblem::AnnotationByUser { .. } | PodProblem::GivenTwice { .. } => Severity::Note,
@@ -172,6 +179,9 @@ impl Describe for PodProblem {
             PodProblem::DeviceResourceUnknown { .. } => {
                 "request the devices by a resource that docs/kubernetes.md lists; until then its \
                  devices are closed to new work"
+            }
+            PodProblem::DeviceKindMissing { .. } => {
+                "see why its node no longer lists the device; declare it, or remove the pod"
             }
             PodProblem::WorkloadCut { .. } => "lower its replicas",
         };
@@ -223,6 +233,11 @@ impl fmt::Display for PodProblem {
                 "{pod} runs, and asks for devices by {}, which is not known; it is counted as \
                  undeclared on each device that it can be on",
                 list(resources)
+            ),
+            PodProblem::DeviceKindMissing { pod, resource } => write!(
+                out,
+                "{pod} runs with {resource}, and its node lists no such device; what it holds is \
+                 not counted"
             ),
             PodProblem::WorkloadCut { kind, name, missing, most } => write!(
                 out,

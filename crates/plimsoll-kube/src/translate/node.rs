@@ -17,6 +17,7 @@ mod notes;
 mod published;
 mod registered;
 mod scaled;
+mod shortfall;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +87,8 @@ pub(super) fn node_with(
         ..Node::new(node.metadata.name.as_str())
     };
     let capacity_source = shown.source();
-    let advertised = advertised::all_devices(&node.status);
+    let advertised = advertised::all_devices(&node.status)
+        .map(|devices| devices.saturating_sub(mig::all_stale(node)));
     let (findings, unknown) = notes.into_parts();
     let facts = NodeFacts {
         node: Node { devices: shown.devices, unknown, ..core },

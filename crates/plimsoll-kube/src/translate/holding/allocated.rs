@@ -3,7 +3,7 @@
 //! Users can write them too. They name the card of a container, if the pod's node has it, and they
 //! raise the amount that the spec requests, but never lower it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::charge::Slice;
 use plimsoll_core::device::{Device, Span};
@@ -56,7 +56,8 @@ pub(super) fn add(
         };
         match read {
             Ok(containers) => {
-                let places = ContainerPositions::new(pod, &containers);
+                let asking = containers_asking(vendor, claims);
+                let places = ContainerPositions::new(pod, &containers, &asking);
                 for (position, devices) in
                     containers.iter().enumerate().filter(|(_, devices)| !devices.is_empty())
                 {
@@ -90,29 +91,52 @@ fn slices(pod: &Pod, findings: &mut Findings<'_>) -> Slices {
     }
 }
 
+/// Lists the containers that request devices of a vendor, in start order.
+fn containers_asking(vendor: &Vendor, claims: &[Claim]) -> BTreeSet<usize> {
+    let of_vendor = claims.iter().filter(|claim| is_of_vendor(claim, vendor));
+    of_vendor.map(|claim| claim.container).collect()
+}
+
 /// Maps positions in an annotation to containers.
 struct ContainerPositions {
     /// The role of each container, in start order.
     roles: Vec<Role>,
     /// The number of containers before the first one listed.
     skipped: usize,
+    /// The containers of positions that are those of other containers; empty if none are.
+    moved: BTreeMap<usize, usize>,
 }
 
 impl ContainerPositions {
     /// Init containers come first. HAMi up to 2.8 left them out, which shows where only as many
-    /// containers are listed as the pod has apps.
-    fn new(pod: &Pod, listed: &Containers) -> ContainerPositions {
+    /// containers are listed as the pod has apps. Where an entry is at the position of a container
+    /// that requests no device, and there are as many entries as containers that do, the entries
+    /// are theirs, in order.
+    fn new(pod: &Pod, listed: &Containers, asking: &BTreeSet<usize>) -> ContainerPositions {
         let roles: Vec<Role> =
             super::super::pod::in_start_order(&pod.spec).map(|(role, _)| role).collect();
+        let filled: Vec<usize> = listed
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| !one.is_empty())
+            .map(|(at, _)| at)
+            .collect();
         // A last semicolon makes an empty container that the pod does not have.
         let ends_empty = listed.last().is_none_or(Vec::is_empty);
         let listed = listed.len() - usize::from(ends_empty);
         let (init, apps) = (pod.spec.init_containers.len(), pod.spec.containers.len());
-        ContainerPositions { roles, skipped: if init > 0 && listed == apps { init } else { 0 } }
+        let skipped = if init > 0 && listed == apps { init } else { 0 };
+        let is_shifted = filled.iter().any(|at| !asking.contains(&(at + skipped)));
+        let moved = if is_shifted && filled.len() == asking.len() {
+            filled.into_iter().zip(asking.iter().copied()).collect()
+        } else {
+            BTreeMap::new()
+        };
+        ContainerPositions { roles, skipped, moved }
     }
 
     fn get(&self, position: usize) -> (usize, Role) {
-        let container = position + self.skipped;
+        let container = self.moved.get(&position).copied().unwrap_or(position + self.skipped);
         (container, self.roles.get(container).copied().unwrap_or(Role::App))
     }
 }

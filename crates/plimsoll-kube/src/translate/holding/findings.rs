@@ -1,15 +1,20 @@
 //! Findings about one running pod.
 
+use std::collections::BTreeSet;
+
+use plimsoll_core::device::Node;
 use plimsoll_core::units::{Bytes, Name};
 
 use crate::finding::{
     ClaimProblem, Contradiction, Finding, GivenBy, PodProblem, Problem, UserAnnotation,
 };
 use crate::hami::allocated::AllocatedError;
+use crate::hami::vendor::Vendor;
 use crate::object::Pod;
 
 use super::super::dra;
 use super::super::index::Index;
+use super::claim::Claim;
 
 /// Collects the findings about one pod.
 pub(super) struct Findings<'a> {
@@ -51,6 +56,18 @@ impl<'a> Findings<'a> {
     pub(super) fn device_resource_unknown(&mut self, resources: &[Name]) {
         let (pod, resources) = (self.name(), resources.to_vec());
         self.add(None, PodProblem::DeviceResourceUnknown { pod, resources });
+    }
+
+    /// Reports kinds of devices that the pod has claims on and its node does not list. A node whose
+    /// devices are unknown is reported itself.
+    pub(super) fn kinds_missing(&mut self, claims: &[Claim], node: &Node) {
+        let is_listed = |kind: &Name| node.devices.iter().any(|device| device.kind == *kind);
+        let kinds: BTreeSet<&Name> = claims.iter().map(|claim| &claim.kind).collect();
+        let missing = kinds.into_iter().filter(|kind| node.unknown.is_none() && !is_listed(kind));
+        for kind in missing {
+            let resource = Vendor::by_name(kind).map_or(kind.clone(), |vendor| vendor.count.into());
+            self.add(None, PodProblem::DeviceKindMissing { pod: self.name(), resource });
+        }
     }
 
     pub(super) fn claim_unread(&mut self, claim: Name) {

@@ -51,6 +51,7 @@ pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
     let mut findings = Findings::new(pod, &node.name);
     let resources = unknown::resources(pod, &tenant.claims);
     unknown::charge(pod, node, index, &resources, &mut value.charges, &mut findings);
+    findings.kinds_missing(&tenant.claims, node);
     findings.claims_without_devices(index);
     let findings = found.into_iter().chain(findings.found).collect();
     Some(Translation { value, findings })

@@ -51,7 +51,8 @@ pub(super) fn all_devices(status: &NodeStatus) -> Option<u64> {
 /// Reports device resources that are not known, on a node without known devices. Its devices are
 /// then unknown: it has some.
 pub(super) fn check_unknown(status: &NodeStatus, notes: &mut Notes) {
-    let names: BTreeSet<&str> = status.capacity.iter().map(|(name, _)| name).collect();
+    let listed = status.capacity.iter().chain(status.allocatable.iter());
+    let names: BTreeSet<&str> = listed.map(|(name, _)| name).collect();
     let known = |name: &str| {
         let of_vendor = |vendor: &Vendor| vendor.resource_names().any(|own| own == name);
         name == SHARED || name.starts_with(mig::RESOURCE_PREFIX) || VENDORS.iter().any(of_vendor)

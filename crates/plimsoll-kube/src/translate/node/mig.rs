@@ -40,8 +40,7 @@ pub(super) fn profiles(labels: &FeatureLabels, status: &NodeStatus) -> BTreeSet<
     profiles.chain(labels.mig.keys().cloned()).collect()
 }
 
-/// Removes profiles that only a stale resource names: nothing of it can be allocated, and no label
-/// describes it, as after the cards were partitioned again.
+/// Removes profiles that only a stale resource names.
 pub(super) fn drop_stale(
     profiles: &mut BTreeSet<String>,
     labels: &FeatureLabels,
@@ -49,19 +48,35 @@ pub(super) fn drop_stale(
     notes: &mut Notes,
 ) {
     profiles.retain(|profile| {
-        let resource = format!("{RESOURCE_PREFIX}{profile}");
-        let names = [resource.as_str(), &format!("{resource}{RENAMED}")];
-        let described = labels.mig.contains_key(profile);
-        match advertised::sum(status, &names) {
-            Ok(Advertised { capacity: Some(capacity @ 1..), allocatable: Some(0) })
-                if !described =>
-            {
-                notes.add(PluginProblem::StaleMig { resource: resource.into(), capacity });
-                false
-            }
-            _ => true,
+        let stale = stale_capacity(profile, labels, status);
+        if let Some(capacity) = stale {
+            let resource = format!("{RESOURCE_PREFIX}{profile}").into();
+            notes.add(PluginProblem::StaleMig { resource, capacity });
         }
+        stale.is_none()
     });
+}
+
+/// Returns the capacity of a stale resource: nothing of it can be allocated, and no label describes
+/// it, as after the cards were partitioned again.
+fn stale_capacity(profile: &str, labels: &FeatureLabels, status: &NodeStatus) -> Option<u64> {
+    let resource = format!("{RESOURCE_PREFIX}{profile}");
+    match advertised::sum(status, &[&resource, &format!("{resource}{RENAMED}")]) {
+        Ok(Advertised { capacity: Some(capacity @ 1..), allocatable: Some(0) }) => {
+            (!labels.mig.contains_key(profile)).then_some(capacity)
+        }
+        _ => None,
+    }
+}
+
+/// Sums the capacity of stale resources.
+pub(super) fn all_stale(node: &object::Node) -> u64 {
+    if resources(&node.status).is_empty() {
+        return 0;
+    }
+    let labels = FeatureLabels::read(&node.metadata.labels);
+    let profiles = profiles(&labels, &node.status);
+    profiles.iter().filter_map(|profile| stale_capacity(profile, &labels, &node.status)).sum()
 }
 
 /// Reads the instances of one profile.
@@ -92,11 +107,13 @@ pub(super) fn instances(
     };
     let Some(counted) = facts.count(notes) else { return NodeDevices::default() };
     let of = |property: &str| node.metadata.labels.get(&format!("{resource}.{property}"));
+    let product = of("product").map(str::to_owned);
+    let product = product.or_else(|| named_after_card(labels.product.as_deref()?, profile));
     let group = Group {
         resource: &resource,
         kind: &resource,
         memory: &said.memory_mib,
-        product: of("product").or_else(|| unshared(labels.product.as_deref())),
+        product: product.as_deref(),
         strategy: match of("sharing-strategy") {
             Some("mps") => Strategy::Mps,
             _ => Strategy::TimeSlicing,
@@ -105,10 +122,11 @@ pub(super) fn instances(
     group.shown(counted, notes)
 }
 
-/// Returns the model of a card without the suffix that tells how whole cards are shared, which
-/// does not hold for its instances.
-fn unshared(product: Option<&str>) -> Option<&str> {
-    product.map(|product| product.strip_suffix(SHARED_PRODUCT).unwrap_or(product))
+/// Names an instance as feature discovery does, by the model of its card. The suffix that tells how
+/// whole cards are shared does not hold for instances.
+fn named_after_card(product: &str, profile: &str) -> Option<String> {
+    let card = product.strip_suffix(SHARED_PRODUCT).unwrap_or(product);
+    (!card.is_empty()).then(|| format!("{card}-MIG-{profile}"))
 }
 
 /// Determines the number of cards that are not cut: the labelled ones, or beside instances the

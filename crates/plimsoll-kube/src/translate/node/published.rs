@@ -11,6 +11,7 @@ use plimsoll_core::units::{Bytes, Name};
 
 use crate::finding::PluginProblem;
 use crate::object::NodeStatus;
+use crate::plugins::names_device;
 
 use super::super::dra::Published;
 use super::notes::Notes;
@@ -21,11 +22,11 @@ const DRIVERS: &[(&str, &str)] = &[("nvidia.com", NVIDIA), ("hami", NVIDIA), ("a
 
 /// Resources of plugins that hand out the cards of another plugin, by the beginning of the kind
 /// under which those are listed.
-const SAME_CARDS: &[(&str, &str)] = &[
-    ("huawei.com/Ascend910", "Ascend910"),
-    ("volcano.sh/vgpu-number", NVIDIA),
-    ("aliyun.com/gpu-count", NVIDIA),
-];
+const SAME_CARDS: &[(&str, &str)] =
+    &[("huawei.com/Ascend910", "Ascend910"), ("nvidia.com/vgpu", NVIDIA)];
+
+/// Schedulers that share NVIDIA's cards by resources of their own, by the domain of these.
+const SHARING_DOMAINS: &[&str] = &["volcano.sh", "aliyun.com", "koordinator.sh"];
 
 /// Returns the vendor whose cards a driver publishes, if it is known.
 pub(in crate::translate) fn vendor_of_driver(driver: &str) -> Option<&'static str> {
@@ -67,20 +68,34 @@ pub(super) fn add(
     }
 }
 
-/// Closes a node where another plugin advertises the cards that are known already.
+/// Closes a node where another plugin advertises the cards that are known already. A pod that is
+/// placed by its resource takes an unknown part of these cards, which no charge would show.
 pub(super) fn check_other_plugins(shown: &NodeDevices, status: &NodeStatus, notes: &mut Notes) {
-    for (resource, kind) in SAME_CARDS {
+    let names: BTreeSet<&str> =
+        status.capacity.iter().chain(status.allocatable.iter()).map(|(name, _)| name).collect();
+    for resource in names {
+        let Some(kind) = hands_out(resource) else { continue };
         let known = shown.devices.iter().find(|device| device.kind.starts_with(kind));
         let advertised = advertised::sum(status, &[resource]).ok();
         let advertised = advertised.and_then(|one| one.allocatable.or(one.capacity)).unwrap_or(0);
         // A register of HAMi's that is named like the resource is the same plugin.
-        let Some(device) = known.filter(|device| advertised > 0 && **resource != *device.kind)
+        let Some(device) = known.filter(|device| advertised > 0 && *resource != *device.kind)
         else {
             continue;
         };
-        let (kind, by) = (device.kind.clone(), Name::from(*resource));
-        notes.add(PluginProblem::AdvertisedTwice { kind, by });
+        let (kind, resource) = (device.kind.clone(), Name::from(resource));
+        notes.add(PluginProblem::SecondPlugin { kind, resource });
+        return;
     }
+}
+
+/// Returns the beginning of the kind of the cards that the plugin of a resource hands out, where it
+/// is not the plugin that lists them.
+fn hands_out(resource: &str) -> Option<&'static str> {
+    let listed = SAME_CARDS.iter().find(|(name, _)| *name == resource).map(|(_, kind)| *kind);
+    let domain = resource.split_once('/').map_or("", |(domain, _)| domain);
+    let shares = SHARING_DOMAINS.contains(&domain) && names_device(resource);
+    listed.or_else(|| shares.then_some(NVIDIA))
 }
 
 fn uuid(device: &Device) -> Option<Name> {

@@ -18,11 +18,14 @@ use crate::hami::vendor::{
 use crate::object;
 
 use super::notes::Notes;
-use super::{NVIDIA, NodeDevices, advertised, memory, mig, narrow, scaled};
+use super::{NVIDIA, NodeDevices, advertised, memory, mig, narrow, scaled, shortfall};
 
 /// Vendors whose cards are listed under one of two names, depending on how they are handed out.
 const SAME_CARDS: &[[&str; 2]] =
     &[["Metax-GPU", "Metax-SGPU"], ["GCU", "Enflame"], ["kunlun", "XPU"]];
+
+/// The mode of NVIDIA's cards where HAMi's library shares them out.
+const HAMI_CORE: &str = "hami-core";
 
 /// The domains of register annotations: HAMi's, that of its first versions, and Volcano's.
 const REGISTER_DOMAINS: &[&str] = &["hami.io", "4pd.io", "volcano.sh"];
@@ -164,53 +167,27 @@ fn of_vendor(
     }
     if vendor.name == NVIDIA {
         note_scaled_cores(&listed, notes);
+        // HAMi's only mode before it wrote modes.
+        devices.iter_mut().for_each(|device| {
+            device.mode.get_or_insert_with(|| HAMI_CORE.into());
+        });
     }
     if vendor.has_soft_split() {
         let is_soft = node.metadata.annotations.get(SOFT_SPLIT) == Some("true");
         let mode = if is_soft { SOFT_SPLIT_MODE } else { TEMPLATE_MODE };
         devices.iter_mut().for_each(|device| device.mode = Some(mode.into()));
     }
-    check_advertised(vendor, node, &listed, notes);
+    let missing = annotation(vendor)
+        .map_or(0, |key| shortfall::missing_cards(vendor, key, node, &listed, notes));
     let tokens = listed.first().map(|device| device.slots);
     let tokens = tokens.filter(|tokens| listed.iter().all(|device| device.slots == *tokens));
     NodeDevices {
         physical: narrow(devices.len()),
         tokens: tokens.and_then(|tokens| u32::try_from(tokens).ok()),
         devices,
+        missing: (missing > 0).then(|| (vendor.name.into(), missing)).into_iter().collect(),
         sources: [source].into(),
         ..NodeDevices::default()
-    }
-}
-
-/// Reports a register that lists more tokens than the node advertises: the kubelet hands out no
-/// more than that.
-fn check_advertised(
-    vendor: &Vendor,
-    node: &object::Node,
-    listed: &[RegisteredDevice],
-    notes: &mut Notes,
-) {
-    let Some(key) = annotation(vendor) else { return };
-    let status = &node.status;
-    if !advertised::lists_extended(status) {
-        return;
-    }
-    let mut names = vec![vendor.count];
-    if vendor.name == NVIDIA {
-        names.push(advertised::SHARED);
-    }
-    let Ok(said) = advertised::sum(status, &names) else { return };
-    let advertised = said.allocatable.or(said.capacity).unwrap_or(0);
-    let healthy = listed.iter().filter(|device| device.healthy);
-    let registered = healthy.fold(0_u64, |sum, device| sum.saturating_add(device.slots.max(1)));
-    if advertised < registered {
-        let resource = vendor.count.into();
-        notes.add(AnnotationProblem::RegisterAboveAdvertised {
-            resource,
-            key,
-            registered,
-            advertised,
-        });
     }
 }
 

@@ -215,9 +215,21 @@ fn a_running_pod_with_an_unknown_device_resource_is_an_undeclared_holder() {
 
 #[test]
 fn a_second_plugin_on_registered_cards_closes_them() {
-    let node = registered("n", &[("GPU-a", 40960)])
-        + "status: {allocatable: {nvidia.com/gpu: 10, volcano.sh/vgpu-number: 10}}\n";
-    let cluster = means(&(node + &pod_with("nvidia.com/gpu: 1")));
-    assert_eq!(codes(&cluster), ["cards-advertised-twice"]);
-    assert_eq!(placed(&cluster).0, 0);
+    for resource in [
+        "volcano.sh/vgpu-number",
+        "volcano.sh/vgpu-memory",
+        "aliyun.com/gpu-mem",
+        "koordinator.sh/gpu-core",
+        "nvidia.com/vgpu",
+    ] {
+        let advertised = |amount: u8| {
+            let amounts = format!("{{nvidia.com/gpu: 10, {resource}: {amount}}}");
+            registered("n", &[("GPU-a", 40960)]) + &format!("status: {{allocatable: {amounts}}}\n")
+        };
+        let cluster = means(&(advertised(10) + &pod_with("nvidia.com/gpu: 1")));
+        assert_eq!(codes(&cluster), ["cards-advertised-twice"], "{resource}");
+        assert_eq!(placed(&cluster).0, 0, "{resource}");
+        let none = means(&(advertised(0) + &pod_with("nvidia.com/gpu: 1")));
+        assert_eq!((codes(&none), placed(&none).0), (vec![], 1), "{resource}");
+    }
 }

@@ -306,7 +306,7 @@ fn a_device_resource_that_is_not_known_makes_the_devices_unknown_where_no_other_
     }
     let other = Given::default().capacity("rdma/hca", "2").capacity("nvidia.com/gpu", "0");
     assert_eq!(codes(&other.facts().1), [""; 0]);
-    let known = Given::default().gpus("1").capacity("koordinator.sh/gpu-core", "100");
+    let known = Given::default().gpus("1").capacity("example.com/npu", "100");
     let (facts, findings) = known.facts();
     assert_eq!((facts.node.unknown, codes(&findings)), (None, vec!["memory-label-missing"]));
 }

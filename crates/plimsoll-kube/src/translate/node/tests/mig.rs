@@ -147,3 +147,26 @@ fn instances_that_are_unhealthy_are_not_taken_from_another_kind() {
     let (some, findings) = given.allocatable("nvidia.com/mig-1g.5gb", "6").facts();
     assert!(some.node.unknown.is_some(), "{findings:?}");
 }
+
+#[test]
+fn an_instance_without_a_product_label_is_named_after_its_card() {
+    for (card, model) in [
+        ("NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"),
+        ("NVIDIA-A100-SXM4-40GB-SHARED", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"),
+    ] {
+        let given = mixed().label("nvidia.com/gpu.product", card).gpus("0");
+        let (facts, _) = advertise(given, "nvidia.com/mig-1g.5gb", "7").facts();
+        let models: Vec<_> =
+            facts.node.devices.iter().filter_map(|one| one.model.as_deref()).collect();
+        assert_eq!(models, [model; 7]);
+    }
+}
+
+#[test]
+fn a_stale_resource_is_not_advertised() {
+    let given = advertise(mixed().gpus("0"), "nvidia.com/mig-1g.5gb", "7");
+    let stale =
+        given.capacity("nvidia.com/mig-3g.20gb", "2").allocatable("nvidia.com/mig-3g.20gb", "0");
+    let (facts, findings) = stale.facts();
+    assert_eq!((facts.advertised, codes(&findings)), (Some(7), vec!["mig-stale"]));
+}

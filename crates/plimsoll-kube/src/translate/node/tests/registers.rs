@@ -317,6 +317,31 @@ fn a_register_that_lists_more_than_is_allocatable_is_reported() {
 }
 
 #[test]
+fn whole_cards_of_a_register_that_are_missing_from_allocatable_are_not_booked() {
+    let card = |id: u8, health: bool| {
+        format!(r#"{{"id":"GPU-{id}","count":10,"devmem":8192,"health":{health}}}"#)
+    };
+    let three = |last| format!("[{},{},{}]", card(0, true), card(1, true), card(2, last));
+    for (register, capacity, allocatable, booked) in [
+        (three(true), "30", "30", 3),
+        (three(true), "30", "20", 2),
+        (three(true), "30", "13", 2),
+        (three(true), "30", "10", 1),
+        // The register names the card that is missing.
+        (three(false), "30", "20", 2),
+        (three(false), "30", "10", 1),
+        // Fewer tokens than the register lists, and none unhealthy.
+        (three(true), "20", "20", 3),
+    ] {
+        let given = Given::default().annotation(NVIDIA_REGISTER, &register);
+        let given = given.capacity("nvidia.com/gpu", capacity);
+        let (facts, _) = given.allocatable("nvidia.com/gpu", allocatable).facts();
+        let said = format!("{register}: {allocatable} of {capacity}");
+        assert_eq!(placed(&facts, 4, "NVIDIA", &mib(6000)).0, booked, "{said}");
+    }
+}
+
+#[test]
 fn a_register_that_is_not_read_closes_a_node_without_other_devices_only() {
     let old =
         r#"[{"id":"A-0","count":4,"devmem":65536,"devcore":20,"type":"Ascend910B","health":true}]"#;
