@@ -36,6 +36,8 @@ mod machine;
 
 mod clients;
 
+mod leases;
+
 mod invariants;
 
 mod day;
@@ -88,6 +90,8 @@ pub enum Sabotage {
     GoneNeverReported,
     /// A runner starts every process with twice its memory.
     StartsTooLarge,
+    /// The server renews the leases of clients that have vanished.
+    RenewsVanished,
 }
 
 /// The result of a day.

@@ -92,6 +92,11 @@ fn memory_that_is_never_released_is_found() {
 }
 
 #[test]
+fn a_reservation_that_outlives_its_vanished_client_is_found() {
+    assert_found(Sabotage::RenewsVanished, &["has outlived its lease"]);
+}
+
+#[test]
 fn a_start_of_twice_the_size_is_found() {
     assert_found(Sabotage::StartsTooLarge, &["ordered processes use"]);
 }

@@ -1,11 +1,14 @@
 //! Calls of clients and operators on the desk.
 
 use plimsoll_core::units::{Millis, Name};
-use plimsoll_slots::desk::{ClientName, NewReservation};
+use plimsoll_slots::desk::{ClientName, NewReservation, ReservationStatus};
+use plimsoll_slots::lease::Lease;
+use plimsoll_slots::size::Span;
 
 use super::counters::Counter;
 use super::day::{Answer, Day};
 use super::models;
+use super::random::Random;
 
 impl Day {
     /// A client or an operator makes a call.
@@ -13,7 +16,8 @@ impl Day {
         self.server.counters.increment(Counter::ClientCalls);
         match self.random.below(100) {
             0..48 => self.reserve(),
-            48..84 => self.release(),
+            48..80 => self.release(),
+            80..84 => self.renew(),
             84..87 => self.stop_slot(),
             87..92 => {
                 let name = models::draw_name(&mut self.random);
@@ -41,10 +45,34 @@ impl Day {
             key: random.percent(20).then(|| format!("key-{}", random.below(30))),
             client: random.percent(30).then_some(client),
             deadline: random.percent(40).then(|| Millis(now.0 + random.between(1, 900_000))),
+            lease: random.percent(30).then(|| draw_lease(random)),
             ..NewReservation::of_model(model)
         };
         // An unknown model, or a key that was used for another one, is rejected.
-        self.call(|desk, core| desk.reserve(core, new).ok().map(Answer::Reserved));
+        let mut renewed = None;
+        self.call(|desk, core| {
+            let reserved = desk.reserve(core, new).ok();
+            let status = |id: &_| desk.view(core.scheduler()).reservation_status(*id);
+            let has_ended = |id: &_| matches!(status(id), Some(ReservationStatus::Ended(_)));
+            renewed = reserved.filter(|id| !has_ended(id));
+            reserved.map(Answer::Reserved)
+        });
+        // With a key that was used before, the request is a sign of life of its client.
+        renewed.into_iter().for_each(|id| self.leases.on_sign(id, now));
+    }
+
+    /// A client renews its lease. Most do not: they vanish without a release.
+    fn renew(&mut self) {
+        let Some(id) = self.clients.draw_open(&mut self.random) else { return };
+        let (now, mut renewed) = (self.server_time(), None);
+        self.call(|desk, core| {
+            renewed = desk.renew(core, id).ok();
+            None
+        });
+        if renewed.is_some() {
+            self.server.counters.increment(Counter::LeasesRenewed);
+            self.leases.on_sign(id, now);
+        }
     }
 
     fn release(&mut self) {
@@ -99,5 +127,12 @@ impl Day {
             let is_ready = status.is_some_and(|status| status.is_ready());
             self.server.counters.add(Counter::Served, usize::from(is_ready));
         }
+    }
+}
+
+fn draw_lease(random: &mut Random) -> Lease {
+    match random.percent(30) {
+        true => Lease::Off,
+        false => Lease::For(Span(random.between(60_000, 7_200_000))),
     }
 }

@@ -17,6 +17,8 @@ pub enum Counter {
     ClientCalls,
     Reservations,
     Served,
+    LeasesRenewed,
+    LeasesExpired,
     Requests,
     RequestsLate,
     RequestsLost,
@@ -57,7 +59,7 @@ pub enum Counter {
 
 impl Counter {
     /// All counters in the order of the report, with their names in JSON and their descriptions.
-    pub const ALL: [(Counter, &'static str, &'static str); 49] = [
+    pub const ALL: [(Counter, &'static str, &'static str); 51] = [
         (Counter::Days, "days", "days"),
         (Counter::Events, "events", "events: messages, calls, ticks and faults"),
         (Counter::Records, "records", "journal records"),
@@ -71,6 +73,8 @@ impl Counter {
         (Counter::ClientCalls, "client_calls", "calls of clients and operators"),
         (Counter::Reservations, "reservations", "reservations made"),
         (Counter::Served, "served", "reservations seen ready"),
+        (Counter::LeasesRenewed, "leases_renewed", "leases renewed"),
+        (Counter::LeasesExpired, "leases_expired", "reservations of vanished clients seen ended"),
         (Counter::Requests, "requests", "runner requests that arrived in time"),
         (Counter::RequestsLate, "requests_late", "runner requests delayed"),
         (Counter::RequestsLost, "requests_lost", "runner requests lost"),

@@ -7,12 +7,13 @@ use plimsoll_slots::wire::Orders;
 use super::clients::Clients;
 use super::counters::Counter;
 use super::fleet::{Fleet, GpuIdentity};
+use super::leases::LeaseWatch;
 use super::machine::Machine;
 use super::profile::{self, Mode, Profile};
 use super::random::Random;
 use super::schedule::{Occurrence, RequestKind, Schedule};
 use super::server::Server;
-use super::{DayReport, Finding, Log, Options, invariants, models};
+use super::{DayReport, Finding, Log, Options, Sabotage, invariants, models};
 
 const DAY: Millis = Millis(24 * 3_600_000);
 /// Events between two checks of what runs against what is charged.
@@ -46,6 +47,7 @@ pub(crate) struct Day {
     pub(super) fleet: Fleet,
     pub(super) server: Server<Answer>,
     pub(super) clients: Clients,
+    pub(super) leases: LeaseWatch,
     client_count: usize,
     pub(super) profile: Profile,
     pub(super) options: Options,
@@ -81,6 +83,7 @@ impl Day {
             fleet,
             server,
             clients: Clients::default(),
+            leases: LeaseWatch::default(),
             client_count,
             profile,
             options,
@@ -171,10 +174,7 @@ impl Day {
     fn happen(&mut self, occurrence: Occurrence) {
         match occurrence {
             Occurrence::Tick => {
-                self.call(|desk, core| {
-                    plimsoll_core::front::Front::tick(desk, core);
-                    None
-                });
+                self.tick();
                 self.again(self.profile.tick, Occurrence::Tick);
             }
             Occurrence::ClientCall { client } => {
@@ -216,6 +216,27 @@ impl Day {
             }
             Occurrence::RemoveRunner { machine } => self.remove_runner(machine),
             Occurrence::ServerStart => self.start_server(),
+        }
+    }
+
+    /// Lets the server notice that time has passed.
+    pub(super) fn tick(&mut self) {
+        let now = self.server_time();
+        let sabotage = self.options.sabotage;
+        self.call(|desk, core| {
+            if sabotage == Some(Sabotage::RenewsVanished) {
+                let view = desk.view(core.scheduler());
+                let all: Vec<ReservationId> = view.reservations().map(|one| one.id).collect();
+                for id in all {
+                    // One that has ended stays so.
+                    let _ = desk.renew(core, id);
+                }
+            }
+            plimsoll_core::front::Front::tick(desk, core);
+            None
+        });
+        if self.server.is_up() {
+            self.leases.on_tick(now);
         }
     }
 
@@ -283,6 +304,7 @@ impl Day {
         }
         self.server.start();
         self.skew += self.random.below(10_000);
+        self.leases.on_start(self.server_time());
         let contradiction = self.clients.contradicted(self.server.view());
         self.server.violations.extend(contradiction);
         self.check_processes();
@@ -301,7 +323,11 @@ impl Day {
     /// Checks that reservations, slots and the ledger agree.
     pub(super) fn check_desk(&mut self) {
         if self.server.is_up() {
-            let found = invariants::disagreement(self.server.view(), self.server_time());
+            let view = self.server.view();
+            let found = invariants::disagreement(view, self.server_time())
+                .or_else(|| self.leases.contradicted(view));
+            let expired = self.leases.newly_expired(view);
+            self.server.counters.add(Counter::LeasesExpired, expired);
             self.server.violations.extend(found);
         }
     }

@@ -88,7 +88,11 @@ pub(super) fn draw_config(random: &mut Random, profile: &Profile) -> DeskConfig 
         heartbeat: Span(profile.heartbeat),
         lease: Span(profile.heartbeat * random.between(3, 8)),
         ended_kept: *random.pick(&[50, 100_000]),
-        reservation_lease: Lease::Off,
+        reservation_lease: *random.pick(&[
+            Lease::Off,
+            Lease::For(Span::seconds(1_800)),
+            Lease::For(Span::seconds(10_800)),
+        ]),
         ..DeskConfig::default()
     }
 }

@@ -56,10 +56,7 @@ impl Day {
         (0..20).for_each(|_| self.reserve());
         self.end_faults();
         self.settle(|_| {}, |day| invariants::unsettled(day.server.view().scheduler()));
-        self.call(|desk, core| {
-            plimsoll_core::front::Front::tick(desk, core);
-            None
-        });
+        self.tick();
         self.flush();
         if self.is_over() {
             return;
