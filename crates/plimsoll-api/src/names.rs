@@ -12,6 +12,9 @@ macro_rules! named {
         }
 
         impl $name {
+            /// All values, in the order of their declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
             /// Returns the stable name.
             pub fn name(self) -> &'static str {
                 match self {

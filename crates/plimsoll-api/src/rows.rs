@@ -13,14 +13,18 @@ mod slot;
 
 pub use crate::time::{Time, time};
 pub use decision::{DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
-pub use event::{ChangeRow, DecidedRow, EventRow, LaggedRow, SlotNames};
+pub use event::{ChangeRow, DecidedRow, EventRow, LaggedRow, ReservationEndedRow, SlotNames};
 pub use memory::{EstimatedRow, MeasuredRow, MemoryRow, MemorySource};
 pub use model::ModelRow;
 pub use problem::ProblemRow;
 pub use request::RequestRow;
-pub use reservation::{QueueRow, QueuedKind, ReservationRow, ReservationStatus, ReserveBody};
+pub use reservation::{
+    QueueRow, QueuedKind, ReservationRow, ReservationStatus, ReserveBody, StatusFilter,
+    StatusFilterError,
+};
 pub use runner::{GpuRow, RunnerRow, RunnerState, RunnerStatus, Telemetry};
 pub use schedulerlog::{
-    BindRow, BindStatus, FilterRow, LogStatus, LoggedReservation, SchedulerLogRow,
+    BindRow, BindStatus, FilterRow, LogStatus, LoggedReservation, ReservationEndRow,
+    SchedulerLogRow,
 };
 pub use slot::{EvictionStatusRow, GpuAllocation, GpuShare, NotEvictable, SlotRow, SlotStage};

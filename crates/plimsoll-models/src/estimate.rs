@@ -96,13 +96,24 @@ fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
         let architecture = &shape.architecture;
         remarks.push(format!("llama.cpp switches flash attention off for {architecture} models"));
     }
-    let context = settings.context;
-    if let Some(trained) = shape.trained_context.get().filter(|trained| context > **trained) {
-        remarks.push(format!(
-            "context {context} is longer than the {trained} tokens the model was trained for"
-        ));
-    }
+    remarks.extend(context_remark(shape, settings));
     remarks
+}
+
+/// Returns a note on a context beyond the trained one. llama.cpp's server allocates it and then
+/// limits each request to the trained length, so the rest of the cache is never used.
+fn context_remark(shape: &Shape, settings: &Settings) -> Option<String> {
+    let context = settings.context;
+    let trained = shape.trained_context.get().filter(|trained| context > **trained)?;
+    let remark =
+        format!("context {context} is longer than the {trained} tokens the model was trained for");
+    Some(match settings.runtime {
+        RuntimeKind::Vllm => remark,
+        RuntimeKind::LlamaCpp => {
+            format!("{remark}; llama-server allocates it and serves {trained} of them")
+        }
+        RuntimeKind::Ollama => format!("{remark}; Ollama reduces it to {trained}"),
+    })
 }
 
 /// The memory that a model needs with the given settings.
@@ -152,7 +163,17 @@ fn check_settings(shape: &Shape, settings: &Settings) -> Result<(), EstimateErro
     match settings.runtime {
         RuntimeKind::Vllm => check_heads(shape, settings.gpus),
         runtime if shape.format != Format::Gguf => Err(EstimateError::Format { runtime }),
-        RuntimeKind::LlamaCpp | RuntimeKind::Ollama => Ok(()),
+        RuntimeKind::LlamaCpp | RuntimeKind::Ollama => check_latent_types(shape, settings),
+    }
+}
+
+/// Checks that a compressed cache has one type, as llama.cpp does.
+fn check_latent_types(shape: &Shape, settings: &Settings) -> Result<(), EstimateError> {
+    let mut layers = shape.layers.get().into_iter().flatten();
+    let is_latent = layers.any(|layer| matches!(layer, Cache::Latent { .. }));
+    match is_latent && settings.kv.k != settings.kv.v {
+        true => Err(EstimateError::KvTypesDiffer { kv: settings.kv }),
+        false => Ok(()),
     }
 }
 

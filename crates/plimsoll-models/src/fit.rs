@@ -13,15 +13,18 @@ use crate::shape::Shape;
 /// The largest number of parallel sequences in llama.cpp: `LLAMA_MAX_SEQ`.
 const LLAMA_MAX_PARALLEL: u64 = 256;
 
-/// Returns the longest context that fits GPUs with `device` bytes each, up to the trained context
-/// if that is known; `None` if not even one token fits.
+/// The largest number of GPUs that is tried. llama.cpp supports no more.
+const MAX_TRIED_GPUS: u64 = 15;
+
+/// Returns the longest context that fits GPUs with `device` bytes each; `None` if not even one
+/// token fits. It is searched up to the trained context or the given one, whichever is longer.
 pub fn longest_context(
     shape: &Shape,
     settings: &Settings,
     device: Bytes,
 ) -> Result<Option<u64>, EstimateError> {
     let trained = shape.trained_context.get().copied();
-    let limit = trained.map_or(MAX_TOKENS, |trained| trained.min(MAX_TOKENS));
+    let limit = trained.map_or(MAX_TOKENS, |trained| trained.max(settings.context).min(MAX_TOKENS));
     largest_satisfying(limit, |context| {
         fits(shape, &Settings { context, ..settings.clone() }, device)
     })
@@ -63,6 +66,23 @@ pub fn kv_type_that_fits(
             Ok(true) => return Ok(Some(candidate.kv)),
             Ok(false)
             | Err(EstimateError::KvBlocks { .. } | EstimateError::NeedsFlashAttention { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the smallest number of GPUs with `device` bytes each that the model fits, from the given
+/// number on. Numbers that the runtime cannot split the model over are skipped.
+pub fn fewest_gpus(
+    shape: &Shape,
+    settings: &Settings,
+    device: Bytes,
+) -> Result<Option<u64>, EstimateError> {
+    for gpus in settings.gpus..=MAX_TRIED_GPUS {
+        match fits(shape, &Settings { gpus, ..settings.clone() }, device) {
+            Ok(true) => return Ok(Some(gpus)),
+            Ok(false) | Err(EstimateError::Heads { .. }) => {}
             Err(error) => return Err(error),
         }
     }

@@ -18,6 +18,8 @@ pub mod layers;
 
 pub mod split_inputs;
 
+pub mod identity;
+
 pub mod shape;
 
 pub use error::GgufError;

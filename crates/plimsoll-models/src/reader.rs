@@ -44,13 +44,24 @@ fn read_directory(path: &Path) -> Result<Shape, ReadError> {
 
 fn read_config(path: &Path) -> Result<Shape, ReadError> {
     let file = File::open(path).map_err(ConfigError::Io)?;
-    Ok(config::shape::read(file)?)
+    let mut shape = config::shape::read(file)?;
+    if shape.identity.name.is_none() {
+        shape.identity.name = directory_name(path);
+    }
+    Ok(shape)
+}
+
+/// Returns the name of the directory of a `config.json`, which is that of the model.
+fn directory_name(config: &Path) -> Option<String> {
+    let directory = fs::canonicalize(config).ok()?;
+    Some(directory.parent()?.file_name()?.to_str()?.to_string())
 }
 
 fn with_tensors(mut shape: Shape, tensors: &shards::Tensors) -> Result<Shape, ReadError> {
     let count = shape.layers.get().map_or(0, Vec::len);
     let weights = weights::sum_by_layer(tensors, count).ok_or(ReadError::Overflow)?;
     shape.format = Format::Safetensors;
+    shape.identity.parameters = parameters(tensors);
     shape.weights = Sourced::read(weights, "the headers of the safetensors files");
     if !tensors.absent.is_zero() {
         let absent = tensors.absent;
@@ -59,6 +70,15 @@ fn with_tensors(mut shape: Shape, tensors: &shards::Tensors) -> Result<Shape, Re
         ));
     }
     Ok(shape)
+}
+
+/// Returns the number of weights. It is unknown if integers pack several weights into one element.
+fn parameters(tensors: &shards::Tensors) -> Option<u64> {
+    tensors.all.iter().try_fold(0_u64, |sum, tensor| {
+        let is_packed = !tensor.dtype.contains('F');
+        let elements = tensor.shape.iter().try_fold(1_u64, |all, length| all.checked_mul(*length));
+        sum.checked_add(elements.filter(|_| !is_packed)?)
+    })
 }
 
 /// Reads the only GGUF model of a directory. The parts of a split model count as one, and the

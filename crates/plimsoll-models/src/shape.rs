@@ -12,6 +12,8 @@ pub struct Shape {
     /// The architecture as the file names it: `llama`, `Qwen3ForCausalLM`.
     pub architecture: String,
     pub format: Format,
+    #[serde(default)]
+    pub identity: Identity,
     pub layers: Sourced<Vec<Cache>>,
     /// Attention heads of each layer.
     pub heads: Sourced<Vec<u64>>,
@@ -35,6 +37,24 @@ pub struct Shape {
     pub split_inputs: SplitInputs,
     /// Notes for the reader of an estimate, such as missing tensor data.
     pub remarks: Vec<String>,
+}
+
+impl Shape {
+    /// Returns the number of layers, which the tensors show even if the caches are unknown.
+    pub fn layer_count(&self) -> Option<usize> {
+        let from_caches = self.layers.get().map(Vec::len);
+        from_caches.or_else(|| self.weights.get().map(|weights| weights.layers.len()))
+    }
+}
+
+/// Facts that people know a model by. They do not affect estimates, and each may be unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub name: Option<String>,
+    /// The type that the weights are stored in, as its publisher calls it: `Q4_K_M`, `fp8`.
+    pub quantisation: Option<String>,
+    /// The number of weights.
+    pub parameters: Option<u64>,
 }
 
 /// Elements per token that llama.cpp keeps on the GPUs of a split model besides the hidden state,

@@ -19,6 +19,7 @@ mod tests;
 mod whatif;
 
 pub(crate) use problem::Problem;
+pub(crate) use reservations::ended_row;
 #[cfg(test)]
 pub(crate) use schedulerlog::{found_row, row as schedulerlog_row};
 pub(crate) use state::AppState;
@@ -54,6 +55,8 @@ pub(crate) fn routes(app: AppState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::OPERATE.waiting_by_body().routine(), routes!(reservations::reserve))
         .add(Rules::READ, routes!(reservations::show))
         .add(Rules::OPERATE.routine(), routes!(reservations::release))
+        .add(Rules::READ, routes!(reservations::list::list))
+        .add(Rules::OPERATE.routine(), routes!(reservations::renewal::renew))
         .add(Rules::READ, routes!(queue::list))
         .add(Rules::READ, routes!(decisions::list))
         .add(Rules::READ, routes!(decisions::show))

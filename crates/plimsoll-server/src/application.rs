@@ -1,11 +1,12 @@
 //! The standalone server: the slots front end on a data directory, with its routes, and optionally
 //! a simulated fleet.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use plimsoll_api::rows::SlotNames;
+use plimsoll_api::rows::{ReservationEndedRow, SlotNames};
 use plimsoll_core::front::Core;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::scheduler::Scheduler;
@@ -13,7 +14,7 @@ use plimsoll_core::steps::Vocabulary;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_engine::recovery;
 use plimsoll_engine::store::{History, Store};
-use plimsoll_slots::desk::Desk;
+use plimsoll_slots::desk::{Desk, Topic};
 use plimsoll_slots::memory::Need;
 use plimsoll_slots::model::Model;
 
@@ -53,6 +54,19 @@ impl ServedFront for Desk {
         desk.slot(&request.name)?.life.failure.as_ref().map(ToString::to_string)
     }
 
+    fn ended_reservations(
+        &self,
+        scheduler: &Scheduler,
+        changed: &BTreeSet<Topic>,
+    ) -> Vec<ReservationEndedRow> {
+        let desk = self.view(scheduler);
+        let changed = changed.iter().filter_map(|topic| match topic {
+            Topic::Reservation(id) => desk.reservation(*id),
+            Topic::Runner(_) => None,
+        });
+        changed.filter_map(api::ended_row).collect()
+    }
+
     fn gauges(&self, scheduler: &Scheduler, now: Millis) -> Box<dyn FrontGauges> {
         Box::new(SlotGauges::copy(self, scheduler, now))
     }
@@ -74,7 +88,7 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
     if fleet == Fleet::Simulated {
         observers.push(Box::new(Narrator::to_stdout()));
     }
-    let endings = EndingCounter::default();
+    let (endings, rejections) = (EndingCounter::default(), app.rejections().clone());
     observers.push(Box::new(endings.clone()));
     let (data, desk) = (config.data.clone(), config.desk.clone());
     let (settings, models) = (config.settings.clone(), config.models.clone());
@@ -95,7 +109,10 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
         rebuild: Box::new(rebuild),
         observers,
         routes: Box::new(routes),
-        counters: Box::new(move |registry| endings.register(registry)),
+        counters: Box::new(move |registry| {
+            endings.register(registry);
+            rejections.register(registry);
+        }),
         data: Some(config.data.clone()),
     }
 }

@@ -7,12 +7,14 @@ pub mod http;
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::DeskConfig;
+use plimsoll_slots::desk::{DeskConfig, PendingLimits};
+use plimsoll_slots::lease::Lease;
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::Span;
 use serde::Deserialize;
@@ -83,6 +85,8 @@ struct File {
     heartbeat: Option<Span>,
     lease: Option<Span>,
     residency: Option<Span>,
+    reservation_lease: Option<Lease>,
+    pending: PendingFile,
     models: Option<Vec<Model>>,
     schedulerlog: schedulerlog::Settings,
     tokens: Vec<TokenEntry>,
@@ -90,6 +94,14 @@ struct File {
     tls: Option<TlsFiles>,
     log: Option<LogFormat>,
     log_decisions: bool,
+}
+
+/// The limits on pending reservations.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PendingFile {
+    total: Option<u32>,
+    per_namespace: Option<u32>,
 }
 
 /// Reads the configuration and all files that it names.
@@ -115,7 +127,11 @@ pub fn load(options: &Options) -> Result<Loaded> {
         log: LogConfig { format: options.log.or(file.log).unwrap_or_default(), decisions },
         data: data_dir(options.data.clone().or(file.data.map(|data| dir.join(data))))?,
         settings: settings(file.policy.as_deref(), file.residency)?,
-        desk: desk_config(file.heartbeat, file.lease)?,
+        desk: DeskConfig {
+            reservation_lease: file.reservation_lease.unwrap_or(Lease::DEFAULT),
+            pending: pending_limits(&file.pending)?,
+            ..desk_config(file.heartbeat, file.lease)?
+        },
         models: distinct(file.models)?,
         schedulerlog: file.schedulerlog,
     };
@@ -191,6 +207,19 @@ fn desk_config(heartbeat: Option<Span>, lease: Option<Span>) -> Result<DeskConfi
     Ok(DeskConfig { heartbeat, lease, ..default })
 }
 
+fn pending_limits(file: &PendingFile) -> Result<PendingLimits> {
+    let at_least_one = |name: &str, configured: Option<u32>, default| match configured {
+        None => Ok(default),
+        Some(limit) => NonZeroU32::new(limit)
+            .with_context(|| format!("pending.{name} is 0, and must be at least 1")),
+    };
+    let default = PendingLimits::DEFAULT;
+    Ok(PendingLimits {
+        total: at_least_one("total", file.total, default.total)?,
+        per_namespace: at_least_one("per_namespace", file.per_namespace, default.per_namespace)?,
+    })
+}
+
 fn distinct(models: Option<Vec<Model>>) -> Result<Option<Vec<Model>>> {
     let mut names = BTreeSet::new();
     match models.iter().flatten().find(|model| !names.insert(model.name())) {
@@ -235,7 +264,7 @@ mod tests {
 
     #[test]
     fn every_key_is_understood() {
-        let text = "listen: 127.0.0.1:9\ndata: d\npolicy: pack\nheartbeat: 1s\nlease: 5s\nresidency: 1m\n\
+        let text = "listen: 127.0.0.1:9\ndata: d\npolicy: pack\nheartbeat: 1s\nlease: 5s\nresidency: 1m\nreservation_lease: 5m\npending: {total: 50, per_namespace: 20}\n\
 models: [{name: m, memory: 1GiB, runtime: {command: {argv: [serve]}}}]\n\
 schedulerlog: {enabled: false, max_pods: 5}\n\
 tokens: [{name: a, role: read, sha256: 0000000000000000000000000000000000000000000000000000000000000000}]\n\
@@ -247,6 +276,11 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             DeskConfig {
                 heartbeat: Span::seconds(1),
                 lease: Span::seconds(5),
+                reservation_lease: Lease::For(Span::seconds(300)),
+                pending: PendingLimits {
+                    total: NonZeroU32::new(50).expect("more than none"),
+                    per_namespace: NonZeroU32::new(20).expect("more than none"),
+                },
                 ..DeskConfig::default()
             }
         );
@@ -278,6 +312,12 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("\ntls: {cert: a}", &["key", "line 2"]),
             ("heartbeat: 2", &["2", "line 1"]),
             ("heartbeat: 1ms", &["heartbeat", "100ms"]),
+            ("reservation_lease: 5ms", &["5ms", "at least 1s", "off", "line 1"]),
+            ("reservation_lease: never", &["never", "10m", "line 1"]),
+            ("pending: {total: 0}", &["pending.total is 0", "at least 1"]),
+            ("pending: {per_namespace: 0}", &["pending.per_namespace is 0"]),
+            ("pending: {total: -1}", &["line 1, column 18"]),
+            ("pending: {all: 1}", &["all", "line 1"]),
             ("lease: 3s", &["lease: 3s", "two heartbeats of 2s"]),
             ("models:\n- name: m\n  memroy: 1\n", &["memroy", "line 3"]),
             (

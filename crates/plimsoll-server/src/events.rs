@@ -1,11 +1,11 @@
-//! The event stream: the records of the journal, live and from where a reader stopped.
+//! The event stream: the records of the journal, live and from where a reader stopped, and the
+//! ends of reservations, live only.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_core::drive::{DecisionRecord, Record};
 use plimsoll_core::event::Operation;
-use plimsoll_core::front::Front;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Bytes, Name};
 use tokio::sync::broadcast::error::RecvError;
@@ -13,8 +13,10 @@ use tokio::sync::broadcast::{self, Receiver, Sender, WeakSender};
 
 use super::api::AppState;
 use super::served::ServedFront;
-use plimsoll_api::rows::{ChangeRow, DecidedRow, EventRow, LaggedRow, RequestRow, time};
-use plimsoll_engine::engine::{Durable, Observer};
+use plimsoll_api::rows::{
+    ChangeRow, DecidedRow, EventRow, LaggedRow, RequestRow, ReservationEndedRow, time,
+};
+use plimsoll_engine::engine::{Decided, Durable, Observer};
 use plimsoll_engine::store::DecisionId;
 use plimsoll_slots::desk::Desk;
 
@@ -23,11 +25,18 @@ const BUFFERED: usize = 4096;
 /// The records read from the journal at once.
 const AT_ONCE: usize = 500;
 
-/// Records as they become durable.
+/// Something that has become durable.
+#[derive(Clone, Debug)]
+enum Published {
+    Record(Arc<Record>),
+    Ended(Arc<ReservationEndedRow>),
+}
+
+/// Records and ends of reservations as they become durable.
 pub(crate) struct Feed {
     /// Handed to the observer, so that the feed ends when the thread that decides does.
-    sender: Mutex<Option<Sender<Arc<Record>>>>,
-    readers: WeakSender<Arc<Record>>,
+    sender: Mutex<Option<Sender<Published>>>,
+    readers: WeakSender<Published>,
 }
 
 impl Default for Feed {
@@ -39,26 +48,47 @@ impl Default for Feed {
 
 impl Feed {
     /// Returns the observer that fills the feed. Only the first one does.
-    pub(crate) fn observer<F: Front>(&self) -> Box<dyn Observer<F>> {
-        Box::new(Filler(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take()))
+    pub(crate) fn observer<F: ServedFront>(&self) -> Box<dyn Observer<F>> {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Box::new(Filler { sender, ended: Vec::new() })
     }
 
-    /// Subscribes to records from now on; `None` once the server shuts down.
-    fn subscribe(&self) -> Option<Receiver<Arc<Record>>> {
+    /// Subscribes to what is published from now on; `None` once the server shuts down.
+    fn subscribe(&self) -> Option<Receiver<Published>> {
         self.readers.upgrade().map(|sender| sender.subscribe())
     }
 }
 
-struct Filler(Option<Sender<Arc<Record>>>);
+struct Filler {
+    sender: Option<Sender<Published>>,
+    /// The reservations that end with the batch that is not durable yet.
+    ended: Vec<ReservationEndedRow>,
+}
 
-impl<F: Front> Observer<F> for Filler {
-    fn durable(&mut self, durable: &Durable<'_, F>) {
-        let Some(sender) = self.0.as_ref().filter(|sender| sender.receiver_count() > 0) else {
-            return;
+impl Filler {
+    /// Returns the sender if there are readers.
+    fn wanted(&self) -> Option<&Sender<Published>> {
+        self.sender.as_ref().filter(|sender| sender.receiver_count() > 0)
+    }
+}
+
+impl<F: ServedFront> Observer<F> for Filler {
+    fn decided(&mut self, decided: &Decided<'_, F>) {
+        self.ended = match self.wanted() {
+            Some(_) => decided.front.ended_reservations(decided.scheduler, decided.topics),
+            None => Vec::new(),
         };
+    }
+
+    fn durable(&mut self, durable: &Durable<'_, F>) {
+        let ended = std::mem::take(&mut self.ended);
+        let Some(sender) = self.wanted() else { return };
+        // The last reader may disconnect meanwhile.
         for record in durable.records {
-            // The last reader may just have gone.
-            let _ = sender.send(Arc::new(record.clone()));
+            let _ = sender.send(Published::Record(Arc::new(record.clone())));
+        }
+        for row in ended {
+            let _ = sender.send(Published::Ended(Arc::new(row)));
         }
     }
 }
@@ -79,6 +109,8 @@ pub(crate) enum From {
 pub(crate) enum Message {
     /// A record.
     Record(Box<EventRow>),
+    /// A reservation that has ended.
+    Ended(Arc<ReservationEndedRow>),
     /// Something is missing, or was read too slowly.
     Lagged(LaggedRow),
 }
@@ -86,7 +118,7 @@ pub(crate) enum Message {
 /// A reader: first the journal's records, then live ones, without a gap or a duplicate.
 pub(crate) struct Reader {
     app: AppState,
-    live: Receiver<Arc<Record>>,
+    live: Receiver<Published>,
     /// The number of the record that comes next; none where it begins with the oldest there is.
     next: Option<u64>,
     catching_up: bool,
@@ -132,7 +164,8 @@ impl Reader {
                 continue;
             }
             match self.live.recv().await {
-                Ok(record) => self.push(&record),
+                Ok(Published::Record(record)) => self.push(&record),
+                Ok(Published::Ended(row)) => return Some(Message::Ended(row)),
                 Err(RecvError::Lagged(missed)) => {
                     self.waiting.push_back(Message::Lagged(slow(missed)));
                     self.catching_up = true;
@@ -155,7 +188,9 @@ impl Reader {
 }
 
 fn slow(missed: u64) -> LaggedRow {
-    let reason = "the reader is too slow; these events follow from the journal".to_string();
+    let reason =
+        "the reader is too slow; these events follow from the journal, except ends of reservations";
+    let reason = reason.to_string();
     LaggedRow { missed, reason }
 }
 

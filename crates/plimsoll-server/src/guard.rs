@@ -57,6 +57,13 @@ pub(crate) struct Caller {
     role: Role,
 }
 
+impl Caller {
+    /// Returns whether the caller may make changes.
+    pub(crate) fn may_operate(&self) -> bool {
+        self.role.allows(Access::Operate, None)
+    }
+}
+
 impl Guard {
     pub(crate) fn new(tokens: Tokens, limits: Limits, counted: Arc<Counted>) -> Self {
         let rate = Mutex::new(Rate::new(limits.requests_per_second, limits.burst));

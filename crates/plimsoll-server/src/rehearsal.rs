@@ -9,6 +9,7 @@ use plimsoll_core::policy::Policy;
 use plimsoll_core::units::{Millis, Timespan};
 use plimsoll_engine::engine::{Decided, Durable, Observer};
 use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation, ReservationId};
+use plimsoll_slots::lease::Lease;
 use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
 use plimsoll_slots::wire::{DeviceFacts, DeviceStatus};
 
@@ -55,9 +56,9 @@ impl Rehearsal {
         self.host.with(self.now, |desk, core| desk.declare_model(core, model));
     }
 
-    /// Creates a reservation.
+    /// Creates a reservation of a client that does not go away.
     pub(crate) fn reserve(&mut self, model: &str) -> ReservationId {
-        let new = NewReservation::of_model(model);
+        let new = NewReservation { lease: Some(Lease::Off), ..NewReservation::of_model(model) };
         let reserved = self.host.with(self.now, |desk, core| desk.reserve(core, new));
         reserved.expect("the model is declared")
     }

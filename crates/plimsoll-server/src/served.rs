@@ -3,9 +3,10 @@
 //! Observers, routes and metrics that every front end has are written against this trait. The
 //! routes that only one front end has are in a module of their own, over its typed engine.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use plimsoll_api::rows::SlotNames;
+use plimsoll_api::rows::{ReservationEndedRow, SlotNames};
 use plimsoll_core::front::Front;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::scheduler::Scheduler;
@@ -30,6 +31,16 @@ pub trait ServedFront: Front {
 
     /// Returns why the last start of a request failed, if the front end knows.
     fn start_failure(&self, scheduler: &Scheduler, request: &RequestId) -> Option<String>;
+
+    /// Returns the reservations that have ended, of those that changed; none where the front end
+    /// has no reservations.
+    fn ended_reservations(
+        &self,
+        _scheduler: &Scheduler,
+        _changed: &BTreeSet<Self::Topic>,
+    ) -> Vec<ReservationEndedRow> {
+        Vec::new()
+    }
 
     /// Copies the front end's own numbers for one scrape. Runs on the decision thread, so it copies
     /// little; [`FrontGauges::register`] runs elsewhere.

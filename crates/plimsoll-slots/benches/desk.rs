@@ -3,13 +3,14 @@
 //! reservations and heartbeats while many reservations are pending, as after a restart of the
 //! server. Run it with `cargo bench -p plimsoll-slots --bench desk`.
 
+use std::num::NonZeroU32;
 use std::time::Instant;
 
 use plimsoll_core::event::Settings;
 use plimsoll_core::front::Host;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation};
+use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation, PendingLimits};
 use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
 use plimsoll_slots::size::Span;
 
@@ -110,7 +111,8 @@ impl Fleet {
             telemetry_for: None,
             ..Settings::default()
         };
-        let config = DeskConfig { lease: Span(u64::MAX / 2), ..DeskConfig::default() };
+        let pending = PendingLimits { total: NonZeroU32::MAX, per_namespace: NonZeroU32::MAX };
+        let config = DeskConfig { lease: Span(u64::MAX / 2), pending, ..DeskConfig::default() };
         let mut host = Host::new(Desk::new(config), settings);
         let mut runners = Vec::new();
         for number in 0..RUNNERS {

@@ -24,11 +24,14 @@ use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::Name;
 use serde::{Deserialize, Serialize};
 
+use crate::lease::Lease;
 use crate::model::Model;
 use crate::size::Span;
 
+mod backlog;
 mod census;
 mod following;
+mod leases;
 mod limits;
 mod measurements;
 mod models;
@@ -44,7 +47,9 @@ mod sessions;
 mod slots;
 mod view;
 
+pub use backlog::{PendingLimit, PendingLimits};
 pub use census::Census;
+pub use leases::RenewError;
 pub use limits::ReportProblem;
 pub use models::{FileGap, ModelChange, ModelsState};
 pub use reasons::{Loss, SlotFailure, StatusReason};
@@ -72,11 +77,20 @@ pub struct DeskConfig {
     pub lease: Span,
     /// The number of ended reservations to remember, so that a repeated request finds its answer.
     pub ended_kept: usize,
+    /// The lease of a reservation whose request names none.
+    pub reservation_lease: Lease,
+    pub pending: PendingLimits,
 }
 
 impl Default for DeskConfig {
     fn default() -> Self {
-        DeskConfig { heartbeat: Span::seconds(2), lease: Span::seconds(15), ended_kept: 10_000 }
+        DeskConfig {
+            heartbeat: Span::seconds(2),
+            lease: Span::seconds(15),
+            ended_kept: 10_000,
+            reservation_lease: Lease::DEFAULT,
+            pending: PendingLimits::DEFAULT,
+        }
     }
 }
 
@@ -237,6 +251,7 @@ impl Front for Desk {
 
     fn tick(&mut self, core: &mut Core<'_>) {
         self.expire(core);
+        self.expire_leases(core);
         self.close_silent_runners(core);
         self.step(core, Event::Tick);
         self.serve_pending(core);

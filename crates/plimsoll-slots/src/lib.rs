@@ -6,6 +6,8 @@
 
 pub mod size;
 
+pub mod lease;
+
 pub mod template;
 
 pub mod wire;

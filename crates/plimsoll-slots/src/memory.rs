@@ -245,6 +245,8 @@ pub enum Remark {
     },
     Outdated(SettingChange),
     Suspicious(LowMeasurement),
+    /// A note of the estimate that is charged, such as a context beyond the trained one.
+    Estimate(String),
 }
 
 impl Need {
@@ -267,7 +269,9 @@ impl Need {
             .map(|(measured, estimated)| Remark::Disagreement { measured, estimated });
         let outdated = self.outdated.clone().map(Remark::Outdated);
         let suspicious = self.suspicious.clone().map(Remark::Suspicious);
-        files.chain(disagreement).chain(outdated).chain(suspicious).collect()
+        let notes = self.estimated.iter().flat_map(|estimate| estimate.remarks.iter().cloned());
+        let estimate = notes.map(Remark::Estimate);
+        files.chain(disagreement).chain(outdated).chain(suspicious).chain(estimate).collect()
     }
 }
 

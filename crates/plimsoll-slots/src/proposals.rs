@@ -2,8 +2,8 @@
 //! cache.
 //!
 //! A change is proposed only if the planner places the changed model, so that a proposal never
-//! fails. Each search is bounded: at most seven powers of two for the GPUs, a binary search over
-//! the context, and one attempt for each cache type.
+//! fails. Each search is bounded: one attempt for each number of GPUs of the widest node, a binary
+//! search over the context, and one attempt for each cache type.
 
 use std::convert::Infallible;
 
@@ -25,7 +25,7 @@ use crate::translate::{self, Purpose};
 const CONTEXT_BLOCK: u64 = 256;
 
 /// The largest number of GPUs that is proposed.
-const MAX_GPUS: u16 = 64;
+const MAX_GPUS: u16 = 16;
 
 /// Returns the smallest changes of the declaration with which the planner places a model that it
 /// rejected.
@@ -84,8 +84,7 @@ impl Search<'_> {
         let most = *self.model.sizes().iter().max()?;
         let widest = self.ledger.nodes().map(|(_, view)| view.node.devices.len()).max()?;
         let widest = u16::try_from(widest).unwrap_or(u16::MAX).min(MAX_GPUS);
-        let mut sizes = (most + 1..=widest).filter(|size| size.is_power_of_two());
-        let size = sizes.find(|size| {
+        let size = (most + 1..=widest).find(|size| {
             self.is_placed(|declared| {
                 declared.gpus = None;
                 declared.tensor_parallel = vec![*size];

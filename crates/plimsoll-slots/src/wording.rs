@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::desk::{Ending, FileGap, Loss, SlotFailure, StatusReason};
+use crate::desk::{Ending, FileGap, Loss, PendingLimit, SlotFailure, StatusReason};
 use crate::memory::{
     FileProblem, LowMeasurement, MeasurementLimit, Remark, SettingChange, UnknownMemory,
     UnknownMemoryCause,
@@ -87,6 +87,28 @@ impl fmt::Display for Ending {
             Ending::ModelRemoved => f.write_str("the model was removed"),
             Ending::Expired { pending } => write!(f, "deadline exceeded: {pending}"),
             Ending::Lost(loss) => loss.fmt(f),
+            Ending::LeaseExpired { lease } => {
+                write!(f, "released: the client did not renew its lease of {lease}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for PendingLimit {
+    /// Prints the beginning of a sentence that ends with the value of the limit.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PendingLimit::Total => f.write_str(
+                "too many pending reservations: the limit of the server (pending.total) is",
+            ),
+            PendingLimit::Namespace(namespace) => {
+                f.write_str("too many pending reservations: the limit ")?;
+                match namespace {
+                    Some(namespace) => write!(f, "of namespace {namespace}")?,
+                    None => f.write_str("of clients without a namespace")?,
+                }
+                f.write_str(" (pending.per_namespace) is")
+            }
         }
     }
 }
@@ -157,6 +179,7 @@ impl fmt::Display for Remark {
             }
             Remark::Outdated(change) => change.fmt(f),
             Remark::Suspicious(low) => low.fmt(f),
+            Remark::Estimate(note) => f.write_str(note),
         }
     }
 }

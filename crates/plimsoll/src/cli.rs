@@ -17,8 +17,8 @@ use plimsoll_core::request::PlainRule;
 
 pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
-    ApplyArgs, DecisionsArgs, QueueArgs, ReleaseArgs, ReserveArgs, RunnersArgs, ServerArgs,
-    ShowArgs, SlotsArgs, TopArgs,
+    ApplyArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RenewArgs, ReservationsArgs, ReserveArgs,
+    RunnersArgs, ServerArgs, ShowArgs, SlotsArgs, TopArgs,
 };
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use runner::{LogFormat, RunnerArgs};
@@ -102,6 +102,9 @@ Exit codes: 0 as expected; 1 the outcome differs; 2 error."
     /// List slots: which model runs where, its memory, and whether it is evictable
     #[command(after_help = client::SLOTS)]
     Slots(SlotsArgs),
+    /// List reservations: their status, client, slot and lease
+    #[command(after_help = client::RESERVATIONS)]
+    Reservations(ReservationsArgs),
     /// List runners, and each GPU with its load
     #[command(after_help = client::RUNNERS)]
     Runners(RunnersArgs),
@@ -117,6 +120,9 @@ Exit codes: 0 as expected; 1 the outcome differs; 2 error."
     /// Reserve one request's share of a model, as a client program would
     #[command(after_help = client::RESERVE)]
     Reserve(ReserveArgs),
+    /// Renew the lease of a reservation
+    #[command(after_help = client::RENEW)]
+    Renew(RenewArgs),
     /// Release a reservation or stop a slot
     #[command(after_help = client::RELEASE)]
     Release(ReleaseArgs),

@@ -32,7 +32,13 @@ impl EstimateOutput {
 pub struct ModelFileRow {
     pub architecture: String,
     pub format: Format,
-    /// Null if the architecture is unknown.
+    /// Null if the file does not name the model.
+    pub name: Option<String>,
+    /// The type that the weights are stored in, such as `Q4_K_M`; null if unknown.
+    pub quantisation: Option<String>,
+    /// The number of weights; null if unknown.
+    pub parameters: Option<u64>,
+    /// Null if neither the caches nor the tensors of the layers are known.
     pub layers: Option<usize>,
     pub embedding: Sourced<u64>,
     pub vocabulary: Sourced<u64>,
@@ -46,7 +52,10 @@ impl From<&Shape> for ModelFileRow {
         ModelFileRow {
             architecture: shape.architecture.clone(),
             format: shape.format,
-            layers: shape.layers.get().map(Vec::len),
+            name: shape.identity.name.clone(),
+            quantisation: shape.identity.quantisation.clone(),
+            parameters: shape.identity.parameters,
+            layers: shape.layer_count(),
             embedding: shape.embedding.clone(),
             vocabulary: shape.vocabulary.clone(),
             trained_context: shape.trained_context.clone(),
@@ -66,4 +75,6 @@ pub struct DeviceFitRow {
     pub largest_parallel: Option<u64>,
     /// The most precise KV cache type.
     pub kv: Option<KvTypes>,
+    /// The smallest number of such GPUs, from the requested one on.
+    pub fewest_gpus: Option<u64>,
 }

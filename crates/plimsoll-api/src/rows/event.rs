@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::RequestRow;
+use super::{RequestRow, ReservationStatus};
 use crate::time::Time;
 
 /// A record of the journal: an event, the decisions about it, and the changes.
@@ -75,6 +75,23 @@ pub struct SlotNames {
     pub slot_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
+}
+
+/// A reservation that has ended. Such an event is sent live only, and has no id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReservationEndedRow {
+    pub reservation_id: String,
+    pub model: String,
+    /// The client's namespace.
+    pub namespace: Option<String>,
+    /// The client's name.
+    pub name: Option<String>,
+    pub created: Time,
+    pub ended: Time,
+    /// The kind of end, such as `released` or `lease_expired`.
+    pub status: ReservationStatus,
+    /// The reason, in one sentence with its numbers.
+    pub reason: String,
 }
 
 /// A notice that the reader misses events, or gets them late.

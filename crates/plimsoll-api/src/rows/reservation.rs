@@ -1,5 +1,9 @@
 //! Reservations and the queue as rows.
 
+use std::fmt;
+use std::str::FromStr;
+
+use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -30,6 +34,11 @@ pub struct ReserveBody {
     /// deadline, or to no waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
+    /// The time that the reservation lasts without a renewal, or `off`. Defaults to that of the
+    /// server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "10m")]
+    pub lease: Option<Lease>,
 }
 
 /// A client's claim to one concurrency unit of a model.
@@ -52,6 +61,12 @@ pub struct ReservationRow {
     pub promised: Option<PromisedRow>,
     pub created: Time,
     pub deadline: Option<Time>,
+    /// The time that it lasts without a renewal, or `off`.
+    #[schema(value_type = String, example = "10m")]
+    pub lease: Lease,
+    /// The time at which it is released unless it is renewed; null if the lease is off, and after
+    /// the end.
+    pub lease_expires: Option<Time>,
     /// The time since when it is in its slot.
     pub since: Option<Time>,
     pub ended: Option<Time>,
@@ -80,6 +95,8 @@ named! {
         Expired = "expired",
         /// Its slot ended while serving it.
         Lost = "lost",
+        /// Its client did not renew the lease in time.
+        LeaseExpired = "lease_expired",
     }
 }
 
@@ -90,6 +107,71 @@ impl ReservationStatus {
             self,
             ReservationStatus::Pending | ReservationStatus::Starting | ReservationStatus::Ready
         )
+    }
+}
+
+/// Selects reservations by their status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatusFilter {
+    /// Those that have not ended.
+    #[default]
+    Open,
+    Ended,
+    All,
+    Only(ReservationStatus),
+}
+
+/// An error of parsing a [`StatusFilter`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusFilterError {
+    text: String,
+}
+
+impl fmt::Display for StatusFilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let statuses: Vec<&str> = ReservationStatus::ALL.iter().map(|one| one.name()).collect();
+        let (text, statuses) = (&self.text, statuses.join(", "));
+        write!(f, "there is no status {text:?}; write open, ended, all, or one of {statuses}")
+    }
+}
+
+impl std::error::Error for StatusFilterError {}
+
+impl FromStr for StatusFilter {
+    type Err = StatusFilterError;
+
+    fn from_str(text: &str) -> Result<Self, StatusFilterError> {
+        let status = ReservationStatus::ALL.iter().find(|status| status.name() == text);
+        match (text, status) {
+            ("open", _) => Ok(StatusFilter::Open),
+            ("ended", _) => Ok(StatusFilter::Ended),
+            ("all", _) => Ok(StatusFilter::All),
+            (_, Some(status)) => Ok(StatusFilter::Only(*status)),
+            (_, None) => Err(StatusFilterError { text: text.to_string() }),
+        }
+    }
+}
+
+impl fmt::Display for StatusFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            StatusFilter::Open => "open",
+            StatusFilter::Ended => "ended",
+            StatusFilter::All => "all",
+            StatusFilter::Only(status) => status.name(),
+        })
+    }
+}
+
+impl StatusFilter {
+    /// Returns whether a reservation with this status is selected.
+    pub fn selects(self, status: ReservationStatus) -> bool {
+        match self {
+            StatusFilter::Open => status.is_open(),
+            StatusFilter::Ended => !status.is_open(),
+            StatusFilter::All => true,
+            StatusFilter::Only(only) => status == only,
+        }
     }
 }
 

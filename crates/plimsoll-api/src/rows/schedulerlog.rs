@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::RequestRow;
+use super::{RequestRow, ReservationStatus};
 use crate::names::named;
 use crate::time::Time;
 use crate::verdict::{NodeVerdictRow, Verdict};
@@ -51,6 +51,17 @@ pub struct LoggedReservation {
     /// The slot that the reservation is or was in.
     pub slot_id: Option<String>,
     pub created: Time,
+    /// The end of the reservation; null before it.
+    pub ended: Option<ReservationEndRow>,
+}
+
+/// The end of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReservationEndRow {
+    pub status: ReservationStatus,
+    /// The reason, in one sentence with its numbers.
+    pub reason: String,
+    pub at: Time,
 }
 
 /// The choice of a node.

@@ -2,10 +2,12 @@
 
 use std::io::Read;
 
+use serde_json::Value;
+
 use super::error::ConfigError;
 use super::fields::Fields;
 use super::{layers, weights};
-use crate::shape::{Format, Shape, SplitInputs};
+use crate::shape::{Format, Identity, Shape, SplitInputs};
 use crate::source::Sourced;
 
 /// The largest number of layers.
@@ -18,6 +20,7 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
     Ok(Shape {
         architecture: fields.architecture().unwrap_or("unknown").to_string(),
         format: Format::Config,
+        identity: identity(&fields),
         layers: layers::read(&fields, count)?,
         heads: for_all_layers(&fields, "num_attention_heads", count)?,
         embedding: number(&fields, &["hidden_size"])?,
@@ -34,6 +37,27 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
         split_inputs: SplitInputs::default(),
         remarks: Vec::new(),
     })
+}
+
+/// Returns the quantisation, and the name if the file has one. The reader of a directory knows a
+/// better name and the parameters.
+fn identity(fields: &Fields) -> Identity {
+    let text =
+        |name: &str| fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let method = fields
+        .get("quantization_config")
+        .and_then(|config| config.get("quant_method"))
+        .and_then(Value::as_str);
+    Identity {
+        name: text("_name_or_path").filter(|name| !is_path(name)).map(str::to_string),
+        quantisation: method.or(text("dtype")).or(text("torch_dtype")).map(str::to_string),
+        parameters: None,
+    }
+}
+
+/// Returns true for the name of a local directory, which is that of the machine that wrote it.
+fn is_path(name: &str) -> bool {
+    name.starts_with(['/', '.', '~'])
 }
 
 /// Returns the first field that is present; an unknown number names the first of them.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::settings::{KvType, RuntimeKind};
+use crate::settings::{KvType, KvTypes, RuntimeKind};
 
 /// The reason why an estimate is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +25,8 @@ pub enum EstimateError {
     KvBlocks { kv: KvType, block: u64, half: CacheHalf, length: u64 },
     #[error("KV cache type {kv} for values requires flash attention")]
     NeedsFlashAttention { kv: KvType },
+    #[error("the model keeps keys and values in one vector, which cannot have the two types {kv}")]
+    KvTypesDiffer { kv: KvTypes },
     #[error("{gpus} GPUs do not divide the model's {heads} attention heads")]
     Heads { gpus: u64, heads: u64 },
 }

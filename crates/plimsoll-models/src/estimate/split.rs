@@ -21,7 +21,7 @@ pub struct LayerCounts(Vec<u64>);
 impl LayerCounts {
     /// Divides the layers of a model and its output in equal runs over `gpus` GPUs.
     pub fn for_shape(shape: &Shape, gpus: u64) -> LayerCounts {
-        LayerCounts::equal(layer_count(shape) as u64, gpus)
+        LayerCounts::equal(shape.layer_count().unwrap_or(0) as u64, gpus)
     }
 
     /// Divides `layers` layers and the output: item `i` of `n` goes to GPU `i * gpus / n`.
@@ -118,9 +118,4 @@ impl Split {
         }
         Some(sums)
     }
-}
-
-fn layer_count(shape: &Shape) -> usize {
-    let from_caches = shape.layers.get().map(Vec::len);
-    from_caches.or_else(|| shape.weights.get().map(|weights| weights.layers.len())).unwrap_or(0)
 }

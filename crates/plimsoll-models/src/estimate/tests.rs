@@ -5,10 +5,10 @@ use proptest::prelude::*;
 
 use super::split::LayerCounts;
 use super::{Breakdown, Estimate, EstimateError, estimate};
-use crate::fit::{kv_type_that_fits, largest_parallel, longest_context};
+use crate::fit::{fewest_gpus, kv_type_that_fits, largest_parallel, longest_context};
 use crate::gguf::sample;
 use crate::settings::{KvType, KvTypes, RuntimeKind, Settings};
-use crate::shape::{Cache, Format, Shape, SplitInputs, Weights};
+use crate::shape::{Cache, Format, Identity, Shape, SplitInputs, Weights};
 use crate::source::{Source, Sourced};
 
 fn cache() -> impl Strategy<Value = Cache> {
@@ -40,6 +40,7 @@ fn shape() -> impl Strategy<Value = Shape> {
             Shape {
                 architecture: "any".to_string(),
                 format: Format::Gguf,
+                identity: Identity::default(),
                 layers: Sourced::read(layers, "layers"),
                 heads: Sourced::read(vec![32; count], "heads"),
                 embedding: Sourced::read(embedding, "embedding"),
@@ -170,9 +171,30 @@ proptest! {
         match longest_context(&shape, &settings, device).expect("searches") {
             Some(context) => {
                 prop_assert!(fits(context));
-                prop_assert!(context == 131_072 || !fits(context + 1));
+                let limit = settings.context.max(131_072);
+                prop_assert!(context == limit || !fits(context + 1));
             }
             None => prop_assert!(!fits(1)),
+        }
+    }
+
+    #[test]
+    fn the_fewest_gpus_fit_and_one_less_does_not(
+        shape in shape(),
+        settings in settings(),
+        percent in 1_u64..300,
+    ) {
+        let device = device(&shape, &settings, percent);
+        let fits = |gpus| {
+            let settings = Settings { gpus, ..settings.clone() };
+            estimate(&shape, &settings).is_ok_and(|estimate| estimate.fits(device) == Some(true))
+        };
+        match fewest_gpus(&shape, &settings, device).expect("searches") {
+            Some(gpus) => {
+                prop_assert!(fits(gpus));
+                prop_assert!((settings.gpus..gpus).all(|fewer| !fits(fewer)));
+            }
+            None => prop_assert!((settings.gpus..=15).all(|gpus| !fits(gpus))),
         }
     }
 
@@ -321,6 +343,17 @@ fn invalid_settings_are_rejected_with_their_name() {
     let config = Shape { format: Format::Config, ..shape.clone() };
     let error = estimate(&config, &Settings::new(RuntimeKind::Ollama, 4096));
     assert_eq!(error, Err(EstimateError::Format { runtime: RuntimeKind::Ollama }));
+}
+
+#[test]
+fn a_compressed_cache_has_one_type() {
+    let shape = sample::llama().shape().expect("reads the model");
+    let latent = Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 };
+    let latent = Shape { layers: Sourced::read(vec![latent; 2], "layers"), ..shape.clone() };
+    let kv = KvTypes { k: KvType::Q8_0, v: KvType::F16 };
+    let mixed = Settings { kv, ..Settings::new(RuntimeKind::LlamaCpp, 4096) };
+    assert_eq!(estimate(&latent, &mixed), Err(EstimateError::KvTypesDiffer { kv }));
+    assert!(estimate(&shape, &mixed).is_ok());
 }
 
 /// Qwen2.5-3B without flash attention in LLamaSharp#1099: 300.75 MiB, all of it for the output.

@@ -8,7 +8,7 @@ use super::error::{GgufError, ShapeProblem};
 use super::header::Header;
 use super::tensor::Tensor;
 use super::value::Metadata;
-use super::{layers, split, split_inputs};
+use super::{identity, layers, split, split_inputs};
 use crate::shape::{Format, Shape, TensorRank, TensorRole, Weights};
 use crate::source::Sourced;
 
@@ -33,6 +33,7 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
     Ok(Shape {
         architecture: name.to_string(),
         format: Format::Gguf,
+        identity: identity::read(parts)?,
         layers: layers::read(metadata, name, count)?,
         heads: per_layer("attention.head_count")?,
         embedding: number("embedding_length")?,

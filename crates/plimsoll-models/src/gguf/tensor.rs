@@ -73,46 +73,71 @@ fn tensor_bytes(shape: &[u64], elements: u64, block_bytes: u64) -> Result<Bytes,
     bytes.map(Bytes::new).ok_or(ShapeProblem::TooLarge)
 }
 
+/// A tensor type of ggml.
+struct TensorType {
+    /// The number in `enum ggml_type`.
+    number: u32,
+    name: &'static str,
+    /// The elements in one block.
+    elements: u64,
+    /// The bytes of one block.
+    bytes: u64,
+}
+
 /// Returns the number of elements in one block of a type and the bytes of that block; `None` for
 /// a type that is unknown or that ggml has removed.
-pub const fn block(kind: u32) -> Option<(u64, u64)> {
-    // Numbers from `enum ggml_type`, sizes from the block structs of ggml.
-    Some(match kind {
-        0 => (1, 4),      // F32
-        1 => (1, 2),      // F16
-        2 => (32, 18),    // Q4_0
-        3 => (32, 20),    // Q4_1
-        6 => (32, 22),    // Q5_0
-        7 => (32, 24),    // Q5_1
-        8 => (32, 34),    // Q8_0
-        9 => (32, 36),    // Q8_1
-        10 => (256, 84),  // Q2_K
-        11 => (256, 110), // Q3_K
-        12 => (256, 144), // Q4_K
-        13 => (256, 176), // Q5_K
-        14 => (256, 210), // Q6_K
-        15 => (256, 292), // Q8_K
-        16 => (256, 66),  // IQ2_XXS
-        17 => (256, 74),  // IQ2_XS
-        18 => (256, 98),  // IQ3_XXS
-        19 => (256, 50),  // IQ1_S
-        20 => (32, 18),   // IQ4_NL
-        21 => (256, 110), // IQ3_S
-        22 => (256, 82),  // IQ2_S
-        23 => (256, 136), // IQ4_XS
-        24 => (1, 1),     // I8
-        25 => (1, 2),     // I16
-        26 => (1, 4),     // I32
-        27 => (1, 8),     // I64
-        28 => (1, 8),     // F64
-        29 => (256, 56),  // IQ1_M
-        30 => (1, 2),     // BF16
-        34 => (256, 54),  // TQ1_0
-        35 => (256, 66),  // TQ2_0
-        39 => (32, 17),   // MXFP4
-        40 => (64, 36),   // NVFP4
-        41 => (128, 18),  // Q1_0
-        42 => (64, 18),   // Q2_0
-        _ => return None,
-    })
+pub fn block(kind: u32) -> Option<(u64, u64)> {
+    find_type(kind).map(|known| (known.elements, known.bytes))
 }
+
+/// Returns the name of a type; `None` like [`block`].
+pub fn name(kind: u32) -> Option<&'static str> {
+    find_type(kind).map(|known| known.name)
+}
+
+fn find_type(kind: u32) -> Option<&'static TensorType> {
+    TYPES.iter().find(|known| known.number == kind)
+}
+
+const fn row(number: u32, name: &'static str, elements: u64, bytes: u64) -> TensorType {
+    TensorType { number, name, elements, bytes }
+}
+
+/// The sizes of ggml's block structs.
+const TYPES: &[TensorType] = &[
+    row(0, "F32", 1, 4),
+    row(1, "F16", 1, 2),
+    row(2, "Q4_0", 32, 18),
+    row(3, "Q4_1", 32, 20),
+    row(6, "Q5_0", 32, 22),
+    row(7, "Q5_1", 32, 24),
+    row(8, "Q8_0", 32, 34),
+    row(9, "Q8_1", 32, 36),
+    row(10, "Q2_K", 256, 84),
+    row(11, "Q3_K", 256, 110),
+    row(12, "Q4_K", 256, 144),
+    row(13, "Q5_K", 256, 176),
+    row(14, "Q6_K", 256, 210),
+    row(15, "Q8_K", 256, 292),
+    row(16, "IQ2_XXS", 256, 66),
+    row(17, "IQ2_XS", 256, 74),
+    row(18, "IQ3_XXS", 256, 98),
+    row(19, "IQ1_S", 256, 50),
+    row(20, "IQ4_NL", 32, 18),
+    row(21, "IQ3_S", 256, 110),
+    row(22, "IQ2_S", 256, 82),
+    row(23, "IQ4_XS", 256, 136),
+    row(24, "I8", 1, 1),
+    row(25, "I16", 1, 2),
+    row(26, "I32", 1, 4),
+    row(27, "I64", 1, 8),
+    row(28, "F64", 1, 8),
+    row(29, "IQ1_M", 256, 56),
+    row(30, "BF16", 1, 2),
+    row(34, "TQ1_0", 256, 54),
+    row(35, "TQ2_0", 256, 66),
+    row(39, "MXFP4", 32, 17),
+    row(40, "NVFP4", 64, 36),
+    row(41, "Q1_0", 128, 18),
+    row(42, "Q2_0", 64, 18),
+];

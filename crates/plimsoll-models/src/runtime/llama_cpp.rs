@@ -26,6 +26,9 @@ pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchComm
     line.flag("--batch-size", settings.batch);
     line.flag("--ubatch-size", settings.ubatch);
     line.flag("--fit", "off");
+    if !reserved::has_flag(user, Syntax::FullNames, CACHE_RAM) {
+        line.flag("--cache-ram", 0);
+    }
     let offload = GpuOffload::new(spec);
     line.flag("--n-gpu-layers", offload.layers);
     offload.split.iter().for_each(|(flag, value)| line.flag(flag, value));
@@ -40,6 +43,10 @@ pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchComm
         ],
     })
 }
+
+/// The flag that limits the prompts that the server keeps in host memory. Its default is 8 GiB per
+/// slot, which no charge includes. A user who sets it takes that memory into account.
+const CACHE_RAM: &[&str] = &["-cram", "--cache-ram"];
 
 /// llama.cpp has room for 16 devices (`llama_max_devices`), and its parser of `--tensor-split`
 /// rejects a list of that length.

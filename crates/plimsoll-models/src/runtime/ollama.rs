@@ -52,6 +52,7 @@ fn variables(spec: &LaunchSpec) -> Vec<(&'static str, String)> {
         // Vulkan sees every GPU, whatever the variables of CUDA and ROCm select.
         ("OLLAMA_VULKAN", "0".to_string()),
         ("LLAMA_ARG_FIT", "off".to_string()),
+        ("LLAMA_ARG_CACHE_RAM", "0".to_string()),
         ("LLAMA_ARG_KV_UNIFIED", unified.to_string()),
         ("LLAMA_ARG_N_GPU_LAYERS", offload.layers.to_string()),
     ];

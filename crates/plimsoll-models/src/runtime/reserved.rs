@@ -47,6 +47,12 @@ pub(super) fn check(
     Ok(())
 }
 
+/// Returns true if one of the user's arguments is a flag with one of these names.
+pub(super) fn has_flag(user: &UserOptions, syntax: Syntax, names: &[&str]) -> bool {
+    let given = user.args.iter().filter_map(|word| flag_name(word, syntax));
+    given.into_iter().any(|name| names.contains(&name.as_str()))
+}
+
 /// Finds the reserved flag that a word means. A full name wins over a longer flag that it
 /// abbreviates, as in `argparse`.
 fn reserved_flag(

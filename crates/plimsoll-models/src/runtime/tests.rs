@@ -148,8 +148,21 @@ fn llama_server_flags_follow_the_spec() {
         rendered(&spec).argv.join(" "),
         "llama-server --model m --host {host} --port {port} --ctx-size 32768 --parallel 4 --no-kv-unified \
          --cache-type-k q8_0 --cache-type-v q4_0 --flash-attn on --batch-size 2048 --ubatch-size 512 --fit off \
-         --n-gpu-layers all --split-mode none --main-gpu 0"
+         --cache-ram 0 --n-gpu-layers all --split-mode none --main-gpu 0"
     );
+}
+
+#[test]
+fn prompts_are_kept_in_host_memory_only_if_the_user_says_how_much() {
+    let spec = on_one_gpu(RuntimeKind::LlamaCpp);
+    for given in ["--cache-ram", "-cram", "--cache_ram"] {
+        let args = [given, "4096"].map(str::to_string).to_vec();
+        let user = UserOptions { args, ..UserOptions::default() };
+        let argv = render(&spec, &user).expect("renders").argv;
+        assert!(argv.ends_with(&[given.to_string(), "4096".to_string()]), "{argv:?}");
+        let limits = argv.iter().filter(|word| ["--cache-ram", given].contains(&word.as_str()));
+        assert_eq!(limits.count(), 1, "{argv:?}");
+    }
 }
 
 #[test]
@@ -220,7 +233,7 @@ fn ollama_variables_follow_the_spec() {
         command.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(
         variables.join("\n"),
-        "LLAMA_ARG_FIT=off\nLLAMA_ARG_KV_UNIFIED=off\nLLAMA_ARG_N_GPU_LAYERS=all\nLLAMA_ARG_SPLIT_MODE=layer\n\
+        "LLAMA_ARG_CACHE_RAM=0\nLLAMA_ARG_FIT=off\nLLAMA_ARG_KV_UNIFIED=off\nLLAMA_ARG_N_GPU_LAYERS=all\nLLAMA_ARG_SPLIT_MODE=layer\n\
          LLAMA_ARG_TENSOR_SPLIT=1,1\nOLLAMA_CONTEXT_LENGTH=8192\nOLLAMA_FLASH_ATTENTION=1\n\
          OLLAMA_HOST={host}:{port}\nOLLAMA_KEEP_ALIVE=-1\nOLLAMA_KV_CACHE_TYPE=q8_0\nOLLAMA_MAX_LOADED_MODELS=1\n\
          OLLAMA_NUM_PARALLEL=4\nOLLAMA_SCHED_SPREAD=1\nOLLAMA_VULKAN=0"

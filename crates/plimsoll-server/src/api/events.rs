@@ -32,9 +32,10 @@ pub(crate) struct Since {
 
 /// Decisions and changes of the ledger as they happen
 ///
-/// Server-sent events: `decision` for decisions, `ledger` for other changes, `lagged` if the reader
-/// was too slow or the journal does not reach back that far. The id of an event is the number of
-/// its journal record.
+/// Server-sent events: `decision` for decisions, `ledger` for other changes, `reservation` for a
+/// reservation that has ended (live only, without an id), `lagged` if the reader was too slow or
+/// the journal does not reach back that far. The id of an event is the number of its journal
+/// record.
 #[utoipa::path(get, path = "/api/v1/events", operation_id = "stream_events", tag = "events",
 params(Since, ("Last-Event-ID" = Option<String>, Header, description = "The same as `after`; browsers send it when they reconnect")), responses(
     (status = 200, description = "A stream; the data of each event", body = EventRow, content_type = "text/event-stream"),
@@ -84,6 +85,9 @@ fn event(message: &Message) -> Event {
         Message::Record(row) => {
             let event = Event::default().id(row.seq.to_string()).event(row.kind());
             event.data(data(serde_json::to_string(row)))
+        }
+        Message::Ended(row) => {
+            Event::default().event("reservation").data(data(serde_json::to_string(&**row)))
         }
         Message::Lagged(row) => {
             Event::default().event("lagged").data(data(serde_json::to_string(row)))

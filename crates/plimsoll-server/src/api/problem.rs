@@ -73,6 +73,16 @@ impl From<NoAnswer> for Problem {
     }
 }
 
+/// Returns the seconds after which a rejected request can be repeated, unless the cause is known to
+/// last longer.
+fn retry_after(status: StatusCode) -> Option<&'static str> {
+    match status {
+        StatusCode::SERVICE_UNAVAILABLE => Some("1"),
+        StatusCode::TOO_MANY_REQUESTS => Some("5"),
+        _ => None,
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status =
@@ -80,8 +90,8 @@ impl IntoResponse for Problem {
         let body = serde_json::to_string(&self.0).expect("a problem is plain data");
         let kind = HeaderValue::from_static("application/problem+json");
         let mut response = (status, [(header::CONTENT_TYPE, kind)], body).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after(status) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
         }
         response
     }

@@ -1,16 +1,19 @@
-//! Reservations: create, wait for, release. The same path shows and stops slots, by their ids.
+//! Reservations: create, wait for, renew, release. The same path shows and stops slots, by their
+//! ids.
+
+pub(crate) mod list;
+pub(crate) mod renewal;
+mod row;
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use plimsoll_core::front::Core;
-use plimsoll_core::units::Millis;
 use plimsoll_engine::engine::Watching;
-use plimsoll_slots::desk;
 use plimsoll_slots::desk::{
-    ClientName, Desk, DeskView, Ending, NewReservation, Reservation, ReservationId,
-    ReservationState, ReserveError, SlotStage, Topic, UnknownSlot,
+    ClientName, Desk, DeskView, NewReservation, ReservationId, ReserveError, SlotStage, Topic,
+    UnknownSlot,
 };
 use plimsoll_slots::size::Span;
 use serde::{Deserialize, Serialize};
@@ -19,13 +22,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::input::{self, Body, Params};
 use super::problem::{Answer, Problem};
+use super::slots;
 use super::state::AppState;
-use super::{queue, slots};
 use crate::SlotEngine;
 use crate::guard::Caller;
-use plimsoll_api::rows::{
-    ProblemRow, ReservationRow, ReservationStatus, ReserveBody, SlotRow, time,
-};
+use plimsoll_api::rows::{ProblemRow, ReservationRow, ReservationStatus, ReserveBody, SlotRow};
+use renewal::Renewal;
+pub(crate) use row::{ended_row, ended_status};
 
 /// Creates a reservation
 #[utoipa::path(post, path = "/api/v1/scheduler/slots", operation_id = "reserve", tag = "scheduler", request_body = ReserveBody,
@@ -36,6 +39,7 @@ params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency k
     (status = 404, description = "The model is not declared", body = ProblemRow),
     (status = 409, description = "The deadline passed, the reservation ended, or the key belongs to another model", body = ProblemRow),
     (status = 422, description = "No empty fleet could hold a slot of the model", body = ProblemRow),
+    (status = 429, description = "Too many reservations are pending, of this namespace or in total; retry after `Retry-After`", body = ProblemRow),
 ))]
 pub(crate) async fn reserve(
     State(app): State<AppState>,
@@ -50,13 +54,13 @@ pub(crate) async fn reserve(
     let engine = app.engine()?;
     let reserved = engine.write(move |desk, core| {
         let deadline = deadline.map(|span| core.now().after(span.into()));
-        let new = NewReservation { model: body.model, key, client, deadline };
+        let new = NewReservation { model: body.model, key, client, deadline, lease: body.lease };
         let id = desk.reserve(core, new)?;
         Ok((id, look(desk.view(core.scheduler()), id)))
     });
     // The look is part of the same call, so that it is durable with it; a second look would cost
     // another turn of the decision thread.
-    let (id, seen) = reserved.await?.map_err(|error| not_reserved(&model, &error))?;
+    let (id, seen) = reserved.await?.map_err(|error| not_reserved(&app, &model, &error))?;
     // A deadline is noticed at the next tick after it.
     let until = Instant::now()
         + Duration::from_millis(match (wait, deadline) {
@@ -68,7 +72,7 @@ pub(crate) async fn reserve(
         true => seen.row,
         // The reservation exists even if watching it fails: a client without an answer would
         // create another one.
-        false => settled(engine, id, until).await.unwrap_or(seen.row),
+        false => settled(engine, id, until, Renewal::WhileWaiting).await.unwrap_or(seen.row),
     };
     answered(&row.ok_or_else(|| not_found(&id.to_string()))?)
 }
@@ -115,7 +119,7 @@ fn client(namespace: Option<String>, name: Option<String>) -> Answer<Option<Clie
     Ok(Some(ClientName { namespace, name }))
 }
 
-fn not_reserved(model: &str, error: &ReserveError) -> Problem {
+fn not_reserved(app: &AppState, model: &str, error: &ReserveError) -> Problem {
     match error {
         ReserveError::UnknownModel => {
             let detail =
@@ -127,30 +131,43 @@ fn not_reserved(model: &str, error: &ReserveError) -> Problem {
                 .about("key")
                 .of_reservation(&reservation.to_string(), &error.to_string())
         }
+        ReserveError::TooManyPending { limit, .. } => {
+            app.rejections().count(limit);
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            Problem::new(status, "too_many_pending", error.to_string())
+        }
     }
 }
 
 fn answered(row: &ReservationRow) -> Answer<Response> {
+    if let Some(problem) = ended(row) {
+        return Err(problem);
+    }
     let status = match row.status {
         ReservationStatus::Ready => StatusCode::CREATED,
-        ReservationStatus::Pending | ReservationStatus::Starting => StatusCode::ACCEPTED,
-        ReservationStatus::Impossible => return Err(ended(row, "insufficient_capacity")),
-        ReservationStatus::ModelRemoved => return Err(ended(row, "model_removed")),
-        ReservationStatus::Expired => return Err(ended(row, "deadline_exceeded")),
-        ReservationStatus::Lost => return Err(ended(row, "reservation_lost")),
-        ReservationStatus::Released => return Err(ended(row, "reservation_released")),
+        _ => StatusCode::ACCEPTED,
     };
     let location = format!("/api/v1/scheduler/slots/{}", row.id);
     Ok((status, [(header::LOCATION, location)], Json(row)).into_response())
 }
 
-fn ended(row: &ReservationRow, code: &str) -> Problem {
-    let status = match row.status {
-        ReservationStatus::Impossible => StatusCode::UNPROCESSABLE_ENTITY,
-        _ => StatusCode::CONFLICT,
+/// Returns the problem of a reservation that has ended; `None` before its end.
+fn ended(row: &ReservationRow) -> Option<Problem> {
+    let (status, code) = match row.status {
+        ReservationStatus::Impossible => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "insufficient_capacity")
+        }
+        ReservationStatus::ModelRemoved => (StatusCode::CONFLICT, "model_removed"),
+        ReservationStatus::Expired => (StatusCode::CONFLICT, "deadline_exceeded"),
+        ReservationStatus::Lost => (StatusCode::CONFLICT, "reservation_lost"),
+        ReservationStatus::LeaseExpired => (StatusCode::CONFLICT, "lease_expired"),
+        ReservationStatus::Released => (StatusCode::CONFLICT, "reservation_released"),
+        ReservationStatus::Pending | ReservationStatus::Starting | ReservationStatus::Ready => {
+            return None;
+        }
     };
     let detail = format!("model {}: {}", row.model, row.reason);
-    Problem::new(status, code, detail).of_reservation(&row.id, &row.reason)
+    Some(Problem::new(status, code, detail).of_reservation(&row.id, &row.reason))
 }
 
 /// The time that an answer may wait.
@@ -159,7 +176,8 @@ fn ended(row: &ReservationRow, code: &str) -> Problem {
 #[into_params(parameter_in = Query)]
 pub(crate) struct WaitQuery {
     /// The longest time that the answer may wait, such as `30s`: for a reservation until it is
-    /// ready or has ended, for a slot until it is running or gone.
+    /// ready or has ended, for a slot until it is running or gone. With the role `operate`,
+    /// asking to wait renews the lease of the reservation, for as long as the wait lasts.
     #[param(value_type = Option<String>)]
     wait: Option<Span>,
 }
@@ -180,14 +198,20 @@ params(("id" = String, Path, description = "A reservation (`reservation-12`) or 
 ))]
 pub(crate) async fn show(
     State(app): State<AppState>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Params(query): Params<WaitQuery>,
 ) -> Answer<Json<ReservationOrSlot>> {
     let engine = app.engine()?;
-    let wait = input::waiting(query.wait)?.map_or(0, |wait| wait.0);
-    let until = Instant::now() + Duration::from_millis(wait);
+    let wait = input::waiting(query.wait)?;
+    // A caller without the right to release a reservation has no right to keep it either.
+    let renewal = match wait {
+        Some(_) if caller.may_operate() => Renewal::WhileWaiting,
+        Some(_) | None => Renewal::None,
+    };
+    let until = Instant::now() + Duration::from_millis(wait.map_or(0, |wait| wait.0));
     if let Ok(reservation) = id.parse::<ReservationId>()
-        && let Some(row) = settled(engine, reservation, until).await?
+        && let Some(row) = settled(engine, reservation, until, renewal).await?
     {
         return Ok(Json(ReservationOrSlot::Reservation(Box::new(row))));
     }
@@ -241,16 +265,22 @@ async fn settled(
     engine: &SlotEngine,
     id: ReservationId,
     until: Instant,
+    renewal: Renewal,
 ) -> Answer<Option<ReservationRow>> {
     let look = move |desk: &mut Desk, core: &mut Core<'_>| {
+        if renewal == Renewal::WhileWaiting {
+            // Nothing of it is journalled, so it may be part of a look. An ended one stays so.
+            let _ = desk.renew(core, id);
+        }
         let seen = look(desk.view(core.scheduler()), id);
         (seen.row, seen.watching)
     };
     loop {
         let (row, change) = engine.watch(Topic::Reservation(id), look).await?;
+        let renew_at = row.as_ref().and_then(renewal::next_renewal);
         match change.filter(|_| Instant::now() < until && !engine.is_ending()) {
             // The next look tells whether it changed or the time is up.
-            Some(change) => engine.wait(change, until).await,
+            Some(change) => engine.wait(change, renew_at.unwrap_or(until).min(until)).await,
             None => return Ok(row),
         }
     }
@@ -264,7 +294,7 @@ struct Seen {
 fn look(desk: DeskView<'_>, id: ReservationId) -> Seen {
     let is_settled = desk.reservation_status(id).is_none_or(|status| status.is_settled());
     Seen {
-        row: desk.reservation(id).map(|reservation| row(desk, reservation)),
+        row: desk.reservation(id).map(|reservation| row::row(desk, reservation)),
         watching: if is_settled { Watching::Ends } else { Watching::Continues },
     }
 }
@@ -293,61 +323,4 @@ async fn slot_settled(engine: &SlotEngine, id: &str, until: Instant) -> Answer<O
 fn slot_row(desk: &Desk, core: &Core<'_>, id: &str) -> Option<SlotRow> {
     let view = desk.view(core.scheduler());
     view.slot(id).map(|slot| slots::row(view, slot, core.now()))
-}
-
-/// Returns a reservation as a row.
-pub(crate) fn row(desk: DeskView<'_>, reservation: &Reservation) -> ReservationRow {
-    let slot = match &reservation.state {
-        ReservationState::Seated { slot, .. } => desk.slot(slot),
-        ReservationState::Pending | ReservationState::Ended { .. } => None,
-    };
-    let holding = slot.and_then(|slot| desk.holding(slot)).map(|(_, holding)| holding);
-    let reason = desk.status_reason(reservation.id);
-    ReservationRow {
-        id: reservation.id.to_string(),
-        model: reservation.model.clone(),
-        status: status(desk, reservation.id),
-        slot_id: slot.map(|slot| slot.id.to_string()),
-        runner_id: holding.map(|holding| holding.node.to_string()),
-        endpoint: slot.and_then(|slot| slot.life.endpoint.clone()),
-        gpu_allocation: holding.and_then(|holding| slots::allocation_of(desk, holding)),
-        reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
-        promised: slot.and_then(|slot| queue::promised(desk, &slot.request())),
-        created: time(reservation.created),
-        deadline: reservation.deadline.map(time),
-        since: seated_at(&reservation.state).map(time),
-        ended: ended_at(&reservation.state).map(time),
-        namespace: reservation.client.as_ref().map(|client| client.namespace.clone()),
-        name: reservation.client.as_ref().map(|client| client.name.clone()),
-        key: reservation.key.clone(),
-    }
-}
-
-fn status(desk: DeskView<'_>, id: ReservationId) -> ReservationStatus {
-    match desk.reservation_status(id) {
-        None | Some(desk::ReservationStatus::Pending) => ReservationStatus::Pending,
-        Some(desk::ReservationStatus::Starting { .. }) => ReservationStatus::Starting,
-        Some(desk::ReservationStatus::Ready { .. }) => ReservationStatus::Ready,
-        Some(desk::ReservationStatus::Ended(ending)) => match ending {
-            Ending::Released => ReservationStatus::Released,
-            Ending::Impossible { .. } => ReservationStatus::Impossible,
-            Ending::ModelRemoved => ReservationStatus::ModelRemoved,
-            Ending::Expired { .. } => ReservationStatus::Expired,
-            Ending::Lost(_) => ReservationStatus::Lost,
-        },
-    }
-}
-
-fn seated_at(state: &ReservationState) -> Option<Millis> {
-    match state {
-        ReservationState::Seated { since, .. } => Some(*since),
-        ReservationState::Pending | ReservationState::Ended { .. } => None,
-    }
-}
-
-fn ended_at(state: &ReservationState) -> Option<Millis> {
-    match state {
-        ReservationState::Ended { at, .. } => Some(*at),
-        ReservationState::Pending | ReservationState::Seated { .. } => None,
-    }
 }

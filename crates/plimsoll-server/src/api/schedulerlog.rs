@@ -6,13 +6,14 @@ use plimsoll_core::verdict::{NodeVerdict, Table};
 use plimsoll_slots::desk::ClientName;
 
 use super::problem::{Answer, Problem};
+use super::reservations::ended_status;
 use super::state::AppState;
 use crate::decisions::CachedDecision;
-use crate::schedulerlog::clients::{ClientLog, Entry};
+use crate::schedulerlog::clients::{ClientLog, Ended, Entry};
 use crate::schedulerlog::{Bind, Filter, Found, KnownNode, LogEntry, Settings};
 use plimsoll_api::rows::{
     BindRow, BindStatus, FilterRow, LogStatus, LoggedReservation, ProblemRow, RequestRow,
-    SchedulerLogRow, time,
+    ReservationEndRow, SchedulerLogRow, time,
 };
 use plimsoll_api::verdict::{self, ContainerVerdictRow, NodeVerdictRow, Verdict};
 
@@ -74,8 +75,17 @@ fn reservation_row(entry: &Entry) -> SchedulerLogRow {
         model: entry.model.clone(),
         slot_id: entry.slot.as_ref().map(ToString::to_string),
         created: time(entry.created),
+        ended: entry.ended.as_ref().map(end_row),
     };
     SchedulerLogRow { reservation: Some(reservation), ..row(&entry.log) }
+}
+
+fn end_row(ended: &Ended) -> ReservationEndRow {
+    ReservationEndRow {
+        status: ended_status(&ended.ending),
+        reason: ended.ending.to_string(),
+        at: time(ended.at),
+    }
 }
 
 /// Converts the log of a request of any front end.

@@ -8,6 +8,7 @@ use super::problem::{Answer, Problem};
 use crate::SlotEngine as Engine;
 use crate::decisions::Decisions;
 use crate::events::Feed;
+use crate::metrics::slots::RejectionCounter;
 use crate::schedulerlog::clients::ClientLog;
 use crate::schedulerlog::{RequestLog, Settings};
 use plimsoll_engine::engine::Observer;
@@ -26,6 +27,7 @@ struct Shared {
     requests: Arc<RequestLog<Vec<Need>>>,
     log: Arc<ClientLog>,
     feed: Feed,
+    rejections: RejectionCounter,
 }
 
 struct Opened {
@@ -43,6 +45,7 @@ impl AppState {
             log: Arc::new(ClientLog::new(log, requests.clone())),
             requests,
             feed: Feed::default(),
+            rejections: RejectionCounter::default(),
         }))
     }
 
@@ -86,6 +89,11 @@ impl AppState {
     /// Returns the feed of durable records.
     pub(crate) fn feed(&self) -> &Feed {
         &self.0.feed
+    }
+
+    /// Returns the counter of rejected requests.
+    pub(crate) fn rejections(&self) -> &RejectionCounter {
+        &self.0.rejections
     }
 
     /// Queries the journal on a blocking thread, because a disk may be slow.

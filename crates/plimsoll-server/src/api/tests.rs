@@ -6,8 +6,10 @@ mod decisions;
 mod events;
 mod evictions;
 mod incident;
+mod leases;
 mod log;
 mod pages;
+mod reservations;
 mod script;
 
 use std::collections::BTreeMap;
@@ -21,7 +23,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::front::{Core, Front};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Timespan;
-use plimsoll_slots::desk::{Desk, DeskConfig};
+use plimsoll_slots::desk::{Desk, DeskConfig, PendingLimits};
 use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::{
     Action, DeviceFacts, DeviceStatus, FactsSource, Heartbeat, Launch, OnDevice, Orders,
@@ -53,7 +55,12 @@ struct World {
 
 /// Returns the API behind the guard of a server without tokens.
 fn served(app: AppState) -> Router {
-    let guard = Arc::new(Guard::new(Tokens::default(), Limits::default(), Arc::default()));
+    served_to(app, Tokens::default())
+}
+
+/// Returns the API behind the guard of a server with these tokens.
+fn served_to(app: AppState, tokens: Tokens) -> Router {
+    let guard = Arc::new(Guard::new(tokens, Limits::default(), Arc::default()));
     let gate = Gate::default();
     gate.open(super::router(super::routes(app, &guard)));
     front::router(gate, guard)

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Bytes, Millis, Name};
 use plimsoll_engine::engine::{Decided, Durable, Observer};
-use plimsoll_slots::desk::{Census, Desk, DeskView, Ending, PendingEntry, ReservationState, Topic};
+use plimsoll_slots::desk::{
+    Census, Desk, DeskView, Ending, PendingEntry, PendingLimit, ReservationState, Topic,
+};
 use plimsoll_slots::memory::Need;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -59,6 +61,25 @@ impl Observer<Desk> for EndingCounter {
         for ending in self.in_flight.drain(..) {
             self.ended.get_or_create(&[("ending", ending)]).inc();
         }
+    }
+}
+
+/// Counts the requests for a reservation that a limit on pending ones rejected.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RejectionCounter(Family<Word, Counter>);
+
+impl RejectionCounter {
+    /// Registers the counter, with 0 for every limit.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        for limit in PendingLimit::NAMES {
+            drop(self.0.get_or_create(&[("limit", limit)]));
+        }
+        let help = "Requests rejected because too many reservations were pending, by limit";
+        registry.register("reservations_rejected", help, self.0.clone());
+    }
+
+    pub(crate) fn count(&self, limit: &PendingLimit) {
+        self.0.get_or_create(&[("limit", limit.name())]).inc();
     }
 }
 

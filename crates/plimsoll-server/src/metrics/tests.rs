@@ -6,7 +6,7 @@ use std::path::Path;
 
 use plimsoll_core::policy::Policy;
 
-use super::slots::EndingCounter;
+use super::slots::{EndingCounter, RejectionCounter};
 use super::*;
 use crate::rehearsal::{GIB, Rehearsal};
 
@@ -38,7 +38,11 @@ fn rows(text: &str) -> BTreeMap<String, f64> {
 /// breach.
 fn eventful() -> (Rehearsal, Arc<Counted>) {
     let mut endings = EndingCounter::default();
-    let counted = Arc::new(Counted::new(|registry| endings.register(registry)));
+    let rejections = RejectionCounter::default();
+    let counted = Arc::new(Counted::new(|registry| {
+        endings.register(registry);
+        rejections.register(registry);
+    }));
     let mut world = Rehearsal::new(Policy::spread(), &[80, 40]);
     let mut watcher = counted.observer();
     world.model("a", "memory: 60GiB\nidle_limit: 0s");

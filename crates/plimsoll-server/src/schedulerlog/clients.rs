@@ -34,7 +34,16 @@ pub(crate) struct Entry {
     pub(crate) created: Millis,
     /// The slot that the reservation is or was seated in.
     pub(crate) slot: Option<Name>,
+    /// The end of the reservation; `None` before it.
+    pub(crate) ended: Option<Ended>,
     pub(crate) log: LogEntry<Vec<Need>>,
+}
+
+/// The end of a reservation.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) ending: Ending,
+    pub(crate) at: Millis,
 }
 
 /// The scheduler log of all named reservations.
@@ -135,11 +144,13 @@ impl ClientLog {
         let tracked = match &reservation.state {
             ReservationState::Pending => pending(desk, reservation),
             ReservationState::Seated { slot, .. } => seated(desk, reservation, slot),
-            ReservationState::Ended { ending, .. } => {
+            ReservationState::Ended { ending, at } => {
                 let entry = match known {
                     Some(known) => self.resolve(known),
                     None => self.ended(reservation, ending),
                 };
+                let ended = Some(Ended { ending: ending.clone(), at: *at });
+                let entry = Entry { ended, ..entry };
                 Tracked { entry, state: Tracking::Fixed }
             }
         };
@@ -173,6 +184,7 @@ fn entry(reservation: &Reservation, log: LogEntry<Vec<Need>>) -> Entry {
         model: reservation.model.clone(),
         created: reservation.created,
         slot: None,
+        ended: None,
         log,
     }
 }

@@ -4,6 +4,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Timespan;
 use plimsoll_slots::desk::DeskConfig;
+use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
 
 use super::network::NetworkFaults;
@@ -87,5 +88,7 @@ pub(super) fn draw_config(random: &mut Random, profile: &Profile) -> DeskConfig 
         heartbeat: Span(profile.heartbeat),
         lease: Span(profile.heartbeat * random.between(3, 8)),
         ended_kept: *random.pick(&[50, 100_000]),
+        reservation_lease: Lease::Off,
+        ..DeskConfig::default()
     }
 }

@@ -1,6 +1,7 @@
 //! One reservation: a claim of a client to one concurrency unit of a model.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -8,7 +9,10 @@ use plimsoll_core::rejection::Rejection;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
+use super::backlog::PendingLimit;
 use super::reasons::{Loss, StatusReason};
+use crate::lease::Lease;
+use crate::size::Span;
 
 /// The number of a reservation; printed `reservation-7`. Reservations are served in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,6 +50,8 @@ pub struct Reservation {
     pub created: Millis,
     /// The time at which the reservation expires unless it has been served by then.
     pub deadline: Option<Millis>,
+    #[serde(default = "Lease::before_leases")]
+    pub lease: Lease,
     pub state: ReservationState,
 }
 
@@ -88,11 +94,14 @@ pub enum Ending {
     Expired { pending: Box<StatusReason> },
     /// Its slot ended while serving it.
     Lost(Loss),
+    /// Its client did not renew the lease in time.
+    LeaseExpired { lease: Span },
 }
 
 impl Ending {
     /// All names that `name` returns.
-    pub const NAMES: [&str; 5] = ["released", "impossible", "model_removed", "expired", "lost"];
+    pub const NAMES: [&str; 6] =
+        ["released", "impossible", "model_removed", "expired", "lost", "lease_expired"];
 
     /// Returns its name in the API and in metrics.
     pub fn name(&self) -> &'static str {
@@ -102,6 +111,7 @@ impl Ending {
             Ending::ModelRemoved => "model_removed",
             Ending::Expired { .. } => "expired",
             Ending::Lost(_) => "lost",
+            Ending::LeaseExpired { .. } => "lease_expired",
         }
     }
 }
@@ -114,12 +124,15 @@ pub struct NewReservation {
     pub key: Option<String>,
     pub client: Option<ClientName>,
     pub deadline: Option<Millis>,
+    /// The lease; that of the configuration if there is none.
+    pub lease: Option<Lease>,
 }
 
 impl NewReservation {
-    /// A request without key, client and deadline.
+    /// A request without key, client and deadline, with the configured lease.
     pub fn of_model(model: impl Into<String>) -> Self {
-        NewReservation { model: model.into(), key: None, client: None, deadline: None }
+        let model = model.into();
+        NewReservation { model, key: None, client: None, deadline: None, lease: None }
     }
 }
 
@@ -132,4 +145,6 @@ pub enum ReserveError {
         "the idempotency key was used for {reservation} of model {model}; use a new key for a new request"
     )]
     KeyUsed { reservation: ReservationId, model: String },
+    #[error("{limit} {most}; retry later, or release reservations that are not needed")]
+    TooManyPending { limit: PendingLimit, most: NonZeroU32 },
 }

@@ -1,13 +1,18 @@
 //! All reservations, pending, seated in a slot or ended, and the indexes that find them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
+use super::backlog::Backlog;
+use super::leases::Leases;
 use super::reservation::{Ending, NewReservation, Reservation, ReservationId, ReservationState};
+use super::slots::SlotStage;
+use crate::lease::Lease;
 
 /// All reservations, and the indexes that find them.
 #[derive(Debug, Default)]
@@ -19,6 +24,8 @@ pub(super) struct Reservations {
     ended: BTreeSet<(Millis, ReservationId)>,
     by_key: BTreeMap<String, ReservationId>,
     next_number: u64,
+    leases: Leases,
+    backlog: Backlog,
     /// Reservations whose clients may have something new to learn.
     changed: BTreeSet<ReservationId>,
 }
@@ -78,6 +85,7 @@ impl Reservations {
     }
 
     fn index(&mut self, reservation: &Reservation) {
+        self.backlog.add(reservation);
         let id = reservation.id;
         let is_ended = match &reservation.state {
             ReservationState::Pending => {
@@ -90,6 +98,7 @@ impl Reservations {
             }
             ReservationState::Ended { at, .. } => {
                 self.ended.insert((*at, id));
+                self.leases.end(id);
                 true
             }
         };
@@ -103,6 +112,7 @@ impl Reservations {
 
     fn forget(&mut self, id: ReservationId) {
         let Some(reservation) = self.by_id.remove(&id) else { return };
+        self.backlog.remove(&reservation);
         match &reservation.state {
             ReservationState::Pending => remove_from(&mut self.pending, &reservation.model, &id),
             ReservationState::Seated { slot, .. } => remove_from(&mut self.by_slot, slot, &id),
@@ -145,13 +155,50 @@ impl Reservations {
         &mut self,
         log: &mut ChangeLog,
         new: NewReservation,
+        default_lease: Lease,
         created: Millis,
     ) -> ReservationId {
         let id = ReservationId(self.next_number.max(1));
-        let NewReservation { model, key, client, deadline } = new;
+        let NewReservation { model, key, client, deadline, lease } = new;
+        let lease = lease.unwrap_or(default_lease);
         let state = ReservationState::Pending;
-        self.put(log, Reservation { id, model, key, client, created, deadline, state });
+        self.put(log, Reservation { id, model, key, client, created, deadline, lease, state });
+        self.leases.start(id, lease, created);
         id
+    }
+
+    /// Renews the lease of a reservation that has not ended.
+    pub(super) fn renew(&mut self, id: ReservationId, now: Millis) {
+        if let Some(reservation) = self.by_id.get(&id) {
+            self.leases.start(id, reservation.lease, now);
+        }
+    }
+
+    /// Starts the leases of the reservations that recovery restored.
+    pub(super) fn start_missing_leases(&mut self, now: Millis) {
+        let is_open =
+            |one: &&Arc<Reservation>| !matches!(one.state, ReservationState::Ended { .. });
+        let open = self.by_id.values().filter(is_open).map(|one| (one.id, one.lease));
+        self.leases.start_missing(open, now);
+    }
+
+    pub(super) fn with_expired_lease(&self, now: Millis) -> Vec<ReservationId> {
+        self.leases.expired(now)
+    }
+
+    /// Notes the stage of a slot: the reservations in a pending slot are pending.
+    pub(super) fn note_stage(&mut self, slot: &Name, stage: Option<SlotStage>) {
+        let ids = self.by_slot.get(slot).into_iter().flatten();
+        let inside = ids.filter_map(|id| self.by_id.get(id)).map(|reservation| &**reservation);
+        self.backlog.note_stage(slot, stage, inside);
+    }
+
+    pub(super) fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    pub(super) fn lease_expiry(&self, id: ReservationId) -> Option<Millis> {
+        self.leases.expiry(id)
     }
 
     /// Seats a reservation in a slot.
@@ -225,6 +272,14 @@ impl Reservations {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Reservation>> {
         self.by_id.values()
+    }
+
+    pub(super) fn after(
+        &self,
+        id: Option<ReservationId>,
+    ) -> impl Iterator<Item = &Arc<Reservation>> {
+        let start = id.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range((start, Bound::Unbounded)).map(|(_, reservation)| reservation)
     }
 
     pub(super) fn in_slot(&self, slot: &str) -> impl Iterator<Item = &Arc<Reservation>> {

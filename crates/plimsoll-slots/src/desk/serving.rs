@@ -31,18 +31,35 @@ impl Desk {
     ) -> Result<ReservationId, ReserveError> {
         if let Some(known) = new.key.as_ref().and_then(|key| self.reservations.with_key(key)) {
             let (reservation, model) = (known.id, known.model.clone());
-            return match model == new.model {
-                true => Ok(reservation),
-                false => Err(ReserveError::KeyUsed { reservation, model }),
-            };
+            if model != new.model {
+                return Err(ReserveError::KeyUsed { reservation, model });
+            }
+            // One that has ended stays so, and its client reads how it ended.
+            let _ = self.renew(core, reservation);
+            return Ok(reservation);
         }
         if self.models.get(&new.model).is_none() {
             return Err(ReserveError::UnknownModel);
         }
+        self.rank_restored(core);
+        self.admit(&new)?;
         self.to_serve.insert(new.model.clone());
-        let id = self.reservations.create(&mut self.log, new, core.now());
+        let lease = self.config.reservation_lease;
+        let id = self.reservations.create(&mut self.log, new, lease, core.now());
         self.serve_pending(core);
         Ok(id)
+    }
+
+    /// Checks that a new reservation may become pending, unless a slot with GPUs has room for it.
+    ///
+    /// One that needs a new slot counts as pending, although the core may place it at once: only a
+    /// decision would tell, and what is decided is journalled. A rejected request must cost no
+    /// write.
+    fn admit(&self, new: &NewReservation) -> Result<(), ReserveError> {
+        match self.slots.best_with_room(&new.model) {
+            Some((SlotStage::Running | SlotStage::Starting, _)) => Ok(()),
+            _ => self.reservations.backlog().check(new, self.config.pending),
+        }
     }
 
     /// Releases a reservation; `false` if there is none with this id. One that has ended stays as
@@ -80,9 +97,7 @@ impl Desk {
     /// one to a slot that is strictly nearer to serving. A model comes back into `to_serve` only
     /// when a slot was removed or a reservation ended, and no reservation is created here.
     pub(super) fn serve_pending(&mut self, core: &mut Core<'_>) {
-        for slot in self.slots.take_unranked() {
-            self.rank(core, &slot);
-        }
+        self.rank_restored(core);
         while let Some(model) = self.to_serve.pop_first() {
             while self.move_up(core, &model) {} // mutant: moving-up
             while let Some(first) = self.reservations.first_pending(&model) {
@@ -90,6 +105,13 @@ impl Desk {
                     break;
                 }
             }
+        }
+    }
+
+    /// Ranks the slots that recovery restored, at the first call after it.
+    fn rank_restored(&mut self, core: &Core<'_>) {
+        for slot in self.slots.take_unranked() {
+            self.rank(core, &slot);
         }
     }
 
@@ -268,5 +290,6 @@ impl Desk {
             concurrency: view.concurrency(slot),
         };
         self.slots.rank(id, occupancy);
+        self.reservations.note_stage(id, occupancy.stage);
     }
 }

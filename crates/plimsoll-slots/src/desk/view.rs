@@ -239,6 +239,25 @@ impl<'a> DeskView<'a> {
         self.desk.reservations.iter().map(|reservation| &**reservation)
     }
 
+    /// Returns the reservations after an id, by id; all of them without one.
+    pub fn reservations_after(
+        self,
+        id: Option<ReservationId>,
+    ) -> impl Iterator<Item = &'a Reservation> {
+        self.desk.reservations.after(id).map(|reservation| &**reservation)
+    }
+
+    /// Returns the number of pending reservations.
+    pub fn pending_reservations(self) -> u32 {
+        self.desk.reservations.backlog().total()
+    }
+
+    /// Returns the number of pending reservations of a namespace; `None` for the clients that name
+    /// none.
+    pub fn pending_reservations_of(self, namespace: &Option<String>) -> u32 {
+        self.desk.reservations.backlog().of_namespace(namespace)
+    }
+
     /// Returns the reservations in a slot, by id.
     pub fn reservations_in(self, slot: &str) -> impl Iterator<Item = &'a Reservation> {
         self.desk.reservations.in_slot(slot).map(|reservation| &**reservation)
@@ -259,6 +278,12 @@ impl<'a> DeskView<'a> {
                 ReservationStatus::in_slot(id, holding.map(|(_, holding)| holding))
             }
         })
+    }
+
+    /// Returns the time at which the lease of a reservation expires unless it is renewed; `None`
+    /// after its end, and if the lease is off.
+    pub fn lease_expiry(self, id: ReservationId) -> Option<Millis> {
+        self.desk.reservations.lease_expiry(id)
     }
 
     /// Returns the reason for the status of a reservation.

@@ -9,7 +9,8 @@ use super::*;
 const GIB: u64 = 1 << 30;
 
 fn model(rest: &str) -> Model {
-    let text = format!("name: m\nruntime: {{vllm: {{}}}}\nfile: /models/m\ncontext: 4096\n{rest}");
+    let context = if rest.contains("context:") { "" } else { "context: 4096\n" };
+    let text = format!("name: m\nruntime: {{vllm: {{}}}}\nfile: /models/m\n{context}{rest}");
     serde_saphyr::from_str(&text).expect("a model")
 }
 
@@ -49,6 +50,15 @@ fn a_declaration_precedes_a_measurement_and_that_an_estimate() {
     assert_eq!(source(&by_file), Some(Source::Estimated));
     let unknown = need(&model(""), 1, MemoryFacts::default()).charge.expect_err("it is unknown");
     assert_eq!(unknown.to_string(), "the memory of model m (no runner has /models/m)");
+}
+
+#[test]
+fn a_context_beyond_the_trained_one_is_remarked() {
+    let files = files();
+    let facts = MemoryFacts { measured: None, files: Some(&files) };
+    let need = need(&model("context: 65536"), 1, facts);
+    let text = "context 65536 is longer than the 40960 tokens the model was trained for";
+    assert_eq!(need.remarks(), [Remark::Estimate(text.to_string())]);
 }
 
 #[test]

@@ -116,6 +116,27 @@ fn a_slot_that_serves_no_reservation_is_not_measured() {
 }
 
 #[test]
+fn three_gpus_are_proposed_where_two_are_too_few() {
+    let mut world = World::new(Policy::spread());
+    let wide =
+        Declaration { context: Some(32_768), concurrency: 10, ..model("").declared().clone() };
+    let wide = Model::try_from(wide).expect("a valid declaration");
+    world.call(|desk, core| desk.declare_model(core, wide.clone()));
+    world.runner("r", &[24, 24, 24, 24]);
+    let config = include_str!("../../../../examples/models/qwen3-8b/config.json");
+    let config = config.replace("\"num_attention_heads\": 32", "\"num_attention_heads\": 24");
+    let shape = Arc::new(config::shape::read(config.as_bytes()).expect("a config"));
+    assert_eq!(shape.heads.get().and_then(|heads| heads.first()), Some(&24));
+    let content = FileContent::Model { shape };
+    found(&mut world, "r", FileReport { path: FILE.to_string(), content });
+    let view = world.view();
+    let policy = &view.scheduler().settings().policy;
+    let found =
+        proposals::proposals(view.scheduler().ledger(), policy, &wide, view.memory_facts(&wide));
+    assert_eq!((found[0].kind, found[0].amount), (RemedyKind::MoreDevices, Some(3)), "{found:?}");
+}
+
+#[test]
 fn e3_a_proposal_for_a_model_with_a_file_fits_when_it_is_declared_so() {
     let mut world = World::new(Policy::spread());
     let large = model("").declared().clone();

@@ -8,14 +8,20 @@ use plimsoll_core::charge::{Activity, Stage};
 use plimsoll_core::front::Front;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::Millis;
-use plimsoll_slots::desk::{NewReservation, ReservationId, ReservationState, SlotStage};
+use plimsoll_slots::desk::{
+    ClientName, Ending, NewReservation, Reservation, ReservationId, ReservationState,
+    ReservationStatus, SlotStage,
+};
+use plimsoll_slots::lease::Lease;
+use plimsoll_slots::size::Span;
 use proptest::prelude::*;
 
 use crate::world::{World, model};
 
 #[derive(Clone, Debug)]
 enum Move {
-    Reserve { model: usize, key: Option<u8>, deadline: Option<u64> },
+    Reserve { model: usize, key: Option<u8>, deadline: Option<u64>, lease: Option<Lease> },
+    Renew { which: usize },
     Release { which: usize },
     Beat { runner: usize },
     BeatFailing { runner: usize },
@@ -42,9 +48,16 @@ const RUNNERS: [(&str, &[u64]); 3] = [("r1", &[80, 80]), ("r2", &[40]), ("r3", &
 fn a_move() -> impl Strategy<Value = Move> {
     let (model, runner) = (0..5_usize, 0..3_usize);
     let (key, deadline) = (prop::option::of(0..4_u8), prop::option::of(0..8_000_u64));
+    let lease = prop_oneof![
+        Just(None),
+        Just(Some(Lease::Off)),
+        (1_000..30_000_u64).prop_map(|millis| Some(Lease::For(Span(millis)))),
+    ];
     prop_oneof![
-        12 => (model.clone(), key, deadline)
-            .prop_map(|(model, key, deadline)| Move::Reserve { model, key, deadline }),
+        12 => (model.clone(), key, deadline, lease).prop_map(
+            |(model, key, deadline, lease)| Move::Reserve { model, key, deadline, lease }
+        ),
+        4 => (0..40_usize).prop_map(|which| Move::Renew { which }),
         10 => (0..40_usize).prop_map(|which| Move::Release { which }),
         13 => runner.clone().prop_map(|runner| Move::Beat { runner }),
         3 => runner.clone().prop_map(|runner| Move::BeatFailing { runner }),
@@ -61,22 +74,28 @@ fn a_move() -> impl Strategy<Value = Move> {
 
 fn play(world: &mut World, what: &Move) {
     match what {
-        Move::Reserve { model, key, deadline } => {
+        Move::Reserve { model, key, deadline, lease } => {
             let new = NewReservation {
                 key: key.map(|key| format!("k{key}")),
                 deadline: deadline.map(|millis| Millis(world.now + millis)),
+                lease: *lease,
+                client: key.map(|key| ClientName {
+                    namespace: format!("team-{}", key % 2),
+                    name: format!("client-{key}"),
+                }),
                 ..NewReservation::of_model(MODELS[*model])
             };
             // An unknown model, or a key that was used for another one, is rejected.
             let _ = world.call(|desk, core| desk.reserve(core, new));
         }
         Move::Release { which } => {
-            let is_live =
-                |state: &ReservationState| !matches!(state, ReservationState::Ended { .. });
-            let live: Vec<ReservationId> =
-                world.view().reservations().filter(|r| is_live(&r.state)).map(|r| r.id).collect();
-            if !live.is_empty() {
-                world.release(live[which % live.len()]);
+            if let Some(id) = pick_open(world, *which) {
+                world.release(id);
+            }
+        }
+        Move::Renew { which } => {
+            if let Some(id) = pick_open(world, *which) {
+                world.call(|desk, core| desk.renew(core, id)).expect("it has not ended");
             }
         }
         Move::Beat { runner } => with_runner(world, *runner, World::beat),
@@ -104,6 +123,16 @@ fn play(world: &mut World, what: &Move) {
             world.call(|desk, core| desk.declare_model(core, model));
         }
     }
+}
+
+fn pick_open(world: &World, which: usize) -> Option<ReservationId> {
+    let open = world.view().reservations().filter(|one| is_open(one)).map(|one| one.id);
+    let open: Vec<ReservationId> = open.collect();
+    (!open.is_empty()).then(|| open[which % open.len()])
+}
+
+fn is_open(reservation: &Reservation) -> bool {
+    !matches!(reservation.state, ReservationState::Ended { .. })
 }
 
 fn with_runner(world: &mut World, runner: usize, act: fn(&mut World, &str)) {
@@ -148,10 +177,53 @@ fn check(world: &World) -> Result<(), TestCaseError> {
         prop_assert!(!waiting.reason.to_string().is_empty());
     }
     check_order(world)?;
+    check_leases(world)?;
+    check_backlog(world)?;
     let breaches = breach::audit(view.scheduler().ledger());
     let is_broken =
         |found: &Breach| matches!(found, Breach::SumsDiffer { .. } | Breach::OverLine { .. });
     prop_assert!(!breaches.iter().any(is_broken), "{:?}", breaches);
+    Ok(())
+}
+
+/// The backlog is the number of pending reservations, in total and by namespace.
+fn check_backlog(world: &World) -> Result<(), TestCaseError> {
+    let view = world.view();
+    let mut pending: BTreeMap<Option<String>, u32> = BTreeMap::new();
+    for reservation in view.reservations() {
+        let namespace = reservation.client.as_ref().map(|client| client.namespace.clone());
+        let is_pending =
+            view.reservation_status(reservation.id) == Some(ReservationStatus::Pending);
+        *pending.entry(namespace).or_default() += u32::from(is_pending);
+    }
+    // The slots that a restart restored are counted with the first tick.
+    if world.has_ticked {
+        prop_assert_eq!(view.pending_reservations(), pending.values().sum::<u32>());
+        for (namespace, count) in pending {
+            prop_assert_eq!(view.pending_reservations_of(&namespace), count, "{:?}", namespace);
+        }
+    }
+    Ok(())
+}
+
+/// A lease that runs ends in time, and only a lease that ran out has expired.
+fn check_leases(world: &World) -> Result<(), TestCaseError> {
+    let (view, now) = (world.view(), world.now());
+    for reservation in view.reservations() {
+        let (id, expiry) = (reservation.id, view.lease_expiry(reservation.id));
+        match (&reservation.state, reservation.lease) {
+            (ReservationState::Ended { ending: Ending::LeaseExpired { lease }, at }, _) => {
+                prop_assert!(reservation.created.after((*lease).into()) <= *at, "{id}: {at}");
+                prop_assert_eq!((reservation.lease, expiry), (Lease::For(*lease), None));
+            }
+            (ReservationState::Ended { .. }, _) | (_, Lease::Off) => prop_assert_eq!(expiry, None),
+            // After a restart a lease starts with the first tick.
+            (_, Lease::For(lease)) => prop_assert!(
+                expiry.is_none_or(|expiry| now < expiry && expiry <= now.after(lease.into())),
+                "{id}: {expiry:?} at {now} with a lease of {lease}"
+            ),
+        }
+    }
     Ok(())
 }
 

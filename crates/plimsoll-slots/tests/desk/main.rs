@@ -1,8 +1,10 @@
 //! The desk with runners that obey, dawdle, fail and fall silent.
 
+mod backlog;
 mod cases;
 mod files;
 mod histories;
+mod leases;
 mod orders;
 mod restored;
 mod runners;

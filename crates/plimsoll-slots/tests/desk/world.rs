@@ -19,6 +19,8 @@ pub(crate) const GIB: u64 = 1 << 30;
 pub(crate) struct World {
     pub host: Host<Desk>,
     pub now: u64,
+    /// False between a restart and the next tick.
+    pub has_ticked: bool,
     pub machines: BTreeMap<String, SimulatedRunner>,
     start: Checkpoint<DeskState>,
     journal: Vec<Batch<Change>>,
@@ -26,6 +28,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(policy: Policy) -> World {
+        World::configured(policy, DeskConfig::default())
+    }
+
+    pub(crate) fn configured(policy: Policy, config: DeskConfig) -> World {
         let settings = Settings {
             policy,
             serial_starts: true,
@@ -33,9 +39,16 @@ impl World {
             residency: Timespan::ZERO,
             ..Settings::default()
         };
-        let host = Host::new(Desk::new(DeskConfig::default()), settings);
+        let host = Host::new(Desk::new(config), settings);
         let start = host.checkpoint();
-        World { host, now: 1_000_000, machines: BTreeMap::new(), start, journal: Vec::new() }
+        World {
+            host,
+            now: 1_000_000,
+            has_ticked: true,
+            machines: BTreeMap::new(),
+            start,
+            journal: Vec::new(),
+        }
     }
 
     /// A world that spreads, with these models (name and the rest as YAML) and a runner `r` with
@@ -89,6 +102,7 @@ impl World {
     pub(crate) fn restart(&mut self) {
         self.commit();
         self.host = self.recovered();
+        self.has_ticked = false;
     }
 
     pub(crate) fn model(&mut self, name: &str, rest: &str) {
@@ -256,6 +270,7 @@ impl World {
     pub(crate) fn pass(&mut self, millis: u64) {
         self.now += millis;
         self.host.tick(Millis(self.now));
+        self.has_ticked = true;
     }
 
     /// The bytes that the ledger counts on a device.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use plimsoll_api::rows::StatusFilter;
+use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
 
 use super::Format;
@@ -47,6 +49,27 @@ pub(crate) struct SlotsArgs {
     /// Only slots of this model
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const RESERVATIONS: &str = "Examples:\n  plimsoll reservations\n  plimsoll reservations --namespace team-a --watch\n  \
+plimsoll reservations --status lease_expired\n  plimsoll reservations --model qwen3-8b --status all -o json\n\n\
+Exit codes: 0 done; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct ReservationsArgs {
+    /// Only reservations of this model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Only reservations of clients in this namespace
+    #[arg(long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// Only reservations with this status; or open, ended, all
+    #[arg(long, value_name = "STATUS", default_value_t = StatusFilter::Open)]
+    pub(crate) status: StatusFilter,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]
@@ -125,7 +148,7 @@ pub(crate) struct ApplyArgs {
 
 pub(super) const RESERVE: &str = "Examples:\n  plimsoll reserve qwen3-8b --wait 30s\n  \
 plimsoll reserve qwen3-8b --deadline 60s --key order-17 --as team-a/trainer-0\n\n\
-Exit codes: 0 ready; 1 pending, starting, impossible, expired or lost; 2 error.";
+Exit codes: 0 ready; 1 pending, starting or ended; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct ReserveArgs {
@@ -144,6 +167,26 @@ pub(crate) struct ReserveArgs {
     /// The client's name, for explanations
     #[arg(long = "as", value_name = "NAMESPACE/NAME", value_parser = parse_client)]
     pub(crate) client: Option<(String, String)>,
+    /// Release the reservation unless it is renewed within this time; off: never [default: as the
+    /// server is configured]
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) lease: Option<Lease>,
+    /// The output format; json is the server's own
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+pub(super) const RENEW: &str = "Examples:\n  plimsoll renew reservation-12\n  \
+while plimsoll -q renew reservation-12; do sleep 60; done\n\n\
+Exit codes: 0 done; 2 error, also if the reservation has ended.";
+
+#[derive(Args, Debug)]
+pub(crate) struct RenewArgs {
+    /// The reservation
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
     /// The output format; json is the server's own
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
@@ -212,6 +255,22 @@ mod tests {
         assert!(
             parsed("plimsoll slots --watch=5").is_err_and(|error| error.contains("500ms, 20s"))
         );
+    }
+
+    #[test]
+    fn a_lease_is_a_time_or_off() {
+        let lease = |text: &str| parsed(&format!("plimsoll reserve m --lease {text}"));
+        assert!(matches!(lease("off"), Ok(Command::Reserve(args)) if args.lease.is_some()));
+        assert!(matches!(lease("90s"), Ok(Command::Reserve(args)) if args.lease.is_some()));
+        for (text, part) in [("0s", "at least 1s"), ("never", "10m"), ("", "`off`")] {
+            assert!(lease(text).is_err_and(|error| error.contains(part)), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_status_is_rejected_with_the_known_ones() {
+        let error = parsed("plimsoll reservations --status gone").err().unwrap_or_default();
+        assert!(error.contains("lease_expired") && error.contains("open"), "{error}");
     }
 
     #[test]

@@ -26,9 +26,9 @@ pub(crate) struct EstimateArgs {
     /// KV cache type: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, fp8; two as keys/values
     #[arg(long, value_name = "TYPE", default_value = "f16")]
     pub(crate) kv: KvTypes,
-    /// Concurrent requests
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) parallel: u64,
+    /// Requests that are served at once [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) parallel: Option<u64>,
     /// The number of GPUs that the model is split over
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) gpus: u64,
@@ -44,8 +44,8 @@ pub(crate) struct EstimateArgs {
     /// Disable flash attention
     #[arg(long)]
     pub(crate) no_flash_attention: bool,
-    /// Check whether the model fits one GPU of this size, and which context, batch and KV type
-    /// would
+    /// Check whether the model fits GPUs of this size, and which context, number of requests, KV
+    /// type and number of GPUs would
     #[arg(long, value_name = "SIZE")]
     pub(crate) device: Option<Bytes>,
     /// The output format

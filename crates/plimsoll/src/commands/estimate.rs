@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_api::offline::{DeviceFitRow, EstimateOutput};
 use plimsoll_core::units::Bytes;
 use plimsoll_models::estimate::{Estimate, estimate};
-use plimsoll_models::fit::{kv_type_that_fits, largest_parallel, longest_context};
+use plimsoll_models::fit::{fewest_gpus, kv_type_that_fits, largest_parallel, longest_context};
 use plimsoll_models::reader::read_model;
 use plimsoll_models::settings::{RuntimeKind, Settings};
 use plimsoll_models::shape::{self, Shape};
@@ -13,6 +13,10 @@ use crate::cli::{EstimateArgs, Format};
 use crate::output::{self, Outcome};
 use crate::text::{self, Page};
 
+/// The number of slots that llama-server chooses by itself (`--parallel -1`).
+const DEFAULT_SLOTS: &str = "for llama-server with --parallel 1, which Plimsoll sets; without the \
+                             flag, it serves 4 requests that share the context";
+
 pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
     let path = args.model.display();
     if !args.model.exists() {
@@ -20,7 +24,10 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
     }
     let shape = read_model(&args.model).with_context(|| format!("could not read {path}"))?;
     let settings = settings(args, &shape)?;
-    let estimate = estimate(&shape, &settings)?;
+    let mut estimate = estimate(&shape, &settings)?;
+    if args.parallel.is_none() && settings.runtime == RuntimeKind::LlamaCpp {
+        estimate.remarks.push(DEFAULT_SLOTS.to_string());
+    }
     let device =
         args.device.map(|device| device_fit(&shape, &settings, &estimate, device)).transpose()?;
     let output = EstimateOutput::new(&shape, estimate, device);
@@ -33,7 +40,10 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
         }
     }
     if let Some(missing) = output.estimate.missing() {
-        bail!("the total is unknown, because this is unknown: {missing}");
+        bail!(
+            "the total is unknown, because this is unknown: {missing}; \
+             to run the model, declare its `memory`"
+        );
     }
     Ok(Outcome::wanting(output.device.is_some_and(|device| !device.fits)))
 }
@@ -50,6 +60,7 @@ fn device_fit(
         longest_context: longest_context(shape, settings, device)?,
         largest_parallel: largest_parallel(shape, settings, device)?,
         kv: kv_type_that_fits(shape, settings, device)?,
+        fewest_gpus: fewest_gpus(shape, settings, device)?,
     })
 }
 
@@ -65,7 +76,7 @@ fn settings(args: &EstimateArgs, shape: &Shape) -> Result<Settings> {
     let usual = Settings::new(runtime, context);
     Ok(Settings {
         kv: args.kv,
-        parallel: args.parallel,
+        parallel: args.parallel.unwrap_or(usual.parallel),
         gpus: args.gpus,
         batch: args.batch.unwrap_or(usual.batch),
         ubatch: args.ubatch.unwrap_or(usual.ubatch),

@@ -9,7 +9,9 @@ mod explain;
 mod look;
 mod queue;
 mod release;
+mod renew;
 mod replay;
+mod reservations;
 mod reserve;
 mod runner;
 mod runners;
@@ -47,11 +49,13 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Runner(args) => runner::run(args),
         Command::Serve(args) => serve::run(args, verbosity),
         Command::Slots(args) => slots::run(args, verbosity),
+        Command::Reservations(args) => reservations::run(args, verbosity),
         Command::Runners(args) => runners::run(args, verbosity),
         Command::Decisions(args) => decisions::run(args, verbosity),
         Command::Queue(args) => queue::run(args, verbosity),
         Command::Apply(args) => apply::run(args, verbosity),
         Command::Reserve(args) => reserve::run(args, verbosity),
+        Command::Renew(args) => renew::run(args, verbosity),
         Command::Release(args) => release::run(args, verbosity),
         Command::Top(args) => top::run(args, cli.color),
         Command::Chaos(args) => chaos::run(args, verbosity),

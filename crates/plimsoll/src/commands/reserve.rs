@@ -23,6 +23,7 @@ pub(super) fn run(args: &ReserveArgs, verbosity: Verbosity) -> Result<Outcome> {
         key: args.key.clone(),
         deadline: args.deadline,
         wait: Some(args.wait),
+        lease: args.lease,
     };
     let activity = format!("waiting for a reservation of {}", args.model);
     let wait = Duration::from_millis(args.wait.0);
@@ -46,9 +47,7 @@ fn outcome_unknown(args: &ReserveArgs) -> String {
     let model = &args.model;
     let advice = match &args.key {
         Some(_) => "repeat the command with the same --key to get the same reservation",
-        None => {
-            "`plimsoll slots` and `plimsoll queue` show it; with a --key the command can be repeated safely"
-        }
+        None => "`plimsoll reservations` shows it; with a --key the command can be repeated safely",
     };
     format!("the reservation of {model} may have been created, but no answer came; {advice}")
 }

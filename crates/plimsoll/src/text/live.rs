@@ -5,6 +5,7 @@ pub(crate) mod decisions;
 pub(crate) mod gpu;
 pub(crate) mod queue;
 pub(crate) mod reservation;
+pub(crate) mod reservations;
 pub(crate) mod runners;
 pub(crate) mod schedulerlog;
 pub(crate) mod slots;

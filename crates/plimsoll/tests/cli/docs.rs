@@ -33,7 +33,7 @@ fn blocks(lines: &[String]) -> Vec<Block> {
 /// Runs a command if its input is known here: the examples, or the fleet of the client tests.
 fn output(fake: &Fake, command: &str) -> Option<Vec<String>> {
     let offline = ["simulate -f examples/", "explain -f examples/", "audit -f examples/"];
-    let client = ["runners", "slots", "queue", "decisions", "top"];
+    let client = ["runners", "slots", "reservations", "queue", "decisions", "top"];
     if command.contains('>') {
         return None;
     }

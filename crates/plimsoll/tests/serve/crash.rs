@@ -21,10 +21,13 @@ fn state(server: &Serve) -> Value {
         .collect();
     let mut load: Vec<String> = load.into_iter().map(String::from).collect();
     load.sort();
+    let mut place = server.get("/api/v1/scheduler/slots/reservation-1");
+    // A restart gives every reservation one full lease, so its expiry is another.
+    place.as_object_mut().expect("a row").remove("lease_expires");
     json!({
         "models": server.get("/api/v1/models"),
         "slots": server.get("/api/v1/scheduler/slots"),
-        "place": server.get("/api/v1/scheduler/slots/reservation-1"),
+        "place": place,
         "load": load,
     })
 }
@@ -70,6 +73,28 @@ fn c2_killed_at_any_moment_it_comes_back_as_it_was() {
         server.ask("POST", "/api/v1/scheduler/slots", Some(&json!({"model": "a", "key": "a"})));
     assert_eq!(place["id"], before["place"]["id"], "{place}");
     assert_eq!(state(&server)["slots"], before["slots"]);
+}
+
+#[test]
+fn a_restart_gives_a_reservation_one_full_lease() {
+    let dir = scratch();
+    let path = "/api/v1/scheduler/slots/reservation-1";
+    let mut server = Serve::start(dir.path(), &[]);
+    server.declare("m", 1).expect("an answer");
+    let body = json!({"model": "m", "lease": "3s"});
+    assert_eq!(server.ask("POST", "/api/v1/scheduler/slots", Some(&body)).0, 202);
+    server.child.kill().expect("it runs");
+    server.end();
+    // The server is down for longer than the lease.
+    std::thread::sleep(std::time::Duration::from_millis(3_200));
+    let server = Serve::start(dir.path(), &[]);
+    assert_eq!(server.get(path)["status"], "pending");
+    assert_eq!(server.get(path)["lease"], "3s");
+    let is_open = |_: &i32| server.get(path)["status"] == "pending";
+    let pause = |_: &i32| std::thread::sleep(std::time::Duration::from_millis(100));
+    let looks = (0..100).take_while(is_open).inspect(pause).count();
+    assert!(looks >= 15, "it ended after {looks} looks, 100 ms apart");
+    assert_eq!(server.get(path)["status"], "lease_expired");
 }
 
 #[test]

@@ -5,16 +5,16 @@ use futures_util::StreamExt;
 use super::*;
 
 /// A reader of the stream.
-struct Stream {
+pub(super) struct Stream {
     body: axum::body::BodyDataStream,
     text: String,
 }
 
 /// One event: its id, its name, its data.
-type Event = (Option<u64>, String, Value);
+pub(super) type Event = (Option<u64>, String, Value);
 
 impl Stream {
-    async fn open(world: &World, query: &str, last: Option<&str>) -> Stream {
+    pub(super) async fn open(world: &World, query: &str, last: Option<&str>) -> Stream {
         let request = Request::get(format!("/api/v1/events{query}")).header("host", "localhost");
         let request =
             last.into_iter().fold(request, |request, last| request.header("Last-Event-ID", last));
@@ -25,7 +25,7 @@ impl Stream {
         Stream { body: response.into_body().into_data_stream(), text: String::new() }
     }
 
-    async fn next(&mut self) -> Event {
+    pub(super) async fn next(&mut self) -> Event {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let event = read(event);

@@ -2,6 +2,7 @@
 
 use anstyle::Style;
 use plimsoll_api::rows::{ReservationRow, ReservationStatus, SlotRow, Time};
+use plimsoll_slots::lease::Lease;
 
 use super::holds;
 use crate::text::age::{ago, ahead};
@@ -33,13 +34,28 @@ pub(crate) fn reservation(page: &mut Page, row: &ReservationRow, now: Time) {
     if let Some(deadline) = row.deadline.filter(|_| is_waiting(row.status)) {
         page.line(2, &format!("expires in {}", ahead(deadline, now)));
     }
+    if row.status.is_open() {
+        page.line(2, &lease(row, now));
+    }
+}
+
+/// Formats a lease in a sentence: `lease of 10m, released in 9m unless renewed`.
+pub(crate) fn lease(row: &ReservationRow, now: Time) -> String {
+    match (row.lease, row.lease_expires) {
+        (Lease::Off, _) => "no lease; it lasts until it is released".to_string(),
+        (Lease::For(lease), Some(expires)) => {
+            format!("lease of {lease}, released in {} unless renewed", ahead(expires, now))
+        }
+        (Lease::For(lease), None) => format!("lease of {lease}"),
+    }
 }
 
 fn is_waiting(status: ReservationStatus) -> bool {
     matches!(status, ReservationStatus::Pending | ReservationStatus::Starting)
 }
 
-fn status_style(status: ReservationStatus) -> Style {
+/// Returns the style of a status.
+pub(crate) fn status_style(status: ReservationStatus) -> Style {
     match status {
         ReservationStatus::Ready => GOOD,
         ReservationStatus::Starting => NEW,
@@ -47,7 +63,8 @@ fn status_style(status: ReservationStatus) -> Style {
         ReservationStatus::Impossible
         | ReservationStatus::ModelRemoved
         | ReservationStatus::Expired
-        | ReservationStatus::Lost => BAD,
+        | ReservationStatus::Lost
+        | ReservationStatus::LeaseExpired => BAD,
     }
 }
 
@@ -57,6 +74,9 @@ pub(crate) fn next_steps(page: &mut Page, row: &ReservationRow, server: &str) {
     if is_waiting(row.status) {
         let command = format!("plimsoll explain --server {server} {id}");
         page.styled(2, FAINT, &format!("check its status: {command}"));
+    }
+    if row.status.is_open() && row.lease != Lease::Off {
+        page.styled(2, FAINT, &format!("renew it: plimsoll renew --server {server} {id}"));
     }
     if row.status.is_open() {
         page.styled(2, FAINT, &format!("release it: plimsoll release --server {server} {id}"));

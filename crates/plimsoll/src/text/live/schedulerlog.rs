@@ -3,6 +3,7 @@
 use plimsoll_api::rows::{BindStatus, LogStatus, SchedulerLogRow};
 use plimsoll_api::verdict::Verdict;
 
+use super::reservation::status_style;
 use crate::text::decision::verdict_style;
 use crate::text::page::{BAD, FAINT, GOOD, PLAIN, Page, STRONG};
 
@@ -26,6 +27,11 @@ pub(crate) fn steps(page: &mut Page, client: &str, log: &SchedulerLogRow) {
     ] {
         let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };
         page.pieces(2, &[(PLAIN, step), status, (PLAIN, &summary)]);
+    }
+    let ended = log.reservation.as_ref().and_then(|reservation| reservation.ended.as_ref());
+    if let Some(ended) = ended {
+        let status = (status_style(ended.status), ended.status.name());
+        page.pieces(2, &[(PLAIN, "ended "), status, (PLAIN, ": "), (PLAIN, &ended.reason)]);
     }
 }
 

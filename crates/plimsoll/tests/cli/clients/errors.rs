@@ -39,7 +39,7 @@ fn a_lost_connection_says_that_the_reservation_may_have_been_created() {
     });
     let said = ["may have been created", "was closed before the answer", &url];
     let asked = plimsoll(&format!("reserve m --server {url}"));
-    asked.fails_with(&[&said[..], &["plimsoll slots", "--key"]].concat());
+    asked.fails_with(&[&said[..], &["plimsoll reservations", "--key"]].concat());
     let asked = plimsoll(&format!("reserve m --key order-17 --server {url}"));
     asked.fails_with(&[&said[..], &["the same --key"]].concat());
     let looked = plimsoll(&format!("slots --server {url}"));

@@ -62,6 +62,8 @@ impl Fake {
             ("scheduler/slots/slot-4", "slot-4"),
             ("scheduler/slots/reservation-12", "reservation-pending"),
             ("scheduler/slots/reservation-13", "reservation-starting"),
+            ("scheduler/reservations?status=open", "reservations"),
+            ("scheduler/reservations?namespace=team-a&status=ended", "reservations-expired"),
             ("scheduler/queue", "queue"),
             ("scheduler/decisions?limit=1", "decisions"),
             ("scheduler/decisions?limit=20", "decisions"),

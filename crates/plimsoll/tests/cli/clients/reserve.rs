@@ -10,11 +10,12 @@ use crate::tool::Run;
 fn a_reservation_is_created_as_a_client_program_would() {
     let fake = Fake::new();
     fake.says("POST", "scheduler/slots", 201, &read("reservation-ready"));
-    let line = "reserve qwen3-8b --wait 2s --deadline 60s --key order-17 --as team-a/trainer-0";
+    let line =
+        "reserve qwen3-8b --wait 2s --deadline 60s --key order-17 --as team-a/trainer-0 --lease 1h";
     compare("clients/reserve-ready", line, &anywhere(&fake, fake.run(line)));
     let body: Value = serde_json::from_str(&fake.asked()[0].body).expect("JSON");
     let expected = json!({"model": "qwen3-8b", "namespace": "team-a", "name": "trainer-0", "key": "order-17",
-        "deadline": "1m", "wait": "2s"});
+        "deadline": "1m", "wait": "2s", "lease": "1h"});
     assert_eq!(body, expected);
     fake.says("POST", "scheduler/slots", 202, &read("reservation-pending"));
     compare(
@@ -37,6 +38,7 @@ fn an_ended_reservation_is_an_answer_and_everything_else_an_error() {
         (422, "insufficient_capacity", "Insufficient capacity"),
         (409, "deadline_exceeded", "Deadline exceeded"),
         (409, "reservation_lost", "Reservation lost"),
+        (409, "lease_expired", "Lease expired"),
     ] {
         fake.says("POST", "scheduler/slots", status, &problem(status, code, title));
         let run = fake.run("reserve m");
@@ -53,6 +55,22 @@ fn an_ended_reservation_is_an_answer_and_everything_else_an_error() {
     fake.run("reserve m").fails_with(&["409", "needs 90 GiB"]);
     fake.says("POST", "scheduler/slots", 404, r#"{"detail":"model m is not declared"}"#);
     fake.run("reserve m").fails_with(&["404", "model m is not declared"]);
+}
+
+#[test]
+fn a_lease_is_renewed_by_the_id_of_its_reservation() {
+    let fake = Fake::new();
+    let path = "scheduler/reservations/reservation-13/renew";
+    fake.says("POST", path, 200, &read("reservation-ready"));
+    let run = fake.run("renew reservation-13");
+    let expected = "renewed reservation-13: lease of 1h, released in 30m unless renewed\n";
+    assert_eq!((run.code, run.out.as_str()), (Some(0), expected), "{}", run.err);
+    assert_eq!(fake.run("renew reservation-13 -o json").json(0)["lease"], "1h");
+    let ended = json!({"title": "Lease expired", "status": 409, "code": "lease_expired",
+        "detail": "model m: released: the client did not renew its lease of 10m", "reservation": "reservation-13"});
+    fake.says("POST", path, 409, &ended.to_string());
+    fake.run("renew reservation-13").fails_with(&["409", "did not renew its lease of 10m"]);
+    fake.run("renew slot-8").fails_with(&["404", "no such path"]);
 }
 
 #[test]

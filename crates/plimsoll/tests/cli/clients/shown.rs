@@ -11,6 +11,8 @@ fn every_list_and_explanation_says_what_it_said() {
     for (name, line) in [
         ("slots", "slots"),
         ("slots-of-model", "slots --model qwen3-8b"),
+        ("reservations", "reservations"),
+        ("reservations-ended", "reservations --namespace team-a --status ended"),
         ("runners", "runners"),
         ("runner", "runners gpu-a"),
         ("decisions", "decisions"),
@@ -36,6 +38,7 @@ fn an_empty_server_has_its_own_text() {
     for path in [
         "runners",
         "scheduler/slots",
+        "scheduler/reservations?status=open",
         "scheduler/queue",
         "scheduler/decisions?limit=1",
         "scheduler/decisions?limit=20",
@@ -45,6 +48,7 @@ fn an_empty_server_has_its_own_text() {
     for (line, words) in [
         ("runners", "no runners"),
         ("slots", "no slots"),
+        ("reservations", "no reservations"),
         ("queue", "the queue is empty"),
         ("decisions", "no decisions"),
         ("top", "no runners"),
@@ -63,7 +67,11 @@ fn an_empty_server_has_its_own_text() {
 #[test]
 fn json_has_the_rows_of_the_server() {
     let fake = Fake::fleet();
-    for (line, file) in [("slots -o json", "slots"), ("queue -o json", "queue")] {
+    for (line, file) in [
+        ("slots -o json", "slots"),
+        ("reservations -o json", "reservations"),
+        ("queue -o json", "queue"),
+    ] {
         let printed = fake.run(line);
         let printed: Vec<Value> = serde_json::from_str(&printed.out).expect("JSON");
         let rows: Vec<Value> = serde_json::from_str(&read(file)).expect("JSON");
