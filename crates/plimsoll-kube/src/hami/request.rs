@@ -43,6 +43,8 @@ pub enum RequestError {
     NoDevice { count: &'static str, resource: &'static str, amount: u64 },
     #[error("{resource} is {amount}, which cannot be divided evenly over {devices} devices")]
     Uneven { resource: &'static str, amount: u64, devices: u64 },
+    #[error("{resource} is {devices}, and must be {allowed}: HAMi allocates no other number")]
+    Count { resource: &'static str, devices: u64, allowed: &'static str },
 }
 
 /// Reads a container's request for devices of a vendor; `None` if there is none. Limits count, and
@@ -64,6 +66,11 @@ pub fn read(
         return Ok(None);
     }
     let (devices, slices) = devices(vendor, count, memory, cores)?;
+    if let Some(devices) = devices
+        && let Some(allowed) = vendor.counts.broken_by(devices)
+    {
+        return Err(RequestError::Count { resource: vendor.count, devices, allowed });
+    }
     let ask = DeviceRequest { devices, slices, memory, cores };
     per_device(vendor, ask).map(Some)
 }

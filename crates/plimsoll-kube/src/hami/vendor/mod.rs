@@ -16,6 +16,7 @@ pub struct Vendor {
     /// The resource that counts devices, or slices of one.
     pub count: &'static str,
     pub count_unit: CountUnit,
+    pub counts: AllowedCounts,
     /// The resource for memory, if there is one.
     pub memory: Option<MemoryResource>,
     /// The resource for compute, if there is one.
@@ -45,6 +46,29 @@ pub enum CountUnit {
     Devices,
     /// Slices of one device: the number selects a profile, and the request is for one device.
     Slices,
+}
+
+/// The numbers of devices that one container can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllowedCounts {
+    Any,
+    /// One device, or modules of two.
+    OneOrEven,
+    /// A group of linked cards: one, two, four or all eight.
+    LinkedGroups,
+}
+
+impl AllowedCounts {
+    /// Returns the rule in words if the vendor never allocates this many devices.
+    pub fn broken_by(self, devices: u64) -> Option<&'static str> {
+        match self {
+            AllowedCounts::OneOrEven if devices > 1 && devices % 2 == 1 => Some("1 or even"),
+            AllowedCounts::LinkedGroups if !matches!(devices, 1 | 2 | 4 | 8) => {
+                Some("1, 2, 4 or 8")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A resource for memory.

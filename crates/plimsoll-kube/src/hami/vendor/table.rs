@@ -1,8 +1,8 @@
 //! The entries of the vendor table.
 
 use super::{
-    CapacityRule, CoresResource, CoresUnit, CountUnit, MemoryResource, MemorySource, Register,
-    SelectionKeys, Template, Vendor,
+    AllowedCounts, CapacityRule, CoresResource, CoresUnit, CountUnit, MemoryResource, MemorySource,
+    Register, SelectionKeys, Template, Vendor,
 };
 
 const fn mib(name: &'static str) -> Option<MemoryResource> {
@@ -36,6 +36,7 @@ const COMMON: Vendor = Vendor {
     name: "",
     count: "",
     count_unit: CountUnit::Devices,
+    counts: AllowedCounts::Any,
     memory: None,
     cores: None,
     percentage: None,
@@ -154,7 +155,7 @@ pub static VENDORS: &[Vendor] = &[
         &[template("vir05_1c_8g", 8192, 5), template("vir10_3c_16g", 16384, 10)]
     ),
     ascend!("Ascend910B4-1", ASCEND_64G),
-    ascend!("Ascend910C", ASCEND_64G),
+    Vendor { counts: AllowedCounts::OneOrEven, ..ascend!("Ascend910C", ASCEND_64G) },
     ascend!(
         "Ascend310P",
         &[template("vir01", 3072, 1), template("vir02", 6144, 2), template("vir04", 12288, 4)]
@@ -253,6 +254,7 @@ pub static VENDORS: &[Vendor] = &[
     Vendor {
         name: "kunlun",
         count: "kunlunxin.com/xpu",
+        counts: AllowedCounts::LinkedGroups,
         register: Register::Capacity(CapacityRule::WholeInTwoHalves { infix: "kunlun" }),
         memory_source: MemorySource::Assumed(98304),
         allocated: "hami.io/kunlun-allocated",
@@ -262,6 +264,7 @@ pub static VENDORS: &[Vendor] = &[
     Vendor {
         name: "XPU",
         count: "kunlunxin.com/vxpu",
+        counts: AllowedCounts::LinkedGroups,
         memory: mib("kunlunxin.com/vxpu-memory"),
         register: Register::Annotation("hami.io/node-register-xpu"),
         allocated: "hami.io/xpu-devices-allocated",

@@ -147,9 +147,9 @@ fn unreadable(container: &object::Container, error: RequestError) -> Misuse {
         RequestError::NoDevice { count, resource: name, .. } => {
             misuse([resource(container, count), resource(container, name)], said)
         }
-        RequestError::NoMemory { resource: name } | RequestError::Uneven { resource: name, .. } => {
-            misuse([resource(container, name)], said)
-        }
+        RequestError::NoMemory { resource: name }
+        | RequestError::Uneven { resource: name, .. }
+        | RequestError::Count { resource: name, .. } => misuse([resource(container, name)], said),
     }
 }
 

@@ -181,3 +181,24 @@ fn an_ascend_pod_that_accepts_only_soft_splits_is_charged_what_it_asks() {
     assert_eq!(placed(&means(&(node(split) + &pods("")))).0, 4, "four templates of 16384 MiB");
     assert_eq!(placed(&means(&(node("") + &pods(soft)))).0, 0, "the node has templates only");
 }
+
+#[test]
+fn a_number_of_devices_that_hami_never_allocates_is_rejected_with_the_rule() {
+    for (resource, allowed, rejected, rule) in [
+        ("kunlunxin.com/xpu", vec![1, 2, 4, 8], vec![3, 5, 6, 7, 9], "1, 2, 4 or 8"),
+        ("kunlunxin.com/vxpu", vec![1, 4], vec![3], "1, 2, 4 or 8"),
+        ("huawei.com/Ascend910C", vec![1, 2, 8], vec![3, 7], "1 or even"),
+        ("huawei.com/Ascend910B3", vec![1, 2, 3], vec![], ""),
+    ] {
+        for number in allowed {
+            let cluster = means(&pod_with(&format!("{resource}: {number}")));
+            let asks = &only(&cluster).request.spec.asks;
+            assert!(matches!(asks, Asks::Shapes(_)), "{resource}: {number}");
+        }
+        for number in rejected {
+            let cluster = means(&pod_with(&format!("{resource}: {number}")));
+            let problem = &misuse(&cluster).problem;
+            assert!(problem.contains(resource) && problem.contains(rule), "{problem}");
+        }
+    }
+}
