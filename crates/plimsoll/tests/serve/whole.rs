@@ -80,7 +80,7 @@ fn f3_the_charge_the_flags_and_the_report_of_a_model_come_from_its_file() {
     let dir = scratch();
     let model = dir.path().join("qwen3-8b.gguf");
     let card = Golden::gguf("qwen3-8b").expect("it is a golden one").card().expect("a right card");
-    gguf::write(&card, &model, Body::Missing).expect("the header is written");
+    gguf::write(&card, &model, Body::Sparse).expect("the header is written");
     let program = file(dir.path(), "llama-server", MODEL_SERVER);
     fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .expect("it can be run");
