@@ -4,7 +4,7 @@
 use plimsoll_models::estimate::LayerCounts;
 use plimsoll_models::runtime::overhead::Overhead;
 use plimsoll_models::runtime::{
-    DeviceCharge, Heads, LaunchCommand, LaunchSpec, LayerSplit, UserOptions,
+    DeviceCharge, Heads, LaunchCommand, LaunchSpec, LayerSplit, MemoryBasis, UserOptions,
 };
 use plimsoll_models::settings::{RuntimeKind, Settings};
 use plimsoll_models::shape::Shape;
@@ -28,6 +28,10 @@ pub fn launch_spec(
         settings: settings(declared, devices.len() as u64)?,
         layers: layer_split(declared, devices.len() as u64, shape),
         devices,
+        memory: match declared.memory {
+            Some(_) => MemoryBasis::Declared,
+            None => MemoryBasis::Known,
+        },
         overhead: match options.overhead {
             Some(size) => Overhead::declared(size.0),
             None => Overhead::default_of(kind),

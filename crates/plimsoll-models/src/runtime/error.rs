@@ -89,6 +89,8 @@ pub enum ReservedReason {
     Fixed(&'static str),
     /// It uses memory that is not in the charge.
     Uncharged(&'static str),
+    /// It uses memory that only declared memory can include.
+    OnlyDeclared(&'static str),
     /// It starts something other than what was charged.
     NotAllowed(&'static str),
 }
@@ -102,6 +104,9 @@ impl fmt::Display for ReservedReason {
             ReservedReason::Fixed(effect) => write!(f, "is set by Plimsoll so that {effect}"),
             ReservedReason::Uncharged(why) => {
                 write!(f, "uses memory that is not in the charge: {why}")
+            }
+            ReservedReason::OnlyDeclared(why) => {
+                write!(f, "needs declared `memory` that includes it: {why}")
             }
             ReservedReason::NotAllowed(why) => write!(f, "is not allowed: {why}"),
         }

@@ -7,11 +7,14 @@
 use super::command::{CommandLine, LaunchCommand, MAX_FLAG_VALUE, environment};
 use super::error::{RenderError, ReservedReason};
 use super::reserved::{self, Reserved, Syntax};
-use super::spec::{LaunchSpec, LayerSplit, UserOptions};
+use super::spec::{LaunchSpec, LayerSplit, MemoryBasis, UserOptions};
 
 pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchCommand, RenderError> {
     let settings = &spec.settings;
     reserved::check(user, Syntax::FullNames, FLAGS, VARIABLES)?;
+    if spec.memory == MemoryBasis::Known {
+        reserved::check(user, Syntax::FullNames, ADDITIONS, &[])?;
+    }
     check_gpu_count(spec)?;
     let program = spec.program.as_deref().unwrap_or("llama-server");
     let mut line = CommandLine::new(&[program, "--model", &spec.model]);
@@ -120,7 +123,7 @@ fn charge_proportions(spec: &LaunchSpec) -> String {
 
 const ALL_ON_GPU: ReservedReason =
     ReservedReason::Fixed("all layers and the KV cache are on the charged GPUs");
-const SECOND_MODEL: ReservedReason = ReservedReason::Uncharged("it loads a second model");
+const SECOND_MODEL: ReservedReason = ReservedReason::OnlyDeclared("it loads a second model");
 const MODEL: ReservedReason = ReservedReason::SetBy("file");
 
 pub(super) const FLAGS: &[Reserved] = &[
@@ -224,12 +227,34 @@ pub(super) const FLAGS: &[Reserved] = &[
         reason: ReservedReason::NotAllowed("the charge is computed from the metadata of the file"),
     },
     Reserved {
+        names: &[
+            "--embd-gemma-default",
+            "--fim-qwen-1.5b-default",
+            "--fim-qwen-3b-default",
+            "--fim-qwen-7b-default",
+            "--fim-qwen-7b-spec",
+            "--fim-qwen-14b-spec",
+            "--fim-qwen-30b-default",
+            "--gpt-oss-20b-default",
+            "--gpt-oss-120b-default",
+            "--vision-gemma-4b-default",
+            "--vision-gemma-12b-default",
+        ],
+        reason: ReservedReason::NotAllowed(
+            "it sets model, context and batch; declare them instead",
+        ),
+    },
+];
+
+/// Flags that load files besides the model. No estimate includes them, but declared memory can.
+const ADDITIONS: &[Reserved] = &[
+    Reserved {
         names: &["-mm", "--mmproj", "-mmu", "--mmproj-url", "-mmdev", "--mmproj-device"],
-        reason: ReservedReason::Uncharged("it loads a projector"),
+        reason: ReservedReason::OnlyDeclared("it loads a projector"),
     },
     Reserved {
         names: &["--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled"],
-        reason: ReservedReason::Uncharged("it loads additional tensors"),
+        reason: ReservedReason::OnlyDeclared("it loads additional tensors"),
     },
     Reserved {
         names: &[
@@ -261,25 +286,10 @@ pub(super) const FLAGS: &[Reserved] = &[
         ],
         reason: SECOND_MODEL,
     },
-    Reserved {
-        names: &[
-            "--embd-gemma-default",
-            "--fim-qwen-1.5b-default",
-            "--fim-qwen-3b-default",
-            "--fim-qwen-7b-default",
-            "--fim-qwen-7b-spec",
-            "--fim-qwen-14b-spec",
-            "--fim-qwen-30b-default",
-            "--gpt-oss-20b-default",
-            "--gpt-oss-120b-default",
-            "--vision-gemma-4b-default",
-            "--vision-gemma-12b-default",
-        ],
-        reason: ReservedReason::NotAllowed(
-            "it sets model, context and batch; declare them instead",
-        ),
-    },
 ];
+
+#[cfg(test)]
+mod real_server;
 
 pub(super) const VARIABLES: &[Reserved] = &[
     Reserved {

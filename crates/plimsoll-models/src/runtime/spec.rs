@@ -20,12 +20,22 @@ pub struct LaunchSpec {
     /// The serving parameters. `gpus` is the number of `devices`.
     pub settings: Settings,
     pub devices: Vec<DeviceCharge>,
+    pub memory: MemoryBasis,
     /// The memory that the runtime uses outside its own pool.
     pub overhead: Overhead,
     /// The model's heads, if they are known.
     pub heads: Option<Heads>,
     /// The layers on each GPU, for the runtimes that split by layers.
     pub layers: LayerSplit,
+}
+
+/// The origin of the charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum MemoryBasis {
+    /// The declaration, which can include what the user's arguments load besides the model.
+    Declared,
+    /// An estimate from the model's file, or a measurement.
+    Known,
 }
 
 /// The division of a model's layers over its GPUs.

@@ -15,7 +15,8 @@ fn spec(runtime: RuntimeKind, gpus: usize, charge: Bytes, total: Bytes) -> Launc
     let overhead = Overhead::declared(Bytes::gib(1));
     let layers = LayerSplit::Equal;
     let model = "m".to_string();
-    LaunchSpec { program: None, model, settings, devices, overhead, heads: None, layers }
+    let memory = MemoryBasis::Known;
+    LaunchSpec { program: None, model, settings, devices, memory, overhead, heads: None, layers }
 }
 
 fn on_one_gpu(runtime: RuntimeKind) -> LaunchSpec {
@@ -162,6 +163,20 @@ fn prompts_are_kept_in_host_memory_only_if_the_user_says_how_much() {
         assert!(argv.ends_with(&[given.to_string(), "4096".to_string()]), "{argv:?}");
         let limits = argv.iter().filter(|word| ["--cache-ram", given].contains(&word.as_str()));
         assert_eq!(limits.count(), 1, "{argv:?}");
+    }
+}
+
+#[test]
+fn projectors_adapters_and_drafts_need_declared_memory() {
+    let mut spec = on_one_gpu(RuntimeKind::LlamaCpp);
+    for flag in ["--mmproj", "--lora", "-md", "--spec-type"] {
+        let args = [flag, "value"].map(str::to_string).to_vec();
+        let user = UserOptions { args, ..UserOptions::default() };
+        spec.memory = MemoryBasis::Known;
+        let error = render(&spec, &user).expect_err("is rejected").to_string();
+        assert!(error.contains("needs declared `memory`"), "{error}");
+        spec.memory = MemoryBasis::Declared;
+        assert!(render(&spec, &user).expect("renders").argv.contains(&flag.to_string()));
     }
 }
 
@@ -431,6 +446,7 @@ fn any_spec() -> impl Strategy<Value = LaunchSpec> {
                 model: "m".to_string(),
                 settings,
                 devices,
+                memory: MemoryBasis::Known,
                 overhead,
                 heads: None,
                 layers: LayerSplit::Equal,
