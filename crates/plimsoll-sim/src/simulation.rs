@@ -168,6 +168,7 @@ pub fn simulate(
     watch: &mut dyn FnMut(&Decision),
 ) -> Simulation {
     let mut simulation = run::run(cluster, policy, advising, watch);
+    advice::update_promises(cluster, &mut simulation);
     plain::propose(cluster, &mut simulation, advising);
     simulation
 }

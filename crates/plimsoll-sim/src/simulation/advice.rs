@@ -11,8 +11,9 @@ use plimsoll_core::reason::RequestReason;
 use plimsoll_core::remedy::{self, Remedy, RemedyKind};
 use plimsoll_core::request::{Request, RequestId, Spec};
 use plimsoll_core::units::Name;
+use plimsoll_kube::cluster::Cluster;
 
-use super::{Advice, Advising, Promised};
+use super::{Advice, Advising, Promised, Simulation};
 
 /// Searches advice, and shares it between equal rejections.
 pub(super) struct Advisor<'a> {
@@ -109,6 +110,18 @@ fn is_rejected_with_its_gang(decision: &Decision) -> bool {
             RequestReason::GangIncomplete { .. } | RequestReason::GangNotFound { .. }
         ))
     )
+}
+
+/// Sets the promises to those at the end of a simulation: a pod that came later may have taken one
+/// over.
+pub(super) fn update_promises(cluster: &Cluster, simulation: &mut Simulation) {
+    let ledger = simulation.scheduler.ledger();
+    for rejected in &mut simulation.rejected {
+        let promised = promised(ledger, &cluster.pending[rejected.pending].request.id);
+        if promised.is_some() || rejected.advice.promised.is_some() {
+            Arc::make_mut(&mut rejected.advice).promised = promised;
+        }
+    }
 }
 
 fn promised(ledger: &Ledger, request: &RequestId) -> Option<Promised> {

@@ -165,3 +165,61 @@ fn h1_a_request_for_two_gpus_starts_after_the_longest_request_in_flight() {
         }
     }
 }
+
+#[test]
+fn several_large_requests_start_one_after_the_other() {
+    for policy in policies() {
+        let large = "memory: 74GiB\nidle_limit: 0s\nmax_slots: 4";
+        let mut stream = Stream::new(world(policy, large), &NAMES, 12, 1000, 0);
+        stream.run(20_000);
+        let ids = [(); 4].map(|()| stream.world.reserve("large"));
+        for id in ids {
+            stream.time_to_serve(id, 4 * (stream.hold + STOP_AND_START));
+            stream.run(stream.hold);
+            stream.world.release(id);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_evicted_on_the_node_for_later_requests_while_the_first_one_waits() {
+    let mut stream = Stream::new(
+        world(Policy::spread(), "memory: 140GiB\ntensor_parallel: [2]\nidle_limit: 0s"),
+        &NAMES,
+        12,
+        1000,
+        0,
+    );
+    stream.run(20_000);
+    let id = stream.world.reserve("large");
+    let started = stream.world.starts();
+    stream.time_to_serve(id, stream.hold + STOP_AND_START);
+    assert!(stream.world.starts() <= started + 1, "only the large model was started");
+}
+
+#[test]
+fn two_models_that_do_not_fit_together_take_turns() {
+    let models = [("a", "memory: 60GiB\nidle_limit: 2s"), ("b", "memory: 60GiB\nidle_limit: 2s")];
+    let mut stream = Stream::new(World::with(&models, &[80]), &["a"], 2, 500, 0);
+    stream.run(10_000);
+    for model in ["b", "a", "b"] {
+        stream.models = vec![if model == "a" { "b" } else { "a" }.to_string()];
+        let id = stream.world.reserve(model);
+        let waited = stream.time_to_serve(id, 2_000 + stream.hold + STOP_AND_START);
+        assert!(waited >= 1_000, "{model} waited only {waited} ms: its victim is protected");
+        stream.models = vec![model.to_string()];
+        stream.world.release(id);
+        stream.run(5_000);
+    }
+}
+
+#[test]
+fn a_pinned_slot_is_never_retired() {
+    let models = [("a", "memory: 60GiB\npinned: true"), ("b", "memory: 60GiB\nidle_limit: 0s")];
+    let mut stream = Stream::new(World::with(&models, &[80]), &["a"], 1, 500, 0);
+    stream.run(5_000);
+    let id = stream.world.reserve("b");
+    stream.run(20_000);
+    stream.world.assert_pending(id, "pinned");
+    assert!(stream.served > 30, "{} were served", stream.served);
+}
