@@ -103,12 +103,26 @@ impl Target<'_> {
 
     #[inline]
     pub(super) fn fit_memory(&self, need: MemoryNeed) -> Result<(), Reason> {
-        let FitInput { open, known, .. } = *self.input;
-        if need.peak <= open || !known { Ok(()) } else { self.fit_displacing(need) }
+        let FitInput { usable, open, load, known, displaced, .. } = *self.input;
+        if need.peak <= open || !known {
+            return Ok(());
+        }
+        if !displaced.is_zero() || need.alone < need.peak {
+            return self.fit_displacing(need);
+        }
+        let (need, free) = (need.peak, usable.less(load));
+        Err(if need > usable {
+            Reason::TooSmall { need, usable, free }
+        } else if need > free {
+            Reason::ShortOfMemory { need, free, usable }
+        } else {
+            Reason::PromisedAway { need, free, open }
+        })
     }
 
-    /// Checks a need that is larger than the open memory: it still fits where it takes the place of
-    /// a charge that cannot be on the same card (`room::floating`).
+    /// Checks a need that is larger than the open memory, beside other containers of the request or
+    /// charges that cannot be on the same card: it fits where it takes the place of one of those
+    /// (`room::floating`).
     #[cold]
     fn fit_displacing(&self, need: MemoryNeed) -> Result<(), Reason> {
         let MemoryNeed { peak: need, alone, slots } = need;
