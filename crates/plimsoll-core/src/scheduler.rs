@@ -4,11 +4,11 @@
 //! One step has four stages:
 //!
 //! 1. **Apply** the event to the ledger and the queue. The result is the set of changes that may
-//!    lift the reason of a pending request. Retired holders that are idle now are evicted, here and
-//!    after stage 3.
+//!    lift the reason of a pending request.
 //! 2. **Start** queued work whose devices have become quiet. This runs before and after stage 3:
 //!    work that was placed earlier starts before work that is placed now.
-//! 3. **Retry** the pending requests that such a change may help (`retry`).
+//! 3. **Retry** the pending requests that such a change may help (`retry`). After that, retired
+//!    holders that are idle are evicted: only then is it certain that their memory is still needed.
 //! 4. **Check** the nodes that changed for breaches.
 //!
 //! A step changes state only through the ledger's verbs and the queue, and records every change as
@@ -81,7 +81,6 @@ impl Scheduler {
         let (starts, checks) = self.scopes(&event);
         let mut step = Step::new(self, now);
         let lifted = step.apply(event);
-        step.evict_retired();
         step.start_queued(starts);
         step.retry_pending(lifted);
         step.evict_retired();
