@@ -8,7 +8,7 @@ use plimsoll_core::evict::{self, Planned};
 use plimsoll_core::queue::PendingRequest;
 use plimsoll_core::request::{Eviction, Request, RequestId};
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{DeskView, ReservationState, Slot, SlotStage};
 
 /// Returns where reservations, slots and the ledger disagree.
@@ -108,8 +108,14 @@ fn possible_placement(scheduler: &Scheduler, request: &Request, now: Millis) -> 
     if request.terms.speculative || request.terms.eviction == Eviction::Never {
         return None;
     }
-    let is_evictable =
-        |holding: &Holding| evict::check_evictable(holding, request, now, *residency).is_ok();
+    // Nothing is evicted on a node where another request waits for retired holders.
+    let retirements =
+        scheduler.ledger().promises().filter(|(_, promise)| !promise.retired.is_empty());
+    let kept: Vec<&Name> = retirements.map(|(_, promise)| &promise.placement.node).collect();
+    let is_evictable = |holding: &Holding| {
+        !kept.contains(&&holding.node)
+            && evict::check_evictable(holding, request, now, *residency).is_ok()
+    };
     match evict::plan(scheduler.ledger(), policy, request, is_evictable) {
         Planned::Found(plan) => Some(format!("after {:?}", plan.after)),
         Planned::Impossible | Planned::NotFound { .. } => None,
