@@ -12,6 +12,8 @@ mod reasons;
 
 mod outputs;
 
+mod control_plane;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,8 +22,7 @@ use anyhow::{Result, bail};
 const HELP: &str = "\
 usage: cargo run -p xtask -- <chore>
 
-  tidy [--summary | --write-baseline]
-                    check the rules that neither compiler nor linter knows (also run by cargo test)
+  tidy              check the rules that neither compiler nor linter knows (also run by cargo test)
   reasons           write docs/reasons.md from the reasons of the core
   outputs           update the output of commands in pages from the golden files
   mutants [NAME…]   change marked lines one at a time, and check that tests fail
@@ -30,6 +31,8 @@ usage: cargo run -p xtask -- <chore>
                     ask llama.cpp how much memory it allocates for every golden model, and write
                     docs/estimates-judged.md; needs node and npm, except for table, which uses the
                     recorded answers
+  control-plane     build etcd, kube-apiserver, kube-scheduler and kubectl for tests, and print their
+                    folder; needs Go, or KUBEBUILDER_ASSETS with the folder of built programs
   help              print this
 ";
 
@@ -49,13 +52,12 @@ fn run() -> Result<()> {
     let rest: Vec<String> = args.collect();
     match (chore.as_deref(), rest.as_slice()) {
         (Some("tidy"), []) => tidy::run(&workspace()),
-        (Some("tidy"), [flag]) if flag == "--summary" => tidy::summary(&workspace()),
-        (Some("tidy"), [flag]) if flag == "--write-baseline" => tidy::write_baseline(&workspace()),
         (Some("reasons"), []) => reasons::run(&workspace()),
         (Some("outputs"), []) => outputs::run(&workspace()),
         (Some("mutants"), names) => mutants::run(&workspace(), names),
         (Some("goldens"), [folder]) => goldens::run(Path::new(folder)),
         (Some("judge"), args) => judge::run(&workspace(), args),
+        (Some("control-plane"), []) => control_plane::run(),
         (None | Some("help" | "--help" | "-h"), _) => {
             print!("{HELP}");
             Ok(())

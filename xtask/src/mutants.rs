@@ -30,11 +30,18 @@ const MUTANTS: &[Mutant] = &[
         name: "commit-check",
         file: "crates/plimsoll-core/src/ledger.rs",
         becomes: "let empty = std::sync::Arc::new(crate::room::NodeRoom::empty(&view.node, &[])); \
-                  let charges = fit::admit(&NodeView { room: empty, ..view }, &request.spec, placement)?;",
+                  let charges = self.admit(&NodeView { room: empty, ..view }, request, placement)?;",
         must_fail: &[
             &["-p", "plimsoll-sim", "--test", "properties", "c1_of_planners"],
             &["-p", "plimsoll-sim", "--test", "properties", "a2_models_planned"],
         ],
+    },
+    // An account may hold more than its maximum.
+    Mutant {
+        name: "account-maximum",
+        file: "crates/plimsoll-core/src/fit.rs",
+        becomes: "let _ = allowance.check(&charges).map_err(AdmissionError::Account);",
+        must_fail: &[&["-p", "plimsoll-sim", "--test", "scenarios", "every_scenario_holds"]],
     },
     // Memory being released counts as free.
     Mutant {
@@ -83,6 +90,17 @@ const MUTANTS: &[Mutant] = &[
         file: "crates/plimsoll-slots/src/memory.rs",
         becomes: "let valid = valid.filter(|_| true);",
         must_fail: &[&["-p", "plimsoll-slots", "--lib", "a_low_measurement_is_not_charged"]],
+    },
+    Mutant {
+        name: "unserved",
+        file: "crates/plimsoll-slots/src/memory/evidence.rs",
+        becomes: "return None;",
+        must_fail: &[&[
+            "-p",
+            "plimsoll-slots",
+            "--lib",
+            "a_model_to_be_measured_takes_whole_gpus_until_a_client_has_used_a_slot",
+        ]],
     },
 ];
 

@@ -25,6 +25,7 @@ const HAMI: &[&str] = &[
     "CardUuidMismatch",
     "ExclusiveDeviceAllocateConflict",
     "NumaNotFit",
+    "ResourceQuotaNotFit",
 ];
 
 /// Defines a function that returns an example of every variant with its meaning. The `match` makes
@@ -125,6 +126,16 @@ examples! { request_reasons of RequestReason:
         problem: Name::from("gpu-memory and gpu-fraction are both set; set one of them"),
     }) "The request is invalid or contradicts itself. The text names field and value."
     NoNodes {} "The fleet has no nodes."
+    AccountOverMemory {
+        account: Name::from("research"),
+        need: Bytes::gib(24),
+        held: Bytes::gib(60),
+        maximum: Bytes::gib(80),
+    } "The account of the request, or its parent, would hold more memory than its maximum."
+    AccountOverDevices { account: Name::from("research"), need: 2, held: 3, maximum: 4 }
+        "The account of the request, or its parent, would hold more devices than its maximum."
+    AccountMemoryUnknown { account: Name::from("research"), unknown: 1 }
+        "The account has a maximum of memory, and what it holds is not known."
     GangIncomplete { gang: Name::from("default/training"), minimum: 4, placed: 3, members: 4 }
         "Too few members of the gang can be placed together."
     GangNotFound { gang: Name::from("default/training"), minimum: 4, placed: 3, steps: 20_000 }

@@ -1,6 +1,5 @@
 //! The rules of this repository that neither compiler nor linter checks.
 
-mod baseline;
 mod layers;
 mod modules;
 mod references;
@@ -19,7 +18,7 @@ use source::Source;
 
 /// Folders with text that people read; `""` is the root without its folders.
 const TEXT: &[&str] =
-    &["", "crates", "deploy", "docs", "examples", "fuzz", "scenarios", "xtask", ".ci"];
+    &["", "crates", "deploy", "docs", "examples", "fuzz", "scenarios", "testbed", "xtask", ".ci"];
 
 /// Kinds of files with text that people read.
 const TEXT_FILES: &[&str] =
@@ -53,32 +52,16 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Prints the violations beyond the baseline, and fails if there is one.
+/// Prints the violations, and fails if there is one.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
     let violations = violations(workspace)?;
-    let excess = baseline::excess(&violations, &baseline::read(workspace)?);
-    for violation in &excess {
+    for violation in &violations {
         println!("{violation}");
     }
-    if !excess.is_empty() {
-        bail!("{} violations in groups that have more than xtask/tidy-baseline.txt", excess.len());
+    if !violations.is_empty() {
+        bail!("{} violations of the rules in CONTRIBUTING.md, Style", violations.len());
     }
-    println!("tidy: no violations beyond the baseline, {} within it", violations.len());
-    Ok(())
-}
-
-/// Writes the counts of today as the baseline, after text was rewritten.
-pub(crate) fn write_baseline(workspace: &Path) -> Result<()> {
-    baseline::write(workspace, &baseline::counts(&violations(workspace)?))
-}
-
-/// Prints how many violations each part of the repository has, by rule.
-pub(crate) fn summary(workspace: &Path) -> Result<()> {
-    let counts = baseline::counts(&violations(workspace)?);
-    for ((part, rule), count) in &counts {
-        println!("{part:<18} {rule:<16} {count:>5}");
-    }
-    println!("{:<35} {:>5}", "all", counts.values().sum::<usize>());
+    println!("tidy: no violations");
     Ok(())
 }
 
@@ -205,13 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn the_repository_has_no_violation_beyond_the_baseline() {
+    fn the_repository_has_no_violations() {
         let workspace =
             Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace");
         let violations = violations(workspace).expect("the workspace can be read");
-        let baseline = baseline::read(workspace).expect("the baseline can be read");
-        let excess = baseline::excess(&violations, &baseline);
-        let list: Vec<String> = excess.iter().map(ToString::to_string).collect();
+        let list: Vec<String> = violations.iter().map(ToString::to_string).collect();
         assert!(list.is_empty(), "\n{}\n", list.join("\n"));
     }
 

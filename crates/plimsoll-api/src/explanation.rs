@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_core::account::Allowance;
 use plimsoll_core::charge::Charge;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::fit;
@@ -59,9 +60,9 @@ pub fn explanation(decision: &Decision) -> Explanation {
 pub fn charges(decision: &Decision) -> Vec<Charge> {
     let placement = decision.chosen().map(|found| &found.placement);
     let judged = placement.and_then(|placement| verdict::verdict_on(decision, &placement.node));
-    let admitted = placement
-        .zip(judged)
-        .and_then(|(placement, judged)| fit::admit(judged.view, &decision.spec, placement).ok());
+    let admitted = placement.zip(judged).and_then(|(placement, judged)| {
+        fit::admit(judged.view, &Allowance::default(), &decision.spec, placement).ok()
+    });
     admitted.unwrap_or_default()
 }
 

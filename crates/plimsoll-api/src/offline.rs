@@ -2,6 +2,7 @@
 
 mod audit;
 mod chaos;
+mod devices;
 mod estimate;
 mod explain;
 mod input;
@@ -11,6 +12,7 @@ mod simulate;
 
 pub use audit::{AuditOutput, FindingRow, Severity};
 pub use chaos::{ChaosFindingRow, ChaosOutput};
+pub use devices::{DevicesOutput, PromisedPodRow};
 pub use estimate::{DeviceFitRow, EstimateOutput, ModelFileRow};
 pub use explain::{ExplainOutput, ExplainStatus};
 pub use input::InputRow;

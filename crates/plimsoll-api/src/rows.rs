@@ -4,6 +4,7 @@ mod decision;
 mod event;
 mod memory;
 mod model;
+mod pod;
 mod problem;
 mod request;
 mod reservation;
@@ -16,6 +17,7 @@ pub use decision::{DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
 pub use event::{ChangeRow, DecidedRow, EventRow, LaggedRow, ReservationEndedRow, SlotNames};
 pub use memory::{EstimatedRow, MeasuredRow, MemoryRow, MemorySource};
 pub use model::ModelRow;
+pub use pod::{PendingPodRow, PodDecisionRow, ReleasingRow, WatchRow};
 pub use problem::ProblemRow;
 pub use request::RequestRow;
 pub use reservation::{

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::account::Allowance;
 use crate::candidate::Judge;
 use crate::draft::View;
-use crate::fit::Placement;
+use crate::fit::{self, AdmissionError, Placement};
 use crate::ledger::{NodeId, Views};
 use crate::policy::Policy;
 use crate::reason::RequestReason;
@@ -81,12 +82,18 @@ pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision 
     let reason = malformed(&request.spec)
         .or_else(|| view.nodes().next().is_none().then_some(RequestReason::NoNodes));
     let mut outcome = Outcome::Rejected(reason);
+    let allowance = view.allowance(&request.id);
     for shape in (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape) {
-        let (findings, best) = judge_all(view.nodes(), &policy, &request.spec, shape);
+        let judge = Judge::new(&policy, &request.spec, shape);
+        let (findings, best) = judge_all(view.nodes(), &judge, &request.spec, &allowance);
         shapes.push(findings);
-        if let Some(best) = best {
-            outcome = Outcome::Placed(best);
-            break;
+        match best {
+            Ok(None) => {}
+            Ok(Some(best)) => {
+                outcome = Outcome::Placed(best);
+                break;
+            }
+            Err(reason) => outcome = Outcome::Rejected(Some(reason)),
         }
     }
     Decision {
@@ -112,24 +119,54 @@ pub(crate) fn malformed(spec: &Spec) -> Option<RequestReason> {
     }
 }
 
-/// Judges every node and chooses the best; of equals the first by name.
+/// Judges every node and chooses the best within the account's maximum; of equals the first by
+/// name. Returns the account's reason if only its maximum is in the way.
 fn judge_all<'v>(
     nodes: impl Iterator<Item = (NodeId, &'v NodeView)>,
-    policy: &Policy,
+    judge: &Judge,
     spec: &Spec,
-    shape: u16,
-) -> (Findings, Option<Candidate>) {
+    allowance: &Allowance,
+) -> (Findings, Result<Option<Candidate>, RequestReason>) {
     let mut findings = Findings::default();
     let mut best: Option<Candidate> = None;
-    let judge = Judge::new(policy, spec, shape);
+    // With the score of its candidate: the best one speaks, as in `memo`.
+    let mut over: Option<(i64, RequestReason)> = None;
     for (id, view) in nodes {
         let finding = judge.judge(view);
         if let Some(found) = &finding.best
             && best.as_ref().is_none_or(|best| found.score.total() > best.score.total())
         {
-            best = Some(found.clone());
+            match over_maximum(view, allowance, spec, found) {
+                None => best = Some(found.clone()),
+                Some(reason) => {
+                    let score = found.score.total();
+                    if over.as_ref().is_none_or(|(best, _)| score > *best) {
+                        over = Some((score, reason));
+                    }
+                }
+            }
         }
         findings.set(id, Some(finding));
     }
-    (findings, best)
+    let result = match (best, over) {
+        (None, Some((_, reason))) => Err(reason),
+        (best, _) => Ok(best),
+    };
+    (findings, result)
+}
+
+/// Returns the reason of the request's account against a candidate, as the commit would give it.
+pub(crate) fn over_maximum(
+    view: &NodeView,
+    allowance: &Allowance,
+    spec: &Spec,
+    found: &Candidate,
+) -> Option<RequestReason> {
+    if allowance.is_unlimited() {
+        return None;
+    }
+    match fit::admit(view, allowance, spec, &found.placement) {
+        Err(AdmissionError::Account(reason)) => Some(reason),
+        _ => None,
+    }
 }

@@ -9,12 +9,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::account::{Account, Allowance};
 use crate::charge::{Charge, Holding, HoldingId, Stage};
 use crate::fit::{self, AdmissionError, Placement};
 use crate::ledger::{Ledger, NodeId, Views};
 use crate::reason::NodeReason;
 use crate::request::{Request, RequestId};
 use crate::room::NodeView;
+use crate::units::Name;
 
 /// The views of all nodes, from the ledger or from a draft: everything that a decision reads.
 pub trait View {
@@ -29,6 +31,9 @@ pub trait View {
 
     /// Returns the revision of the ledger.
     fn revision(&self) -> u64;
+
+    /// Returns the maxima that apply to a request.
+    fn allowance(&self, request: &RequestId) -> Allowance;
 }
 
 impl View for Ledger {
@@ -46,6 +51,10 @@ impl View for Ledger {
 
     fn revision(&self) -> u64 {
         Ledger::revision(self)
+    }
+
+    fn allowance(&self, request: &RequestId) -> Allowance {
+        Ledger::allowance(self, request)
     }
 }
 
@@ -69,6 +78,10 @@ impl View for OneNode<'_> {
     fn revision(&self) -> u64 {
         self.0.revision()
     }
+
+    fn allowance(&self, request: &RequestId) -> Allowance {
+        self.0.allowance(request)
+    }
 }
 
 /// An overlay of a ledger.
@@ -80,6 +93,9 @@ pub struct Draft<'a> {
     removed: BTreeSet<HoldingId>,
     /// Requests whose promises the draft removes, for the same reason.
     unpromised: BTreeSet<RequestId>,
+    /// The amounts that the draft adds to and takes from each account. Empty if no account has a
+    /// share.
+    moved: BTreeMap<Name, (Account, Account)>,
     /// The id of the next drafted holding. Counts down from the top, while the ledger counts up
     /// from 0, so that a drafted holding never has the id of a real one.
     next_holding: u64,
@@ -105,6 +121,14 @@ impl View for Draft<'_> {
     fn revision(&self) -> u64 {
         self.ledger.revision()
     }
+
+    fn allowance(&self, request: &RequestId) -> Allowance {
+        self.ledger.shares().allowance(&request.account, |row| {
+            let held = self.ledger.committed(row, request, &self.unpromised);
+            let (added, taken) = self.moved.get(row).copied().unwrap_or_default();
+            held.plus(added).less(taken)
+        })
+    }
 }
 
 impl<'a> Draft<'a> {
@@ -115,6 +139,7 @@ impl<'a> Draft<'a> {
             changed: BTreeMap::new(),
             removed: BTreeSet::new(),
             unpromised: BTreeSet::new(),
+            moved: BTreeMap::new(),
             next_holding: u64::MAX,
         }
     }
@@ -142,6 +167,9 @@ impl<'a> Draft<'a> {
         {
             view.remove(id, holding);
             self.removed.insert(id);
+            if let Some((_, taken)) = self.moved_mut(holding) {
+                *taken = taken.plus(Account::of_holding(holding));
+            }
         }
     }
 
@@ -176,12 +204,32 @@ impl<'a> Draft<'a> {
         let missing =
             || AdmissionError::Node { node: place.node.clone(), reason: NodeReason::NoSuchNode };
         let node = self.ledger.node_id(&place.node).ok_or_else(missing)?;
-        let charges = fit::admit(self.node(node).ok_or_else(missing)?, &request.spec, place)?;
+        let charges = self.admit(self.node(node).ok_or_else(missing)?, request, place)?;
         let holding = Holding::placed(request, &place.node, Stage::Sent, charges.clone());
         let id = HoldingId(self.next_holding);
         self.next_holding -= 1;
         self.view_mut(node).ok_or_else(missing)?.add(id, &holding);
+        if let Some((added, _)) = self.moved_mut(&holding) {
+            *added = added.plus(Account::of_holding(&holding));
+        }
         Ok(charges)
+    }
+
+    fn admit(
+        &self,
+        view: &NodeView,
+        request: &Request,
+        place: &Placement,
+    ) -> Result<Vec<Charge>, AdmissionError> {
+        fit::admit(view, &self.allowance(&request.id), &request.spec, place)
+    }
+
+    /// Returns the changes of a holding's account; `None` if no account has a share.
+    fn moved_mut(&mut self, holding: &Holding) -> Option<&mut (Account, Account)> {
+        if self.ledger.shares().is_empty() {
+            return None;
+        }
+        Some(self.moved.entry(holding.request.account.clone()).or_default())
     }
 
     /// Returns the draft's own copy of a view; copies it from the ledger at the first call.

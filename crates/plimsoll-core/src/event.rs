@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Shares;
 use crate::breach::Breach;
 use crate::charge::{Activity, Charge, Holding};
 use crate::decide::Decision;
@@ -30,6 +31,9 @@ pub struct Settings {
     pub residency: Timespan,
     /// Starts on one device wait for each other, and for releases there.
     pub serial_starts: bool,
+    /// The shares of accounts.
+    #[serde(default, skip_serializing_if = "Shares::is_empty")]
+    pub accounts: Shares,
 }
 
 impl Default for Settings {
@@ -40,6 +44,7 @@ impl Default for Settings {
             telemetry_for: Some(Timespan::seconds(30)),
             residency: Timespan::seconds(30),
             serial_starts: false,
+            accounts: Shares::default(),
         }
     }
 }
@@ -100,6 +105,9 @@ pub enum Event {
     Acted { request: RequestId, activity: Activity },
     /// The settings change.
     Configured { settings: Box<Settings> },
+    /// Decides a request that another scheduler places. Charges nothing, and nothing becomes
+    /// pending.
+    Judge { request: Request },
     /// Demand arrived for speculative work: it counts as real work from now on.
     Claimed { request: RequestId },
     /// Checks every node for breaches, whether it changed or not.
@@ -127,6 +135,7 @@ impl Event {
             Event::Grew { .. } => "grew",
             Event::Acted { .. } => "acted",
             Event::Configured { .. } => "configured",
+            Event::Judge { .. } => "judge",
             Event::Claimed { .. } => "claimed",
             Event::Audit => "audit",
             Event::Tick => "tick",

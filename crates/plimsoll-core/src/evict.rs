@@ -16,11 +16,15 @@ use crate::request::{Eviction, NodeNeed, Request, RequestId};
 use crate::room::NodeView;
 use crate::units::{Bytes, Millis, Name, Timespan};
 
+mod cost;
 mod retire;
 mod together;
 
-pub use retire::{can_retire, plan_retirement, retires_at};
+pub use cost::VictimOrder;
+pub use retire::{plan_retirement, retires_at};
 pub use together::gang_after_releases;
+
+use cost::{Cost, Rules};
 
 /// A placement that fits once some holders are released.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,12 +99,7 @@ pub fn check_evictable(
     now: Millis,
     residency: Timespan,
 ) -> Result<(), NotEvictable> {
-    if request.terms.speculative || request.terms.eviction == Eviction::Never {
-        return Err(NotEvictable::RequesterMayNotEvict);
-    }
-    if request.terms.model.is_some() && holding.terms.model == request.terms.model {
-        return Err(NotEvictable::SameModel);
-    }
+    check_requester(holding, request)?;
     let lower = holding.terms.priority < request.terms.priority;
     match evictable_since(holding, now, residency) {
         Ok(_) => Ok(()),
@@ -114,43 +113,15 @@ pub fn check_evictable(
     }
 }
 
-/// The cost of evicting a set of holders, compared field by field. Adding a holder never makes a
-/// set cheaper; `search` relies on that.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Cost {
-    priority: i32,
-    active: u32,
-    reload: Timespan,
-    bytes: Bytes,
-    count: usize,
-    names: Vec<RequestId>,
-}
-
-impl Cost {
-    const NONE: Cost = Cost {
-        priority: i32::MIN,
-        active: 0,
-        reload: Timespan::ZERO,
-        bytes: Bytes::ZERO,
-        count: 0,
-        names: Vec::new(),
-    };
-
-    fn with(&self, holding: &Holding) -> Cost {
-        let priority = if holding.terms.speculative { i32::MIN } else { holding.terms.priority };
-        let active = matches!(holding.activity, Activity::Active { .. } | Activity::Unknown);
-        let mut names = self.names.clone();
-        names.push(holding.request.clone());
-        names.sort();
-        Cost {
-            priority: self.priority.max(priority),
-            active: self.active + u32::from(active),
-            reload: self.reload.plus(holding.terms.reload_cost),
-            bytes: self.bytes.plus(holding.bytes().unwrap_or(Bytes::ZERO)),
-            count: names.len(),
-            names,
-        }
+/// Checks that a request may have a holder evicted at all, now or later.
+fn check_requester(holding: &Holding, request: &Request) -> Result<(), NotEvictable> {
+    if request.terms.speculative || request.terms.eviction == Eviction::Never {
+        return Err(NotEvictable::RequesterMayNotEvict);
     }
+    if request.terms.model.is_some() && holding.terms.model == request.terms.model {
+        return Err(NotEvictable::SameModel);
+    }
+    Ok(())
 }
 
 /// Plans the cheapest eviction that makes room for a request that does not fit now.
@@ -161,7 +132,8 @@ pub fn plan(
     is_evictable: impl Fn(&Holding) -> bool,
 ) -> Planned {
     let nodes: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
-    search(ledger, policy, request, &nodes, &[], is_evictable, Cost::with)
+    let rules = Rules { is_evictable: &is_evictable, accepts: &|_| true, cost_with: &Cost::with };
+    search(ledger, policy, request, &nodes, &[], &rules)
 }
 
 /// Plans the eviction with the fewest bytes on one of these nodes, whatever else it costs. For
@@ -173,27 +145,34 @@ pub fn plan_by_bytes(
     nodes: &[NodeId],
     is_evictable: impl Fn(&Holding) -> bool,
 ) -> Planned {
-    search(ledger, policy, request, nodes, &[], is_evictable, |so_far, holding| Cost {
+    let by_bytes = |so_far: &Cost, holding: &Holding| Cost {
         priority: i32::MIN,
         active: 0,
         reload: Timespan::ZERO,
         ..so_far.with(holding)
-    })
+    };
+    let rules = Rules { is_evictable: &is_evictable, accepts: &|_| true, cost_with: &by_bytes };
+    search(ledger, policy, request, nodes, &[], &rules)
 }
 
 /// Plans room for a request that does not fit now. The plan waits for releases in progress and
-/// evicts where the request's terms allow it.
+/// evicts where the request's terms allow it. `accepts` judges a whole set of victims.
 pub fn plan_room(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
+    order: VictimOrder,
     is_evictable: impl Fn(&Holding) -> bool,
+    accepts: impl Fn(&Plan) -> bool,
 ) -> Option<Plan> {
     let evicts = request.terms.eviction != Eviction::Never;
     if request.terms.speculative || (!evicts && !ledger.has_releasing()) {
         return None;
     }
-    match plan(ledger, policy, request, is_evictable) {
+    let nodes: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
+    let cost_with = |so_far: &Cost, holding: &Holding| order.cost_with(so_far, holding);
+    let rules = Rules { is_evictable: &is_evictable, accepts: &accepts, cost_with: &cost_with };
+    match search(ledger, policy, request, &nodes, &[], &rules) {
         Planned::Found(plan) if !plan.after.is_empty() => Some(plan),
         _ => None,
     }
@@ -218,17 +197,14 @@ fn search(
     request: &Request,
     among: &[NodeId],
     without_promises_to: &[RequestId],
-    is_evictable: impl Fn(&Holding) -> bool,
-    cost_with: impl Fn(&Cost, &Holding) -> Cost,
+    rules: &Rules,
 ) -> Planned {
     let policy = policy.with_hints(&request.spec.hints);
+    let mut base = Draft::new(ledger);
+    without_promises_to.iter().for_each(|other| base.without_promise_to(other));
     let sites: Vec<Site> = among
         .iter()
-        .filter_map(|id| {
-            let mut base = Draft::new(ledger);
-            without_promises_to.iter().for_each(|other| base.without_promise_to(other));
-            Site::with_enough_holders(base, *id, &policy, request, &is_evictable)
-        })
+        .filter_map(|id| Site::with_enough_holders(base.clone(), *id, &policy, request, rules))
         .collect();
     let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
     for (at, _) in sites.iter().enumerate() {
@@ -237,12 +213,14 @@ fn search(
     let mut steps = 0;
     while let Some(std::cmp::Reverse(attempt)) = heap.pop() {
         if steps == policy.search_steps / EVICTION_SHARE {
-            return spare_holders(&sites, &policy, request, &cost_with)
+            return spare_holders(&sites, &policy, request, rules)
                 .map_or(Planned::NotFound { steps }, Planned::Found);
         }
         steps += 1;
         let site = &sites[attempt.site];
-        if let Some(plan) = site.plan_without(&policy, request, &attempt.victims) {
+        if let Some(plan) = site.plan_without(&policy, request, &attempt.victims)
+            && (rules.accepts)(&plan)
+        {
             return Planned::Found(plan);
         }
         let holders = &site.holders;
@@ -256,7 +234,7 @@ fn search(
             if next.checked_sub(1).is_some_and(is_repetition) {
                 continue;
             }
-            let cost = cost_with(&attempt.cost, holder);
+            let cost = (rules.cost_with)(&attempt.cost, holder);
             let victims = attempt.victims.iter().copied().chain([next]).collect();
             heap.push(std::cmp::Reverse(Attempt { cost, site: attempt.site, victims }));
         }
@@ -274,13 +252,15 @@ fn spare_holders(
     sites: &[Site],
     policy: &Policy,
     request: &Request,
-    cost_with: &impl Fn(&Cost, &Holding) -> Cost,
+    rules: &Rules,
 ) -> Option<Plan> {
+    let cost_with = rules.cost_with;
     let plans = sites.iter().filter_map(|site| {
         let holders = &site.holders;
         let victims = site.needed_victims(policy, request, cost_with);
         let cost = victims.iter().fold(Cost::NONE, |cost, at| cost_with(&cost, holders[*at].1));
-        Some((cost, site.plan_without(policy, request, &victims)?))
+        let plan = site.plan_without(policy, request, &victims);
+        Some((cost, plan.filter(rules.accepts)?))
     });
     plans.min_by(|one, other| one.0.cmp(&other.0)).map(|(_, plan)| plan)
 }
@@ -330,11 +310,13 @@ impl<'a> Site<'a> {
         id: NodeId,
         policy: &Policy,
         request: &Request,
-        is_evictable: &impl Fn(&Holding) -> bool,
+        rules: &Rules,
     ) -> Option<Site<'a>> {
         let ledger = base.ledger();
         let could_be_victim = |(_, holding): &(HoldingId, &Holding)| {
-            !holding.stage.is_releasing() && holding.request != request.id && is_evictable(holding)
+            !holding.stage.is_releasing()
+                && holding.request != request.id
+                && (rules.is_evictable)(holding)
         };
         let mut holders: Vec<(HoldingId, &Holding)> =
             ledger.holdings_on(id).filter(could_be_victim).collect();
@@ -357,7 +339,7 @@ impl<'a> Site<'a> {
         &self,
         policy: &Policy,
         request: &Request,
-        cost_with: &impl Fn(&Cost, &Holding) -> Cost,
+        cost_with: &dyn Fn(&Cost, &Holding) -> Cost,
     ) -> Vec<usize> {
         let mut by_cost: Vec<usize> = (0..self.holders.len()).collect();
         by_cost.sort_by_key(|at| std::cmp::Reverse(cost_with(&Cost::NONE, self.holders[*at].1)));
@@ -394,10 +376,13 @@ fn place_on(
 ) -> Option<Plan> {
     let view = draft.node(id)?;
     let shapes = (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape);
-    let mut found =
+    let found =
         shapes.filter_map(|shape| Judge::new(policy, &request.spec, shape).judge(view).best);
-    let placement = found.next()?.placement;
-    let charges = fit::admit(view, &request.spec, &placement).ok()?;
+    let allowance = draft.allowance(&request.id);
+    let (placement, charges) = found.map(|found| found.placement).find_map(|placement| {
+        let charges = fit::admit(view, &allowance, &request.spec, &placement).ok()?;
+        Some((placement, charges))
+    })?;
     let resources = request.spec.resources.clone();
     let (retired, after) = (Vec::new(), Vec::new());
     let mut plan = Plan { placement, charges, resources, victims, retired, after };

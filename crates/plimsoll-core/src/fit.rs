@@ -13,9 +13,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Allowance;
 use crate::charge::{Charge, Slice};
 use crate::device::{Device, DeviceChoice, Health, Node};
-use crate::reason::{NodeReason, Reason};
+use crate::reason::{NodeReason, Reason, RequestReason};
 use crate::request::{Amount, Container, Need, Role, Shape, Spec};
 use crate::room::{FitInput, NodeRoom, NodeView};
 use crate::units::{Bytes, Name};
@@ -56,6 +57,9 @@ pub enum AdmissionError {
     /// The device is given by its printed name ([`Node::device_label`]).
     #[error("container {container}: {device} {reason}")]
     Device { container: Name, device: String, reason: Reason },
+    /// A share of the request's account does not allow it.
+    #[error("{0}")]
+    Account(RequestReason),
     /// The placement was not made for this request.
     #[error("the placement does not match the request: {0}")]
     Mismatch(Mismatch),
@@ -79,10 +83,14 @@ pub enum Mismatch {
 
 /// Checks a placement on a node and returns the charges that it would make.
 ///
+/// The maximum of the request's account is checked last: the devices of the placement decide how
+/// much a fraction or a whole device is.
+///
 /// Books the picks one after the other in a [`Trial`], so that each container is checked beside the
 /// earlier containers of its own request. Costs one `Trial::fit` per picked device.
 pub fn admit(
     view: &NodeView,
+    allowance: &Allowance,
     spec: &Spec,
     placement: &Placement,
 ) -> Result<Vec<Charge>, AdmissionError> {
@@ -110,7 +118,9 @@ pub fn admit(
     if picks.next().is_some() {
         return Err(AdmissionError::Mismatch(Mismatch::TooManyNeeds));
     }
-    Ok(trial.charges(shape))
+    let charges = trial.charges(shape);
+    allowance.check(&charges).map_err(AdmissionError::Account)?; // mutant: account-maximum
+    Ok(charges)
 }
 
 /// One need of a shape with its container.

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use crate::candidate::{Judge, OutOfSteps};
 use crate::decide::{Decision, Outcome, decide};
 use crate::draft::{Draft, View};
-use crate::fit::Placement;
+use crate::fit::{AdmissionError, Placement};
 use crate::ledger::Ledger;
 use crate::policy::Policy;
 use crate::reason::RequestReason;
@@ -195,8 +195,12 @@ impl Search<'_> {
                 tried.push(view);
                 for place in self.places(view, &policy, member, shape)? {
                     let mut next = draft.clone();
-                    next.place(member, &place)
-                        .expect("what the search proposes the draft admits, on the same rows");
+                    match next.place(member, &place) {
+                        Ok(_) => {}
+                        // Judging a node does not read the account's maximum.
+                        Err(AdmissionError::Account(_)) => continue,
+                        Err(error) => unreachable!("the draft admits what judging found: {error}"),
+                    }
                     places.push(Some(place));
                     if self.place_rest(&next, left_out, places)?.is_break() {
                         return Ok(ControlFlow::Break(()));

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::account::{Account, Shares};
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::device::{DEVICES_MAX, Node, Telemetry};
 use crate::fit::{self, AdmissionError, Placement};
@@ -76,8 +77,10 @@ pub struct Ledger {
     by_request: BTreeMap<RequestId, HoldingId>,
     promises: BTreeMap<RequestId, Promise>,
     accounts: BTreeMap<Name, Account>,
-    /// The number of holdings that are releasing.
-    releasing: usize,
+    /// From the settings, which are state of the scheduler.
+    shares: Arc<Shares>,
+    /// Index of the holdings that are releasing.
+    releasing: BTreeSet<HoldingId>,
     /// Index of the offers by expiry, so that `expire` does not scan all holdings.
     offered: BTreeMap<HoldingId, Millis>,
     /// Index of the queued holdings, so that the scheduler does not scan all holdings.
@@ -95,14 +98,6 @@ struct Entry {
     holdings: BTreeSet<HoldingId>,
     /// The node was removed while it had holdings. It is dropped with the last of them.
     leaving: bool,
-}
-
-/// The holdings of one account over the whole fleet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// Device memory; a floating charge counts once.
-    pub bytes: Bytes,
-    pub holdings: u32,
 }
 
 /// The verbs. Each journalled change of the ledger is made by one of them.
@@ -329,7 +324,7 @@ impl Ledger {
     /// Returns true if the commit would accept this placement now.
     pub fn admits(&self, request: &Request, placement: &Placement) -> bool {
         self.view_for(&request.id, &placement.node)
-            .is_ok_and(|view| fit::admit(&view, &request.spec, placement).is_ok())
+            .is_ok_and(|view| self.admit(&view, request, placement).is_ok())
     }
 
     /// The only commit: asks `fit` on the current ledger and charges the amounts that it returns.
@@ -340,9 +335,18 @@ impl Ledger {
         stage: Stage,
     ) -> Result<Operation, LedgerError> {
         let view = self.view_for(&request.id, &placement.node)?;
-        let charges = fit::admit(&view, &request.spec, placement)?; // mutant: commit-check
+        let charges = self.admit(&view, request, placement)?; // mutant: commit-check
         let holding = Holding::placed(request, &placement.node, stage, charges);
         Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
+    }
+
+    fn admit(
+        &self,
+        view: &NodeView,
+        request: &Request,
+        placement: &Placement,
+    ) -> Result<Vec<Charge>, AdmissionError> {
+        fit::admit(view, &self.allowance(&request.id), &request.spec, placement)
     }
 
     /// Returns the node as this request sees it: without its own offer and its own promise, because

@@ -20,6 +20,8 @@ pub mod reason;
 
 pub mod charge;
 
+pub mod account;
+
 mod mixer;
 
 pub mod room;

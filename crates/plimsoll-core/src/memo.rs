@@ -24,8 +24,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use crate::account::Allowance;
 use crate::candidate::Judge;
-use crate::decide::{Decision, Outcome, malformed};
+use crate::decide::{Decision, Outcome, malformed, over_maximum};
 use crate::draft::{Draft, View};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
@@ -86,6 +87,7 @@ impl Memo {
         let policy = policy.with_hints(&request.spec.hints);
         let reason = malformed(&request.spec)
             .or_else(|| (ledger.node_count() == 0).then_some(RequestReason::NoNodes));
+        let allowance = draft.allowance(&request.id);
         let cached = self.shapes_for(&request.spec, &policy, ledger.node_count());
         let mut shapes = Vec::new();
         let mut outcome = Outcome::Rejected(reason);
@@ -93,10 +95,18 @@ impl Memo {
             let judge = Judge::new(&policy, &request.spec, shape);
             cached.refresh(ledger, &judge);
             let (findings, best) = cached.with_draft(draft, &judge);
+            let best = match allowance.is_unlimited() {
+                true => Ok(best),
+                false => cached.best_within(draft, &allowance, &request.spec, &findings),
+            };
             shapes.push(findings);
-            if let Some(best) = best {
-                outcome = Outcome::Placed(best);
-                break;
+            match best {
+                Ok(None) => {}
+                Ok(Some(best)) => {
+                    outcome = Outcome::Placed(best);
+                    break;
+                }
+                Err(reason) => outcome = Outcome::Rejected(Some(reason)),
             }
         }
         Decision {
@@ -198,6 +208,44 @@ impl CachedShape {
         let first = drafted.iter().chain(unchanged).min();
         let best = first.and_then(|(_, _, id)| findings.get(*id)?.best.clone());
         (findings, best)
+    }
+}
+
+impl CachedShape {
+    /// Returns the best candidate that the account's maximum allows, or the account's reason if
+    /// only its maximum is in the way. Fractions and whole devices differ in bytes by device, so
+    /// that each candidate is asked.
+    fn best_within(
+        &self,
+        draft: &Draft,
+        allowance: &Allowance,
+        spec: &Spec,
+        findings: &Findings,
+    ) -> Result<Option<Candidate>, RequestReason> {
+        let rank = |id: NodeId| rank_of(findings.get(id)?, id);
+        let drafted: BTreeSet<Rank> = draft.changed().filter_map(rank).collect();
+        let mut drafted = drafted.iter().peekable();
+        let mut unchanged =
+            self.ranked.iter().filter(|(_, _, id)| !draft.has_changed(*id)).peekable();
+        let mut over = None;
+        loop {
+            let next = match (drafted.peek(), unchanged.peek()) {
+                (Some(one), Some(other)) if one < other => drafted.next(),
+                (Some(_), None) => drafted.next(),
+                _ => unchanged.next(),
+            };
+            let Some((_, _, id)) = next else { break };
+            let (Some(view), Some(found)) =
+                (draft.node(*id), findings.get(*id).and_then(|finding| finding.best.as_ref()))
+            else {
+                continue;
+            };
+            match over_maximum(view, allowance, spec, found) {
+                None => return Ok(Some(found.clone())),
+                Some(reason) => over = over.or(Some(reason)),
+            }
+        }
+        over.map_or(Ok(None), Err)
     }
 }
 

@@ -28,6 +28,13 @@ pub(crate) struct Turn {
     arrival: u64,
 }
 
+impl Turn {
+    /// Returns true if only age, or the shares of accounts, order the two.
+    pub(crate) fn has_same_priority(self, other: Turn) -> bool {
+        (self.speculative, self.priority) == (other.speculative, other.priority)
+    }
+}
+
 /// A request that is not placed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRequest {
@@ -63,6 +70,12 @@ pub enum PendingReason {
     /// The commit rejected a placement that the decision had found. That is a bug, which debug
     /// builds report.
     NotAdmitted(Arc<LedgerError>),
+}
+
+impl AsRef<PendingRequest> for PendingRequest {
+    fn as_ref(&self) -> &PendingRequest {
+        self
+    }
 }
 
 impl PendingReason {

@@ -28,12 +28,14 @@ use crate::units::{Millis, Name};
 mod apply;
 mod check;
 mod evidence;
+mod fair;
 mod gangs;
 mod holders;
 mod offers;
 mod placing;
 mod possible;
 mod promises;
+mod reclaim;
 mod retirement;
 mod retry;
 mod starts;
@@ -53,7 +55,15 @@ pub struct Scheduler {
 impl Scheduler {
     /// Creates a scheduler without nodes.
     pub fn new(settings: Settings) -> Self {
-        Scheduler { settings, ..Scheduler::default() }
+        let mut scheduler = Scheduler::default();
+        scheduler.configure(settings);
+        scheduler
+    }
+
+    /// Replaces the settings, and the shares of accounts that the ledger enforces.
+    fn configure(&mut self, settings: Settings) {
+        self.ledger.set_shares(settings.accounts.clone());
+        self.settings = settings;
     }
 
     /// Returns the ledger.
@@ -110,7 +120,7 @@ impl Scheduler {
                 self.queue.remove(request);
             }
             Operation::ClearFailures(request) => self.queue.clear_failures(request),
-            Operation::Configure(settings) => self.settings = Settings::clone(settings),
+            Operation::Configure(settings) => self.configure(Settings::clone(settings)),
         }
     }
 }

@@ -55,8 +55,10 @@ impl Scheduler {
             return Err(SnapshotError::Version { found: snapshot.version });
         }
         let mut scheduler = Scheduler::new(snapshot.settings);
+        let shares = scheduler.ledger.shares().clone();
         scheduler.ledger = Ledger::from_rows(snapshot.ledger)
             .map_err(|error| SnapshotError::Contradiction { problem: error.to_string() })?;
+        scheduler.ledger.set_shares(shares);
         scheduler.queue = Queue::from_rows(snapshot.queue);
         Ok(scheduler)
     }

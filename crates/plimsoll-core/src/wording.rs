@@ -8,10 +8,12 @@ use std::fmt::{self, Display};
 
 use crate::units::Bytes;
 
+mod account;
 mod answer;
 mod reason;
 mod rejection;
 
+pub use account::{account_in_queue, over_share};
 pub use answer::{answer_reason, cannot_place};
 pub use reason::container_reason;
 pub use rejection::{describe_needs, held_by};

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  commit ──▶ SQLite's log ──▶ a thread of its own ──▶ journal.db (journal, decisions, changes)
+//!         └─▶ journal.head: the end of the last acknowledged commit
 //!  save_snapshot ──▶ a thread of its own ──▶ snapshot-<seq>.json ──▶ old rows are removed,
 //!                                                                    a few per commit
 //!  open = newest snapshot that can be read + records and changes after it
@@ -10,6 +11,7 @@
 mod checkpoints;
 mod checksum;
 mod error;
+mod head;
 mod history;
 mod lock;
 mod recover;
@@ -29,6 +31,7 @@ use crate::journal::{Journal, JournalBatch, Recovered};
 
 use checkpoints::Checkpoints;
 pub use error::StoreError;
+use head::{End, Head};
 pub use history::{DecisionId, Filter, History, Listed};
 use lock::Lock;
 use recover::Restart;
@@ -59,8 +62,9 @@ pub struct Store {
     checkpoints: Checkpoints,
     snapshots: SnapshotWriter,
     dir: PathBuf,
-    /// The numbers of the next record and the next change set.
-    next: Mark,
+    head: Head,
+    /// The end of the journal: the numbers of the next record and the next change set.
+    end: End,
     /// The rows and bytes committed since the last snapshot was taken.
     since: Since,
     /// Rows below this mark can be removed; `None` when all of them are gone.
@@ -110,15 +114,16 @@ impl Store {
             .as_ref()
             .map_or(Mark { next_seq: 0, next_changes: 0 }, HostSnapshot::mark);
         let (records, changes) = (found.records.len() as u64, found.changes.len() as u64);
+        let next =
+            Mark { next_seq: start.next_seq + records, next_changes: start.next_changes + changes };
+        let end = End { next, record: None, changes: None };
         let store = Store {
             connection,
             checkpoints: Checkpoints::start(dir)?,
             snapshots,
             dir: dir.to_path_buf(),
-            next: Mark {
-                next_seq: start.next_seq + records,
-                next_changes: start.next_changes + changes,
-            },
+            head: Head::start(dir, &end)?,
+            end,
             since: Since { rows: records + changes, bytes },
             prune_below,
             is_stopped: false,
@@ -154,18 +159,27 @@ impl Store {
 
     fn goes_on(&self, batch: &JournalBatch) -> Result<(), StoreError> {
         let records = batch.records.iter().map(|record| record.seq);
-        in_order(JOURNAL, self.next.next_seq, records)?;
-        in_order(CHANGES, self.next.next_changes, batch.changes.iter().map(|changes| changes.seq))
+        in_order(JOURNAL, self.end.next.next_seq, records)?;
+        in_order(
+            CHANGES,
+            self.end.next.next_changes,
+            batch.changes.iter().map(|changes| changes.seq),
+        )
     }
 
     fn write(&mut self, batch: &JournalBatch) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         let mut bytes = 0;
+        let mut end = self.end.clone();
         for record in &batch.records {
-            bytes += rows::insert_record(&transaction, record)?;
+            let inserted = rows::insert_record(&transaction, record)?;
+            bytes += inserted.bytes;
+            end.record = Some(inserted.checksum);
         }
         for changes in &batch.changes {
-            bytes += rows::insert_changes(&transaction, changes)?;
+            let inserted = rows::insert_changes(&transaction, changes)?;
+            bytes += inserted.bytes;
+            end.changes = Some(inserted.checksum);
         }
         let (records, changes) = (batch.records.len() as u64, batch.changes.len() as u64);
         let mut prune_below = self.prune_below;
@@ -177,8 +191,9 @@ impl Store {
         }
         transaction.commit()?;
         self.prune_below = prune_below;
-        self.next.next_seq += records;
-        self.next.next_changes += changes;
+        end.next.next_seq += records;
+        end.next.next_changes += changes;
+        self.end = end;
         self.since.rows += records + changes;
         self.since.bytes += bytes;
         self.checkpoints.committed(bytes);
@@ -202,6 +217,7 @@ impl Journal for Store {
             .and_then(|()| {
                 self.write(batch).map_err(StoreError::sql(&schema::file(&self.dir), "write"))
             })
+            .and_then(|()| self.head.write(&self.end))
             .and_then(|()| match self.lock.is_current() {
                 true => Ok(()),
                 false => Err(StoreError::Removed { dir: self.dir.clone() }),
@@ -218,7 +234,7 @@ impl Journal for Store {
     /// Accepts a snapshot, which must be the state after the last commit: a snapshot ahead of the
     /// journal would resurrect what was never durable.
     fn save_snapshot(&mut self, snapshot: SnapshotDraft) {
-        assert_eq!(snapshot.mark(), self.next, "a snapshot is the state after the last commit");
+        assert_eq!(snapshot.mark(), self.end.next, "a snapshot is the state after the last commit");
         self.since = Since::default();
         self.snapshots.order(snapshot);
     }

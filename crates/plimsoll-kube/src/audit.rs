@@ -14,7 +14,11 @@ use crate::finding::{Finding, Severity};
 /// Lists the findings of a cluster whose nodes and running pods are in this ledger: worst first,
 /// then by node and device.
 pub fn audit(cluster: &Cluster, ledger: &Ledger) -> Vec<Finding> {
-    let mut findings = cluster.findings.clone();
+    with_ledger(cluster.findings.clone(), ledger)
+}
+
+/// Adds the findings about a ledger to those about the objects that filled it, and sorts them.
+pub fn with_ledger(mut findings: Vec<Finding>, ledger: &Ledger) -> Vec<Finding> {
     findings.extend(breach::audit(ledger).iter().map(|breach| breaches::finding(ledger, breach)));
     findings.extend(ledger.nodes().flat_map(|(id, view)| undeclared::on_node(ledger, id, view)));
     findings.extend(ledger.nodes().flat_map(|(id, view)| resources::on_node(ledger, id, view)));

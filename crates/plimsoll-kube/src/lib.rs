@@ -2,7 +2,8 @@
 //!
 //! The modules are in reading order. Up to `kai` they are the *wire layer*: text as Kubernetes,
 //! HAMi, KAI and NVIDIA's tools write it, read into plain types. From `finding` on they interpret
-//! it: [`translate::cluster`] makes nodes, holdings and requests of the core.
+//! it: [`translate::cluster`] makes nodes, holdings and requests of the core. [`live`] follows a
+//! cluster that changes.
 //!
 //! Nothing here does I/O, reads a clock or depends on the order of a hash map, and no input makes
 //! it panic: unreadable input is an error that names field and value.
@@ -30,3 +31,5 @@ pub mod cluster;
 pub mod translate;
 
 pub mod audit;
+
+pub mod live;

@@ -4,7 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use plimsoll_models::reader::read_model;
+use plimsoll_models::config::ConfigError;
+use plimsoll_models::gguf::GgufError;
+use plimsoll_models::gguf::error::PartProblem;
+use plimsoll_models::reader::{ReadError, read_model};
+use plimsoll_models::safetensors::SafetensorsError;
 use plimsoll_slots::wire::{FileContent, FileReport};
 use tracing::info;
 
@@ -45,18 +49,49 @@ fn read_header(path: &str) -> FileReport {
             // Every start would fail in the same way, so no slot may be placed here.
             let problem =
                 format!("the file is incomplete: {} of tensor data is missing", shape.absent);
-            FileContent::Unreadable { problem }
+            FileContent::Damaged { problem }
         }
         Ok(shape) => FileContent::Model { shape: Arc::new(shape) },
         Err(error) => {
             let problem = with_causes(&error);
-            match Path::new(path).exists() {
-                true => FileContent::Unsupported { problem },
-                false => FileContent::Unreadable { problem },
+            match kind_of(&error) {
+                Failure::Unreadable => FileContent::Unreadable { problem },
+                Failure::Damaged => FileContent::Damaged { problem },
+                Failure::Unsupported => FileContent::Unsupported { problem },
             }
         }
     };
     FileReport { path: path.to_string(), content }
+}
+
+/// The kind of a failed inspection.
+enum Failure {
+    /// The file is missing or cannot be read.
+    Unreadable,
+    /// The file is cut short or no model file, so that every runtime rejects it.
+    Damaged,
+    /// The file may be one that only Plimsoll does not know.
+    Unsupported,
+}
+
+fn kind_of(error: &ReadError) -> Failure {
+    match error {
+        ReadError::Io { .. }
+        | ReadError::Gguf(GgufError::Io { .. })
+        | ReadError::Config(ConfigError::Io(_))
+        | ReadError::Safetensors(SafetensorsError::Io { .. }) => Failure::Unreadable,
+        ReadError::Gguf(
+            GgufError::Truncated { .. }
+            | GgufError::NotGguf { .. }
+            | GgufError::Part { problem: PartProblem::Missing, .. },
+        )
+        | ReadError::Safetensors(
+            SafetensorsError::Truncated { .. }
+            | SafetensorsError::Malformed { .. }
+            | SafetensorsError::Shard { .. },
+        ) => Failure::Damaged,
+        _ => Failure::Unsupported,
+    }
 }
 
 #[cfg(test)]
@@ -86,8 +121,14 @@ mod tests {
         bytes.resize(bytes.len().next_multiple_of(32) + 1000, 0);
         std::fs::write(&path, &bytes).expect("the file is written");
         let short = read_header(path.to_str().expect("UTF-8")).content;
-        let problem = "the file is incomplete: 3096 B of tensor data is missing";
-        assert_eq!(short.problem(), Some(problem));
+        let problem = "the file is incomplete: 3096 B of tensor data is missing".to_string();
+        assert_eq!(short, FileContent::Damaged { problem });
+        std::fs::write(&path, &bytes[..40]).expect("the file is written");
+        let headless = read_header(path.to_str().expect("UTF-8")).content;
+        assert!(
+            matches!(&headless, FileContent::Damaged { problem } if problem.contains("ends at byte 40")),
+            "{headless:?}"
+        );
         bytes.resize(bytes.len() + 3096, 0);
         std::fs::write(&path, bytes).expect("the file is written");
         let whole = read_header(path.to_str().expect("UTF-8")).content;
@@ -95,12 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_differs_from_an_invalid_one() {
+    fn a_missing_file_differs_from_a_wrong_one_and_that_from_an_unknown_version() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("odd.gguf");
-        std::fs::write(&path, b"GGML").expect("the file is written");
-        let invalid = read_header(path.to_str().expect("UTF-8")).content;
-        assert!(matches!(invalid, FileContent::Unsupported { .. }), "{invalid:?}");
+        let inspect = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).expect("the file is written");
+            read_header(path.to_str().expect("UTF-8")).content
+        };
+        let wrong = inspect(b"<html>404</html>");
+        assert!(matches!(wrong, FileContent::Damaged { .. }), "{wrong:?}");
+        let newer = inspect(b"GGUF\x63\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert!(matches!(newer, FileContent::Unsupported { .. }), "{newer:?}");
         let missing = read_header("/nothing/is/here.gguf").content;
         assert!(
             matches!(&missing, FileContent::Unreadable { problem } if problem.contains("No such file")),

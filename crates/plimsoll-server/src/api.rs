@@ -18,9 +18,10 @@ mod state;
 mod tests;
 mod whatif;
 
-pub(crate) use problem::Problem;
+pub(crate) use events::event as sse_event;
+pub(crate) use pages::with_pages;
+pub(crate) use problem::{Answer, Problem};
 pub(crate) use reservations::ended_row;
-#[cfg(test)]
 pub(crate) use schedulerlog::{found_row, row as schedulerlog_row};
 pub(crate) use state::AppState;
 
@@ -65,7 +66,7 @@ pub(crate) fn routes(app: AppState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::READ, routes!(events::stream))
         .add(Rules::READ, routes!(schedulerlog::show))
         .with_state(app);
-    pages::with_pages(routes)
+    with_pages(routes)
 }
 
 async fn no_such_route(uri: Uri) -> Problem {

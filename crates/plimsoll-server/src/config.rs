@@ -2,9 +2,10 @@
 //!
 //! [`http`] has the part that every server shares.
 
+mod accounts;
 pub mod http;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::num::NonZeroU32;
@@ -23,6 +24,7 @@ use serde::de::DeserializeOwned;
 use super::guard::tokens::TokenEntry;
 use super::schedulerlog;
 use crate::log::LogFormat;
+use accounts::ShareEntry;
 use http::{HttpConfig, HttpSettings, Limits, TlsFiles};
 
 /// Options from the command line. They override the configuration file.
@@ -87,6 +89,7 @@ struct File {
     residency: Option<Span>,
     reservation_lease: Option<Lease>,
     pending: PendingFile,
+    accounts: BTreeMap<String, ShareEntry>,
     models: Option<Vec<Model>>,
     schedulerlog: schedulerlog::Settings,
     tokens: Vec<TokenEntry>,
@@ -126,7 +129,10 @@ pub fn load(options: &Options) -> Result<Loaded> {
         http: HttpConfig::load(http, dir, &mut warnings)?,
         log: LogConfig { format: options.log.or(file.log).unwrap_or_default(), decisions },
         data: data_dir(options.data.clone().or(file.data.map(|data| dir.join(data))))?,
-        settings: settings(file.policy.as_deref(), file.residency)?,
+        settings: Settings {
+            accounts: accounts::shares(file.accounts)?,
+            ..settings(file.policy.as_deref(), file.residency)?
+        },
         desk: DeskConfig {
             reservation_lease: file.reservation_lease.unwrap_or(Lease::DEFAULT),
             pending: pending_limits(&file.pending)?,
@@ -265,6 +271,7 @@ mod tests {
     #[test]
     fn every_key_is_understood() {
         let text = "listen: 127.0.0.1:9\ndata: d\npolicy: pack\nheartbeat: 1s\nlease: 5s\nresidency: 1m\nreservation_lease: 5m\npending: {total: 50, per_namespace: 20}\n\
+accounts: {team: {members: [m], guaranteed: {memory: 40GiB}, maximum: {memory: 60GiB, devices: 2}, weight: 2}}\n\
 models: [{name: m, memory: 1GiB, runtime: {command: {argv: [serve]}}}]\n\
 schedulerlog: {enabled: false, max_pods: 5}\n\
 tokens: [{name: a, role: read, sha256: 0000000000000000000000000000000000000000000000000000000000000000}]\n\
@@ -284,6 +291,8 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
                 ..DeskConfig::default()
             }
         );
+        let team = config.settings.accounts.get("team").expect("a share");
+        assert_eq!((team.maximum.devices, team.weight.get()), (Some(2), 2));
         assert_eq!(config.http.limits.body.0.get(), 2 << 20);
         assert!(
             config

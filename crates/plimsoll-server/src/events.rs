@@ -53,9 +53,35 @@ impl Feed {
         Box::new(Filler { sender, ended: Vec::new() })
     }
 
+    /// Returns a reader of live records only, for a front end whose journal is not kept; `None`
+    /// once the server shuts down.
+    pub(crate) fn live<F: ServedFront>(&self) -> Option<LiveReader<F>> {
+        Some(LiveReader { live: self.subscribe()?, front: std::marker::PhantomData })
+    }
+
     /// Subscribes to what is published from now on; `None` once the server shuts down.
     fn subscribe(&self) -> Option<Receiver<Published>> {
         self.readers.upgrade().map(|sender| sender.subscribe())
+    }
+}
+
+/// A reader of live records.
+pub(crate) struct LiveReader<F> {
+    live: Receiver<Published>,
+    front: std::marker::PhantomData<fn() -> F>,
+}
+
+impl<F: ServedFront> LiveReader<F> {
+    /// Returns the next message; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Message> {
+        match self.live.recv().await {
+            Ok(Published::Record(record)) => {
+                Some(Message::Record(Box::new(event_row::<F>(&record))))
+            }
+            Ok(Published::Ended(row)) => Some(Message::Ended(row)),
+            Err(RecvError::Lagged(missed)) => Some(Message::Lagged(pruned(missed))),
+            Err(RecvError::Closed) => None,
+        }
     }
 }
 

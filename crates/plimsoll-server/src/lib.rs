@@ -17,6 +17,7 @@ pub mod guard;
 pub mod life;
 pub mod log;
 mod metrics;
+pub mod pods;
 #[cfg(test)]
 mod rehearsal;
 mod routes;

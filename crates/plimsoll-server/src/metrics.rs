@@ -31,6 +31,7 @@ use super::guard::access::Rules;
 use super::routes::Routes;
 use super::served::ServedFront;
 use scraped::{Files, Sheet};
+pub(crate) use scraped::{Number, seconds};
 use watcher::Watcher;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -86,7 +87,7 @@ impl Rejected {
 }
 
 /// One label with a value from a fixed set.
-type Word = [(&'static str, &'static str); 1];
+pub(crate) type Word = [(&'static str, &'static str); 1];
 type HttpLabels = [(&'static str, String); 3];
 
 /// Counters since the start of the server.

@@ -1,16 +1,16 @@
-//! Simulated days with faults: the real front end and its runner protocol on a virtual clock, over a
-//! network that loses, delays and duplicates messages, with crashes at every step.
+//! Simulated days with faults: the real front end and its runner protocol on a virtual clock, over
+//! a network that loses, delays and duplicates messages, with crashes at every step.
 //!
 //! ```text
-//!  clients ──▶ Desk, Host ──▶ journal ──▶ answers ──▶ network ──▶ SimulatedRunner: what really runs
+//!  clients ──▶ Desk, Host ──▶ journal ──▶ answers ──▶ network ──▶ SimulatedRunner: real processes
 //!               ▲     │ crash, recovery                │ late, lost, duplicated   │
 //!               └─────┴────────── requests ◀───────────┴──────────────────────────┘
 //! ```
 //!
 //! Three checkers. The [`crate::witness`] keeps accounts of its own from the journal. The physical
 //! check knows what each GPU can hold and what was started there. The checks at rest and at the end
-//! of a day compare what was recovered with what was durable, decide the journal again, and look for
-//! reservations that are pending in vain and for memory that nobody holds.
+//! of a day compare the recovered state with the durable one, make the decisions of the journal
+//! again, and look for pending reservations that could be served and for memory without a holder.
 //!
 //! Time is virtual and randomness comes from the seed: the same seed gives the same day.
 

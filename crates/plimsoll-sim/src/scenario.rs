@@ -18,6 +18,7 @@
 //!
 //! ```text
 //! policy NAME, settings offer=30s residency=0s …,
+//! account NAME guaranteed=SIZE maximum=SIZE …,
 //! plain RULE, at 5s                                  set the configuration and the time
 //! node NAME …                                        declare a node, or declare it again
 //! update NAME …, device NODE ORDINAL …, gone NODE    change a node or a device, remove a node
@@ -47,6 +48,8 @@ mod rules;
 mod seen;
 
 mod presets;
+
+mod output;
 
 mod world;
 

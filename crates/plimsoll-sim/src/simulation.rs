@@ -90,7 +90,7 @@ pub struct Advice {
     pub promised: Option<Promised>,
 }
 
-/// Memory being released that the scheduler promised to a pod.
+/// Memory that the scheduler promised to a pod.
 #[derive(Clone, Debug)]
 pub struct Promised {
     pub promise: Promise,

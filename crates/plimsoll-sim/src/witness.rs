@@ -133,6 +133,7 @@ impl Witness {
         let mut objections = checks::same_sums(&self.books, after.ledger(), scope);
         objections.extend(self.check_promises(after));
         objections.extend(self.check_lines(event, scope));
+        objections.extend(self.check_accounts(after));
         objections
     }
 
@@ -226,6 +227,15 @@ impl Witness {
         let objections = checks::promised_once(&self.books, after.ledger(), is_new);
         self.promised = now;
         objections
+    }
+
+    /// Checks that nothing was granted beyond the maximum of an account.
+    fn check_accounts(&self, after: &Scheduler) -> Vec<Objection> {
+        if self.granted.is_empty() || after.settings().accounts.is_empty() {
+            return Vec::new();
+        }
+        let granted: BTreeSet<&RequestId> = self.granted.iter().collect();
+        checks::account_maxima(&self.books, after.settings(), &granted)
     }
 
     /// Checks that only observed work overcommits a device, and that nothing is placed on one that

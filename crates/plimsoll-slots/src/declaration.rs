@@ -1,8 +1,12 @@
 //! The declaration of a model, as an operator writes it. `model` validates it.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::runtime::{Kv, Runtime};
@@ -15,11 +19,12 @@ pub struct Declaration {
     pub name: String,
     pub runtime: Runtime,
     /// The memory on all GPUs together, divided evenly, or a list with the memory on each GPU. By
-    /// default the measured memory is charged, else the estimate from `file`.
+    /// default the measured memory is charged, else the estimate from `file`. `measure` charges
+    /// whole GPUs until a slot was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// The numbers of GPUs that the model may be split over, most preferred first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "non_empty", skip_serializing_if = "Vec::is_empty")]
     pub tensor_parallel: Vec<u16>,
     /// The number of GPUs, if there is only one possibility; 0 for a model that runs on the CPU
     /// only.
@@ -44,7 +49,8 @@ pub struct Declaration {
     #[serde(default = "one")]
     pub max_slots: u32,
     /// The runners and GPUs that it may or should use.
-    #[serde(default, rename = "where", skip_serializing_if = "Where::is_anywhere")]
+    #[serde(default, rename = "where", deserialize_with = "mapping")]
+    #[serde(skip_serializing_if = "Where::is_anywhere")]
     pub placement: Where,
     /// Never evicts its slots.
     #[serde(default)]
@@ -80,11 +86,26 @@ fn five_minutes() -> Span {
 }
 
 impl Declaration {
-    /// Returns the file that a runner must have for the model because nothing else states its
-    /// memory.
+    /// Returns the file that a runner must have for the model: its runtime loads it, or nothing
+    /// else states its memory.
     pub fn required_file(&self) -> Option<&str> {
-        let needs_file = self.memory.is_none() && self.runtime.kind().is_some();
-        self.file.as_deref().filter(|_| needs_file)
+        let file = self.file.as_deref()?;
+        let is_loaded = match &self.runtime {
+            Runtime::LlamaCpp(_) => true,
+            Runtime::Vllm(options) => options.model.as_deref().is_none_or(|model| model == file),
+            Runtime::Ollama(_) | Runtime::Command(_) => false,
+        };
+        (is_loaded || self.is_estimated()).then_some(file)
+    }
+
+    /// Returns true if the memory is estimated from the file until it was measured.
+    pub fn is_estimated(&self) -> bool {
+        self.memory.is_none() && self.file.is_some() && self.runtime.kind().is_some()
+    }
+
+    /// Returns true if the model gets whole GPUs until its memory was measured.
+    pub fn is_measured_first(&self) -> bool {
+        matches!(self.memory, Some(Memory::Measure(_)))
     }
 }
 
@@ -106,10 +127,12 @@ pub enum Eviction {
 #[serde(deny_unknown_fields)]
 pub struct Where {
     /// Must match.
-    #[serde(default, skip_serializing_if = "Selector::is_anything")]
+    #[serde(default, deserialize_with = "mapping")]
+    #[serde(skip_serializing_if = "Selector::is_anything")]
     pub required: Selector,
     /// Is used if possible.
-    #[serde(default, skip_serializing_if = "Selector::is_anything")]
+    #[serde(default, deserialize_with = "mapping")]
+    #[serde(skip_serializing_if = "Selector::is_anything")]
     pub preferred: Selector,
 }
 
@@ -127,13 +150,13 @@ pub struct Selector {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Parts of GPU model names, of which one must match.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "non_empty", skip_serializing_if = "Vec::is_empty")]
     pub gpu_models: Vec<String>,
     /// GPU UUIDs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "non_empty", skip_serializing_if = "Vec::is_empty")]
     pub uuids: Vec<String>,
     /// GPU indices on their runner.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "non_empty", skip_serializing_if = "Vec::is_empty")]
     pub indices: Vec<u16>,
 }
 
@@ -146,4 +169,42 @@ impl Selector {
     pub fn selects_gpus(&self) -> bool {
         !(self.gpu_models.is_empty() && self.uuids.is_empty() && self.indices.is_empty())
     }
+}
+
+/// Reads a list that has at least one element. An empty list could mean none or any, so it is
+/// rejected instead of taken as absent.
+fn non_empty<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let list = Vec::deserialize(from)?;
+    if list.is_empty() {
+        return Err(D::Error::custom("must not be an empty list; omit it instead"));
+    }
+    Ok(list)
+}
+
+/// Reads a struct from a mapping only. Derived code also reads a list, field by field, so that
+/// `where: []` would be taken as absent.
+fn mapping<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Mapping<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Mapping<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a mapping")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    from.deserialize_map(Mapping(PhantomData))
 }

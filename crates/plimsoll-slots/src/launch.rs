@@ -136,6 +136,11 @@ fn render_start(
     devices: &[LaunchDevice],
     shape: Option<&Shape>,
 ) -> (Start, Option<RuntimeSettings>) {
+    if let Some(device) = devices.iter().find(|device| device.bytes.is_none()) {
+        // A whole device can be charged without knowing its size, but nothing can be rendered.
+        let problem = format!("the runner reports no memory for GPU {}", device.index);
+        return (Start::Invalid { field: "memory".to_string(), problem }, None);
+    }
     let charges: Option<Vec<DeviceCharge>> = devices.iter().map(device_charge).collect();
     let Some((spec, user)) = charges.and_then(|charges| launch_spec(declared, charges, shape))
     else {
@@ -164,8 +169,7 @@ fn render_start(
     (start, Some(settings))
 }
 
-/// Returns the charge on a device; `None` if its amount is unknown, which no charge of a declared
-/// model is.
+/// Returns the charge on a device; `None` if its amount is unknown.
 fn device_charge(device: &LaunchDevice) -> Option<DeviceCharge> {
     let charge = Bytes::new(device.bytes?);
     Some(DeviceCharge { charge, total: device.total.map(Bytes::new) })

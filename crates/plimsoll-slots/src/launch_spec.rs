@@ -29,6 +29,7 @@ pub fn launch_spec(
         layers: layer_split(declared, devices.len() as u64, shape),
         devices,
         memory: match declared.memory {
+            // A whole GPU and a measurement also cover what the user's arguments load.
             Some(_) => MemoryBasis::Declared,
             None => MemoryBasis::Known,
         },

@@ -5,84 +5,27 @@
 //! measurement includes everything that the estimate can only guess, such as the allocator's
 //! fragmentation, but it is valid only for the settings that it was taken with, and it never
 //! undercuts what the file proves ([`LowMeasurement`]). A model whose memory has no source is not
-//! placed: a guess of 0 would overcommit a device.
+//! placed, because a guess of 0 would overcommit a device, unless its operator asks to measure it:
+//! then it gets whole devices, which is the only amount that is certainly enough.
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::units::{Bytes, Millis, Name};
-use plimsoll_models::estimate::{Breakdown, Estimate, EstimateError, estimate};
-use plimsoll_models::settings::RuntimeKind;
+use plimsoll_core::units::{Bytes, Name};
+use plimsoll_models::estimate::{Estimate, EstimateError, estimate};
 use serde::{Deserialize, Serialize};
 
 use crate::launch_spec;
 use crate::model::{Declaration, Model};
-use crate::runtime::Kv;
 use crate::size::Size;
 use crate::wire::FileContent;
 
-/// The settings that decide the memory of a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServingSettings {
-    /// `None` for a program whose flags Plimsoll does not render.
-    pub runtime: Option<RuntimeKind>,
-    pub context: Option<u64>,
-    pub kv: Option<Kv>,
-    pub concurrency: u32,
-    pub file: Option<String>,
-}
+mod evidence;
+mod settings;
 
-impl From<&Declaration> for ServingSettings {
-    fn from(declared: &Declaration) -> Self {
-        ServingSettings {
-            runtime: declared.runtime.kind(),
-            context: declared.context,
-            kv: declared.kv,
-            concurrency: declared.concurrency,
-            file: declared.file.clone(),
-        }
-    }
-}
+pub use evidence::{LowMeasurement, Measured, MeasurementLimit, Service};
+pub use settings::{MemoryOptions, ServingSettings, SettingChange};
 
-impl ServingSettings {
-    /// Returns the first setting that differs from the declared ones.
-    fn change_to(&self, declared: &ServingSettings) -> Option<SettingChange> {
-        let ServingSettings { runtime, context, kv, concurrency, file } = declared;
-        if self.runtime != *runtime {
-            Some(SettingChange::Runtime { measured: self.runtime, declared: *runtime })
-        } else if self.context != *context {
-            Some(SettingChange::Context { measured: self.context, declared: *context })
-        } else if self.kv != *kv {
-            Some(SettingChange::Kv { measured: self.kv, declared: *kv })
-        } else if self.concurrency != *concurrency {
-            let (measured, declared) = (self.concurrency, *concurrency);
-            Some(SettingChange::Concurrency { measured, declared })
-        } else if self.file != *file {
-            Some(SettingChange::File { measured: self.file.clone(), declared: file.clone() })
-        } else {
-            None
-        }
-    }
-}
-
-/// A setting that was changed since a measurement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SettingChange {
-    Runtime { measured: Option<RuntimeKind>, declared: Option<RuntimeKind> },
-    Context { measured: Option<u64>, declared: Option<u64> },
-    Kv { measured: Option<Kv>, declared: Option<Kv> },
-    Concurrency { measured: u32, declared: u32 },
-    File { measured: Option<String>, declared: Option<String> },
-}
-
-/// The largest use that was measured of the slots of a model, for one number of GPUs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
-    /// The bytes on each GPU.
-    pub bytes: Vec<Bytes>,
-    pub at: Millis,
-    /// The settings that the slots were served with.
-    pub settings: ServingSettings,
-}
+use evidence::low_measurement;
 
 /// The facts about a model's memory besides its declaration.
 #[derive(Clone, Copy, Debug, Default)]
@@ -146,7 +89,7 @@ pub struct Need {
     pub measured: Option<Measured>,
     /// The setting that was changed since the measurement, which is therefore not used.
     pub outdated: Option<SettingChange>,
-    /// The reason why the measurement is too low to be true, and therefore not used.
+    /// The reason why the measurement cannot be trusted, and is therefore not used.
     pub suspicious: Option<LowMeasurement>,
     pub estimated: Option<Estimate>,
     pub file_problems: Vec<FileProblem>,
@@ -164,6 +107,9 @@ pub struct UnknownMemory {
 pub enum UnknownMemoryCause {
     /// The model declares neither memory nor a file.
     NotDeclared,
+    /// The model declares that its memory is measured, and no measurement can be charged yet. It
+    /// gets whole GPUs.
+    NotMeasured,
     /// No runner has the file.
     NoFile {
         file: String,
@@ -182,58 +128,6 @@ pub enum FileProblem {
     NotEstimated { runner: Name, error: EstimateError },
 }
 
-/// A measurement on one GPU that is too low to be charged.
-///
-/// A runtime that found no GPU, a probe that sees another process and a model that is not loaded
-/// yet all show less memory than the model needs. If it were charged, the next slot would
-/// overcommit its device; the estimate is charged instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LowMeasurement {
-    /// The position of the GPU among those of the slot, from 0.
-    pub gpu: usize,
-    pub measured: Bytes,
-    pub limit: MeasurementLimit,
-}
-
-/// The limit that a [`LowMeasurement`] is below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MeasurementLimit {
-    /// A model uses some memory on each of its GPUs.
-    AboveZero,
-    /// The weights and the KV cache on the GPU, which are computed exactly.
-    Contents(Bytes),
-    /// The estimate, from which a measurement may be lower by a tenth.
-    Estimate(Bytes),
-}
-
-/// A measurement may be lower than the estimate by one part in this many.
-const TOLERATED_PART: u64 = 10;
-
-/// Returns the first GPU whose measurement is too low.
-fn low_measurement(measured: &Measured, estimated: Option<&Estimate>) -> Option<LowMeasurement> {
-    let gpus = estimated.map_or(&[][..], |estimate| &estimate.gpus);
-    measured.bytes.iter().enumerate().find_map(|(gpu, measured)| {
-        let limit = limit_above(*measured, gpus.get(gpu))?;
-        Some(LowMeasurement { gpu, measured: *measured, limit })
-    })
-}
-
-fn limit_above(measured: Bytes, estimated: Option<&Breakdown>) -> Option<MeasurementLimit> {
-    if measured.is_zero() {
-        return Some(MeasurementLimit::AboveZero);
-    }
-    let estimated = estimated?;
-    let [weights, kv] =
-        [&estimated.weights, &estimated.kv].map(|part| part.bytes.unwrap_or(Bytes::ZERO));
-    let contents = weights.plus(kv);
-    if measured < contents {
-        return Some(MeasurementLimit::Contents(contents));
-    }
-    let total = estimated.total?;
-    let tolerated = Bytes::new(total.get() / TOLERATED_PART);
-    (measured < total.less(tolerated)).then_some(MeasurementLimit::Estimate(total))
-}
-
 /// A note for the reader of a [`Need`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
@@ -250,6 +144,12 @@ pub enum Remark {
 }
 
 impl Need {
+    /// Returns true if slots get whole GPUs, because their memory is to be measured.
+    pub fn takes_whole_gpus(&self) -> bool {
+        let unknown = self.charge.as_ref().err();
+        unknown.is_some_and(|unknown| unknown.cause == UnknownMemoryCause::NotMeasured)
+    }
+
     /// Returns the measured and the estimated total if they differ by more than a tenth of the
     /// larger one.
     pub fn disagreement(&self) -> Option<(Bytes, Bytes)> {
@@ -293,7 +193,10 @@ pub fn need(model: &Model, gpus: u16, facts: MemoryFacts<'_>) -> Need {
     let charge = if let Some(sizes) = model.memory_on(gpus) {
         Ok((Source::Declared, sizes))
     } else if let Some(measured) = valid {
-        Ok((Source::Measured, measured.bytes.iter().copied().map(Size).collect()))
+        Ok((Source::Measured, measured.sizes(estimated.as_ref())))
+    } else if declared.is_measured_first() {
+        let cause = UnknownMemoryCause::NotMeasured;
+        Err(UnknownMemory { model: declared.name.clone(), cause })
     } else if let Some(sizes) = estimated.as_ref().and_then(estimated_sizes) {
         Ok((Source::Estimated, sizes))
     } else {
@@ -326,7 +229,7 @@ fn estimate_largest(
                 problems.push(FileProblem::Unsupported { runner, problem: problem.clone() });
                 continue;
             }
-            FileContent::Unreadable { .. } => continue,
+            FileContent::Damaged { .. } | FileContent::Unreadable { .. } => continue,
         };
         match estimate(shape, &settings) {
             Ok(estimate)

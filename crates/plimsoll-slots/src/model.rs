@@ -1,5 +1,7 @@
 //! A model: a declaration that was validated, and the numbers of GPUs that it may be split over.
 
+mod command;
+
 use std::num::NonZeroU64;
 
 use plimsoll_core::units::Bytes;
@@ -9,9 +11,9 @@ use plimsoll_models::settings::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
 use crate::launch_spec::launch_spec;
-use crate::runtime::{CONFINING_VARIABLES, Command, Runtime, ServerOptions};
+use crate::runtime::{Runtime, ServerOptions};
 use crate::size::{Memory, Size};
-use crate::template::{self, TemplateError};
+use crate::template::TemplateError;
 
 pub use crate::declaration::{Declaration, Eviction, Selector, Where};
 
@@ -64,6 +66,8 @@ pub enum ModelProblem {
     ZeroMemory,
     #[error("lists {listed} GPUs, but the model may be split over {gpus}")]
     MemoryListLength { listed: usize, gpus: u16 },
+    #[error("vLLM uses all memory that it is given, so that it cannot be measured; declare a size")]
+    MeasuredVllm,
     #[error("{file:?} is not an absolute path")]
     RelativeFile { file: String },
     #[error("is missing; declare it, or the model's `file`")]
@@ -80,6 +84,20 @@ pub enum ModelProblem {
     Template(#[from] TemplateError),
     #[error("{template:?} uses {{context}}, but the model declares no context")]
     UndeclaredContext { template: String },
+    #[error("{value:?} contains {character:?}; control characters are not allowed here")]
+    ControlCharacter { field: &'static str, value: String, character: char },
+    #[error("is {path:?}, but must be a path such as /health")]
+    InvalidReadyPath { path: String },
+    #[error(
+        "no argument and no variable contains {{port}}, so that {path} cannot be requested; add {{port}} to argv, or remove ready"
+    )]
+    ReadyWithoutPort { path: String },
+    #[error(
+        "has the variable {variable:?}; a name must not be empty or contain = or control characters"
+    )]
+    VariableName { variable: String },
+    #[error("must not be empty; omit it for NVIDIA")]
+    EmptyVendor,
     #[error("sets {variable}, which Plimsoll sets from the charged devices; remove it")]
     ConfiningVariable { variable: String },
     #[error("is missing; without it the runtime would choose a length that is not charged")]
@@ -101,6 +119,7 @@ impl ModelProblem {
             }
             ModelProblem::MemoryWithoutGpu
             | ModelProblem::ZeroMemory
+            | ModelProblem::MeasuredVllm
             | ModelProblem::MemoryListLength { .. } => "memory",
             ModelProblem::RelativeFile { .. } => "file",
             ModelProblem::MissingContext => "context",
@@ -113,7 +132,16 @@ impl ModelProblem {
             ModelProblem::UnsupportedOption { option, .. } => {
                 return runtime_field(declared, option);
             }
-            ModelProblem::ConfiningVariable { .. } => return runtime_field(declared, "env"),
+            ModelProblem::ControlCharacter { field, .. } => {
+                return runtime_field(declared, field);
+            }
+            ModelProblem::InvalidReadyPath { .. } | ModelProblem::ReadyWithoutPort { .. } => {
+                "runtime.command.ready"
+            }
+            ModelProblem::EmptyVendor => "vendor",
+            ModelProblem::ConfiningVariable { .. } | ModelProblem::VariableName { .. } => {
+                return runtime_field(declared, "env");
+            }
             ModelProblem::Render(error) => match error.field() {
                 "gpus" if !declared.tensor_parallel.is_empty() => "tensor_parallel",
                 field @ ("gpus" | "memory" | "kv" | "context" | "concurrency") => field,
@@ -154,6 +182,7 @@ impl Model {
 
 fn memory_on(declared: &Declaration, gpus: u16) -> Option<Vec<Size>> {
     match declared.memory.as_ref()? {
+        Memory::Measure(_) => None,
         Memory::PerGpu(sizes) => Some(sizes.clone()),
         Memory::Total(total) => {
             let part = total.0.split_up(NonZeroU64::new(u64::from(gpus))?);
@@ -185,6 +214,9 @@ impl TryFrom<Declaration> for Model {
 /// Validates a declaration; returns the numbers of GPUs that the model may be split over.
 fn validate(declared: &Declaration) -> Result<Vec<u16>, ModelProblem> {
     check_name(&declared.name)?;
+    if declared.vendor.trim().is_empty() {
+        return Err(ModelProblem::EmptyVendor);
+    }
     for (field, number) in
         [("concurrency", declared.concurrency), ("max_slots", declared.max_slots)]
     {
@@ -199,9 +231,9 @@ fn validate(declared: &Declaration) -> Result<Vec<u16>, ModelProblem> {
     let sizes = sizes(declared)?;
     check_memory(declared, &sizes)?;
     check_file(declared)?;
-    check_environment(&declared.runtime)?;
+    command::check_environment(&declared.runtime)?;
     match &declared.runtime {
-        Runtime::Command(command) => check_command(command, declared)?,
+        Runtime::Command(command) => command::check(command, declared)?,
         Runtime::Vllm(options) | Runtime::LlamaCpp(options) | Runtime::Ollama(options) => {
             check_options(declared, options)?;
             check_launch(declared, &sizes)?;
@@ -255,12 +287,16 @@ fn check_memory(declared: &Declaration, sizes: &[u16]) -> Result<(), ModelProble
     let is_zero = match memory {
         Memory::Total(size) => size.0.is_zero(),
         Memory::PerGpu(list) => list.iter().any(|size| size.0.is_zero()),
+        Memory::Measure(_) => false,
     };
     if is_zero {
         return Err(ModelProblem::ZeroMemory);
     }
     match memory {
-        Memory::Total(_) => Ok(()),
+        Memory::Measure(_) if declared.runtime.kind() == Some(RuntimeKind::Vllm) => {
+            Err(ModelProblem::MeasuredVllm)
+        }
+        Memory::Total(_) | Memory::Measure(_) => Ok(()),
         Memory::PerGpu(list) => {
             match sizes.iter().copied().find(|size| usize::from(*size) != list.len()) {
                 Some(gpus) => Err(ModelProblem::MemoryListLength { listed: list.len(), gpus }),
@@ -301,28 +337,6 @@ fn check_options(declared: &Declaration, options: &ServerOptions) -> Result<(), 
         }
         _ => Ok(()),
     }
-}
-
-fn check_environment(runtime: &Runtime) -> Result<(), ModelProblem> {
-    let mut variables = runtime.env().keys();
-    match variables.find(|variable| CONFINING_VARIABLES.contains(&variable.as_str())) {
-        Some(variable) => Err(ModelProblem::ConfiningVariable { variable: variable.clone() }),
-        None => Ok(()),
-    }
-}
-
-fn check_command(command: &Command, declared: &Declaration) -> Result<(), ModelProblem> {
-    if command.argv.first().is_none_or(|program| program.trim().is_empty()) {
-        return Err(ModelProblem::EmptyArgv);
-    }
-    let templates = command.argv.iter().chain(command.env.values()).chain(&command.ready);
-    for template in templates {
-        let placeholders = template::placeholders(template)?;
-        if placeholders.contains(&"context") && declared.context.is_none() {
-            return Err(ModelProblem::UndeclaredContext { template: template.clone() });
-        }
-    }
-    Ok(())
 }
 
 /// Rejects a declaration that no placement could be rendered for. The flags are rendered for every

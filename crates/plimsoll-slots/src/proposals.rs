@@ -15,7 +15,7 @@ use plimsoll_core::remedy::{Remedy, RemedyKind};
 use plimsoll_models::fit::largest_satisfying;
 use plimsoll_models::settings::{KvType, KvTypes};
 
-use crate::memory::{self, MemoryFacts, Source};
+use crate::memory::MemoryFacts;
 use crate::model::{Declaration, Model};
 use crate::runtime::Kv;
 use crate::size::Span;
@@ -36,12 +36,8 @@ pub fn proposals(
     facts: MemoryFacts<'_>,
 ) -> Vec<Remedy> {
     let search = Search { ledger, policy, model, facts };
-    // Settings do not change memory that the operator declared.
-    let is_declared =
-        |need: memory::Need| need.charge.is_ok_and(|(source, _)| source == Source::Declared);
-    if model.declared().runtime.kind().is_none()
-        || memory::needs(model, facts).into_iter().any(is_declared)
-    {
+    // Settings change only memory that is estimated.
+    if model.declared().memory.is_some() || model.declared().runtime.kind().is_none() {
         return Vec::new();
     }
     [search.more_gpus(), search.shorter_context(), search.smaller_cache()]
@@ -53,7 +49,7 @@ pub fn proposals(
 /// Returns true for a remedy of the core that is replaced by a proposal of this module: the core
 /// divides the memory by the number of devices, the estimate from the file knows better.
 pub fn is_replaced(model: &Model, remedy: &Remedy) -> bool {
-    model.declared().required_file().is_some()
+    model.declared().is_estimated()
         && matches!(remedy.kind, RemedyKind::MoreDevices | RemedyKind::FewerDevices)
 }
 

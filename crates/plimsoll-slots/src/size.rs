@@ -43,7 +43,8 @@ impl Visitor<'_> for SizeVisitor {
     }
 }
 
-/// The memory of a model: all of it, split evenly over its GPUs, or an amount on each.
+/// The memory of a model: all of it, split evenly over its GPUs, an amount on each, or the word
+/// `measure`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum Memory {
@@ -51,7 +52,19 @@ pub enum Memory {
     Total(Size),
     /// An amount on each GPU.
     PerGpu(Vec<Size>),
+    /// Whole GPUs until a slot was measured, and the measured use after that.
+    Measure(MeasureKeyword),
 }
+
+/// The word that declares that the memory of a model is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MeasureKeyword {
+    Measure,
+}
+
+/// The text of [`MeasureKeyword`].
+const MEASURE: &str = "measure";
 
 impl<'de> Deserialize<'de> for Memory {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Memory, D::Error> {
@@ -66,7 +79,8 @@ impl<'de> Visitor<'de> for MemoryVisitor {
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(
-            "a size such as \"14.5GiB\" or 15569256448, or a list with one size for each GPU",
+            "a size such as \"14.5GiB\" or 15569256448, a list with one size for each GPU, or \
+             \"measure\"",
         )
     }
 
@@ -75,7 +89,10 @@ impl<'de> Visitor<'de> for MemoryVisitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Memory, E> {
-        SizeVisitor.visit_str(text).map(Memory::Total)
+        match text {
+            MEASURE => Ok(Memory::Measure(MeasureKeyword::Measure)),
+            size => SizeVisitor.visit_str(size).map(Memory::Total),
+        }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Memory, A::Error> {
@@ -142,12 +159,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_one_size_or_a_list_of_sizes() {
+    fn memory_is_one_size_or_a_list_of_sizes_or_measured() {
         let read = |text: &str| serde_json::from_str::<Memory>(text);
         assert_eq!(read("1024").ok(), Some(Memory::Total(Size(Bytes::new(1024)))));
         assert_eq!(read(r#""1KiB""#).ok(), Some(Memory::Total(Size(Bytes::new(1024)))));
         let two = vec![Size(Bytes::new(1)), Size(Bytes::new(1024))];
         assert_eq!(read(r#"[1, "1KiB"]"#).ok(), Some(Memory::PerGpu(two)));
+        let measure = read(r#""measure""#).expect("the word is known");
+        assert_eq!(measure, Memory::Measure(MeasureKeyword::Measure));
+        assert_eq!(serde_json::to_string(&measure).ok().as_deref(), Some(r#""measure""#));
         for (text, part) in [
             ("-1", "-1"),
             ("1.5", "1.5"),

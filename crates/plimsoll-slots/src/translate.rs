@@ -113,6 +113,9 @@ fn label_requirements(selector: &Selector) -> Vec<Requirement> {
 fn shape(model: &Model, memory: &memory::Need, selector: &DeviceSelector) -> Shape {
     let vendor = model.declared().vendor.as_str();
     let needs = match &memory.charge {
+        Err(_) if memory.takes_whole_gpus() => {
+            vec![device_need(vendor, Amount::Whole, usize::from(memory.gpus), selector)]
+        }
         Err(unknown) => {
             let amount = Amount::Unknown(unknown.to_string().into());
             vec![device_need(vendor, amount, usize::from(memory.gpus), selector)]

@@ -1,7 +1,10 @@
 //! The text of everything that the desk states as data: reasons, endings and remarks. No other
 //! module of this crate renders them.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use plimsoll_core::units::Name;
 
 use crate::desk::{Ending, FileGap, Loss, PendingLimit, SlotFailure, StatusReason};
 use crate::memory::{
@@ -66,16 +69,25 @@ impl fmt::Display for FileGap {
         match self {
             FileGap::NotRead { file } => write!(f, "no runner has inspected {file} yet"),
             FileGap::Missing { file, problems } => {
-                let shown = problems.iter().take(MAX_LISTED);
-                let shown: Vec<String> =
-                    shown.map(|(runner, problem)| format!("{runner}: {problem}")).collect();
-                write!(f, "no runner has {file} ({}", shown.join("; "))?;
-                match problems.len().saturating_sub(MAX_LISTED) {
-                    0 => f.write_str(")"),
-                    more => write!(f, "; and {more} more)"),
-                }
+                write!(f, "no runner has {file}")?;
+                by_runner(f, problems)
+            }
+            FileGap::Damaged { file, problems } => {
+                write!(f, "no runner can load {file}")?;
+                by_runner(f, problems)
             }
         }
+    }
+}
+
+fn by_runner(f: &mut fmt::Formatter<'_>, problems: &BTreeMap<Name, String>) -> fmt::Result {
+    let shown = problems.iter().take(MAX_LISTED);
+    let shown: Vec<String> =
+        shown.map(|(runner, problem)| format!("{runner}: {problem}")).collect();
+    write!(f, " ({}", shown.join("; "))?;
+    match problems.len().saturating_sub(MAX_LISTED) {
+        0 => f.write_str(")"),
+        more => write!(f, "; and {more} more)"),
     }
 }
 
@@ -84,6 +96,11 @@ impl fmt::Display for Ending {
         match self {
             Ending::Released => f.write_str("released by the client"),
             Ending::Impossible { rejection, .. } => rejection.fmt(f),
+            Ending::UnusableFile { file, problems } => {
+                write!(f, "no runner can load {file}")?;
+                by_runner(f, problems)?;
+                f.write_str("; copy the file again, then reserve again")
+            }
             Ending::ModelRemoved => f.write_str("the model was removed"),
             Ending::Expired { pending } => write!(f, "deadline exceeded: {pending}"),
             Ending::Lost(loss) => loss.fmt(f),
@@ -146,6 +163,10 @@ impl fmt::Display for UnknownMemoryCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnknownMemoryCause::NotDeclared => f.write_str("declare `memory` or `file`"),
+            UnknownMemoryCause::NotMeasured => f.write_str(
+                "not measured yet: a slot takes whole GPUs until one was measured and a client \
+                 that used it has released it",
+            ),
             UnknownMemoryCause::NoFile { file } => write!(f, "no runner has {file}"),
             UnknownMemoryCause::FileProblem(problem) => {
                 write!(f, "{problem}; declare `memory`")
@@ -189,6 +210,9 @@ impl fmt::Display for LowMeasurement {
         let LowMeasurement { gpu, measured, limit } = self;
         write!(f, "the measured {measured} on GPU {gpu} of a slot are not charged: ")?;
         match limit {
+            MeasurementLimit::Served => {
+                return f.write_str("no client that used the slot has released it yet");
+            }
             MeasurementLimit::AboveZero => f.write_str("a loaded model uses memory there"),
             MeasurementLimit::Contents(contents) => {
                 write!(f, "weights and KV cache alone are {contents}")
@@ -218,6 +242,12 @@ impl fmt::Display for SettingChange {
             }
             SettingChange::File { measured, declared } => {
                 changed(f, "file", &or(measured, "none"), &or(declared, "none"))
+            }
+            SettingChange::Option { option } => {
+                write!(f, "measured with another `{option}` of the runtime")
+            }
+            SettingChange::UnknownOptions => {
+                f.write_str("measured by a version that did not record the options of the runtime")
             }
         }
     }

@@ -2,7 +2,9 @@
 
 mod chaos;
 mod client;
+mod cluster;
 mod estimate;
+mod kube;
 mod replay;
 mod runner;
 mod serve;
@@ -20,7 +22,9 @@ pub(crate) use client::{
     ApplyArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RenewArgs, ReservationsArgs, ReserveArgs,
     RunnersArgs, ServerArgs, ShowArgs, SlotsArgs, TopArgs,
 };
+pub(crate) use cluster::{ClusterArgs, DevicesArgs, Invocation};
 pub(crate) use estimate::EstimateArgs;
+pub(crate) use kube::KubeArgs;
 pub(crate) use runner::{LogFormat, RunnerArgs};
 pub(crate) use serve::ServeArgs;
 
@@ -62,13 +66,15 @@ pub(crate) enum Command {
     /// Place every pending pod: show placements, device loads, and why the rest are not placed
     #[command(after_help = "Examples:\n  plimsoll simulate -f examples/kai-time-slicing.yaml\n  \
 plimsoll simulate -f cluster.json new-deployment.yaml --policy spread\n  \
-kubectl get nodes,pods -A -o json | plimsoll simulate -f - -f new-pods/ -o json\n\n\
+kubectl get nodes,pods -A -o json | plimsoll simulate -f - -f new-pods/ -o json\n  \
+plimsoll simulate --kubeconfig ~/.kube/config -f new-deployment.yaml\n\n\
 Exit codes: 0 all placed; 1 at least one pod is not placed; 2 error.")]
     Simulate(SimulateArgs),
     /// Explain one decision, from files or a server: every node and device, and what would help
     #[command(
         after_help = "Examples:\n  plimsoll explain -f examples/hami-pending.yaml default/sample\n  \
 kubectl get nodes,pods -A -o json | plimsoll explain -f - team-a/trainer-0\n  \
+plimsoll explain --kubeconfig ~/.kube/config team-a/trainer-0\n  \
 plimsoll explain --server http://127.0.0.1:8080 1234.0\n  \
 plimsoll explain --server http://127.0.0.1:8080 slot-7\n  \
 plimsoll explain --server http://127.0.0.1:8080 team-a/trainer-0\n\n\
@@ -78,10 +84,14 @@ Exit codes: 0 it fits or runs; 1 it is pending, impossible, gated or finished; 2
     /// Audit a cluster for overcommitted devices and inconsistent accounting
     #[command(
         after_help = "Examples:\n  kubectl get nodes,pods -A -o json | plimsoll audit -f -\n  \
+plimsoll audit --kubeconfig ~/.kube/config --context production\n  \
 plimsoll audit -f cluster.json -o sarif > findings.sarif\n\n\
 Exit codes: 0 nothing found; 1 something found; 2 error."
     )]
     Audit(AuditArgs),
+    /// Show every device of a cluster: its line, its holders, and what is free and promised
+    #[command(after_help = cluster::DEVICES)]
+    Devices(DevicesArgs),
     /// Run scenario files, or convert a dump into one to attach to a bug report
     #[command(
         after_help = "Examples:\n  plimsoll scenario run scenarios/time-slicing-replicas-are-not-capacity.txt\n  \
@@ -99,6 +109,9 @@ Exit codes: 0 as expected; 1 the outcome differs; 2 error."
     /// Run the server that places models on the GPUs of its runners
     #[command(after_help = serve::EXAMPLES)]
     Serve(ServeArgs),
+    /// Watch a Kubernetes cluster: keep its ledger, explain its pods, and serve both
+    #[command(after_help = kube::EXAMPLES)]
+    Kube(KubeArgs),
     /// List slots: which model runs where, its memory, and whether it is evictable
     #[command(after_help = client::SLOTS)]
     Slots(SlotsArgs),
@@ -157,7 +170,7 @@ Exit codes: 0 no violation; 1 an invariant was violated, with the command to rep
 }
 
 /// The input of the offline commands.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct InputArgs {
     /// Kubernetes objects as YAML or JSON: files, directories of *.yaml, *.yml and *.json, or -
     /// (stdin)
@@ -173,6 +186,8 @@ pub(crate) struct InputArgs {
     /// Place without regard to how much nodes advertise of this resource
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub(crate) ignore_resource: Vec<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
 }
 
 /// The placement policy.
@@ -269,6 +284,9 @@ pub(crate) struct ExplainArgs {
     /// a slot (slot-7), a reservation (reservation-12), or a client as NAMESPACE/NAME
     #[arg(value_name = "WHAT")]
     pub(crate) what: Option<String>,
+    /// The namespace of a pod that is named without one [default: that of the context]
+    #[arg(short, long, value_name = "NAME", help_heading = "Cluster")]
+    pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }

@@ -72,9 +72,9 @@ impl Client {
         let server = address(args);
         let server = server.trim_end_matches('/').to_string();
         let uri: Uri = server.parse().with_context(|| format!("--server {server} is not a URL"))?;
-        let encrypted = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
+        let transport = match uri.scheme_str() {
+            Some("https") => Transport::Tls,
+            Some("http") => Transport::Plain,
             _ => bail!("--server {server} is not a URL; write http://{server} or https://{server}"),
         };
         let host = uri.host().with_context(|| format!("--server {server} has no host"))?;
@@ -83,12 +83,13 @@ impl Client {
             "--server contains a password; give the token with --token-file or PLIMSOLL_TOKEN"
         );
         let token = Token::find(args.token_file.as_deref())?;
-        if token.is_some() && !encrypted && !is_loopback(host) && !args.insecure {
+        if token.is_some() && transport == Transport::Plain && !is_loopback(host) && !args.insecure
+        {
             bail!(
                 "the token would be sent unencrypted to {host}; use https, or --insecure if the network is trusted"
             );
         }
-        Ok(Client { agent: agent(args.ca_file.as_deref(), encrypted)?, server, token })
+        Ok(Client { agent: agent(args.ca_file.as_deref(), transport)?, server, token })
     }
 
     /// Returns the address of the server.
@@ -231,7 +232,13 @@ fn address(args: &ServerArgs) -> String {
     given.filter(|server| !server.is_empty()).unwrap_or_else(|| DEFAULT_SERVER.to_string())
 }
 
-fn agent(ca_file: Option<&Path>, encrypted: bool) -> Result<Agent> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Tls,
+    Plain,
+}
+
+fn agent(ca_file: Option<&Path>, transport: Transport) -> Result<Agent> {
     let mut tls = TlsConfig::builder();
     if let Some(file) = ca_file {
         tls = tls.root_certs(authorities(file)?);
@@ -244,7 +251,7 @@ fn agent(ca_file: Option<&Path>, encrypted: bool) -> Result<Agent> {
         .max_redirects_will_error(false)
         .timeout_connect(Some(CONNECT))
         .user_agent(concat!("plimsoll/", env!("CARGO_PKG_VERSION")));
-    if !encrypted {
+    if transport == Transport::Plain {
         // A proxy could read the token, even on the way to a loopback address.
         config = config.proxy(None);
     }

@@ -1,14 +1,16 @@
-//! Reads files and translates them to a cluster.
+//! Reads a live cluster or files, and translates them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use plimsoll_cluster::Access;
 use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::{Cluster, NodeFacts, Reading};
 use plimsoll_kube::read::Object;
 
-use crate::input;
+use crate::input::{self, Material};
+use crate::live;
 use crate::output::Verbosity;
 
 /// A cluster, and the files that its nodes were read from.
@@ -16,19 +18,38 @@ pub(crate) struct Loaded {
     pub(crate) cluster: Cluster,
     files: BTreeMap<Name, String>,
     first: Option<String>,
+    /// The namespace of a live cluster's context.
+    pub(crate) namespace: Option<String>,
+}
+
+/// The objects to read.
+pub(crate) struct Inputs<'a> {
+    pub(crate) files: &'a [PathBuf],
+    /// A live cluster. Its objects come before those of files, which are added to it.
+    pub(crate) cluster: Option<&'a Access>,
 }
 
 impl Loaded {
     /// Returns the file that a node was read from, or the first file; `None` for standard input.
     pub(crate) fn file_of(&self, node: Option<&Name>) -> Option<&str> {
         let file = node.and_then(|node| self.files.get(node)).or(self.first.as_ref())?;
-        (file != input::STDIN).then_some(file)
+        (file != input::STDIN && file != live::SOURCE).then_some(file)
     }
 }
 
-/// Reads files and translates them. A cluster without any device is an error.
-pub(crate) fn load(files: &[PathBuf], reading: &Reading, verbosity: Verbosity) -> Result<Loaded> {
-    let material = input::read(files, verbosity)?;
+/// Reads a cluster or files, and translates them. A cluster without any device is an error.
+pub(crate) fn load(inputs: &Inputs<'_>, reading: &Reading, verbosity: Verbosity) -> Result<Loaded> {
+    let mut material = Material::default();
+    let mut namespace = None;
+    if let Some(access) = inputs.cluster {
+        let live = live::read(access, verbosity)?;
+        (material.objects, namespace) = (live.objects, Some(live.namespace));
+    }
+    if !inputs.files.is_empty() {
+        let read = input::read(inputs.files, verbosity)?;
+        material.objects.extend(read.objects);
+        material.ignored = read.ignored;
+    }
     let first = material.objects.first().map(|(origin, _)| origin.source.to_string());
     let mut files = BTreeMap::new();
     for (origin, object) in &material.objects {
@@ -38,7 +59,7 @@ pub(crate) fn load(files: &[PathBuf], reading: &Reading, verbosity: Verbosity) -
     }
     let cluster = plimsoll_kube::translate::cluster(material.objects, material.ignored, reading);
     check_devices(&cluster)?;
-    Ok(Loaded { cluster, files, first })
+    Ok(Loaded { cluster, files, first, namespace })
 }
 
 /// Checks that there is a device, or a node whose devices are unknown.

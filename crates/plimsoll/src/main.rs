@@ -9,6 +9,7 @@ mod cli;
 mod client;
 mod commands;
 mod input;
+mod live;
 mod load;
 mod logging;
 mod near;
@@ -27,7 +28,8 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let mut cli = cli::Cli::parse();
+    cli::Invocation::from_program(std::env::args_os().next().as_deref()).apply(&mut cli);
     output::set_color(cli.color);
     match commands::run(&cli) {
         Ok(outcome) => outcome.into(),

@@ -20,3 +20,4 @@ mod tests;
 pub(crate) use fleet::Fleet;
 pub(crate) use poll::{Poller, Wanted};
 pub(crate) use screen::run;
+pub(crate) use state::Palette;

@@ -12,6 +12,7 @@ use super::Violation;
 const LAYERS: &[(&str, &[&str])] = &[
     ("plimsoll-core", &[]),
     ("plimsoll-goldens", &[]),
+    ("plimsoll-testbed", &[]),
     ("plimsoll-kube", &["core"]),
     ("plimsoll-models", &["core"]),
     ("plimsoll-slots", &["core", "models"]),

@@ -8,7 +8,7 @@ use super::source::Source;
 
 /// Folders of the root; code spans that begin with one of them are file names.
 const FOLDERS: &[&str] =
-    &["crates/", "deploy/", "docs/", "examples/", "fuzz/", "scenarios/", "xtask/"];
+    &["crates/", "deploy/", "docs/", "examples/", "fuzz/", "scenarios/", "testbed/", "xtask/"];
 
 /// The page whose names of tests are checked.
 const ARCHITECTURE: &str = "ARCHITECTURE.md";

@@ -6,6 +6,7 @@ use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Cluster;
 use plimsoll_kube::finding::{self, Finding};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{InputRow, SCHEMA_VERSION};
 use crate::names::named;
@@ -50,13 +51,15 @@ impl AuditOutput {
 }
 
 /// A finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingRow {
     /// A stable code in kebab case.
     pub code: String,
     pub severity: Severity,
+    #[schema(value_type = Option<String>)]
     pub node: Option<Name>,
     /// The device.
+    #[schema(value_type = Option<String>)]
     pub uuid: Option<Name>,
     /// The problem in one sentence with its numbers.
     pub message: String,

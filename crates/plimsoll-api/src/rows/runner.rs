@@ -86,7 +86,7 @@ pub struct GpuRow {
     pub index: u16,
     #[serde(flatten)]
     pub device: DeviceRow,
-    /// Memory being released that is promised to pending requests.
+    /// Memory promised to pending requests.
     #[schema(value_type = u64)]
     pub promised: Bytes,
     /// The measured memory in use; null if it is not measured.

@@ -14,26 +14,28 @@
 //! rejected: under load nearly all holders would be retired at once, and each model would be
 //! loaded again for every few requests.
 
-use super::{Cost, Plan, Planned, search};
+use super::{Cost, Plan, Planned, Rules, check_requester, search};
 use crate::charge::{Holding, Stage};
 use crate::ledger::{Ledger, NodeId, Promise};
 use crate::policy::Policy;
-use crate::request::{Eviction, Request, RequestId};
+use crate::request::{Request, RequestId};
 use crate::units::{Millis, Timespan};
 
 /// Plans room from holders that can be evicted or retired for a request. Ignores the promises to
-/// `others`.
+/// `others`. `accepts` judges a whole set of holders.
 pub fn plan_retirement(
     ledger: &Ledger,
     policy: &Policy,
     request: &Request,
     others: &[RequestId],
+    accepts: impl Fn(&Plan) -> bool,
 ) -> Option<Plan> {
     let nodes: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
     let can_go = |holding: &Holding| can_retire(holding, request);
-    match search(ledger, policy, request, &nodes, others, can_go, Cost::with) {
+    let rules = Rules { is_evictable: &can_go, accepts: &accepts, cost_with: &Cost::with };
+    match search(ledger, policy, request, &nodes, others, &rules) {
         Planned::Found(plan) if !plan.victims.is_empty() => {
-            Some(Plan { retired: plan.victims.clone(), victims: Vec::new(), ..plan })
+            Some(Plan { retired: plan.victims, victims: Vec::new(), ..plan })
         }
         _ => None,
     }
@@ -42,16 +44,13 @@ pub fn plan_retirement(
 /// Returns true if a holder can be retired for a request: its work ends, it has no higher priority,
 /// and nothing says that it must stay. Holders without an idle limit, such as pods, end only by
 /// themselves.
-pub fn can_retire(holding: &Holding, request: &Request) -> bool {
-    let is_same_model = request.terms.model.is_some() && holding.terms.model == request.terms.model;
+fn can_retire(holding: &Holding, request: &Request) -> bool {
     let can_end = match holding.stage {
         Stage::Queued | Stage::Sent | Stage::Running { .. } => holding.terms.idle_limit.is_some(),
         Stage::Offered { .. } | Stage::Releasing { .. } => false,
     };
     can_end
-        && !request.terms.speculative
-        && request.terms.eviction != Eviction::Never
-        && !is_same_model
+        && check_requester(holding, request).is_ok()
         && !holding.terms.pinned
         && holding.terms.priority <= request.terms.priority
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::operation::Change;
 use super::{Changed, Entry, Ledger, NodeId, Operation, Promise};
+use crate::account::Account;
 use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::Node;
 use crate::identity;
@@ -254,22 +255,22 @@ impl Ledger {
             Stage::Queued => {
                 self.queued.insert(id);
             }
-            Stage::Sent | Stage::Running { .. } | Stage::Releasing { .. } => {}
+            Stage::Releasing { .. } => {
+                self.releasing.insert(id);
+            }
+            Stage::Sent | Stage::Running { .. } => {}
         }
-        self.releasing += usize::from(holding.stage.is_releasing());
         let account = self.accounts.entry(holding.request.account.clone()).or_default();
-        account.bytes = account.bytes.plus(holding.bytes().unwrap_or(Bytes::ZERO));
-        account.holdings += 1;
+        *account = account.plus(Account::of_holding(holding));
     }
 
     /// Removes a holding from the sums and indexes: undoes [`Ledger::index`].
     fn unindex(&mut self, id: HoldingId, holding: &Holding) {
         self.offered.remove(&id);
         self.queued.remove(&id);
-        self.releasing -= usize::from(holding.stage.is_releasing());
+        self.releasing.remove(&id);
         let account = self.accounts.entry(holding.request.account.clone()).or_default();
-        account.bytes = account.bytes.less(holding.bytes().unwrap_or(Bytes::ZERO));
-        account.holdings -= 1;
+        *account = account.less(Account::of_holding(holding));
         if account.holdings == 0 {
             self.accounts.remove(&holding.request.account);
         }

@@ -1,11 +1,14 @@
 //! Read-only queries of the ledger.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::{Account, Ledger, NodeId, Promise, Views};
+use super::{Ledger, NodeId, Promise, Views};
+use crate::account::{Account, Allowance, Shares};
 use crate::charge::{Holding, HoldingId};
 use crate::request::RequestId;
 use crate::room::{Measured, NodeView};
+use crate::units::Name;
 
 impl Ledger {
     /// Returns the number of operations applied so far.
@@ -134,7 +137,12 @@ impl Ledger {
 
     /// Returns true if any holding is releasing.
     pub fn has_releasing(&self) -> bool {
-        self.releasing > 0
+        !self.releasing.is_empty()
+    }
+
+    /// Iterates over the holdings that are being released.
+    pub fn releasing(&self) -> impl Iterator<Item = &Holding> {
+        self.releasing.iter().map(|id| &*self.holdings[id])
     }
 
     /// Iterates over the open promises by request.
@@ -150,6 +158,48 @@ impl Ledger {
     /// Returns the promise to a request.
     pub fn promise_to(&self, request: &RequestId) -> Option<&Promise> {
         self.promises.get(request)
+    }
+
+    /// Returns the shares of accounts.
+    pub fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
+    /// Replaces the shares of accounts. No operation: the settings are journalled with the
+    /// scheduler, which sets them here.
+    pub fn set_shares(&mut self, shares: Shares) {
+        self.shares = Arc::new(shares);
+    }
+
+    /// Returns the maxima that apply to a request, beside everything else that its account holds.
+    pub fn allowance(&self, request: &RequestId) -> Allowance {
+        let none = BTreeSet::new();
+        self.shares.allowance(&request.account, |row| self.committed(row, request, &none))
+    }
+
+    /// Returns what an account holds or is promised, without the promises to `unpromised`, and
+    /// without the offer and the promise to `request`, which a new holding replaces. Promises count
+    /// so that the requests behind a large one cannot use up its account's maximum piece by piece.
+    pub(crate) fn committed(
+        &self,
+        row: &Name,
+        request: &RequestId,
+        unpromised: &BTreeSet<RequestId>,
+    ) -> Account {
+        let promised = self
+            .promises
+            .iter()
+            .filter(|(id, _)| id.account == *row && *id != request && !unpromised.contains(id))
+            .map(|(_, promise)| Account::of_charges(&promise.charges));
+        let all = promised.fold(self.account(row), Account::plus);
+        let own = self.of_request(request).map(|(_, own)| own);
+        let replaced = own.filter(|own| own.stage.is_before_start() && request.account == *row);
+        replaced.map_or(all, |own| all.less(Account::of_holding(own)))
+    }
+
+    /// Returns the usage of an account with a share, or of any other account.
+    pub fn usage(&self, account: &Name) -> Account {
+        self.shares.usage(account, |row| self.account(row))
     }
 
     /// Returns the sums of an account; zero if it holds nothing.

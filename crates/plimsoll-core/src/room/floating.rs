@@ -27,10 +27,10 @@
 //! Safe: the tokened charges on a card in any assignment are at most `t` of those that may be
 //! there, and the `t` largest are the largest sum of at most `t`. Exact, for charges with one token
 //! that may be on the same cards: the tokens of the group hold all charges (`TokenGroup`), so that
-//! with the `t` largest on one card, the tokens of the other cards hold the rest, and the plugin may
-//! have picked exactly that. Where charges may be on different sets of cards, because a card became
-//! healthy or unhealthy in between, the rest need not fit on the others, and the rule counts too
-//! much rather than too little. `tests/core/tokens.rs` compares it with all assignments.
+//! with the `t` largest on one card, the tokens of the other cards hold the rest, and the plugin
+//! may have picked exactly that. Where charges may be on different sets of cards, because a card
+//! became healthy or unhealthy in between, the rest need not fit on the others, and the rule counts
+//! too much rather than too little. `tests/core/tokens.rs` compares it with all assignments.
 //!
 //! A new charge of `b` bytes with a token adds `b - d`, where `d` is the `t`-th largest charge, or
 //! nothing if there are fewer: `b` takes the place of `d` among the largest. That is the only

@@ -57,6 +57,11 @@ impl Step<'_> {
                 Lifted::from([Change::LoadFell])
             }
             Event::Configured { settings } => self.configure(settings),
+            Event::Judge { request } => {
+                let decision = self.scheduler.decide_for(&request);
+                self.outcome.decisions.push(decision);
+                Lifted::new()
+            }
             Event::Claimed { request } => {
                 self.claim(&request);
                 Lifted::new()
@@ -78,7 +83,7 @@ impl Step<'_> {
     }
 
     fn configure(&mut self, settings: Box<Settings>) -> Lifted {
-        self.scheduler.settings = Settings::clone(&settings);
+        self.scheduler.configure(Settings::clone(&settings));
         self.outcome.operations.push(Operation::Configure(settings));
         Lifted::from([Change::LoadFell])
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::Step;
 use crate::charge::Holding;
 use crate::decide::Decision;
-use crate::evict;
 use crate::rejection::{HOLDERS_LISTED, HolderNotEvictable, HoldersNotEvictable, Rejection};
 use crate::request::{Eviction, Request};
 
@@ -51,8 +50,7 @@ impl Step<'_> {
         holding: &Holding,
         request: &Request,
     ) -> Option<HolderNotEvictable> {
-        let residency = self.scheduler.settings.residency;
-        let reason = evict::check_evictable(holding, request, self.now, residency).err()?;
+        let reason = self.scheduler.check_evictable(holding, request, self.now).err()?;
         let mut promises =
             self.scheduler.ledger.promises().filter(|_| holding.stage.is_releasing());
         let promised = promises.find(|(_, promise)| promise.after.contains(&holding.request));

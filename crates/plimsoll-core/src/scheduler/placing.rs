@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Scheduler, Step};
-use crate::decide::{self, Decision};
+use crate::decide::{self, Decision, Outcome};
 use crate::draft::Draft;
 use crate::event::Answer;
 use crate::evict::Plan;
@@ -182,6 +182,9 @@ fn wakes_on(decision: &Decision) -> Vec<Change> {
         changes.extend(verdict.reason.as_ref().map(NodeReason::clears_on));
         let devices = verdict.needs.iter().flat_map(|need| &need.devices);
         changes.extend(devices.filter_map(|device| device.reason.as_ref()).map(Reason::clears_on));
+    }
+    if let Outcome::Rejected(Some(reason)) = &decision.outcome {
+        changes.extend(reason.clears_on());
     }
     changes.remove(&Change::RequestChanged);
     changes.into_iter().collect()

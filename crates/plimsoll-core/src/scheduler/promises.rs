@@ -13,15 +13,19 @@ use crate::request::{Request, RequestId};
 use crate::units::Millis;
 
 impl Scheduler {
-    /// Lists the promises to requests of lower priority. A promise does not reverse the order of
-    /// priorities, so that these do not block the request.
+    /// Lists the promises to requests of lower priority, and to those of equal priority that the
+    /// guarantee of the request's account comes before. A promise does not reverse that order, so
+    /// that these do not block the request.
     pub(super) fn lower_promises(&self, request: &Request) -> Vec<RequestId> {
         let promised = self.ledger.promises().map(|(id, _)| id);
         promised
             .filter(|id| **id != request.id)
             .filter(|id| {
                 let entry = self.queue.get(id);
-                entry.is_none_or(|entry| entry.request.terms.priority < request.terms.priority)
+                entry.is_none_or(|entry| {
+                    let (theirs, own) = (entry.request.terms.priority, request.terms.priority);
+                    theirs < own || (theirs == own && self.outranks_by_guarantee(request, id))
+                })
             })
             .cloned()
             .collect()
@@ -35,8 +39,12 @@ impl Step<'_> {
     pub(super) fn withdraw_lower_promises(&mut self, request: &Request, placement: &Placement) {
         let mut lower = self.scheduler.lower_promises(request);
         let promise_to = |id: &RequestId| self.scheduler.ledger.promise_to(id);
+        let shares = self.scheduler.ledger.shares();
+        // A promise also counts against the maximum of its account, wherever it is.
+        let top = |id: &RequestId| shares.levels(&id.account).top.clone();
         lower.retain(|id| {
             promise_to(id).is_some_and(|promise| promise.placement.node == placement.node)
+                || (!shares.is_empty() && top(id) == top(&request.id))
         });
         lower.sort_by_key(|id| {
             let shares = promise_to(id).is_some_and(|one| overlaps(&one.placement, placement));

@@ -1,6 +1,7 @@
 //! Retirement: the first pending request that it helps gets a promise of memory that is still in
 //! use; see `evict::retire` for the rule and its bound.
 
+use super::reclaim::Displacing;
 use super::{Scheduler, Step};
 use crate::charge::{Activity, Holding};
 use crate::evict::{self, Plan};
@@ -27,16 +28,15 @@ impl Scheduler {
     /// Plans an eviction. Nothing is evicted for a request on a node where another one, which is
     /// ahead of it, waits for retired holders.
     fn plan_eviction(&self, request: &Request, now: Millis) -> Option<Plan> {
-        let (policy, residency) = (&self.settings.policy, self.settings.residency);
-        let retirements = self.retirements();
-        let kept: Option<&Name> = retirements
-            .filter(|(id, _)| self.is_ahead(id, request))
-            .map(|(_, promise)| &promise.placement.node)
-            .next();
-        evict::plan_room(&self.ledger, policy, request, |held| {
-            kept != Some(&held.node)
-                && evict::check_evictable(held, request, now, residency).is_ok()
-        })
+        let policy = &self.settings.policy;
+        let ahead = self.retirements().find(|(id, _)| self.is_ahead(id, request));
+        let kept: Option<&Name> = ahead.map(|(_, promise)| &promise.placement.node);
+        let is_evictable = |held: &Holding| {
+            kept != Some(&held.node) && self.check_evictable(held, request, now).is_ok()
+        };
+        let is_fair = |plan: &Plan| self.is_fair(request, plan, Displacing::Evict { now });
+        let order = self.victim_order(request);
+        evict::plan_room(&self.ledger, policy, request, order, is_evictable, is_fair)
     }
 
     /// Plans a retirement, unless a request that is ahead has one.
@@ -48,16 +48,18 @@ impl Scheduler {
             }
             others.push(id.clone());
         }
-        evict::plan_retirement(&self.ledger, &self.settings.policy, request, &others)
+        let is_fair = |plan: &Plan| self.is_fair(request, plan, Displacing::Retire);
+        evict::plan_retirement(&self.ledger, &self.settings.policy, request, &others, is_fair)
     }
 
     /// Iterates over the promises that wait for retired holders that still run. There is at most
     /// one (`Step::make_room`).
     fn retirements(&self) -> impl Iterator<Item = (&RequestId, &Promise)> {
-        self.ledger.promises().filter(|(_, promise)| {
-            let mut retired = promise.retired.iter();
-            retired.any(|holder| self.running(holder).is_some())
-        })
+        self.ledger.promises().filter(|(_, promise)| self.waits_for_retired(promise))
+    }
+
+    fn waits_for_retired(&self, promise: &Promise) -> bool {
+        promise.retired.iter().any(|holder| self.running(holder).is_some())
     }
 
     fn running(&self, holder: &RequestId) -> Option<&Holding> {
@@ -70,11 +72,16 @@ impl Scheduler {
     fn is_ahead(&self, id: &RequestId, request: &Request) -> bool {
         let Some(turn) = self.queue.turn(id) else { return false };
         match self.queue.turn(&request.id) {
+            Some(other) if turn.has_same_priority(other) && !self.ledger.shares().is_empty() => {
+                *id != request.id && !self.outranks_by_guarantee(request, id)
+            }
             Some(other) => turn < other,
-            None => self
-                .queue
-                .get(id)
-                .is_some_and(|entry| entry.request.terms.priority >= request.terms.priority),
+            None => self.queue.get(id).is_some_and(|entry| {
+                let priority = entry.request.terms.priority;
+                priority > request.terms.priority
+                    || (priority == request.terms.priority
+                        && !self.outranks_by_guarantee(request, id))
+            }),
         }
     }
 }
@@ -96,9 +103,8 @@ impl Step<'_> {
     /// Returns true if the promise to a request holds and all its holders are leaving.
     pub(super) fn waits_for_releases(&self, id: &RequestId) -> bool {
         let promise = self.scheduler.ledger.promise_to(id);
-        let still_runs = |holder: &RequestId| self.scheduler.running(holder).is_some();
         self.promise_holds(id)
-            && !promise.is_some_and(|promise| promise.retired.iter().any(still_runs))
+            && !promise.is_some_and(|promise| self.scheduler.waits_for_retired(promise))
     }
 
     /// Evicts the retired holders of a promise, once all of them are idle: before that the eviction

@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::fair::Turns;
 use super::placing::News;
 use super::{Lifted, Step};
 use crate::decide::Decision;
@@ -53,7 +54,7 @@ impl Woken {
 }
 
 /// The requests that were rejected in a round, by what they ask for.
-type Rejected = BTreeMap<(Arc<Spec>, Terms), (PendingRequest, Decision)>;
+type Rejected = BTreeMap<(Option<Name>, Arc<Spec>, Terms), (PendingRequest, Decision)>;
 
 impl Step<'_> {
     /// Retries the pending requests whose reason one of the changes may lift. Speculative requests
@@ -78,11 +79,10 @@ impl Step<'_> {
                 lifted.insert(Change::LoadFell);
             }
             let pending = self.scheduler.queue.iter();
-            let entries: Vec<PendingRequest> = pending
-                .filter(|entry| entry.may_try(self.now) && woken.includes(entry))
-                .cloned()
-                .collect();
-            if self.try_in_turn(&entries).is_continue() {
+            let entries =
+                pending.filter(|entry| entry.may_try(self.now) && woken.includes(entry)).cloned();
+            let turns = Turns::new(self.scheduler, entries);
+            if self.try_in_turn(turns).is_continue() {
                 return;
             }
             if let Woken::By(lifted) = &mut woken {
@@ -100,18 +100,18 @@ impl Step<'_> {
     }
 
     /// Tries requests in turn; breaks when a promise was withdrawn or moved.
-    fn try_in_turn(&mut self, entries: &[PendingRequest]) -> ControlFlow<()> {
+    fn try_in_turn(&mut self, mut turns: Turns<PendingRequest>) -> ControlFlow<()> {
         let mut rejected = Rejected::default();
         let mut gangs = BTreeSet::new();
         let before = self.promises_withdrawn;
-        for entry in entries {
+        while let Some(entry) = turns.next(self.scheduler) {
             if entry.request.terms.speculative && self.scheduler.queue.has_real_work() {
                 break;
             }
             match &entry.gang {
-                Some(gang) if gangs.insert(&gang.name) => self.try_gang(&gang.name),
+                Some(gang) if gangs.insert(gang.name.clone()) => self.try_gang(&gang.name),
                 Some(_) => {}
-                None => self.try_one(entry, &mut rejected),
+                None => self.try_one(&entry, &mut rejected),
             }
             if self.promises_withdrawn != before {
                 return ControlFlow::Break(());
@@ -125,7 +125,10 @@ impl Step<'_> {
     fn try_one(&mut self, entry: &PendingRequest, rejected: &mut Rejected) {
         let id = &entry.request.id;
         let terms = Terms { deadline: None, ..entry.request.terms.clone() };
-        let kind = (entry.request.spec.clone(), terms);
+        // Equal requests of different accounts differ in their shares.
+        let has_shares = !self.scheduler.ledger.shares().is_empty();
+        let account = has_shares.then(|| id.account.clone());
+        let kind = (account, entry.request.spec.clone(), terms);
         let has_state = self.has_own_state(id);
         if let Some((equal, decision)) = rejected.get(&kind).filter(|_| !has_state) {
             let (reason, wakes_on) = (equal.reason.clone(), equal.wakes_on.clone());

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::SizeFormat;
+use super::{SizeFormat, plural};
 use crate::reason::{NodeReason, NotEvictable, Reason, RequestReason};
 use crate::units::Bytes;
 use crate::verdict::{NeedVerdict, NodeVerdict};
@@ -260,6 +260,24 @@ impl fmt::Display for RequestReason {
         match self {
             RequestReason::Malformed(misuse) => f.write_str(&misuse.problem),
             RequestReason::NoNodes => f.write_str("there are no nodes"),
+            RequestReason::AccountOverMemory { account, need, held, maximum } => {
+                let format = SizeFormat::for_shortfall(held.plus(*need), *maximum);
+                let (need, held) = (format.show(*need), format.show(*held));
+                let maximum = format.show(*maximum);
+                write!(f, "account {account} holds {held} of at most {maximum}; needs {need} more")
+            }
+            RequestReason::AccountOverDevices { account, need, held, maximum } => {
+                let gpus = plural(*maximum, "GPU", "GPUs");
+                write!(
+                    f,
+                    "account {account} holds {held} of at most {maximum} {gpus}; needs {need} more"
+                )
+            }
+            RequestReason::AccountMemoryUnknown { account, unknown } => {
+                let charges =
+                    plural(*unknown, "holding of unknown size", "holdings of unknown size");
+                write!(f, "account {account} has a maximum of memory and {unknown} {charges}")
+            }
             RequestReason::GangIncomplete { gang, minimum, placed, members }
                 if members < minimum =>
             {

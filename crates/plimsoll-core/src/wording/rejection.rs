@@ -48,6 +48,9 @@ impl Rejection {
         clauses.extend(self.request.as_ref().map(ToString::to_string));
         if let Some(node) = &self.fits_on {
             clauses.push(match self.request {
+                Some(ref reason) if reason.is_by_account() => {
+                    format!("otherwise it would fit on {node}")
+                }
                 Some(_) => format!("this member alone fits on {node}"),
                 None => "left out: its gang has the members that it needs".to_string(),
             });

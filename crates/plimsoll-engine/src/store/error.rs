@@ -43,6 +43,12 @@ pub enum StoreError {
     /// The journal was restored from an older backup than the snapshot.
     #[error("{table} in {} ends at {ends}, but {} reaches {reaches}; restore both from one backup", file.display(), name(snapshot))]
     Behind { file: PathBuf, table: &'static str, snapshot: PathBuf, ends: u64, reaches: u64 },
+    /// Acknowledged rows are missing at the end: the WAL was damaged, cut or removed.
+    #[error("{table} in {} ends at {ends}, but {acknowledged} was acknowledged: the end of the journal is lost, most likely with journal.db-wal; restore the data directory from a backup, or, to continue without what is lost, remove journal.head", file.display())]
+    Lost { file: PathBuf, table: &'static str, ends: u64, acknowledged: u64 },
+    /// The head cannot be read.
+    #[error("{} is damaged, so that the end of the journal cannot be checked; check the disk, and restore the data directory from a backup, or remove the file to continue with the journal as it is", file.display())]
+    Head { file: PathBuf },
     /// No readable snapshot covers the start of the journal.
     #[error("no usable snapshot in {}, and {} begins at {oldest}{}; restore the data directory from a backup", within(file), file.display(), damage(damaged))]
     NoSnapshot { file: PathBuf, oldest: u64, damaged: Vec<String> },

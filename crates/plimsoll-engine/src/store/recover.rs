@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::error::StoreError;
+use super::head;
 use super::rows::{CHANGES, JOURNAL, Rows};
 use super::schema;
 use super::snapshot::{self, HostSnapshot, Mark};
@@ -42,6 +43,12 @@ pub(super) fn recover(dir: &Path) -> Result<Restart, StoreError> {
         found.changes.push(changes);
         ControlFlow::Continue(())
     })?;
+    let end = Mark {
+        next_seq: next.0 + found.records.len() as u64,
+        next_changes: next.1 + found.changes.len() as u64,
+    };
+    let warning = head::check(dir, rows, end)?;
+    found.warnings.extend(warning);
     Ok(recovered)
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plimsoll_core::drive::Record;
 use plimsoll_core::units::Millis;
-use rusqlite::{Connection, Row, Transaction};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use super::checksum::checksum;
 use super::error::StoreError;
@@ -17,19 +17,26 @@ pub(super) const JOURNAL: &str = "journal";
 /// The table of the front end's change sets.
 pub(super) const CHANGES: &str = "changes";
 
-/// Inserts a record and its decisions. Returns the bytes of text written.
+/// A row that was inserted: the bytes of its text, and its checksum.
+pub(crate) struct Inserted {
+    pub(crate) bytes: u64,
+    pub(crate) checksum: String,
+}
+
+/// Inserts a record and its decisions.
 pub(crate) fn insert_record(
     transaction: &Transaction<'_>,
     record: &Record,
-) -> rusqlite::Result<u64> {
+) -> rusqlite::Result<Inserted> {
     let text =
         Text::of(record).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     let (seq, now) = (integer(record.seq)?, integer(record.now.0)?);
     let mut journal = transaction.prepare_cached(
         "INSERT INTO journal (seq, now, event, operations, decisions, core, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    let sum = text.checksum(seq, now);
-    journal.execute((seq, now, &text.event, &text.operations, &text.decisions, &text.core, sum))?;
+    let checksum = text.checksum(seq, now);
+    let Text { event, operations, decisions, core } = &text;
+    journal.execute((seq, now, event, operations, decisions, core, &checksum))?;
     let mut decisions = transaction.prepare_cached(
         "INSERT INTO decisions (seq, idx, now, account, name, uid, summary, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
@@ -49,19 +56,20 @@ pub(crate) fn insert_record(
             digest,
         ))?;
     }
-    Ok(text.bytes())
+    Ok(Inserted { bytes: text.bytes(), checksum })
 }
 
-/// Inserts a change set. Returns the bytes of text written.
+/// Inserts a change set.
 pub(super) fn insert_changes(
     transaction: &Transaction<'_>,
     changes: &JournalledChanges,
-) -> rusqlite::Result<u64> {
+) -> rusqlite::Result<Inserted> {
     let seq = integer(changes.seq)?;
     let mut statement = transaction
         .prepare_cached("INSERT INTO changes (seq, body, checksum) VALUES (?1, ?2, ?3)")?;
-    statement.execute((seq, &changes.body, changes_checksum(seq, &changes.body)))?;
-    Ok(changes.body.len() as u64)
+    let checksum = changes_checksum(seq, &changes.body);
+    statement.execute((seq, &changes.body, &checksum))?;
+    Ok(Inserted { bytes: changes.body.len() as u64, checksum })
 }
 
 /// Removes at most `most` of the oldest rows below a number. Returns whether some are left.
@@ -119,6 +127,18 @@ impl Rows<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Returns the stored checksum of a row, if there is one.
+    pub(super) fn checksum_of(
+        &self,
+        table: &'static str,
+        seq: u64,
+    ) -> Result<Option<String>, StoreError> {
+        let failed = StoreError::sql(self.file, "read");
+        let query = format!("SELECT checksum FROM {table} WHERE seq = ?1");
+        let seq = integer(seq).map_err(&failed)?;
+        self.connection.query_row(&query, [seq], |row| row.get(0)).optional().map_err(&failed)
     }
 
     /// Calls `take` with the records from a number on and their size in bytes, in order, until it

@@ -28,10 +28,10 @@ pub(crate) use group::PodGroupFields;
 pub use group::{PodGroup, PodGroupFlavor, PriorityClass};
 pub use map::{Resources, StringMap};
 pub use metadata::{Metadata, OwnerReference};
-pub use node::{Condition, Node, NodeSpec, NodeStatus, Taint};
+pub use node::{Condition, Node, NodeInfo, NodeSpec, NodeStatus, Taint};
 pub use pod::{
     Container, ContainerPort, ContainerResources, ContainerState, ContainerStatus, Pod, PodSpec,
-    PodStatus, SchedulingGroup, Toleration, Volume,
+    PodStatus, SchedulingGate, SchedulingGroup, Toleration, Volume,
 };
 pub use reference::{Kind, ObjectRef};
 pub(crate) use workload::WorkloadFields;

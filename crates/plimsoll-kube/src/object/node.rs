@@ -59,9 +59,20 @@ pub struct NodeStatus {
     pub allocatable: Resources,
     #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<Condition>,
+    #[serde(deserialize_with = "nullable")]
+    pub node_info: NodeInfo,
 }
 
-/// A condition of a node or of a Job.
+/// `status.nodeInfo` of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeInfo {
+    /// Another one after each boot of the machine.
+    #[serde(rename = "bootID")]
+    pub boot_id: Option<String>,
+}
+
+/// A condition of a node, a pod or a Job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
@@ -71,4 +82,5 @@ pub struct Condition {
     /// `True`, `False` or `Unknown`.
     #[serde(deserialize_with = "nullable")]
     pub status: String,
+    pub message: Option<String>,
 }

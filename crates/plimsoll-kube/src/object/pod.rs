@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::{
-    Affinity, ExtendedClaimStatus, Metadata, PodClaim, PodClaimStatus, Present, Resources,
-    StringMap, nullable,
+    Affinity, Condition, ExtendedClaimStatus, Metadata, PodClaim, PodClaimStatus, Present,
+    Resources, StringMap, nullable,
 };
 
 /// A `Pod`.
@@ -49,7 +49,7 @@ pub struct PodSpec {
     pub scheduler_name: Option<String>,
     /// One entry per gate that has not been removed.
     #[serde(deserialize_with = "nullable")]
-    pub scheduling_gates: Vec<Present>,
+    pub scheduling_gates: Vec<SchedulingGate>,
     pub scheduling_group: Option<SchedulingGroup>,
     #[serde(deserialize_with = "nullable")]
     pub containers: Vec<Container>,
@@ -63,6 +63,7 @@ pub struct PodSpec {
     #[serde(deserialize_with = "nullable")]
     pub overhead: Resources,
     pub runtime_class_name: Option<String>,
+    pub termination_grace_period_seconds: Option<i64>,
     #[serde(deserialize_with = "nullable")]
     pub volumes: Vec<Volume>,
     #[serde(deserialize_with = "nullable")]
@@ -70,6 +71,14 @@ pub struct PodSpec {
     /// Claims of dynamic resource allocation.
     #[serde(deserialize_with = "nullable")]
     pub resource_claims: Vec<PodClaim>,
+}
+
+/// A gate that holds a pod back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SchedulingGate {
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
 }
 
 /// The group that a pod is placed with.
@@ -161,6 +170,10 @@ pub struct Volume {
 pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     pub phase: Option<String>,
+    /// The reason of the phase, such as `OutOfcpu` or `Evicted`.
+    pub reason: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    pub conditions: Vec<Condition>,
     #[serde(deserialize_with = "nullable")]
     pub init_container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "nullable")]
@@ -179,6 +192,9 @@ pub struct ContainerStatus {
     pub name: String,
     #[serde(deserialize_with = "nullable")]
     pub state: ContainerState,
+    /// The runtime's id; empty or `None` until the container was created.
+    #[serde(rename = "containerID")]
+    pub container_id: Option<String>,
 }
 
 /// `state` of a container status.

@@ -79,7 +79,8 @@ fn from(headers: &HeaderMap, after: Option<&str>) -> Answer<From> {
     text.parse().map(From::After).map_err(wrong)
 }
 
-fn event(message: &Message) -> Event {
+/// Converts a message of the feed.
+pub(crate) fn event(message: &Message) -> Event {
     let data = |value: Result<String, serde_json::Error>| value.expect("rows are plain data");
     match message {
         Message::Record(row) => {

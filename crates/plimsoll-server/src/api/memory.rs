@@ -44,7 +44,7 @@ fn row(need: Need) -> MemoryRow {
 }
 
 fn measured_row(measured: Measured, stale_reason: Option<String>) -> MeasuredRow {
-    let Measured { bytes, at, settings } = measured;
+    let Measured { bytes, at, settings, .. } = measured;
     MeasuredRow {
         per_gpu: bytes,
         at: time(at),

@@ -48,7 +48,8 @@ fn about() -> OpenApi {
         .build()
 }
 
-const TAGS: [(&str, &str); 5] = [
+const TAGS: [(&str, &str); 6] = [
+    ("cluster", "The devices and findings of a live cluster"),
     ("scheduler", "Slots, reservations, the queue and decisions"),
     ("runners", "Runners and their GPUs"),
     ("models", "Declared models"),

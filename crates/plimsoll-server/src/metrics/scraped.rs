@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 use super::{PREFIX, Word};
 use crate::served::{FrontGauges, QueueGauges, ServedFront};
 
-pub(super) type Number = Gauge<u64, AtomicU64>;
+pub(crate) type Number = Gauge<u64, AtomicU64>;
 pub(super) type Seconds = Gauge<f64, AtomicU64>;
 pub(super) type Labels<const N: usize> = [(&'static str, String); N];
 
@@ -40,7 +40,7 @@ impl Sheet {
 }
 
 /// Returns the time from then to now, in seconds.
-pub(super) fn seconds(then: Millis, now: Millis) -> f64 {
+pub(crate) fn seconds(then: Millis, now: Millis) -> f64 {
     Duration::from_millis(now.0.saturating_sub(then.0)).as_secs_f64()
 }
 
@@ -123,11 +123,7 @@ fn register_devices(registry: &mut Registry, nodes: &[NodeView]) {
         usable,
     );
     registry.register("device_load_bytes", "Held, releasing and foreign memory of a device", load);
-    registry.register(
-        "device_promised_bytes",
-        "Memory being released that is promised to pending requests",
-        promised,
-    );
+    registry.register("device_promised_bytes", "Memory promised to pending requests", promised);
     registry.register("device_closed", "1 if a breach closes the device to new work", closed);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_core::decide::{self, Decision};
 use plimsoll_core::event::{Effect, Event};
 use plimsoll_core::front::Front;
-use plimsoll_core::reason::{NodeReason, Reason, RequestReason};
+use plimsoll_core::reason::{NodeReason, Reason};
 use plimsoll_core::verdict::{NodeVerdict, Table};
 use plimsoll_engine::engine::{Decided, Durable, Observer};
 
@@ -94,12 +94,7 @@ impl<F: Front> Observer<F> for Watcher {
 /// Returns the codes of all reasons of a rejection, each once.
 fn codes(decision: &Decision) -> BTreeSet<&'static str> {
     if let decide::Outcome::Rejected(Some(reason)) = &decision.outcome {
-        return BTreeSet::from([match reason {
-            RequestReason::Malformed(_) => "Malformed",
-            RequestReason::NoNodes => "NoNodes",
-            RequestReason::GangIncomplete { .. } => "GangIncomplete",
-            RequestReason::GangNotFound { .. } => "GangNotFound",
-        }]);
+        return BTreeSet::from([reason.code()]);
     }
     decision.table().into_iter().flat_map(Table::unordered).flat_map(node_codes).collect()
 }

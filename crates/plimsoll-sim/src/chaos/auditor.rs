@@ -85,7 +85,7 @@ fn count(counters: &mut Counters, event: &Event, outcome: &Outcome) {
         counters.increment(match answer {
             Answer::Offered { .. } | Answer::Placed { .. } => Counter::Placed,
             Answer::Pending { .. } => Counter::Pending,
-            Answer::Impossible { .. } | Answer::Rejected { .. } => Counter::Refused,
+            Answer::Impossible { .. } | Answer::Rejected { .. } => Counter::Rejected,
         });
     }
     for effect in &outcome.effects {

@@ -1,4 +1,4 @@
-//! The clients: what they have been told, which must stay true through every crash.
+//! The clients, and the confirmations they received, which must hold after every crash.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::random::Random;
 /// More than the reservations of any day.
 const MAX_RESERVATIONS: usize = 100_000;
 
-/// What a client knows of a reservation.
+/// The last confirmation that a client received for a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Knowledge {
     /// The server confirmed the reservation.
@@ -18,7 +18,7 @@ enum Knowledge {
     Released,
 }
 
-/// The reservations that clients were told of.
+/// The reservations that were confirmed to clients.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     known: BTreeMap<ReservationId, Knowledge>,
@@ -44,7 +44,7 @@ impl Clients {
         (!self.open.is_empty()).then(|| *random.pick(&self.open))
     }
 
-    /// Returns a reservation that is not what its client was told.
+    /// Describes a reservation whose state contradicts the confirmation that its client received.
     pub(crate) fn contradicted(&self, view: DeskView<'_>) -> Option<String> {
         let forgets_ended = view.config().ended_kept < MAX_RESERVATIONS;
         self.known.iter().find_map(|(id, known)| {

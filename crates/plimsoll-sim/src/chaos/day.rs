@@ -297,7 +297,7 @@ impl Day {
         }
     }
 
-    /// Starts the server after a crash; clients must find what they were told.
+    /// Starts the server after a crash; every confirmation that a client received must still hold.
     pub(super) fn start_server(&mut self) {
         if self.server.is_up() {
             return;

@@ -10,7 +10,7 @@ use plimsoll_slots::size::Span;
 use super::network::NetworkFaults;
 use super::random::Random;
 
-/// Whether faults happen.
+/// A day with faults, or its end without them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Faulty,
@@ -18,7 +18,7 @@ pub(super) enum Mode {
     Quiet,
 }
 
-/// Whether runners measure their GPUs.
+/// Memory measurements by the runners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measuring {
     On,

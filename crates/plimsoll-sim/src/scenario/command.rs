@@ -1,20 +1,25 @@
 //! Runs commands and renders their output.
 
+use std::collections::BTreeMap;
+
+use plimsoll_core::account::{Share, Shares};
 use plimsoll_core::device::Telemetry;
 use plimsoll_core::event::{Event, Outcome};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::Measured;
-use plimsoll_core::units::Bytes;
+use plimsoll_core::units::{Bytes, Name};
 
+use super::output::OutputLine;
 use super::words::{Problem, Word, Words, bad, number, one_of, size, span, switch, time, unknown};
 use super::world::World;
-use super::{ask, explain, fleet, seen, show};
+use super::{ask, explain, fleet, output, seen, show};
 use crate::witness::Objection;
 
-const COMMANDS: [&str; 34] = [
+const COMMANDS: [&str; 35] = [
     "policy",
     "settings",
+    "account",
     "plain",
     "at",
     "node",
@@ -50,27 +55,27 @@ const COMMANDS: [&str; 34] = [
 ];
 
 /// Runs a command; with a range in it, once for each number.
-pub(crate) fn run(world: &mut World, words: &Words) -> Result<Vec<String>, Problem> {
+pub(crate) fn run(world: &mut World, words: &Words) -> Result<Vec<OutputLine>, Problem> {
     let Some(each) = words.each() else { return run_one(world, words.clone()) };
     let mut said = Vec::new();
     for words in each {
         said.extend(run_one(world, words)?);
     }
-    Ok(show::counts(&said))
+    Ok(output::summarize(said))
 }
 
-fn run_one(world: &mut World, mut words: Words) -> Result<Vec<String>, Problem> {
+fn run_one(world: &mut World, mut words: Words) -> Result<Vec<OutputLine>, Problem> {
     let command = words.plain("a command")?;
     match command.as_str() {
         "node" | "update" | "device" => {
             return fleet_command(world, &command, words).map(|()| Vec::new());
         }
-        "policy" | "settings" | "plain" | "at" => {
+        "policy" | "settings" | "account" | "plain" | "at" => {
             return setting(world, &command, words).map(|()| Vec::new());
         }
         _ => {}
     }
-    let mut said: Vec<String> =
+    let mut said: Vec<OutputLine> =
         world.report_nodes().into_iter().flat_map(|(o, w)| show::news(world, &o, &w)).collect();
     let event = match command.as_str() {
         "submit" | "ask" | "member" => asking(world, &command, &mut words)?,
@@ -79,11 +84,11 @@ fn run_one(world: &mut World, mut words: Words) -> Result<Vec<String>, Problem> 
         "gone" | "take" | "withdraw" | "started" | "failed" | "freed" | "measured" | "grew"
         | "acted" | "tick" => Some(evidence(world, &command, &mut words)?),
         "explain" | "remedies" => {
-            said.extend(question(world, &command, &mut words)?);
+            said.extend(question(world, &command, &mut words)?.into_iter().map(OutputLine::from));
             None
         }
         _ => {
-            said.extend(view(world, &command, &mut words)?);
+            said.extend(view(world, &command, &mut words)?.into_iter().map(OutputLine::from));
             None
         }
     };
@@ -122,6 +127,7 @@ fn setting(world: &mut World, command: &str, mut words: Words) -> Result<(), Pro
             world.report_nodes();
             world.now = at;
         }
+        "account" => return account(world, words),
         _ => return settings(world, words),
     }
     words.end()
@@ -146,6 +152,42 @@ fn settings(world: &mut World, mut words: Words) -> Result<(), Problem> {
     }
     world.report_nodes();
     world.set(|now| *now = settings);
+    Ok(())
+}
+
+/// Declares the share of an account, or declares it again.
+fn account(world: &mut World, mut words: Words) -> Result<(), Problem> {
+    const FIELDS: [&str; 7] = [
+        "parent",
+        "members",
+        "guaranteed",
+        "guaranteed-devices",
+        "maximum",
+        "maximum-devices",
+        "weight",
+    ];
+    let name = words.plain("the account's name")?;
+    let mut share = Share::default();
+    while let Some(word) = words.next() {
+        let Word::Pair(key, value) = &word else {
+            return Err(unknown("word of an account", &word.to_string(), &FIELDS));
+        };
+        match key.as_str() {
+            "parent" => share.parent = Some(value.as_str().into()),
+            "members" => share.members = super::words::names(value),
+            "guaranteed" => share.guaranteed.memory = Some(size(value)?),
+            "guaranteed-devices" => share.guaranteed.devices = Some(number(value)?),
+            "maximum" => share.maximum.memory = Some(size(value)?),
+            "maximum-devices" => share.maximum.devices = Some(number(value)?),
+            "weight" => share.weight = number(value)?,
+            _ => return Err(unknown("word of an account", key, &FIELDS)),
+        }
+    }
+    let mut shares: BTreeMap<Name, Share> = world.scheduler().settings().accounts.clone().into();
+    shares.insert(name.as_str().into(), share);
+    let shares = Shares::try_from(shares).map_err(|problem| bad("account", problem.to_string()))?;
+    world.report_nodes();
+    world.set(|settings| settings.accounts = shares);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The result of a scenario: as an updated text, as a diff, and as a demo.
 
+use super::output::{LineKind, OutputLine};
 use super::words::{Content, Line};
 
 /// The result of a scenario.
@@ -15,6 +16,8 @@ struct Block {
     line: usize,
     text: String,
     said: Option<Vec<String>>,
+    /// The witness objected, which is an error whatever was expected.
+    objected: bool,
     expected: Option<Vec<String>>,
 }
 
@@ -29,10 +32,10 @@ pub struct Mismatch {
 }
 
 impl Report {
-    pub(crate) fn new(lines: Vec<Line>, results: Vec<Option<Vec<String>>>) -> Self {
+    pub(crate) fn new(lines: Vec<Line>, results: Vec<Option<Vec<OutputLine>>>) -> Self {
         let mut blocks: Vec<Block> = Vec::new();
         let mut commands: Vec<usize> = Vec::new();
-        for (line, said) in lines.into_iter().zip(results) {
+        for (line, output) in lines.into_iter().zip(results) {
             match line.content {
                 Content::Expected(expected) => {
                     let command = commands
@@ -42,10 +45,10 @@ impl Report {
                     command.expected.get_or_insert_default().push(expected);
                 }
                 _ => {
-                    if said.is_some() {
+                    if output.is_some() {
                         commands.push(blocks.len());
                     }
-                    blocks.push(Block { line: line.number, text: line.text, said, expected: None });
+                    blocks.push(Block::new(line, output));
                 }
             }
         }
@@ -66,7 +69,7 @@ impl Report {
     /// Returns the scenario with its expectations replaced by the actual output.
     pub fn updated(&self) -> String {
         self.text(|block| {
-            if block.expected.is_some() || block.objected() { block.said.as_deref() } else { None }
+            if block.expected.is_some() || block.objected { block.said.as_deref() } else { None }
         })
     }
 
@@ -106,20 +109,21 @@ impl Report {
 }
 
 impl Block {
+    fn new(line: Line, output: Option<Vec<OutputLine>>) -> Self {
+        let objected = output.iter().flatten().any(|line| line.kind == LineKind::Objection);
+        let said = output.map(|lines| lines.into_iter().map(|line| line.text).collect());
+        Block { line: line.number, text: line.text, said, objected, expected: None }
+    }
+
     fn mismatch(&self) -> Option<Mismatch> {
         let said = self.said.clone()?;
         let expected = self.expected.clone();
         let differs = expected.as_ref().is_some_and(|expected| *expected != said);
-        (differs || self.objected()).then(|| Mismatch {
+        (differs || self.objected).then(|| Mismatch {
             line: self.line,
             command: self.text.trim().to_string(),
             expected: expected.unwrap_or_default(),
             said,
         })
-    }
-
-    /// Returns true if the witness objected, which is an error whatever was expected.
-    fn objected(&self) -> bool {
-        self.said.iter().flatten().any(|line| line.starts_with("THE WITNESS OBJECTS"))
     }
 }

@@ -11,37 +11,58 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::room::{DeviceRoom, NodeView, Tenant};
 use plimsoll_core::units::Bytes;
 
+use super::output::{LineKind, OutputLine};
 use super::world::World;
 use crate::witness::Objection;
 
 /// Renders the outcome of one event as at least one line.
-pub(crate) fn step(world: &World, outcome: &Outcome, objections: &[Objection]) -> Vec<String> {
+pub(crate) fn step(world: &World, outcome: &Outcome, objections: &[Objection]) -> Vec<OutputLine> {
     let lines = news(world, outcome, objections);
     match (lines.is_empty(), outcome.operations.is_empty()) {
         (false, _) => lines,
-        (true, false) => vec!["noted".to_string()],
-        (true, true) => vec!["changes nothing".to_string()],
+        (true, false) => vec!["noted".to_string().into()],
+        (true, true) => vec!["changes nothing".to_string().into()],
     }
 }
 
 /// Renders the answers, effects and breaches of one event.
-pub(crate) fn news(world: &World, outcome: &Outcome, objections: &[Objection]) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for line in outcome.answers.iter().map(|said| answer(world, outcome, said)) {
+pub(crate) fn news(world: &World, outcome: &Outcome, objections: &[Objection]) -> Vec<OutputLine> {
+    let mut lines: Vec<OutputLine> = Vec::new();
+    for said in &outcome.answers {
+        let line = OutputLine { kind: kind(said), text: answer(world, outcome, said) };
         if !lines.contains(&line) {
             lines.push(line);
         }
     }
     let stops = outcome.effects.iter().filter_map(|effect| match effect {
-        Effect::Stop { request, node, .. } => Some(format!("{request} is asked to stop on {node}")),
+        Effect::Stop { request, node, .. } => {
+            let text = format!("{request} is asked to stop on {node}");
+            Some(OutputLine { kind: LineKind::Stop, text })
+        }
         Effect::Start { .. } => None,
     });
     lines.extend(stops);
     lines.extend(
-        outcome.breaches.iter().map(|found| format!("breach: {}", breach_line(world, found))),
+        outcome
+            .breaches
+            .iter()
+            .map(|found| format!("breach: {}", breach_line(world, found)).into()),
     );
-    lines.extend(objections.iter().map(|objection| format!("THE WITNESS OBJECTS: {objection}")));
+    lines.extend(objections.iter().map(|objection| OutputLine {
+        kind: LineKind::Objection,
+        text: format!("witness: {objection}"),
+    }));
     lines
+}
+
+fn kind(answer: &Answer) -> LineKind {
+    match answer {
+        Answer::Offered { .. } => LineKind::Offered,
+        Answer::Placed { .. } => LineKind::Placed,
+        Answer::Pending { .. } => LineKind::Pending,
+        Answer::Impossible { .. } => LineKind::Impossible,
+        Answer::Rejected { .. } => LineKind::Rejected,
+    }
 }
 
 fn answer(world: &World, outcome: &Outcome, answer: &Answer) -> String {
@@ -98,36 +119,6 @@ pub(crate) fn charges(node: &Node, charges: &[Charge]) -> String {
         format!("{} {amount}{slice}", on.join(" or "))
     };
     charges.iter().map(one).collect::<Vec<_>>().join(" and ")
-}
-
-/// Counts equal answers by the first words after the name.
-pub(crate) fn counts(said: &[String]) -> Vec<String> {
-    const KINDS: [&str; 6] = [
-        " offered ",
-        " placed ",
-        " pending: ",
-        " impossible: ",
-        " rejected: ",
-        " asked to stop on ",
-    ];
-    let kind_of = |line: &String| KINDS.into_iter().find(|kind| line.contains(kind));
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    let mut rest: Vec<String> = Vec::new();
-    for line in said {
-        match kind_of(line) {
-            Some(kind) => match counts.iter_mut().find(|(known, _)| *known == kind) {
-                Some(row) => row.1 += 1,
-                None => counts.push((kind, 1)),
-            },
-            None if !rest.contains(line) => rest.push(line.clone()),
-            None => {}
-        }
-    }
-    let words = |kind: &str| kind.trim().trim_end_matches(':').to_string();
-    let summary: Vec<String> =
-        counts.iter().map(|(kind, count)| format!("{count} {}", words(kind))).collect();
-    let summary = if summary.is_empty() { Vec::new() } else { vec![summary.join(", ")] };
-    summary.into_iter().chain(rest).collect()
 }
 
 fn none_if_empty(lines: Vec<String>) -> Vec<String> {
@@ -199,7 +190,7 @@ pub(crate) fn queue(world: &World) -> Vec<String> {
             waiting.gang.as_ref().map_or(String::new(), |gang| format!(" with gang {}", gang.name));
         format!("{}{gang} since {}: {}", waiting.request.id, waiting.since, waiting.reason)
     };
-    none_if_empty(world.scheduler().queue().iter().map(line).collect())
+    none_if_empty(world.scheduler().pending_in_turn().into_iter().map(line).collect())
 }
 
 /// Lists the holders and whether they are evictable.
@@ -298,5 +289,8 @@ pub(crate) fn accounts(world: &World) -> Vec<String> {
         let account = ledger.account(name);
         format!("{name} holds {} in {} places", account.bytes, account.holdings)
     };
-    none_if_empty(names.keys().map(line).collect())
+    let without_share = names.keys().filter(|name| ledger.shares().get(name).is_none());
+    let mut lines: Vec<String> = without_share.map(line).collect();
+    lines.extend(world.scheduler().account_rows().iter().map(ToString::to_string));
+    none_if_empty(lines)
 }

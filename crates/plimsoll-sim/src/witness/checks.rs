@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::account::{Account, Share};
 use plimsoll_core::charge::Stage;
 use plimsoll_core::device::Allocatable;
+use plimsoll_core::event::Settings;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::DeviceRoom;
@@ -186,23 +188,71 @@ fn same_holders(books: &Books, ledger: &Ledger, scope: &Scope) -> Vec<Objection>
 }
 
 fn same_accounts(books: &Books, ledger: &Ledger) -> Vec<Objection> {
-    let mut accounts: BTreeMap<&str, (u128, u32)> = BTreeMap::new();
+    let mut accounts: BTreeMap<&str, BookedAccount> = BTreeMap::new();
     for (id, held) in &books.holdings {
-        let row = accounts.entry(&id.account).or_default();
-        let unknown =
-            |booking: &Booking| matches!(booking.amount, Amount::Undeclared | Amount::Whole(None));
-        if !held.bookings.iter().any(unknown) {
-            row.0 += held.bookings.iter().map(Booking::bytes).sum::<u128>();
-        }
-        row.1 += 1;
+        accounts.entry(&id.account).or_default().add(held);
     }
-    let differs = |(name, mine): (&str, (u128, u32))| {
-        let shown = ledger.account(name);
-        let theirs = (wide(shown.bytes), shown.holdings);
+    let differs = |(name, mine): (&str, BookedAccount)| {
+        let Account { bytes, devices, holdings, undeclared } = ledger.account(name);
+        let theirs = BookedAccount { bytes: wide(bytes), devices, holdings, undeclared };
         (theirs != mine)
             .then(|| Objection(format!("account {name} should read {mine:?} and reads {theirs:?}")))
     };
     accounts.into_iter().filter_map(differs).collect()
+}
+
+/// The holdings of one or several accounts by the witness's books.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct BookedAccount {
+    bytes: u128,
+    devices: u32,
+    holdings: u32,
+    undeclared: u32,
+}
+
+impl BookedAccount {
+    fn add(&mut self, held: &Held) {
+        self.holdings += 1;
+        for booking in &held.bookings {
+            self.devices += 1;
+            match booking.amount {
+                Amount::Undeclared | Amount::Whole(None) => self.undeclared += 1,
+                _ => self.bytes += booking.bytes(),
+            }
+        }
+    }
+}
+
+/// Checks that no account, and no parent of accounts, got something beyond its maximum. Observed
+/// work may exceed it, but nothing is granted then.
+pub(crate) fn account_maxima(
+    books: &Books,
+    settings: &Settings,
+    granted: &BTreeSet<&RequestId>,
+) -> Vec<Objection> {
+    let shares: BTreeMap<Name, Share> = settings.accounts.clone().into();
+    let mut objections = Vec::new();
+    for (name, share) in &shares {
+        let own = |(other, one): (&Name, &Share), id: &RequestId| {
+            id.account == *other || one.members.contains(&id.account)
+        };
+        let covers = |id: &RequestId| {
+            let children = shares.iter().filter(|(_, child)| child.parent.as_ref() == Some(name));
+            own((name, share), id) || children.into_iter().any(|child| own(child, id))
+        };
+        let Some(new) = granted.iter().find(|id| covers(id)) else { continue };
+        let mut sum = BookedAccount::default();
+        books.holdings.iter().filter(|(id, _)| covers(id)).for_each(|(_, held)| sum.add(held));
+        let over_memory =
+            share.maximum.memory.is_some_and(|most| sum.bytes > wide(most) || sum.undeclared > 0);
+        if over_memory || share.maximum.devices.is_some_and(|most| sum.devices > most) {
+            objections.push(Objection(format!(
+                "{new} was granted, and account {name} then holds {sum:?}, over its maximum of {:?}",
+                share.maximum
+            )));
+        }
+    }
+    objections
 }
 
 /// Checks that new promises fit beside the holdings that stay and the earlier promises.

@@ -1,5 +1,5 @@
-//! Explanations and remedies are true: the numbers are the ledger's, and each remedy makes room when
-//! it is carried out.
+//! Explanations and remedies are true: the numbers are the ledger's, and each remedy makes room
+//! when it is carried out.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

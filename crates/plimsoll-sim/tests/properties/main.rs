@@ -16,6 +16,8 @@ mod simulation;
 
 mod shares;
 
+mod accounts;
+
 mod advice;
 
 mod evictions;

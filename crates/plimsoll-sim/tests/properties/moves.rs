@@ -1,8 +1,10 @@
 //! Histories: moves drawn at random, and made into events by what is there when their turn comes.
 
-use std::num::NonZeroU64;
+use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
+use plimsoll_core::account::{Quota, Share, Shares};
 use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
 use plimsoll_core::device::{Device, Identity, Node, Source, Telemetry};
 use plimsoll_core::event::{Event, Settings};
@@ -101,6 +103,38 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
             ..Settings::default()
         },
     )
+}
+
+/// Generates settings, often with shares of accounts.
+pub(crate) fn settings_with_shares() -> impl Strategy<Value = Settings> {
+    (settings(), shares()).prop_map(|(settings, accounts)| Settings { accounts, ..settings })
+}
+
+/// Generates shares of both accounts of [`id`], with and without a parent; often none.
+fn shares() -> impl Strategy<Value = Shares> {
+    let share = (0_u64..40, 0_u64..60, 0_u32..4, 1_u32..4).prop_map(
+        |(guaranteed, more, devices, weight)| Share {
+            guaranteed: Quota { memory: Some(Bytes::gib(guaranteed)), devices: None },
+            maximum: Quota {
+                memory: (more % 3 > 0).then(|| Bytes::gib(guaranteed + more)),
+                devices: (devices > 0).then_some(devices),
+            },
+            weight: NonZeroU32::new(weight).expect("at least 1"),
+            ..Share::default()
+        },
+    );
+    let with_parent = |(a0, mut a1, has_parent): (Share, Share, bool)| {
+        let mut rows = BTreeMap::from([(Name::from("a0"), a0)]);
+        if has_parent {
+            a1.parent = Some("parent".into());
+            let maximum = Quota { memory: Some(Bytes::gib(70)), devices: Some(4) };
+            rows.insert("parent".into(), Share { maximum, ..Share::default() });
+        }
+        rows.insert("a1".into(), a1);
+        Shares::try_from(rows).expect("valid shares")
+    };
+    let both = (share.clone(), share, any::<bool>()).prop_map(with_parent);
+    prop_oneof![Just(Shares::default()), both]
 }
 
 fn id(who: usize) -> RequestId {

@@ -1,5 +1,5 @@
-//! A placement is valid, and a rejection within the search's steps means that brute force finds none
-//! either.
+//! A placement is valid, and a rejection within the search's steps means that brute force finds
+//! none either.
 
 use plimsoll_core::decide::decide;
 use plimsoll_core::event::{Event, Settings};

@@ -80,6 +80,8 @@ pub enum FileGap {
     NotRead { file: String },
     /// Every runner that looked has reported why it cannot read the file.
     Missing { file: String, problems: BTreeMap<Name, String> },
+    /// The same, and some of them have the file, but no runtime could load it.
+    Damaged { file: String, problems: BTreeMap<Name, String> },
 }
 
 impl Models {
@@ -168,10 +170,10 @@ impl Models {
         let gpus = u16::try_from(seen.bytes.len()).unwrap_or(u16::MAX);
         let known = self.measured.get(model).and_then(|sizes| sizes.get(&gpus));
         if let Some(known) = known.filter(|known| known.settings == seen.settings) {
-            let both = seen.bytes.iter().zip(&known.bytes);
-            seen.bytes = both.map(|(now, before)| *now.max(before)).collect();
+            seen = seen.peak_with(known);
             let (before, after) = (sum(&known.bytes), sum(&seen.bytes));
-            if after.saturating_sub(before) <= before / 100 {
+            let is_growth = after.saturating_sub(before) > before / 100;
+            if !is_growth && seen.service == known.service {
                 return;
             }
         }
@@ -179,8 +181,7 @@ impl Models {
         self.change(log, ModelChange::Measured { model, gpus, measured });
     }
 
-    /// Remembers the content of a file on a runner; returns the models that depend on it, none if
-    /// it was known already.
+    /// Remembers the content of a file on a runner; returns the models that depend on it.
     pub(super) fn note_file(
         &mut self,
         log: &mut ChangeLog,
@@ -188,15 +189,14 @@ impl Models {
         path: String,
         content: FileContent,
     ) -> Vec<String> {
-        if self.files.get(&path).and_then(|known| known.get(runner)) == Some(&content) {
-            return Vec::new();
-        }
         let needs_it =
             |model: &&Arc<Model>| model.declared().required_file() == Some(path.as_str());
         let affected = self.declared.values().filter(needs_it);
         let affected = affected.map(|model| model.name().to_string()).collect();
-        let (runner, content) = (runner.clone(), Box::new(content));
-        self.change(log, ModelChange::FileRead { path, runner, content });
+        if self.files.get(&path).and_then(|known| known.get(runner)) != Some(&content) {
+            let (runner, content) = (runner.clone(), Box::new(content));
+            self.change(log, ModelChange::FileRead { path, runner, content });
+        }
         affected
     }
 
@@ -261,7 +261,9 @@ impl Models {
     pub(super) fn shape_on(&self, model: &Model, runner: &str) -> Option<&Shape> {
         match self.files.get(model.declared().file.as_ref()?)?.get(runner)? {
             FileContent::Model { shape } => Some(shape),
-            FileContent::Unsupported { .. } | FileContent::Unreadable { .. } => None,
+            FileContent::Unsupported { .. }
+            | FileContent::Damaged { .. }
+            | FileContent::Unreadable { .. } => None,
         }
     }
 
@@ -280,31 +282,41 @@ impl Models {
         self.wanted_files.iter().filter(is_unread).take(MAX_FILES).cloned().collect()
     }
 
-    /// Returns the files that exist on a runner, including unsupported ones.
+    /// Returns the files on a runner that can be loaded, including unsupported ones.
     pub(super) fn files_on(&self, runner: &str) -> BTreeSet<Name> {
-        let exists = |content: &FileContent| !matches!(content, FileContent::Unreadable { .. });
-        let has_it = |on: &BTreeMap<Name, FileContent>| on.get(runner).is_some_and(exists);
+        let has_it =
+            |on: &BTreeMap<Name, FileContent>| on.get(runner).is_some_and(FileContent::is_loadable);
         let files = self.files.iter().filter(|(_, on)| has_it(on));
         files.map(|(path, _)| path.as_str().into()).collect()
     }
 
-    /// Returns why nothing can be decided for a model yet; `None` once its memory is known, or
-    /// known to be unknowable.
+    /// Returns why no runner can start a model; `None` if one has its file, or if it needs none.
     pub(super) fn file_gap(&self, model: &Model) -> Option<FileGap> {
         let file = model.declared().required_file()?;
-        if self.needs(model).iter().any(|need| need.charge.is_ok()) {
-            return None;
-        }
         let (found, file) = (self.files.get(file), file.to_string());
         let Some(found) = found.filter(|found| !found.is_empty()) else {
             return Some(FileGap::NotRead { file });
         };
-        let problem = |(runner, content): (&Name, &FileContent)| match content {
-            FileContent::Unreadable { problem } => Some((runner.clone(), problem.clone())),
-            FileContent::Model { .. } | FileContent::Unsupported { .. } => None,
+        if found.values().any(FileContent::is_loadable) {
+            return None;
+        }
+        let problem = |(runner, content): (&Name, &FileContent)| {
+            Some((runner.clone(), content.problem()?.to_string()))
         };
-        let problems: BTreeMap<Name, String> = found.iter().filter_map(problem).collect();
-        (problems.len() == found.len()).then_some(FileGap::Missing { file, problems })
+        let problems = found.iter().filter_map(problem).collect();
+        let is_damaged = |content: &FileContent| matches!(content, FileContent::Damaged { .. });
+        Some(match found.values().any(is_damaged) {
+            true => FileGap::Damaged { file, problems },
+            false => FileGap::Missing { file, problems },
+        })
+    }
+
+    /// Returns the runners that reported a problem with a model's file.
+    pub(super) fn runners_without_file(&self, model: &Model) -> Vec<Name> {
+        let file = model.declared().required_file().and_then(|file| self.files.get(file));
+        let found = file.into_iter().flatten();
+        let lacking = found.filter(|(_, content)| !content.is_loadable());
+        lacking.map(|(runner, _)| runner.clone()).collect()
     }
 }
 

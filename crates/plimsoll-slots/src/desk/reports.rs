@@ -20,7 +20,7 @@ use super::reasons::SlotFailure;
 use super::slots::{Life, Slot};
 use super::{Desk, DeskView, orders};
 use crate::launch;
-use crate::memory::{Measured, ServingSettings};
+use crate::memory::{Measured, Service, ServingSettings};
 use crate::translate::{self, Purpose};
 use crate::wire::{OnDevice, SlotReport, SlotState};
 
@@ -127,34 +127,37 @@ impl Desk {
         }
     }
 
-    /// Remembers the memory that a running slot uses, if it serves a reservation as its model is
-    /// declared now, and every one of its devices was measured. A slot without a reservation may
-    /// not have loaded its model yet.
+    /// Remembers the memory that a running slot uses, if it serves or has served a reservation as
+    /// its model is declared now, and every one of its devices was measured. A slot that no client
+    /// has used may not have loaded its model yet.
     fn note_use(&mut self, core: &Core<'_>, id: &Name, report: &SlotReport) {
         let Some(slot) = self.slots.get(id) else { return };
         let Some(made_from) = &slot.made_from else { return };
-        let is_serving =
-            report.state == SlotState::Running && self.reservations.count_in_slot(id) > 0;
-        if report.used.is_empty() || !is_serving {
-            return;
-        }
+        let service = match self.reservations.count_in_slot(id) {
+            _ if report.state != SlotState::Running || report.used.is_empty() => return,
+            _ if slot.life.served => Service::Served,
+            0 => return,
+            _ => Service::Serving,
+        };
         let settings = ServingSettings::from(made_from.declared());
         let current = self.models.get(&slot.model).map(|model| model.declared().into());
-        let bytes = self.use_in_gpu_order(core, slot, report);
-        let Some(bytes) = bytes.filter(|_| current.as_ref() == Some(&settings)) else { return };
-        let measured = Measured { bytes, at: core.now(), settings };
+        let measured = self.use_in_gpu_order(core, slot, report);
+        let Some((bytes, whole)) = measured.filter(|_| current.as_ref() == Some(&settings)) else {
+            return;
+        };
+        let measured = Measured { bytes, at: core.now(), settings, service, whole };
         let model = slot.model.clone();
         self.models.note_use(&mut self.log, &model, measured);
     }
 
-    /// Returns the measured use of a slot in the order of its GPUs; `None` unless the measured
-    /// devices are exactly those of its charge.
+    /// Returns the measured use of a slot in the order of its GPUs, and the memory of those GPUs if
+    /// it has them whole; `None` unless the measured devices are exactly those of its charge.
     fn use_in_gpu_order(
         &self,
         core: &Core<'_>,
         slot: &Slot,
         report: &SlotReport,
-    ) -> Option<Vec<Bytes>> {
+    ) -> Option<(Vec<Bytes>, Vec<Bytes>)> {
         let (_, held) = self.view(core.scheduler()).holding(slot)?;
         let devices = launch::devices(held, &core.ledger().view_of(&held.node)?.node);
         let used = devices.iter().map(|device| {
@@ -162,7 +165,12 @@ impl Desk {
             Some(Bytes::new(on.bytes))
         });
         let used: Option<Vec<Bytes>> = used.collect();
-        used.filter(|used| used.len() == report.used.len())
+        let used = used.filter(|used| used.len() == report.used.len())?;
+        let is_whole = |charge: &Charge| matches!(charge.amount, Booked::Whole { .. });
+        let whole = devices.iter().map(|device| device.bytes.map(Bytes::new));
+        let whole: Option<Vec<Bytes>> =
+            if held.charges.iter().all(is_whole) { whole.collect() } else { None };
+        Some((used, whole.unwrap_or_default()))
     }
 
     /// Adopts a slot that this server does not know: it is charged at what it uses, and kept.

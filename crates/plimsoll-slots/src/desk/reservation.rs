@@ -1,5 +1,6 @@
 //! One reservation: a claim of a client to one concurrency unit of a model.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -88,6 +89,8 @@ pub enum Ending {
     Released,
     /// No empty fleet could hold a slot of the model; `slot` was the attempt.
     Impossible { slot: Name, rejection: Arc<Rejection> },
+    /// The model's file is damaged: every start would fail in the same way.
+    UnusableFile { file: String, problems: BTreeMap<Name, String> },
     /// The model was removed while the reservation was pending.
     ModelRemoved,
     /// Its deadline passed before it was served.
@@ -107,7 +110,7 @@ impl Ending {
     pub fn name(&self) -> &'static str {
         match self {
             Ending::Released => "released",
-            Ending::Impossible { .. } => "impossible",
+            Ending::Impossible { .. } | Ending::UnusableFile { .. } => "impossible",
             Ending::ModelRemoved => "model_removed",
             Ending::Expired { .. } => "expired",
             Ending::Lost(_) => "lost",

@@ -9,6 +9,7 @@ use plimsoll_core::event::Event;
 use plimsoll_core::front::Core;
 use plimsoll_core::units::Name;
 
+use super::models::FileGap;
 use super::reasons::{Loss, StatusReason};
 use super::reservation::{Ending, NewReservation, ReservationId, ReserveError};
 use super::seating::Occupancy;
@@ -44,6 +45,7 @@ impl Desk {
         }
         self.rank_restored(core);
         self.admit(&new)?;
+        self.inspect_again(&new.model);
         self.to_serve.insert(new.model.clone());
         let lease = self.config.reservation_lease;
         let id = self.reservations.create(&mut self.log, new, lease, core.now());
@@ -151,6 +153,13 @@ impl Desk {
             return true;
         }
         let Some(model) = self.models.get(model).cloned() else { return false };
+        if let Some(FileGap::Damaged { file, problems }) = self.models.file_gap(&model)
+            && self.have_all_inspected(core, &file)
+        {
+            let ending = Ending::UnusableFile { file, problems };
+            self.end_reservation(core, reservation, ending);
+            return true;
+        }
         let max_slots = model.declared().max_slots;
         if self.slots.usable_count(model.name()) >= max_slots
             || self.models.file_gap(&model).is_some()
@@ -162,6 +171,25 @@ impl Desk {
         self.rank(core, &slot);
         self.submit(core, &slot, &model, Purpose::Reservation);
         true
+    }
+
+    /// Asks the runners again that reported a problem with the file of a model, which may have been
+    /// copied there since.
+    fn inspect_again(&mut self, model: &str) {
+        let Some(model) = self.models.get(model) else { return };
+        let Some(file) = model.declared().required_file().map(str::to_string) else { return };
+        for runner in self.models.runners_without_file(model) {
+            self.runners.edit_live(&runner, |live| {
+                live.files.remove(&file);
+            });
+        }
+    }
+
+    /// Returns true if every runner that is not silent has inspected a file in its session.
+    fn have_all_inspected(&self, core: &Core<'_>, file: &str) -> bool {
+        let view = self.view(core.scheduler());
+        let mut runners = view.runners().filter(|runner| !view.is_silent(&runner.id));
+        runners.all(|runner| view.live(&runner.id).is_some_and(|live| live.files.contains(file)))
     }
 
     fn join(&mut self, core: &mut Core<'_>, reservation: ReservationId, slot: &Name) {
@@ -243,11 +271,26 @@ impl Desk {
 
     /// Ends a reservation; returns the slot that it was in.
     fn vacate(&mut self, core: &Core<'_>, id: ReservationId, ending: Ending) -> Option<Name> {
+        let is_released = ending == Ending::Released;
         let vacated = self.reservations.end(&mut self.log, id, ending, core.now())?;
         self.to_serve.insert(vacated.model);
         let slot = vacated.slot?;
+        if is_released {
+            self.note_served(core, &slot);
+        }
         self.rank(core, &slot);
         Some(slot)
+    }
+
+    /// Notes that a client has used a slot, if its memory can be charged only after that.
+    fn note_served(&mut self, core: &Core<'_>, id: &Name) {
+        let Some(slot) = self.slots.get(id) else { return };
+        let is_measured_first =
+            slot.made_from.as_ref().is_some_and(|model| model.declared().is_measured_first());
+        let stage = self.view(core.scheduler()).stage(slot);
+        if is_measured_first && stage == Some(SlotStage::Running) {
+            self.slots.change_life(&mut self.log, id, |life| life.served = true);
+        }
     }
 
     /// Withdraws a slot that is pending for no reservation any more; tells the core of the activity

@@ -47,6 +47,10 @@ pub struct Life {
     /// has this has never served, so its reservations can move to another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Millis>,
+    /// True once a client has released a reservation that the slot served. Noted only of a slot
+    /// whose measurement depends on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub served: bool,
     /// The reason for the last failed start, or for the end of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<SlotFailure>,

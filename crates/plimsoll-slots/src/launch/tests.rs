@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::event::{Event, Settings};
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::Millis;
+use plimsoll_core::units::{Millis, Name};
 
 use super::*;
 use crate::memory::MemoryFacts;
@@ -32,7 +32,8 @@ fn launch_with_file(text: &str, gib: [u64; 3], shape: Option<&Shape>) -> Launch 
         devices: gib.into_iter().enumerate().map(facts).collect(),
     };
     let mut scheduler = Scheduler::new(Settings::default());
-    let node = Box::new(translate::node("r", &registration));
+    let mut node = Box::new(translate::node("r", &registration));
+    node.files = model.declared().required_file().map(Name::from).into_iter().collect();
     let _ = scheduler.step(Millis(0), Event::Node { node });
     let request = translate::slot_request(
         &model,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use plimsoll_core::units::Millis;
 use plimsoll_models::config;
+use plimsoll_models::estimate::Breakdown;
 
 use super::*;
 
@@ -18,7 +20,11 @@ fn measured(bytes: &[u64], rest: &str) -> BTreeMap<u16, Measured> {
     let settings = model(rest).declared().into();
     let bytes: Vec<Bytes> = bytes.iter().map(|bytes| Bytes::new(*bytes)).collect();
     let gpus = u16::try_from(bytes.len()).expect("few");
-    BTreeMap::from([(gpus, Measured { bytes, at: Millis(5), settings })])
+    let service = Service::Serving;
+    BTreeMap::from([(
+        gpus,
+        Measured { bytes, at: Millis(5), settings, service, whole: Vec::new() },
+    )])
 }
 
 fn files() -> BTreeMap<Name, FileContent> {
@@ -70,6 +76,67 @@ fn a_measurement_with_other_settings_is_not_used() {
     let change = need.outdated.clone().expect("the cache type was changed");
     assert_eq!(change.to_string(), "measured with kv fp8, but the model now has f16");
     assert_eq!(need.remarks(), [Remark::Outdated(change)], "different settings do not disagree");
+}
+
+#[test]
+fn a_measurement_with_other_options_of_the_runtime_is_not_used() {
+    let llama = |options: &str| -> Model {
+        let text = format!("name: m\nruntime: {{llama_cpp: {{{options}}}}}\ncontext: 4096");
+        serde_saphyr::from_str(&text).expect("a model")
+    };
+    let before = llama("model: /small.gguf, args: [--threads, '4'], ready_within: 5m");
+    let bytes = vec![Bytes::new(7 * GIB)];
+    let settings = ServingSettings::from(before.declared());
+    let service = Service::Served;
+    let measured =
+        Measured { bytes, at: Millis(5), settings, service, whole: vec![Bytes::new(80 * GIB)] };
+    let charged = |model: &Model, measured: &Measured| {
+        let measured = BTreeMap::from([(1, measured.clone())]);
+        need(model, 1, MemoryFacts { measured: Some(&measured), files: None })
+    };
+    let slower = llama("model: /small.gguf, args: [--threads, '4'], ready_within: 50m");
+    assert_eq!(source(&charged(&slower, &measured)), Some(Source::Measured), "times do not matter");
+    for (options, option) in [
+        ("model: /large.gguf, args: [--threads, '4']", "model"),
+        ("model: /small.gguf", "args"),
+        ("model: /small.gguf, args: [--threads, '4'], ubatch: 2048", "ubatch"),
+        ("model: /small.gguf, args: [--threads, '4'], flash_attention: false", "flash_attention"),
+        ("model: /small.gguf, args: [--threads, '4'], program: /b", "program"),
+        ("model: /small.gguf, args: [--threads, '4'], env: {A: b}", "env"),
+    ] {
+        let need = charged(&llama(options), &measured);
+        assert_eq!(need.outdated, Some(SettingChange::Option { option }), "{options}");
+        assert_eq!(source(&need), None, "{options}");
+    }
+    let mut old = measured;
+    old.settings.options = None;
+    assert_eq!(charged(&before, &old).outdated, Some(SettingChange::UnknownOptions));
+}
+
+#[test]
+fn a_model_to_be_measured_takes_whole_gpus_until_a_client_has_used_a_slot() {
+    let text = "name: m\nruntime: {command: {argv: [serve]}}\nmemory: measure";
+    let model: Model = serde_saphyr::from_str(text).expect("a model");
+    let at = |bytes: u64, service, whole: u64| {
+        let settings = ServingSettings::from(model.declared());
+        let (bytes, whole) = (vec![Bytes::new(bytes)], vec![Bytes::new(whole)]);
+        let measured = Measured { bytes, at: Millis(5), settings, service, whole };
+        let measured = BTreeMap::from([(1, measured)]);
+        need(&model, 1, MemoryFacts { measured: Some(&measured), files: None })
+    };
+    assert!(need(&model, 1, MemoryFacts::default()).takes_whole_gpus());
+    for (bytes, service, limit) in [
+        (GIB, Service::Serving, MeasurementLimit::Served),
+        (0, Service::Served, MeasurementLimit::AboveZero),
+    ] {
+        let need = at(bytes, service, 80 * GIB);
+        assert!(need.takes_whole_gpus(), "{bytes}");
+        assert_eq!(need.suspicious.map(|low| low.limit), Some(limit));
+    }
+    let sizes = |bytes| vec![Size(Bytes::new(bytes))];
+    let charge = |used, whole| at(used, Service::Served, whole).charge;
+    assert_eq!(charge(10 * GIB, 80 * GIB), Ok((Source::Measured, sizes(11 * GIB))), "a tenth more");
+    assert_eq!(charge(79 * GIB, 80 * GIB), Ok((Source::Measured, sizes(80 * GIB))), "all there is");
 }
 
 #[test]

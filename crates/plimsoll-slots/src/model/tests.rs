@@ -56,8 +56,14 @@ fn an_invalid_declaration_is_rejected_with_its_field() {
             ("memory: []", "memory: a model with gpus: 0"),
             ("tensor_parallel: [65]", "65 GPUs"),
             ("gpus: 0\nmemory: 1GiB", "memory: a model with gpus: 0"),
+            ("gpus: 0\nmemory: measure", "memory: a model with gpus: 0"),
             ("gpus: 3\nmemory: [1GiB, 1GiB]", "lists 2 GPUs"),
             ("idle_limit: 5", "5"),
+            ("tensor_parallel: []", "must not be an empty list"),
+            ("where: []", "mapping"),
+            ("where: {required: []}", "mapping"),
+            ("where: {required: {uuids: []}}", "must not be an empty list"),
+            ("vendor: \"\"", "vendor: must not be empty"),
             ("where: {required: {label: {a: b}}}", "label"),
             (
                 "where: {required: {gpu_models: [A]}, preferred: {gpu_models: [B]}}",
@@ -76,6 +82,16 @@ fn an_invalid_declaration_is_rejected_with_its_field() {
 }
 
 #[test]
+fn vllm_cannot_be_measured_because_it_uses_what_it_is_given() {
+    let declared = |runtime: &str| {
+        declare(&format!("context: 4096\nmemory: measure\nruntime: {{{runtime}: {{model: x}}}}"))
+    };
+    assert!(declared("llama_cpp").is_ok() && declared("ollama").is_ok());
+    let error = declared("vllm").expect_err("it is invalid");
+    assert!(error.contains("memory: vLLM uses all memory that it is given"), "{error}");
+}
+
+#[test]
 fn a_command_uses_only_known_placeholders() {
     fn declare_argv(command: &str) -> Result<Model, String> {
         declare(&format!("memory: 1GiB\nruntime: {{command: {command}}}"))
@@ -90,6 +106,24 @@ fn a_command_uses_only_known_placeholders() {
             (r#"{argv: [serve, "{context}"]}"#, "declares no context"),
             (r#"{argv: [serve, "{port"]}"#, "{port"),
             (r#"{argv: [serve], graec: 1s}"#, "graec"),
+            (
+                "{argv: [serve], ready: /health}",
+                "runtime.command.ready: no argument and no variable contains {port}",
+            ),
+            (
+                r#"{argv: [serve, "{{port}}"], ready: /health}"#,
+                "runtime.command.ready: no argument and no variable contains {port}",
+            ),
+            (r#"{argv: [serve, "{port}"], ready: health}"#, "must be a path such as /health"),
+            (r#"{argv: [serve, "{port}"], ready: "/a b"}"#, "must be a path such as /health"),
+            (
+                r#"{argv: [serve, "{port}"], ready: "/a\r\nHost: b"}"#,
+                "runtime.command.ready: \"/a\\r\\nHost: b\" contains '\\r'",
+            ),
+            (r#"{argv: [serve, "a\0b"]}"#, "runtime.command.argv: \"a\\0b\" contains '\\0'"),
+            (r#"{argv: [serve], env: {A: "a\0b"}}"#, "runtime.command.env"),
+            (r#"{argv: [serve], env: {"": b}}"#, "runtime.command.env: has the variable \"\""),
+            (r#"{argv: [serve], env: {"A=B": c}}"#, "has the variable \"A=B\""),
             (
                 r#"{argv: [serve], env: {CUDA_VISIBLE_DEVICES: "0"}}"#,
                 "runtime.command.env: sets CUDA_VISIBLE_DEVICES",

@@ -148,6 +148,8 @@ pub enum FileContent {
     },
     /// The file exists, but its format or architecture is not supported.
     Unsupported { problem: String },
+    /// The file exists, and no runtime can load it: it is cut short, or it is no model.
+    Damaged { problem: String },
     /// The file does not exist or cannot be read.
     Unreadable { problem: String },
 }
@@ -157,10 +159,15 @@ impl FileContent {
     pub fn problem(&self) -> Option<&str> {
         match self {
             FileContent::Model { .. } => None,
-            FileContent::Unsupported { problem } | FileContent::Unreadable { problem } => {
-                Some(problem)
-            }
+            FileContent::Unsupported { problem }
+            | FileContent::Damaged { problem }
+            | FileContent::Unreadable { problem } => Some(problem),
         }
+    }
+
+    /// Returns true if a runtime may be able to load the file.
+    pub fn is_loadable(&self) -> bool {
+        matches!(self, FileContent::Model { .. } | FileContent::Unsupported { .. })
     }
 }
 

@@ -6,10 +6,11 @@ use plimsoll_core::policy::Policy;
 use plimsoll_core::remedy::RemedyKind;
 use plimsoll_core::units::Bytes;
 use plimsoll_models::config;
-use plimsoll_slots::desk::{FileGap, ReservationId, ReservationStatus, StatusReason};
+use plimsoll_slots::desk::{Ending, FileGap, ReservationId, ReservationStatus, StatusReason};
 use plimsoll_slots::memory::{SettingChange, Source};
 use plimsoll_slots::model::{Declaration, Model};
 use plimsoll_slots::proposals;
+use plimsoll_slots::simulated_runner::MemoryUse;
 use plimsoll_slots::wire::{FileContent, FileReport, Start};
 
 use crate::world::{GIB, World, used};
@@ -113,6 +114,91 @@ fn a_slot_that_serves_no_reservation_is_not_measured() {
     world.report("r1");
     let after = world.view().needs(&model("")).remove(0);
     assert_eq!((after.charge, after.measured), (before.charge, before.measured));
+}
+
+#[test]
+fn a_measurement_on_other_devices_than_those_of_the_slot_is_not_used() {
+    let (mut world, id) = reserved();
+    found(&mut world, "r1", report());
+    world.settle();
+    let before = world.view().needs(&model("")).remove(0).measured;
+    for devices in [&[(0, 22), (1, 1)][..], &[(1, 22)], &[]] {
+        world.process("r1", "slot-1").used = used(devices);
+        world.report("r1");
+        let now = world.view().needs(&model("")).remove(0).measured;
+        assert_eq!(now, before, "{devices:?}");
+    }
+    assert!(world.is_ready(id));
+}
+
+#[test]
+fn a_low_reading_is_shown_and_the_next_slot_is_charged_the_estimate() {
+    let mut world = World::new(Policy::spread());
+    let several = model("max_slots: 4");
+    world.call(|desk, core| desk.declare_model(core, several.clone()));
+    world.runner("r", &[80]);
+    world.machine("r").conduct.memory = MemoryUse::Unmeasured;
+    let first = world.reserve("m");
+    found(&mut world, "r", report());
+    world.settle();
+    world.assert_ready(&[first]);
+    let estimate = world.load("r", 0);
+    for used in [used(&[(0, 0)]), used(&[(0, 1)])] {
+        let process = world.process("r", "slot-1");
+        (process.used, process.is_measured) = (used, true);
+        world.report("r");
+    }
+    let need = world.view().needs(&several).remove(0);
+    assert!(need.suspicious.is_some() && need.remarks().len() == 1, "{need:?}");
+    let second = world.serve("m");
+    assert_eq!(world.load("r", 0), 2 * estimate, "the second slot is charged like the first");
+    assert_ne!(world.slot_of(first), world.slot_of(second));
+}
+
+fn damaged(problem: &str) -> FileReport {
+    let content = FileContent::Damaged { problem: problem.to_string() };
+    FileReport { path: FILE.to_string(), content }
+}
+
+#[test]
+fn a_damaged_file_ends_reservations_with_its_reason_once_every_runner_has_looked() {
+    for rest in ["", "memory: 20GiB"] {
+        let mut world = World::new(Policy::spread());
+        world.call(|desk, core| desk.declare_model(core, model(rest)));
+        world.runner("r1", &[80]);
+        world.runner("r2", &[80]);
+        let id = world.reserve("m");
+        assert_eq!(world.orders("r1").files, [FILE], "declared memory or not: {rest}");
+        found(&mut world, "r1", damaged("the file is incomplete"));
+        world.assert_pending(id, "no runner can load");
+        let missing = FileContent::Unreadable { problem: "no such file".to_string() };
+        found(&mut world, "r2", FileReport { path: FILE.to_string(), content: missing });
+        let status = world.status(id);
+        assert!(
+            matches!(status, ReservationStatus::Ended(Ending::UnusableFile { .. })),
+            "{status:?}"
+        );
+        let reason = world.reason(id);
+        assert!(reason.contains("r1: the file is incomplete; r2: no such file"), "{reason}");
+        assert_eq!(world.starts(), 0, "nothing was started or evicted for it");
+    }
+}
+
+#[test]
+fn a_new_reservation_makes_runners_inspect_a_damaged_file_again() {
+    let mut world = World::new(Policy::spread());
+    world.call(|desk, core| desk.declare_model(core, model("memory: 20GiB")));
+    world.runner("r", &[80]);
+    found(&mut world, "r", damaged("the file is incomplete"));
+    let still = world.reserve("m");
+    assert_eq!(world.orders("r").files, [FILE]);
+    world.assert_pending(still, "no runner can load");
+    found(&mut world, "r", damaged("the file is incomplete"));
+    assert!(matches!(world.status(still), ReservationStatus::Ended(_)));
+    let repaired = world.reserve("m");
+    found(&mut world, "r", report());
+    world.settle();
+    world.assert_ready(&[repaired]);
 }
 
 #[test]

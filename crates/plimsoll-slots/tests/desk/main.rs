@@ -6,6 +6,7 @@ mod fairness;
 mod files;
 mod histories;
 mod leases;
+mod measuring;
 mod orders;
 mod restored;
 mod runners;

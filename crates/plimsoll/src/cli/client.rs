@@ -7,7 +7,7 @@ use plimsoll_api::rows::StatusFilter;
 use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
 
-use super::Format;
+use super::{ClusterArgs, Format};
 
 /// The server's address and credentials.
 #[derive(Args, Clone, Debug, Default)]
@@ -207,7 +207,7 @@ pub(crate) struct ReleaseArgs {
 }
 
 pub(super) const TOP: &str = "Examples:\n  plimsoll top\n  plimsoll top --server https://plimsoll.example:8443 --token-file token\n  \
-plimsoll top --every 5s\n\n\
+plimsoll top --every 5s\n  plimsoll top --kubeconfig ~/.kube/config\n\n\
 Keys: q quits, ? shows help, tab or 1 to 4 change the view, arrows or j and k move, enter shows details, p pauses.\n\
 Without a terminal one frame is printed.\n\n\
 Exit codes: 0 done; 2 error.";
@@ -217,6 +217,8 @@ pub(crate) struct TopArgs {
     /// The refresh interval
     #[arg(long, value_name = "SPAN", default_value = "1s")]
     pub(crate) every: Span,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }

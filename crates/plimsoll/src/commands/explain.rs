@@ -1,4 +1,4 @@
-//! `plimsoll explain`: one decision, made here from files or made by a server.
+//! `plimsoll explain`: one decision, made here from a cluster or files, or made by a server.
 
 mod live;
 
@@ -15,18 +15,21 @@ use plimsoll_sim::simulation::{Advising, Simulation, simulate};
 use super::simulate::{promised, status};
 use super::{Offline, load, log};
 use crate::cli::{ExplainArgs, Format, InputArgs};
+use crate::load::Loaded;
 use crate::near;
 use crate::output::{self, Outcome, Verbosity};
 use crate::text::{self, Page};
 
 pub(super) fn run(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
-    match (args.input.files.is_empty(), &args.what) {
+    let has_objects = !args.input.files.is_empty() || args.input.cluster.access().is_some();
+    match (!has_objects, &args.what) {
         (false, _) if args.server.server.is_some() => {
             bail!(
-                "both files and a server are given; explain from files with -f, or from a server with --server"
+                "both a server and files or a cluster are given; explain from files with -f, from a cluster \
+                 with --kubeconfig, or from a server with --server"
             )
         }
-        (false, _) => from_files(args, verbosity),
+        (false, _) => from_objects(args, verbosity),
         (true, Some(what)) => live::run(args, what, verbosity),
         (true, None) => bail!(
             "nothing to explain; name a decision (1234.0), slot (slot-7), reservation (reservation-12) or \
@@ -36,10 +39,11 @@ pub(super) fn run(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
     }
 }
 
-fn from_files(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
+fn from_objects(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
     let (input, wanted) = separate_pod(args)?;
-    let cluster = load(&input, Offline::Explain, verbosity)?.cluster;
-    let pod = find(&cluster, &wanted)?;
+    let Loaded { cluster, namespace, .. } = load(&input, Offline::Explain, verbosity)?;
+    let namespace = args.namespace.as_ref().or(namespace.as_ref());
+    let pod = find(&cluster, &qualified(wanted, namespace))?;
     let mut number = 0;
     let output = explain(&cluster, &pod, &args.policy.policy(), &mut |decision| {
         number += 1;
@@ -140,6 +144,14 @@ fn find(cluster: &Cluster, wanted: &str) -> Result<Pod> {
     Ok(pods.swap_remove(found))
 }
 
+/// Adds the namespace to a pod that is named without one.
+fn qualified(wanted: String, namespace: Option<&String>) -> String {
+    match namespace {
+        Some(namespace) if !wanted.contains('/') => format!("{namespace}/{wanted}"),
+        _ => wanted,
+    }
+}
+
 /// Separates the pod from the files: `-f a.yaml b.yaml ns/pod` is parsed as three files. If no pod
 /// is given apart from the files, the last of them is the pod, unless it is a file.
 fn separate_pod(args: &ExplainArgs) -> Result<(InputArgs, String)> {
@@ -154,14 +166,7 @@ fn separate_pod(args: &ExplainArgs) -> Result<(InputArgs, String)> {
     let Some(pod) = pod else {
         bail!("which pod? Name it as NAMESPACE/POD after the files, or after --");
     };
-    let InputArgs { plain, node_pool_key, ignore_resource, .. } = &args.input;
-    let input = InputArgs {
-        files,
-        plain: *plain,
-        node_pool_key: node_pool_key.clone(),
-        ignore_resource: ignore_resource.clone(),
-    };
-    Ok((input, pod))
+    Ok((InputArgs { files, ..args.input.clone() }, pod))
 }
 
 /// Explains a pod of a cluster under the default policy.

@@ -38,16 +38,18 @@ pub(super) fn show<T: Serialize + PartialEq>(
         return Ok((view.outcome)(&last));
     };
     let interval = Duration::from_millis(every.0).max(SHORTEST);
-    let is_live = io::stdout().is_terminal() && args.output == Format::Table;
-    let mut is_read = print(&text(args.output, view, &last)?, is_live)?;
+    let is_table = args.output == Format::Table;
+    let screen =
+        if is_table && io::stdout().is_terminal() { Screen::Refreshed } else { Screen::Appended };
+    let mut is_read = print(&text(args.output, view, &last)?, screen)?;
     let mut has_failed = false;
     while is_read {
         std::thread::sleep(interval);
         match (view.rows)() {
             Ok(next) => {
                 // A live page is always drawn again, because it shows ages.
-                if is_live || has_failed || next != last {
-                    is_read = print(&text(args.output, view, &next)?, is_live)?;
+                if screen == Screen::Refreshed || has_failed || next != last {
+                    is_read = print(&text(args.output, view, &next)?, screen)?;
                 }
                 (last, has_failed) = (next, false);
             }
@@ -74,9 +76,17 @@ fn text<T: Serialize>(format: Format, view: &View<'_, T>, rows: &[T]) -> Result<
     }
 }
 
-/// Prints a frame, on a terminal over the last one. Returns whether the output is still read.
-fn print(text: &str, is_live: bool) -> Result<bool> {
-    if is_live {
+/// The treatment of the previous frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Screen {
+    /// A terminal: the next frame replaces it.
+    Refreshed,
+    Appended,
+}
+
+/// Prints a frame. Returns whether the output is still read.
+fn print(text: &str, screen: Screen) -> Result<bool> {
+    if screen == Screen::Refreshed {
         execute!(io::stdout(), cursor::MoveTo(0, 0), terminal::Clear(terminal::ClearType::All))?;
     }
     Ok(output::is_read(text)?)

@@ -4,8 +4,10 @@ mod apply;
 mod audit;
 mod chaos;
 mod decisions;
+mod devices;
 mod estimate;
 mod explain;
+mod kube;
 mod look;
 mod queue;
 mod release;
@@ -34,7 +36,7 @@ use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Reading;
 
 use crate::cli::{Cli, Command, InputArgs, PIPE};
-use crate::load::{self, Loaded};
+use crate::load::{self, Inputs, Loaded};
 use crate::output::{self, Outcome, Verbosity};
 
 /// Runs the command.
@@ -44,10 +46,12 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Simulate(args) => simulate::run(args, verbosity),
         Command::Explain(args) => explain::run(args, verbosity),
         Command::Audit(args) => audit::run(args, verbosity),
+        Command::Devices(args) => devices::run(args, verbosity),
         Command::Scenario(args) => scenario::run(args, verbosity),
         Command::Replay(args) => replay::run(args, verbosity),
         Command::Runner(args) => runner::run(args),
         Command::Serve(args) => serve::run(args, verbosity),
+        Command::Kube(args) => kube::run(args, verbosity),
         Command::Slots(args) => slots::run(args, verbosity),
         Command::Reservations(args) => reservations::run(args, verbosity),
         Command::Runners(args) => runners::run(args, verbosity),
@@ -57,7 +61,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Reserve(args) => reserve::run(args, verbosity),
         Command::Renew(args) => renew::run(args, verbosity),
         Command::Release(args) => release::run(args, verbosity),
-        Command::Top(args) => top::run(args, cli.color),
+        Command::Top(args) => top::run(args, cli.color, verbosity),
         Command::Chaos(args) => chaos::run(args, verbosity),
         Command::Estimate(args) => estimate::run(args),
         Command::Completions { shell } => setup::completions(*shell),
@@ -71,6 +75,7 @@ enum Offline {
     Simulate,
     Explain,
     Audit,
+    Devices,
 }
 
 impl Offline {
@@ -80,22 +85,27 @@ impl Offline {
             Offline::Simulate => format!("{PIPE} simulate -f -"),
             Offline::Explain => format!("{PIPE} explain -f - NAMESPACE/POD"),
             Offline::Audit => format!("{PIPE} audit -f -"),
+            Offline::Devices => format!("{PIPE} devices -f -"),
         }
     }
 }
 
 /// Reads the input of a command; without files, the error says what to type.
 fn load(input: &InputArgs, command: Offline, verbosity: Verbosity) -> Result<Loaded> {
-    if input.files.is_empty() {
+    let access = input.cluster.access();
+    if input.files.is_empty() && access.is_none() {
         let pipe = command.pipe();
-        bail!("no input; give files with -f, or pipe the cluster in:\n\n  {pipe}\n");
+        bail!(
+            "no input; give files with -f, a cluster with --kubeconfig, or pipe the cluster in:\n\n  {pipe}\n"
+        );
     }
     let reading = Reading {
         plain: input.plain.rule(),
         node_pool_key: input.node_pool_key.as_str().into(),
         ignored_resources: input.ignore_resource.iter().map(Name::from).collect(),
     };
-    load::load(&input.files, &reading, verbosity)
+    let inputs = Inputs { files: &input.files, cluster: access.as_ref() };
+    load::load(&inputs, &reading, verbosity)
 }
 
 /// Logs the steps of a decision to standard error.

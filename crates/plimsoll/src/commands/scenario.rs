@@ -1,7 +1,7 @@
 //! `plimsoll scenario`: runs scenario files, or converts a dump into one.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_core::request::Request;
@@ -10,22 +10,23 @@ use plimsoll_sim::scenario::{self, Report, State};
 use plimsoll_sim::simulation;
 
 use crate::cli::{ScenarioArgs, ScenarioCommand, ScenarioFiles};
-use crate::load;
+use crate::load::{self, Inputs};
 use crate::output::{self, Outcome, Verbosity};
 
 pub(super) fn run(args: &ScenarioArgs, verbosity: Verbosity) -> Result<Outcome> {
     match &args.run {
         Some(ScenarioCommand::Run(files)) => run_all(files, verbosity),
-        None if !args.from.is_empty() => from(&args.from, args.anonymise, verbosity),
+        None if !args.from.is_empty() => from(args, verbosity),
         None => run_all(&args.files, verbosity),
     }
 }
 
 /// Prints the scenario that creates the state of a cluster.
-fn from(files: &[PathBuf], anonymise: bool, verbosity: Verbosity) -> Result<Outcome> {
-    let cluster = load::load(files, &Reading::default(), verbosity)?.cluster;
+fn from(args: &ScenarioArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let inputs = Inputs { files: &args.from, cluster: None };
+    let cluster = load::load(&inputs, &Reading::default(), verbosity)?.cluster;
     let state = state(&cluster);
-    let state = if anonymise { scenario::anonymise(&state) } else { state };
+    let state = if args.anonymise { scenario::anonymise(&state) } else { state };
     output::text(&scenario::from_state(&state))?;
     Ok(Outcome::Fine)
 }
@@ -60,13 +61,10 @@ fn run_all(files: &ScenarioFiles, verbosity: Verbosity) -> Result<Outcome> {
             "no scenario files; name the files to run, or make one with plimsoll scenario --from FILE"
         );
     }
+    let detail = if files.files.len() == 1 { Detail::Demo } else { Detail::Line };
     let (mut differs, mut unchecked) = (0, 0);
     for file in &files.files {
-        match if files.update {
-            update(file)?
-        } else {
-            show(file, files.files.len() == 1, verbosity)?
-        } {
+        match if files.update { update(file)? } else { show(file, detail, verbosity)? } {
             Verdict::AsExpected => {}
             Verdict::Unchecked => unchecked += 1,
             Verdict::Differs => differs += 1,
@@ -103,11 +101,20 @@ impl Verdict {
     }
 }
 
-/// Runs a scenario and prints the result: everything for a single one, a line for one of several.
-fn show(file: &Path, single: bool, verbosity: Verbosity) -> Result<Verdict> {
+/// The printed part of a scenario.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Every command with its output, for a single scenario.
+    Demo,
+    /// The result, for one of several.
+    Line,
+}
+
+/// Runs a scenario and prints the result.
+fn show(file: &Path, detail: Detail, verbosity: Verbosity) -> Result<Verdict> {
     let text = read(file)?;
     let report = play(file, &text)?;
-    if single && verbosity.is_normal() {
+    if detail == Detail::Demo && verbosity.is_normal() {
         output::text(&report.demo())?;
     }
     let (verdict, name) = (Verdict::new(&report, &text), file.display());

@@ -1,21 +1,33 @@
-//! `plimsoll top`: a live view of a server on a terminal, or one frame of it elsewhere.
+//! `plimsoll top`: a live view of a server or a cluster on a terminal, or one frame elsewhere.
+
+mod cluster;
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::cli::{Color, TopArgs};
 use crate::client::Client;
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, Verbosity};
 use crate::text::Page;
 use crate::text::live::{decisions, queue, runners};
-use crate::top::{self, Fleet, Poller};
+use crate::top::{self, Fleet, Palette, Poller};
 
 /// The shortest refresh interval.
 const SHORTEST: Duration = Duration::from_millis(200);
 
-pub(super) fn run(args: &TopArgs, color: Color) -> Result<Outcome> {
+pub(super) fn run(args: &TopArgs, color: Color, verbosity: Verbosity) -> Result<Outcome> {
+    match args.cluster.access() {
+        Some(_) if args.server.server.is_some() => {
+            bail!("both a server and a cluster are given; watch one of them")
+        }
+        Some(access) => cluster::run(&access, args, verbosity),
+        None => watch_server(args, color),
+    }
+}
+
+fn watch_server(args: &TopArgs, color: Color) -> Result<Outcome> {
     let mut poller = Poller::new(Client::new(&args.server)?);
     // An unreachable server is reported before the screen changes.
     let first = poller.poll(&top::Wanted::default())?;
@@ -25,15 +37,17 @@ pub(super) fn run(args: &TopArgs, color: Color) -> Result<Outcome> {
         return Ok(Outcome::Fine);
     }
     let every = Duration::from_millis(args.every.0).max(SHORTEST);
-    top::run(poller, first, every, is_coloured(color))?;
+    top::run(poller, first, every, palette(color))?;
     Ok(Outcome::Fine)
 }
 
-fn is_coloured(color: Color) -> bool {
+fn palette(color: Color) -> Palette {
+    let is_unset = |no: std::ffi::OsString| no.is_empty();
     match color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty()),
+        Color::Always => Palette::Coloured,
+        Color::Never => Palette::Plain,
+        Color::Auto if std::env::var_os("NO_COLOR").is_none_or(is_unset) => Palette::Coloured,
+        Color::Auto => Palette::Plain,
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod age;
 pub(crate) mod audit;
 pub(crate) mod chaos;
 mod decision;
+pub(crate) mod devices;
 pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod input;

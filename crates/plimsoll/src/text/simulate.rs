@@ -35,10 +35,15 @@ pub(crate) fn simulate(page: &mut Page, output: &SimulateOutput, names: Names) {
     for breach in &output.breaches {
         page.styled(2, BAD, &breach.text);
     }
-    unplaced(page, "Pending", UnplacedStatus::Pending, &output.unplaced, names);
-    unplaced(page, "Impossible", UnplacedStatus::Impossible, &output.unplaced, names);
+    pending(page, output, names);
     not_considered(page, &output.not_considered);
     result(page, output);
+}
+
+/// Prints the pods that are not placed.
+pub(crate) fn pending(page: &mut Page, output: &SimulateOutput, names: Names) {
+    unplaced(page, "Pending", UnplacedStatus::Pending, &output.unplaced, names);
+    unplaced(page, "Impossible", UnplacedStatus::Impossible, &output.unplaced, names);
 }
 
 fn placements(page: &mut Page, rows: &[PlacementRow]) {

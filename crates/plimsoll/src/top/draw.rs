@@ -11,7 +11,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
-use super::state::{State, View};
+use super::state::{Palette, State, View};
 use crate::text::load::Cell;
 use crate::text::{clean, count};
 use plimsoll_api::rows::{RunnerRow, RunnerStatus, SlotStage, Time};
@@ -202,7 +202,10 @@ const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 
 /// Returns a style, or none without colour.
 fn paint(state: &State, style: Style) -> Style {
-    if state.colour { style } else { Style::new() }
+    match state.palette {
+        Palette::Coloured => style,
+        Palette::Plain => Style::new(),
+    }
 }
 
 /// Returns the style of a cell of a bar.

@@ -12,15 +12,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::draw;
 use super::fleet::Fleet;
 use super::poll::{self, Polled, Poller, Wanted};
-use super::state::State;
+use super::state::{Palette, State};
 use crate::text::age::now;
 
 /// The longest reaction time to a key.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Shows the server until the user quits.
-pub(crate) fn run(poller: Poller, first: Fleet, every: Duration, colour: bool) -> Result<()> {
-    let mut state = State::new(poller.server(), first, colour);
+pub(crate) fn run(poller: Poller, first: Fleet, every: Duration, palette: Palette) -> Result<()> {
+    let mut state = State::new(poller.server(), first, palette);
     let (want, wanted) = mpsc::channel();
     let (send, polled) = mpsc::channel();
     let ended = signals()?;

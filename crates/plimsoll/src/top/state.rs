@@ -7,6 +7,13 @@ use super::poll::{Polled, Wanted};
 use crate::text::age::ago;
 use plimsoll_api::rows::Time;
 
+/// The use of colours on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Palette {
+    Coloured,
+    Plain,
+}
+
 /// The list that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
@@ -63,7 +70,7 @@ pub(crate) struct State {
     pub(crate) paused: bool,
     /// The error of the last poll.
     pub(crate) error: Option<String>,
-    pub(crate) colour: bool,
+    pub(crate) palette: Palette,
     /// The lines of the list on the screen when it was last drawn.
     pub(crate) height: usize,
     positions: [Position; 4],
@@ -71,7 +78,7 @@ pub(crate) struct State {
 
 impl State {
     /// Creates the first screen.
-    pub(crate) fn new(server: &str, fleet: Fleet, colour: bool) -> Self {
+    pub(crate) fn new(server: &str, fleet: Fleet, palette: Palette) -> Self {
         State {
             server: server.to_string(),
             fleet,
@@ -81,7 +88,7 @@ impl State {
             help: false,
             paused: false,
             error: None,
-            colour,
+            palette,
             height: 1,
             positions: [Position::default(); 4],
         }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::draw;
 use super::fleet::Fleet;
-use super::state::{State, View};
+use super::state::{Palette, State, View};
 use plimsoll_api::rows::{GpuRow, RunnerStatus, Time};
 use plimsoll_core::units::Millis;
 
@@ -46,7 +46,7 @@ fn fleet() -> Fleet {
 }
 
 fn state(fleet: Fleet) -> State {
-    State::new("http://127.0.0.1:8080", fleet, true)
+    State::new("http://127.0.0.1:8080", fleet, Palette::Coloured)
 }
 
 fn drawn(state: &mut State, width: u16, height: u16) -> String {
@@ -250,6 +250,6 @@ fn the_selected_decision_stays_selected_while_newer_ones_arrive() {
 #[test]
 fn without_colour_the_screen_has_the_same_text() {
     let mut coloured = state(fleet());
-    let mut plain = State::new("http://127.0.0.1:8080", fleet(), false);
+    let mut plain = State::new("http://127.0.0.1:8080", fleet(), Palette::Plain);
     assert_eq!(drawn(&mut coloured, 80, 24), drawn(&mut plain, 80, 24));
 }

@@ -6,7 +6,7 @@ use crate::tool::{piped, plimsoll, scratch};
 
 #[test]
 fn without_files_the_pipe_is_printed() {
-    for command in ["simulate", "audit", "explain"] {
+    for command in ["simulate", "audit", "explain", "devices"] {
         let pipe = format!("kubectl get nodes,pods -A -o json | plimsoll {command} -f -");
         plimsoll(command).fails_with(&[&pipe]);
     }

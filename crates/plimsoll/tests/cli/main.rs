@@ -1,6 +1,7 @@
 //! The binary as a user runs it: exit codes, JSON, and text that is compared with stored text.
 
 mod clients;
+mod cluster;
 mod differential;
 mod docs;
 mod errors;
@@ -11,3 +12,4 @@ mod output;
 mod replay;
 mod scenario;
 mod tool;
+mod watched;

@@ -3,7 +3,9 @@
 mod crash;
 mod door;
 mod process;
+mod real;
 mod signals;
 mod starting;
+mod tiny_model;
 mod tls;
 mod whole;

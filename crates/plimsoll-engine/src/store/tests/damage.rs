@@ -213,3 +213,100 @@ fn a_bit_that_has_turned_never_changes_what_is_found() {
         fs::write(schema::file(root.path()), &whole).expect("a file");
     }
 }
+
+/// A directory as a crash leaves it: with its rows in the WAL. Returns the contents too.
+fn crashed() -> (TempDir, JournalBatch) {
+    let (live, root) = (directory(), directory());
+    let (store, _, batches) = filled(live.path(), &[10, 3, 0, 12]);
+    for name in lasting(live.path()).into_keys().chain(["journal.db-wal".to_string()]) {
+        fs::copy(live.path().join(&name), root.path().join(&name)).expect("a copy");
+    }
+    drop(store);
+    (root, together(&batches))
+}
+
+/// Opens a copy of a directory whose WAL was changed.
+fn open_with_wal(root: &Path, wal: Option<&[u8]>) -> Result<JournalBatch, StoreError> {
+    let copy = directory();
+    for (name, bytes) in lasting(root) {
+        fs::write(copy.path().join(name), bytes).expect("a file");
+    }
+    if let Some(wal) = wal {
+        fs::write(copy.path().join("journal.db-wal"), wal).expect("a file");
+    }
+    Store::open(copy.path()).map(|(_, found)| after_base(found))
+}
+
+#[test]
+fn a_wal_that_was_damaged_cut_or_removed_after_a_crash_is_noticed() {
+    let (root, whole) = crashed();
+    let wal = fs::read(root.path().join("journal.db-wal")).expect("a WAL");
+    assert_eq!(open_with_wal(root.path(), Some(&wal)).expect("nothing is wrong"), whole);
+    let lost = open_with_wal(root.path(), None).expect_err("the WAL is removed");
+    assert!(
+        matches!(lost, StoreError::Lost { table: "journal", ends: 0, acknowledged: 25, .. }),
+        "{lost}"
+    );
+    let mut noticed = 0;
+    for at in (0..wal.len()).step_by(509) {
+        let mut flipped = wal.clone();
+        flipped[at] ^= 1 << (at % 8);
+        for (changed, wal) in [("flipped", &flipped[..]), ("cut", &wal[..at])] {
+            match open_with_wal(root.path(), Some(wal)) {
+                Ok(found) => assert_eq!(found, whole, "{changed} at {at}"),
+                Err(StoreError::Lost { .. }) => noticed += 1,
+                Err(other) => panic!("{changed} at {at}: {other}"),
+            }
+        }
+    }
+    assert!(noticed > 100, "{noticed}");
+}
+
+#[test]
+fn rows_that_are_missing_at_the_end_are_noticed() {
+    for (sql, table, ends, acknowledged) in [
+        ("DELETE FROM journal WHERE seq >= 50", "journal", 50, 60),
+        ("DELETE FROM changes WHERE seq >= 25", "changes", 25, 30),
+        ("DELETE FROM changes", "changes", 20, 30),
+    ] {
+        let root = closed();
+        change(root.path(), sql);
+        match open_error(root.path()) {
+            StoreError::Lost { table: t, ends: e, acknowledged: a, .. } => {
+                assert_eq!((t, e, a), (table, ends, acknowledged), "{sql}");
+            }
+            other => panic!("{sql}: {other}"),
+        }
+    }
+}
+
+#[test]
+fn another_row_in_the_place_of_the_last_acknowledged_one_is_noticed() {
+    let (root, other) = (closed(), directory());
+    let (mut store, mut machine, _) = filled(other.path(), &[40]);
+    let mut last = machine.batch(20, 10);
+    last.records[19].now = Millis(1);
+    store.commit(&last).expect("it is committed");
+    drop(store);
+    fs::copy(schema::file(other.path()), schema::file(root.path())).expect("a copy");
+    let error = open_error(root.path());
+    assert!(matches!(error, StoreError::Row { table: "journal", seq: 59, .. }), "{error}");
+}
+
+#[test]
+fn a_damaged_head_is_rejected_and_a_missing_one_is_a_warning() {
+    let root = closed();
+    let head = root.path().join("journal.head");
+    let whole = fs::read(&head).expect("a head");
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&head, &bytes).expect("a file");
+        assert!(matches!(open_error(root.path()), StoreError::Head { .. }), "byte {at}");
+    }
+    fs::remove_file(&head).expect("it was there");
+    let (store, found) = open(root.path());
+    assert!(found.warnings[0].contains("journal.head is missing"), "{:?}", found.warnings);
+    drop(store);
+    assert_eq!(open(root.path()).1.warnings, Vec::<String>::new(), "it was written again");
+}

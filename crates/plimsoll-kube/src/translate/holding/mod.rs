@@ -75,7 +75,7 @@ pub(super) fn seat_tenants<'a>(
 }
 
 /// Returns false if a pod certainly has no claims on devices. Does not read its amounts.
-pub(super) fn may_claim_devices(pod: &Pod) -> bool {
+pub(crate) fn may_claim_devices(pod: &Pod) -> bool {
     let annotations = &pod.metadata.annotations;
     let is_annotated = || {
         [GPU_MEMORY, GPU_FRACTION].iter().any(|key| annotations.contains_key(key))

@@ -160,6 +160,32 @@ impl Index {
         (known.id == *id).then_some(&*known.pod)
     }
 
+    /// Finds the pod that has this name now, whichever uid it has.
+    pub fn pod_named(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.pod_by_key(&PodKey { namespace: namespace.into(), name: name.into() })
+    }
+
+    /// Lists the objects of a kind that are known. Kinds that hold nothing and place nothing by
+    /// themselves are not listed: an object of them that vanished unseen changes no charge.
+    pub fn references(&self, kind: Kind) -> Vec<ObjectRef> {
+        match kind {
+            Kind::Pod => {
+                let pods = self.pods.values().map(|known| &known.pod.metadata);
+                pods.map(|metadata| ObjectRef::new(kind, metadata)).collect()
+            }
+            Kind::Node => self.sites.values().filter_map(Site::reference).collect(),
+            Kind::ResourceClaim => {
+                let claims = self.claims.iter().map(|claim| &claim.metadata);
+                claims.map(|metadata| ObjectRef::new(kind, metadata)).collect()
+            }
+            Kind::Workload(_)
+            | Kind::PodGroup(_)
+            | Kind::PriorityClass
+            | Kind::ResourceSlice
+            | Kind::DeviceClass => Vec::new(),
+        }
+    }
+
     /// Describes a gang by `namespace/name`; `None` if the group is no gang or has no pending
     /// members.
     pub fn gang(&self, name: &str) -> Option<GangFacts> {

@@ -7,7 +7,7 @@ use plimsoll_core::units::Name;
 use crate::cluster::{NodeFacts, Reading};
 use crate::finding::{Finding, PodProblem, Problem};
 use crate::kai::Reservation;
-use crate::object::{Node, ObjectRef, Pod};
+use crate::object::{Kind, Node, ObjectRef, Pod};
 
 use super::super::Translation;
 use super::super::dra::Published;
@@ -69,6 +69,11 @@ impl Site {
         let node = node_with(&object, published);
         self.object = Some(object);
         self.replace(node)
+    }
+
+    /// Returns the reference of the node, if it is known.
+    pub(super) fn reference(&self) -> Option<ObjectRef> {
+        self.object.as_ref().map(|object| ObjectRef::new(Kind::Node, &object.metadata))
     }
 
     /// Describes the node again, if it is known, with other published devices.

@@ -294,6 +294,7 @@ proptest! {
                 capacity: capacity.into_iter().collect(),
                 allocatable: allocatable.into_iter().collect(),
                 conditions: Vec::new(),
+                ..object::NodeStatus::default()
             },
             ..Default::default()
         };

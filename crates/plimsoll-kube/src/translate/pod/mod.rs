@@ -58,7 +58,7 @@ pub(super) fn request_as(id: RequestId, pod: &Pod, index: &Index) -> Translation
 }
 
 /// Returns the pod's identity: namespace, name and uid.
-pub(super) fn id(pod: &Pod) -> RequestId {
+pub(crate) fn id(pod: &Pod) -> RequestId {
     let metadata = &pod.metadata;
     let id =
         RequestId::new(metadata.namespace.as_deref().unwrap_or("default"), metadata.name.as_str());

@@ -50,7 +50,7 @@ pub(crate) fn status(desk: DeskView<'_>, id: ReservationId) -> ReservationStatus
 pub(crate) fn ended_status(ending: &Ending) -> ReservationStatus {
     match ending {
         Ending::Released => ReservationStatus::Released,
-        Ending::Impossible { .. } => ReservationStatus::Impossible,
+        Ending::Impossible { .. } | Ending::UnusableFile { .. } => ReservationStatus::Impossible,
         Ending::ModelRemoved => ReservationStatus::ModelRemoved,
         Ending::Expired { .. } => ReservationStatus::Expired,
         Ending::Lost(_) => ReservationStatus::Lost,

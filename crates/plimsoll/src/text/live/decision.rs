@@ -18,7 +18,11 @@ pub(crate) fn decision(page: &mut Page, row: &DecisionRow, now: Time) {
     page.line(2, &format!("model {}{slot}, {age} ago ({at})", row.model));
     match memory_text(row.memory.as_ref()) {
         Some(memory) => page.line(2, &memory),
-        None => requested(page, explanation),
+        None => {
+            requested(page, explanation);
+            let missing = row.memory.as_ref().and_then(|memory| memory.missing.as_ref());
+            missing.into_iter().for_each(|missing| page.line(2, &format!("unknown: {missing}")));
+        }
     }
     if row.placed {
         page.styled(2, GOOD, &placed_on(runner(row), explanation));

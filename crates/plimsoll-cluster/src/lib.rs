@@ -1,0 +1,20 @@
+//! Kubernetes, live: the client of the API server. The only user of `kube`.
+//!
+//! The modules are in reading order. Objects are delivered in the types of `plimsoll-kube`, which
+//! have only the fields that placement reads, and by the same reader as a file: a live cluster and
+//! its dump mean the same.
+
+mod error;
+
+mod access;
+
+mod served;
+
+mod list;
+
+pub mod watch;
+
+pub use access::{Access, Connection};
+pub use error::ClusterError;
+pub use list::{Listing, list};
+pub use served::Resource;

@@ -1,0 +1,229 @@
+//! A cluster, followed: lists first, then watches, and a list again after a watch was lost.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use http::Request;
+use kube::core::WatchEvent;
+use plimsoll_core::units::{Millis, Name};
+use plimsoll_kube::live::Observation;
+use plimsoll_kube::read::{self, Object};
+use serde_json::Value;
+
+use crate::access::Connection;
+use crate::error::ClusterError;
+use crate::list::{Page, list_pages, read_objects};
+use crate::served::{Content, Resource, served_for_watch};
+
+/// The time after which the API server ends a watch, which is then continued.
+const WATCH_SECONDS: u32 = 290;
+
+/// The most events that are handed on together.
+const TOGETHER: usize = 256;
+
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LAST_RETRY: Duration = Duration::from_secs(5);
+
+/// The name of the cluster in messages about its objects.
+const SOURCE: &str = "the cluster";
+
+/// A resource, and the version of its list from which to watch it.
+#[derive(Clone, Debug)]
+pub struct Position {
+    resource: Resource,
+    version: String,
+}
+
+/// Lists everything once. Returns what was learnt, and from where to follow each resource.
+pub async fn start(
+    connection: &Connection,
+) -> Result<(Vec<Observation>, Vec<Position>), ClusterError> {
+    let (mut learnt, mut positions, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for resource in served_for_watch(connection).await? {
+        match list(connection, &resource).await {
+            Ok((observations, version)) => {
+                learnt.extend(observations);
+                positions.push(Position { resource, version });
+            }
+            Err(ClusterError::MissingRights { rights, .. }) => missing.extend(rights),
+            Err(other) => return Err(other),
+        }
+    }
+    if missing.is_empty() {
+        return Ok((learnt, positions));
+    }
+    Err(ClusterError::MissingRights { server: connection.server.clone(), rights: missing })
+}
+
+/// Follows one resource until `send` fails, which it does when the receiver has gone.
+pub async fn follow<S, F, E>(connection: Connection, position: Position, mut send: S)
+where
+    S: FnMut(Vec<Observation>) -> F,
+    F: Future<Output = Result<(), E>>,
+{
+    let Position { resource, mut version } = position;
+    let mut wait = FIRST_RETRY;
+    loop {
+        match watch(&connection, &resource, &mut version, &mut send).await {
+            Ended::ByServer => wait = FIRST_RETRY,
+            Ended::Receiver => return,
+            Ended::Lost(why) => {
+                tracing::warn!(resource = resource.name(), why, "watch lost; listing again");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LAST_RETRY);
+                match list(&connection, &resource).await {
+                    Ok((observations, listed)) => {
+                        version = listed;
+                        if send(observations).await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(error) => tracing::warn!(%error, "cannot list"),
+                }
+            }
+        }
+    }
+}
+
+/// The end of one watch.
+enum Ended {
+    /// In time; the next watch continues it.
+    ByServer,
+    /// The receiver has gone.
+    Receiver,
+    /// Events may be missing.
+    Lost(String),
+}
+
+async fn watch<S, F, E>(
+    connection: &Connection,
+    resource: &Resource,
+    version: &mut String,
+    send: &mut S,
+) -> Ended
+where
+    S: FnMut(Vec<Observation>) -> F,
+    F: Future<Output = Result<(), E>>,
+{
+    let uri = format!(
+        "{}?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}",
+        resource.path()
+    );
+    let request = Request::get(uri).body(Vec::new()).expect("a path of constants is valid");
+    let events = match connection.client.request_events::<Value>(request).await {
+        Ok(events) => events,
+        Err(error) => return Ended::Lost(error.to_string()),
+    };
+    let mut events = std::pin::pin!(events.ready_chunks(TOGETHER));
+    while let Some(chunk) = events.next().await {
+        let mut learnt = Vec::new();
+        let mut lost = None;
+        for event in chunk {
+            match event {
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                    note_version(&object, version);
+                    learnt.extend(applied(resource, &object));
+                }
+                Ok(WatchEvent::Deleted(object)) => {
+                    note_version(&object, version);
+                    learnt.extend(deleted(resource, &object));
+                }
+                Ok(WatchEvent::Bookmark(bookmark)) => {
+                    *version = bookmark.metadata.resource_version;
+                }
+                Ok(WatchEvent::Error(status)) => lost = Some(status.message.clone()),
+                Err(error) => lost = Some(error.to_string()),
+            }
+        }
+        if !learnt.is_empty() && send(learnt).await.is_err() {
+            return Ended::Receiver;
+        }
+        if let Some(why) = lost {
+            return Ended::Lost(why);
+        }
+    }
+    Ended::ByServer
+}
+
+fn note_version(object: &Value, version: &mut String) {
+    if let Some(known) = object["metadata"]["resourceVersion"].as_str() {
+        known.clone_into(version);
+    }
+}
+
+async fn list(
+    connection: &Connection,
+    resource: &Resource,
+) -> Result<(Vec<Observation>, String), ClusterError> {
+    let Content::Objects(kind) = resource.content else {
+        let mut learnt = Vec::new();
+        let version = list_pages(connection, resource, |page| {
+            match page {
+                Page::First => learnt.clear(),
+                Page::Text(text) => {
+                    let list: Value = serde_json::from_str(text).unwrap_or_default();
+                    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+                    learnt.extend(items.iter().filter_map(heartbeat));
+                }
+            }
+            Ok(())
+        });
+        let version = version.await?;
+        return Ok((learnt, version));
+    };
+    let (objects, version) = read_objects(connection, resource, SOURCE).await?;
+    let objects = objects.into_iter().map(|(_, object)| object).collect();
+    Ok((vec![Observation::Listed { kind, objects }], version))
+}
+
+fn applied(resource: &Resource, object: &Value) -> Option<Observation> {
+    match resource.content {
+        Content::Heartbeats => heartbeat(object),
+        Content::Objects(_) => readable(object).map(Observation::Applied),
+    }
+}
+
+fn deleted(resource: &Resource, object: &Value) -> Option<Observation> {
+    match resource.content {
+        // A lease that goes is no heartbeat.
+        Content::Heartbeats => None,
+        Content::Objects(_) => readable(object).map(Observation::Deleted),
+    }
+}
+
+/// Reads an object. One that cannot be read is logged, and its last readable form stays.
+fn readable(object: &Value) -> Option<Object> {
+    let mut objects = Vec::new();
+    match read::read(SOURCE, &object.to_string(), &mut objects) {
+        Ok(_) => objects.pop().map(|(_, object)| object),
+        Err(error) => {
+            tracing::error!(%error, "an object cannot be read; its last form stays");
+            None
+        }
+    }
+}
+
+/// Reads the lease of a node as a heartbeat of its kubelet.
+fn heartbeat(lease: &Value) -> Option<Observation> {
+    let node = Name::from(lease["metadata"]["name"].as_str()?);
+    let renewed: jiff::Timestamp = lease["spec"]["renewTime"].as_str()?.parse().ok()?;
+    let renewed = Millis(u64::try_from(renewed.as_millisecond()).ok()?);
+    Some(Observation::Heartbeat { node, renewed })
+}
+
+/// Retries until a cluster can be listed. Errors that a retry cannot lift end it.
+pub async fn start_when_reachable(
+    connection: &Connection,
+) -> Result<(Vec<Observation>, Vec<Position>), ClusterError> {
+    let mut wait = FIRST_RETRY;
+    loop {
+        match start(connection).await {
+            Err(error) if error.is_temporary() => {
+                tracing::warn!(%error, "the cluster cannot be read yet; trying again");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LAST_RETRY);
+            }
+            other => return other,
+        }
+    }
+}

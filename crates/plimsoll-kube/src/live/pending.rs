@@ -1,0 +1,102 @@
+//! Pods that no scheduler has placed yet, and the opinion about each.
+
+use std::cmp::Reverse;
+
+use plimsoll_core::event::Event;
+use plimsoll_core::front::Core;
+use plimsoll_core::rejection::DecisionSummary;
+use plimsoll_core::request::{Request, RequestId};
+use plimsoll_core::units::Name;
+
+use super::{FindingKey, Topic, Watch};
+use crate::object::Pod;
+use crate::translate::{PodRequest, Translation};
+
+/// The most pods that are judged in one go. A decision about a large fleet takes milliseconds, and
+/// changes must not wait for many of them.
+const AT_ONCE: usize = 32;
+
+/// A pod that no scheduler has placed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingPod {
+    pub request: Request,
+    /// Features that the pod uses and that are not considered.
+    pub not_considered: Vec<Name>,
+    /// The time of creation as written.
+    pub created: Option<String>,
+    /// The scheduler that is to place it.
+    pub scheduler: Option<String>,
+    /// The last report of that scheduler about it.
+    pub reported: Option<String>,
+    /// The opinion; `None` until the pod was judged.
+    pub opinion: Option<DecisionSummary>,
+}
+
+impl PendingPod {
+    /// Returns the place in the order of pending pods: by priority, then by creation.
+    pub(super) fn turn(&self) -> (Reverse<i32>, Option<&str>, &RequestId) {
+        let priority = Reverse(self.request.terms.priority);
+        (priority, self.created.as_deref(), &self.request.id)
+    }
+}
+
+/// The progress of judging.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// The pods that are to be judged again.
+    due: std::collections::BTreeSet<RequestId>,
+    /// The revision of the ledger at which all pods became due.
+    revision: Option<u64>,
+}
+
+impl Watch {
+    /// Adds a pod that is to be placed by a scheduler, or changes it.
+    pub(super) fn wait(&mut self, pod: Pod, translated: Translation<PodRequest>) {
+        let Translation { value, findings } = translated;
+        let id = value.request.id.clone();
+        self.gated.remove(&id);
+        self.find(FindingKey::Pod(id.clone()), findings);
+        let scheduled = pod.status.conditions.into_iter().find(|one| one.kind == "PodScheduled");
+        let before = self.pending.get(&id);
+        let is_same = before.is_some_and(|before| before.request == value.request);
+        let opinion = before.filter(|_| is_same).and_then(|before| before.opinion.clone());
+        if !is_same {
+            self.judged.due.insert(id.clone());
+        }
+        let waiting = PendingPod {
+            request: value.request,
+            not_considered: value.not_considered,
+            created: pod.metadata.creation_timestamp,
+            scheduler: pod.spec.scheduler_name,
+            reported: scheduled.and_then(|one| one.message).filter(|text| !text.is_empty()),
+            opinion,
+        };
+        self.pending.insert(id, waiting);
+    }
+
+    pub(super) fn forget_waiting(&mut self, id: &RequestId) {
+        self.pending.remove(id);
+        self.gated.remove(id);
+        self.judged.due.remove(id);
+    }
+
+    /// Judges the pods whose answer can have changed. An answer that is the same as before is no
+    /// record.
+    pub(super) fn judge_pending(&mut self, core: &mut Core<'_>) {
+        let revision = core.ledger().revision();
+        if self.judged.due.is_empty() && self.judged.revision != Some(revision) {
+            self.judged.due = self.pending.keys().cloned().collect();
+            self.judged.revision = Some(revision);
+        }
+        for _ in 0..AT_ONCE {
+            let Some(id) = self.judged.due.pop_first() else { break };
+            let Some(pod) = self.pending.get_mut(&id) else { continue };
+            let opinion = core.what_if(&pod.request).summary();
+            if pod.opinion.as_ref() != Some(&opinion) {
+                pod.opinion = Some(opinion);
+                core.step(Event::Judge { request: pod.request.clone() });
+                self.topics.insert(Topic::Pod(id));
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Pods that are to be released, and those that vanished without evidence.
+
+use std::fmt;
+
+use plimsoll_core::event::Event;
+use plimsoll_core::front::Core;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::units::{Millis, Name};
+
+use super::{Evidence, Watch, evidence, merge};
+use crate::object::{Kind, ObjectRef, Pod};
+use crate::read::Object;
+use crate::translate::{Affected, Change, PodState, may_claim_devices, pod_id};
+
+/// The annotation of a mirror pod, by which the API server shows a static pod of a kubelet. Its
+/// value changes with the static pod.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The grace period of a pod that states none.
+const DEFAULT_GRACE: u64 = 30;
+
+/// The time beyond the grace period for which a kubelet must be heard: it removes containers of
+/// pods that it does not know within seconds, and reports late.
+const SETTLING: u64 = 60;
+
+/// Separates the name of a pod that vanished from its uid. No name of an object contains it.
+const MARK: char = '@';
+
+/// A charge that is to be released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    pub since: Millis,
+    pub waits_for: WaitsFor,
+}
+
+/// The evidence that a charge waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Its containers must be seen terminated.
+    Containers,
+    /// Its phase is final, but nothing says that its containers have terminated.
+    FinalPhase,
+    /// The object vanished: the node's kubelet must be heard for a time, or the node must boot.
+    Kubelet {
+        node: Name,
+        /// The time for which it was heard since.
+        heard: Millis,
+        /// The time for which it must be heard.
+        of: Millis,
+    },
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitsFor::Containers => out.write_str("its containers to terminate"),
+            WaitsFor::FinalPhase => {
+                out.write_str("a status that says that its containers have terminated")
+            }
+            WaitsFor::Kubelet { node, heard, of } => write!(
+                out,
+                "the kubelet of {node} to be heard for {}s (so far {}s), or for the node to boot",
+                of.0 / 1000,
+                heard.0 / 1000
+            ),
+        }
+    }
+}
+
+/// A pod that vanished without evidence.
+#[derive(Clone, Debug)]
+pub(super) struct Departed {
+    pub(super) node: Name,
+    pub(super) heard: Millis,
+    since: Millis,
+    of: Millis,
+    boot: Option<Name>,
+    mirror: Option<String>,
+}
+
+impl Departed {
+    fn release(&self) -> Release {
+        let (node, heard, of) = (self.node.clone(), self.heard, self.of);
+        Release { since: self.since, waits_for: WaitsFor::Kubelet { node, heard, of } }
+    }
+}
+
+/// Returns true for the name under which a pod that vanished is kept.
+pub(super) fn is_departed_name(name: &str) -> bool {
+    name.contains(MARK)
+}
+
+/// Returns the identity that a pod had, from the one under which it is kept.
+pub(super) fn original(id: &RequestId) -> RequestId {
+    match id.name.split_once(MARK) {
+        Some((name, _)) => RequestId { name: name.into(), ..id.clone() },
+        None => id.clone(),
+    }
+}
+
+/// Returns the identity under which a pod is kept once it vanished.
+fn kept(id: &RequestId) -> RequestId {
+    RequestId { name: format!("{}{MARK}{}", id.name, id.uid).into(), ..id.clone() }
+}
+
+impl Watch {
+    pub(super) fn apply_pod(&mut self, now: Millis, mut pod: Box<Pod>, affected: &mut Affected) {
+        let id = pod_id(&pod);
+        let metadata = &pod.metadata;
+        let known = self.index.pod_named(metadata.namespace_or_default(), &metadata.name);
+        if let Some(known) = known.filter(|known| pod_id(known) != id) {
+            let reference = ObjectRef::new(Kind::Pod, &known.metadata);
+            self.remove_pod(now, &reference, affected);
+        }
+        self.drop_same_mirror(&pod, affected);
+        let waits_for = self.count_as_held(&mut pod);
+        merge(affected, self.index.apply(Object::Pod(pod)));
+        match waits_for {
+            Some(waits_for) => {
+                let since = self.releases.get(&id).map_or(now, |known| known.since);
+                self.releases.insert(id, Release { since, waits_for });
+            }
+            None => {
+                self.releases.remove(&id);
+            }
+        }
+    }
+
+    /// Changes the form in which a bound pod is stored to what its object proves, and returns the
+    /// evidence that is missing.
+    fn count_as_held(&self, pod: &mut Pod) -> Option<WaitsFor> {
+        if pod.node_name().is_none() || !may_claim_devices(pod) {
+            return None;
+        }
+        match evidence(pod) {
+            Evidence::Holds => None,
+            Evidence::Stopping => Some(WaitsFor::Containers),
+            Evidence::PhaseAlone => {
+                let asked = pod.metadata.deletion_timestamp.take();
+                pod.metadata.deletion_timestamp = asked.or_else(|| Some(String::new()));
+                pod.status.phase = Some("Running".to_owned());
+                Some(WaitsFor::FinalPhase)
+            }
+            Evidence::Released => {
+                pod.status.phase = Some("Succeeded".to_owned());
+                None
+            }
+        }
+    }
+
+    /// Removes a pod. One that may still hold devices is kept as a pod that vanished.
+    pub(super) fn remove_pod(
+        &mut self,
+        now: Millis,
+        reference: &ObjectRef,
+        affected: &mut Affected,
+    ) {
+        let known = self.index.pod_named(&reference.namespace, &reference.name);
+        let Some(pod) = known.filter(|pod| reference.can_be(pod.metadata.known_uid())) else {
+            return;
+        };
+        let id = pod_id(pod);
+        let may_hold = PodState::from_pod(pod) == PodState::Bound && may_claim_devices(pod);
+        if !may_hold {
+            self.releases.remove(&id);
+            return merge(affected, self.index.remove(reference));
+        }
+        let mut pod = pod.clone();
+        let node = Name::from(pod.node_name().unwrap_or_default());
+        let grace = pod.metadata.deletion_grace_period_seconds;
+        // A forced deletion states no time, but the kubelet may give the pod its own.
+        let grace = grace.max(pod.spec.termination_grace_period_seconds);
+        let grace = grace.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(DEFAULT_GRACE);
+        let departed = Departed {
+            boot: self.health.get(&node).and_then(|health| health.boot.clone()),
+            node,
+            heard: Millis(0),
+            since: now,
+            of: Millis(grace.saturating_add(SETTLING).saturating_mul(1000)),
+            mirror: pod.metadata.annotations.get(MIRROR).map(str::to_owned),
+        };
+        self.releases.insert(id.clone(), departed.release());
+        self.departed.insert(id.clone(), departed);
+        pod.metadata.name = kept(&id).name.to_string();
+        pod.metadata.deletion_timestamp.get_or_insert_default();
+        let changes =
+            [Change::Removed(reference.clone()), Change::Applied(Object::Pod(pod.into()))];
+        merge(affected, self.index.update(changes));
+    }
+
+    /// Forgets that a mirror pod vanished when the kubelet shows the same static pod again.
+    fn drop_same_mirror(&mut self, pod: &Pod, affected: &mut Affected) {
+        let Some(hash) = pod.metadata.annotations.get(MIRROR) else { return };
+        let (namespace, name) = (pod.metadata.namespace_or_default(), pod.metadata.name.as_str());
+        let is_same = |id: &RequestId, departed: &Departed| {
+            (&*id.account, &*id.name) == (namespace, name)
+                && departed.mirror.as_deref() == Some(hash)
+        };
+        let same: Vec<RequestId> = (self.departed.iter())
+            .filter(|(id, departed)| is_same(id, departed))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in same {
+            merge(affected, self.forget_departed(&id));
+        }
+    }
+
+    fn forget_departed(&mut self, id: &RequestId) -> Affected {
+        self.departed.remove(id);
+        self.releases.remove(id);
+        let RequestId { account, name, uid } = kept(id);
+        let reference = ObjectRef { kind: Kind::Pod, namespace: account, name, uid: Some(uid) };
+        self.index.remove(&reference)
+    }
+
+    /// Ends the charges of pods that vanished, where there is evidence now.
+    pub(super) fn free_by_evidence(&mut self, core: &mut Core<'_>) {
+        let mut proven = Vec::new();
+        for (id, departed) in &self.departed {
+            let boot = self.health.get(&departed.node).and_then(|health| health.boot.as_ref());
+            let has_booted =
+                departed.boot.is_some() && boot.is_some() && boot != departed.boot.as_ref();
+            if has_booted || departed.heard >= departed.of {
+                proven.push(id.clone());
+            } else if let Some(release) = self.releases.get_mut(id) {
+                *release = departed.release();
+            }
+        }
+        proven.iter().for_each(|id| self.free_departed(core, id));
+    }
+
+    pub(super) fn free_departed(&mut self, core: &mut Core<'_>, id: &RequestId) {
+        let affected = self.forget_departed(id);
+        core.step(Event::Freed { request: id.clone(), generation: None, ordinal: None });
+        self.follow(core, &affected);
+    }
+}

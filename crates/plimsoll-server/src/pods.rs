@@ -1,0 +1,133 @@
+//! The server of a live cluster: the shared part of the server around the front end of a cluster.
+//!
+//! The routes have the shapes of the standalone server where they mean the same. Decisions are
+//! opinions: other schedulers place the pods.
+
+mod alerts;
+mod gauges;
+mod routes;
+
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Result;
+use axum::http::StatusCode;
+use plimsoll_api::rows::SlotNames;
+use plimsoll_core::event::Settings;
+use plimsoll_core::front::Host;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::steps::Vocabulary;
+use plimsoll_core::units::{Millis, Name};
+use plimsoll_engine::clock::Clock;
+use plimsoll_engine::engine::Engine;
+use plimsoll_engine::journal::MemoryJournal;
+use plimsoll_kube::cluster::Reading;
+use plimsoll_kube::live::{Observation, Watch};
+
+use crate::api::{Answer, Problem};
+use crate::decisions::Decisions;
+use crate::events::Feed;
+use crate::life::{Rebuilt, Service};
+use crate::schedulerlog::RequestLog;
+use crate::served::{FrontGauges, ServedFront};
+
+/// The rows that the journal in memory keeps between snapshots. The API server has the state; the
+/// journal only numbers what happened.
+const ROWS_PER_SNAPSHOT: usize = 4096;
+
+/// The facts about a pod at the time of a decision.
+#[derive(Clone, Debug, Default)]
+pub struct PodFacts {
+    /// The scheduler that places it.
+    scheduler: Option<String>,
+    /// The last report of that scheduler.
+    reported: Option<String>,
+}
+
+impl ServedFront for Watch {
+    const VOCABULARY: Vocabulary = Vocabulary::Pods;
+
+    type DecisionFacts = PodFacts;
+
+    fn decision_facts(&self, _: &Scheduler, request: &RequestId) -> PodFacts {
+        let pod = self.pending_pod(request);
+        PodFacts {
+            scheduler: pod.and_then(|pod| pod.scheduler.clone()),
+            reported: pod.and_then(|pod| pod.reported.clone()),
+        }
+    }
+
+    fn slot_names(_: Option<&RequestId>, _: Option<&Name>) -> SlotNames {
+        SlotNames::default()
+    }
+
+    fn start_failure(&self, _: &Scheduler, _: &RequestId) -> Option<String> {
+        None
+    }
+
+    fn gauges(&self, scheduler: &Scheduler, now: Millis) -> Box<dyn FrontGauges> {
+        Box::new(gauges::PodGauges::copy(self, scheduler, now))
+    }
+}
+
+/// The state that handlers share.
+#[derive(Clone)]
+pub(crate) struct PodsState(Arc<Shared>);
+
+struct Shared {
+    engine: OnceLock<Engine<Watch>>,
+    decisions: Arc<Decisions<PodFacts>>,
+    requests: Arc<RequestLog<PodFacts>>,
+    feed: Feed,
+}
+
+impl PodsState {
+    fn engine(&self) -> Answer<&Engine<Watch>> {
+        let starting = || {
+            let detail = "the cluster is being listed; try again";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", detail)
+        };
+        self.0.engine.get().ok_or_else(starting)
+    }
+}
+
+/// Returns the server of a cluster. `list` lists everything once, on a blocking thread, while the
+/// server answers that it is not ready; `follow` is called with the running engine.
+pub fn service(
+    reading: Reading,
+    settings: Settings,
+    list: impl FnOnce() -> Result<Vec<Observation>> + Send + 'static,
+    follow: impl FnOnce(Engine<Watch>) + Send + 'static,
+) -> Service<Watch, MemoryJournal> {
+    let shared = Shared {
+        engine: OnceLock::new(),
+        decisions: Arc::default(),
+        requests: Arc::default(),
+        feed: Feed::default(),
+    };
+    let state = PodsState(Arc::new(shared));
+    let observers = vec![
+        state.0.decisions.observer(&state.0.requests),
+        state.0.feed.observer(),
+        Box::<alerts::AlertLog>::default(),
+    ];
+    let rebuild = move || {
+        let learnt = list()?;
+        let mut clock = Clock::after(Millis(0));
+        let mut host = Host::new(Watch::new(reading), settings);
+        host.with(clock.now(), |watch, core| watch.observe(core, learnt));
+        Ok(Rebuilt { host, clock, journal: MemoryJournal::new(ROWS_PER_SNAPSHOT) })
+    };
+    Service {
+        rebuild: Box::new(rebuild),
+        observers,
+        routes: Box::new(move |engine, guard| {
+            // Only the first counts; there is one ledger.
+            let _ = state.0.engine.set(engine.clone());
+            follow(engine);
+            Ok(routes::routes(state, guard))
+        }),
+        counters: Box::new(|_| ()),
+        data: None,
+    }
+}

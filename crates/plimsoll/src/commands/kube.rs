@@ -1,0 +1,114 @@
+//! `plimsoll kube`: watches a cluster.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plimsoll_cluster::watch::{self, Position};
+use plimsoll_cluster::{Access, Connection};
+use plimsoll_core::units::Name;
+use plimsoll_engine::engine::{Engine, NoAnswer};
+use plimsoll_kube::cluster::Reading;
+use plimsoll_kube::live::{Observation, Watch};
+use plimsoll_server::config::http::TlsFiles;
+use plimsoll_server::config::{self, Loaded, Options};
+use plimsoll_server::life::{self, Reloaded};
+use plimsoll_server::pods;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::cli::{KubeArgs, LogFormat};
+use crate::logging;
+use crate::output::{Outcome, Verbosity};
+
+/// The time limit for remaining tasks after the shutdown.
+const LEFTOVERS: Duration = Duration::from_millis(200);
+
+/// The pause before a report is repeated to a busy engine.
+const BUSY: Duration = Duration::from_millis(10);
+
+/// Watches until a signal.
+pub(super) fn run(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let options = options(args);
+    let Loaded { config, warnings } = config::load(&options)?;
+    logging::start(
+        config.log.format,
+        match verbosity {
+            Verbosity::Quiet => LevelFilter::WARN,
+            Verbosity::Normal => LevelFilter::INFO,
+        },
+    );
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("could not start the threads of the server")?;
+    let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    let connection = runtime.block_on(Connection::open(&access))?;
+    tracing::info!(
+        api_server = connection.server(),
+        "watching a cluster; nothing is written to it"
+    );
+    let (positions, found) = std::sync::mpsc::channel::<Vec<Position>>();
+    let (lister, handle) = (connection.clone(), runtime.handle().clone());
+    let list = move || {
+        let (learnt, from) = handle.block_on(watch::start_when_reachable(&lister))?;
+        // The receiver is used once the engine runs, which is after this.
+        let _ = positions.send(from);
+        Ok(learnt)
+    };
+    let follow = move |engine| follow(&connection, &engine, found.try_iter().flatten());
+    let service = pods::service(reading(args), config.settings.clone(), list, follow);
+    let lived =
+        runtime.block_on(life::live(config.http, config.log, None, || reload(&options), service));
+    runtime.shutdown_timeout(LEFTOVERS);
+    lived.map(|()| Outcome::Fine)
+}
+
+/// Follows every resource on a task of its own.
+fn follow(
+    connection: &Connection,
+    engine: &Engine<Watch>,
+    positions: impl Iterator<Item = Position>,
+) {
+    for position in positions {
+        let engine = engine.clone();
+        let send = move |learnt| report(engine.clone(), learnt);
+        tokio::spawn(watch::follow(connection.clone(), position, send));
+    }
+}
+
+/// Hands observations to the engine, and returns once they are in its ledger.
+async fn report(engine: Engine<Watch>, learnt: Vec<Observation>) -> Result<(), NoAnswer> {
+    loop {
+        let batch = learnt.clone();
+        match engine.write(move |watch, core| watch.observe(core, batch)).await {
+            Err(NoAnswer::Busy) => tokio::time::sleep(BUSY).await,
+            other => return other,
+        }
+    }
+}
+
+fn reading(args: &KubeArgs) -> Reading {
+    Reading {
+        plain: args.plain.rule(),
+        node_pool_key: args.node_pool_key.as_str().into(),
+        ignored_resources: args.ignore_resource.iter().map(Name::from).collect(),
+    }
+}
+
+fn reload(options: &Options) -> Result<Reloaded> {
+    let Loaded { config, warnings } = config::load(options)?;
+    Ok(Reloaded { http: config.http, warnings })
+}
+
+fn options(args: &KubeArgs) -> Options {
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    Options {
+        listen: args.listen.clone(),
+        data: None,
+        config: args.config.clone(),
+        tls: tls.map(|(cert, key)| TlsFiles { cert, key }),
+        token_file: args.token_file.clone(),
+        log: args.log.map(LogFormat::into),
+        log_decisions: args.log_decisions,
+    }
+}

@@ -1,0 +1,189 @@
+//! A live cluster on a real API server: the commands on it, and `plimsoll kube`.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_testbed::api::{Api, pod_path};
+use plimsoll_testbed::client::Client;
+use plimsoll_testbed::control_plane::{Component, ControlPlane, Ending, Settings};
+use plimsoll_testbed::kubelet::Kubelet;
+use plimsoll_testbed::objects::{self, GpuNode};
+use plimsoll_testbed::programs;
+use serde_json::{Value, json};
+
+use crate::tool::{piped, plimsoll};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A pod of 8000 MiB; without a node if that is empty.
+fn share(name: &str, node: &str) -> Value {
+    let mut pod = objects::pod(name);
+    pod["metadata"]["annotations"] = json!({"gpu-memory": "8000"});
+    pod["spec"]["schedulerName"] = json!("another-scheduler");
+    if !node.is_empty() {
+        pod["spec"]["nodeName"] = json!(node);
+    }
+    pod
+}
+
+/// `plimsoll kube` as a process, which ends with the test.
+struct Watching {
+    child: Child,
+    url: String,
+}
+
+impl Watching {
+    fn start(kubeconfig: &str) -> Watching {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        drop(listener);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command.args(["kube", "--kubeconfig", kubeconfig, "--listen", &address]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().expect("the binary was built for this test");
+        let mut watching = Watching { child, url: format!("http://{address}") };
+        watching.until(Duration::from_secs(60), |watching| watching.text("/readyz").is_some());
+        watching
+    }
+
+    /// The body of a successful answer.
+    fn text(&self, path: &str) -> Option<String> {
+        ureq::get(format!("{}{path}", self.url)).call().ok()?.body_mut().read_to_string().ok()
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let text = self.text(path).unwrap_or_else(|| panic!("no answer from {path}"));
+        serde_json::from_str(&text).expect("answers are JSON")
+    }
+
+    fn until(&mut self, limit: Duration, is_so: impl Fn(&Watching) -> bool) -> Duration {
+        let start = Instant::now();
+        while !is_so(self) {
+            if start.elapsed() > limit {
+                let _ = self.child.kill();
+                let mut log = String::new();
+                let _ = self.child.stderr.take().map(|mut err| err.read_to_string(&mut log));
+                panic!("not so after {limit:?}:\n{log}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        start.elapsed()
+    }
+
+    /// The holders of the only device, each with its stage.
+    fn holders(&self) -> Vec<(String, String)> {
+        let rows = self.json("/api/v1/devices");
+        let tenants = rows[0]["tenants"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        tenants.iter().map(|row| (text(&row["pod"]), text(&row["stage"]))).collect()
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The first incident: a card of 32,607 MiB that is advertised 100 times, four pods of 8000 MiB on
+/// it, and a fifth that is pending.
+fn incident(admin: &Client) {
+    let node = GpuNode::new("gpu-node", 1, 32_607).shared(100);
+    Kubelet::register(admin, &node, jiff::Timestamp::now()).expect("a node");
+    for name in ["web-1", "web-2", "web-3", "web-4"] {
+        admin.create(PODS, share(name, "gpu-node")).expect("a pod");
+    }
+    admin.create(PODS, share("web-5", "")).expect("a pod");
+}
+
+#[test]
+fn commands_on_a_live_cluster_answer_as_on_its_dump() {
+    let Some(programs) = programs::find_or_skip("commands_on_a_live_cluster") else { return };
+    let plane = ControlPlane::start(&programs, &Settings::default()).expect("a control plane");
+    incident(&plane.admin());
+    let dump = plane.kubectl("admin").args(["get", "nodes,pods", "-A", "-o", "json"]).output();
+    let dump = String::from_utf8(dump.expect("kubectl runs").stdout).expect("JSON is UTF-8");
+    let config = plane.kubeconfig("admin");
+    for command in [
+        "audit -o json",
+        "audit -o sarif",
+        "audit",
+        "simulate -o json",
+        "simulate",
+        "devices",
+        "explain default/web-5",
+        "explain -o json default/web-5",
+    ] {
+        let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
+        let live = plimsoll(&format!("{name} --kubeconfig {} {rest}", config.display()));
+        let offline = piped(&format!("{name} {rest} -f -"), &dump);
+        assert_eq!((live.code, &live.err), (offline.code, &offline.err), "{command}");
+        assert_eq!(live.out, offline.out, "{command}");
+    }
+    let named = plimsoll(&format!("explain --kubeconfig {} web-5 -n default", config.display()));
+    assert!(named.out.contains("7393 MiB short"), "{}{}", named.out, named.err);
+    let other = plimsoll(&format!("explain --kubeconfig {} web-5 -n other", config.display()));
+    other.fails_with(&["there is no pod other/web-5"]);
+}
+
+#[test]
+fn a_watched_cluster_has_the_charges_that_its_objects_prove() {
+    let Some(programs) = programs::find_or_skip("a_watched_cluster") else { return };
+    let mut plane = ControlPlane::start(&programs, &Settings::default()).expect("a control plane");
+    let admin = plane.admin();
+    incident(&admin);
+    let config = plane.kubeconfig("admin").display().to_string();
+    let mut watching = Watching::start(&config);
+
+    let devices = watching.text("/api/v1/devices").expect("an answer");
+    let once = plimsoll(&format!("devices --kubeconfig {config} -o json")).json(0);
+    let rows: Value = serde_json::from_str(&devices).expect("JSON");
+    assert_eq!(rows, once["devices"], "continuously and once is the same");
+    let queue = watching.json("/api/v1/scheduler/queue");
+    assert_eq!(queue[0]["id"], "default/web-5");
+    assert_eq!(queue[0]["scheduler"], "another-scheduler");
+    assert!(queue[0]["reason"].as_str().is_some_and(|text| text.contains("7393 MiB short")));
+    let log = watching.json("/api/v1/namespaces/default/pods/web-5/schedulerlog");
+    assert_eq!((&log["status"], &log["filter"]["status"]), (&json!("failed"), &json!("failed")));
+    let decision = watching.json("/api/v1/scheduler/decisions")[0].clone();
+    assert_eq!((&decision["opinion"], &decision["placed"]), (&json!(true), &json!(false)));
+
+    // A card over its line is reported within two seconds, with the names on it.
+    admin.create(PODS, share("over", "gpu-node")).expect("a pod");
+    let took = watching.until(Duration::from_secs(10), |watching| {
+        let found = watching.text("/api/v1/findings").unwrap_or_default();
+        found.contains("device-over-line") && found.contains("default/over")
+    });
+    assert!(took < Duration::from_secs(2), "{took:?}");
+
+    // A forced deletion is no evidence; a reboot of the node is.
+    admin.delete(&pod_path("default", "over")).expect("it is there");
+    watching.until(Duration::from_secs(10), |watching| {
+        watching.holders().contains(&("over".into(), "releasing".into()))
+    });
+    let releasing = watching.json("/api/v1/releasing");
+    let waits_for = releasing[0]["waits_for"].as_str().unwrap_or_default();
+    assert!(waits_for.contains("the kubelet of gpu-node to be heard for 90s"), "{waits_for}");
+    let node = GpuNode::new("gpu-node", 1, 32_607).shared(100);
+    let boot = json!({"status": {"nodeInfo": {"bootID": "another"}}});
+    admin.patch(&format!("/api/v1/nodes/{}/status", node.name), boot).expect("a patch");
+    watching.until(Duration::from_secs(10), |watching| {
+        watching.text("/api/v1/devices").as_deref() == Some(devices.as_str())
+    });
+
+    // The API server restarts, and changes are followed again.
+    plane.restart(Component::ApiServer, Ending::Killed).expect("it starts again");
+    admin.create(PODS, share("web-6", "")).expect("a pod");
+    watching.until(Duration::from_secs(30), |watching| {
+        watching.text("/api/v1/scheduler/queue").is_some_and(|queue| queue.contains("web-6"))
+    });
+    assert_eq!(watching.text("/api/v1/devices").as_deref(), Some(devices.as_str()));
+
+    // Killed and started again: the same charges on the same cards, byte for byte.
+    drop(watching);
+    let watching = Watching::start(&config);
+    assert_eq!(watching.text("/api/v1/devices").as_deref(), Some(devices.as_str()));
+}
