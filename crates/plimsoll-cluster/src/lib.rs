@@ -14,6 +14,8 @@ mod list;
 
 pub mod watch;
 
+pub mod manifests;
+
 pub use access::{Access, Connection};
 pub use error::ClusterError;
 pub use list::{Listing, list};

@@ -74,11 +74,16 @@ const RESOURCES: &[(&str, &str, Kind, &[&str])] = &[
     ("resource.k8s.io", "resourceclaims", Kind::ResourceClaim, DRA),
 ];
 
+/// The resources that `plimsoll kube` watches in the whole cluster, as group and plural.
+pub(crate) fn watched() -> impl Iterator<Item = (&'static str, &'static str)> {
+    RESOURCES.iter().map(|(group, plural, ..)| (*group, *plural))
+}
+
 /// The versions of dynamic resource allocation, newest first.
 const DRA: &[&str] = &["v1", "v1beta2", "v1beta1"];
 
 /// The namespace of the leases of nodes.
-const NODE_LEASES: &str = "kube-node-lease";
+pub(crate) const NODE_LEASES: &str = "kube-node-lease";
 
 /// Finds the resources that the cluster serves, in listing order. A cluster without dynamic
 /// resource allocation, or without any kind of pod group, does not serve those.

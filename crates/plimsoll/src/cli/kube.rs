@@ -2,18 +2,23 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, ValueHint};
+use clap::{ArgAction, Args, Subcommand, ValueHint};
+use plimsoll_cluster::manifests;
 
 use super::{LogFormat, Plain};
 
 pub(super) const EXAMPLES: &str = "Examples:\n  plimsoll kube --kubeconfig ~/.kube/config\n  \
+plimsoll kube manifests | kubectl apply -f -\n  \
 plimsoll kube --listen 0.0.0.0:8443 --token-file token --tls-cert cert.pem --tls-key key.pem\n\n\
 It only reads: nothing is written to the cluster. Without --kubeconfig the rules of kubectl apply; in a pod, its\n\
 service account is used. Options override the configuration file.\n\n\
 Exit codes: 0 shut down on request; 2 error.";
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct KubeArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<KubeCommand>,
     /// The kubeconfig [default: as kubectl]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Cluster")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -50,4 +55,55 @@ pub(crate) struct KubeArgs {
     /// Judge without regard to how much nodes advertise of this resource
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub(crate) ignore_resource: Vec<String>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum KubeCommand {
+    /// Print the objects that install `plimsoll kube` in a cluster
+    #[command(after_help = MANIFESTS)]
+    Manifests(ManifestsArgs),
+}
+
+const MANIFESTS: &str = "Examples:\n  plimsoll kube manifests --image registry.example/plimsoll:0.1.0 | kubectl apply -f -\n  \
+plimsoll kube manifests --guard --namespace gpu-system > plimsoll.yaml\n\n\
+Exit codes: 0 printed; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct ManifestsArgs {
+    /// Install the guard too: two replicas, webhooks, and the policy for annotations
+    #[arg(long)]
+    pub(crate) guard: bool,
+    /// The namespace to install in
+    #[arg(short, long, value_name = "NAME", default_value = manifests::NAME, value_parser = namespace)]
+    pub(crate) namespace: String,
+    /// The image of the program
+    #[arg(long, value_name = "IMAGE", default_value = concat!("plimsoll:", env!("CARGO_PKG_VERSION")), value_parser = image)]
+    pub(crate) image: String,
+}
+
+/// Parses the name of a namespace: a DNS label.
+fn namespace(text: &str) -> Result<String, String> {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
+    let bytes = text.as_bytes();
+    let is_label = bytes.iter().all(|byte| is_inner(*byte))
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && bytes.len() <= 63;
+    match text {
+        "kube-system" => {
+            Err("the guard must be able to start without itself, and kube-system has \
+                              everything that the cluster needs; choose another namespace"
+                .to_owned())
+        }
+        _ if is_label => Ok(text.to_owned()),
+        _ => Err("a namespace has at most 63 lower-case letters, digits and '-', and begins and \
+                  ends with a letter or digit"
+            .to_owned()),
+    }
+}
+
+fn image(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_name.then(|| text.to_owned()).ok_or_else(|| "an image has a name without spaces".to_owned())
 }

@@ -1,9 +1,11 @@
 //! `plimsoll kube`: watches a cluster.
 
+mod manifests;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cluster::watch::{self, Position};
+use plimsoll_cluster::watch::{self as cluster_watch, Position};
 use plimsoll_cluster::{Access, Connection};
 use plimsoll_core::units::Name;
 use plimsoll_engine::engine::{Engine, NoAnswer};
@@ -15,7 +17,7 @@ use plimsoll_server::life::{self, Reloaded};
 use plimsoll_server::pods;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::cli::{KubeArgs, LogFormat};
+use crate::cli::{KubeArgs, KubeCommand, LogFormat};
 use crate::logging;
 use crate::output::{Outcome, Verbosity};
 
@@ -25,8 +27,15 @@ const LEFTOVERS: Duration = Duration::from_millis(200);
 /// The pause before a report is repeated to a busy engine.
 const BUSY: Duration = Duration::from_millis(10);
 
-/// Watches until a signal.
+/// Watches until a signal, or runs a command about the installation.
 pub(super) fn run(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
+    match &args.command {
+        Some(KubeCommand::Manifests(args)) => manifests::run(args),
+        None => watch(args, verbosity),
+    }
+}
+
+fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
     let options = options(args);
     let Loaded { config, warnings } = config::load(&options)?;
     logging::start(
@@ -50,7 +59,7 @@ pub(super) fn run(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
     let (positions, found) = std::sync::mpsc::channel::<Vec<Position>>();
     let (lister, handle) = (connection.clone(), runtime.handle().clone());
     let list = move || {
-        let (learnt, from) = handle.block_on(watch::start_when_reachable(&lister))?;
+        let (learnt, from) = handle.block_on(cluster_watch::start_when_reachable(&lister))?;
         // The receiver is used once the engine runs, which is after this.
         let _ = positions.send(from);
         Ok(learnt)
@@ -72,7 +81,7 @@ fn follow(
     for position in positions {
         let engine = engine.clone();
         let send = move |learnt| report(engine.clone(), learnt);
-        tokio::spawn(watch::follow(connection.clone(), position, send));
+        tokio::spawn(cluster_watch::follow(connection.clone(), position, send));
     }
 }
 

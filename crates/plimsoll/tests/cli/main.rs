@@ -8,6 +8,7 @@ mod errors;
 mod estimate;
 mod golden;
 mod incident;
+mod manifests;
 mod output;
 mod replay;
 mod scenario;
