@@ -30,6 +30,16 @@ pub struct Connection {
     pub(crate) client: Client,
     pub(crate) server: String,
     namespace: String,
+    place: Place,
+}
+
+/// The place of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Outside the cluster, with a kubeconfig.
+    Outside,
+    /// In a pod of the cluster, with its service account.
+    Pod,
 }
 
 impl Connection {
@@ -37,14 +47,14 @@ impl Connection {
     pub async fn open(access: &Access) -> Result<Connection, ClusterError> {
         // A second installation fails, and the first one is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut config = config(access).await?;
+        let (mut config, place) = config(access).await?;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(READ);
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = config.default_namespace.clone();
         let client = Client::try_from(config)
             .map_err(|error| ClusterError::Config { why: error.to_string() })?;
-        Ok(Connection { client, server, namespace })
+        Ok(Connection { client, server, namespace, place })
     }
 
     /// Returns the address of the API server.
@@ -56,20 +66,25 @@ impl Connection {
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
+
+    /// Returns where this process runs.
+    pub fn place(&self) -> Place {
+        self.place
+    }
 }
 
-async fn config(access: &Access) -> Result<Config, ClusterError> {
+async fn config(access: &Access) -> Result<(Config, Place), ClusterError> {
     let files = match &access.kubeconfig {
         Some(file) => Files { paths: vec![file.clone()], missing: Missing::Error },
         None => Files::from_environment(),
     };
     let Some(kubeconfig) = files.read()? else {
-        return in_cluster(&files);
+        return Ok((in_cluster(&files)?, Place::Pod));
     };
     let known: Vec<String> = kubeconfig.contexts.iter().map(|one| one.name.clone()).collect();
     let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.map_err(|error| match error {
+    config.map(|config| (config, Place::Outside)).map_err(|error| match error {
         KubeconfigError::CurrentContextNotSet => ClusterError::NoContext { known },
         KubeconfigError::LoadContext(wanted) => ClusterError::UnknownContext { wanted, known },
         other => ClusterError::Config { why: other.to_string() },

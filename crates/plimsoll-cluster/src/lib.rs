@@ -14,9 +14,12 @@ mod list;
 
 pub mod watch;
 
+mod reviewer;
+
 pub mod manifests;
 
-pub use access::{Access, Connection};
+pub use access::{Access, Connection, Place};
 pub use error::ClusterError;
 pub use list::{Listing, list};
+pub use reviewer::ClusterReviewer;
 pub use served::Resource;

@@ -30,7 +30,7 @@ pub const HAMI_ACCOUNTS: [&str; 2] = [
     "system:serviceaccount:kube-system:hami-device-plugin",
 ];
 
-/// What to install.
+/// The choices of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     pub namespace: String,

@@ -112,7 +112,11 @@ where
     let request = Request::get(uri).body(Vec::new()).expect("a path of constants is valid");
     let events = match connection.client.request_events::<Value>(request).await {
         Ok(events) => events,
-        Err(error) => return Ended::Lost(error.to_string()),
+        Err(error) => {
+            let what = format!("watch {}", resource.name());
+            let error = ClusterError::from_request(connection.server(), &what, &error);
+            return Ended::Lost(error.to_string());
+        }
     };
     let mut events = std::pin::pin!(events.ready_chunks(TOGETHER));
     while let Some(chunk) = events.next().await {

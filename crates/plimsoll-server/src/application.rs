@@ -114,6 +114,7 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
             rejections.register(registry);
         }),
         data: Some(config.data.clone()),
+        reviewer: None,
     }
 }
 

@@ -25,7 +25,7 @@ use super::guard::tokens::TokenEntry;
 use super::schedulerlog;
 use crate::log::LogFormat;
 use accounts::ShareEntry;
-use http::{HttpConfig, HttpSettings, Limits, TlsFiles};
+use http::{Callers, HttpConfig, HttpSettings, Limits, TlsFiles};
 
 /// Options from the command line. They override the configuration file.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,7 @@ pub struct Options {
     pub tls: Option<TlsFiles>,
     /// A file with a token of the role `all`.
     pub token_file: Option<PathBuf>,
+    pub callers: Callers,
     pub log: Option<LogFormat>,
     pub log_decisions: bool,
 }
@@ -120,6 +121,7 @@ pub fn load(options: &Options) -> Result<Loaded> {
         limits: file.limits,
         tokens: file.tokens,
         token_file: options.token_file.clone(),
+        callers: options.callers,
     };
     let decisions = match options.log_decisions || file.log_decisions {
         true => DecisionLogging::On,
@@ -294,12 +296,8 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
         let team = config.settings.accounts.get("team").expect("a share");
         assert_eq!((team.maximum.devices, team.weight.get()), (Some(2), 2));
         assert_eq!(config.http.limits.body.0.get(), 2 << 20);
-        assert!(
-            config
-                .http
-                .tls
-                .is_some_and(|tls| tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))
-        );
+        assert!(config.http.tls.is_some_and(|tls| matches!(tls, http::Certificate::Files(tls)
+                    if tls.cert.is_absolute() && tls.cert.ends_with("c.pem"))));
         assert_eq!(config.models.map(|models| models.len()), Some(1));
         assert_eq!(
             config.log,

@@ -2,13 +2,18 @@
 //!
 //! ```text
 //!  connection limit, TLS ──▶ authenticate ──▶ router ──▶ enforce the route's rules ──▶ handler
-//!                            429, 401                    403, 413, 408
+//!                            429, 401, 503               403, 413, 408, 503
 //! ```
+//!
+//! A caller is known by a token of the configuration, which has a role, or by one of the cluster
+//! that is watched, which the cluster is asked about.
 //!
 //! `authenticate` runs before the router and knows no routes. `enforce` runs before each
 //! handler, with the `Rules` that its route declares.
 
 #![expect(clippy::result_large_err, reason = "a rejection is the response, made once per request")]
+
+pub mod reviews;
 
 pub(crate) mod access;
 mod connections;
@@ -23,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use axum::RequestExt;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, RawPathParams, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use plimsoll_slots::size::Span;
@@ -35,6 +40,7 @@ use super::config::http::Limits;
 use super::metrics::{Counted, Rejected};
 use access::{Access, ChangeLog, Role, Rules, WaitSource};
 use rate::Rate;
+use reviews::{Reviewer, Reviews, Unanswered, User};
 use tokens::Tokens;
 
 /// The longest wait that a request may ask for; its handler rejects a longer one.
@@ -44,6 +50,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(crate) struct Guard {
     tokens: RwLock<Arc<Tokens>>,
+    /// `None` where callers are known by tokens of the configuration only.
+    reviews: Option<Reviews>,
     rate: Mutex<Rate>,
     limits: Limits,
     counted: Arc<Counted>,
@@ -52,22 +60,35 @@ pub(crate) struct Guard {
 /// The authenticated caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The name of its token; `local` on a server without tokens.
+    /// The name of its token or of its user; `local` on a server without tokens.
     pub(crate) name: String,
-    role: Role,
+    standing: Standing,
+}
+
+/// The source of a caller's rights.
+#[derive(Clone, Debug)]
+enum Standing {
+    Role(Role),
+    /// The cluster, for each right.
+    User(Arc<User>),
 }
 
 impl Caller {
     /// Returns whether the caller may make changes.
     pub(crate) fn may_operate(&self) -> bool {
-        self.role.allows(Access::Operate, None)
+        matches!(&self.standing, Standing::Role(role) if role.allows(Access::Operate, None))
     }
 }
 
 impl Guard {
     pub(crate) fn new(tokens: Tokens, limits: Limits, counted: Arc<Counted>) -> Self {
         let rate = Mutex::new(Rate::new(limits.requests_per_second, limits.burst));
-        Guard { tokens: RwLock::new(Arc::new(tokens)), rate, limits, counted }
+        Guard { tokens: RwLock::new(Arc::new(tokens)), reviews: None, rate, limits, counted }
+    }
+
+    /// Also accepts callers with a token of a cluster.
+    pub(crate) fn with_reviewer(self, reviewer: Arc<dyn Reviewer>) -> Self {
+        Guard { reviews: Some(Reviews::new(reviewer)), ..self }
     }
 
     pub(crate) fn replace_tokens(&self, tokens: Tokens) {
@@ -95,41 +116,81 @@ impl Guard {
         })
     }
 
-    fn find_caller(&self, request: &Request) -> Result<Caller, Response> {
+    async fn find_caller(&self, headers: &HeaderMap, uri: &Uri) -> Result<Caller, Response> {
         let tokens = self.tokens();
-        if tokens.is_empty() {
-            return match local::rejection(request.headers(), request.uri()) {
-                None => Ok(Caller { name: "local".to_string(), role: Role::All }),
+        if tokens.is_empty() && self.reviews.is_none() {
+            return match local::rejection(headers, uri) {
+                None => {
+                    let standing = Standing::Role(Role::All);
+                    Ok(Caller { name: "local".to_string(), standing })
+                }
                 Some(why) => Err(self.reject(Rejected::Forbidden, why)),
             };
         }
-        let known = bearer(request.headers()).and_then(|token| tokens.find(token));
-        let Some((name, role)) = known else {
-            let detail = "a valid token is required: Authorization: Bearer TOKEN";
-            let mut response = self.reject(Rejected::Unauthorized, detail);
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return Err(response);
-        };
-        Ok(Caller { name: name.to_string(), role: role.clone() })
+        let Some(token) = bearer(headers) else { return Err(self.unknown_caller()) };
+        if let Some((name, role)) = tokens.find(token) {
+            return Ok(Caller { name: name.to_string(), standing: Standing::Role(role.clone()) });
+        }
+        let Some(reviews) = &self.reviews else { return Err(self.unknown_caller()) };
+        match reviews.user(token).await {
+            Ok(Some(user)) => {
+                Ok(Caller { name: user.name.clone(), standing: Standing::User(user) })
+            }
+            Ok(None) => Err(self.unknown_caller()),
+            Err(why) => Err(self.unanswered(&why)),
+        }
     }
 
-    /// Returns the caller, if its role is sufficient for the route.
-    fn authorize(
+    fn unknown_caller(&self) -> Response {
+        let detail = "a valid token is required: Authorization: Bearer TOKEN";
+        let mut response = self.reject(Rejected::Unauthorized, detail);
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        response
+    }
+
+    /// Rejects a request about whose caller the cluster could not be asked.
+    fn unanswered(&self, Unanswered(why): &Unanswered) -> Response {
+        tracing::error!(why, "the cluster cannot be asked about a caller");
+        self.reject(Rejected::Review, &format!("the cluster cannot be asked about callers: {why}"))
+    }
+
+    /// Returns the caller, if its role or its rights in the cluster are sufficient for the route.
+    async fn authorize(
         &self,
-        access: Access,
-        runner: Option<&str>,
-        request: &Request,
+        rules: Rules,
+        params: &RawPathParams,
+        caller: Option<Caller>,
     ) -> Result<Caller, Response> {
-        let caller = request.extensions().get::<Caller>();
-        match caller.filter(|caller| caller.role.allows(access, runner)) {
-            Some(caller) => Ok(caller.clone()),
-            None => {
-                let detail = format!("the token's role is not sufficient: {access} is required");
-                Err(self.reject(Rejected::Forbidden, &detail))
+        let parameter =
+            |wanted: &str| params.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+        let access = rules.access;
+        let missing = match caller.as_ref().map(|caller| &caller.standing) {
+            Some(Standing::Role(role)) if role.allows(access, parameter(RUNNER_PARAMETER)) => None,
+            Some(Standing::User(user)) => self.missing_right(user, rules, parameter).await?,
+            Some(Standing::Role(_)) | None => {
+                Some(format!("the token's role is not sufficient: {access} is required"))
             }
+        };
+        match (caller, missing) {
+            (Some(caller), None) => Ok(caller),
+            (_, missing) => Err(self.reject(Rejected::Forbidden, &missing.unwrap_or_default())),
         }
+    }
+
+    /// Returns what to tell a user of the cluster that may not use a route.
+    async fn missing_right<'a>(
+        &self,
+        user: &Arc<User>,
+        rules: Rules,
+        parameter: impl Fn(&str) -> Option<&'a str>,
+    ) -> Result<Option<String>, Response> {
+        let needed = rules.cluster.needed(parameter);
+        let (Some(reviews), Some(needed)) = (&self.reviews, needed) else {
+            return Ok(Some("no user of the cluster may use this route".to_owned()));
+        };
+        let missing = reviews.missing(user, needed).await.map_err(|why| self.unanswered(&why))?;
+        let name = &user.name;
+        Ok(missing.map(|right| format!("missing right: {name} may not {right}")))
     }
 
     /// Returns the request with its body limited.
@@ -164,10 +225,17 @@ impl Guard {
 /// Middleware before the router: limits the rate, and finds the caller of a request.
 pub(crate) async fn authenticate(
     State(guard): State<Arc<Guard>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
-    match guard.check_rate(&request).and_then(|()| guard.find_caller(&request)) {
+    if let Err(response) = guard.check_rate(&request) {
+        return response;
+    }
+    // A body cannot be shared between threads, and an answer of the cluster is awaited.
+    let (head, body) = request.into_parts();
+    let caller = guard.find_caller(&head.headers, &head.uri).await;
+    let mut request = Request::from_parts(head, body);
+    match caller {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -183,11 +251,12 @@ pub(crate) async fn enforce(
     request: Request,
     next: Next,
 ) -> Response {
-    let runner = params.iter().find(|(name, _)| *name == RUNNER_PARAMETER).map(|(_, id)| id);
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let timeout = guard.timeout(&request, rules.wait);
+    let caller = request.extensions().get::<Caller>().cloned();
     let checked = guard
-        .authorize(rules.access, runner, &request)
+        .authorize(rules, &params, caller)
+        .await
         .and_then(|caller| Ok((caller, guard.limit_body(request, rules.access)?)));
     let (caller, request) = match checked {
         Ok(checked) => checked,

@@ -24,9 +24,10 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
 
 use super::api;
-use super::config::http::HttpConfig;
+use super::config::http::{Authentication, HttpConfig};
 use super::config::{DecisionLogging, LogConfig};
 use super::front::{self, Gate, Socket};
+use super::guard::reviews::Reviewer;
 use super::guard::{Guard, tls};
 use super::log;
 use super::metrics::{self, Counted};
@@ -43,6 +44,8 @@ pub struct Service<F: ServedFront, J> {
     pub(crate) counters: Box<dyn FnOnce(&mut Registry) + Send>,
     /// The data directory, whose size is a metric; `None` without one.
     pub(crate) data: Option<PathBuf>,
+    /// Whom to ask about callers with tokens of a cluster; `None` without a cluster.
+    pub(crate) reviewer: Option<Arc<dyn Reviewer>>,
 }
 
 /// Creates the routes of a running engine, behind a guard.
@@ -77,7 +80,13 @@ pub async fn live<F: ServedFront, J: Journal>(
     let register = std::mem::replace(&mut service.counters, Box::new(|_| ()));
     let counted = Arc::new(Counted::new(register));
     let tokens = std::mem::take(&mut http.tokens);
-    let guard = Arc::new(Guard::new(tokens, http.limits.clone(), counted.clone()));
+    let guard = Guard::new(tokens, http.limits.clone(), counted.clone());
+    let guard = Arc::new(match service.reviewer.take() {
+        Some(reviewer) if http.authentication == Authentication::Cluster => {
+            guard.with_reviewer(reviewer)
+        }
+        _ => guard,
+    });
     let (gate, handle) = (Gate::default(), Handle::new());
     let socket = Socket::bind(&http)?;
     let (url, bound) = (socket.url.clone(), Bound::new(&http, &socket));
@@ -188,7 +197,7 @@ impl Bound {
     fn replace(&self, Reloaded { http, warnings }: Reloaded, guard: &Guard) -> Result<()> {
         let certificate = http.tls.as_ref().map(tls::load).transpose()?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        if self.is_exposed && http.tokens.is_empty() {
+        if self.is_exposed && http.accepts_any_caller() {
             bail!("it has no token, but other machines can connect to the server");
         }
         match (&self.tls, certificate) {

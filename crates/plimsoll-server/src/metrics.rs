@@ -27,7 +27,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 use super::api::Problem;
 use super::guard::Guard;
-use super::guard::access::Rules;
+use super::guard::access::{ClusterRights, Rules};
 use super::routes::Routes;
 use super::served::ServedFront;
 use scraped::{Files, Sheet};
@@ -46,6 +46,8 @@ pub(crate) enum Rejected {
     Unauthorized,
     /// The role of the token is not sufficient.
     Forbidden,
+    /// The cluster could not be asked about the caller.
+    Review,
     Rate,
     Body,
     Time,
@@ -53,9 +55,10 @@ pub(crate) enum Rejected {
 }
 
 impl Rejected {
-    const ALL: [Rejected; 6] = [
+    const ALL: [Rejected; 7] = [
         Rejected::Unauthorized,
         Rejected::Forbidden,
+        Rejected::Review,
         Rejected::Rate,
         Rejected::Body,
         Rejected::Time,
@@ -69,7 +72,7 @@ impl Rejected {
             Rejected::Rate => StatusCode::TOO_MANY_REQUESTS,
             Rejected::Body => StatusCode::PAYLOAD_TOO_LARGE,
             Rejected::Time => StatusCode::REQUEST_TIMEOUT,
-            Rejected::Connections => StatusCode::SERVICE_UNAVAILABLE,
+            Rejected::Review | Rejected::Connections => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -78,6 +81,7 @@ impl Rejected {
         match self {
             Rejected::Unauthorized => "unauthorized",
             Rejected::Forbidden => "forbidden",
+            Rejected::Review => "caller_not_reviewed",
             Rejected::Rate => "too_many_requests",
             Rejected::Body => "body_too_large",
             Rejected::Time => "request_timeout",
@@ -233,11 +237,9 @@ pub(crate) fn routes<F: ServedFront>(
     data: Option<PathBuf>,
     guard: &Arc<Guard>,
 ) -> Routes {
-    Routes::new(guard).add_page(Rules::READ, "/metrics", get(show::<F>)).with_state(Scrape {
-        engine,
-        counted,
-        data,
-    })
+    Routes::new(guard)
+        .add_page(Rules::READ.in_cluster(ClusterRights::Metrics), "/metrics", get(show::<F>))
+        .with_state(Scrape { engine, counted, data })
 }
 
 async fn show<F: ServedFront>(State(scrape): State<Scrape<F>>) -> Response {

@@ -27,6 +27,7 @@ use plimsoll_kube::live::{Observation, Watch};
 use crate::api::{Answer, Problem};
 use crate::decisions::Decisions;
 use crate::events::Feed;
+use crate::guard::reviews::Reviewer;
 use crate::life::{Rebuilt, Service};
 use crate::schedulerlog::RequestLog;
 use crate::served::{FrontGauges, ServedFront};
@@ -92,10 +93,12 @@ impl PodsState {
 }
 
 /// Returns the server of a cluster. `list` lists everything once, on a blocking thread, while the
-/// server answers that it is not ready; `follow` is called with the running engine.
+/// server answers that it is not ready; `follow` is called with the running engine. `reviewer` is
+/// asked about callers.
 pub fn service(
     reading: Reading,
     settings: Settings,
+    reviewer: Arc<dyn Reviewer>,
     list: impl FnOnce() -> Result<Vec<Observation>> + Send + 'static,
     follow: impl FnOnce(Engine<Watch>) + Send + 'static,
 ) -> Service<Watch, MemoryJournal> {
@@ -129,5 +132,6 @@ pub fn service(
         }),
         counters: Box::new(|_| ()),
         data: None,
+        reviewer: Some(reviewer),
     }
 }

@@ -1,4 +1,4 @@
-//! What only the guard needs: its webhooks, and the policy that keeps annotations honest.
+//! Objects that only the guard needs, such as the policy that keeps annotations honest.
 
 use plimsoll_kube::hami::allocated::{BIND_PHASE, MIG_ALLOCATIONS, NODE, TIME};
 use plimsoll_kube::hami::vendor::VENDORS;
@@ -74,8 +74,8 @@ fn hami_annotations() -> Vec<&'static str> {
     keys
 }
 
-/// Bindings are not checked here: the guard answers each of them, and what it books is on them in
-/// the name of whoever binds.
+/// Bindings are not checked here: the guard answers each of them, and the scheduler that binds
+/// sends what the guard has added.
 fn policy(installation: &Installation) -> Value {
     let keys: Vec<String> = std::iter::once(ALLOCATED)
         .chain(hami_annotations())

@@ -8,15 +8,16 @@ use axum::routing::{MethodRouter, get};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder, PathItem, RefOr, Tag};
 
-use crate::guard::access::Rules;
+use crate::guard::access::{ClusterRights, Rules};
 use crate::routes::{self, Routes, SECURITY_SCHEME};
 
 /// Adds the OpenAPI document of a set of routes, and the page that renders it.
 pub(crate) fn with_pages(routes: Routes) -> Routes {
     let mut document = about();
     document.merge(routes.openapi().clone());
-    routes.add_page(Rules::READ, "/openapi.json", openapi(render(document))).add_page(
-        Rules::READ,
+    let rules = Rules::READ.in_cluster(ClusterRights::Known);
+    routes.add_page(rules, "/openapi.json", openapi(render(document))).add_page(
+        rules,
         "/docs",
         get(|| async { Html(include_str!("docs.html")) }),
     )

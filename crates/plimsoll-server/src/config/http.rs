@@ -13,9 +13,43 @@ use crate::guard::tokens::{TokenEntry, Tokens};
 #[derive(Debug)]
 pub struct HttpConfig {
     pub listen: SocketAddr,
-    pub tls: Option<TlsFiles>,
+    pub tls: Option<Certificate>,
     pub limits: Limits,
     pub(crate) tokens: Tokens,
+    pub(crate) authentication: Authentication,
+}
+
+/// The tokens by which callers are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authentication {
+    /// By tokens of the configuration. Without any, local processes may do everything.
+    #[default]
+    Tokens,
+    /// By tokens of the configuration and of the cluster that is watched.
+    Cluster,
+}
+
+/// The callers that a server expects, before its address is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Callers {
+    /// Holders of tokens of the configuration; without any, processes of this machine.
+    #[default]
+    Tokens,
+    /// Also users of the cluster, if other machines can connect.
+    ClusterUsersIfExposed,
+    /// Always also users of the cluster.
+    ClusterUsers,
+    /// The same in a pod. Its loopback interface is no place of one user: `kubectl port-forward`
+    /// ends there.
+    ClusterUsersOfPod,
+}
+
+/// The certificate of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    Files(TlsFiles),
+    /// Made at the start, and signed by itself: it encrypts, and proves nothing.
+    SelfSigned,
 }
 
 /// The HTTP settings as the configuration file and the command line state them.
@@ -27,6 +61,7 @@ pub(crate) struct HttpSettings {
     pub(crate) tokens: Vec<TokenEntry>,
     /// A file with a token of the role `all`, from the command line.
     pub(crate) token_file: Option<PathBuf>,
+    pub(crate) callers: Callers,
 }
 
 /// Limits for connections and requests.
@@ -91,12 +126,14 @@ impl HttpConfig {
         dir: &Path,
         warnings: &mut Vec<String>,
     ) -> Result<HttpConfig> {
-        let HttpSettings { listen, tls, limits, tokens, token_file } = settings;
+        let HttpSettings { listen, tls, limits, tokens, token_file, callers } = settings;
+        let listen = resolve_address(listen.as_deref())?;
         let config = HttpConfig {
-            listen: resolve_address(listen.as_deref())?,
-            tls,
+            listen,
+            tls: certificate(tls, callers, listen),
             limits: check_limits(limits)?,
             tokens: Tokens::load(&tokens, dir, token_file.as_deref(), warnings)?,
+            authentication: callers.authentication(listen),
         };
         config.check_exposure(warnings)?;
         Ok(config)
@@ -107,12 +144,23 @@ impl HttpConfig {
         !self.listen.ip().is_loopback()
     }
 
+    /// Returns whether callers who have no token are taken for local processes.
+    pub(crate) fn accepts_any_caller(&self) -> bool {
+        self.tokens.is_empty() && self.authentication == Authentication::Tokens
+    }
+
     /// Requires tokens if other machines can connect.
     fn check_exposure(&self, warnings: &mut Vec<String>) -> Result<()> {
+        if self.tls == Some(Certificate::SelfSigned) {
+            warnings.push(
+                "the certificate is made at the start, and clients cannot verify it; set --tls-cert and --tls-key"
+                    .to_string(),
+            );
+        }
         if !self.is_exposed() {
             return Ok(());
         }
-        if self.tokens.is_empty() {
+        if self.accepts_any_caller() {
             bail!(
                 "other machines can connect to {}, and there is no token; set one with --token-file \
                  or with tokens in the configuration, or listen on 127.0.0.1",
@@ -127,6 +175,32 @@ impl HttpConfig {
             );
         }
         Ok(())
+    }
+}
+
+impl Callers {
+    fn authentication(self, listen: SocketAddr) -> Authentication {
+        match self {
+            Callers::ClusterUsersIfExposed if listen.ip().is_loopback() => Authentication::Tokens,
+            Callers::Tokens => Authentication::Tokens,
+            Callers::ClusterUsersIfExposed | Callers::ClusterUsers | Callers::ClusterUsersOfPod => {
+                Authentication::Cluster
+            }
+        }
+    }
+}
+
+/// Returns the certificate to use. Tokens of a cluster never cross a network unencrypted.
+fn certificate(
+    files: Option<TlsFiles>,
+    callers: Callers,
+    listen: SocketAddr,
+) -> Option<Certificate> {
+    let own_machine = listen.ip().is_loopback() && callers != Callers::ClusterUsersOfPod;
+    match files {
+        Some(files) => Some(Certificate::Files(files)),
+        None if own_machine || callers == Callers::Tokens => None,
+        None => Some(Certificate::SelfSigned),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::reviews::{Right, Target};
+
 /// The role that a route requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -45,21 +47,75 @@ pub(crate) enum ChangeLog {
     Routine,
 }
 
+/// The rights in a cluster that a route requires of a caller with a token of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClusterRights {
+    /// None: every caller that the cluster knows.
+    Known,
+    /// To list all nodes and pods: the answer is about all of them.
+    ListNodesAndPods,
+    /// To get the pod that the path parameters `namespace` and `name` name.
+    GetPod,
+    /// To patch the status of nodes: who may claim that a node has booted can free its holders.
+    PatchNodeStatus,
+    /// To get `/metrics`, as for the components of Kubernetes.
+    Metrics,
+    /// The route has no meaning in a cluster.
+    Never,
+}
+
+impl ClusterRights {
+    /// Returns the rights that a request needs; `None` if none suffices. `parameter` finds a
+    /// parameter of its path.
+    pub(crate) fn needed<'a>(
+        self,
+        parameter: impl Fn(&str) -> Option<&'a str>,
+    ) -> Option<Vec<Right>> {
+        let all = |verb, resource, subresource| Right {
+            verb,
+            target: Target::All { resource, subresource },
+        };
+        match self {
+            ClusterRights::Known => Some(Vec::new()),
+            ClusterRights::ListNodesAndPods => {
+                Some(vec![all("list", "nodes", None), all("list", "pods", None)])
+            }
+            ClusterRights::GetPod => {
+                let namespace = parameter("namespace")?.to_owned();
+                let name = parameter("name")?.to_owned();
+                let target = Target::Object { resource: "pods", namespace, name };
+                Some(vec![Right { verb: "get", target }])
+            }
+            ClusterRights::PatchNodeStatus => Some(vec![all("patch", "nodes", Some("status"))]),
+            ClusterRights::Metrics => {
+                Some(vec![Right { verb: "get", target: Target::Path("/metrics") }])
+            }
+            ClusterRights::Never => None,
+        }
+    }
+}
+
 /// The rules of a route: the required role, and how its requests are limited and logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) access: Access,
+    pub(crate) cluster: ClusterRights,
     pub(crate) wait: WaitSource,
     pub(crate) log: ChangeLog,
 }
 
 impl Rules {
-    pub(crate) const READ: Rules = Rules::of(Access::Read);
-    pub(crate) const OPERATE: Rules = Rules::of(Access::Operate);
-    pub(crate) const RUNNER: Rules = Rules::of(Access::Runner);
+    pub(crate) const READ: Rules = Rules::of(Access::Read, ClusterRights::ListNodesAndPods);
+    pub(crate) const OPERATE: Rules = Rules::of(Access::Operate, ClusterRights::PatchNodeStatus);
+    pub(crate) const RUNNER: Rules = Rules::of(Access::Runner, ClusterRights::Never);
 
-    const fn of(access: Access) -> Rules {
-        Rules { access, wait: WaitSource::Query, log: ChangeLog::Each }
+    const fn of(access: Access, cluster: ClusterRights) -> Rules {
+        Rules { access, cluster, wait: WaitSource::Query, log: ChangeLog::Each }
+    }
+
+    /// Returns the same rules, with other rights for callers of a cluster.
+    pub(crate) const fn in_cluster(self, cluster: ClusterRights) -> Rules {
+        Rules { cluster, ..self }
     }
 
     /// Returns the same rules for a route whose body has the time to wait.

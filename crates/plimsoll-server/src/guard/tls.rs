@@ -7,25 +7,42 @@ use anyhow::{Context, Result, bail};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::version::{TLS12, TLS13};
 
-use crate::config::http::TlsFiles;
+use crate::config::http::{Certificate, TlsFiles};
 
-/// Reads a certificate and its key.
-pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
+/// Reads a certificate and its key, or makes them.
+pub fn load(certificate: &Certificate) -> Result<Arc<ServerConfig>> {
+    match certificate {
+        Certificate::Files(files) => {
+            let (cert, key) = (files.cert.display(), files.key.display());
+            config(certificates(&files.cert)?, read_key(files)?)
+                .with_context(|| format!("invalid certificate {cert} or key {key}"))
+        }
+        Certificate::SelfSigned => self_signed().context("cannot make a certificate"),
+    }
+}
+
+fn config(
+    certificates: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])
         .context("cannot select TLS versions")?;
-    let mut config = builder
-        .with_no_client_auth()
-        .with_single_cert(certificates(&files.cert)?, key(&files.key)?)
-        .with_context(|| {
-            format!("invalid certificate {} or key {}", files.cert.display(), files.key.display())
-        })?;
+    let mut config = builder.with_no_client_auth().with_single_cert(certificates, key)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+fn self_signed() -> Result<Arc<ServerConfig>> {
+    let names = ["localhost", "127.0.0.1", "plimsoll"].map(str::to_owned);
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(names.to_vec())?;
+    let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
+    config(vec![cert.der().clone()], key.into())
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
@@ -40,7 +57,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-fn key(file: &Path) -> Result<PrivateKeyDer<'static>> {
-    PrivateKeyDer::from_pem_file(file)
-        .with_context(|| format!("cannot read a private key from {}", file.display()))
+fn read_key(files: &TlsFiles) -> Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_file(&files.key)
+        .with_context(|| format!("cannot read a private key from {}", files.key.display()))
 }

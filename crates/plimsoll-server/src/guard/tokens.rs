@@ -158,7 +158,7 @@ fn digest_of_file(file: &Path, warnings: &mut Vec<String>) -> Result<[u8; 32]> {
     Ok(digest(token))
 }
 
-fn digest(text: &[u8]) -> [u8; 32] {
+pub(super) fn digest(text: &[u8]) -> [u8; 32] {
     let digest = ring::digest::digest(&ring::digest::SHA256, text);
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }

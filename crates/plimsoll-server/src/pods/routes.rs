@@ -29,7 +29,7 @@ use super::{PodFacts, PodsState};
 use crate::api::{Answer, Problem, found_row, schedulerlog_row, with_pages};
 use crate::decisions::{CachedDecision, Decisions};
 use crate::guard::Guard;
-use crate::guard::access::Rules;
+use crate::guard::access::{ClusterRights, Rules};
 use crate::routes::Routes;
 use crate::schedulerlog::{Bind, Filter, Found, KnownNode, LogEntry, Settings};
 
@@ -51,7 +51,7 @@ pub(super) fn routes(state: PodsState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::READ, routes!(list_decisions))
         .add(Rules::READ, routes!(show_decision))
         .add(Rules::READ, routes!(stream_events))
-        .add(Rules::READ, routes!(show_schedulerlog))
+        .add(Rules::READ.in_cluster(ClusterRights::GetPod), routes!(show_schedulerlog))
         .with_state(state);
     with_pages(routes)
 }

@@ -40,6 +40,10 @@ pub(crate) struct KubeArgs {
     /// A file with a token that grants every right; restricted tokens go into the configuration
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
+    /// Accept only callers with a token: of the cluster, or a configured one; the default wherever
+    /// others can connect
+    #[arg(long)]
+    pub(crate) cluster_users: bool,
     /// The log format on standard error; RUST_LOG filters it [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log: Option<LogFormat>,

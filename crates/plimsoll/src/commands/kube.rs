@@ -2,16 +2,17 @@
 
 mod manifests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use plimsoll_cluster::watch::{self as cluster_watch, Position};
-use plimsoll_cluster::{Access, Connection};
+use plimsoll_cluster::{Access, ClusterReviewer, Connection, Place};
 use plimsoll_core::units::Name;
 use plimsoll_engine::engine::{Engine, NoAnswer};
 use plimsoll_kube::cluster::Reading;
 use plimsoll_kube::live::{Observation, Watch};
-use plimsoll_server::config::http::TlsFiles;
+use plimsoll_server::config::http::{Callers, TlsFiles};
 use plimsoll_server::config::{self, Loaded, Options};
 use plimsoll_server::life::{self, Reloaded};
 use plimsoll_server::pods;
@@ -36,7 +37,11 @@ pub(super) fn run(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
 }
 
 fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let options = options(args);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("could not start the threads of the server")?;
+    let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    let connection = runtime.block_on(Connection::open(&access))?;
+    let options = options(args, connection.place());
     let Loaded { config, warnings } = config::load(&options)?;
     logging::start(
         config.log.format,
@@ -48,10 +53,6 @@ fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("could not start the threads of the server")?;
-    let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
-    let connection = runtime.block_on(Connection::open(&access))?;
     tracing::info!(
         api_server = connection.server(),
         "watching a cluster; nothing is written to it"
@@ -64,8 +65,9 @@ fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
         let _ = positions.send(from);
         Ok(learnt)
     };
+    let reviewer = Arc::new(ClusterReviewer::new(connection.clone()));
     let follow = move |engine| follow(&connection, &engine, found.try_iter().flatten());
-    let service = pods::service(reading(args), config.settings.clone(), list, follow);
+    let service = pods::service(reading(args), config.settings.clone(), reviewer, list, follow);
     let lived =
         runtime.block_on(life::live(config.http, config.log, None, || reload(&options), service));
     runtime.shutdown_timeout(LEFTOVERS);
@@ -109,7 +111,7 @@ fn reload(options: &Options) -> Result<Reloaded> {
     Ok(Reloaded { http: config.http, warnings })
 }
 
-fn options(args: &KubeArgs) -> Options {
+fn options(args: &KubeArgs, place: Place) -> Options {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Options {
         listen: args.listen.clone(),
@@ -117,7 +119,17 @@ fn options(args: &KubeArgs) -> Options {
         config: args.config.clone(),
         tls: tls.map(|(cert, key)| TlsFiles { cert, key }),
         token_file: args.token_file.clone(),
+        callers: callers(args, place),
         log: args.log.map(LogFormat::into),
         log_decisions: args.log_decisions,
+    }
+}
+
+/// Returns who may call. On a machine of one's own, its user is trusted.
+fn callers(args: &KubeArgs, place: Place) -> Callers {
+    match place {
+        Place::Pod => Callers::ClusterUsersOfPod,
+        Place::Outside if args.cluster_users => Callers::ClusterUsers,
+        Place::Outside => Callers::ClusterUsersIfExposed,
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::{LogFormat, ServeArgs};
 use crate::logging;
 use crate::output::{self, Outcome, Verbosity};
 use plimsoll_server::application::{self, Fleet};
-use plimsoll_server::config::http::TlsFiles;
+use plimsoll_server::config::http::{Callers, TlsFiles};
 use plimsoll_server::config::{self, Loaded, Options};
 use plimsoll_server::guard::tls;
 use plimsoll_server::life::Reloaded;
@@ -67,6 +67,7 @@ fn options(args: &ServeArgs) -> Options {
         config: args.config.clone(),
         tls: tls.map(|(cert, key)| TlsFiles { cert, key }),
         token_file: args.token_file.clone(),
+        callers: Callers::Tokens,
         log: args.log.map(LogFormat::into),
         log_decisions: args.log_decisions,
     }

@@ -1,5 +1,5 @@
-//! The installation: `plimsoll kube manifests`, the kustomize bases and the chart are the same objects, the API server
-//! accepts them, and the program runs with exactly their rights.
+//! The installation: `plimsoll kube manifests`, the kustomize bases and the chart are the same
+//! objects.
 
 mod chart;
 

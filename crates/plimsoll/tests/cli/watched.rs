@@ -1,9 +1,6 @@
 //! A live cluster on a real API server: the commands on it, and `plimsoll kube`.
 
-use std::io::Read;
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_testbed::api::{Api, pod_path};
 use plimsoll_testbed::client::Client;
@@ -14,6 +11,7 @@ use plimsoll_testbed::programs;
 use serde_json::{Value, json};
 
 use crate::tool::{piped, plimsoll};
+use crate::watching::Watching;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -26,66 +24,6 @@ fn share(name: &str, node: &str) -> Value {
         pod["spec"]["nodeName"] = json!(node);
     }
     pod
-}
-
-/// `plimsoll kube` as a process, which ends with the test.
-struct Watching {
-    child: Child,
-    url: String,
-}
-
-impl Watching {
-    fn start(kubeconfig: &str) -> Watching {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("it is bound").to_string();
-        drop(listener);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        command.args(["kube", "--kubeconfig", kubeconfig, "--listen", &address]);
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = command.spawn().expect("the binary was built for this test");
-        let mut watching = Watching { child, url: format!("http://{address}") };
-        watching.until(Duration::from_secs(60), |watching| watching.text("/readyz").is_some());
-        watching
-    }
-
-    /// The body of a successful answer.
-    fn text(&self, path: &str) -> Option<String> {
-        ureq::get(format!("{}{path}", self.url)).call().ok()?.body_mut().read_to_string().ok()
-    }
-
-    fn json(&self, path: &str) -> Value {
-        let text = self.text(path).unwrap_or_else(|| panic!("no answer from {path}"));
-        serde_json::from_str(&text).expect("answers are JSON")
-    }
-
-    fn until(&mut self, limit: Duration, is_so: impl Fn(&Watching) -> bool) -> Duration {
-        let start = Instant::now();
-        while !is_so(self) {
-            if start.elapsed() > limit {
-                let _ = self.child.kill();
-                let mut log = String::new();
-                let _ = self.child.stderr.take().map(|mut err| err.read_to_string(&mut log));
-                panic!("not so after {limit:?}:\n{log}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        start.elapsed()
-    }
-
-    /// The holders of the only device, each with its stage.
-    fn holders(&self) -> Vec<(String, String)> {
-        let rows = self.json("/api/v1/devices");
-        let tenants = rows[0]["tenants"].as_array().cloned().unwrap_or_default();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        tenants.iter().map(|row| (text(&row["pod"]), text(&row["stage"]))).collect()
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// The first incident: a card of 32,607 MiB that is advertised 100 times, four pods of 8000 MiB on

@@ -1,5 +1,5 @@
-//! The chart. Its templates use few constructs, and are rendered here without Helm; with `HELM=…/helm` the tests also
-//! compare what Helm renders.
+//! The chart. Its templates use few constructs, and are rendered here without Helm; with
+//! `HELM=…/helm` the tests also compare what Helm renders.
 
 use std::ffi::OsStr;
 use std::fs;
