@@ -88,6 +88,8 @@ examples! { device_reasons of Reason:
     ShortOfCores { need: 100, free: 40, total: 100 } "Too many compute cores are in use."
     Exclusive {} "The request wants the whole device, and it has tenants."
     ComputeExhausted {} "All compute is booked; a tenant without a booking would get none."
+    UnequalShare { need: Bytes::gib(24), load: Bytes::gib(48), shares: 1 }
+        "The device gives all tenants equal shares (Kunlun's vXPU), and those in use have another size."
     NoSlice { wanted: Name::from("1g.10gb") } "No hardware slice of the wanted profile is free."
     ChoiceNotOwned {}
         "The device plugin picks the card, and the request does not fit on every card it may pick."

@@ -199,6 +199,10 @@ pub struct Device {
     pub slots: Option<u32>,
     pub sharing: Sharing,
     pub numa: Option<u16>,
+    /// The physical card, where one card carries several devices (dies). A request that accepts only
+    /// a device without tenants accepts none of a card with tenants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub board: Option<Name>,
     /// The isolation mode: `hami-core`, `mig`, `mps`.
     pub mode: Option<Name>,
     pub health: Health,
@@ -227,6 +231,7 @@ impl Device {
             slots: None,
             sharing: Sharing::Exclusive,
             numa: None,
+            board: None,
             mode: None,
             health: Health::Healthy,
             cordoned: false,
@@ -330,6 +335,8 @@ pub enum Sharing {
     Tokens { replicas: u32, strategy: Strategy },
     /// Shares with a memory limit that a runtime enforces (HAMi-core).
     Shares,
+    /// Shares that the hardware makes equal (Kunlun's vXPU): the first tenant decides their size.
+    EqualShares,
 }
 
 /// The mechanism behind several tokens of one card.
@@ -348,6 +355,7 @@ impl fmt::Display for Sharing {
             Sharing::Tokens { strategy: Strategy::TimeSlicing, .. } => "time-slicing",
             Sharing::Tokens { strategy: Strategy::Mps, .. } => "mps",
             Sharing::Shares => "shares",
+            Sharing::EqualShares => "equal-shares",
         })
     }
 }

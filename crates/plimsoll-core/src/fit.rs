@@ -28,6 +28,7 @@ mod selector;
 mod set;
 mod slice;
 mod target;
+mod tenants;
 
 pub use node::fit_node;
 pub use peak::peak_bytes;
@@ -262,6 +263,7 @@ impl<'a> Trial<'a> {
         if input.ready
             && self.own.is_empty()
             && self.spare.is_none()
+            && !need.selector.alone
             && !need.selector.filters_devices()
         {
             return target.fit(role, need);
@@ -279,6 +281,7 @@ impl<'a> Trial<'a> {
         let own = self.own.get(target.ordinal).filter(|own| !own.parts.is_empty());
         self.fit_condition(target.device, target.ordinal, own)?;
         fit_selector(target.device, target.ordinal, &need.selector)?;
+        self.fit_board(need, target.device)?;
         // Each slice of a partitioned card is a device to its container.
         let is_same = |own: &&OwnUse| {
             !target.input.partitioned && own.parts.iter().any(|(c, _)| *c == container)
@@ -287,7 +290,10 @@ impl<'a> Trial<'a> {
             let floating = Reason::ChoiceNotDistinct { wanted: 2 };
             return Err(if own.floating { floating } else { Reason::SameContainer });
         }
-        Target { own, ..target }.fit(role, need)
+        let target = Target { own, ..target };
+        let allotment = target.fit(role, need)?;
+        target.fit_equal_shares(&allotment)?;
+        Ok(allotment)
     }
 
     /// Returns the peak memory of the request on a device if the need were served there; `None` if

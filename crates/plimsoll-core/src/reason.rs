@@ -124,6 +124,14 @@ pub enum Reason {
     Exclusive,
     /// All compute is booked, and a tenant without a booking would get none.
     ComputeExhausted,
+    /// The device is divided into equal shares, and its tenants have another size.
+    UnequalShare {
+        need: Bytes,
+        /// All memory of the tenants.
+        load: Bytes,
+        /// Shares in use.
+        shares: u32,
+    },
     /// No hardware slice of the wanted profile or size is free.
     NoSlice {
         wanted: Name,
@@ -170,6 +178,7 @@ impl Reason {
             | Reason::PromisedAway { .. } => "CardInsufficientMemory",
             Reason::ShortOfCores { .. } => "CardInsufficientCore",
             Reason::ComputeExhausted => "CardComputeUnitsExhausted",
+            Reason::UnequalShare { .. } => "ModeNotFit",
             Reason::NoSlice { .. } => "CardMigTopologyInfeasible",
             Reason::ChoiceNotOwned | Reason::ChoiceNotDistinct { .. } => "CardChoiceNotOwned",
             Reason::TooFew { .. } => "AllocatedCardsInsufficientRequest",
@@ -210,6 +219,7 @@ impl Reason {
                 | Reason::ShortOfCores { .. }
                 | Reason::Exclusive
                 | Reason::ComputeExhausted
+                | Reason::UnequalShare { .. }
                 | Reason::NoSlice { .. }
         )
     }
@@ -242,6 +252,7 @@ impl Reason {
             | Reason::ShortOfCores { .. }
             | Reason::Exclusive
             | Reason::ComputeExhausted
+            | Reason::UnequalShare { .. }
             | Reason::NoSlice { .. }
             | Reason::ChoiceNotOwned
             | Reason::TooFew { .. } => Change::LoadFell,

@@ -86,6 +86,11 @@ pub enum LabelError {
         "label {label} is {mib} MiB, more than any GPU has; it looks like bytes, and must be MiB"
     )]
     Bytes { label: String, mib: u64 },
+    #[error(
+        "label {label} is {mib} MiB, and an instance of MIG profile {profile} has about \
+         {gigabytes} GB, so its memory is not known"
+    )]
+    OtherThanProfile { label: String, mib: u64, profile: String, gigabytes: u64 },
     #[error("label {label} is \"{value}\", and must be {expected}")]
     Unknown { label: String, value: String, expected: &'static str },
 }
@@ -93,10 +98,15 @@ pub enum LabelError {
 impl FeatureLabels {
     /// Reads the labels of a node.
     pub fn read(labels: &StringMap) -> FeatureLabels {
+        // Under the MIG strategy `single` an instance is labelled as if it were a card.
+        let profile = labels.get(PRODUCT).and_then(|product| Some(product.split_once("-MIG-")?.1));
         FeatureLabels {
             count: labels.get(COUNT).map(|value| number(COUNT, value)),
             replicas: labels.get(REPLICAS).map(|value| number(REPLICAS, value)),
-            memory_mib: labels.get(MEMORY).map(|value| memory(MEMORY, value)),
+            memory_mib: labels.get(MEMORY).map(|value| match profile {
+                Some(profile) => instance_memory(MEMORY, value, profile),
+                None => memory(MEMORY, value),
+            }),
             product: labels.get(PRODUCT).map(str::to_owned),
             sharing: labels.get(SHARING_STRATEGY).map(sharing),
             mig_strategy: labels.get(MIG_STRATEGY).map(mig_strategy),
@@ -123,6 +133,28 @@ fn memory(label: &str, value: &str) -> Result<u64, LabelError> {
         mib if mib >= SUSPICIOUS_MIB => Err(LabelError::Bytes { label: label.to_owned(), mib }),
         mib => Ok(mib),
     }
+}
+
+/// Parses the memory of a MIG instance, which must be about that of its profile.
+///
+/// The name of a profile has its memory in GB, rounded; what feature discovery writes for it is
+/// between nine tenths of that number of GiB and all of it. Labels have been seen with the memory
+/// of another profile, and with that of the whole card.
+fn instance_memory(label: &str, value: &str, profile: &str) -> Result<u64, LabelError> {
+    let mib = memory(label, value)?;
+    let Some(gigabytes) = gigabytes_of(profile) else { return Ok(mib) };
+    let named = gigabytes.saturating_mul(1024);
+    if mib >= named / 4 * 3 && mib <= named.saturating_add(1024) {
+        return Ok(mib);
+    }
+    let (label, profile) = (label.to_owned(), profile.to_owned());
+    Err(LabelError::OtherThanProfile { label, mib, profile, gigabytes })
+}
+
+/// Returns the memory in the name of a MIG profile: 10 of `1g.10gb.me` and of `1g.10gb-SHARED`.
+fn gigabytes_of(profile: &str) -> Option<u64> {
+    let (before, _) = profile.split_once("gb")?;
+    before.rsplit_once('.')?.1.parse().ok()
 }
 
 fn sharing(value: &str) -> Sharing {
@@ -162,7 +194,7 @@ fn mig(labels: &StringMap) -> BTreeMap<String, MigLabels> {
         let entry = profiles.entry(profile.to_owned()).or_default();
         match property {
             "count" => entry.count = Some(number(label, value)),
-            "memory" => entry.memory_mib = Some(memory(label, value)),
+            "memory" => entry.memory_mib = Some(instance_memory(label, value, profile)),
             _ => entry.replicas = Some(number(label, value)),
         }
     }
@@ -250,6 +282,31 @@ mod tests {
         assert!(
             read(&[(MIG_STRATEGY, "magic")]).mig_strategy.is_some_and(|strategy| strategy.is_err())
         );
+    }
+
+    #[test]
+    fn the_memory_of_an_instance_must_be_about_that_of_its_profile() {
+        let of = |profile: &str, mib: &str| {
+            let label = format!("{MIG_PREFIX}{profile}.memory");
+            read(&[(label.as_str(), mib)]).mig[profile].memory_mib.clone().expect("it is there")
+        };
+        for (profile, mib) in [
+            ("1g.5gb", "4864"),
+            ("1g.5gb.me", "5120"),
+            ("1g.18gb", "16384"),
+            ("3g.47gb", "47488"),
+            ("7g.80gb", "81559"),
+            ("7g.141gb", "143771"),
+            ("other", "1"),
+        ] {
+            assert_eq!(of(profile, mib), Ok(mib.parse().unwrap()), "{profile}");
+        }
+        for (profile, mib) in [("1g.5gb", "20096"), ("1g.5gb", "2048"), ("3g.20gb.me", "40960")] {
+            let error = of(profile, mib).unwrap_err().to_string();
+            assert!(error.contains(mib) && error.contains("has about"), "{error}");
+        }
+        let single = [(PRODUCT, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"), (MEMORY, "40960")];
+        assert!(read(&single).memory_mib.unwrap().is_err(), "the memory of the whole card");
     }
 
     proptest! {

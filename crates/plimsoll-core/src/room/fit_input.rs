@@ -1,7 +1,7 @@
 //! The compact row of one device that `fit` and the score read.
 
 use super::{DeviceRoom, kind_index};
-use crate::device::{Health, Node, Telemetry};
+use crate::device::{Health, Node, Sharing, Telemetry};
 use crate::units::{Bytes, Millis, Name};
 
 /// Everything that `fit` and the score read of a device's usage, in one row of 80 bytes.
@@ -38,7 +38,8 @@ pub(crate) struct FitInput {
     pub slots_free: u32,
     /// Index into the node's sorted list of kinds.
     pub kind: u16,
-    /// Healthy, not cordoned, not closed, and not stale: the condition checks can be skipped.
+    /// Healthy, not cordoned, not closed, not stale, and not divided into equal shares: the checks
+    /// of these can be skipped.
     pub ready: bool,
     pub closed: bool,
     /// The capacity is known.
@@ -60,7 +61,9 @@ impl FitInput {
             Telemetry::Stale { since } => Some(since),
             Telemetry::None | Telemetry::Fresh { .. } => None,
         };
-        let works = device.health == Health::Healthy && !device.cordoned;
+        let works = device.health == Health::Healthy
+            && !device.cordoned
+            && device.sharing != Sharing::EqualShares;
         FitInput {
             usable: room.usable.unwrap_or(Bytes::ZERO),
             load: room.load(),

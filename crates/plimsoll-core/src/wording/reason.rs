@@ -68,6 +68,7 @@ impl fmt::Display for Reason {
                 write!(f, "needs {need} cores, has {free} free of {total}")
             }
             Reason::ComputeExhausted => f.write_str("has all its compute booked"),
+            Reason::UnequalShare { need, load, shares } => unequal_share(f, *need, *load, *shares),
             Reason::NoSlice { wanted } => write!(f, "has no free slice of {wanted}"),
             Reason::ChoiceNotOwned => {
                 f.write_str("fits, but the device plugin may pick another card, which does not")
@@ -81,6 +82,18 @@ impl fmt::Display for Reason {
             }
         }
     }
+}
+
+fn unequal_share(
+    f: &mut fmt::Formatter<'_>,
+    need: Bytes,
+    load: Bytes,
+    shares: u32,
+) -> fmt::Result {
+    let format = SizeFormat::for_shortfall(load, need);
+    let (need, load) = (format.show(need), format.show(load));
+    let hold = plural(shares, "share in use holds", "shares in use hold");
+    write!(f, "gives all tenants equal shares: needs {need}, {shares} {hold} {load}")
 }
 
 fn may_meet(
@@ -155,6 +168,7 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
         Reason::PromisedAway { .. } => "promised to others",
         Reason::ShortOfCores { .. } => "short of cores",
         Reason::ComputeExhausted => "out of compute",
+        Reason::UnequalShare { .. } => "divided into other shares",
         Reason::NoSlice { .. } => "without a free slice",
         Reason::ChoiceNotOwned | Reason::ChoiceNotDistinct { .. } => "picked by the device plugin",
         Reason::TooFew { .. } => "fitting, but too few",

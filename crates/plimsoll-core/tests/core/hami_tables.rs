@@ -251,6 +251,41 @@ fn a_partitioned_card_gives_the_smallest_slice_that_fits() {
     assert_eq!(place("f", 5000), "1/1 CardMigTopologyInfeasible");
 }
 
+/// HAMi's table of Kunlun's `FitVXPU`. It answers no more than yes or no; the reasons are ours.
+#[test]
+fn a_vxpu_gives_all_its_tenants_shares_of_one_size() {
+    let answer = |healthy: bool, used: &[u64], wanted| {
+        let mut device = card("xpu-0", 98_304);
+        device.sharing = Sharing::EqualShares;
+        device.health = if healthy { Health::Healthy } else { Health::Faulty };
+        let used: Vec<_> = used.iter().map(|mib| (0, (*mib, 0, 1))).collect();
+        answer(&ask(&ledger(vec![device], &used), &Policy::spread(), need(1, wanted, 0)))
+    };
+    assert_eq!(answer(true, &[90_000], 20_000), "1/1 CardInsufficientMemory");
+    assert_eq!(answer(true, &[], 24_576), "fits");
+    assert_eq!(answer(true, &[24_576, 24_576], 24_576), "fits");
+    assert_eq!(answer(true, &[49_152], 24_576), "1/1 ModeNotFit");
+    assert_eq!(answer(false, &[], 24_576), "1/1 CardNotHealth");
+    // Not in the table: tenants of several sizes, whose average is nobody's size.
+    assert_eq!(answer(true, &[16_384, 32_768], 24_575), "1/1 ModeNotFit");
+}
+
+/// HAMi's table of Vastai's dies with the mutex policy.
+#[test]
+fn an_exclusive_request_gets_no_die_of_a_card_in_use() {
+    let die = |uuid: &str, board: &str| Device { board: Some(board.into()), ..card(uuid, 32_768) };
+    let mut exclusive = need(1, 512, 0);
+    exclusive.selector.alone = true;
+    let used = [(0, (512, 0, 1))];
+    let three = ledger(vec![die("0", "1"), die("1", "1"), die("2", "2")], &used);
+    let decision = ask(&three, &Policy::spread(), exclusive.clone());
+    assert_eq!(decision.chosen().expect("the second card is free").placement.picks, [[2]]);
+    let two = ledger(vec![die("0", "1"), die("1", "1")], &used);
+    let answered = answer(&ask(&two, &Policy::spread(), exclusive));
+    assert_eq!(answered, "2/2 ExclusiveDeviceAllocateConflict");
+    assert_eq!(answer(&ask(&two, &Policy::spread(), need(1, 512, 0))), "fits");
+}
+
 /// Table A17, first row: A and B are on NUMA node 0, C on 1; two devices of one NUMA node are A and
 /// B.
 #[test]

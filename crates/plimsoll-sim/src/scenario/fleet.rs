@@ -27,9 +27,9 @@ const NODE_FIELDS: [&str; 12] = [
     "resource",
     "label.KEY",
 ];
-const DEVICE_FIELDS: [&str; 17] = [
+const DEVICE_FIELDS: [&str; 18] = [
     "kind", "uuid", "model", "memory", "source", "reserve", "cap", "cores", "slots", "sharing",
-    "numa", "mode", "health", "cordoned", "slices", "profile", "links",
+    "numa", "board", "mode", "health", "cordoned", "slices", "profile", "links",
 ];
 const CHOICES: [(&str, DeviceChoice); 2] =
     [("owned", DeviceChoice::Owned), ("plugin", DeviceChoice::Plugin)];
@@ -141,6 +141,7 @@ fn change_device(device: &mut Device, ordinal: u16, mut words: Words) -> Result<
             "slots" => device.slots = Some(number(value)?),
             "sharing" => device.sharing = sharing(value)?,
             "numa" => device.numa = Some(number(value)?),
+            "board" => device.board = some(value),
             "mode" => device.mode = some(value),
             "health" => device.health = one_of(value, "state of health", &HEALTH)?,
             "cordoned" => device.cordoned = switch(value)?,
@@ -186,7 +187,7 @@ fn capacity(text: &str, source: Source) -> Result<Capacity, Problem> {
     }
 }
 
-/// Parses the sharing of a device: `none`, `shares`, `time-slicing:100`, `mps:4`.
+/// Parses the sharing of a device: `none`, `shares`, `equal-shares`, `time-slicing:100`, `mps:4`.
 fn sharing(text: &str) -> Result<Sharing, Problem> {
     let tokens = |replicas, strategy| Ok(Sharing::Tokens { replicas: number(replicas)?, strategy });
     match text.split_once(':') {
@@ -194,10 +195,11 @@ fn sharing(text: &str) -> Result<Sharing, Problem> {
         Some(("mps", replicas)) => tokens(replicas, Strategy::Mps),
         _ if text == "none" => Ok(Sharing::Exclusive),
         _ if text == "shares" => Ok(Sharing::Shares),
+        _ if text == "equal-shares" => Ok(Sharing::EqualShares),
         _ => Err(unknown(
             "way of sharing",
             text,
-            &["none", "shares", "time-slicing:REPLICAS", "mps:REPLICAS"],
+            &["none", "shares", "equal-shares", "time-slicing:REPLICAS", "mps:REPLICAS"],
         )),
     }
 }

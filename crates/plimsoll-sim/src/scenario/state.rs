@@ -141,6 +141,7 @@ fn device_line(node: &Node, ordinal: usize, device: &Device) -> String {
     line.pair_if("slots", device.slots.map(|slots| slots.to_string()));
     line.pair_if("sharing", sharing(device.sharing));
     line.pair_if("numa", device.numa.map(|numa| numa.to_string()));
+    line.pair_if("board", device.board.as_ref());
     line.pair_if("mode", device.mode.as_ref());
     let health = called(&HEALTH, &device.health);
     line.pair_if("health", (health != "healthy").then_some(health));
@@ -177,7 +178,7 @@ fn measured_line((node, ordinal, measured): &(Name, u16, Measured)) -> String {
 fn sharing(sharing: Sharing) -> Option<String> {
     match sharing {
         Sharing::Exclusive => None,
-        Sharing::Shares => Some("shares".to_string()),
+        Sharing::Shares | Sharing::EqualShares => Some(sharing.to_string()),
         Sharing::Tokens { replicas, strategy: Strategy::TimeSlicing } => {
             Some(format!("time-slicing:{replicas}"))
         }

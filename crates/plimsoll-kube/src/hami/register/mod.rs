@@ -39,6 +39,8 @@ pub struct RegisteredDevice {
     pub cores: Option<u64>,
     pub model: String,
     pub numa: Option<u32>,
+    /// The physical card of a die, where the plugin hands out dies.
+    pub board: Option<String>,
     /// The sharing mode, such as `hami-core` or `mig`.
     pub mode: Option<String>,
     pub mig_profiles: Vec<MigProfile>,
@@ -203,6 +205,7 @@ fn decode_segment(segment: &str) -> Result<RegisteredDevice, RegisterError> {
         cores: known(number("devcore", cores)?),
         model: model.to_owned(),
         numa: u32::try_from(numa_node).ok(),
+        board: None,
         mode: Some(mode.to_owned()),
         mig_profiles: Vec::new(),
         healthy: go_bool(health).ok_or_else(|| wrong(id, "health", health, "true or false"))?,
@@ -263,6 +266,7 @@ mod tests {
             cores: Some(100),
             model: "NVIDIA-Tesla P4".into(),
             numa: Some(0),
+            board: None,
             mode: Some("hami-core".into()),
             mig_profiles: vec![],
             healthy: true,
@@ -377,6 +381,7 @@ mod tests {
         ) {
             let device = RegisteredDevice {
                 id, index, slots, memory_mib: Some(memory), cores: Some(cores), model, numa: Some(numa),
+ board: None,
                 mode: Some("hami-core".into()), mig_profiles: vec![], healthy,
             };
             prop_assert_eq!(decode(&encode_commas(std::slice::from_ref(&device))), Ok(vec![device]));

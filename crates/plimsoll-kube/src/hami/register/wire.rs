@@ -31,6 +31,26 @@ pub(super) struct WireDevice {
     mig_profiles: Vec<MigProfile>,
     #[serde(deserialize_with = "nullable")]
     health: bool,
+    #[serde(rename = "custominfo", deserialize_with = "nullable")]
+    vendor: VendorInfo,
+}
+
+/// What Vastai adds to a device.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct VendorInfo {
+    /// The unit that the plugin hands out: `die`, or whole cards.
+    #[serde(rename = "DeviceStrategy", deserialize_with = "nullable")]
+    strategy: String,
+    /// The id of the physical card.
+    #[serde(rename = "AIC", deserialize_with = "nullable")]
+    card: String,
+}
+
+impl VendorInfo {
+    fn board(self) -> Option<String> {
+        (self.strategy == "die" && !self.card.is_empty()).then_some(self.card)
+    }
 }
 
 impl From<WireDevice> for RegisteredDevice {
@@ -43,6 +63,7 @@ impl From<WireDevice> for RegisteredDevice {
             cores: known(wire.devcore),
             model: wire.model,
             numa: u32::try_from(wire.numa).ok(),
+            board: wire.vendor.board(),
             mode: wire.mode.filter(|mode| !mode.is_empty()),
             mig_profiles: wire.mig_profiles,
             healthy: wire.health,
@@ -80,6 +101,7 @@ impl MetaxDevice {
             cores: known(self.total_compute),
             model: self.model,
             numa: u32::try_from(self.numa).ok(),
+            board: None,
             mode: None,
             mig_profiles: Vec::new(),
             healthy: self.healthy,

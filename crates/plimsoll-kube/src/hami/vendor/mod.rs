@@ -36,6 +36,8 @@ pub struct Vendor {
     pub uuids: SelectionKeys,
     /// Sizes that memory is rounded up to, smallest first. Larger requests take the whole device.
     pub templates: &'static [Template],
+    /// True if all shares of a device have one size.
+    pub equal_shares: bool,
     /// True if HAMi's webhook assumes one device where only memory or cores are requested.
     pub count_defaults_to_one: bool,
 }

@@ -47,6 +47,7 @@ const COMMON: Vendor = Vendor {
     types: None,
     uuids: keys("", ""),
     templates: &[],
+    equal_shares: false,
     count_defaults_to_one: false,
 };
 
@@ -271,6 +272,7 @@ pub static VENDORS: &[Vendor] = &[
         to_allocate: Some("hami.io/xpu-devices-to-allocate"),
         uuids: keys("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid"),
         templates: &[template("24g", 24576, 0), template("48g", 49152, 0)],
+        equal_shares: true,
         ..COMMON
     },
     Vendor {

@@ -128,7 +128,7 @@ pub(super) fn held_by_need(need: &Need, device: &Device) -> Held {
         }
         Amount::Unknown(_) => Held::Undeclared,
         Amount::Plain(rule) => match device.sharing {
-            Sharing::Exclusive | Sharing::Shares => Held::Whole,
+            Sharing::Exclusive | Sharing::Shares | Sharing::EqualShares => Held::Whole,
             // The MPS daemon limits each client to an equal part.
             Sharing::Tokens { replicas, strategy: Strategy::Mps } => {
                 share(device.memory.total.bytes().map(|total| part(total, replicas)))

@@ -98,6 +98,7 @@ fn device(kind: &str, sharing: Sharing, total: Capacity) -> Device {
         slots: None,
         sharing,
         numa: None,
+        board: None,
         mode: None,
         health: Health::Healthy,
         cordoned: false,

@@ -124,6 +124,7 @@ fn device(declared: &DeclaredDevice, sharing: Sharing, slots: Option<u32>) -> De
         slots,
         sharing,
         numa: declared.numa.and_then(|numa| u16::try_from(numa).ok()),
+        board: None,
         mode: declared.mode.as_deref().map(Name::from),
         health: if declared.health { Health::Healthy } else { Health::Faulty },
         cordoned: false,

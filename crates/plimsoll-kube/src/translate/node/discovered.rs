@@ -175,6 +175,7 @@ impl<'a> Group<'a> {
             slots: (sharing != Sharing::Exclusive).then_some(counted.tokens),
             sharing,
             numa: None,
+            board: None,
             mode: (self.strategy == Strategy::Mps).then(|| "mps".into()),
             health: Health::Healthy,
             cordoned: false,

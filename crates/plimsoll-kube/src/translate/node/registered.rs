@@ -197,6 +197,7 @@ fn device(
     source: Source,
     notes: &mut Notes,
 ) -> Device {
+    let shares = if vendor.equal_shares { Sharing::EqualShares } else { Sharing::Shares };
     let taken_whole = listed.slots <= 1 && vendor.memory_source != MemorySource::Reported;
     Device {
         identity: Identity::Uuid(listed.id.as_str().into()),
@@ -205,8 +206,9 @@ fn device(
         memory: memory::memory(total(vendor, listed, source)),
         cores: listed.cores.map(|cores| Cores(u32::try_from(cores).unwrap_or(u32::MAX))),
         slots: Some(u32::try_from(listed.slots).unwrap_or(u32::MAX)),
-        sharing: if taken_whole { Sharing::Exclusive } else { Sharing::Shares },
+        sharing: if taken_whole { Sharing::Exclusive } else { shares },
         numa: listed.numa.and_then(|numa| u16::try_from(numa).ok()),
+        board: listed.board.as_deref().map(Name::from),
         mode: listed.mode.as_deref().map(Name::from),
         health: if listed.healthy { Health::Healthy } else { Health::Faulty },
         cordoned: false,

@@ -31,6 +31,16 @@ fn each_advertised_instance_is_a_device_of_its_own_kind() {
 }
 
 #[test]
+fn a_memory_label_of_another_profile_is_not_believed() {
+    let given = mixed().label("nvidia.com/mig-1g.5gb.memory", "20096").gpus("0");
+    let (facts, findings) = advertise(given, "nvidia.com/mig-1g.5gb", "7").facts();
+    assert_eq!((rows(&facts)[0].1, codes(&findings)), (None, vec!["memory-label-missing"]));
+    assert!(findings[0].message().contains("20096 MiB"), "{}", findings[0].message());
+    assert_eq!(placed(&facts, 9, "nvidia.com/mig-1g.5gb", &Amount::Whole).0, 7);
+    assert_eq!(placed(&facts, 1, "nvidia.com/mig-1g.5gb", &mib(1000)).0, 0);
+}
+
+#[test]
 fn whole_cards_beside_instances_are_those_that_are_advertised() {
     let given = advertise(
         mixed().label("nvidia.com/gpu.replicas", "1").gpus("1"),

@@ -1,6 +1,6 @@
 //! HAMi's registers of every vendor, and the devices that follow from capacity.
 
-use plimsoll_core::device::{Capacity, Health, Source, Span};
+use plimsoll_core::device::{Capacity, Health, Sharing, Source, Span};
 
 use super::*;
 
@@ -267,6 +267,20 @@ fn every_vendor_gives_devices_of_its_kind() {
         assert_eq!(placed(&facts, 2, kind, &Amount::Whole).0, 1, "{kind}");
         assert_eq!(placed(&facts, 1, kind, &mib(512)).0, usize::from(size.is_some()), "{kind}");
     }
+}
+
+#[test]
+fn dies_of_one_card_and_devices_with_equal_shares_are_read_as_such() {
+    let dies = r#"[{"id":"d0","count":2,"health":true,"custominfo":{"DeviceStrategy":"die","AIC":"7"}},
+        {"id":"d1","count":2,"health":true,"custominfo":{"DeviceStrategy":"card","AIC":"7"}},
+        {"id":"d2","count":2,"health":true,"custominfo":null}]"#;
+    let (facts, _) = Given::default().annotation("hami.io/node-va-register", dies).facts();
+    let boards: Vec<_> = facts.node.devices.iter().map(|device| device.board.as_deref()).collect();
+    assert_eq!(boards, [Some("7"), None, None]);
+    let xpu = r#"[{"id":"xpu-0","count":4,"devmem":98304,"type":"XPU","health":true}]"#;
+    let (facts, _) = Given::default().annotation("hami.io/node-register-xpu", xpu).facts();
+    assert_eq!(facts.node.devices[0].sharing, Sharing::EqualShares);
+    assert_eq!(placed(&facts, 5, "XPU", &mib(24_576)).0, 4);
 }
 
 #[test]
