@@ -72,6 +72,7 @@ const RESOURCES: &[(&str, &str, Kind, &[&str])] = &[
     ("resource.k8s.io", "deviceclasses", Kind::DeviceClass, DRA),
     ("resource.k8s.io", "resourceslices", Kind::ResourceSlice, DRA),
     ("resource.k8s.io", "resourceclaims", Kind::ResourceClaim, DRA),
+    ("scheduling.run.ai", "bindrequests", Kind::BindRequest, &["v1alpha2"]),
 ];
 
 /// The resources that `plimsoll kube` watches in the whole cluster, as group and plural.
@@ -112,11 +113,13 @@ pub(crate) async fn served(connection: &Connection) -> Result<Vec<Resource>, Clu
     Ok(found)
 }
 
-/// Finds the resources to watch: those of a dump, and the heartbeats of nodes.
+/// Finds the resources to watch: those of a dump, and the heartbeats of nodes. Bind requests are not
+/// watched: they last for seconds, and the charge of a pod never ends because an object changes.
 pub(crate) async fn served_for_watch(
     connection: &Connection,
 ) -> Result<Vec<Resource>, ClusterError> {
     let mut resources = served(connection).await?;
+    resources.retain(|resource| resource.content != Content::Objects(Kind::BindRequest));
     resources.push(Resource {
         group: "coordination.k8s.io",
         version: "v1".to_owned(),

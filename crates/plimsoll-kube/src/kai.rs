@@ -203,6 +203,19 @@ pub fn gpu_groups(labels: &StringMap) -> BTreeSet<String> {
     labels.iter().filter_map(group).filter(|group| !group.trim().is_empty()).collect()
 }
 
+/// Adds GPU groups to the labels of a pod, where its labels name none.
+pub(crate) fn join_gpu_groups<'a>(
+    labels: &mut StringMap,
+    groups: impl IntoIterator<Item = &'a str>,
+) {
+    if gpu_groups(labels).is_empty() {
+        let own =
+            groups.into_iter().map(|group| (format!("{GPU_GROUP}/{group}"), group.to_owned()));
+        let others = labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        *labels = others.chain(own).collect();
+    }
+}
+
 /// Returns the pool of a node or pod.
 pub fn node_pool<'a>(labels: &'a StringMap, key: &str) -> Option<&'a str> {
     labels.get(key).filter(|pool| !pool.is_empty())

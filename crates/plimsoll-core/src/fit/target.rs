@@ -182,7 +182,9 @@ fn resolve_other_amount(
         Amount::Profile(name) => Ok(ResolvedAmount::Profile(name.clone())),
         Amount::Unknown(missing) => Err(Reason::NeedUnknown { missing: missing.clone() }),
         Amount::Plain(rule) => match device.sharing {
-            Sharing::Exclusive | Sharing::Shares | Sharing::EqualShares => Ok(ResolvedAmount::Whole),
+            Sharing::Exclusive | Sharing::Shares | Sharing::EqualShares => {
+                Ok(ResolvedAmount::Whole)
+            }
             Sharing::Tokens { .. } if *rule == PlainRule::Refuse => Err(Reason::UndeclaredMemory),
             // MPS itself limits each client to an equal part, so that a whole card would be too
             // much.

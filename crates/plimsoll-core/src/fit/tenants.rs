@@ -30,7 +30,8 @@ impl Target<'_> {
             return Ok(());
         }
         let need = allotment.bytes.unwrap_or(Bytes::ZERO);
-        let (load, shares) = (self.input.load, self.input.slots.saturating_sub(self.input.slots_free));
+        let (load, shares) =
+            (self.input.load, self.input.slots.saturating_sub(self.input.slots_free));
         let is_equal = need.get().checked_mul(u64::from(shares)) == Some(load.get());
         let own = self.own.into_iter().flat_map(|own| &own.parts);
         let mut others = own.filter_map(|(_, part)| part.bytes).filter(|bytes| *bytes != need);

@@ -84,12 +84,7 @@ impl fmt::Display for Reason {
     }
 }
 
-fn unequal_share(
-    f: &mut fmt::Formatter<'_>,
-    need: Bytes,
-    load: Bytes,
-    shares: u32,
-) -> fmt::Result {
+fn unequal_share(f: &mut fmt::Formatter<'_>, need: Bytes, load: Bytes, shares: u32) -> fmt::Result {
     let format = SizeFormat::for_shortfall(load, need);
     let (need, load) = (format.show(need), format.show(load));
     let hold = plural(shares, "share in use holds", "shares in use hold");

@@ -5,6 +5,7 @@
 //! is an error with its path.
 
 mod affinity;
+mod bind_request;
 mod dra;
 mod group;
 mod map;
@@ -19,6 +20,7 @@ mod workload;
 pub use affinity::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm,
 };
+pub use bind_request::{BindRequest, BindRequestSpec, BindRequestStatus};
 pub use dra::{
     ClaimAllocation, ClaimDevices, ClaimedDevice, DeviceClass, DeviceClassSpec, DeviceFacts,
     ExtendedClaimStatus, ExtendedRequest, PodClaim, PodClaimStatus, ResourceClaim,

@@ -25,6 +25,11 @@ impl Pod {
         self.spec.node_name.as_deref().filter(|name| !name.is_empty())
     }
 
+    /// Returns the node on which a scheduler makes room for the pod, if any.
+    pub fn nominated_node(&self) -> Option<&str> {
+        self.status.nominated_node_name.as_deref().filter(|name| !name.is_empty())
+    }
+
     /// Returns true if all containers have terminated for good, so that the pod holds nothing.
     pub fn is_finished(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
@@ -170,6 +175,8 @@ pub struct Volume {
 pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     pub phase: Option<String>,
+    /// The node on which the scheduler makes room for the pod, or expects it to run.
+    pub nominated_node_name: Option<String>,
     /// The reason of the phase, such as `OutOfcpu` or `Evicted`.
     pub reason: Option<String>,
     #[serde(deserialize_with = "nullable")]

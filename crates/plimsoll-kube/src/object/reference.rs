@@ -15,6 +15,7 @@ pub enum Kind {
     ResourceClaim,
     ResourceSlice,
     DeviceClass,
+    BindRequest,
 }
 
 impl Kind {

@@ -21,6 +21,7 @@ pub(super) fn build<T: Tree>(kind: Kind, tree: T) -> Result<Object, FieldError> 
         Kind::ResourceClaim => Object::ResourceClaim(tree.typed()?),
         Kind::ResourceSlice => Object::ResourceSlice(tree.typed()?),
         Kind::DeviceClass => Object::DeviceClass(tree.typed()?),
+        Kind::BindRequest => Object::BindRequest(tree.typed()?),
     })
 }
 
@@ -40,6 +41,7 @@ pub(super) fn known(kind: &str, api_version: Option<&str>) -> Result<Option<Kind
         "ResourceClaim" => ("resource.k8s.io", Kind::ResourceClaim),
         "ResourceSlice" => ("resource.k8s.io", Kind::ResourceSlice),
         "DeviceClass" => ("resource.k8s.io", Kind::DeviceClass),
+        "BindRequest" => ("scheduling.run.ai", Kind::BindRequest),
         "PodGroup" => {
             let group = group.ok_or_else(|| Problem::NoApiVersion { kind: kind.to_owned() })?;
             return Ok(PodGroupFlavor::from_api_group(group).map(Kind::PodGroup));

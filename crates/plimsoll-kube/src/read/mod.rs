@@ -17,8 +17,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::object::{
-    DeviceClass, Kind, Metadata, Node, ObjectRef, Pod, PodGroup, PriorityClass, ResourceClaim,
-    ResourceSlice, Workload,
+    BindRequest, DeviceClass, Kind, Metadata, Node, ObjectRef, Pod, PodGroup, PriorityClass,
+    ResourceClaim, ResourceSlice, Workload,
 };
 use reader::Reader;
 
@@ -34,6 +34,7 @@ pub enum Object {
     ResourceClaim(Box<ResourceClaim>),
     ResourceSlice(Box<ResourceSlice>),
     DeviceClass(Box<DeviceClass>),
+    BindRequest(Box<BindRequest>),
 }
 
 impl Object {
@@ -48,6 +49,7 @@ impl Object {
             Object::ResourceClaim(claim) => (Kind::ResourceClaim, &claim.metadata),
             Object::ResourceSlice(slice) => (Kind::ResourceSlice, &slice.metadata),
             Object::DeviceClass(class) => (Kind::DeviceClass, &class.metadata),
+            Object::BindRequest(request) => (Kind::BindRequest, &request.metadata),
         };
         ObjectRef::new(kind, metadata)
     }

@@ -44,7 +44,8 @@ pub fn cluster(
             | Kind::PodGroup(_)
             | Kind::PriorityClass
             | Kind::ResourceSlice
-            | Kind::DeviceClass => {}
+            | Kind::DeviceClass
+            | Kind::BindRequest => {}
         }
     }
     listing.finish(dump.findings, ignored)
@@ -75,7 +76,8 @@ impl Dump {
             | Object::PriorityClass(_)
             | Object::ResourceClaim(_)
             | Object::ResourceSlice(_)
-            | Object::DeviceClass(_) => {}
+            | Object::DeviceClass(_)
+            | Object::BindRequest(_) => {}
         }
         let ObjectRef { kind, namespace, name, .. } = object.reference();
         let position = *self.positions.entry((kind, namespace, name)).or_insert(self.objects.len());
@@ -120,9 +122,23 @@ struct Listing<'a> {
     running_findings: Vec<Finding>,
 }
 
-/// The order of pending pods: by priority, then by creation. Pods that do not exist yet keep their
-/// order of appearance, in which a client would create them.
-type Turn = (Reverse<i32>, Created, Option<PodKey>);
+/// The order of pending pods: by priority, then those for which a scheduler makes room already, then
+/// by creation. Pods that do not exist yet keep their order of appearance, in which a client would
+/// create them.
+type Turn = (Reverse<i32>, Nominated, Created, Option<PodKey>);
+
+/// Whether a scheduler makes room for a pod already.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Nominated {
+    Yes,
+    No,
+}
+
+impl Nominated {
+    fn from_pod(pod: &Pod) -> Nominated {
+        if pod.nominated_node().is_some() { Nominated::Yes } else { Nominated::No }
+    }
+}
 
 impl<'a> Listing<'a> {
     fn new(index: &'a Index) -> Listing<'a> {
@@ -163,7 +179,7 @@ impl<'a> Listing<'a> {
             PodState::Pending => {
                 let Translation { value, findings } = request(pod, self.index);
                 self.cluster.findings.extend(findings);
-                self.push(Rank::new(&pod.metadata), value);
+                self.push(Nominated::from_pod(pod), Rank::new(&pod.metadata), value);
             }
         }
     }
@@ -191,13 +207,13 @@ impl<'a> Listing<'a> {
         for id in expansion.ids() {
             let rank = Rank { created: Created::NotYet, key: PodKey::from_request(&id) };
             let request = Request { id, ..first.value.request.clone() };
-            self.push(rank, PodRequest { request, ..first.value.clone() });
+            self.push(Nominated::No, rank, PodRequest { request, ..first.value.clone() });
         }
     }
 
-    fn push(&mut self, rank: Rank, request: PodRequest) {
+    fn push(&mut self, nominated: Nominated, rank: Rank, request: PodRequest) {
         let key = (rank.created != Created::NotYet).then_some(rank.key);
-        let turn = (Reverse(request.request.terms.priority), rank.created, key);
+        let turn = (Reverse(request.request.terms.priority), nominated, rank.created, key);
         self.pending.push((turn, request));
     }
 

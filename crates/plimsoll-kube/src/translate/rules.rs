@@ -38,13 +38,22 @@ pub(super) fn rules(pod: &Pod, reading: &Reading) -> Result<NodeRules, Misuse> {
         operator: Operator::NotIn(vec!["mixed".into()]),
     });
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    // kube-scheduler tries this node first.
+    let nominated = pod.nominated_node().map(|node| {
+        let operator = Operator::In(vec![node.into()]);
+        (u8::MAX, Term(vec![Requirement { subject: Subject::NodeName, operator }]))
+    });
     let tolerations = spec.tolerations.iter().enumerate();
     let tolerations = tolerations.filter(|(_, one)| unknown_toleration(one).is_none());
     Ok(NodeRules {
         named: pod.node_name().map(Name::from),
         all: selected.chain(pool).chain(not_mixed).collect(),
         any: affinity.map_or(Ok(Vec::new()), required)?,
-        preferred: affinity.map_or(Ok(Vec::new()), preferred)?,
+        preferred: affinity
+            .map_or(Ok(Vec::new()), preferred)?
+            .into_iter()
+            .chain(nominated)
+            .collect(),
         tolerations: tolerations.map(|(at, one)| toleration(at, one)).collect::<Result<_, _>>()?,
         files: Vec::new(),
     })

@@ -364,27 +364,27 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn no_text_makes_it_panic(text in "\\PC*") {
-            let _ = (decode(&text), decode_metax_sgpu(&text), decode_score(&text), decode_cordon(&text));
-        }
+           #[test]
+           fn no_text_makes_it_panic(text in "\\PC*") {
+               let _ = (decode(&text), decode_metax_sgpu(&text), decode_score(&text), decode_cordon(&text));
+           }
 
-        #[test]
-        fn nothing_that_looks_like_a_register_makes_it_panic(text in "[-0-9a-z,: ]{0,60}") {
-            let _ = decode(&text);
-        }
+           #[test]
+           fn nothing_that_looks_like_a_register_makes_it_panic(text in "[-0-9a-z,: ]{0,60}") {
+               let _ = decode(&text);
+           }
 
-        #[test]
-        fn the_comma_form_survives_being_written_and_read(
-            id in "[A-Za-z0-9-]{1,20}", slots: u64, memory in 1u64.., cores in 1u64.., model in "[A-Za-z0-9][A-Za-z0-9 -]{0,15}[a-z]",
-            numa in 0u32..64, index: u32, healthy: bool,
-        ) {
-            let device = RegisteredDevice {
-                id, index, slots, memory_mib: Some(memory), cores: Some(cores), model, numa: Some(numa),
- board: None,
-                mode: Some("hami-core".into()), mig_profiles: vec![], healthy,
-            };
-            prop_assert_eq!(decode(&encode_commas(std::slice::from_ref(&device))), Ok(vec![device]));
-        }
-    }
+           #[test]
+           fn the_comma_form_survives_being_written_and_read(
+               id in "[A-Za-z0-9-]{1,20}", slots: u64, memory in 1u64.., cores in 1u64.., model in "[A-Za-z0-9][A-Za-z0-9 -]{0,15}[a-z]",
+               numa in 0u32..64, index: u32, healthy: bool,
+           ) {
+               let device = RegisteredDevice {
+                   id, index, slots, memory_mib: Some(memory), cores: Some(cores), model, numa: Some(numa),
+    board: None,
+                   mode: Some("hami-core".into()), mig_profiles: vec![], healthy,
+               };
+               prop_assert_eq!(decode(&encode_commas(std::slice::from_ref(&device))), Ok(vec![device]));
+           }
+       }
 }

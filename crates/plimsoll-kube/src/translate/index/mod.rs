@@ -9,6 +9,7 @@
 //! [`request`](super::request()).
 
 mod affected;
+mod bindings;
 mod claims;
 mod key;
 mod site;
@@ -33,6 +34,7 @@ use super::priority::Classes;
 use super::workload::{self, Expansion, Expansions, WorkloadKey};
 use super::{PodState, Translation};
 use affected::{NodeChange, Touched};
+use bindings::Bindings;
 use site::Site;
 
 pub use affected::Affected;
@@ -58,6 +60,7 @@ pub struct Index {
     pools: Pools,
     claims: Claims,
     device_classes: DeviceClasses,
+    bindings: Bindings,
     /// Pods whose priority depends on priority classes. None in a live cluster, where the API
     /// server resolves it.
     unresolved: BTreeSet<PodKey>,
@@ -68,7 +71,10 @@ pub struct Index {
 /// A pod, with facts derived when it was applied.
 #[derive(Debug)]
 struct KnownPod {
+    /// With the node that a bind request gives it.
     pod: Box<Pod>,
+    /// The pod as it was applied, if a bind request changed it.
+    applied: Option<Box<Pod>>,
     id: RequestId,
     state: PodState,
     group: Option<GroupName>,
@@ -76,14 +82,19 @@ struct KnownPod {
 }
 
 impl KnownPod {
-    fn new(pod: Box<Pod>) -> KnownPod {
+    fn new(pod: Box<Pod>, applied: Option<Box<Pod>>) -> KnownPod {
         KnownPod {
             id: id(&pod),
             state: PodState::from_pod(&pod),
             group: gang::named_by(&pod),
             may_claim_devices: holding::may_claim_devices(&pod),
             pod,
+            applied,
         }
+    }
+
+    fn as_applied(&self) -> &Pod {
+        self.applied.as_deref().unwrap_or(&self.pod)
     }
 }
 
@@ -99,6 +110,7 @@ impl Index {
             pools: Pools::default(),
             claims: Claims::default(),
             device_classes: DeviceClasses::default(),
+            bindings: Bindings::default(),
             unresolved: BTreeSet::new(),
             workloads: BTreeMap::new(),
             expansions: Expansions::default(),
@@ -182,7 +194,8 @@ impl Index {
             | Kind::PodGroup(_)
             | Kind::PriorityClass
             | Kind::ResourceSlice
-            | Kind::DeviceClass => Vec::new(),
+            | Kind::DeviceClass
+            | Kind::BindRequest => Vec::new(),
         }
     }
 
@@ -264,6 +277,7 @@ impl Index {
             Object::DeviceClass(class) => {
                 touched.device_classes |= self.device_classes.insert(&class);
             }
+            Object::BindRequest(request) => self.store_bind_request(*request, touched),
         }
     }
 
@@ -300,6 +314,7 @@ impl Index {
             Kind::DeviceClass => {
                 touched.device_classes |= self.device_classes.remove(&object.name);
             }
+            Kind::BindRequest => self.delete_bind_request(object, touched),
         }
     }
 
@@ -314,11 +329,18 @@ impl Index {
         let key = PodKey::new(&pod.metadata);
         // A watch delivers the same pod repeatedly: after each reconnection, and whenever a field
         // that is not read here has changed.
-        if self.pods.get(&key).is_some_and(|known| known.pod == pod) {
+        if self.pods.get(&key).is_some_and(|known| *known.as_applied() == *pod) {
             return;
         }
+        self.replace_pod(key, pod, touched);
+    }
+
+    fn replace_pod(&mut self, key: PodKey, pod: Box<Pod>, touched: &mut Touched) {
         self.delete_pod(&key, touched);
-        let known = KnownPod::new(pod);
+        let known = match self.bindings.bound(&key, &pod) {
+            Some(bound) => KnownPod::new(Box::new(bound), Some(pod)),
+            None => KnownPod::new(pod, None),
+        };
         touched.pod(&known);
         self.link(&key, &known);
         self.pods.insert(key, known);

@@ -1,6 +1,7 @@
 //! Small clusters as text, and what they mean.
 
 mod asks;
+mod bindings;
 mod dra;
 mod edges;
 mod given;

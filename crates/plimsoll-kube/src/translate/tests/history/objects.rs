@@ -20,6 +20,7 @@ pub(super) fn any_object() -> impl Strategy<Value = Object> {
         3 => dra::any_slice(),
         3 => dra::any_claim(),
         1 => dra::any_device_class(),
+        3 => any_bind_request(),
     ];
     objects.prop_map(parse)
 }
@@ -210,6 +211,23 @@ prop_compose! {
             "metadata": {"name": name, "namespace": "kai-resource-reservation", "creationTimestamp": created,
                 "labels": {"runai-gpu-group": group}, "annotations": {"run.ai/reserve_for_gpu_index": uuid.unwrap_or("")}},
             "spec": {"nodeName": node, "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}]},
+            "status": {"phase": phase}})
+    }
+}
+
+prop_compose! {
+    fn any_bind_request()(
+        name in "b[01]",
+        pod in "p[0-4]",
+        uid in prop::sample::select(vec!["", "", "u1"]),
+        node in prop::option::weighted(0.9, node_name()),
+        group in prop::option::of(prop::sample::select(vec!["k0", "k1"])),
+        phase in prop::sample::select(vec!["", "Pending", "Failed"]),
+    ) -> Value {
+        let groups: Vec<&str> = group.into_iter().collect();
+        json!({"apiVersion": "scheduling.run.ai/v1alpha2", "kind": "BindRequest",
+            "metadata": {"name": name, "namespace": "a", "ownerReferences": [{"kind": "Pod", "name": pod, "uid": uid}]},
+            "spec": {"podName": pod, "selectedNode": node, "selectedGPUGroups": groups},
             "status": {"phase": phase}})
     }
 }
