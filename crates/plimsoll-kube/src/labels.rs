@@ -87,8 +87,7 @@ pub enum LabelError {
     )]
     Bytes { label: String, mib: u64 },
     #[error(
-        "label {label} is {mib} MiB, and an instance of MIG profile {profile} has about \
-         {gigabytes} GB, so its memory is not known"
+        "label {label} is {mib} MiB, but an instance of MIG profile {profile} has about {gigabytes} GB"
     )]
     OtherThanProfile { label: String, mib: u64, profile: String, gigabytes: u64 },
     #[error("label {label} is \"{value}\", and must be {expected}")]

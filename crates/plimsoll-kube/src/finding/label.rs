@@ -164,8 +164,8 @@ impl fmt::Display for LabelProblem {
         match self {
             LabelProblem::CountMissing { resource, advertised: 0 } => write!(
                 out,
-                "label {resource}.count is missing: the number of devices is unknown; labels \
-                 describe its devices"
+                "label {resource}.count is missing, and other labels describe its devices: their \
+                 number is unknown"
             ),
             LabelProblem::CountMissing { resource, advertised } => write!(
                 out,

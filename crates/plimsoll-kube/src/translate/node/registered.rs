@@ -231,12 +231,12 @@ fn total(vendor: &'static Vendor, listed: &RegisteredDevice, source: Source) -> 
         (MemorySource::Reported, Some(mib)) => memory::of_mib(mib, source, &field),
         (MemorySource::Reported, None) => memory::unknown(format!("{field} is missing")),
         (MemorySource::Assumed(mib), _) => memory::unknown(format!(
-            "nothing on the node says how much a {} has (HAMi assumes {mib} MiB); annotation {DEVICES} can",
-            vendor.name
+            "nothing on the node says how much memory a device of {} has (HAMi assumes {mib} MiB); annotation {DEVICES} can",
+            vendor.count
         )),
         (MemorySource::Unknown, _) => memory::unknown(format!(
-            "nothing on the node says how much a {} has; annotation {DEVICES} can",
-            vendor.name
+            "nothing on the node says how much memory a device of {} has; annotation {DEVICES} can",
+            vendor.count
         )),
     }
 }
