@@ -113,8 +113,9 @@ pub(crate) async fn served(connection: &Connection) -> Result<Vec<Resource>, Clu
     Ok(found)
 }
 
-/// Finds the resources to watch: those of a dump, and the heartbeats of nodes. Bind requests are not
-/// watched: they last for seconds, and the charge of a pod never ends because an object changes.
+/// Finds the resources to watch: those of a dump, and the heartbeats of nodes. Bind requests are
+/// not watched: they last for seconds, and the charge of a pod never ends because an object
+/// changes.
 pub(crate) async fn served_for_watch(
     connection: &Connection,
 ) -> Result<Vec<Resource>, ClusterError> {

@@ -199,8 +199,8 @@ pub struct Device {
     pub slots: Option<u32>,
     pub sharing: Sharing,
     pub numa: Option<u16>,
-    /// The physical card, where one card carries several devices (dies). A request that accepts only
-    /// a device without tenants accepts none of a card with tenants.
+    /// The physical card, where one card carries several devices (dies). A request that accepts
+    /// only a device without tenants accepts none of a card with tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub board: Option<Name>,
     /// The isolation mode: `hami-core`, `mig`, `mps`.

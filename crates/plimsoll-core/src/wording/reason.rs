@@ -18,11 +18,8 @@ impl fmt::Display for Reason {
             }
             Reason::Faulty => f.write_str("is unhealthy"),
             Reason::Gone => f.write_str("is no longer reported"),
-            Reason::SomeCardFaulty { bookable } => write!(
-                f,
-                "may be unhealthy: only {bookable} cards of the node are healthy, and as many are \
-                 in use"
-            ),
+            Reason::SomeCardFaulty { bookable } => some_card_faulty(f, *bookable),
+            Reason::SlotsExhausted { slots } => write!(f, "has no free slot of {slots}"),
             Reason::Cordoned => f.write_str("is cordoned"),
             Reason::Closed => f.write_str("is closed: its accounting is inconsistent"),
             Reason::StaleTelemetry { since } => {
@@ -35,7 +32,6 @@ impl fmt::Display for Reason {
             Reason::UuidMismatch => f.write_str("has a UUID that the request does not accept"),
             Reason::IndexMismatch => f.write_str("has an index that the request does not accept"),
             Reason::SameContainer => f.write_str("is already used by the same container"),
-            Reason::SlotsExhausted { slots } => write!(f, "has no free slot of {slots}"),
             Reason::NotAlone | Reason::Exclusive => {
                 f.write_str("has tenants, and the request needs it exclusively")
             }
@@ -82,6 +78,13 @@ impl fmt::Display for Reason {
             }
         }
     }
+}
+
+fn some_card_faulty(f: &mut fmt::Formatter<'_>, bookable: u16) -> fmt::Result {
+    write!(
+        f,
+        "may be unhealthy: only {bookable} cards of the node are healthy, and as many are in use"
+    )
 }
 
 fn unequal_share(f: &mut fmt::Formatter<'_>, need: Bytes, load: Bytes, shares: u32) -> fmt::Result {

@@ -266,7 +266,7 @@ fn a_vxpu_gives_all_its_tenants_shares_of_one_size() {
     assert_eq!(answer(true, &[24_576, 24_576], 24_576), "fits");
     assert_eq!(answer(true, &[49_152], 24_576), "1/1 ModeNotFit");
     assert_eq!(answer(false, &[], 24_576), "1/1 CardNotHealth");
-    // Not in the table: tenants of several sizes, whose average is nobody's size.
+    // Not in the table: tenants of several sizes, whose average is the size of none.
     assert_eq!(answer(true, &[16_384, 32_768], 24_575), "1/1 ModeNotFit");
 }
 

@@ -122,12 +122,12 @@ struct Listing<'a> {
     running_findings: Vec<Finding>,
 }
 
-/// The order of pending pods: by priority, then those for which a scheduler makes room already, then
-/// by creation. Pods that do not exist yet keep their order of appearance, in which a client would
-/// create them.
+/// The order of pending pods: by priority, then those for which a scheduler makes room already,
+/// then by creation. Pods that do not exist yet keep their order of appearance, in which a client
+/// would create them.
 type Turn = (Reverse<i32>, Nominated, Created, Option<PodKey>);
 
-/// Whether a scheduler makes room for a pod already.
+/// Pods for which a scheduler makes room already come first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Nominated {
     Yes,

@@ -35,7 +35,7 @@ pub(super) struct WireDevice {
     vendor: VendorInfo,
 }
 
-/// What Vastai adds to a device.
+/// Vastai's additions to a device.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct VendorInfo {

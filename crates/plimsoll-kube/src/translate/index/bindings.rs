@@ -1,8 +1,8 @@
 //! KAI's bind requests: pods that have a node in all but name.
 //!
 //! Between KAI's decision and the binding the pod has no node, but its memory is spoken for: KAI
-//! itself counts it there. So it counts as if it had that node already, until the binder gives up
-//! or the pod gets a node.
+//! itself counts it there. So it counts as if it had that node already, until the request fails or
+//! the pod gets a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

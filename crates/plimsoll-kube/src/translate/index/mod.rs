@@ -12,6 +12,7 @@ mod affected;
 mod bindings;
 mod claims;
 mod key;
+mod known_pod;
 mod site;
 
 use std::borrow::Cow;
@@ -28,13 +29,13 @@ use crate::read::Object;
 
 use super::dra::{self, Claims, DeviceClasses, Pools};
 use super::gang::{self, GroupName, Groups};
-use super::holding::{self, Seats};
-use super::pod::id;
+use super::holding::Seats;
 use super::priority::Classes;
 use super::workload::{self, Expansion, Expansions, WorkloadKey};
 use super::{PodState, Translation};
 use affected::{NodeChange, Touched};
 use bindings::Bindings;
+use known_pod::KnownPod;
 use site::Site;
 
 pub use affected::Affected;
@@ -66,36 +67,6 @@ pub struct Index {
     unresolved: BTreeSet<PodKey>,
     workloads: BTreeMap<WorkloadKey, Workload>,
     expansions: Expansions,
-}
-
-/// A pod, with facts derived when it was applied.
-#[derive(Debug)]
-struct KnownPod {
-    /// With the node that a bind request gives it.
-    pod: Box<Pod>,
-    /// The pod as it was applied, if a bind request changed it.
-    applied: Option<Box<Pod>>,
-    id: RequestId,
-    state: PodState,
-    group: Option<GroupName>,
-    may_claim_devices: bool,
-}
-
-impl KnownPod {
-    fn new(pod: Box<Pod>, applied: Option<Box<Pod>>) -> KnownPod {
-        KnownPod {
-            id: id(&pod),
-            state: PodState::from_pod(&pod),
-            group: gang::named_by(&pod),
-            may_claim_devices: holding::may_claim_devices(&pod),
-            pod,
-            applied,
-        }
-    }
-
-    fn as_applied(&self) -> &Pod {
-        self.applied.as_deref().unwrap_or(&self.pod)
-    }
 }
 
 impl Index {
