@@ -48,6 +48,7 @@ pub(super) fn recover(dir: &Path) -> Result<Restart, StoreError> {
         next_changes: next.1 + found.changes.len() as u64,
     };
     let warning = head::check(dir, rows, end)?;
+    rows.check_decisions()?;
     found.warnings.extend(warning);
     Ok(recovered)
 }
@@ -70,7 +71,10 @@ fn newest_snapshot(dir: &Path, rows: Rows<'_>) -> Result<Restart, StoreError> {
             Err(error) => damaged.push(error.to_string()),
         }
     }
-    if recovered.found.snapshot.is_none() && (oldest > 0 || !damaged.is_empty()) {
+    // The first snapshot is durable before the first row, and has the settings that rows are read
+    // with.
+    let has_rows = rows.span(JOURNAL)?.or(rows.span(CHANGES)?).is_some();
+    if recovered.found.snapshot.is_none() && (has_rows || !damaged.is_empty()) {
         return Err(StoreError::NoSnapshot { file: rows.file.to_path_buf(), oldest, damaged });
     }
     recovered.found.warnings = damaged

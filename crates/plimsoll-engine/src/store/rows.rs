@@ -17,6 +17,9 @@ pub(super) const JOURNAL: &str = "journal";
 /// The table of the front end's change sets.
 pub(super) const CHANGES: &str = "changes";
 
+/// The list of the decisions in the records.
+const DECISIONS: &str = "decisions";
+
 /// A row that was inserted: the bytes of its text, and its checksum.
 pub(crate) struct Inserted {
     pub(crate) bytes: u64,
@@ -85,7 +88,7 @@ pub(super) fn prune(
     let Some(oldest) = oldest else { return Ok(false) };
     let below = integer(below)?;
     let end = below.min(oldest.saturating_add(integer(most)?));
-    let tables: &[&str] = if table == JOURNAL { &[JOURNAL, "decisions"] } else { &[CHANGES] };
+    let tables: &[&str] = if table == JOURNAL { &[JOURNAL, DECISIONS] } else { &[CHANGES] };
     for table in tables {
         transaction
             .prepare_cached(&format!("DELETE FROM {table} WHERE seq < ?1"))?
@@ -176,6 +179,30 @@ impl Rows<'_> {
                 return Ok(Err(CHANGED.to_string()));
             }
             Ok(Ok(take(JournalledChanges { seq: seq.unsigned_abs(), body })))
+        })
+    }
+
+    /// Checks that the list of decisions has those of every record, and no others.
+    ///
+    /// The list is an index of the records for the API, and a restart does not read it: without
+    /// this check, deleted rows would make decisions disappear silently.
+    pub(super) fn check_decisions(&self) -> Result<(), StoreError> {
+        let query = "SELECT seq, sum(listed), sum(made) FROM (
+                SELECT seq, 1 AS listed, 0 AS made FROM decisions
+                UNION ALL SELECT seq, 0, json_array_length(decisions) FROM journal
+            ) GROUP BY seq HAVING sum(listed) <> sum(made) ORDER BY seq LIMIT 1";
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let found: Option<(i64, i64, i64)> = self
+            .connection
+            .query_row(query, (), read)
+            .optional()
+            .map_err(StoreError::sql(self.file, "read"))?;
+        let Some((seq, listed, made)) = found else { return Ok(()) };
+        Err(StoreError::Row {
+            file: self.file.to_path_buf(),
+            table: DECISIONS,
+            seq: self.number(DECISIONS, seq)?,
+            problem: format!("{listed} decisions are listed for this record, which has {made}"),
         })
     }
 

@@ -281,6 +281,31 @@ fn rows_that_are_missing_at_the_end_are_noticed() {
 }
 
 #[test]
+fn decisions_that_are_missing_from_the_list_or_were_added_are_noticed() {
+    for sql in [
+        "DELETE FROM decisions",
+        "DELETE FROM decisions WHERE seq = (SELECT min(seq) FROM decisions)",
+        "DELETE FROM decisions WHERE seq = (SELECT max(seq) FROM decisions)",
+        "UPDATE decisions SET seq = 99 WHERE seq = (SELECT max(seq) FROM decisions)",
+        "INSERT INTO decisions SELECT 60, idx, now, account, name, uid, summary, digest FROM decisions LIMIT 1",
+    ] {
+        let root = closed();
+        change(root.path(), sql);
+        let error = open_error(root.path());
+        assert!(matches!(error, StoreError::Row { table: "decisions", .. }), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn a_journal_without_its_snapshots_is_rejected_also_if_it_begins_at_the_first_record() {
+    let root = directory();
+    drop(filled(root.path(), &[20]));
+    fs::remove_file(snapshot::file(root.path(), 0)).expect("the first snapshot");
+    let error = open_error(root.path());
+    assert!(matches!(error, StoreError::NoSnapshot { oldest: 0, .. }), "{error}");
+}
+
+#[test]
 fn another_row_in_the_place_of_the_last_acknowledged_one_is_noticed() {
     let (root, other) = (closed(), directory());
     let (mut store, mut machine, _) = filled(other.path(), &[40]);
