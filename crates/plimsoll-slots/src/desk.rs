@@ -54,8 +54,8 @@ pub use limits::ReportProblem;
 pub use models::{FileGap, ModelChange, ModelsState};
 pub use reasons::{Loss, SlotFailure, StatusReason};
 pub use reservation::{
-    ClientName, Ending, InvalidReservationId, NewReservation, Reservation, ReservationId,
-    ReservationState, ReserveError,
+    ClientName, Ending, IdempotencyKey, InvalidReservationId, NewReservation, Reservation,
+    ReservationId, ReservationState, ReserveError,
 };
 pub use reservations::{ReservationChange, ReservationsState};
 pub use runners::{LiveRunner, Pace, Runner, RunnerChange, RunnerError, RunnersState};

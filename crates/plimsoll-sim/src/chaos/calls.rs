@@ -1,7 +1,7 @@
 //! Calls of clients and operators on the desk.
 
 use plimsoll_core::units::{Millis, Name};
-use plimsoll_slots::desk::{ClientName, NewReservation, ReservationStatus};
+use plimsoll_slots::desk::{ClientName, IdempotencyKey, NewReservation, ReservationStatus};
 use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
 
@@ -42,7 +42,7 @@ impl Day {
         let random = &mut self.random;
         let client = ClientName { namespace: "team".to_string(), name: "app".to_string() };
         let new = NewReservation {
-            key: random.percent(20).then(|| format!("key-{}", random.below(30))),
+            key: random.percent(20).then(|| draw_key(random)),
             client: random.percent(30).then_some(client),
             deadline: random.percent(40).then(|| Millis(now.0 + random.between(1, 900_000))),
             lease: random.percent(30).then(|| draw_lease(random)),
@@ -128,6 +128,12 @@ impl Day {
             self.server.counters.add(Counter::Served, usize::from(is_ready));
         }
     }
+}
+
+/// Draws a key of one of few callers, so that some are repeated.
+fn draw_key(random: &mut Random) -> IdempotencyKey {
+    let caller = random.percent(50).then(|| format!("team-{}", random.below(2)));
+    IdempotencyKey { caller, text: format!("key-{}", random.below(20)) }
 }
 
 fn draw_lease(random: &mut Random) -> Lease {

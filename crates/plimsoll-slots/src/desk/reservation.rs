@@ -45,8 +45,7 @@ impl FromStr for ReservationId {
 pub struct Reservation {
     pub id: ReservationId,
     pub model: String,
-    /// The idempotency key.
-    pub key: Option<String>,
+    pub key: Option<IdempotencyKey>,
     pub client: Option<ClientName>,
     pub created: Millis,
     /// The time at which the reservation expires unless it has been served by then.
@@ -54,6 +53,44 @@ pub struct Reservation {
     #[serde(default = "Lease::before_leases")]
     pub lease: Lease,
     pub state: ReservationState,
+}
+
+/// The key that tells a repeated request from a new one. The keys of different callers are different keys:
+/// otherwise one client could read and release the reservation of another by guessing its key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "StoredKey", into = "StoredKey")]
+pub struct IdempotencyKey {
+    /// The name of the caller's token; `None` on a server without tokens.
+    pub caller: Option<String>,
+    pub text: String,
+}
+
+/// The form in the journal. A key without a caller is its text, as in earlier journals.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredKey {
+    Text(String),
+    OfCaller { caller: String, key: String },
+}
+
+impl From<StoredKey> for IdempotencyKey {
+    fn from(stored: StoredKey) -> Self {
+        match stored {
+            StoredKey::Text(text) => IdempotencyKey { caller: None, text },
+            StoredKey::OfCaller { caller, key } => {
+                IdempotencyKey { caller: Some(caller), text: key }
+            }
+        }
+    }
+}
+
+impl From<IdempotencyKey> for StoredKey {
+    fn from(IdempotencyKey { caller, text }: IdempotencyKey) -> Self {
+        match caller {
+            None => StoredKey::Text(text),
+            Some(caller) => StoredKey::OfCaller { caller, key: text },
+        }
+    }
 }
 
 /// The name that a client gives itself.
@@ -123,8 +160,8 @@ impl Ending {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewReservation {
     pub model: String,
-    /// The idempotency key: a second request with the same key gets the first one's reservation.
-    pub key: Option<String>,
+    /// A second request with the same key gets the first one's reservation.
+    pub key: Option<IdempotencyKey>,
     pub client: Option<ClientName>,
     pub deadline: Option<Millis>,
     /// The lease; that of the configuration if there is none.

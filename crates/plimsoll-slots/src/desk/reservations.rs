@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::ChangeLog;
 use super::backlog::Backlog;
 use super::leases::Leases;
-use super::reservation::{Ending, NewReservation, Reservation, ReservationId, ReservationState};
+use super::reservation::{
+    Ending, IdempotencyKey, NewReservation, Reservation, ReservationId, ReservationState,
+};
 use super::slots::SlotStage;
 use crate::lease::Lease;
 
@@ -22,7 +24,7 @@ pub(super) struct Reservations {
     pending: BTreeMap<String, BTreeSet<ReservationId>>,
     deadlines: BTreeSet<(Millis, ReservationId)>,
     ended: BTreeSet<(Millis, ReservationId)>,
-    by_key: BTreeMap<String, ReservationId>,
+    by_key: BTreeMap<IdempotencyKey, ReservationId>,
     next_number: u64,
     leases: Leases,
     backlog: Backlog,
@@ -266,7 +268,7 @@ impl Reservations {
         self.by_id.get(&id)
     }
 
-    pub(super) fn with_key(&self, key: &str) -> Option<&Arc<Reservation>> {
+    pub(super) fn with_key(&self, key: &IdempotencyKey) -> Option<&Arc<Reservation>> {
         self.by_id.get(self.by_key.get(key)?)
     }
 

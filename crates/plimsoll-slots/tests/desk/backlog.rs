@@ -8,7 +8,7 @@ use plimsoll_slots::desk::{
     ReserveError,
 };
 
-use crate::world::World;
+use crate::world::{World, key};
 
 /// A world with room for one slot of model `m`, with two units, and these limits.
 fn world(total: u32, per_namespace: u32) -> World {
@@ -106,7 +106,7 @@ fn a_full_backlog_rejects_no_request_that_finds_room_in_a_slot() {
 fn a_rejected_request_is_not_journalled_and_a_retry_with_a_known_key_is_not_rejected() {
     let mut world = world(1, 1);
     world.serve("m");
-    let with_key = NewReservation { key: Some("k".into()), ..NewReservation::of_model("other") };
+    let with_key = NewReservation { key: Some(key("k")), ..NewReservation::of_model("other") };
     let id = world.call(|desk, core| desk.reserve(core, with_key.clone())).expect("within limits");
     world.commit();
     let next = world.host.next_numbers();

@@ -76,7 +76,7 @@ fn play(world: &mut World, what: &Move) {
     match what {
         Move::Reserve { model, key, deadline, lease } => {
             let new = NewReservation {
-                key: key.map(|key| format!("k{key}")),
+                key: key.map(|number| crate::world::key(&format!("k{number}"))),
                 deadline: deadline.map(|millis| Millis(world.now + millis)),
                 lease: *lease,
                 client: key.map(|key| ClientName {

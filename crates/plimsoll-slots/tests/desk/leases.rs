@@ -1,10 +1,12 @@
 //! Leases: a reservation whose client does not renew it ends, and a restart gives one full lease.
 
-use plimsoll_slots::desk::{Ending, NewReservation, RenewError, ReservationId, ReservationStatus};
+use plimsoll_slots::desk::{
+    Ending, IdempotencyKey, NewReservation, RenewError, ReservationId, ReservationStatus,
+};
 use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
 
-use crate::world::World;
+use crate::world::{World, key};
 
 const MODELS: [(&str, &str); 1] = [("m", "memory: 60GiB\nconcurrency: 2")];
 const MINUTE: u64 = 60_000;
@@ -112,7 +114,7 @@ fn a_restart_gives_every_client_one_full_lease() {
 fn a_repeated_request_with_the_same_key_renews_the_lease() {
     let mut world = World::with(&MODELS, &[80]);
     let repeat = |world: &mut World| {
-        let new = NewReservation { key: Some("k".into()), ..NewReservation::of_model("m") };
+        let new = NewReservation { key: Some(key("k")), ..NewReservation::of_model("m") };
         world.call(|desk, core| desk.reserve(core, new)).expect("the model is declared")
     };
     let id = repeat(&mut world);
@@ -121,6 +123,21 @@ fn a_repeated_request_with_the_same_key_renews_the_lease() {
     assert_eq!(repeat(&mut world), id);
     pass_minutes(&mut world, 9);
     world.assert_ready(&[id]);
+}
+
+#[test]
+fn the_same_key_of_another_caller_is_another_key_also_after_a_restart() {
+    let mut world = World::with(&MODELS, &[80]);
+    let reserve = |world: &mut World, caller: Option<&str>| {
+        let key = IdempotencyKey { caller: caller.map(String::from), ..key("k") };
+        let new = NewReservation { key: Some(key), ..NewReservation::of_model("m") };
+        world.call(|desk, core| desk.reserve(core, new)).expect("the model is declared")
+    };
+    let callers = [None, Some("team-a"), Some("team-b")];
+    let ids = callers.map(|caller| reserve(&mut world, caller));
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
+    world.restart();
+    assert_eq!(callers.map(|caller| reserve(&mut world, caller)), ids);
 }
 
 #[test]

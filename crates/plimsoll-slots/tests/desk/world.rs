@@ -7,14 +7,19 @@ use plimsoll_core::front::{Batch, Checkpoint, Core, Host, Recovery};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::{Millis, Name, Timespan};
 use plimsoll_slots::desk::{
-    Change, Desk, DeskConfig, DeskState, DeskView, Ending, NewReservation, ReservationId,
-    ReservationStatus, RunnerError,
+    Change, Desk, DeskConfig, DeskState, DeskView, Ending, IdempotencyKey, NewReservation,
+    ReservationId, ReservationStatus, RunnerError,
 };
 use plimsoll_slots::model::Model;
 use plimsoll_slots::simulated_runner::{SimulatedProcess, SimulatedRunner};
 use plimsoll_slots::wire::{Heartbeat, OnDevice, Orders, Registration};
 
 pub(crate) const GIB: u64 = 1 << 30;
+
+/// A key of a client without a token.
+pub(crate) fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey { caller: None, text: text.to_string() }
+}
 
 pub(crate) struct World {
     pub host: Host<Desk>,
