@@ -1,6 +1,7 @@
 //! Metrics for Prometheus. Gauges of devices are read from the ledger's accounts at the scrape;
 //! counters count results once they are durable. `docs/metrics.md` lists every name.
 
+mod format;
 mod scraped;
 pub(crate) mod slots;
 mod watcher;
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -30,11 +31,10 @@ use super::guard::Guard;
 use super::guard::access::{ClusterRights, Rules};
 use super::routes::Routes;
 use super::served::ServedFront;
+use format::Format;
 use scraped::{Files, Sheet};
 pub(crate) use scraped::{Number, seconds};
 use watcher::Watcher;
-
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The prefix of every name.
 const PREFIX: &str = "plimsoll";
@@ -242,18 +242,20 @@ pub(crate) fn routes<F: ServedFront>(
         .with_state(Scrape { engine, counted, data })
 }
 
-async fn show<F: ServedFront>(State(scrape): State<Scrape<F>>) -> Response {
-    match text(&scrape).await {
-        Ok(text) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+async fn show<F: ServedFront>(State(scrape): State<Scrape<F>>, headers: HeaderMap) -> Response {
+    let format = Format::accepted(&headers);
+    match text(&scrape, format).await {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(no_answer) => Problem::from(no_answer).into_response(),
     }
 }
 
-async fn text<F: ServedFront>(scrape: &Scrape<F>) -> Result<String, NoAnswer> {
+async fn text<F: ServedFront>(scrape: &Scrape<F>, format: Format) -> Result<String, NoAnswer> {
     let sheet = scrape.engine.read(|front, core| Sheet::copy(front, core)).await?;
     let (counted, data) = (scrape.counted.clone(), scrape.data.clone());
     // A large fleet has a hundred thousand rows: rendering them must not block other requests.
-    let rendered = move || render(&counted, &sheet, data.as_deref().map(Files::read).as_ref());
+    let rendered =
+        move || format.convert(render(&counted, &sheet, data.as_deref().map(Files::read).as_ref()));
     tokio::task::spawn_blocking(rendered).await.map_err(|_| NoAnswer::Stopped)
 }
 

@@ -77,7 +77,7 @@ impl Rehearsal {
         let devices = (0_u16..).zip(used).map(|(index, used)| DeviceStatus {
             index,
             used: Some(*used),
-            utilisation: None,
+            utilisation: Some(50),
             foreign: Vec::new(),
             stale_for: None,
         });

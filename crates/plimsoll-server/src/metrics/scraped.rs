@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 use plimsoll_core::charge::Stage;
+use plimsoll_core::device::Health;
 use plimsoll_core::front::Core;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis};
@@ -98,7 +99,8 @@ pub(super) fn registry(sheet: &Sheet, files: Option<&Files>) -> Registry {
 
 fn register_devices(registry: &mut Registry, nodes: &[NodeView]) {
     let memory: Family<Labels<3>, Number> = Family::default();
-    let [usable, load, promised, closed] = [(); 4].map(|()| Family::<Labels<2>, Number>::default());
+    let [usable, load, promised, closed, healthy] =
+        [(); 5].map(|()| Family::<Labels<2>, Number>::default());
     for view in nodes {
         for (gpu, room) in view.room.devices().iter().enumerate() {
             let labels = device_labels(&view.node.name, gpu);
@@ -114,6 +116,8 @@ fn register_devices(registry: &mut Registry, nodes: &[NodeView]) {
             load.get_or_create(&labels).set(room.load().get());
             promised.get_or_create(&labels).set(room.promised().get());
             closed.get_or_create(&labels).set(room.takes_nothing().into());
+            let is_healthy = view.node.devices[gpu].health == Health::Healthy;
+            healthy.get_or_create(&labels).set(is_healthy.into());
         }
     }
     registry.register("device_memory_bytes", "Memory of a device, by stage", memory);
@@ -125,6 +129,7 @@ fn register_devices(registry: &mut Registry, nodes: &[NodeView]) {
     registry.register("device_load_bytes", "Held, releasing and foreign memory of a device", load);
     registry.register("device_promised_bytes", "Memory promised to pending requests", promised);
     registry.register("device_closed", "1 if a breach closes the device to new work", closed);
+    registry.register("device_healthy", "0 if the device is faulty or no longer reported", healthy);
 }
 
 pub(super) fn device_labels(node: &str, gpu: usize) -> Labels<2> {

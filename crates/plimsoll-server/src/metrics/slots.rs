@@ -94,7 +94,10 @@ pub(crate) struct SlotGauges {
 struct DeviceTelemetry {
     runner: Name,
     gpu: usize,
-    age_seconds: f64,
+    /// The age of the last measurement of its memory; `None` without one.
+    age_seconds: Option<f64>,
+    /// The compute utilisation, from 0 to 1.
+    utilisation: Option<f64>,
 }
 
 struct RunnerGauges {
@@ -134,21 +137,24 @@ impl SlotGauges {
 }
 
 fn telemetry(desk: DeskView<'_>, now: Millis) -> Vec<DeviceTelemetry> {
-    let mut ages = Vec::new();
+    let mut measured = Vec::new();
     for runner in desk.runners() {
-        for status in desk.live(&runner.id).into_iter().flat_map(|live| &live.devices) {
-            let Some(live) = desk.live(&runner.id).filter(|_| status.used.is_some()) else {
-                continue;
-            };
-            let measured = live.last_seen.0.saturating_sub(status.stale_for.unwrap_or(0));
-            ages.push(DeviceTelemetry {
+        let Some(live) = desk.live(&runner.id) else { continue };
+        for status in &live.devices {
+            let at = live.last_seen.0.saturating_sub(status.stale_for.unwrap_or(0));
+            measured.push(DeviceTelemetry {
                 runner: runner.id.clone(),
                 gpu: usize::from(status.index),
-                age_seconds: seconds(Millis(measured), now),
+                age_seconds: status.used.map(|_| seconds(Millis(at), now)),
+                // A runner that is silent, or a driver that is, says nothing about now.
+                utilisation: status
+                    .utilisation
+                    .filter(|_| status.stale_for.is_none() && !desk.is_silent(&runner.id))
+                    .map(|percent| f64::from(percent) / 100.0),
             });
         }
     }
-    ages
+    measured
 }
 
 fn models(desk: DeskView<'_>) -> BTreeMap<String, ModelGauges> {
@@ -240,11 +246,22 @@ fn register_runners(registry: &mut Registry, runners: &[RunnerGauges]) {
 }
 
 fn register_telemetry(registry: &mut Registry, telemetry: &[DeviceTelemetry]) {
-    let ages: Family<Labels<2>, Seconds> = Family::default();
+    let [ages, utilisation] = [(); 2].map(|()| Family::<Labels<2>, Seconds>::default());
     for device in telemetry {
-        ages.get_or_create(&device_labels(&device.runner, device.gpu)).set(device.age_seconds);
+        let labels = device_labels(&device.runner, device.gpu);
+        if let Some(age) = device.age_seconds {
+            ages.get_or_create(&labels).set(age);
+        }
+        if let Some(ratio) = device.utilisation {
+            utilisation.get_or_create(&labels).set(ratio);
+        }
     }
     registry.register("device_telemetry_age_seconds", "Age of the last measurement", ages);
+    registry.register(
+        "device_utilisation_ratio",
+        "Compute utilisation of a device, from 0 to 1",
+        utilisation,
+    );
 }
 
 fn register_models(registry: &mut Registry, models: &BTreeMap<String, ModelGauges>) {

@@ -88,6 +88,8 @@ fn events_are_counted_by_kind() {
         (r#"plimsoll_http_rejected_total{reason="too_many_requests"}"#, 1.0),
         (r#"plimsoll_runners{state="online"}"#, 1.0),
         ("plimsoll_models", 4.0),
+        (r#"plimsoll_device_utilisation_ratio{node="runner-1",gpu="1"}"#, 0.5),
+        (r#"plimsoll_device_healthy{node="runner-1",gpu="1"}"#, 1.0),
         (r#"plimsoll_store_bytes{file="journal"}"#, 5.0),
         (r#"plimsoll_store_bytes{file="snapshots"}"#, 3.0),
     ] {
@@ -195,6 +197,23 @@ fn the_documentation_lists_every_metric() {
     };
     let shown: BTreeMap<String, String> = text.lines().filter_map(typed).collect();
     assert_eq!(shown, documented());
+}
+
+#[test]
+fn every_alert_links_to_its_section_of_the_runbook() {
+    let alerts = fs::read_to_string(root().join("deploy/prometheus/alerts.yaml")).expect("alerts");
+    let runbook = fs::read_to_string(root().join("docs/alerts.md")).expect("the runbook");
+    let sections: BTreeSet<&str> =
+        runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let mut named = BTreeSet::new();
+    for rule in alerts.split("- alert: ").skip(1) {
+        let name = rule.lines().next().expect("a name");
+        let link = format!(" docs/alerts.md#{}\n", name.to_lowercase());
+        assert!(rule.contains("runbook_url: ") && rule.contains(&link), "{name} has no {link}");
+        named.insert(name);
+    }
+    assert!(named.len() > 10, "{named:?}");
+    assert_eq!(sections, named);
 }
 
 #[test]
