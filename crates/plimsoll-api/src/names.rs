@@ -4,11 +4,21 @@
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$meta])*
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
-        )]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub enum $name {
             $($(#[$about])* #[serde(rename = $text)] $variant,)*
+        }
+
+        // The derive does not see the value of `$text`, and would list the names of the variants.
+        impl utoipa::ToSchema for $name {}
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                let names = $name::ALL.iter().map(|one| one.name());
+                let text = utoipa::openapi::schema::Type::String;
+                let schema = utoipa::openapi::schema::ObjectBuilder::new();
+                schema.schema_type(text).enum_values(Some(names)).into()
+            }
         }
 
         impl $name {

@@ -2,11 +2,11 @@
 
 mod agents;
 mod decisions;
+mod document;
 mod events;
 mod input;
 mod memory;
 mod models;
-mod pages;
 mod problem;
 mod queue;
 mod reservations;
@@ -18,8 +18,8 @@ mod state;
 mod tests;
 mod whatif;
 
+pub(crate) use document::with_document;
 pub(crate) use events::event as sse_event;
-pub(crate) use pages::with_pages;
 pub(crate) use problem::{Answer, Problem};
 pub(crate) use reservations::ended_row;
 pub(crate) use schedulerlog::{found_row, row as schedulerlog_row};
@@ -66,7 +66,7 @@ pub(crate) fn routes(app: AppState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::READ, routes!(events::stream))
         .add(Rules::READ, routes!(schedulerlog::show))
         .with_state(app);
-    with_pages(routes)
+    with_document(routes)
 }
 
 async fn no_such_route(uri: Uri) -> Problem {

@@ -10,6 +10,7 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Bytes, Name};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender, WeakSender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::api::AppState;
 use super::served::ServedFront;
@@ -22,8 +23,11 @@ use plimsoll_slots::desk::Desk;
 
 /// The records buffered for a slow reader. Beyond it, the reader is notified and reads the journal.
 const BUFFERED: usize = 4096;
-/// The records read from the journal at once.
-const AT_ONCE: usize = 500;
+/// The records read from the journal at once. Each reader that catches up holds this many.
+const AT_ONCE: usize = 50;
+/// The most readers. One that does not read holds what is ready for it, up to [`AT_ONCE`] records
+/// and the buffers of its connection.
+pub(crate) const READERS: usize = 256;
 
 /// Something that has become durable.
 #[derive(Clone, Debug)]
@@ -37,12 +41,28 @@ pub(crate) struct Feed {
     /// Handed to the observer, so that the feed ends when the thread that decides does.
     sender: Mutex<Option<Sender<Published>>>,
     readers: WeakSender<Published>,
+    seats: Arc<Semaphore>,
+}
+
+/// The reason why there is no further reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoReader {
+    /// The server shuts down.
+    Ending,
+    TooMany,
+}
+
+/// A subscription, which counts as a reader until it is dropped.
+struct Subscription {
+    live: Receiver<Published>,
+    _seat: OwnedSemaphorePermit,
 }
 
 impl Default for Feed {
     fn default() -> Self {
         let (sender, _) = broadcast::channel(BUFFERED);
-        Feed { readers: sender.downgrade(), sender: Mutex::new(Some(sender)) }
+        let seats = Arc::new(Semaphore::new(READERS));
+        Feed { readers: sender.downgrade(), sender: Mutex::new(Some(sender)), seats }
     }
 }
 
@@ -53,28 +73,29 @@ impl Feed {
         Box::new(Filler { sender, ended: Vec::new() })
     }
 
-    /// Returns a reader of live records only, for a front end whose journal is not kept; `None`
-    /// once the server shuts down.
-    pub(crate) fn live<F: ServedFront>(&self) -> Option<LiveReader<F>> {
-        Some(LiveReader { live: self.subscribe()?, front: std::marker::PhantomData })
+    /// Returns a reader of live records only, for a front end whose journal is not kept.
+    pub(crate) fn live<F: ServedFront>(&self) -> Result<LiveReader<F>, NoReader> {
+        Ok(LiveReader { subscribed: self.subscribe()?, front: std::marker::PhantomData })
     }
 
-    /// Subscribes to what is published from now on; `None` once the server shuts down.
-    fn subscribe(&self) -> Option<Receiver<Published>> {
-        self.readers.upgrade().map(|sender| sender.subscribe())
+    /// Subscribes to what is published from now on.
+    fn subscribe(&self) -> Result<Subscription, NoReader> {
+        let seat = self.seats.clone().try_acquire_owned().map_err(|_| NoReader::TooMany)?;
+        let sender = self.readers.upgrade().ok_or(NoReader::Ending)?;
+        Ok(Subscription { live: sender.subscribe(), _seat: seat })
     }
 }
 
 /// A reader of live records.
 pub(crate) struct LiveReader<F> {
-    live: Receiver<Published>,
+    subscribed: Subscription,
     front: std::marker::PhantomData<fn() -> F>,
 }
 
 impl<F: ServedFront> LiveReader<F> {
     /// Returns the next message; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Message> {
-        match self.live.recv().await {
+        match self.subscribed.live.recv().await {
             Ok(Published::Record(record)) => {
                 Some(Message::Record(Box::new(event_row::<F>(&record))))
             }
@@ -144,7 +165,7 @@ pub(crate) enum Message {
 /// A reader: first the journal's records, then live ones, without a gap or a duplicate.
 pub(crate) struct Reader {
     app: AppState,
-    live: Receiver<Published>,
+    subscribed: Subscription,
     /// The number of the record that comes next; none where it begins with the oldest there is.
     next: Option<u64>,
     catching_up: bool,
@@ -152,14 +173,11 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Begins to read; `None` when nothing will come any more.
-    pub(crate) async fn start(
-        app: AppState,
-        from: From,
-    ) -> Result<Option<Reader>, super::api::Problem> {
+    /// Begins to read.
+    pub(crate) async fn start(app: AppState, from: From) -> Result<Reader, super::api::Problem> {
         // Subscribes before it reads the journal: records in between are in both, and `push` drops
         // the second copy.
-        let Some(live) = app.feed().subscribe() else { return Ok(None) };
+        let subscribed = app.feed().subscribe()?;
         let span = app.history(plimsoll_engine::store::History::span).await?;
         let mut waiting = VecDeque::new();
         let to_come = span.map_or(0, |(_, newest)| newest.saturating_add(1));
@@ -172,7 +190,7 @@ impl Reader {
             }
             From::After(after) => (Some(after.saturating_add(1)), true),
         };
-        Ok(Some(Reader { app, live, next, catching_up, waiting }))
+        Ok(Reader { app, subscribed, next, catching_up, waiting })
     }
 
     /// Returns the next message; `None` at the end.
@@ -189,7 +207,7 @@ impl Reader {
                 records.iter().for_each(|record| self.push(record));
                 continue;
             }
-            match self.live.recv().await {
+            match self.subscribed.live.recv().await {
                 Ok(Published::Record(record)) => self.push(&record),
                 Ok(Published::Ended(row)) => return Some(Message::Ended(row)),
                 Err(RecvError::Lagged(missed)) => {

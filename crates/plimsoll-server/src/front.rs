@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use axum_server::{Handle, Server};
@@ -20,11 +20,8 @@ use tower::ServiceExt;
 
 use super::api::Problem;
 use super::config::http::{HttpConfig, Limits};
-use super::guard::{self, Connections, Guard, tls};
+use super::guard::{self, Connections, Guard, head, tls, unread};
 use super::metrics::Counted;
-
-/// The limit for the headers of a request, in bytes.
-const HEAD: usize = 64 << 10;
 
 /// The entrance to the routes. It is closed until the ledger is rebuilt.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +36,9 @@ impl Gate {
     }
 }
 
-/// Returns the routes that answer before the ledger is rebuilt. Health checks need no token and are
-/// not rate limited; everything else is authenticated first.
+/// Returns the routes that answer before the ledger is rebuilt. Health checks and the page about
+/// the API, which has no data, need no token and are not rate limited; everything else is
+/// authenticated first.
 pub(crate) fn router(gate: Gate, guard: Arc<Guard>) -> Router {
     let authenticated = Router::new()
         .fallback(behind)
@@ -49,8 +47,12 @@ pub(crate) fn router(gate: Gate, guard: Arc<Guard>) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
+        .route("/", get(|| async { Redirect::temporary("/docs") }))
+        .route("/docs", get(|| async { Html(include_str!("api/docs.html")) }))
         .with_state(gate)
         .fallback_service(authenticated)
+        .layer(from_fn(head::check))
+        .layer(from_fn(unread::close))
 }
 
 async fn readyz(State(gate): State<Gate>) -> Response {
@@ -132,7 +134,7 @@ fn tuned<A>(server: Server<SocketAddr, A>, header_timeout: Duration) -> Server<S
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
-        .max_buf_size(HEAD);
+        .max_buf_size(head::HEAD);
     server
 }
 

@@ -17,20 +17,24 @@ pub mod reviews;
 
 pub(crate) mod access;
 mod connections;
+pub(crate) mod head;
 mod local;
 mod rate;
 pub mod tls;
 pub(crate) mod tokens;
+pub(crate) mod unread;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::RequestExt;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, RawPathParams, Request, State};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, RawPathParams, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use percent_encoding::percent_decode_str;
 use plimsoll_slots::size::Span;
 
 pub(crate) use connections::Connections;
@@ -60,8 +64,8 @@ pub(crate) struct Guard {
 /// The authenticated caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The name of its token or of its user; `local` on a server without tokens.
-    pub(crate) name: String,
+    /// The name of its token or of its user; `None` on a server without tokens.
+    pub(crate) name: Option<String>,
     standing: Standing,
 }
 
@@ -74,6 +78,11 @@ enum Standing {
 }
 
 impl Caller {
+    /// Returns the name for the log.
+    pub(crate) fn logged(&self) -> &str {
+        self.name.as_deref().unwrap_or("local")
+    }
+
     /// Returns whether the caller may make changes.
     pub(crate) fn may_operate(&self) -> bool {
         matches!(&self.standing, Standing::Role(role) if role.allows(Access::Operate, None))
@@ -93,6 +102,11 @@ impl Guard {
 
     pub(crate) fn replace_tokens(&self, tokens: Tokens) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
+    }
+
+    /// Returns whether requests need a token.
+    pub(crate) fn requires_token(&self) -> bool {
+        self.reviews.is_some() || !self.tokens().is_empty()
     }
 
     fn tokens(&self) -> Arc<Tokens> {
@@ -120,29 +134,27 @@ impl Guard {
         let tokens = self.tokens();
         if tokens.is_empty() && self.reviews.is_none() {
             return match local::rejection(headers, uri) {
-                None => {
-                    let standing = Standing::Role(Role::All);
-                    Ok(Caller { name: "local".to_string(), standing })
-                }
+                None => Ok(Caller { name: None, standing: Standing::Role(Role::All) }),
                 Some(why) => Err(self.reject(Rejected::Forbidden, why)),
             };
         }
-        let Some(token) = bearer(headers) else { return Err(self.unknown_caller()) };
+        let token = bearer(headers).map_err(|detail| self.unknown_caller(detail))?;
         if let Some((name, role)) = tokens.find(token) {
-            return Ok(Caller { name: name.to_string(), standing: Standing::Role(role.clone()) });
+            let standing = Standing::Role(role.clone());
+            return Ok(Caller { name: Some(name.to_string()), standing });
         }
-        let Some(reviews) = &self.reviews else { return Err(self.unknown_caller()) };
+        let unknown = "the token is unknown; it may have been replaced or removed";
+        let Some(reviews) = &self.reviews else { return Err(self.unknown_caller(unknown)) };
         match reviews.user(token).await {
             Ok(Some(user)) => {
-                Ok(Caller { name: user.name.clone(), standing: Standing::User(user) })
+                Ok(Caller { name: Some(user.name.clone()), standing: Standing::User(user) })
             }
-            Ok(None) => Err(self.unknown_caller()),
+            Ok(None) => Err(self.unknown_caller(unknown)),
             Err(why) => Err(self.unanswered(&why)),
         }
     }
 
-    fn unknown_caller(&self) -> Response {
-        let detail = "a valid token is required: Authorization: Bearer TOKEN";
+    fn unknown_caller(&self, detail: &str) -> Response {
         let mut response = self.reject(Rejected::Unauthorized, detail);
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         response
@@ -158,22 +170,23 @@ impl Guard {
     async fn authorize(
         &self,
         rules: Rules,
-        params: &RawPathParams,
-        caller: Option<Caller>,
+        params: Option<&RawPathParams>,
+        caller: Caller,
     ) -> Result<Caller, Response> {
+        let params = || params.into_iter().flat_map(|params| params.iter());
         let parameter =
-            |wanted: &str| params.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value);
-        let access = rules.access;
-        let missing = match caller.as_ref().map(|caller| &caller.standing) {
-            Some(Standing::Role(role)) if role.allows(access, parameter(RUNNER_PARAMETER)) => None,
-            Some(Standing::User(user)) => self.missing_right(user, rules, parameter).await?,
-            Some(Standing::Role(_)) | None => {
-                Some(format!("the token's role is not sufficient: {access} is required"))
+            |wanted: &str| params().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+        let missing = match &caller.standing {
+            Standing::Role(role) if role.allows(rules.access, parameter(RUNNER_PARAMETER)) => None,
+            Standing::User(user) => self.missing_right(user, rules, parameter).await?,
+            Standing::Role(role) => {
+                let name = caller.logged();
+                Some(insufficient(name, role, rules.access, parameter(RUNNER_PARAMETER)))
             }
         };
-        match (caller, missing) {
-            (Some(caller), None) => Ok(caller),
-            (_, missing) => Err(self.reject(Rejected::Forbidden, &missing.unwrap_or_default())),
+        match missing {
+            None => Ok(caller),
+            Some(missing) => Err(self.reject(Rejected::Forbidden, &missing)),
         }
     }
 
@@ -247,21 +260,26 @@ pub(crate) async fn authenticate(
 /// Middleware before a handler: enforces the rules of its route.
 pub(crate) async fn enforce(
     State((guard, rules)): State<(Arc<Guard>, Rules)>,
-    params: RawPathParams,
+    pattern: MatchedPath,
+    params: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
     next: Next,
 ) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let timeout = guard.timeout(&request, rules.wait);
     let caller = request.extensions().get::<Caller>().cloned();
+    let caller = caller.expect("`authenticate` runs before the router");
     let checked = guard
-        .authorize(rules, &params, caller)
+        .authorize(rules, params.as_ref().ok(), caller)
         .await
         .and_then(|caller| Ok((caller, guard.limit_body(request, rules.access)?)));
     let (caller, request) = match checked {
         Ok(checked) => checked,
         Err(response) => return response,
     };
+    if params.is_err() {
+        return undecodable(pattern.as_str(), uri.path()).into_response();
+    }
     let response = match tokio::time::timeout(timeout, next.run(request)).await {
         Ok(response) if response.status() == StatusCode::PAYLOAD_TOO_LARGE => {
             guard.reject(Rejected::Body, "the request body is too large")
@@ -274,7 +292,7 @@ pub(crate) async fn enforce(
     };
     if rules.access == Access::Operate && rules.log == ChangeLog::Each {
         let status = response.status().as_u16();
-        tracing::info!(caller = caller.name, %method, path = uri.path(), status, "change requested");
+        tracing::info!(caller = caller.logged(), %method, path = uri.path(), status, "change requested");
     }
     response
 }
@@ -282,10 +300,37 @@ pub(crate) async fn enforce(
 /// The path parameter that names the runner on routes with [`Access::Runner`].
 pub(crate) const RUNNER_PARAMETER: &str = "id";
 
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
-    let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+/// Returns the token of a request, or why there is none.
+fn bearer(headers: &HeaderMap) -> Result<&[u8], &'static str> {
+    let missing = "no token was sent; send one as Authorization: Bearer TOKEN";
+    let value = headers.get(header::AUTHORIZATION).ok_or(missing)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7).unwrap_or_default();
+    match scheme.eq_ignore_ascii_case(b"bearer ") {
+        true => Ok(token.trim_ascii()),
+        false => Err("the header Authorization must be: Bearer TOKEN"),
+    }
+}
+
+/// Returns why a role does not allow a route.
+fn insufficient(name: &str, role: &Role, access: Access, runner: Option<&str>) -> String {
+    match (role, access, runner) {
+        (Role::Runner(names), Access::Runner, Some(runner)) => {
+            format!("token {name} is for the runner {names}, and not for {runner}")
+        }
+        _ => format!("token {name} has role {role}, and this needs role {access}"),
+    }
+}
+
+/// Returns the problem of a path with a parameter that is no UTF-8. The pattern names the
+/// parameter.
+fn undecodable(pattern: &str, path: &str) -> Problem {
+    let segments = pattern.split('/').zip(path.split('/'));
+    let mut named = segments.filter(|(_, value)| percent_decode_str(value).decode_utf8().is_err());
+    // A wildcard has several segments, of which only the first has a counterpart in the pattern.
+    let field =
+        named.next().map_or_else(|| pattern.rsplit('/').next().unwrap_or(""), |(name, _)| name);
+    let field = field.trim_matches(['{', '}', '*']);
+    Problem::bad(field, format!("{field} in the path is not percent-encoded UTF-8"))
 }
 
 /// Returns the time that a query asks to wait, as in `wait=20s`.

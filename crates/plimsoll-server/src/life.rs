@@ -200,6 +200,11 @@ impl Bound {
         if self.is_exposed && http.accepts_any_caller() {
             bail!("it has no token, but other machines can connect to the server");
         }
+        if http.accepts_any_caller() && guard.requires_token() {
+            bail!(
+                "it has no token, and would open the server to every local process; restart it without tokens if that is intended"
+            );
+        }
         match (&self.tls, certificate) {
             (Some(tls), Some(certificate)) => tls.reload_from_config(certificate),
             (None, None) => {}

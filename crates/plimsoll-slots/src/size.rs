@@ -6,12 +6,29 @@ use std::str::FromStr;
 use plimsoll_core::units::{Bytes, Timespan, TimespanError};
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
+use utoipa::openapi::{KnownFormat, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Memory as it was declared: a whole number of bytes, or text with a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
-#[schema(value_type = String, example = "14.5GiB")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub Bytes);
+
+impl ToSchema for Size {}
+
+impl PartialSchema for Size {
+    fn schema() -> RefOr<Schema> {
+        let bytes = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::UInt64)))
+            .description(Some("Bytes. Answers have this form."));
+        let text = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("A number with a unit"))
+            .examples(["14.5GiB"]);
+        RefOr::T(OneOfBuilder::new().item(bytes).item(text).into())
+    }
+}
 
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -14,7 +14,7 @@ use plimsoll_core::wording;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::input::{self, Params};
+use super::input::{self, Params, RowPage};
 use super::problem::{Answer, Problem};
 use super::state::AppState;
 use super::{memory, slots};
@@ -69,9 +69,13 @@ pub(crate) async fn list(
     } else {
         app.history(move |history| page.filled_up(history)).await?
     };
-    let (rows, more) = (page.rows, page.is_full);
-    let next = rows.last().filter(|_| more).and_then(|row| row.id.as_deref());
-    Ok(input::list(&uri, &rows, next))
+    let mut listed = RowPage::new(limit);
+    let taken = page.rows.iter().try_for_each(|row| listed.push(row, row.id.as_deref()));
+    // A page can also be full of candidates.
+    if page.is_full && taken.is_continue() {
+        listed.continue_later();
+    }
+    Ok(listed.answer(&uri))
 }
 
 /// A decision

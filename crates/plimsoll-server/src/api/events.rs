@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use super::input::{self, Params};
 use super::problem::{Answer, Problem};
 use super::state::AppState;
-use crate::events::{From, Message, Reader};
+use crate::events::{self, From, Message, NoReader, Reader};
 use plimsoll_api::rows::EventRow;
 use plimsoll_engine::engine::NoAnswer;
 
@@ -47,7 +47,7 @@ pub(crate) async fn stream(
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let engine = app.engine()?.clone();
     let from = from(&headers, since.after.as_deref())?;
-    let reader = Reader::start(app, from).await?.ok_or(NoAnswer::Stopped)?;
+    let reader = Reader::start(app, from).await?;
     let events = stream::unfold((reader, engine), |(mut reader, engine)| async move {
         let message = tokio::select! {
             message = reader.next() => message?,
@@ -56,6 +56,18 @@ pub(crate) async fn stream(
         Some((Ok(event(&message)), (reader, engine)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(QUIET)))
+}
+
+impl std::convert::From<NoReader> for Problem {
+    fn from(why: NoReader) -> Self {
+        match why {
+            NoReader::Ending => NoAnswer::Stopped.into(),
+            NoReader::TooMany => {
+                let detail = format!("{} event streams are open already", events::READERS);
+                Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
+            }
+        }
+    }
 }
 
 fn from(headers: &HeaderMap, after: Option<&str>) -> Answer<From> {

@@ -1,10 +1,13 @@
 //! The input of a request: its body, its parameters, the part of a list. Unknown input is rejected
 //! by name.
 
+use std::ops::ControlFlow;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header, request};
 use axum::response::{IntoResponse, Response};
+use percent_encoding::percent_decode_str;
 use plimsoll_slots::size::Span;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,9 @@ use serde_json::Value;
 use utoipa::IntoParams;
 
 use super::problem::{Answer, Problem};
+
+/// The field of a problem with the whole body.
+const BODY: &str = "body";
 
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -31,7 +37,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             ));
         }
         let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            Problem::new(rejection.status(), "unreadable_body", rejection.body_text())
+            Problem::new(rejection.status(), "unreadable_body", rejection.body_text()).about(BODY)
         })?;
         read_json(&bytes).map(Body)
     }
@@ -39,12 +45,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
 /// A value from JSON, or a problem with the field that is wrong.
 pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
-    // A list of values in the right order would be taken for an object.
-    if bytes.trim_ascii_start().starts_with(b"[") {
-        return Err(Problem::bad(
-            "",
-            "invalid request body: expected an object, found a list".to_string(),
-        ));
+    // serde takes a list of values in the right order for an object, and names types of the program
+    // where it finds another value.
+    if let Some(found) = not_an_object(bytes) {
+        let detail = format!("invalid request body: expected a JSON object, found {found}");
+        return Err(Problem::bad(BODY, detail));
     }
     // Nearly all bodies are valid, so the field of an error is tracked only in a second pass.
     if let Ok(value) = serde_json::from_slice(bytes) {
@@ -54,6 +59,19 @@ pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
     let value = serde_path_to_error::deserialize(&mut reader).map_err(unread)?;
     reader.end().map_err(|error| not_json(&error))?;
     Ok(value)
+}
+
+/// Returns what a body is that does not begin as an object does.
+fn not_an_object(bytes: &[u8]) -> Option<&'static str> {
+    match bytes.trim_ascii_start().first() {
+        Some(b'{') => None,
+        None => Some("nothing"),
+        Some(b'[') => Some("a list"),
+        Some(b'"') => Some("a string"),
+        Some(b'0'..=b'9' | b'-') => Some("a number"),
+        Some(b't' | b'f' | b'n') => Some("true, false or null"),
+        Some(_) => Some("no JSON"),
+    }
 }
 
 /// The same from what was read already.
@@ -71,11 +89,8 @@ fn unread(error: serde_path_to_error::Error<serde_json::Error>) -> Problem {
 }
 
 fn not_json(error: &serde_json::Error) -> Problem {
-    Problem::new(
-        StatusCode::BAD_REQUEST,
-        "invalid_json",
-        format!("invalid request body: not JSON: {error}"),
-    )
+    let detail = format!("invalid request body: not JSON: {error}");
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_json", detail).about(BODY)
 }
 
 /// Returns the field of an error: its path, with the name of a missing or duplicate field.
@@ -97,6 +112,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut request::Parts, _state: &S) -> Answer<Self> {
+        if let Some(pair) = undecodable(parts.uri.query()) {
+            let name = pair.split('=').next().unwrap_or(pair);
+            return Err(Problem::bad(name, "invalid parameter: not percent-encoded UTF-8"));
+        }
         let read = Query::<T>::try_from_uri(&parts.uri);
         let wrong = |error: axum::extract::rejection::QueryRejection| {
             let text = error.body_text();
@@ -105,11 +124,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
                 .unwrap_or(&text)
                 .to_string();
             let (named, _) = text.split_once(": ").unwrap_or(("", ""));
-            let quoted = text.split('`').nth(1).filter(|_| text.contains("unknown field"));
+            let is_about_name =
+                ["unknown field", "duplicate field"].iter().any(|what| text.contains(what));
+            let quoted = text.split('`').nth(1).filter(|_| is_about_name);
             Problem::bad(quoted.unwrap_or(named), format!("invalid parameter: {text}"))
         };
         read.map(|Query(params)| Params(params)).map_err(wrong)
     }
+}
+
+/// Returns the parameter of a query that is no UTF-8, which the reader would replace silently.
+fn undecodable(query: Option<&str>) -> Option<&str> {
+    let mut pairs = query?.split('&');
+    pairs.find(|pair| percent_decode_str(pair).decode_utf8().is_err())
 }
 
 /// The default number of rows of a list, and the limit.
@@ -136,28 +163,70 @@ pub(crate) fn rows_wanted(limit: Option<&str>) -> Answer<usize> {
     })
 }
 
+/// The size of a page in bytes, from which on it takes no more rows. Rows can be large, and many
+/// clients can read at once.
+const PAGE_BYTES: usize = 2 << 20;
+
+/// One page of a list: at most a number of rows, and at least one.
+pub(crate) struct RowPage {
+    limit: usize,
+    rows: usize,
+    text: String,
+    /// The id of the last row.
+    last: Option<String>,
+    has_next: bool,
+}
+
+impl RowPage {
+    pub(crate) fn new(limit: usize) -> Self {
+        RowPage { limit, rows: 0, text: "[".to_string(), last: None, has_next: false }
+    }
+
+    /// Adds a row, or breaks if the page is full and the row begins the next one.
+    pub(crate) fn push<T: Serialize>(&mut self, row: &T, id: Option<&str>) -> ControlFlow<()> {
+        if self.rows == self.limit || self.text.len() >= PAGE_BYTES {
+            self.has_next = true;
+            return ControlFlow::Break(());
+        }
+        if self.rows > 0 {
+            self.text.push(',');
+        }
+        self.text.push_str(&serde_json::to_string(row).expect("rows are plain data"));
+        self.rows += 1;
+        self.last = id.map(String::from);
+        ControlFlow::Continue(())
+    }
+
+    /// Notes that there is a next page, although this one has room.
+    pub(crate) fn continue_later(&mut self) {
+        self.has_next = true;
+    }
+
+    /// Answers with the page, and links to the next one if there is one.
+    pub(crate) fn answer(mut self, uri: &Uri) -> Response {
+        self.text.push(']');
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut response = ([kind], self.text).into_response();
+        let next = self.last.filter(|_| self.has_next);
+        if let Some(link) = next.and_then(|after| link(uri, &after)) {
+            response.headers_mut().insert(header::LINK, link);
+        }
+        response
+    }
+}
+
 /// Answers with one page of rows. `rows` has one more than the page if there is a next page, which
 /// starts after the last row of this one.
 pub(crate) fn page<T: Serialize>(
     uri: &Uri,
-    mut rows: Vec<T>,
+    rows: &[T],
     limit: usize,
-    id: impl FnOnce(&T) -> &str,
+    id: impl Fn(&T) -> Option<&str>,
 ) -> Response {
-    let has_next = rows.len() > limit;
-    rows.truncate(limit);
-    list(uri, &rows, rows.last().filter(|_| has_next).map(id))
-}
-
-/// Answers with a list, and links to the next page if there is one.
-pub(crate) fn list<T: Serialize>(uri: &Uri, rows: &[T], next: Option<&str>) -> Response {
-    let body = serde_json::to_string(rows).expect("rows are plain data");
-    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let mut response = ([kind], body).into_response();
-    if let Some(link) = next.and_then(|after| link(uri, after)) {
-        response.headers_mut().insert(header::LINK, link);
-    }
-    response
+    let mut page = RowPage::new(limit);
+    // The rest begins the next page.
+    let _ = rows.iter().try_for_each(|row| page.push(row, id(row)));
+    page.answer(uri)
 }
 
 /// The same address with another `after`.
@@ -218,9 +287,11 @@ mod tests {
             (r#"{"model":"m","deadline":"5"}"#, 400, Some("deadline")),
             ("{}", 400, Some("model")),
             (r#"{"model":"m","model":"n"}"#, 400, Some("model")),
-            (r#"["m"]"#, 400, None),
-            ("{", 400, None),
-            (r#"{"model":"m"} x"#, 400, None),
+            (r#"["m"]"#, 400, Some("body")),
+            ("null", 400, Some("body")),
+            ("", 400, Some("body")),
+            ("{", 400, Some("body")),
+            (r#"{"model":"m"} x"#, 400, Some("body")),
         ] {
             let problem = read_json::<ReserveBody>(body.as_bytes()).expect_err(body);
             assert_eq!(
@@ -229,6 +300,23 @@ mod tests {
                 "{body}"
             );
         }
+    }
+
+    #[test]
+    fn a_page_ends_before_it_is_too_large_and_has_at_least_one_row() {
+        let ids = |rows: &[String]| {
+            let mut page = RowPage::new(500);
+            let mut taken = rows.iter().take_while(|row| page.push(row, Some(row)).is_continue());
+            let count = taken.by_ref().count();
+            (count, page.has_next, page.text.len())
+        };
+        let large = "x".repeat(PAGE_BYTES + 1);
+        assert_eq!(ids(&[large.clone(), large.clone()]), (1, true, large.len() + 3));
+        let half = "x".repeat(PAGE_BYTES / 2);
+        let (count, has_next, bytes) = ids(&[half.clone(), half.clone(), half.clone(), half]);
+        assert_eq!((count, has_next), (2, true));
+        assert!(bytes < PAGE_BYTES * 2, "{bytes}");
+        assert_eq!(ids(&["a".to_string(), "b".to_string()]), (2, false, 8));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::input::{self, Body, Page, Params};
+use super::input::{self, Body, Page, Params, RowPage};
 use super::memory;
 use super::problem::{Answer, Problem};
 use super::state::AppState;
@@ -28,15 +28,28 @@ pub(crate) async fn list(
     uri: Uri,
     Params(page): Params<Page>,
 ) -> Answer<Response> {
-    let limit = input::rows_wanted(page.limit.as_deref())?;
-    let look = move |desk: &mut Desk, core: &mut Core<'_>| -> Vec<ModelRow> {
-        let desk = desk.view(core.scheduler());
-        let models = desk.models_after(page.after.as_deref());
-        models.take(limit + 1).map(|model| row(desk, model)).collect()
-    };
-    let rows = app.engine()?.read(look).await?;
-    Ok(input::page(&uri, rows, limit, |row| &row.name))
+    let mut listed = RowPage::new(input::rows_wanted(page.limit.as_deref())?);
+    let mut after = page.after;
+    loop {
+        let from = after.take();
+        let look = move |desk: &mut Desk, core: &mut Core<'_>| -> Vec<ModelRow> {
+            let desk = desk.view(core.scheduler());
+            let models = desk.models_after(from.as_deref());
+            models.take(AT_ONCE).map(|model| row(desk, model)).collect()
+        };
+        let rows = app.engine()?.read(look).await?;
+        let is_last = rows.len() < AT_ONCE;
+        after = rows.last().map(|row| row.name.clone());
+        let pushed = rows.iter().try_for_each(|row| listed.push(row, Some(&row.name)));
+        if pushed.is_break() || is_last {
+            return Ok(listed.answer(&uri));
+        }
+    }
 }
+
+/// The models copied at once for a list. A declaration can be large, so that a page may need few of
+/// them.
+const AT_ONCE: usize = 16;
 
 /// A declared model
 #[utoipa::path(get, path = "/api/v1/models/{*name}", operation_id = "show_model", tag = "models",

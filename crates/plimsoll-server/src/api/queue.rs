@@ -35,7 +35,7 @@ pub(crate) async fn list(
         );
         Problem::new(StatusCode::GONE, "cursor_expired", detail).about("after")
     };
-    Ok(input::page(&uri, rows.ok_or_else(gone)?, limit, |row| &row.id))
+    Ok(input::page(&uri, &rows.ok_or_else(gone)?, limit, |row| Some(&row.id)))
 }
 
 /// Returns the entries after a cursor; `None` if the cursor is no longer pending.

@@ -12,8 +12,8 @@ use axum::{Extension, Json};
 use plimsoll_core::front::Core;
 use plimsoll_engine::engine::Watching;
 use plimsoll_slots::desk::{
-    ClientName, Desk, DeskView, NewReservation, ReservationId, ReserveError, SlotStage, Topic,
-    UnknownSlot,
+    ClientName, Desk, DeskView, IdempotencyKey, NewReservation, ReservationId, ReserveError,
+    SlotStage, Topic, UnknownSlot,
 };
 use plimsoll_slots::size::Span;
 use serde::{Deserialize, Serialize};
@@ -43,10 +43,11 @@ params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency k
 ))]
 pub(crate) async fn reserve(
     State(app): State<AppState>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     Body(body): Body<ReserveBody>,
 ) -> Answer<Response> {
-    let key = key(&headers, body.key)?;
+    let key = key(&headers, body.key)?.map(|text| IdempotencyKey { caller: caller.name, text });
     let client = client(body.namespace, body.name)?;
     let deadline = body.deadline;
     let wait = input::waiting(body.wait)?;
@@ -245,7 +246,7 @@ pub(crate) async fn release(
     let stopped = stopped.await?;
     if stopped.is_ok() {
         // Reservations come and go with every request; an operator stops a slot.
-        tracing::info!(caller = caller.name, slot = id, "slot stopped");
+        tracing::info!(caller = caller.logged(), slot = id, "slot stopped");
     }
     match stopped {
         Ok(Some(row)) => Ok((StatusCode::ACCEPTED, Json(row)).into_response()),

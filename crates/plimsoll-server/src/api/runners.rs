@@ -41,7 +41,7 @@ pub(crate) async fn list(
         runners.take(limit + 1).map(|runner| row(desk, runner)).collect()
     };
     let rows = app.engine()?.read(look).await?;
-    Ok(input::page(&uri, rows, limit, |row| &row.runner_id))
+    Ok(input::page(&uri, &rows, limit, |row| Some(&row.runner_id)))
 }
 
 /// One runner with its GPUs

@@ -46,7 +46,7 @@ pub(crate) async fn list(
         .engine()?
         .read(move |desk, core| some(desk.view(core.scheduler()), core.now(), &wanted, limit + 1))
         .await?;
-    Ok(input::page(&uri, rows, limit, |row| &row.id))
+    Ok(input::page(&uri, &rows, limit, |row| Some(&row.id)))
 }
 
 fn some(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {

@@ -2,6 +2,7 @@
 
 mod agents;
 mod asking;
+mod contract;
 mod decisions;
 mod events;
 mod evictions;
@@ -71,6 +72,8 @@ struct Answered {
     status: StatusCode,
     headers: HeaderMap,
     body: Value,
+    /// The id of the operation in the OpenAPI document, if it has one.
+    operation: Option<&'static str>,
 }
 
 impl World {
@@ -106,6 +109,7 @@ impl World {
 
     async fn send(&self, mut request: Request<Body>) -> Answered {
         request.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
+        let (method, path) = (request.method().to_string(), request.uri().to_string());
         let response = self.router.clone().oneshot(request).await.expect("a router answers");
         let (head, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.expect("a body");
@@ -121,7 +125,9 @@ impl World {
                 assert!(body[key].is_string(), "{key}: {body}");
             }
         }
-        Answered { status: head.status, headers: head.headers, body }
+        let kind = head.headers.get(header::CONTENT_TYPE);
+        let operation = contract::check((&method, &path), head.status, kind, &body).await;
+        Answered { status: head.status, headers: head.headers, body, operation }
     }
 
     async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Answered {

@@ -154,6 +154,17 @@ impl Role {
     }
 }
 
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Read => "read",
+            Role::Operate => "operate",
+            Role::Runner(_) => "runner",
+            Role::All => "all",
+        })
+    }
+}
+
 /// One name, or all names with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NamePattern {
@@ -174,6 +185,15 @@ impl NamePattern {
         match self {
             NamePattern::Exact(exact) => name == exact,
             NamePattern::Prefix(prefix) => name.starts_with(prefix),
+        }
+    }
+}
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NamePattern::Exact(exact) => f.write_str(exact),
+            NamePattern::Prefix(prefix) => write!(f, "{prefix}*"),
         }
     }
 }

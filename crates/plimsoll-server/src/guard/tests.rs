@@ -199,3 +199,104 @@ async fn too_many_requests_get_a_retry_time_and_health_is_still_answered() {
     assert_eq!(headers[header::RETRY_AFTER], "1");
     assert_eq!(status(&app, "GET /livez", None).await, 200);
 }
+
+#[tokio::test]
+async fn an_error_tells_a_missing_token_an_unknown_one_and_a_missing_role_apart() {
+    let (app, _) = app(tokens(), Limits::default());
+    for (line, token, status, detail) in [
+        ("GET /read", None, 401, "no token was sent; send one as Authorization: Bearer TOKEN"),
+        (
+            "GET /read",
+            Some("another-token-xx"),
+            401,
+            "the token is unknown; it may have been replaced or removed",
+        ),
+        (
+            "PUT /runners/gpu-1",
+            Some(OPERATOR),
+            403,
+            "token operator has role operate, and this needs role runner",
+        ),
+        (
+            "PUT /operate",
+            Some(READER),
+            403,
+            "token reader has role read, and this needs role operate",
+        ),
+        ("GET /read", Some(RUNNER), 403, "token gpu-1 has role runner, and this needs role read"),
+        (
+            "PUT /runners/gpu-2",
+            Some(RUNNER),
+            403,
+            "token gpu-1 is for the runner gpu-1, and not for gpu-2",
+        ),
+    ] {
+        let (found, problem, _) = ask(&app, line, token, Body::empty()).await;
+        assert_eq!((found, &problem["detail"]), (status, &detail.into()), "{line}");
+    }
+    let request =
+        Request::get("/read").header("host", "localhost").header("authorization", "Basic eA==");
+    let response = app.oneshot(request.body(Body::empty()).expect("a request")).await;
+    let body = to_bytes(response.expect("an answer").into_body(), 1 << 10).await.expect("a body");
+    assert!(String::from_utf8_lossy(&body).contains("must be: Bearer TOKEN"));
+}
+
+#[tokio::test]
+async fn the_page_about_the_api_needs_no_token_and_the_root_leads_to_it() {
+    let (app, _) = app(tokens(), Limits::default());
+    let (status, _, headers) = ask(&app, "GET /", None, Body::empty()).await;
+    assert_eq!((status, &headers[header::LOCATION]), (307, &"/docs".parse().expect("a header")));
+    let (status, _, headers) = ask(&app, "GET /docs", None, Body::empty()).await;
+    assert_eq!(
+        (status, &headers[header::CONTENT_TYPE]),
+        (200, &"text/html; charset=utf-8".parse().expect("a header"))
+    );
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_utf8_is_rejected_with_its_parameter() {
+    let (app, _) = app(Tokens::default(), Limits::default());
+    let (status, problem, _) = ask(&app, "PUT /runners/%ff", None, Body::empty()).await;
+    assert_eq!(
+        (status, &problem["code"], &problem["field"]),
+        (400, &"invalid_request".into(), &"id".into())
+    );
+    assert_eq!(
+        undecodable("/models/{*name}", "/models/a/b%ff").row().field.as_deref(),
+        Some("name")
+    );
+    assert_eq!(undecodable("/n/{a}/p/{b}", "/n/%41/p/%c3%28").row().field.as_deref(), Some("b"));
+}
+
+#[tokio::test]
+async fn heads_that_are_too_large_or_name_two_hosts_are_rejected_everywhere() {
+    let (app, _) = app(Tokens::default(), Limits::default());
+    for path in ["/livez", "/read", "/no/such/thing"] {
+        let request = |name: &str, value: String| {
+            let request = Request::get(path).header("host", "localhost").header(name, value);
+            app.clone().oneshot(request.body(Body::empty()).expect("a request"))
+        };
+        let of = |response: Result<Response, _>| response.expect("an answer").status().as_u16();
+        assert_eq!(of(request("host", "localhost".to_string()).await), 400, "{path}");
+        assert_eq!(of(request("x", "x".repeat(head::HEAD)).await), 431, "{path}");
+        assert_ne!(of(request("x", "x".repeat(head::HEAD - 1000)).await), 431, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_closes_the_connection_unless_the_body_was_read() {
+    let limits = Limits { body: Size(Bytes::new(100)), ..Limits::default() };
+    let (app, _) = app(tokens(), limits);
+    for (line, token, length, closes) in [
+        ("PUT /operate", Some(OPERATOR), 100, false),
+        ("PUT /operate", Some(OPERATOR), 0, false),
+        ("PUT /operate", None, 10, true),
+        ("PUT /operate", Some(READER), 10, true),
+        ("PUT /no/such/thing", Some(OPERATOR), 10, true),
+        ("GET /read", None, 0, false),
+    ] {
+        let (status, _, headers) = ask(&app, line, token, Body::from(vec![b'x'; length])).await;
+        let connection = headers.get(header::CONNECTION).map(HeaderValue::as_bytes);
+        assert_eq!(connection, closes.then_some(&b"close"[..]), "{line} {length}: {status}");
+    }
+}

@@ -19,14 +19,13 @@ use plimsoll_core::front::Core;
 use plimsoll_core::ledger::{Ledger, NodeId};
 use plimsoll_core::rejection::DecisionSummary;
 use plimsoll_core::request::RequestId;
-use plimsoll_engine::engine::NoAnswer;
 use plimsoll_engine::store::{DecisionId, hexadecimal};
 use plimsoll_kube::audit;
 use plimsoll_kube::live::{PendingPod, Watch};
 use utoipa_axum::routes;
 
 use super::{PodFacts, PodsState};
-use crate::api::{Answer, Problem, found_row, schedulerlog_row, with_pages};
+use crate::api::{Answer, Problem, found_row, schedulerlog_row, with_document};
 use crate::decisions::{CachedDecision, Decisions};
 use crate::guard::Guard;
 use crate::guard::access::{ClusterRights, Rules};
@@ -53,7 +52,7 @@ pub(super) fn routes(state: PodsState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::READ, routes!(stream_events))
         .add(Rules::READ.in_cluster(ClusterRights::GetPod), routes!(show_schedulerlog))
         .with_state(state);
-    with_pages(routes)
+    with_document(routes)
 }
 
 /// Shows since when the cluster is watched, and counts
@@ -257,7 +256,7 @@ async fn stream_events(
     State(state): State<PodsState>,
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let engine = state.engine()?.clone();
-    let reader = state.0.feed.live::<Watch>().ok_or(NoAnswer::Stopped)?;
+    let reader = state.0.feed.live::<Watch>()?;
     let events = stream::unfold((reader, engine), |(mut reader, engine)| async move {
         let message = tokio::select! {
             message = reader.next() => message?,

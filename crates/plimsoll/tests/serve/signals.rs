@@ -154,3 +154,18 @@ fn a_server_that_others_can_reach_never_goes_on_without_tokens() {
     server.says("has no token, but other machines can connect");
     assert_eq!(server.ask("GET", "/metrics", None).0, 401);
 }
+
+#[test]
+fn a_server_with_tokens_is_not_opened_by_a_configuration_without_them() {
+    let dir = scratch();
+    let text = "listen: 127.0.0.1:0\ntokens: [{name: a, role: read, file: one}]\n";
+    let path = file(dir.path(), "plimsoll.yaml", text);
+    file(dir.path(), "one", "the-first-token-of-all");
+    let (config, data) = (path.display().to_string(), data(dir.path()));
+    let mut server = Serve::spawn(command(&["--config", &config, "--data", &data])).ready();
+    fs::write(&path, "listen: 127.0.0.1:0\n").expect("a file");
+    server.signal("HUP");
+    server.says("would open the server to every local process");
+    assert_eq!(server.ask("GET", "/metrics", None).0, 401);
+    assert_eq!(server.with_token("the-first-token-of-all").ask("GET", "/metrics", None).0, 200);
+}

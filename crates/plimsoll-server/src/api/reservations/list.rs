@@ -49,7 +49,7 @@ pub(crate) async fn list(
         .engine()?
         .read(move |desk, core| selection.rows(desk.view(core.scheduler()), limit + 1))
         .await?;
-    Ok(input::page(&uri, rows, limit, |row| &row.id))
+    Ok(input::page(&uri, &rows, limit, |row| Some(&row.id)))
 }
 
 fn parsed<T: FromStr<Err: Display>>(field: &str, text: Option<&str>) -> Answer<Option<T>> {

@@ -32,7 +32,7 @@ pub(crate) fn row(desk: DeskView<'_>, reservation: &Reservation) -> ReservationR
         ended: ended_at(&reservation.state).map(time),
         namespace: reservation.client.as_ref().map(|client| client.namespace.clone()),
         name: reservation.client.as_ref().map(|client| client.name.clone()),
-        key: reservation.key.clone(),
+        key: reservation.key.as_ref().map(|key| key.text.clone()),
     }
 }
 

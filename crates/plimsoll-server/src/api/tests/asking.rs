@@ -368,3 +368,44 @@ async fn no_request_is_served_before_the_ledger_is_rebuilt() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_page_of_large_models_ends_early_and_all_pages_have_all_models() {
+    let world = World::new();
+    let argv: Vec<String> = (0..1000).map(|_| "x".repeat(300)).collect();
+    for number in 10..40 {
+        let runtime = json!({"command": {"argv": argv}});
+        world.declare(&format!("m{number}"), json!({"memory": "1GiB", "runtime": runtime})).await;
+    }
+    let (mut path, mut names, mut pages) = ("/api/v1/models".to_string(), Vec::new(), 0);
+    loop {
+        let page = world.call("GET", &path, None).await;
+        assert!(page.body.to_string().len() < 3 << 20, "{path}");
+        names.extend(column(&page.body, "name").into_iter().map(String::from));
+        pages += 1;
+        let Some(link) = page.headers.get(header::LINK) else { break };
+        let link = link.to_str().expect("text");
+        path = link.trim_start_matches('<').split('>').next().expect("an address").to_string();
+    }
+    let all: Vec<String> = (10..40).map(|number| format!("m{number}")).collect();
+    assert_eq!(names, all);
+    assert!(pages > 3, "{pages}");
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_repeated_or_no_utf8_is_rejected_by_name() {
+    let world = World::new();
+    for (query, field) in [
+        ("limit=1&limit=2", "limit"),
+        ("after=%ff", "after"),
+        ("limit=1&x%ff=1", "x%ff"),
+        ("x=1", "x"),
+    ] {
+        let answered = world.call("GET", &format!("/api/v1/models?{query}"), None).await;
+        assert_eq!(
+            (answered.status.as_u16(), &answered.body["field"]),
+            (400, &json!(field)),
+            "{query}"
+        );
+    }
+}

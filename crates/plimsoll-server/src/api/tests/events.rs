@@ -184,3 +184,19 @@ async fn the_stream_ends_with_the_server() {
         tokio::time::timeout(Duration::from_secs(10), stream.body.next()).await.expect("in time");
     assert!(end.is_none(), "{end:?}");
 }
+
+#[tokio::test]
+async fn a_stream_too_many_is_rejected_and_one_that_ends_makes_room() {
+    let world = World::new();
+    let mut streams = Vec::new();
+    for _ in 0..crate::events::READERS {
+        streams.push(Stream::open(&world, "", None).await);
+    }
+    let rejected = world.call("GET", "/api/v1/events", None).await;
+    assert_eq!(
+        (rejected.status.as_u16(), &rejected.body["code"]),
+        (429, &json!("too_many_streams"))
+    );
+    drop(streams.pop());
+    Stream::open(&world, "", None).await;
+}

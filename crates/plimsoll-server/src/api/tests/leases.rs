@@ -105,6 +105,33 @@ async fn a_caller_that_may_only_read_keeps_no_reservation() {
 }
 
 #[tokio::test]
+async fn the_same_key_of_another_token_makes_another_reservation() {
+    let mut world = World::new();
+    Runner::registered(&world, "r1", &[80]).await;
+    world.declare("m", json!({"memory": "10GiB", "concurrency": 4})).await;
+    let dir = world.dir.path().to_path_buf();
+    let entry = |name: &str| {
+        std::fs::write(dir.join(name), format!("the-secret-token-of-{name}")).expect("a file");
+        json!({"name": name, "role": "operate", "file": name})
+    };
+    let entries = json!([entry("team-a"), entry("team-b")]);
+    let entries: Vec<TokenEntry> = serde_json::from_value(entries).expect("entries");
+    let tokens = Tokens::load(&entries, &dir, None, &mut Vec::new()).expect("tokens");
+    world.router = served_to(world.app.clone(), tokens);
+    let mut ids = Vec::new();
+    for team in ["team-a", "team-b", "team-a"] {
+        let request = Request::post(SLOTS)
+            .header(header::AUTHORIZATION, format!("Bearer the-secret-token-of-{team}"))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(json!({"model": "m", "key": "order-17"}).to_string()));
+        let answered = world.send(request.expect("a request")).await;
+        assert_eq!(answered.body["key"], "order-17", "{}", answered.body);
+        ids.push(answered.body["id"].clone());
+    }
+    assert!(ids[0] != ids[1] && ids[0] == ids[2], "{ids:?}");
+}
+
+#[tokio::test]
 async fn a_lease_can_be_off_and_an_invalid_one_is_rejected_by_name() {
     let (world, _runner, _) = reserved("off").await;
     let row = world.reservation(&json!("reservation-1")).await;

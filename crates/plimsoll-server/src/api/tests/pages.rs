@@ -84,7 +84,6 @@ async fn every_route_declares_its_role_and_the_document_shows_it() {
         ("GET /api/v1/scheduler/reservations", "read"),
         ("GET /api/v1/scheduler/slots", "read"),
         ("GET /api/v1/scheduler/slots/{id}", "read"),
-        ("GET /docs", "read"),
         ("GET /openapi.json", "read"),
         ("POST /api/v1/runners/{id}/heartbeat", "runner"),
         ("POST /api/v1/scheduler/reservations/{id}/renew", "operate"),
