@@ -10,7 +10,7 @@ use plimsoll_core::event::Settings;
 use plimsoll_core::front::Host;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::units::{Millis, Timespan};
-use plimsoll_slots::desk::{Desk, DeskConfig, NewReservation, ReservationId};
+use plimsoll_slots::desk::{Desk, DeskConfig, IdempotencyKey, NewReservation, ReservationId};
 use plimsoll_slots::simulated_runner::{MemoryUse, SimulatedRunner};
 
 const RUNNERS: u64 = 50;
@@ -113,7 +113,7 @@ impl Day {
         let model = (one * other / MODELS + second / HOUR * 7) % MODELS;
         self.reserved += 1;
         let new = NewReservation {
-            key: Some(format!("key-{}", self.reserved)),
+            key: Some(IdempotencyKey { caller: None, text: format!("key-{}", self.reserved) }),
             deadline: Some(at(second + 60)),
             ..NewReservation::of_model(format!("model-{model}"))
         };

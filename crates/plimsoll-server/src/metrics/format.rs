@@ -41,7 +41,7 @@ impl Format {
 /// Returns the weight of the first of these media ranges that a client accepts, in thousandths.
 fn weight(accepted: &[&str], ranges: &[&str]) -> u16 {
     let of_range = |range: &&str| accepted.iter().find_map(|one| weight_of(one, range));
-    ranges.iter().find_map(|range| of_range(range)).unwrap_or(0)
+    ranges.iter().find_map(of_range).unwrap_or(0)
 }
 
 fn weight_of(accepted: &str, range: &str) -> Option<u16> {
