@@ -72,7 +72,7 @@ fn f7_one_request_and_three_runners_make_one_slot_also_with_the_same_key_again()
     let models = [("m", "memory: 10GiB\nmax_slots: 3"), ("other", "memory: 10GiB")];
     let mut world = World::with_runners(&models, &[("r1", &[80]), ("r2", &[80]), ("r3", &[80])]);
     let with_key = |world: &mut World, model: &str| {
-        let key = Some("k".to_string());
+        let key = Some(crate::world::key("k"));
         let new = NewReservation { key, ..NewReservation::of_model(model) };
         world.call(|desk, core| desk.reserve(core, new))
     };
