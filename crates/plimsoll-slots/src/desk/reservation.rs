@@ -55,8 +55,9 @@ pub struct Reservation {
     pub state: ReservationState,
 }
 
-/// The key that tells a repeated request from a new one. The keys of different callers are different keys:
-/// otherwise one client could read and release the reservation of another by guessing its key.
+/// The key that tells a repeated request from a new one. The keys of different callers are
+/// different keys: otherwise one client could read and release the reservation of another by
+/// guessing its key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "StoredKey", into = "StoredKey")]
 pub struct IdempotencyKey {
