@@ -30,7 +30,7 @@ const MUTANTS: &[Mutant] = &[
         name: "commit-check",
         file: "crates/plimsoll-core/src/ledger.rs",
         becomes: "let empty = std::sync::Arc::new(crate::room::NodeRoom::empty(&view.node, &[])); \
-                  let charges = self.admit(&NodeView { room: empty, ..view }, request, placement)?;",
+                  let charges = fit::admit(&NodeView { room: empty, ..view }, allowance, spec, placement)?;",
         must_fail: &[
             &["-p", "plimsoll-sim", "--test", "properties", "c1_of_planners"],
             &["-p", "plimsoll-sim", "--test", "properties", "a2_models_planned"],

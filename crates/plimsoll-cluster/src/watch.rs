@@ -177,7 +177,8 @@ async fn list(
     };
     let (objects, version) = read_objects(connection, resource, SOURCE).await?;
     let objects = objects.into_iter().map(|(_, object)| object).collect();
-    Ok((vec![Observation::Listed { kind, objects }], version))
+    let revision = version.parse().ok();
+    Ok((vec![Observation::Listed { kind, objects, version: revision }], version))
 }
 
 fn applied(resource: &Resource, object: &Value) -> Option<Observation> {

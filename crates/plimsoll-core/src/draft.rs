@@ -84,6 +84,51 @@ impl View for OneNode<'_> {
     }
 }
 
+/// The node that another scheduler chose for a request. Promises and the shares of accounts do not
+/// count: they order Plimsoll's own queue.
+#[derive(Clone, Debug)]
+pub struct ChosenNode<'a> {
+    draft: Draft<'a>,
+    node: NodeId,
+}
+
+impl<'a> ChosenNode<'a> {
+    /// Creates the view of a node for a request. An offer to the request does not count either,
+    /// because its charge replaces it.
+    pub fn new(ledger: &'a Ledger, node: NodeId, request: &RequestId) -> Self {
+        let mut draft = Draft::new(ledger);
+        let promises = ledger.promises().map(|(id, _)| id);
+        promises.for_each(|id| draft.without_promise_to(id));
+        let own = ledger.of_request(request);
+        if let Some((id, _)) = own.filter(|(_, own)| own.stage.is_before_start()) {
+            draft.without(id);
+        }
+        ChosenNode { draft, node }
+    }
+}
+
+impl View for ChosenNode<'_> {
+    fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
+        self.draft.node(self.node).map(|view| (self.node, view)).into_iter()
+    }
+
+    fn node(&self, id: NodeId) -> Option<&NodeView> {
+        self.draft.node(id).filter(|_| id == self.node)
+    }
+
+    fn views(&self) -> Views {
+        self.draft.views()
+    }
+
+    fn revision(&self) -> u64 {
+        self.draft.revision()
+    }
+
+    fn allowance(&self, _: &RequestId) -> Allowance {
+        Allowance::default()
+    }
+}
+
 /// An overlay of a ledger.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {

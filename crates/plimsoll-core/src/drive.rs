@@ -23,7 +23,7 @@ use crate::event::{Event, Operation, Outcome};
 use crate::rejection::DecisionSummary;
 use crate::request::{Request, RequestId};
 use crate::scheduler::Scheduler;
-use crate::units::Millis;
+use crate::units::{Millis, Name};
 
 /// The version of this core, which every record carries.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -112,6 +112,12 @@ impl Drive {
     /// Decides without changing anything.
     pub fn what_if(&mut self, request: &Request) -> Decision {
         self.scheduler.what_if(request)
+    }
+
+    /// Decides on one node, by devices alone, without changing anything. `None` if the node is not
+    /// known.
+    pub fn what_if_on(&self, request: &Request, node: &Name) -> Option<Decision> {
+        self.scheduler.what_if_on(request, node)
     }
 
     /// Returns the number of the next record.

@@ -108,6 +108,9 @@ pub enum Event {
     /// Decides a request that another scheduler places. Charges nothing, and nothing becomes
     /// pending.
     Judge { request: Request },
+    /// Decides a request on the node that another scheduler chose, by its devices alone, and
+    /// charges it as sent in the same step. Repeating it changes nothing. Nothing becomes pending.
+    Admit { request: Request, node: Name },
     /// Demand arrived for speculative work: it counts as real work from now on.
     Claimed { request: RequestId },
     /// Checks every node for breaches, whether it changed or not.
@@ -136,6 +139,7 @@ impl Event {
             Event::Acted { .. } => "acted",
             Event::Configured { .. } => "configured",
             Event::Judge { .. } => "judge",
+            Event::Admit { .. } => "admit",
             Event::Claimed { .. } => "claimed",
             Event::Audit => "audit",
             Event::Tick => "tick",

@@ -25,7 +25,7 @@ use crate::queue::Queue;
 use crate::request::Request;
 use crate::scheduler::Scheduler;
 use crate::snapshot::{Snapshot, SnapshotError};
-use crate::units::Millis;
+use crate::units::{Millis, Name};
 
 /// A front end: model slots, a Kubernetes cluster, a simulation.
 ///
@@ -112,6 +112,12 @@ impl Core<'_> {
     /// Decides without changing anything.
     pub fn what_if(&mut self, request: &Request) -> Decision {
         self.drive.what_if(request)
+    }
+
+    /// Decides on one node, by devices alone, without changing anything. `None` if the node is not
+    /// known.
+    pub fn what_if_on(&self, request: &Request, node: &Name) -> Option<Decision> {
+        self.drive.what_if_on(request, node)
     }
 }
 
@@ -319,7 +325,7 @@ mod tests {
     use super::*;
     use crate::device::{Device, Node, Source};
     use crate::request::{Amount, Need, RequestId, Shape, Spec, Terms};
-    use crate::units::{Bytes, Name};
+    use crate::units::Bytes;
 
     /// Counts, for each tenant, the jobs that were submitted for it.
     #[derive(Debug, Default)]

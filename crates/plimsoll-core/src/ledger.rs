@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::account::{Account, Shares};
+use crate::account::{Account, Allowance, Shares};
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::device::{DEVICES_MAX, Node, Telemetry};
 use crate::fit::{self, AdmissionError, Placement};
@@ -145,6 +145,15 @@ impl Ledger {
         placement: &Placement,
     ) -> Result<Operation, LedgerError> {
         self.hold(request, placement, Stage::Sent)
+    }
+
+    /// Charges a placement that another scheduler chose. No maximum of an account applies.
+    pub fn book(
+        &mut self,
+        request: &Request,
+        placement: &Placement,
+    ) -> Result<Operation, LedgerError> {
+        self.hold_within(&Allowance::default(), request, placement, Stage::Sent)
     }
 
     /// Accepts an offer, or starts queued work. Its effect is sent now.
@@ -327,15 +336,26 @@ impl Ledger {
             .is_ok_and(|view| self.admit(&view, request, placement).is_ok())
     }
 
-    /// The only commit: asks `fit` on the current ledger and charges the amounts that it returns.
     fn hold(
         &mut self,
         request: &Request,
         placement: &Placement,
         stage: Stage,
     ) -> Result<Operation, LedgerError> {
+        self.hold_within(&self.allowance(&request.id), request, placement, stage)
+    }
+
+    /// The only commit: asks `fit` on the current ledger and charges the amounts that it returns.
+    fn hold_within(
+        &mut self,
+        allowance: &Allowance,
+        request: &Request,
+        placement: &Placement,
+        stage: Stage,
+    ) -> Result<Operation, LedgerError> {
         let view = self.view_for(&request.id, &placement.node)?;
-        let charges = self.admit(&view, request, placement)?; // mutant: commit-check
+        let spec = &request.spec;
+        let charges = fit::admit(&view, allowance, spec, placement)?; // mutant: commit-check
         let holding = Holding::placed(request, &placement.node, stage, charges);
         Ok(self.commit(Change::Hold { holding: Box::new(holding) }))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::resources::ResourceAmounts;
-use crate::rules::NodeRules;
+use crate::rules::{NodeRules, Toleration};
 use crate::units::{Bytes, Cores, MilliCpu, Millis, Name, Portion, Timespan};
 
 /// A request for devices on one node.
@@ -19,6 +19,18 @@ pub struct Request {
     pub spec: Arc<Spec>,
     /// Priority, eviction and waiting. The search for a placement does not read them.
     pub terms: Terms,
+}
+
+impl Request {
+    /// Returns the request as far as devices are concerned: on any node, whatever its rules, taints
+    /// and other resources say. Another scheduler has judged those.
+    #[must_use]
+    pub fn on_devices_alone(&self) -> Request {
+        let rules =
+            NodeRules { tolerations: vec![Toleration::everything()], ..NodeRules::default() };
+        let spec = Spec { resources: NodeNeed::default(), rules, ..Spec::clone(&self.spec) };
+        Request { spec: Arc::new(spec), ..self.clone() }
+    }
 }
 
 /// The identity of a request. The uid distinguishes requests that reuse a name, as pods do.

@@ -167,6 +167,11 @@ pub struct Toleration {
 }
 
 impl Toleration {
+    /// Returns a toleration that matches every taint.
+    pub(crate) fn everything() -> Self {
+        Toleration { key: None, value: None, effect: None }
+    }
+
     /// Returns true if this toleration matches the taint.
     pub fn covers(&self, taint: &Taint) -> bool {
         self.key.as_ref().is_none_or(|key| *key == taint.key)

@@ -25,6 +25,7 @@ use crate::reason::Change;
 use crate::request::{Request, RequestId};
 use crate::units::{Millis, Name};
 
+mod admit;
 mod apply;
 mod check;
 mod evidence;
@@ -84,6 +85,12 @@ impl Scheduler {
     /// Decides a request as [`Event::Submit`] would, without changing anything but caches.
     pub fn what_if(&mut self, request: &Request) -> Decision {
         self.decide_for(request)
+    }
+
+    /// Decides a request on one node as [`Event::Admit`] would, without changing anything. `None`
+    /// if the node is not known.
+    pub fn what_if_on(&self, request: &Request, node: &Name) -> Option<Decision> {
+        self.decide_on_chosen(&request.on_devices_alone(), node)
     }
 
     /// Handles one event at one time.

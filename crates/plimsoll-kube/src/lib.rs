@@ -24,6 +24,10 @@ pub mod declared;
 
 pub mod kai;
 
+pub mod line;
+
+pub mod booking;
+
 pub mod finding;
 
 pub mod cluster;

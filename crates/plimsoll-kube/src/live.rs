@@ -10,6 +10,7 @@
 
 mod evidence;
 mod follow;
+mod guard;
 mod health;
 mod pending;
 mod release;
@@ -30,10 +31,15 @@ use crate::read::Object;
 use crate::translate::{Affected, Index};
 
 pub use evidence::{Evidence, evidence};
+pub use guard::{
+    Admission, BLIND_AFTER, BindingReview, BindingVerdict, CREATION_TIMEOUT, CreationReview,
+    CreationVerdict, Errand, ErrandOutcome, Leadership, Run, SETTLE_AFTER, TOUCHED, Term,
+};
 pub use health::SILENT_AFTER;
 pub use pending::PendingPod;
 pub use release::{Release, WaitsFor};
 
+use guard::Guard;
 use health::NodeHealth;
 use release::Departed;
 
@@ -45,7 +51,13 @@ pub enum Observation {
     /// An object was deleted; this is its last form.
     Deleted(Object),
     /// All objects of one kind, complete. Objects of the kind that are missing have vanished.
-    Listed { kind: Kind, objects: Vec<Object> },
+    Listed {
+        kind: Kind,
+        objects: Vec<Object>,
+        /// The version of the list. An object with a later version has not vanished if it is
+        /// missing. `None` if it is unknown.
+        version: Option<u64>,
+    },
     /// A node's kubelet renewed its lease, at this time by its own clock.
     Heartbeat { node: Name, renewed: Millis },
 }
@@ -67,6 +79,7 @@ pub struct Watch {
     judged: pending::Judged,
     findings: BTreeMap<FindingKey, Vec<Finding>>,
     watching_since: Option<Millis>,
+    guard: Guard,
     topics: BTreeSet<Topic>,
 }
 
@@ -102,6 +115,7 @@ impl Watch {
             judged: pending::Judged::default(),
             findings: BTreeMap::new(),
             watching_since: None,
+            guard: Guard::default(),
             topics: BTreeSet::new(),
         }
     }
@@ -175,7 +189,9 @@ impl Watch {
                     self.remove(now, &reference, affected);
                 }
             }
-            Observation::Listed { kind, objects } => self.relist(now, kind, objects, affected),
+            Observation::Listed { kind, objects, version } => {
+                self.relist(now, kind, objects, version, affected);
+            }
             Observation::Heartbeat { node, renewed } => {
                 let known = self.health.entry(node.clone()).or_default();
                 let heard = known.heartbeat(now, renewed);
@@ -216,8 +232,22 @@ impl Watch {
         }
     }
 
+    /// Returns true if a pod is known in a version that a list cannot have.
+    fn is_later_than(&self, reference: &ObjectRef, version: Option<u64>) -> bool {
+        let known = self.index.pod_named(&reference.namespace, &reference.name);
+        let known = known.and_then(|pod| pod.metadata.revision());
+        known.zip(version).is_some_and(|(known, listed)| known > listed)
+    }
+
     /// Replaces all objects of a kind.
-    fn relist(&mut self, now: Millis, kind: Kind, objects: Vec<Object>, affected: &mut Affected) {
+    fn relist(
+        &mut self,
+        now: Millis,
+        kind: Kind,
+        objects: Vec<Object>,
+        version: Option<u64>,
+        affected: &mut Affected,
+    ) {
         let listed: BTreeSet<(Name, Name)> = objects
             .iter()
             .map(Object::reference)
@@ -227,7 +257,9 @@ impl Watch {
         let vanished = known
             .into_iter()
             .filter(|one| !listed.contains(&(one.namespace.clone(), one.name.clone())))
-            .filter(|one| !release::is_departed_name(&one.name));
+            .filter(|one| !release::is_departed_name(&one.name))
+            .filter(|one| kind != Kind::Pod || !self.is_later_than(one, version));
+        let vanished: Vec<ObjectRef> = vanished.collect();
         for reference in vanished {
             self.remove(now, &reference, affected);
         }
@@ -261,6 +293,7 @@ impl Front for Watch {
         core.step(Event::Tick);
         self.report_silence(core);
         self.free_by_evidence(core);
+        self.attend_guard(core);
         self.judge_pending(core);
     }
 

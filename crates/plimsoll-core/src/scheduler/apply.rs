@@ -62,6 +62,7 @@ impl Step<'_> {
                 self.outcome.decisions.push(decision);
                 Lifted::new()
             }
+            Event::Admit { request, node } => self.admit(&request, &node),
             Event::Claimed { request } => {
                 self.claim(&request);
                 Lifted::new()

@@ -8,8 +8,8 @@ use crate::rejection::{
     AskedNeed, DecisionSummary, DeviceReasonCount, HeldBy, Holder, HolderNotEvictable, HolderState,
     NearestMiss, NodeReasonCount, PlacedOn, Rejection,
 };
-use crate::request::{Amount, Shape};
-use crate::units::Bytes;
+use crate::request::{Amount, RequestId, Shape};
+use crate::units::{Bytes, Name};
 
 impl Display for DecisionSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,6 +86,31 @@ impl Rejection {
         self.nearest.as_ref().map(|nearest| SizeFormat::for_shortfall(nearest.need, limit(nearest)))
     }
 
+    /// Returns what a chosen node lacks: `needs 8000 MiB on n1; gpu-0 has 607 MiB free of …`.
+    fn chosen_node_text(&self, node: &Name) -> Option<String> {
+        let nearest = self.nearest.as_ref().filter(|nearest| nearest.node == *node)?;
+        let format = SizeFormat::for_shortfall(nearest.need, limit(nearest));
+        let NearestMiss { device, need, free, usable, held_by, .. } = nearest;
+        let need_text = format.show(*need);
+        let short_by = format.show_difference(*need, limit(nearest));
+        let device = &device.name;
+        let usable = format.show(*usable);
+        if nearest.too_small {
+            return Some(format!(
+                "needs {need_text} on {node}; {device} has {usable} in total ({short_by} short)"
+            ));
+        }
+        let free = format.show(*free);
+        let mut text = format!(
+            "needs {need_text} on {node}; {device} has {free} free of {usable} ({short_by} short)"
+        );
+        let holders = held_by_in(held_by, format);
+        if !holders.is_empty() {
+            text.push_str(&format!(", held by {holders}"));
+        }
+        Some(text)
+    }
+
     fn nearest_text(&self, nearest: &NearestMiss) -> String {
         let NearestMiss { node, device, need, held_by, .. } = nearest;
         let format = SizeFormat::for_shortfall(*need, limit(nearest));
@@ -129,6 +154,16 @@ impl Rejection {
         }
         counts.extend(self.node_reasons.iter().map(node_count));
         (!counts.is_empty()).then(|| counts.join(", "))
+    }
+}
+
+/// Renders why a request cannot have the node that another scheduler chose:
+/// `cannot bind team-a/web: needs 8000 MiB on gpu-node; gpu-0 has 607 MiB free of 32607 MiB (7393
+/// MiB short), held by …`.
+pub fn cannot_bind(request: &RequestId, node: &Name, rejection: &Rejection) -> String {
+    match rejection.chosen_node_text(node) {
+        Some(text) => format!("cannot bind {request}: {text}"),
+        None => format!("cannot bind {request} to {node}: {rejection}"),
     }
 }
 

@@ -68,6 +68,9 @@ pub enum AllocatedError {
     MigSuffix { container: usize, uuid: String },
     #[error(transparent)]
     Json(RegisterError),
+    /// Plimsoll's own booking.
+    #[error("it is no booking: {0}")]
+    Booking(String),
     #[error("the MIG instance of container {container}, device {device} is listed twice")]
     MigTwice { container: u32, device: u32 },
     #[error(

@@ -18,6 +18,7 @@ impl Watch {
             let found = self.index.node(name).map(|node| node.findings.clone());
             self.find(FindingKey::Node(name.clone()), found.unwrap_or_default());
         }
+        self.release_refuted(core);
         // What is released comes first, so that no device looks fuller than it ever was.
         let (gone, held): (Vec<&RequestId>, Vec<&RequestId>) =
             affected.pods.iter().partition(|id| self.index.pod(id).is_none());
@@ -45,7 +46,9 @@ impl Watch {
             PodState::Pending => {
                 let translated = request(pod, &self.index);
                 self.wait(pod.clone(), translated);
-                self.release_holding(core, &id);
+                if self.guard.open_on(&id).is_none() {
+                    self.release_holding(core, &id);
+                }
             }
             PodState::Gated => {
                 let gates = pod.spec.scheduling_gates.iter().map(|gate| gate.name.clone());
@@ -61,6 +64,7 @@ impl Watch {
                     self.report_holding(core, &id, held);
                 }
             }
+            PodState::Finished if self.guard.open_on(&id).is_some() => self.forget_waiting(&id),
             PodState::Finished | PodState::Reservation => {
                 self.forget_waiting(&id);
                 self.report_holding(core, &id, None);

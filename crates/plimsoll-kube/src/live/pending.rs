@@ -76,6 +76,7 @@ impl Watch {
 
     pub(super) fn forget_waiting(&mut self, id: &RequestId) {
         self.pending.remove(id);
+        self.guard.forget_rejection(id);
         self.gated.remove(id);
         self.judged.due.remove(id);
     }
@@ -91,6 +92,10 @@ impl Watch {
         for _ in 0..AT_ONCE {
             let Some(id) = self.judged.due.pop_first() else { break };
             let Some(pod) = self.pending.get_mut(&id) else { continue };
+            // A binding was admitted for it; the opinion that led there stays.
+            if core.ledger().of_request(&id).is_some() {
+                continue;
+            }
             let opinion = core.what_if(&pod.request).summary();
             if pod.opinion.as_ref() != Some(&opinion) {
                 pod.opinion = Some(opinion);

@@ -76,6 +76,8 @@ pub(super) struct Departed {
     of: Millis,
     boot: Option<Name>,
     mirror: Option<String>,
+    /// The last version in which it was seen, or at which a binding was admitted for it.
+    revision: Option<u64>,
 }
 
 impl Departed {
@@ -106,6 +108,12 @@ fn kept(id: &RequestId) -> RequestId {
 impl Watch {
     pub(super) fn apply_pod(&mut self, now: Millis, mut pod: Box<Pod>, affected: &mut Affected) {
         let id = pod_id(&pod);
+        if self.is_outdated(&id, &pod) {
+            return;
+        }
+        self.guard.see(&id, &pod);
+        self.guard.see_created(&pod);
+        self.drop_departure(&id, affected);
         let metadata = &pod.metadata;
         let known = self.index.pod_named(metadata.namespace_or_default(), &metadata.name);
         if let Some(known) = known.filter(|known| pod_id(known) != id) {
@@ -123,6 +131,27 @@ impl Watch {
             None => {
                 self.releases.remove(&id);
             }
+        }
+    }
+
+    /// Returns true for an object that is older than the form that is known.
+    fn is_outdated(&self, id: &RequestId, pod: &Pod) -> bool {
+        let revision = |known: &Pod| known.metadata.revision();
+        let known = self.index.pod(id).and_then(revision);
+        if known.zip(revision(pod)).is_some_and(|(known, seen)| seen < known) {
+            return true;
+        }
+        // A pod without a node says nothing about a binding that may have landed after it.
+        let departed = self.departed.get(id).and_then(|departed| departed.revision);
+        departed
+            .zip(revision(pod))
+            .is_some_and(|(last, seen)| seen < last || (seen == last && pod.node_name().is_none()))
+    }
+
+    /// Forgets that a pod vanished when it is seen again: a list or a deletion was late.
+    fn drop_departure(&mut self, id: &RequestId, affected: &mut Affected) {
+        if self.departed.contains_key(id) {
+            merge(affected, self.forget_departed(id));
         }
     }
 
@@ -160,13 +189,17 @@ impl Watch {
             return;
         };
         let id = pod_id(pod);
-        let may_hold = PodState::from_pod(pod) == PodState::Bound && may_claim_devices(pod);
-        if !may_hold {
+        // A binding that was admitted may have landed unseen.
+        let node = pod.node_name().map(Name::from).or_else(|| self.guard.open_on(&id).cloned());
+        let is_bound = PodState::from_pod(pod) == PodState::Bound;
+        let may_hold = (is_bound || self.guard.open_on(&id).is_some()) && may_claim_devices(pod);
+        let Some(node) = node.filter(|_| may_hold) else {
             self.releases.remove(&id);
             return merge(affected, self.index.remove(reference));
-        }
+        };
         let mut pod = pod.clone();
-        let node = Name::from(pod.node_name().unwrap_or_default());
+        pod.spec.node_name = Some(node.to_string());
+        self.guard.close(&id);
         let grace = pod.metadata.deletion_grace_period_seconds;
         // A forced deletion states no time, but the kubelet may give the pod its own.
         let grace = grace.max(pod.spec.termination_grace_period_seconds);
@@ -178,6 +211,7 @@ impl Watch {
             since: now,
             of: Millis(grace.saturating_add(SETTLING).saturating_mul(1000)),
             mirror: pod.metadata.annotations.get(MIRROR).map(str::to_owned),
+            revision: pod.metadata.revision(),
         };
         self.releases.insert(id.clone(), departed.release());
         self.departed.insert(id.clone(), departed);

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::read;
 
-fn parse(object: &Value) -> Object {
+pub(super) fn parse(object: &Value) -> Object {
     let mut objects = Vec::new();
     read::read("test", &object.to_string(), &mut objects).expect("the test's own object is sound");
     objects.pop().expect("one object was written").1
 }
 
 /// A node with one card of 32,607 MiB that is advertised 100 times.
-fn node(name: &str, boot: &str) -> Value {
+pub(super) fn node(name: &str, boot: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name, "uid": "n", "labels": {
             "nvidia.com/gpu.count": "1", "nvidia.com/gpu.replicas": "100",
@@ -25,7 +25,7 @@ fn node(name: &str, boot: &str) -> Value {
 }
 
 /// A pod of 8000 MiB; without a node if that is empty.
-fn pod(name: &str, node: &str, uid: &str) -> Value {
+pub(super) fn pod(name: &str, node: &str, uid: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "a", "uid": uid, "annotations": {"gpu-memory": "8000"},
             "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -34,17 +34,17 @@ fn pod(name: &str, node: &str, uid: &str) -> Value {
         "status": {"phase": if node.is_empty() { "Pending" } else { "Running" }}})
 }
 
-fn with(mut object: Value, pointer: &str, value: Value) -> Value {
+pub(super) fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
     object.pointer_mut(parent).expect("a parent")[key] = value;
     object
 }
 
-fn statuses(state: &str) -> Value {
+pub(super) fn statuses(state: &str) -> Value {
     json!([{"name": "main", "containerID": "containerd://1", "state": {state: {}}}])
 }
 
-fn id(name: &str, uid: &str) -> RequestId {
+pub(super) fn id(name: &str, uid: &str) -> RequestId {
     RequestId::new("a", name).with_uid(uid)
 }
 
@@ -273,6 +273,7 @@ fn a_relist_finds_what_vanished_and_repeats_nothing() {
     let list = |objects: &[&Value]| Observation::Listed {
         kind: Kind::Pod,
         objects: objects.iter().map(|object| parse(object)).collect(),
+        version: None,
     };
     let records = cluster.host.next_numbers().record;
     cluster.observe(list(&[&one, &other]));

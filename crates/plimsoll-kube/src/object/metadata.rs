@@ -15,6 +15,8 @@ pub struct Metadata {
     pub namespace: Option<String>,
     /// `None` in manifests.
     pub uid: Option<String>,
+    /// The version of the object, which changes with every write. `None` in manifests.
+    pub resource_version: Option<String>,
     /// The time of creation as written: RFC 3339 in UTC, which sorts as text. `None` in manifests.
     pub creation_timestamp: Option<String>,
     #[serde(deserialize_with = "nullable")]
@@ -29,6 +31,31 @@ pub struct Metadata {
 }
 
 impl Metadata {
+    /// Returns true if nothing but the version differs.
+    pub(crate) fn is_same_but_version(&self, other: &Metadata) -> bool {
+        let Metadata {
+            name,
+            namespace,
+            uid,
+            resource_version: _,
+            creation_timestamp,
+            labels,
+            annotations,
+            owner_references,
+            deletion_timestamp,
+            deletion_grace_period_seconds,
+        } = self;
+        (name, namespace, uid) == (&other.name, &other.namespace, &other.uid)
+            && (labels, annotations) == (&other.labels, &other.annotations)
+            && *owner_references == other.owner_references
+            && (creation_timestamp, deletion_timestamp, deletion_grace_period_seconds)
+                == (
+                    &other.creation_timestamp,
+                    &other.deletion_timestamp,
+                    &other.deletion_grace_period_seconds,
+                )
+    }
+
     /// Returns true if deletion was requested.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
@@ -47,6 +74,12 @@ impl Metadata {
     /// Returns the namespace, or the client's default where none is written.
     pub fn namespace_or_default(&self) -> &str {
         self.namespace.as_deref().unwrap_or("default")
+    }
+
+    /// Returns the version as a number. The versions of one resource are ordered, and decimal
+    /// numbers, in every API server since Kubernetes 1.35 and in all that use etcd.
+    pub fn revision(&self) -> Option<u64> {
+        self.resource_version.as_deref()?.parse().ok()
     }
 
     /// Returns the uid, unless it is missing or empty.

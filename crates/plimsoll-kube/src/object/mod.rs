@@ -10,6 +10,7 @@ mod dra;
 mod group;
 mod map;
 mod metadata;
+mod namespace;
 mod node;
 mod pod;
 mod reference;
@@ -30,6 +31,7 @@ pub(crate) use group::PodGroupFields;
 pub use group::{PodGroup, PodGroupFlavor, PriorityClass};
 pub use map::{Resources, StringMap};
 pub use metadata::{Metadata, OwnerReference};
+pub use namespace::Namespace;
 pub use node::{Condition, Node, NodeInfo, NodeSpec, NodeStatus, Taint};
 pub use pod::{
     Container, ContainerPort, ContainerResources, ContainerState, ContainerStatus, Pod, PodSpec,

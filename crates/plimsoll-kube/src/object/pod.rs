@@ -30,6 +30,12 @@ impl Pod {
         self.status.nominated_node_name.as_deref().filter(|name| !name.is_empty())
     }
 
+    /// Returns true if nothing that is read differs, except for the version.
+    pub(crate) fn is_same_but_version(&self, other: &Pod) -> bool {
+        self.metadata.is_same_but_version(&other.metadata)
+            && (&self.spec, &self.status) == (&other.spec, &other.status)
+    }
+
     /// Returns true if all containers have terminated for good, so that the pod holds nothing.
     pub fn is_finished(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))

@@ -7,6 +7,7 @@ use super::{Metadata, PodGroupFlavor, WorkloadKind};
 /// The kinds that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
+    Namespace,
     Node,
     Pod,
     Workload(WorkloadKind),
@@ -21,7 +22,14 @@ pub enum Kind {
 impl Kind {
     /// Returns true if objects of this kind have a namespace.
     pub fn is_namespaced(self) -> bool {
-        !matches!(self, Kind::Node | Kind::PriorityClass | Kind::ResourceSlice | Kind::DeviceClass)
+        !matches!(
+            self,
+            Kind::Namespace
+                | Kind::Node
+                | Kind::PriorityClass
+                | Kind::ResourceSlice
+                | Kind::DeviceClass
+        )
     }
 }
 

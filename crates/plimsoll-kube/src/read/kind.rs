@@ -9,6 +9,7 @@ use super::reader::Tree;
 /// Builds the object of a kind from its tree.
 pub(super) fn build<T: Tree>(kind: Kind, tree: T) -> Result<Object, FieldError> {
     Ok(match kind {
+        Kind::Namespace => Object::Namespace(tree.typed()?),
         Kind::Node => Object::Node(tree.typed()?),
         Kind::Pod => Object::Pod(tree.typed()?),
         Kind::Workload(kind) => {
@@ -30,6 +31,7 @@ pub(super) fn build<T: Tree>(kind: Kind, tree: T) -> Result<Object, FieldError> 
 pub(super) fn known(kind: &str, api_version: Option<&str>) -> Result<Option<Kind>, Problem> {
     let group = api_version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
     let (home, known) = match kind {
+        "Namespace" => ("", Kind::Namespace),
         "Node" => ("", Kind::Node),
         "Pod" => ("", Kind::Pod),
         "ReplicationController" => ("", Kind::Workload(WorkloadKind::ReplicationController)),

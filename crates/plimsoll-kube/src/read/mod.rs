@@ -17,14 +17,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::object::{
-    BindRequest, DeviceClass, Kind, Metadata, Node, ObjectRef, Pod, PodGroup, PriorityClass,
-    ResourceClaim, ResourceSlice, Workload,
+    BindRequest, DeviceClass, Kind, Metadata, Namespace, Node, ObjectRef, Pod, PodGroup,
+    PriorityClass, ResourceClaim, ResourceSlice, Workload,
 };
 use reader::Reader;
 
 /// An object of a kind that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
+    Namespace(Box<Namespace>),
     Node(Box<Node>),
     Pod(Box<Pod>),
     /// A Deployment, ReplicaSet, ReplicationController, StatefulSet or Job.
@@ -41,6 +42,7 @@ impl Object {
     /// Returns the object's kind, name and uid.
     pub fn reference(&self) -> ObjectRef {
         let (kind, metadata): (Kind, &Metadata) = match self {
+            Object::Namespace(namespace) => (Kind::Namespace, &namespace.metadata),
             Object::Node(node) => (Kind::Node, &node.metadata),
             Object::Pod(pod) => (Kind::Pod, &pod.metadata),
             Object::Workload(workload) => (Kind::Workload(workload.kind), &workload.metadata),

@@ -40,7 +40,8 @@ pub fn cluster(
                 expansion.into_iter().for_each(|expansion| listing.expansion(expansion));
             }
             Kind::ResourceClaim => listing.claim(object),
-            Kind::Node
+            Kind::Namespace
+            | Kind::Node
             | Kind::PodGroup(_)
             | Kind::PriorityClass
             | Kind::ResourceSlice
@@ -71,7 +72,8 @@ impl Dump {
         match &mut object {
             Object::Pod(pod) => self.name(&mut pod.metadata),
             Object::Workload(workload) => self.name(&mut workload.metadata),
-            Object::Node(_)
+            Object::Namespace(_)
+            | Object::Node(_)
             | Object::PodGroup(_)
             | Object::PriorityClass(_)
             | Object::ResourceClaim(_)

@@ -289,6 +289,7 @@ impl Books {
             | Event::Submit { .. }
             | Event::SubmitGang { .. }
             | Event::Acted { .. }
+            | Event::Admit { .. }
             | Event::Judge { .. }
             | Event::Claimed { .. }
             | Event::Configured { .. }

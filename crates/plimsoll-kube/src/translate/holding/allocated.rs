@@ -10,6 +10,7 @@ use plimsoll_core::device::{Device, Span};
 use plimsoll_core::request::{Amount, Compute, Need, Role};
 use plimsoll_core::units::Bytes;
 
+use crate::booking::ALLOCATED;
 use crate::finding::{Contradiction, GivenBy};
 use crate::hami::allocated::{
     self, AllocatedDevice, Containers, MIG_ALLOCATIONS, MigAllocation, NODE, VendorAllocations,
@@ -23,10 +24,11 @@ use super::cards::Cards;
 use super::claim::{Allocation, Assignment, Claim, Held, held_by_need};
 use super::findings::Findings;
 
-/// Lists the annotations on a pod that only HAMi should write.
+/// Lists the annotations on a pod that only HAMi or Plimsoll should write.
 pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = &'static str> {
     let keys =
         VENDORS.iter().flat_map(|vendor| [Some(vendor.allocated), vendor.to_allocate]).flatten();
+    let keys = keys.chain([ALLOCATED]);
     keys.filter(|key| pod.metadata.annotations.contains_key(key))
 }
 
@@ -165,6 +167,7 @@ impl VendorAnnotation<'_> {
         for (at, device) in devices.iter().enumerate() {
             let given = Allocation {
                 bytes: Bytes::mib(device.memory_mib),
+                whole: false,
                 cores: u32::try_from(device.cores).unwrap_or(u32::MAX),
                 slice: self.slice(position, at),
             };

@@ -55,6 +55,8 @@ pub(super) enum CardSet {
 #[derive(Clone, Debug)]
 pub(super) struct Allocation {
     pub(super) bytes: Bytes,
+    /// The container has the device for itself.
+    pub(super) whole: bool,
     pub(super) cores: u32,
     pub(super) slice: Option<Slice>,
 }
@@ -102,6 +104,7 @@ impl Claim {
         let held = match (asked, given.map(|given| given.bytes).filter(|bytes| !bytes.is_zero())) {
             (Some(Held::Share(asked)), Some(given)) => Held::Share(asked.max(given)),
             (None, Some(given)) => Held::Share(given),
+            (Some(Held::Undeclared), _) if given.is_some_and(|given| given.whole) => Held::Whole,
             (Some(asked), _) => asked,
             (None, None) => Held::Undeclared,
         };

@@ -4,6 +4,7 @@
 //! which closes the devices it can be on.
 
 mod allocated;
+mod booked;
 mod cards;
 mod charges;
 mod claim;
@@ -118,6 +119,7 @@ impl<'a> Tenant<'a> {
         claims.retain(|claim| !is_served(pod, claim));
         reserved.place_shares(pod, cards, &mut claims, &mut findings);
         allocated::add(pod, cards, &mut claims, &mut findings);
+        booked::add(pod, cards, &mut claims, &mut findings);
         (Tenant { pod, names: Names::from_shape(&shape), claims }, findings.found)
     }
 

@@ -33,6 +33,14 @@ impl KnownPod {
         }
     }
 
+    /// Replaces the version, where nothing else has changed.
+    pub(super) fn set_version(&mut self, version: Option<String>) {
+        if let Some(applied) = &mut self.applied {
+            applied.metadata.resource_version.clone_from(&version);
+        }
+        self.pod.metadata.resource_version = version;
+    }
+
     pub(super) fn as_applied(&self) -> &Pod {
         self.applied.as_deref().unwrap_or(&self.pod)
     }

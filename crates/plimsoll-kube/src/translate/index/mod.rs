@@ -13,6 +13,7 @@ mod bindings;
 mod claims;
 mod key;
 mod known_pod;
+mod namespaces;
 mod site;
 
 use std::borrow::Cow;
@@ -24,6 +25,7 @@ use plimsoll_core::units::Name;
 use crate::cluster::{GangFacts, NodeFacts, Reading};
 use crate::finding::Finding;
 use crate::kai;
+use crate::line::Line;
 use crate::object::{Kind, Node, ObjectRef, Pod, Workload};
 use crate::read::Object;
 
@@ -36,6 +38,7 @@ use super::{PodState, Translation};
 use affected::{NodeChange, Touched};
 use bindings::Bindings;
 use known_pod::KnownPod;
+use namespaces::Namespaces;
 use site::Site;
 
 pub use affected::Affected;
@@ -62,6 +65,7 @@ pub struct Index {
     claims: Claims,
     device_classes: DeviceClasses,
     bindings: Bindings,
+    namespaces: Namespaces,
     /// Pods whose priority depends on priority classes. None in a live cluster, where the API
     /// server resolves it.
     unresolved: BTreeSet<PodKey>,
@@ -82,6 +86,7 @@ impl Index {
             claims: Claims::default(),
             device_classes: DeviceClasses::default(),
             bindings: Bindings::default(),
+            namespaces: Namespaces::default(),
             unresolved: BTreeSet::new(),
             workloads: BTreeMap::new(),
             expansions: Expansions::default(),
@@ -148,6 +153,22 @@ impl Index {
         self.pod_by_key(&PodKey { namespace: namespace.into(), name: name.into() })
     }
 
+    /// Iterates over the pods as they were applied: without the node of a bind request.
+    pub fn applied_pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values().map(KnownPod::as_applied)
+    }
+
+    /// Finds a pod by its name as it was applied: without the node of a bind request.
+    pub fn applied_pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        let key = PodKey { namespace: namespace.into(), name: name.into() };
+        self.pods.get(&key).map(KnownPod::as_applied)
+    }
+
+    /// Returns the line that a namespace asks for; `None` if the namespace is not known.
+    pub fn line(&self, namespace: &str) -> Option<Line> {
+        self.namespaces.line(namespace)
+    }
+
     /// Lists the objects of a kind that are known. Kinds that hold nothing and place nothing by
     /// themselves are not listed: an object of them that vanished unseen changes no charge.
     pub fn references(&self, kind: Kind) -> Vec<ObjectRef> {
@@ -161,6 +182,7 @@ impl Index {
                 let claims = self.claims.iter().map(|claim| &claim.metadata);
                 claims.map(|metadata| ObjectRef::new(kind, metadata)).collect()
             }
+            Kind::Namespace => self.namespaces.references(),
             Kind::Workload(_)
             | Kind::PodGroup(_)
             | Kind::PriorityClass
@@ -232,6 +254,7 @@ impl Index {
 impl Index {
     fn store(&mut self, object: Object, touched: &mut Touched) {
         match object {
+            Object::Namespace(namespace) => self.namespaces.insert(&namespace),
             Object::Node(node) => self.store_node(node, touched),
             Object::Pod(pod) => self.store_pod(pod, touched),
             Object::Workload(workload) => {
@@ -255,6 +278,7 @@ impl Index {
     fn delete(&mut self, object: &ObjectRef, touched: &mut Touched) {
         let key = PodKey { namespace: object.namespace.clone(), name: object.name.clone() };
         match object.kind {
+            Kind::Namespace => self.namespaces.remove(object),
             Kind::Node => {
                 if let Some(site) = self.sites.get_mut(&object.name) {
                     touched.node(&object.name, site.forget_node(object));
@@ -300,7 +324,10 @@ impl Index {
         let key = PodKey::new(&pod.metadata);
         // A watch delivers the same pod repeatedly: after each reconnection, and whenever a field
         // that is not read here has changed.
-        if self.pods.get(&key).is_some_and(|known| *known.as_applied() == *pod) {
+        if let Some(known) = self.pods.get_mut(&key)
+            && known.as_applied().is_same_but_version(&pod)
+        {
+            known.set_version(pod.metadata.resource_version);
             return;
         }
         self.replace_pod(key, pod, touched);
