@@ -31,6 +31,10 @@ usage: cargo run -p xtask -- <chore>
                     ask llama.cpp how much memory it allocates for every golden model, and write
                     docs/estimates-judged.md; needs node and npm, except for table, which uses the
                     recorded answers
+  judge rpc [MODEL…]
+                    the same for a server on 1, 2, 3, 4 and 8 GPUs that do not exist; needs g++ and
+                    PLIMSOLL_LLAMA_CPP with the folder of a built llama.cpp
+  judge card PATH…  add the tensors that llama.cpp expects to cards with metadata; needs the same
   control-plane     build etcd, kube-apiserver, kube-scheduler and kubectl for tests, and print their
                     folder; needs Go, or KUBEBUILDER_ASSETS with the folder of built programs
   help              print this

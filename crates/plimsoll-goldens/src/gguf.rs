@@ -94,9 +94,13 @@ fn parse_value(text: &str) -> Value<'_> {
     if let Some(list) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         let parts: Vec<&str> = list.split_whitespace().collect();
         let flags: Result<Vec<bool>, _> = parts.iter().map(|part| part.parse()).collect();
-        return match flags {
-            Ok(flags) => Value::BoolList(flags),
-            Err(_) => Value::I32List(parts.iter().filter_map(|part| part.parse().ok()).collect()),
+        let integers: Result<Vec<i32>, _> = parts.iter().map(|part| part.parse()).collect();
+        return match (flags, integers) {
+            (Ok(flags), _) => Value::BoolList(flags),
+            (Err(_), Ok(integers)) => Value::I32List(integers),
+            (Err(_), Err(_)) => {
+                Value::F32List(parts.iter().filter_map(|part| part.parse().ok()).collect())
+            }
         };
     }
     if let Ok(number) = text.parse() {
@@ -199,6 +203,7 @@ mod tests {
         assert!(matches!(parse_value("true"), Value::Bool(true)));
         assert!(matches!(parse_value("llama"), Value::Text("llama")));
         assert!(matches!(parse_value("[0 8]"), Value::I32List(list) if list == [0, 8]));
+        assert!(matches!(parse_value("[0.5 8]"), Value::F32List(list) if list == [0.5, 8.0]));
         assert!(
             matches!(parse_value("[true false]"), Value::BoolList(list) if list == [true, false])
         );

@@ -35,7 +35,7 @@ use plimsoll_core::units::Bytes;
 use serde::Serialize;
 
 use crate::settings::{RuntimeKind, Settings};
-use crate::shape::{Cache, Format, Shape};
+use crate::shape::{Cache, FlashAttention, Format, Shape};
 use split::Split;
 
 /// The largest number of GPUs that a model is split over.
@@ -71,17 +71,15 @@ pub fn estimate(shape: &Shape, settings: &Settings) -> Result<Estimate, Estimate
     })
 }
 
-/// The architectures for which llama.cpp switches flash attention off, whatever its flags are.
-const WITHOUT_FLASH_ATTENTION: &[&str] = &["grok"];
-
-fn is_without_flash_attention(shape: &Shape) -> bool {
-    WITHOUT_FLASH_ATTENTION.contains(&shape.architecture.as_str())
-}
-
 /// Returns the settings that the runtime really uses for this model.
 fn as_served(shape: &Shape, settings: &Settings) -> Settings {
-    let is_off = settings.runtime != RuntimeKind::Vllm && is_without_flash_attention(shape);
+    let is_off = is_flash_attention_switched_off(shape, settings);
     Settings { flash_attention: settings.flash_attention && !is_off, ..settings.clone() }
+}
+
+fn is_flash_attention_switched_off(shape: &Shape, settings: &Settings) -> bool {
+    let is_off = shape.flash_attention == FlashAttention::SwitchedOff;
+    is_off && settings.runtime != RuntimeKind::Vllm
 }
 
 fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
@@ -92,7 +90,7 @@ fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
                 .to_string(),
         );
     }
-    if settings.runtime != RuntimeKind::Vllm && is_without_flash_attention(shape) {
+    if is_flash_attention_switched_off(shape, settings) {
         let architecture = &shape.architecture;
         remarks.push(format!("llama.cpp switches flash attention off for {architecture} models"));
     }
@@ -170,7 +168,8 @@ fn check_settings(shape: &Shape, settings: &Settings) -> Result<(), EstimateErro
 /// Checks that a compressed cache has one type, as llama.cpp does.
 fn check_latent_types(shape: &Shape, settings: &Settings) -> Result<(), EstimateError> {
     let mut layers = shape.layers.get().into_iter().flatten();
-    let is_latent = layers.any(|layer| matches!(layer, Cache::Latent { .. }));
+    let is_latent =
+        layers.any(|layer| matches!(layer, Cache::Latent { .. } | Cache::Compressed { .. }));
     match is_latent && settings.kv.k != settings.kv.v {
         true => Err(EstimateError::KvTypesDiffer { kv: settings.kv }),
         false => Ok(()),
@@ -206,7 +205,10 @@ fn kv_summary(layers: &[Cache], settings: &Settings) -> String {
     let has_cache = |layer: &&Cache| match layer {
         Cache::None | Cache::Shared { .. } => false,
         Cache::Grouped { kv_heads, .. } => *kv_heads > 0,
-        Cache::Latent { .. } | Cache::Recurrent { .. } => true,
+        Cache::GroupedWithState { .. }
+        | Cache::Latent { .. }
+        | Cache::Compressed { .. }
+        | Cache::Recurrent { .. } => true,
     };
     let with_cache = layers.iter().filter(has_cache).count();
     let tokens = match settings.parallel {

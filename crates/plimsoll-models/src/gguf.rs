@@ -14,7 +14,11 @@ pub mod split;
 
 pub mod rules;
 
+pub mod architectures;
+
 pub mod layers;
+
+mod states;
 
 pub mod split_inputs;
 

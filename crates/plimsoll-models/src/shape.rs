@@ -34,7 +34,11 @@ pub struct Shape {
     pub weights: Sourced<Weights>,
     #[serde(default)]
     pub output: ModelOutput,
-    /// The intermediate results that only a model on several GPUs keeps.
+    #[serde(default)]
+    pub flash_attention: FlashAttention,
+    #[serde(default)]
+    pub gate: Gate,
+    /// The intermediate results that only some architectures keep.
     #[serde(default)]
     pub split_inputs: SplitInputs,
     /// The tensor data that is not in the files. A header is enough for an estimate, but not to
@@ -74,15 +78,39 @@ pub enum ModelOutput {
     Embeddings,
 }
 
-/// Elements per token that llama.cpp keeps on the GPUs of a split model besides the hidden state,
-/// over all pipeline copies.
+/// The gate of a feed-forward network, which multiplies the result of a second matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    #[default]
+    Present,
+    Absent,
+}
+
+/// The effect of the setting for flash attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlashAttention {
+    /// It follows the setting.
+    #[default]
+    Supported,
+    /// It is off for this architecture, whatever the setting is.
+    SwitchedOff,
+}
+
+/// Elements per token that llama.cpp keeps beside the steps of a common layer. For a model on
+/// several GPUs, they are those of all pipeline copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitInputs {
+    #[serde(default)]
+    pub on_single_gpu: u64,
     pub on_first_gpu: u64,
     pub on_every_gpu: u64,
     /// On all GPUs but the first and the one with the output.
     #[serde(default)]
     pub on_middle_gpus: u64,
+    #[serde(default)]
+    pub on_last_gpu: u64,
 }
 
 /// The kind of file that a model was read from.
@@ -111,6 +139,8 @@ pub enum Cache {
         /// The sliding window in tokens; `None` for full attention.
         window: Option<u64>,
     },
+    /// Keys and values of grouped-query attention, beside a recurrent state of fixed size.
+    GroupedWithState { kv_heads: u64, key_length: u64, value_length: u64, state: Bytes },
     /// Multi-head latent attention (MLA): one compressed vector per token.
     Latent {
         kv_lora_rank: u64,
@@ -119,6 +149,20 @@ pub enum Cache {
         /// Elements of the key that selects tokens for sparse attention; 0 without an indexer.
         #[serde(default)]
         indexer_length: u64,
+        /// The sliding window in tokens; `None` for full attention.
+        #[serde(default)]
+        window: Option<u64>,
+    },
+    /// Keys of a sliding window, beside one compressed key for each `ratio` tokens and the state
+    /// of their compression.
+    Compressed {
+        key_length: u64,
+        window: u64,
+        /// The tokens of one compressed key; 0 without compression.
+        ratio: u64,
+        /// Elements of the compressed key that selects tokens; 0 without an indexer.
+        indexer_length: u64,
+        state: Bytes,
     },
     /// A recurrent state of fixed size per sequence.
     Recurrent { bytes: u64 },
@@ -137,6 +181,9 @@ pub struct Weights {
     pub layers: Vec<Bytes>,
     /// The token embeddings.
     pub embedding: Bytes,
+    /// The tensors between the embeddings and the first layer.
+    #[serde(default)]
+    pub input: Bytes,
     /// The tensors after the last layer: the norm, and the output matrix if the model has its own.
     pub output: Bytes,
     /// The size of the embedding matrix if it is also used as the output matrix.
@@ -151,6 +198,7 @@ pub struct Weights {
 pub(crate) enum TensorRole {
     Layer(usize),
     Embedding,
+    Input,
     Output,
     Other,
 }
@@ -176,6 +224,7 @@ impl Weights {
         let sum = match role {
             TensorRole::Layer(layer) => self.layers.get_mut(*layer).unwrap_or(&mut self.other),
             TensorRole::Embedding => &mut self.embedding,
+            TensorRole::Input => &mut self.input,
             TensorRole::Output => &mut self.output,
             TensorRole::Other => &mut self.other,
         };

@@ -38,7 +38,7 @@ fn read_safetensors(golden: &Golden, shards: usize, body: Body) -> Shape {
 
 fn tensor_bytes(shape: &Shape) -> u64 {
     let weights = shape.weights.get().expect("the weights are known");
-    let parts = [weights.embedding, weights.output, weights.other];
+    let parts = [weights.embedding, weights.input, weights.output, weights.other];
     weights.layers.iter().chain(&parts).map(|bytes| bytes.get()).sum()
 }
 

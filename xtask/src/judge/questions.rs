@@ -1,7 +1,7 @@
 //! The questions about each golden model: contexts, batches, requests, attention and cache types.
 
 use plimsoll_goldens::judged::Question;
-use plimsoll_goldens::list::GGUF;
+use plimsoll_goldens::list::{GGUF, Golden};
 
 use super::Backend;
 use Attention::{Flash, Plain};
@@ -70,6 +70,32 @@ const ON_TWO: &[Case] = &[
     case(4096, 512, 1, Plain, "f16"),
     case(16_384, 512, 1, Flash, "q8_0"),
 ];
+
+/// The questions for every number of devices of the RPC backend.
+const ON_SEVERAL: &[Case] = &[
+    case(4096, 512, 1, Flash, "f16"),
+    case(32_768, 512, 1, Flash, "f16"),
+    case(32_768, 512, 4, Flash, "f16"),
+    case(16_384, 512, 2, Plain, "f16"),
+];
+
+/// The questions for many devices, whose answers are long.
+const ON_MANY: &[Case] = &[case(4096, 512, 1, Flash, "f16"), case(32_768, 512, 4, Flash, "f16")];
+
+const DEVICES: [(u64, &[Case]); 5] =
+    [(1, ON_SEVERAL), (2, ON_SEVERAL), (3, ON_SEVERAL), (4, ON_SEVERAL), (8, ON_MANY)];
+
+/// Returns all questions for the RPC backend, model by model.
+pub(super) fn for_devices() -> Vec<Question> {
+    let models = Golden::all_gguf().map(|golden| golden.name);
+    let about = |model: &'static str| {
+        let on = move |(gpus, cases): (u64, &'static [Case])| {
+            cases.iter().map(move |case| question(model, gpus, case))
+        };
+        DEVICES.into_iter().flat_map(on)
+    };
+    models.flat_map(about).collect()
+}
 
 /// Returns all questions about all models, model by model, those with one device first.
 pub(super) fn all(backend: Backend) -> Vec<Question> {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use plimsoll_goldens::judged::{self, Judged, Question};
+use plimsoll_goldens::judged::{self, Judged, JudgedDevices, Question};
 use plimsoll_goldens::list::Golden;
 
 use super::compare::{self, Compared, Pair};
@@ -11,14 +11,14 @@ use super::compare::{self, Compared, Pair};
 const OPENING: &str = include_str!("../../judge/opening.md");
 
 /// Renders the page from both records.
-pub(super) fn page(cpu: &str, vulkan: &str) -> Result<String> {
+pub(super) fn page(cpu: &str, vulkan: &str, rpc: &str) -> Result<String> {
     let mut page = OPENING.to_owned();
     for (title, record, gpus) in [
         ("Without a GPU", cpu, 1),
         ("On one device", vulkan, 1),
         ("Split over two devices", vulkan, 2),
     ] {
-        let mut lines = judged::parse(record)?;
+        let mut lines: Vec<Judged> = judged::parse(record)?;
         lines.retain(|judged| judged.question.gpus == gpus);
         let compared = compare::compare_all(&lines)?;
         let versions = record.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
@@ -27,7 +27,41 @@ pub(super) fn page(cpu: &str, vulkan: &str) -> Result<String> {
         page.push_str(&sizes_by_model(&compared)?);
         page.push_str(&errors_by_question(&compared, &lines)?);
     }
+    page.push_str(&servers(rpc)?);
     Ok(page)
+}
+
+/// The numbers of GPUs, in the order of the columns.
+const GPUS: [u64; 5] = [1, 2, 3, 4, 8];
+
+/// Renders one row per model with the errors of a server's sum for each number of GPUs, and the
+/// least error of one GPU.
+fn servers(record: &str) -> Result<String> {
+    let lines: Vec<JudgedDevices> = judged::parse(record)?;
+    let compared = compare::compare_all_devices(&lines)?;
+    let mut out = "\n## llama-server on up to eight GPUs\n\n".to_owned();
+    let version = record.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
+    let models = compared.chunk_by(|one, other| one.question.model == other.question.model);
+    writeln!(
+        out,
+        "{version}. {} questions about {} models. The error of the sum in percent, by number of \
+        GPUs; the last column is the least error of one GPU.\n\n\
+        | model | architecture | 1 | 2 | 3 | 4 | 8 | one GPU |\n\
+        |---|---|---:|---:|---:|---:|---:|---:|",
+        compared.len(),
+        models.clone().count()
+    )?;
+    for about in models {
+        let model = &about[0].question.model;
+        write!(out, "| {} | {} |", title(model)?, compare::read_golden(model)?.architecture)?;
+        for gpus in GPUS {
+            let same = about.iter().filter(|one| one.question.gpus == gpus);
+            write!(out, " {} |", range(same.map(|one| one.whole().error())))?;
+        }
+        let least = about.iter().flat_map(|one| &one.all).map(|gpu| gpu.error()).min();
+        writeln!(out, " {} |", percent(least.unwrap_or(0)))?;
+    }
+    Ok(out)
 }
 
 /// Renders one row per model: the range of errors over all questions.

@@ -98,7 +98,7 @@ fn latent(fields: &Fields, count: usize) -> Result<Sourced<Vec<Cache>>, ConfigEr
     let kv_lora_rank = fields.require("kv_lora_rank")?;
     let rope_length = fields.require("qk_rope_head_dim")?;
     let indexer_length = fields.number("index_head_dim")?.unwrap_or(0);
-    let layer = Cache::Latent { kv_lora_rank, rope_length, indexer_length };
+    let layer = Cache::Latent { kv_lora_rank, rope_length, indexer_length, window: None };
     Ok(Sourced::read(vec![layer; count], "kv_lora_rank, qk_rope_head_dim"))
 }
 

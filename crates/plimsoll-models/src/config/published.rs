@@ -17,11 +17,12 @@ fn bytes(config: &str) -> Result<(u64, u64, u64), String> {
                 let sum = if window.is_some() { &mut sums.1 } else { &mut sums.0 };
                 *sum += bytes;
             }
-            Cache::Latent { kv_lora_rank, rope_length, indexer_length } => {
+            Cache::Latent { kv_lora_rank, rope_length, indexer_length, .. } => {
                 sums.0 += 2 * (kv_lora_rank + rope_length) + indexer_length;
             }
             Cache::Recurrent { bytes } => sums.2 += bytes,
             Cache::Shared { .. } | Cache::None => {}
+            other => panic!("no model type keeps {other:?}"),
         }
     }
     Ok(sums)

@@ -9,7 +9,7 @@ use plimsoll_core::units::Bytes;
 use super::error::ConfigError;
 use super::fields::Fields;
 use super::{layers, weights};
-use crate::shape::{Format, Identity, ModelOutput, Shape, SplitInputs};
+use crate::shape::{FlashAttention, Format, Gate, Identity, ModelOutput, Shape, SplitInputs};
 use crate::source::Sourced;
 
 /// The largest number of layers.
@@ -37,6 +37,8 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
         expert_feed_forward: for_all_layers(&fields, "moe_intermediate_size", count)?,
         weights: weights::read(&fields, count)?,
         output: ModelOutput::Scores,
+        flash_attention: FlashAttention::Supported,
+        gate: Gate::Present,
         split_inputs: SplitInputs::default(),
         absent: Bytes::ZERO,
         remarks: Vec::new(),
@@ -162,7 +164,12 @@ mod tests {
             read_fields(r#""model_type":"deepseek_v3","kv_lora_rank":512,"qk_rope_head_dim":64"#);
         assert_eq!(
             shape.layers.get().map(|layers| layers[0]),
-            Some(Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 })
+            Some(Cache::Latent {
+                kv_lora_rank: 512,
+                rope_length: 64,
+                indexer_length: 0,
+                window: None
+            })
         );
         let nested = r#"{"architectures":["Gemma3ForConditionalGeneration"],"text_config":{"model_type":"gemma3_text",
             "num_hidden_layers":6,"num_key_value_heads":4,"sliding_window":1024,"hidden_size":2560}}"#;

@@ -164,6 +164,7 @@ impl Sizes {
             embedding,
             output: output_matrix.checked_add(norm)?,
             tied: (output == OutputMatrix::Tied).then_some(embedding),
+            input: Bytes::ZERO,
             other: Bytes::ZERO,
             vectors: to_bytes(vectors, element_bytes)?,
         })

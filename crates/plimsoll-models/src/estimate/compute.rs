@@ -18,7 +18,7 @@ use super::kv;
 use super::parts::Part;
 use super::split::Split;
 use crate::settings::{RuntimeKind, Scores, Settings};
-use crate::shape::{Cache, ModelOutput, Shape, SplitInputs};
+use crate::shape::{Cache, Gate, ModelOutput, Shape};
 use crate::source::{Source, Sourced};
 
 /// Returns the compute buffers of GPU number `gpu`.
@@ -33,12 +33,12 @@ pub(super) fn on_gpu(
         Err(unknown) => return Ok(Part::unknown_like(unknown)),
     };
     let position = if split.has_output(gpu) { Position::Last } else { Position::BeforeLast };
-    let inputs = split_inputs(shape, gpu, position);
+    let inputs = split_inputs(shape, settings, gpu, position);
     let bytes = match settings.runtime {
         RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
-            let masks = Masks::from_shape(shape, settings)?;
+            let masks = Masks::on_gpu(shape, settings, split, gpu)?;
             let borrowed = borrowed_caches(shape, settings, split, gpu)?;
-            let buffers = widths.llama_cpp(&masks, settings, position, inputs);
+            let buffers = widths.llama_cpp(&masks, settings, (gpu, position), inputs);
             buffers.and_then(|bytes| bytes.checked_add(borrowed))
         }
         RuntimeKind::Vllm => widths.vllm(settings),
@@ -61,6 +61,7 @@ struct Widths {
     vocabulary: u128,
     /// The feed-forward network of a dense layer, or all experts that one token uses.
     feed_forward: u128,
+    gate: Gate,
     /// The queries of all heads.
     queries: u128,
     /// The keys and values of all KV heads.
@@ -72,9 +73,6 @@ struct Widths {
     has_large_state: bool,
     /// The largest recurrent state of one request.
     state: u128,
-    /// A pass has steps outside attention and network: those of a large state, of further inputs,
-    /// or of an indexer.
-    has_other_steps: bool,
 }
 
 /// Bytes of one intermediate element: llama.cpp computes in 32-bit floats.
@@ -119,6 +117,7 @@ impl Widths {
             embedding,
             vocabulary,
             feed_forward: feed_forward(shape),
+            gate: shape.gate,
             queries: match is_without_cache {
                 true => embedding,
                 false => heads.saturating_mul(head_length),
@@ -131,9 +130,6 @@ impl Widths {
             experts_used: shape.experts_used.get().copied().unwrap_or(0).into(),
             has_large_state,
             state,
-            has_other_steps: has_large_state
-                || shape.split_inputs != SplitInputs::default()
-                || layers.iter().any(has_indexer),
         })
     }
 
@@ -143,7 +139,7 @@ impl Widths {
         &self,
         masks: &Masks,
         settings: &Settings,
-        position: Position,
+        (gpu, position): (usize, Position),
         inputs: u128,
     ) -> Option<u128> {
         let float_row = tokens_per_pass(settings).checked_mul(FLOAT_BYTES)?;
@@ -159,22 +155,22 @@ impl Widths {
         let copies = if settings.gpus > 1 { PIPELINE_COPIES } else { 1 };
         let scores = masks.scored.checked_mul(float_row)?;
         let masks = masks.bytes(settings)?.checked_mul(copies)?.checked_add(scores)?;
-        let between_gpus = self.between_gpus(settings, inputs)?.checked_mul(float_row)?;
+        let between_gpus = self.between_gpus(settings, gpu, inputs)?.checked_mul(float_row)?;
         let states = self.states_between_gpus(settings)?;
         let small = INPUT_ELEMENTS.checked_mul(float_row)?.checked_add(CONSTANT_BYTES)?;
         peak.checked_add(masks)?.checked_add(between_gpus)?.checked_add(states)?.checked_add(small)
     }
 
     /// Returns the elements per token that are passed between GPUs. Each pipeline copy holds the
-    /// hidden state three times: received, in use, and to be sent. A large state adds its steps,
-    /// and some architectures have further inputs.
-    fn between_gpus(&self, settings: &Settings, inputs: u128) -> Option<u128> {
+    /// hidden state twice, as received and in use; the first GPU holds the embeddings, too. Some
+    /// architectures have further inputs.
+    fn between_gpus(&self, settings: &Settings, gpu: usize, inputs: u128) -> Option<u128> {
         if settings.gpus == 1 {
-            return Some(0);
+            return Some(inputs);
         }
-        let state_steps = if self.has_large_state { self.feed_forward.checked_mul(4)? } else { 0 };
-        let hidden_states = self.embedding.checked_mul(3 * PIPELINE_COPIES)?;
-        hidden_states.checked_add(state_steps)?.checked_add(inputs)
+        let uses = if gpu == 0 { 3 } else { 2 };
+        let hidden_states = self.embedding.checked_mul(uses * PIPELINE_COPIES)?;
+        hidden_states.checked_add(inputs)
     }
 
     /// Returns the states of all requests that a GPU of a split model keeps besides its cache: one
@@ -209,7 +205,7 @@ impl Widths {
     /// Returns the elements per token of the widest step of a layer.
     ///
     /// Attention holds queries three times (projected, rotated, result) and keys and values once;
-    /// the feed-forward network holds gate, up and their product. Without flash attention, the
+    /// the feed-forward network holds its steps. Without flash attention, the
     /// matrix of scores (one row of all cached tokens per head) fragments the buffer, so that
     /// attention and network do not share memory.
     fn layer(&self, masks: &Masks, settings: &Settings) -> Option<u128> {
@@ -217,7 +213,7 @@ impl Widths {
         let residual = self.residual()?.checked_add(self.embedding)?;
         let attention = self.queries.checked_mul(3)?.checked_add(self.keys_and_values)?;
         let attention = attention.checked_add(residual)?;
-        let feed_forward = self.feed_forward.checked_mul(3)?.checked_add(residual)?;
+        let feed_forward = self.network()?.checked_add(residual)?;
         if settings.flash_attention {
             return Some(attention.max(feed_forward));
         }
@@ -225,14 +221,20 @@ impl Widths {
         scores.checked_add(attention)?.checked_add(feed_forward)
     }
 
-    /// Returns the tokens of one pass whose scores are counted.
-    ///
-    /// The scores of a whole pass are large enough to cover the steps that the formula does not
-    /// know, so a model with such steps is charged for them.
+    /// Returns the elements per token of the feed-forward network: gate, up and their product, or
+    /// up and its activation.
+    fn network(&self) -> Option<u128> {
+        self.feed_forward.checked_mul(match self.gate {
+            Gate::Present => 3,
+            Gate::Absent => 2,
+        })
+    }
+
+    /// Returns the tokens of one pass whose scores are kept.
     fn scored_tokens(&self, settings: &Settings) -> u128 {
         match settings.scores {
-            Scores::EachRequest if !self.has_other_steps => settings.parallel.into(),
-            Scores::EachRequest | Scores::WholePass => tokens_per_pass(settings),
+            Scores::EachRequest => settings.parallel.into(),
+            Scores::WholePass => tokens_per_pass(settings),
         }
     }
 
@@ -283,24 +285,37 @@ struct Masks {
 }
 
 impl Masks {
-    fn from_shape(shape: &Shape, settings: &Settings) -> Result<Masks, EstimateError> {
+    /// Returns the masks of the layers on a GPU.
+    fn on_gpu(
+        shape: &Shape,
+        settings: &Settings,
+        split: &Split,
+        gpu: usize,
+    ) -> Result<Masks, EstimateError> {
         let layers = shape.layers.get().map(Vec::as_slice).unwrap_or_default();
         if layers.iter().all(|layer| *layer == Cache::None) {
             return Ok(Masks::for_whole_input(settings));
         }
         let (mut full, mut windowed, mut scored) = (0, 0, 0);
-        for layer in layers {
+        let is_on_gpu = |layer: usize| split.gpu_of(layer).is_none_or(|holder| holder == gpu);
+        for (_, layer) in layers.iter().enumerate().filter(|(layer, _)| is_on_gpu(*layer)) {
+            // A layer without a cache of its own attends like the owner of the cache.
+            let owner = shared_owner(layer).and_then(|owner| layers.get(owner));
+            let layer = owner.unwrap_or(layer);
             match *layer {
-                Cache::Latent { indexer_length, .. } => {
-                    full = kv::cells(None, settings)?;
-                    scored = if indexer_length > 0 { full } else { scored };
-                }
-                Cache::Grouped { window: None, .. } => full = kv::cells(None, settings)?,
-                Cache::Grouped { window, .. } => {
+                Cache::Latent { window: None, .. }
+                | Cache::Grouped { window: None, .. }
+                | Cache::GroupedWithState { .. } => full = kv::cells(None, settings)?,
+                Cache::Latent { window, .. } | Cache::Grouped { window, .. } => {
                     windowed = windowed.max(kv::cells(window, settings)?);
+                }
+                Cache::Compressed { window, .. } => {
+                    full = kv::cells(None, settings)?;
+                    windowed = windowed.max(kv::cells(Some(window), settings)?);
                 }
                 Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => {}
             }
+            scored = if has_indexer(layer) { kv::cells(None, settings)? } else { scored };
         }
         Ok(Masks {
             cells: u128::from(full) + u128::from(windowed) + u128::from(scored),
@@ -351,21 +366,26 @@ fn borrowed_caches(
     Ok(sum.saturating_mul(PIPELINE_COPIES))
 }
 
-/// Returns the elements per token that this GPU of a split model reads besides the hidden state.
-fn split_inputs(shape: &Shape, gpu: usize, position: Position) -> u128 {
+/// Returns the elements per token that this GPU keeps besides the hidden state and the steps of a
+/// layer.
+fn split_inputs(shape: &Shape, settings: &Settings, gpu: usize, position: Position) -> u128 {
     let inputs = shape.split_inputs;
+    if settings.gpus == 1 {
+        return inputs.on_single_gpu.into();
+    }
     let first = if gpu == 0 { inputs.on_first_gpu } else { 0 };
-    let is_between = gpu > 0 && position == Position::BeforeLast;
-    let between = if is_between { inputs.on_middle_gpus } else { 0 };
-    u128::from(first) + u128::from(inputs.on_every_gpu) + u128::from(between)
+    let further = match position {
+        Position::Last => inputs.on_last_gpu,
+        Position::BeforeLast if gpu > 0 => inputs.on_middle_gpus,
+        Position::BeforeLast => 0,
+    };
+    u128::from(first) + u128::from(inputs.on_every_gpu) + u128::from(further)
 }
 
 fn shared_owner(cache: &Cache) -> Option<usize> {
     match cache {
         Cache::Shared { owner } => usize::try_from(*owner).ok(),
-        Cache::Grouped { .. } | Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::None => {
-            None
-        }
+        _ => None,
     }
 }
 
@@ -391,19 +411,28 @@ fn widest(layers: &Sourced<Vec<u64>>) -> Option<u64> {
 }
 
 fn has_attention(cache: &Cache) -> bool {
-    matches!(cache, Cache::Grouped { .. } | Cache::Latent { .. })
+    !matches!(cache, Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None)
 }
 
 fn has_indexer(cache: &Cache) -> bool {
-    matches!(cache, Cache::Latent { indexer_length, .. } if *indexer_length > 0)
+    match cache {
+        Cache::Latent { indexer_length, .. } | Cache::Compressed { indexer_length, .. } => {
+            *indexer_length > 0
+        }
+        _ => false,
+    }
 }
 
 fn head_length(cache: &Cache) -> u128 {
     match *cache {
-        Cache::Grouped { key_length, value_length, .. } => key_length.max(value_length).into(),
+        Cache::Grouped { key_length, value_length, .. }
+        | Cache::GroupedWithState { key_length, value_length, .. } => {
+            key_length.max(value_length).into()
+        }
         Cache::Latent { kv_lora_rank, rope_length, .. } => {
             u128::from(kv_lora_rank) + u128::from(rope_length)
         }
+        Cache::Compressed { key_length, .. } => key_length.into(),
         Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => 0,
     }
 }
@@ -411,16 +440,18 @@ fn head_length(cache: &Cache) -> u128 {
 fn state_elements(cache: &Cache) -> u128 {
     match *cache {
         Cache::Recurrent { bytes } => u128::from(bytes) / FLOAT_BYTES,
-        Cache::Grouped { .. } | Cache::Latent { .. } | Cache::Shared { .. } | Cache::None => 0,
+        Cache::GroupedWithState { state, .. } => u128::from(state.get()) / FLOAT_BYTES,
+        _ => 0,
     }
 }
 
 fn keys_and_values(cache: &Cache) -> u128 {
     match *cache {
-        Cache::Grouped { kv_heads, key_length, value_length, .. } => {
+        Cache::Grouped { kv_heads, key_length, value_length, .. }
+        | Cache::GroupedWithState { kv_heads, key_length, value_length, .. } => {
             let lengths = u128::from(key_length) + u128::from(value_length);
             lengths.saturating_mul(kv_heads.into())
         }
-        Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => 0,
+        _ => 0,
     }
 }

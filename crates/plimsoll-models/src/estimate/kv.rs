@@ -40,23 +40,57 @@ fn layer_bytes(cache: &Cache, settings: &Settings, widest: u64) -> Result<Bytes,
     match *cache {
         Cache::None | Cache::Shared { .. } => Ok(Bytes::ZERO),
         Cache::Recurrent { bytes } => product(bytes, settings.parallel),
-        Cache::Latent { kv_lora_rank, rope_length, indexer_length } => {
+        Cache::Latent { kv_lora_rank, rope_length, indexer_length, window } => {
             let length = kv_lora_rank.checked_add(rope_length).ok_or(OVERFLOW)?;
             let vector = row_bytes(CacheHalf::Key, length, 1, settings)?;
             let indexer = indexer_bytes(indexer_length, settings)?;
-            product(vector.checked_add(indexer).ok_or(OVERFLOW)?, tokens(None, settings)?)
+            product(vector.checked_add(indexer).ok_or(OVERFLOW)?, tokens(window, settings)?)
+        }
+        Cache::Compressed { key_length, window, ratio, indexer_length, state } => {
+            let key = row_bytes(CacheHalf::Key, key_length, 1, settings)?;
+            let recent = product(key, tokens(Some(window), settings)?)?;
+            let indexer = indexer_bytes(indexer_length, settings)?;
+            let compressed = key.checked_add(indexer).ok_or(OVERFLOW)?;
+            let compressed = product(compressed, compressed_tokens(ratio, settings)?)?;
+            let states = product(state.get(), settings.parallel)?;
+            recent.checked_add(compressed).and_then(|sum| sum.checked_add(states)).ok_or(OVERFLOW)
         }
         Cache::Grouped { kv_heads, key_length, value_length, window } => {
-            let heads = heads_per_gpu(kv_heads, settings);
-            let keys = row_bytes(CacheHalf::Key, key_length, heads, settings)?;
-            let values = row_bytes(CacheHalf::Value, value_length, heads, settings)?;
-            let values = match stores_values_transposed(settings) {
-                true => padded_value_bytes(settings, widest)?,
-                false => values,
-            };
-            product(keys.checked_add(values).ok_or(OVERFLOW)?, tokens(window, settings)?)
+            let row = grouped_row([kv_heads, key_length, value_length], settings, widest)?;
+            product(row, tokens(window, settings)?)
+        }
+        Cache::GroupedWithState { kv_heads, key_length, value_length, state } => {
+            let row = grouped_row([kv_heads, key_length, value_length], settings, widest)?;
+            let states = product(state.get(), settings.parallel)?;
+            let sum = product(row, tokens(None, settings)?)?.checked_add(states);
+            sum.ok_or(OVERFLOW)
         }
     }
+}
+
+/// Returns the bytes of one token's keys and values: KV heads, key length and value length.
+fn grouped_row(
+    [kv_heads, key_length, value_length]: [u64; 3],
+    settings: &Settings,
+    widest: u64,
+) -> Result<u64, EstimateError> {
+    let heads = heads_per_gpu(kv_heads, settings);
+    let keys = row_bytes(CacheHalf::Key, key_length, heads, settings)?;
+    let values = row_bytes(CacheHalf::Value, value_length, heads, settings)?;
+    let values = match stores_values_transposed(settings) {
+        true => padded_value_bytes(settings, widest)?,
+        false => values,
+    };
+    keys.checked_add(values).ok_or(OVERFLOW)
+}
+
+/// Returns the compressed keys that a layer has room for, over all requests.
+fn compressed_tokens(ratio: u64, settings: &Settings) -> Result<u64, EstimateError> {
+    if ratio == 0 {
+        return Ok(0);
+    }
+    let cells = round_up(cells(None, settings)?.div_ceil(ratio))?;
+    cells.checked_mul(settings.parallel).ok_or(OVERFLOW)
 }
 
 /// Returns the bytes of one token in the indexer of sparse attention. vLLM keeps one byte per
@@ -178,8 +212,15 @@ fn padded_value_bytes(settings: &Settings, widest: u64) -> Result<u64, EstimateE
 
 fn value_elements(cache: &Cache) -> Option<u64> {
     match cache {
-        Cache::Grouped { kv_heads, value_length, .. } => kv_heads.checked_mul(*value_length),
-        Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => None,
+        Cache::Grouped { kv_heads, value_length, .. }
+        | Cache::GroupedWithState { kv_heads, value_length, .. } => {
+            kv_heads.checked_mul(*value_length)
+        }
+        Cache::Latent { .. }
+        | Cache::Compressed { .. }
+        | Cache::Recurrent { .. }
+        | Cache::Shared { .. }
+        | Cache::None => None,
     }
 }
 
@@ -241,7 +282,9 @@ mod tests {
 
     #[test]
     fn a_latent_cache_stores_no_values() {
-        let layers = [Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 }; 61];
+        let layers =
+            [Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0, window: None };
+                61];
         assert_eq!(total(&layers, &settings(4096, KvType::F16)), Bytes::new(61 * 4096 * 576 * 2));
     }
 

@@ -8,7 +8,9 @@ use super::{Breakdown, Estimate, EstimateError, estimate};
 use crate::fit::{fewest_gpus, kv_type_that_fits, largest_parallel, longest_context};
 use crate::gguf::sample;
 use crate::settings::{KvType, KvTypes, RuntimeKind, Scores, Settings};
-use crate::shape::{Cache, Format, Identity, ModelOutput, Shape, SplitInputs, Weights};
+use crate::shape::{
+    Cache, FlashAttention, Format, Gate, Identity, ModelOutput, Shape, SplitInputs, Weights,
+};
 use crate::source::{Source, Sourced};
 
 fn cache() -> impl Strategy<Value = Cache> {
@@ -20,7 +22,8 @@ fn cache() -> impl Strategy<Value = Cache> {
             window,
         },
     );
-    let latent = Just(Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 });
+    let latent =
+        Just(Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0, window: None });
     let state = (0_u64..1 << 24).prop_map(|bytes| Cache::Recurrent { bytes });
     prop_oneof![4 => grouped, 1 => latent, 1 => state, 1 => Just(Cache::None)]
 }
@@ -51,6 +54,8 @@ fn shape() -> impl Strategy<Value = Shape> {
                 experts_used: Sourced::unknown("experts_used"),
                 expert_feed_forward: Sourced::unknown("expert_feed_forward"),
                 weights: Sourced::read(weights, "tensors"),
+                flash_attention: FlashAttention::Supported,
+                gate: Gate::Present,
                 output: ModelOutput::Scores,
                 split_inputs: SplitInputs::default(),
                 absent: Bytes::ZERO,
@@ -309,6 +314,7 @@ fn grok_is_estimated_without_flash_attention() {
     let off = Settings { flash_attention: false, ..asked.clone() };
     let expected = estimate(&shape, &off).expect("estimates").all;
     shape.architecture = "grok".to_string();
+    shape.flash_attention = FlashAttention::SwitchedOff;
     let grok = estimate(&shape, &asked).expect("estimates");
     assert_eq!(grok.all, expected);
     assert!(grok.remarks.iter().any(|remark| remark.contains("for grok models")));
@@ -351,7 +357,8 @@ fn invalid_settings_are_rejected_with_their_name() {
 #[test]
 fn a_compressed_cache_has_one_type() {
     let shape = sample::llama().shape().expect("reads the model");
-    let latent = Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 };
+    let latent =
+        Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0, window: None };
     let latent = Shape { layers: Sourced::read(vec![latent; 2], "layers"), ..shape.clone() };
     let kv = KvTypes { k: KvType::Q8_0, v: KvType::F16 };
     let mixed = Settings { kv, ..Settings::new(RuntimeKind::LlamaCpp, 4096) };

@@ -52,6 +52,8 @@ pub(super) fn per_gpu(
 /// small, and which GPU holds them depends on the architecture.
 fn whole_layers(weights: &Weights, split: &Split, counts: &LayerCounts) -> Option<Vec<Bytes>> {
     let mut sums = split.sum_layers(&weights.layers, weights.other)?;
+    let first = sums.first_mut()?;
+    *first = first.checked_add(weights.input)?;
     let output = weights.output.checked_add(weights.tied.unwrap_or(Bytes::ZERO))?;
     let sum = sums.get_mut(counts.output_gpu()?)?;
     *sum = sum.checked_add(output)?;
@@ -63,7 +65,7 @@ fn whole_layers(weights: &Weights, split: &Split, counts: &LayerCounts) -> Optio
 /// vLLM keeps everything on the GPUs. It divides matrices, and copies vectors (norms, biases) to
 /// each GPU.
 fn tensor_share(weights: &Weights, settings: &Settings) -> Option<Bytes> {
-    let parts = [weights.embedding, weights.output, weights.other];
+    let parts = [weights.embedding, weights.input, weights.output, weights.other];
     let mut parts = parts.into_iter().chain(weights.layers.iter().copied());
     let sum = parts.try_fold(Bytes::ZERO, Bytes::checked_add)?;
     let matrices = sum.less(weights.vectors);

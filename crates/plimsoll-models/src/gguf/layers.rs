@@ -1,7 +1,10 @@
 //! The cache of each layer of a GGUF model: the architecture's rule, with the numbers of the file.
 
+use plimsoll_core::units::Bytes;
+
+use super::architectures;
 use super::error::GgufError;
-use super::rules::{self, Pattern, RecurrentLayers, Rule, Width};
+use super::rules::{Attention, Indexer, Pattern, RecurrentLayers, Rule, Sharing, Width};
 use super::value::Metadata;
 use crate::shape::Cache;
 use crate::source::Sourced;
@@ -15,31 +18,35 @@ pub fn read(
     architecture: &str,
     count: usize,
 ) -> Result<Sourced<Vec<Cache>>, GgufError> {
-    let Some(rule) = rules::for_architecture(architecture) else {
-        return Ok(Sourced::unknown(format!("a cache rule for the architecture {architecture}")));
+    let Some(row) = architectures::find(architecture) else {
+        let missing = match architectures::unserved(architecture) {
+            Some(what) => format!("a model to serve: {architecture} is {what}"),
+            None => format!("a cache rule for the architecture {architecture}"),
+        };
+        return Ok(Sourced::unknown(missing));
     };
     let keys = Keys { metadata, prefix: architecture, count };
-    let mut layers = match keys.apply(rule) {
+    let mut layers = match keys.apply(row.caches) {
         Ok(layers) => layers,
         Err(GgufError::MissingKey { key }) => return Ok(Sourced::unknown(key)),
         Err(error) => return Err(error),
     };
-    keys.clear_layers_without_cache(&mut layers)?;
+    keys.clear_layers_without_cache(&mut layers, row.sharing)?;
     Ok(keys.with_source(layers))
 }
 
 /// The metadata of one architecture: keys without their prefix, lists of one number per layer.
-struct Keys<'a> {
-    metadata: &'a Metadata,
+pub(super) struct Keys<'a> {
+    pub(super) metadata: &'a Metadata,
     /// The prefix of the keys, which is the architecture's name.
-    prefix: &'a str,
+    pub(super) prefix: &'a str,
     count: usize,
 }
 
 /// The elements in the key and in the value of one head.
 #[derive(Clone, Copy)]
-struct HeadLengths {
-    key: u64,
+pub(super) struct HeadLengths {
+    pub(super) key: u64,
     value: u64,
 }
 
@@ -48,11 +55,14 @@ impl Keys<'_> {
         match rule {
             Rule::NoCache => Ok(vec![Cache::None; self.count]),
             Rule::Full => self.attention(&vec![None; self.count]),
-            Rule::Latent => self.latent(0),
-            Rule::LatentWithIndexer => self.latent(self.require("attention.indexer.key_length")?),
+            Rule::Latent(indexer) => self.latent(indexer),
+            Rule::LatentWindowed => self.latent_windowed(),
+            Rule::Compressed => self.compressed(),
+            Rule::Parallel => self.parallel(),
+            Rule::Looped => self.looped(),
             Rule::Windowed(width, pattern) => self.attention(&self.windows(width, pattern)?),
             Rule::Recurrent => Ok(vec![self.recurrent_state()?; self.count]),
-            Rule::Hybrid(recurrent) => self.hybrid(recurrent),
+            Rule::Hybrid(recurrent, attention) => self.hybrid(recurrent, attention),
         }
     }
 
@@ -74,28 +84,118 @@ impl Keys<'_> {
 
     /// Returns MLA caches. Old conversions of DeepSeek lack the MLA lengths; llama.cpp then
     /// expands the vectors and keeps keys and values of all heads.
-    fn latent(&self, indexer_length: u64) -> Result<Vec<Cache>, GgufError> {
+    fn latent(&self, indexer: Indexer) -> Result<Vec<Cache>, GgufError> {
         let key_length_mla = self.number("attention.key_length_mla")?.unwrap_or(0);
         let value_length_mla = self.number("attention.value_length_mla")?.unwrap_or(0);
         if key_length_mla == 0 || value_length_mla == 0 {
             return self.attention(&vec![None; self.count]);
         }
         let key_length = self.head_lengths()?.key;
-        let kv_lora_rank = self.require("attention.kv_lora_rank")?;
+        let indexers = self.indexers(indexer)?.into_iter();
+        indexers.map(|length| self.vector("attention.kv_lora_rank", key_length, length)).collect()
+    }
+
+    /// Returns the vector of a layer with full attention.
+    fn vector(&self, rank: &str, key_length: u64, indexer: u64) -> Result<Cache, GgufError> {
+        let kv_lora_rank = self.require(rank)?;
         let rope_length =
             key_length.checked_sub(kv_lora_rank).ok_or_else(|| GgufError::InvalidValue {
                 key: self.key("attention.key_length"),
                 expected: "at least attention.kv_lora_rank",
             })?;
-        Ok(vec![Cache::Latent { kv_lora_rank, rope_length, indexer_length }; self.count])
+        Ok(Cache::Latent { kv_lora_rank, rope_length, indexer_length: indexer, window: None })
     }
 
-    fn hybrid(&self, recurrent: RecurrentLayers) -> Result<Vec<Cache>, GgufError> {
+    /// Returns the length of the indexer's key in each layer; 0 without one.
+    fn indexers(&self, indexer: Indexer) -> Result<Vec<u64>, GgufError> {
+        let length = "attention.indexer.key_length";
+        match indexer {
+            Indexer::None => return Ok(vec![0; self.count]),
+            Indexer::Optional if self.number("attention.indexer.top_k")?.unwrap_or(0) == 0 => {
+                return Ok(vec![0; self.count]);
+            }
+            Indexer::Always => return Ok(vec![self.require(length)?; self.count]),
+            Indexer::Listed | Indexer::Optional => {}
+        }
+        let length = self.require(length)?;
+        let marks = self.indexer_marks(indexer)?.into_iter();
+        Ok(marks.map(|mark| if mark == 0 { 0 } else { length }).collect())
+    }
+
+    fn indexer_marks(&self, indexer: Indexer) -> Result<Vec<u64>, GgufError> {
+        let types = "attention.indexer.types";
+        let marks = self.metadata.leading(&self.key(types), self.count)?;
+        let is_new = self.number("context_length")?.unwrap_or(0) >= 1 << 20;
+        match (marks, indexer) {
+            (Some(marks), _) => Ok(marks),
+            (None, Indexer::Listed) if !is_new => Ok(vec![1; self.count]),
+            (None, _) => Err(GgufError::MissingKey { key: self.key(types) }),
+        }
+    }
+
+    /// Returns MLA caches with vectors of another length in the layers with a window, which have
+    /// no indexer.
+    fn latent_windowed(&self) -> Result<Vec<Cache>, GgufError> {
+        let full = self.latent(Indexer::Optional)?;
+        let windows = self.windows(Width::Required, Pattern::Listed)?;
+        let key_length = self.require("attention.key_length_swa")?;
+        let windowed = self.vector("attention.kv_lora_rank_swa", key_length, 0)?;
+        let layers = full.into_iter().zip(windows).map(|(full, window)| match (windowed, window) {
+            (Cache::Latent { kv_lora_rank, rope_length, indexer_length, .. }, Some(_)) => {
+                Cache::Latent { kv_lora_rank, rope_length, indexer_length, window }
+            }
+            _ => full,
+        });
+        Ok(layers.collect())
+    }
+
+    /// Returns caches of keys in a window, with the compressed keys of all tokens.
+    ///
+    /// The state of a compression has a row for each token of a key, or for twice as many where
+    /// an indexer selects among the keys; each row has keys and scores in 32-bit floats.
+    fn compressed(&self) -> Result<Vec<Cache>, GgufError> {
+        let window = self.require("attention.sliding_window")?;
+        let full = self.head_lengths()?.key;
+        let key_length = self.number("attention.key_length_swa")?.unwrap_or(full);
+        let indexer = self.require("attention.indexer.key_length")?;
+        let key = "attention.compress_ratios";
+        let ratios = self.per_layer(key)?;
+        let ratios = ratios.ok_or_else(|| GgufError::MissingKey { key: self.key(key) })?;
+        let layers = ratios.into_iter().map(|ratio| {
+            let (ratio, indexer_length, elements) = match ratio {
+                SELECTED_RATIO => {
+                    let elements = key_length.saturating_add(indexer).saturating_mul(8 * ratio);
+                    (ratio, indexer, elements)
+                }
+                PLAIN_RATIO => (ratio, 0, (2 * ratio).saturating_mul(key_length)),
+                _ => (0, 0, 0),
+            };
+            let state = Bytes::new(elements.saturating_mul(4));
+            Cache::Compressed { key_length, window, ratio, indexer_length, state }
+        });
+        Ok(layers.collect())
+    }
+
+    fn parallel(&self) -> Result<Vec<Cache>, GgufError> {
+        let state = self.recurrent_state()?;
+        let layers = self.attention(&vec![None; self.count])?.into_iter();
+        Ok(layers.map(|layer| with_state(layer, state)).collect())
+    }
+
+    /// A model that passes its layers more than once has a cache for each pass, on GPUs that
+    /// depend on the number of passes.
+    fn looped(&self) -> Result<Vec<Cache>, GgufError> {
+        match self.number("num_loops")?.unwrap_or(1) {
+            1 => self.attention(&vec![None; self.count]),
+            _ => Err(GgufError::MissingKey { key: self.key("num_loops of 1") }),
+        }
+    }
+
+    fn hybrid(&self, recurrent: RecurrentLayers, kind: Attention) -> Result<Vec<Cache>, GgufError> {
         let state = self.recurrent_state()?;
         let is_recurrent = self.recurrent_layers(recurrent)?;
-        let attention = self.attention(&vec![self.hybrid_window()?; self.count])?;
         let feed_forward = self.feed_forward()?;
-        let mut layers = attention;
+        let mut layers = self.hybrid_attention(kind)?;
         for (index, layer) in layers.iter_mut().enumerate() {
             if is_recurrent[index] {
                 *layer = state;
@@ -108,12 +208,15 @@ impl Keys<'_> {
         Ok(layers)
     }
 
-    /// Returns the window of a hybrid's attention layers. Only llama.cpp's `lfm2` uses one.
-    fn hybrid_window(&self) -> Result<Option<u64>, GgufError> {
-        if self.prefix != "lfm2" {
-            return Ok(None);
+    fn hybrid_attention(&self, kind: Attention) -> Result<Vec<Cache>, GgufError> {
+        match kind {
+            Attention::Grouped => self.attention(&vec![None; self.count]),
+            Attention::Windowed => {
+                let window = self.number("attention.sliding_window")?.filter(|width| *width > 0);
+                self.attention(&vec![window; self.count])
+            }
+            Attention::Latent(indexer) => self.latent(indexer),
         }
-        Ok(self.number("attention.sliding_window")?.filter(|width| *width > 0))
     }
 
     fn recurrent_layers(&self, recurrent: RecurrentLayers) -> Result<Vec<bool>, GgufError> {
@@ -124,63 +227,14 @@ impl Keys<'_> {
                 let layers = heads.into_iter().zip(self.feed_forward()?);
                 Ok(layers.map(|(heads, feed_forward)| heads == 0 && feed_forward == 0).collect())
             }
-            RecurrentLayers::Interval => {
+            RecurrentLayers::Interval(default) => {
                 if let Some(list) = self.per_layer("attention.recurrent_layers")? {
                     return Ok(list.into_iter().map(|recurrent| recurrent != 0).collect());
                 }
-                // llama.cpp's default if the key is absent.
-                let interval = self.number("full_attention_interval")?.unwrap_or(4).max(1);
+                let interval = self.number("full_attention_interval")?.unwrap_or(default).max(1);
                 Ok((1..=self.count as u64).map(|number| !number.is_multiple_of(interval)).collect())
             }
         }
-    }
-
-    /// Returns the state of one sequence in one layer, which llama.cpp keeps in 32-bit floats.
-    ///
-    /// The family decides the size, and its keys tell the families apart: RWKV keeps the last
-    /// tokens and a matrix per head, LFM2 the inputs of a short convolution, and state-space
-    /// models (Mamba) both the inputs of a convolution and a state.
-    fn recurrent_state(&self) -> Result<Cache, GgufError> {
-        let (key, elements) = if self.metadata.has(&self.key("wkv.head_size")) {
-            ("wkv.head_size", self.rwkv_elements()?)
-        } else if self.metadata.has(&self.key("shortconv.l_cache")) {
-            ("shortconv.l_cache", self.short_convolution_elements()?)
-        } else {
-            ("ssm.inner_size", self.state_space_elements()?)
-        };
-        let bytes = elements.and_then(|elements| elements.checked_mul(4));
-        let bytes = bytes.ok_or_else(|| GgufError::InvalidValue {
-            key: self.key(key),
-            expected: "a size that fits in 64 bits",
-        })?;
-        Ok(Cache::Recurrent { bytes })
-    }
-
-    fn rwkv_elements(&self) -> Result<Option<u64>, GgufError> {
-        let width = self.require("embedding_length")?;
-        // llama.cpp's default if the key is absent.
-        let shifts = self.number("token_shift_count")?.unwrap_or(2);
-        let head_size = self.require("wkv.head_size")?;
-        Ok(shifts.checked_add(head_size).and_then(|rows| rows.checked_mul(width)))
-    }
-
-    /// A convolution over `l_cache` tokens keeps all of them but the newest.
-    fn short_convolution_elements(&self) -> Result<Option<u64>, GgufError> {
-        let width = self.require("embedding_length")?;
-        let past = self.require("shortconv.l_cache")?.saturating_sub(1);
-        Ok(width.checked_mul(past))
-    }
-
-    fn state_space_elements(&self) -> Result<Option<u64>, GgufError> {
-        let inner = self.require("ssm.inner_size")?;
-        let state = self.require("ssm.state_size")?;
-        let past = self.require("ssm.conv_kernel")?.saturating_sub(1);
-        let groups = self.number("ssm.group_count")?.unwrap_or(0);
-        let convolution = groups
-            .checked_mul(state)
-            .and_then(|group| group.checked_mul(2)?.checked_add(inner)?.checked_mul(past));
-        let state = state.checked_mul(inner);
-        Ok(convolution.zip(state).and_then(|(convolution, state)| convolution.checked_add(state)))
     }
 
     fn windows(&self, width: Width, pattern: Pattern) -> Result<Vec<Option<u64>>, GgufError> {
@@ -227,21 +281,22 @@ impl Keys<'_> {
     }
 
     /// Removes the caches of layers that do not allocate one, which are always the last ones.
-    ///
-    /// Multi-token-prediction layers are not part of the normal pass. The upper layers of Gemma 3n
-    /// and Gemma 4 attend to the cache of a lower layer instead of their own: layers with a window
-    /// to that of the last layer but one with a cache, the others to that of the last.
-    fn clear_layers_without_cache(&self, layers: &mut [Cache]) -> Result<(), GgufError> {
+    /// Layers for multi-token prediction are not part of the normal pass.
+    fn clear_layers_without_cache(
+        &self,
+        layers: &mut [Cache],
+        sharing: Sharing,
+    ) -> Result<(), GgufError> {
         let prediction = self.number("nextn_predict_layers")?.unwrap_or(0);
         let prediction = usize::try_from(prediction).unwrap_or(layers.len());
         layers.iter_mut().rev().take(prediction).for_each(|layer| *layer = Cache::None);
         let count = self.count as u64;
-        let owners = match self.prefix {
-            "gemma3n" => GEMMA3N_LAYERS_WITH_CACHE,
-            "gemma4" => {
+        let owners = match sharing {
+            Sharing::None => return Ok(()),
+            Sharing::After(owners) => owners,
+            Sharing::LastOnes => {
                 count.saturating_sub(self.number("attention.shared_kv_layers")?.unwrap_or(0))
             }
-            _ => count,
         };
         let first = usize::try_from(owners).unwrap_or(layers.len());
         for layer in layers.iter_mut().skip(first) {
@@ -252,7 +307,7 @@ impl Keys<'_> {
         Ok(())
     }
 
-    fn head_lengths(&self) -> Result<HeadLengths, GgufError> {
+    pub(super) fn head_lengths(&self) -> Result<HeadLengths, GgufError> {
         Ok(HeadLengths {
             key: self.head_length("attention.key_length")?,
             value: self.head_length("attention.value_length")?,
@@ -301,30 +356,40 @@ impl Keys<'_> {
         )
     }
 
-    fn key(&self, name: &str) -> String {
+    pub(super) fn key(&self, name: &str) -> String {
         format!("{}.{name}", self.prefix)
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>, GgufError> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, GgufError> {
         self.metadata.number(&self.key(name))
     }
 
-    fn per_layer(&self, name: &str) -> Result<Option<Vec<u64>>, GgufError> {
+    pub(super) fn per_layer(&self, name: &str) -> Result<Option<Vec<u64>>, GgufError> {
         self.metadata.per_layer(&self.key(name), self.count)
     }
 
-    fn require(&self, name: &str) -> Result<u64, GgufError> {
+    pub(super) fn require(&self, name: &str) -> Result<u64, GgufError> {
         self.number(name)?.ok_or_else(|| GgufError::MissingKey { key: self.key(name) })
     }
 }
 
-/// The number of Gemma 3n layers with a cache of their own. llama.cpp hard-codes it
-/// (`n_layer_kv_from_start = 20`), and files have no key for it. It matches `num_hidden_layers`
-/// minus `num_kv_shared_layers` of both published sizes: 30 - 10 for E2B and 35 - 15 for E4B.
-const GEMMA3N_LAYERS_WITH_CACHE: u64 = 20;
+/// The tokens of one compressed key where an indexer selects among the keys, and where none does:
+/// the two ratios that llama.cpp knows.
+const SELECTED_RATIO: u64 = 4;
+const PLAIN_RATIO: u64 = 128;
 
 /// Returns the cache of an attention layer. A layer without KV heads has no keys; without flash
 /// attention, llama.cpp still allocates values of the widest layer for it.
 fn attention_layer(kv_heads: u64, lengths: HeadLengths, window: Option<u64>) -> Cache {
     Cache::Grouped { kv_heads, key_length: lengths.key, value_length: lengths.value, window }
+}
+
+fn with_state(layer: Cache, state: Cache) -> Cache {
+    match (layer, state) {
+        (Cache::Grouped { kv_heads, key_length, value_length, .. }, Cache::Recurrent { bytes }) => {
+            let state = Bytes::new(bytes);
+            Cache::GroupedWithState { kv_heads, key_length, value_length, state }
+        }
+        (other, _) => other,
+    }
 }

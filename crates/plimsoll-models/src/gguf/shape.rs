@@ -4,12 +4,13 @@ use std::path::Path;
 
 use plimsoll_core::units::Bytes;
 
+use super::architectures::{self, OutputMatrix, PredictionLayers};
 use super::error::{GgufError, ShapeProblem};
 use super::header::Header;
 use super::tensor::Tensor;
 use super::value::Metadata;
-use super::{identity, layers, rules, split, split_inputs};
-use crate::shape::{Format, Shape, TensorRank, TensorRole, Weights};
+use super::{identity, layers, split, split_inputs};
+use crate::shape::{Format, Gate, Shape, TensorRank, TensorRole, Weights};
 use crate::source::Sourced;
 
 /// The largest number of layers. llama.cpp accepts 512 (`LLAMA_MAX_LAYERS`).
@@ -28,6 +29,7 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
     let metadata = &parts.first().ok_or_else(missing_architecture)?.metadata;
     let name = metadata.text(ARCHITECTURE_KEY)?.ok_or_else(missing_architecture)?;
     let count = layer_count(metadata, name)?;
+    let row = architectures::find(name);
     let (weights, unloaded) = loaded_weights(parts, name, count)?;
     let number = |key: &str| sourced_number(metadata, &format!("{name}.{key}"));
     let per_layer = |key: &str| sourced_per_layer(metadata, &format!("{name}.{key}"), count);
@@ -46,7 +48,9 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
             .map(|layers| layers.into_iter().max().unwrap_or(0)),
         expert_feed_forward: per_layer("expert_feed_forward_length")?,
         weights: Sourced::read(weights, "the tensor list"),
-        output: rules::output_of(name),
+        output: row.map(|row| row.output).unwrap_or_default(),
+        flash_attention: row.map(|row| row.flash_attention).unwrap_or_default(),
+        gate: gate(metadata, name, count, parts)?,
         split_inputs: split_inputs::read(metadata, name)?,
         absent: absent(parts),
         remarks: remarks(parts, unloaded),
@@ -117,9 +121,11 @@ fn loaded_weights(
 ) -> Result<(Weights, Bytes), GgufError> {
     let mut weights = weights(parts, name, count)?;
     let metadata = &parts.first().ok_or_else(missing_architecture)?.metadata;
-    let prediction = match rules::leaves_prediction_layers(name) {
-        true => metadata.number(&format!("{name}.nextn_predict_layers"))?.unwrap_or(0),
-        false => 0,
+    let prediction = match architectures::find(name).map(|row| row.prediction_layers) {
+        Some(PredictionLayers::Left) => {
+            metadata.number(&format!("{name}.nextn_predict_layers"))?.unwrap_or(0)
+        }
+        Some(PredictionLayers::Loaded) | None => 0,
     };
     let prediction = usize::try_from(prediction).unwrap_or(count);
     let last = weights.layers.iter_mut().rev().take(prediction);
@@ -140,7 +146,8 @@ fn weights(parts: &[Header], name: &str, count: usize) -> Result<Weights, GgufEr
     // llama.cpp uses the embedding matrix as output matrix if the file has none.
     let has_output =
         ["output.weight", "cls.weight"].iter().any(|name| find_tensor(parts, name).is_some());
-    if !has_output && rules::ties_embeddings(name) {
+    let matrix = architectures::find(name).map(|row| row.matrix);
+    if !has_output && matches!(matrix, None | Some(OutputMatrix::Embeddings)) {
         weights.tied = find_tensor(parts, EMBEDDING_TENSOR).map(|matrix| matrix.bytes);
     }
     Ok(weights)
@@ -163,9 +170,27 @@ fn role(name: &str) -> TensorRole {
         "token_embd" | "token_types" | "position_embd" | "per_layer_token_embd" => {
             TensorRole::Embedding
         }
-        "output" | "output_norm" | "cls" | "token_embd_norm" => TensorRole::Output,
+        "token_embd_norm" | "per_layer_model_proj" | "per_layer_proj_norm" => TensorRole::Input,
+        "output" | "output_norm" | "cls" | "altup_proj" | "altup_unembd_proj" => TensorRole::Output,
         _ => TensorRole::Other,
     }
+}
+
+/// Returns the gate of the networks. Some models have gate and up in one matrix, which then has
+/// more rows than the network is wide.
+fn gate(
+    metadata: &Metadata,
+    name: &str,
+    count: usize,
+    parts: &[Header],
+) -> Result<Gate, GgufError> {
+    let widths = metadata.per_layer(&format!("{name}.feed_forward_length"), count)?;
+    let widest = widths.into_iter().flatten().max().unwrap_or(0);
+    let has_gate = tensors(parts).any(|tensor| tensor.name.contains(".ffn_gate"));
+    let mut up = tensors(parts).filter(|tensor| tensor.name.ends_with(".ffn_up.weight")).peekable();
+    let is_single = up.peek().is_some()
+        && up.all(|tensor| tensor.shape.get(1).is_some_and(|rows| *rows <= widest));
+    Ok(if is_single && !has_gate { Gate::Absent } else { Gate::Present })
 }
 
 fn absent(parts: &[Header]) -> Bytes {

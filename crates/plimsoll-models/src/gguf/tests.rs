@@ -143,7 +143,7 @@ fn a_latent_cache_needs_the_mla_lengths() {
     let new = Sample::with_numbers("deepseek2", &numbers);
     assert_eq!(
         caches(&new),
-        [Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0 }; 2]
+        [Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0, window: None }; 2]
     );
 }
 

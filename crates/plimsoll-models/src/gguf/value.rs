@@ -75,6 +75,18 @@ impl Metadata {
         }
     }
 
+    /// Returns the leading numbers of a list that may be shorter than the layers; the layers after
+    /// it get 0.
+    pub fn leading(&self, key: &str, layers: usize) -> Result<Option<Vec<u64>>, GgufError> {
+        let Some(Value::Integers(list)) = self.0.get(key) else {
+            return self.per_layer(key, layers);
+        };
+        let numbers = list.iter().take(layers).map(|number| non_negative(key, *number));
+        let mut numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
+        numbers.resize(layers, 0);
+        Ok(Some(numbers))
+    }
+
     /// Returns the length of a list.
     pub fn list_length(&self, key: &str) -> Result<Option<u64>, GgufError> {
         match self.0.get(key) {

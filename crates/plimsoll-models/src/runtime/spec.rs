@@ -77,10 +77,14 @@ impl Heads {
     pub(super) fn common(heads: &[u64], layers: &[Cache]) -> Option<Heads> {
         let attention = heads.iter().copied().filter(|heads| *heads > 0).reduce(gcd)?;
         let mut kv = layers.iter().filter_map(|cache| match cache {
-            Cache::Grouped { kv_heads, .. } => Some(*kv_heads),
-            Cache::Latent { .. } | Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => {
-                None
+            Cache::Grouped { kv_heads, .. } | Cache::GroupedWithState { kv_heads, .. } => {
+                Some(*kv_heads)
             }
+            Cache::Latent { .. }
+            | Cache::Compressed { .. }
+            | Cache::Recurrent { .. }
+            | Cache::Shared { .. }
+            | Cache::None => None,
         });
         let first = kv.next();
         Some(Heads { attention, kv: first.filter(|first| kv.all(|other| other == *first)) })
