@@ -30,6 +30,8 @@ pub(super) enum Ask {
     Fraction(u64),
     /// Instances of `nvidia.com/mig-1g.5gb`.
     Instances(u64),
+    /// A share of one Kunlun vXPU, in MiB.
+    EqualShare(u64),
 }
 
 const SIZES: &[u64] = &[500, 1000, 2500, 4000, 6000, 8000, 12_000, 16_000];
@@ -38,7 +40,7 @@ impl Ask {
     pub(super) fn any(random: &mut Random) -> Ask {
         let cards = random.pick(&[1, 1, 1, 2]);
         let mib = random.pick(SIZES);
-        match random.between(0, 11) {
+        match random.between(0, 13) {
             0 => Ask::Nothing,
             1 | 2 => Ask::Plain(cards),
             3..=5 => Ask::hami(random, cards),
@@ -46,7 +48,8 @@ impl Ask {
             7 | 8 => Ask::Share { cards, mib },
             9 => Ask::ShareWithTokens { cards, mib },
             10 => Ask::Fraction(random.pick(&[10, 33, 50, 75])),
-            _ => Ask::Instances(random.between(1, 3)),
+            11 => Ask::Instances(random.between(1, 3)),
+            _ => Ask::EqualShare(random.pick(&[24_576, 24_576, 49_152])),
         }
     }
 
@@ -60,7 +63,7 @@ impl Ask {
     pub(super) fn cards(self) -> usize {
         let cards = match self {
             Ask::Nothing => 0,
-            Ask::Percent(_) | Ask::Fraction(_) => 1,
+            Ask::Percent(_) | Ask::Fraction(_) | Ask::EqualShare(_) => 1,
             Ask::Plain(cards)
             | Ask::Instances(cards)
             | Ask::Memory { cards, .. }
@@ -70,13 +73,13 @@ impl Ask {
         usize::try_from(cards).unwrap_or(usize::MAX)
     }
 
-    /// Returns the amount of `nvidia.com/gpu` in the container's limits.
+    /// Returns the amount of `nvidia.com/gpu` in the container's limits, or of `kunlunxin.com/vxpu`.
     pub(super) fn tokens(self) -> u64 {
         match self {
             Ask::Plain(cards) | Ask::Memory { cards, .. } | Ask::ShareWithTokens { cards, .. } => {
                 cards
             }
-            Ask::Percent(_) => 1,
+            Ask::Percent(_) | Ask::EqualShare(_) => 1,
             Ask::Nothing | Ask::Share { .. } | Ask::Fraction(_) | Ask::Instances(_) => 0,
         }
     }

@@ -11,6 +11,8 @@ pub(super) struct Node {
     pub(super) floating: Vec<Floating>,
     /// True if a tenant of unknown size may be on every card.
     pub(super) closed: bool,
+    /// True if nothing tells the devices, or two plugins hand out the same.
+    unknown: bool,
     source: Cards,
     floats: bool,
     tokens: Amount,
@@ -63,9 +65,10 @@ impl Node {
     pub(super) fn new(machine: &Machine) -> Node {
         let (slots, cores) = match machine.source {
             Cards::Register { slots } => (Some(slots), 100),
+            Cards::EqualShares { slots } => (Some(slots), 100),
             Cards::Sliced { tokens } | Cards::Mps { tokens } => (Some(tokens), 0),
             Cards::Uncounted { advertised } if advertised > 1 => (Some(advertised), 0),
-            Cards::Exclusive | Cards::Mig | Cards::Uncounted { .. } => (None, 0),
+            Cards::Exclusive | Cards::Mig | Cards::Uncounted { .. } | Cards::Unread => (None, 0),
         };
         let card = |memory: &Option<u64>| Card {
             memory: *memory,
@@ -80,6 +83,7 @@ impl Node {
             cards: machine.memory.iter().map(card).collect(),
             floating: Vec::new(),
             closed: false,
+            unknown: machine.source == Cards::Unread || machine.second_plugin,
             source: machine.source,
             floats: machine.floats(),
             tokens: allocatable(machine.tokens),
@@ -157,14 +161,19 @@ impl Node {
         if work.asks().all(|ask| ask.cards() == 0) {
             return true;
         }
-        if self.closed || work.asks().any(|ask| !self.serves(ask)) {
+        if self.closed || self.unknown || work.asks().any(|ask| !self.serves(ask)) {
             return false;
         }
         if self.floats {
             return self.fits_floating(work);
         }
         let Some(peaks) = self.peaks(work, assignment) else { return false };
-        peaks.into_iter().all(|(card, used)| self.cards[card].takes(used))
+        let is_equal = |card: usize, used: Use| {
+            let Use { mib, slots, .. } = self.cards[card].used;
+            !matches!(self.source, Cards::EqualShares { .. }) || mib == used.mib * slots
+        };
+        let mut peaks = peaks.into_iter();
+        peaks.all(|(card, used)| self.cards[card].takes(used) && is_equal(card, used))
     }
 
     /// Returns the most that floating bookings can be on one card.
@@ -176,7 +185,8 @@ impl Node {
         match ask {
             Ask::Nothing => true,
             Ask::Instances(_) => self.source == Cards::Mig,
-            _ => self.source != Cards::Mig,
+            Ask::EqualShare(_) => matches!(self.source, Cards::EqualShares { .. }),
+            _ => !matches!(self.source, Cards::Mig | Cards::EqualShares { .. }),
         }
     }
 
@@ -189,6 +199,7 @@ impl Node {
         match ask {
             Ask::Nothing => Some(Use::default()),
             Ask::Instances(_) => Some(whole),
+            Ask::EqualShare(mib) => share(Some(mib), 1),
             Ask::Plain(_) => match self.source {
                 Cards::Mps { tokens } => share(Some(memory? / tokens), 1),
                 _ => Some(whole),

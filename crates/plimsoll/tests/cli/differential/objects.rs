@@ -7,7 +7,9 @@ use super::world::{Cards, Machine, Running, Work, World};
 
 const WIDGET: &str = "example.com/widget";
 const INSTANCE: &str = "nvidia.com/mig-1g.5gb";
+const STALE: &str = "nvidia.com/mig-2g.10gb";
 const GPU: &str = "nvidia.com/gpu";
+const VXPU: &str = "kunlunxin.com/vxpu";
 
 /// Writes all objects of a cluster.
 pub(super) fn list(world: &World) -> Value {
@@ -16,6 +18,8 @@ pub(super) fn list(world: &World) -> Value {
         items.extend(claims(machine));
     }
     items.extend(world.running.iter().enumerate().map(|(at, pod)| running(at, pod, world)));
+    let binding = world.running.iter().filter(|pod| pod.binding);
+    items.extend(binding.map(|pod| bind_request(pod, world)));
     items.extend(world.pending.iter().enumerate().map(|(at, work)| pending(at, work)));
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
@@ -23,7 +27,9 @@ pub(super) fn list(world: &World) -> Value {
 /// Returns the name of a card in the output.
 pub(super) fn card_name(machine: &Machine, card: usize) -> String {
     match machine.source {
-        Cards::Register { .. } => format!("GPU-{}-{card}", machine.name),
+        Cards::Register { .. } | Cards::EqualShares { .. } => {
+            format!("GPU-{}-{card}", machine.name)
+        }
         _ => format!("{}/gpu-{card}", machine.name),
     }
 }
@@ -32,13 +38,17 @@ fn node(machine: &Machine) -> Value {
     let cards = machine.memory.len();
     let mut labels = Map::new();
     let mut annotations = Map::new();
-    let first = machine.memory[0].unwrap_or(0).to_string();
+    let first = machine.memory.first().copied().flatten().unwrap_or(0).to_string();
     let mut label =
         |name: &str, value: &str| labels.insert(format!("nvidia.com/{name}"), json!(value));
     match machine.source {
         Cards::Register { slots } => {
             let register = register(machine, slots).to_string();
             annotations.insert("hami.io/node-nvidia-register".to_owned(), json!(register));
+        }
+        Cards::EqualShares { slots } => {
+            let register = register(machine, slots).to_string();
+            annotations.insert("hami.io/node-register-xpu".to_owned(), json!(register));
         }
         Cards::Exclusive | Cards::Sliced { .. } | Cards::Mps { .. } => {
             let (tokens, strategy) = match machine.source {
@@ -59,20 +69,32 @@ fn node(machine: &Machine) -> Value {
             label("mig-1g.5gb.memory", &first);
             label("mig-1g.5gb.replicas", "1");
         }
-        Cards::Uncounted { .. } => {}
+        Cards::Uncounted { .. } | Cards::Unread => {}
+    }
+    if machine.unread_register {
+        annotations.insert("volcano.sh/node-vgpu-register".to_owned(), json!("GPU-x,10,1000,100:"));
     }
     let mut resources = Map::new();
     resources.insert("cpu".to_owned(), json!(format!("{}m", machine.cpu)));
-    resources.insert(GPU.to_owned(), json!(machine.tokens));
+    let is_vxpu = matches!(machine.source, Cards::EqualShares { .. });
+    resources.insert(if is_vxpu { VXPU } else { GPU }.to_owned(), json!(machine.tokens));
     if machine.source == Cards::Mig {
         resources.insert(INSTANCE.to_owned(), json!(cards));
     }
     if machine.widgets > 0 {
         resources.insert(WIDGET.to_owned(), json!(machine.widgets));
     }
+    if machine.second_plugin {
+        resources.insert("koordinator.sh/gpu".to_owned(), json!(100));
+    }
+    let mut capacity = resources.clone();
+    if machine.stale_mig {
+        capacity.insert(STALE.to_owned(), json!(1));
+        resources.insert(STALE.to_owned(), json!(0));
+    }
     json!({"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": machine.name, "labels": labels, "annotations": annotations},
-        "status": {"capacity": resources, "allocatable": resources}})
+        "status": {"capacity": capacity, "allocatable": resources}})
 }
 
 fn register(machine: &Machine, slots: u64) -> Value {
@@ -114,7 +136,9 @@ fn claims(machine: &Machine) -> Vec<Value> {
 fn running(at: usize, running: &Running, world: &World) -> Value {
     let machine = &world.nodes[running.node];
     let mut pod = pod(&running.work, &format!("2026-01-01T00:00:{at:02}Z"));
-    pod["spec"]["nodeName"] = json!(machine.name);
+    if !running.binding {
+        pod["spec"]["nodeName"] = json!(machine.name);
+    }
     if let (Some(card), Ask::Memory { mib, cores, .. }) = (running.card, running.work.apps[0]) {
         let allocated = format!("{},NVIDIA,{mib},{cores}:;", card_name(machine, card));
         pod["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"] = json!(allocated);
@@ -126,6 +150,13 @@ fn running(at: usize, running: &Running, world: &World) -> Value {
         pod["spec"]["containers"][0]["resources"]["limits"]["example.com/gpu"] = json!(1);
     }
     pod
+}
+
+fn bind_request(running: &Running, world: &World) -> Value {
+    let (pod, node) = (&running.work.name, &world.nodes[running.node].name);
+    json!({"apiVersion": "scheduling.run.ai/v1alpha2", "kind": "BindRequest",
+        "metadata": {"name": format!("bind-{pod}"), "namespace": "d"},
+        "spec": {"podName": pod, "selectedNode": node}})
 }
 
 fn pending(at: usize, work: &Work) -> Value {
@@ -167,7 +198,8 @@ fn container(prefix: &str, at: usize, ask: Ask) -> Value {
     let mut limits = Map::new();
     let mut limit = |name: &str, amount: u64| limits.insert(name.to_owned(), json!(amount));
     if ask.tokens() > 0 {
-        limit(GPU, ask.tokens());
+        let is_vxpu = matches!(ask, Ask::EqualShare(_));
+        limit(if is_vxpu { VXPU } else { GPU }, ask.tokens());
     }
     match ask {
         Ask::Memory { mib, cores, .. } => {
@@ -181,6 +213,9 @@ fn container(prefix: &str, at: usize, ask: Ask) -> Value {
         }
         Ask::Instances(number) => {
             limit(INSTANCE, number);
+        }
+        Ask::EqualShare(mib) => {
+            limit("kunlunxin.com/vxpu-memory", mib);
         }
         Ask::Nothing
         | Ask::Plain(_)

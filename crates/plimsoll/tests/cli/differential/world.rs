@@ -28,6 +28,12 @@ pub(super) struct Machine {
     pub(super) cpu: u64,
     /// Claims of dynamic resource allocation that are allocated here.
     pub(super) claims: Vec<Claimed>,
+    /// A resource of MIG instances is left over from an earlier partitioning.
+    pub(super) stale_mig: bool,
+    /// A register of a form that is not read is there too.
+    pub(super) unread_register: bool,
+    /// A second plugin hands out the same cards.
+    pub(super) second_plugin: bool,
 }
 
 /// The source and the sharing of a node's cards.
@@ -45,6 +51,10 @@ pub(super) enum Cards {
     Mig,
     /// Nothing but a number in `status.capacity`.
     Uncounted { advertised: u64 },
+    /// HAMi's register of Kunlun vXPUs, which have this many equal shares each.
+    EqualShares { slots: u64 },
+    /// Only a register of a form that is not read.
+    Unread,
 }
 
 /// A claim on a card: a number of MiB, or all of it.
@@ -65,6 +75,8 @@ pub(super) struct Running {
     pub(super) ending: bool,
     /// It asks for a device by a resource that is not known.
     pub(super) unknown: bool,
+    /// KAI's binder is about to bind it: it has a bind request, and no node yet.
+    pub(super) binding: bool,
 }
 
 /// The requests of a pod.
@@ -95,31 +107,49 @@ impl World {
     }
 }
 
+impl Cards {
+    /// Returns true if NVIDIA's labels describe the cards.
+    fn has_labels(self) -> bool {
+        matches!(self, Cards::Exclusive | Cards::Sliced { .. } | Cards::Mps { .. } | Cards::Mig)
+    }
+
+    /// Returns true for whole cards of NVIDIA.
+    fn is_nvidia(self) -> bool {
+        matches!(self, Cards::Register { .. }) || self.has_labels() && self != Cards::Mig
+    }
+}
+
 impl Machine {
     fn any(random: &mut Random, at: u64) -> Machine {
-        let source = match random.between(0, 9) {
+        let source = match random.between(0, 11) {
             0..=2 => Cards::Register { slots: random.between(2, 4) },
             3 | 4 => Cards::Exclusive,
             5 | 6 => Cards::Sliced { tokens: random.between(2, 3) },
             7 => Cards::Mps { tokens: random.between(2, 3) },
             8 => Cards::Mig,
-            _ => Cards::Uncounted { advertised: random.pick(&[1, 1, 4]) },
+            9 => Cards::Uncounted { advertised: random.pick(&[1, 1, 4]) },
+            10 => Cards::EqualShares { slots: 4 },
+            _ => Cards::Unread,
         };
-        let cards =
-            if matches!(source, Cards::Uncounted { .. }) { 1 } else { random.between(1, 3) };
+        let cards = match source {
+            Cards::Uncounted { .. } => 1,
+            Cards::Unread => 0,
+            _ => random.between(1, 3),
+        };
         let same = random.pick(&[8000, 12_000, 16_000, 24_000]);
         let memory = (0..cards).map(|_| match source {
             Cards::Register { .. } => Some(random.pick(&[8000, 16_000, 24_000])),
             Cards::Mig => Some(4864),
-            Cards::Uncounted { .. } => None,
+            Cards::Uncounted { .. } | Cards::Unread => None,
+            Cards::EqualShares { .. } => Some(98_304),
             Cards::Exclusive | Cards::Sliced { .. } | Cards::Mps { .. } => Some(same),
         });
         let memory: Vec<Option<u64>> = memory.collect();
         let all = match source {
-            Cards::Register { slots } => cards * slots,
+            Cards::Register { slots } | Cards::EqualShares { slots } => cards * slots,
             Cards::Exclusive => cards,
             Cards::Sliced { tokens } | Cards::Mps { tokens } => cards * tokens,
-            Cards::Mig => 0,
+            Cards::Mig | Cards::Unread => 0,
             Cards::Uncounted { advertised } => advertised,
         };
         let short = matches!(source, Cards::Register { .. }) && random.one_in(3);
@@ -130,6 +160,9 @@ impl Machine {
             widgets: random.pick(&[0, 1, 3]),
             cpu: random.pick(&[2000, 8000, 64_000]),
             claims: claims(random, source, &memory),
+            stale_mig: source.has_labels() && random.one_in(5),
+            unread_register: source == Cards::Unread || random.one_in(6),
+            second_plugin: source.is_nvidia() && random.one_in(12),
             memory,
         }
     }
@@ -138,6 +171,7 @@ impl Machine {
     fn tenants_max(&self) -> u64 {
         match self.source {
             Cards::Mig => self.memory.len() as u64,
+            Cards::EqualShares { .. } | Cards::Unread => 0,
             _ => self.tokens,
         }
     }
@@ -174,13 +208,15 @@ impl Running {
             Cards::Sliced { .. } if !random.one_in(5) => {
                 (Ask::ShareWithTokens { cards: 1, mib: random.pick(&[500, 1000, 2500]) }, None)
             }
+            Cards::EqualShares { .. } | Cards::Unread => (Ask::Nothing, None),
             Cards::Exclusive
             | Cards::Uncounted { .. }
             | Cards::Mps { .. }
             | Cards::Sliced { .. } => (Ask::Plain(1), None),
         };
         let work = Work { name, init: Vec::new(), apps: vec![ask], widgets: 0, cpu: 100 };
-        Running { node, card, work, ending: random.one_in(8), unknown }
+        let ending = random.one_in(8);
+        Running { node, card, work, ending, unknown, binding: !ending && random.one_in(6) }
     }
 }
 
