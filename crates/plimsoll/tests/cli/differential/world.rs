@@ -102,7 +102,17 @@ impl World {
             }
         }
         let number = random.between(3, 9);
-        let pending = (0..number).map(|at| Work::any(random, format!("p{at}"))).collect();
+        let vxpu = nodes.iter().any(|node| matches!(node.source, Cards::EqualShares { .. }));
+        let pending = (0..number).map(|at| {
+            let mut work = Work::any(random, format!("p{at}"));
+            // Few kinds of requests meet there, and they are seldom asked for.
+            if vxpu && random.one_in(2) {
+                work.apps = vec![Ask::EqualShare(random.pick(&[24_576, 49_152]))];
+                work.init.clear();
+            }
+            work
+        });
+        let pending = pending.collect();
         World { nodes, running, pending }
     }
 }
