@@ -22,7 +22,7 @@ use random::Random;
 use world::World;
 
 /// The number of clusters without `PLIMSOLL_CASES`.
-const CASES: u64 = 60;
+const CASES: u64 = 120;
 
 #[test]
 fn random_clusters_are_read_and_filled_as_an_independent_model_says() {
