@@ -87,6 +87,8 @@ examples! { device_reasons of Reason:
         "Enough memory is free, but it is promised to pending requests."
     ShortOfCores { need: 100, free: 40, total: 100 } "Too many compute cores are in use."
     Exclusive {} "The request wants the whole device, and it has tenants."
+    ExclusiveOfUnknownSize { missing: Name::from("label nvidia.com/gpu.count is missing") }
+        "The request wants the whole device, which has tenants; it is shared, or may be, and nothing tells its memory."
     ComputeExhausted {} "All compute is booked; a tenant without a booking would get none."
     UnequalShare { need: Bytes::gib(24), load: Bytes::gib(48), shares: 1 }
         "The device gives all tenants equal shares (Kunlun's vXPU), and those in use have another size."

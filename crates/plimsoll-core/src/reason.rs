@@ -122,6 +122,11 @@ pub enum Reason {
     },
     /// The whole device is wanted, and it has tenants.
     Exclusive,
+    /// The whole device is wanted, and it has tenants; it is shared, or may be, and its memory is
+    /// unknown, so that no smaller amount can be wanted.
+    ExclusiveOfUnknownSize {
+        missing: Name,
+    },
     /// All compute is booked, and a tenant without a booking would get none.
     ComputeExhausted,
     /// The device is divided into equal shares, and its tenants have another size.
@@ -165,7 +170,9 @@ impl Reason {
             Reason::IndexMismatch => "CardIndexMismatch",
             Reason::SameContainer => "CardUsedBySameContainer",
             Reason::SlotsExhausted { .. } => "CardTimeSlicingExhausted",
-            Reason::NotAlone | Reason::Exclusive => "ExclusiveDeviceAllocateConflict",
+            Reason::NotAlone | Reason::Exclusive | Reason::ExclusiveOfUnknownSize { .. } => {
+                "ExclusiveDeviceAllocateConflict"
+            }
             Reason::NeedUnknown { .. } => "NeedUnknown",
             Reason::CapacityUnknown { .. } => "CardCapacityUnknown",
             Reason::ShareTooSmall => "ShareTooSmall",
@@ -218,6 +225,7 @@ impl Reason {
                 | Reason::HeldUndeclared
                 | Reason::ShortOfCores { .. }
                 | Reason::Exclusive
+                | Reason::ExclusiveOfUnknownSize { .. }
                 | Reason::ComputeExhausted
                 | Reason::UnequalShare { .. }
                 | Reason::NoSlice { .. }
@@ -251,6 +259,7 @@ impl Reason {
             | Reason::SomeCardFaulty { .. }
             | Reason::ShortOfCores { .. }
             | Reason::Exclusive
+            | Reason::ExclusiveOfUnknownSize { .. }
             | Reason::ComputeExhausted
             | Reason::UnequalShare { .. }
             | Reason::NoSlice { .. }

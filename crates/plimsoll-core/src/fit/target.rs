@@ -87,12 +87,23 @@ impl Target<'_> {
         }
         self.fit_cores(total.cores)?;
         if input.tenanted && (whole || (total.cores >= input.cores && input.cores > 0)) {
-            return Err(Reason::Exclusive);
+            return Err(self.exclusive());
         }
         if total.cores == 0 && input.cores > 0 && input.cores_free == 0 {
             return Err(Reason::ComputeExhausted);
         }
         Ok(Allotment { bytes, whole, cores, slots, slice: None, peak: total.bytes })
+    }
+
+    /// Creates the reason for a device with tenants that is wanted whole.
+    #[cold]
+    fn exclusive(&self) -> Reason {
+        match (&self.device.memory.total, self.device.sharing) {
+            (Capacity::Unknown { missing }, Sharing::Tokens { .. }) => {
+                Reason::ExclusiveOfUnknownSize { missing: missing.clone() }
+            }
+            _ => Reason::Exclusive,
+        }
     }
 
     /// Returns the peak of the request on this device with one more container.

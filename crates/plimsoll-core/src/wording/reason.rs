@@ -63,6 +63,9 @@ impl fmt::Display for Reason {
             Reason::ShortOfCores { need, free, total } => {
                 write!(f, "needs {need} cores, has {free} free of {total}")
             }
+            Reason::ExclusiveOfUnknownSize { missing } => {
+                write!(f, "has tenants, and its memory is unknown: {missing}")
+            }
             Reason::ComputeExhausted => f.write_str("has all its compute booked"),
             Reason::UnequalShare { need, load, shares } => unequal_share(f, *need, *load, *shares),
             Reason::NoSlice { wanted } => write!(f, "has no free slice of {wanted}"),
@@ -165,6 +168,7 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
         Reason::TenantsMayMeet { .. } => "too full if the largest requests meet",
         Reason::PromisedAway { .. } => "promised to others",
         Reason::ShortOfCores { .. } => "short of cores",
+        Reason::ExclusiveOfUnknownSize { .. } => "in use and of unknown size",
         Reason::ComputeExhausted => "out of compute",
         Reason::UnequalShare { .. } => "divided into other shares",
         Reason::NoSlice { .. } => "without a free slice",
@@ -177,7 +181,9 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
 pub(super) fn device_detail(reason: &Reason) -> Option<String> {
     match reason {
         Reason::NeedUnknown { missing } => Some(format!("the request lacks {missing}")),
-        Reason::CapacityUnknown { missing } => Some(missing.to_string()),
+        Reason::CapacityUnknown { missing } | Reason::ExclusiveOfUnknownSize { missing } => {
+            Some(missing.to_string())
+        }
         Reason::StaleTelemetry { since } => Some(format!("since {since}")),
         Reason::ShortOfCores { need, free, .. } => Some(format!("needs {need}, {free} free")),
         Reason::UndeclaredMemory => Some("the request declares no memory".to_string()),
