@@ -75,7 +75,7 @@ fn healthy() -> bool {
 /// An invalid declaration. The caller names the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeclaredError {
-    #[error("annotation {DEVICES}, at {path}: {message}")]
+    #[error("annotation {DEVICES}: invalid JSON at {path}: {message}")]
     Json { path: String, message: String },
     #[error("annotation {DEVICES} declares the UUID \"{uuid}\" twice")]
     UuidTwice { uuid: String },

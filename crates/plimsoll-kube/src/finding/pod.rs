@@ -272,8 +272,9 @@ impl fmt::Display for Contradiction {
             ),
             Contradiction::TooFewDevices { key, asked, listed } => write!(
                 out,
-                "requests {asked} devices, but {key} lists {listed} of them; the rest is counted \
-                 where it can be"
+                "requests {asked} device{}, but {key} lists {listed}; the rest is counted where it \
+                 can be",
+                if *asked == 1 { "" } else { "s" }
             ),
         }
     }

@@ -11,7 +11,7 @@ pub enum RegisterError {
     FieldCount { segment: String, count: usize },
     #[error("{field} of device \"{device}\" is \"{value}\", and must be {expected}")]
     Field { device: String, field: &'static str, value: String, expected: &'static str },
-    #[error("the JSON is not as it must be at {path}: {message}")]
+    #[error("invalid JSON at {path}: {message}")]
     Json { path: String, message: String },
     #[error("device {position} has no id")]
     NoId { position: usize },

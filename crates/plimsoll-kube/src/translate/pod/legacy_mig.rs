@@ -4,10 +4,11 @@ use std::num::NonZeroU16;
 
 use plimsoll_core::request::{Amount, Container, Misuse, Need, Role};
 
+use crate::kai;
 use crate::object::Pod;
 use crate::quantity::Quantity;
 
-use super::super::misuse::{annotation, misuse_of};
+use super::super::misuse::{annotation, misuse, misuse_of};
 use super::in_start_order;
 use super::needs::MIG_PREFIX;
 
@@ -20,6 +21,7 @@ pub(in crate::translate) fn is_asked(pod: &Pod) -> bool {
 pub(super) fn add(pod: &Pod, containers: &mut [Container]) -> Result<(), Misuse> {
     for (key, text) in keys(pod) {
         let field = annotation(key);
+        reject_beside_share(pod, key)?;
         let number = Quantity::parse(text).and_then(|number| number.whole());
         let number = number.map_err(|error| misuse_of(&field, error))?;
         let too_many = || misuse_of(&field, format_args!("{number} is more than any node has"));
@@ -30,6 +32,19 @@ pub(super) fn add(pod: &Pod, containers: &mut [Container]) -> Result<(), Misuse>
         }
     }
     Ok(())
+}
+
+/// Rejects instances together with a share of a GPU: it would be open which of them is meant.
+fn reject_beside_share(pod: &Pod, key: &str) -> Result<(), Misuse> {
+    let mut shares = [kai::GPU_MEMORY, kai::GPU_FRACTION].into_iter();
+    let Some(share) = shares.find(|share| pod.metadata.annotations.contains_key(share)) else {
+        return Ok(());
+    };
+    let problem = format!(
+        "annotation {share} asks for a share of a GPU, and annotation {key} for instances; set \
+         one of them"
+    );
+    Err(misuse([annotation(share), annotation(key)], problem))
 }
 
 fn keys(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {

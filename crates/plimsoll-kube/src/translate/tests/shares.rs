@@ -82,6 +82,16 @@ fn a_share_that_cannot_be_read_is_rejected_with_its_annotation() {
 }
 
 #[test]
+fn a_share_beside_instances_by_annotation_is_rejected_with_both() {
+    let cluster = asking("gpu-memory: \"1\", nvidia.com/mig-1g.5gb: \"1\"", MAIN);
+    assert_eq!(
+        *misuse(&cluster).fields,
+        ["gpu-memory", "nvidia.com/mig-1g.5gb"]
+            .map(|key| format!("metadata.annotations[\"{key}\"]"))
+    );
+}
+
+#[test]
 fn two_halves_are_on_each_of_eight_cards() {
     // Acceptance B8.
     let half = |at| pod(&format!("half-{at}"), "annotations: {gpu-fraction: \"0.5\"}", MAIN);
