@@ -73,7 +73,7 @@ impl Ask {
         usize::try_from(cards).unwrap_or(usize::MAX)
     }
 
-    /// Returns the amount of `nvidia.com/gpu` in the container's limits, or of `kunlunxin.com/vxpu`.
+    /// Returns the amount of `nvidia.com/gpu` or `kunlunxin.com/vxpu` in the container's limits.
     pub(super) fn tokens(self) -> u64 {
         match self {
             Ask::Plain(cards) | Ask::Memory { cards, .. } | Ask::ShareWithTokens { cards, .. } => {
