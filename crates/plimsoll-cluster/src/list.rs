@@ -40,7 +40,7 @@ pub async fn list(connection: &Connection, source: &str) -> Result<Listing, Clus
 }
 
 /// Lists the objects of one resource, and returns the resourceVersion to watch from.
-pub(crate) async fn read_objects(
+async fn read_objects(
     connection: &Connection,
     resource: &Resource,
     source: &str,

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{AsyncBufReadExt, StreamExt};
 use http::Request;
-use kube::core::WatchEvent;
 use plimsoll_core::units::{Millis, Name};
-use plimsoll_kube::live::Observation;
-use plimsoll_kube::read::{self, Object};
+use plimsoll_kube::live::{Observation, narrow};
+use plimsoll_kube::read::{self, Object, Origin};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::access::Connection;
 use crate::error::ClusterError;
-use crate::list::{Page, list_pages, read_objects};
+use crate::list::{Page, list_pages};
 use crate::served::{Content, Resource, served_for_watch};
 
 /// The time after which the API server ends a watch, which is then continued.
@@ -110,33 +111,25 @@ where
         resource.path()
     );
     let request = Request::get(uri).body(Vec::new()).expect("a path of constants is valid");
-    let events = match connection.client.request_events::<Value>(request).await {
-        Ok(events) => events,
+    let lines = match connection.client.request_stream(request).await {
+        Ok(lines) => lines.lines(),
         Err(error) => {
             let what = format!("watch {}", resource.name());
             let error = ClusterError::from_request(connection.server(), &what, &error);
             return Ended::Lost(error.to_string());
         }
     };
-    let mut events = std::pin::pin!(events.ready_chunks(TOGETHER));
-    while let Some(chunk) = events.next().await {
+    let mut lines = std::pin::pin!(lines.ready_chunks(TOGETHER));
+    while let Some(chunk) = lines.next().await {
         let mut learnt = Vec::new();
         let mut lost = None;
-        for event in chunk {
+        for line in chunk {
+            let event = line
+                .map_err(|error| error.to_string())
+                .and_then(|line| read_event(resource, &line, version));
             match event {
-                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                    note_version(&object, version);
-                    learnt.extend(applied(resource, &object));
-                }
-                Ok(WatchEvent::Deleted(object)) => {
-                    note_version(&object, version);
-                    learnt.extend(deleted(resource, &object));
-                }
-                Ok(WatchEvent::Bookmark(bookmark)) => {
-                    *version = bookmark.metadata.resource_version;
-                }
-                Ok(WatchEvent::Error(status)) => lost = Some(status.message.clone()),
-                Err(error) => lost = Some(error.to_string()),
+                Ok(event) => learnt.extend(event),
+                Err(why) => lost = Some(why),
             }
         }
         if !learnt.is_empty() && send(learnt).await.is_err() {
@@ -149,10 +142,50 @@ where
     Ended::ByServer
 }
 
-fn note_version(object: &Value, version: &mut String) {
-    if let Some(known) = object["metadata"]["resourceVersion"].as_str() {
-        known.clone_into(version);
+/// A line of a watch. The object stays text: it is read once, into the fields that are needed.
+#[derive(Deserialize)]
+struct EventLine<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// The fields of an object by which a watch is continued, and those of a `Status`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EventHead {
+    metadata: EventMetadata,
+    message: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct EventMetadata {
+    resource_version: Option<String>,
+}
+
+/// Reads a line, and notes the version that it brings. An error ends the watch.
+fn read_event(
+    resource: &Resource,
+    line: &str,
+    version: &mut String,
+) -> Result<Option<Observation>, String> {
+    let event: EventLine<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let text = event.object.get();
+    let head: EventHead = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if event.kind == "ERROR" {
+        return Err(head.message.unwrap_or_else(|| text.to_owned()));
     }
+    if let Some(known) = head.metadata.resource_version {
+        *version = known;
+    }
+    Ok(match event.kind {
+        "ADDED" | "MODIFIED" => applied(resource, text),
+        "DELETED" => deleted(resource, text),
+        // A bookmark, or a kind of event that is not known.
+        _ => None,
+    })
 }
 
 async fn list(
@@ -175,20 +208,32 @@ async fn list(
         let version = version.await?;
         return Ok((learnt, version));
     };
-    let (objects, version) = read_objects(connection, resource, SOURCE).await?;
-    let objects = objects.into_iter().map(|(_, object)| object).collect();
+    let mut objects = Vec::new();
+    // Narrowed page by page: all pods at once in full are several times as large.
+    let version = list_pages(connection, resource, |page| {
+        match page {
+            Page::First => objects.clear(),
+            Page::Text(text) => {
+                let mut found: Vec<(Origin, Object)> = Vec::new();
+                read::read(SOURCE, text, &mut found)?;
+                objects.extend(found.into_iter().map(|(_, object)| narrow(object)));
+            }
+        }
+        Ok(())
+    });
+    let version = version.await?;
     let revision = version.parse().ok();
     Ok((vec![Observation::Listed { kind, objects, version: revision }], version))
 }
 
-fn applied(resource: &Resource, object: &Value) -> Option<Observation> {
+fn applied(resource: &Resource, object: &str) -> Option<Observation> {
     match resource.content {
-        Content::Heartbeats => heartbeat(object),
+        Content::Heartbeats => heartbeat(&serde_json::from_str(object).ok()?),
         Content::Objects(_) => readable(object).map(Observation::Applied),
     }
 }
 
-fn deleted(resource: &Resource, object: &Value) -> Option<Observation> {
+fn deleted(resource: &Resource, object: &str) -> Option<Observation> {
     match resource.content {
         // A lease that goes is no heartbeat.
         Content::Heartbeats => None,
@@ -197,10 +242,10 @@ fn deleted(resource: &Resource, object: &Value) -> Option<Observation> {
 }
 
 /// Reads an object. One that cannot be read is logged, and its last readable form stays.
-fn readable(object: &Value) -> Option<Object> {
+fn readable(object: &str) -> Option<Object> {
     let mut objects = Vec::new();
-    match read::read(SOURCE, &object.to_string(), &mut objects) {
-        Ok(_) => objects.pop().map(|(_, object)| object),
+    match read::read(SOURCE, object, &mut objects) {
+        Ok(_) => objects.pop().map(|(_, object)| narrow(object)),
         Err(error) => {
             tracing::error!(%error, "an object cannot be read; its last form stays");
             None

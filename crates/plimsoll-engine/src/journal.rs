@@ -1,5 +1,5 @@
-//! The seam between the engine and durability: SQLite for the standalone server, memory where
-//! another system is the source of truth and for tests.
+//! The seam between the engine and durability: SQLite for the standalone server, nothing where
+//! another system is the source of truth, and memory for tests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,6 +54,22 @@ pub struct Recovered {
     pub changes: Vec<JournalledChanges>,
     /// Damage that was worked around, for the log.
     pub warnings: Vec<String>,
+}
+
+/// Keeps nothing: a restart reads another system, which is the source of truth.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoJournal;
+
+impl Journal for NoJournal {
+    fn commit(&mut self, _: &JournalBatch) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn is_snapshot_due(&self) -> bool {
+        false
+    }
+
+    fn save_snapshot(&mut self, _: SnapshotDraft) {}
 }
 
 /// A journal in memory. Clones share the contents, so that a test can drop an engine and recover

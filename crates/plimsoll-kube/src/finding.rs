@@ -27,7 +27,7 @@ pub use label::{LabelProblem, UnreadableAmount};
 pub use ledger::{LedgerProblem, Tenant, UnboundedCards};
 pub use node::NodeProblem;
 pub use plugin::PluginProblem;
-pub use pod::{Contradiction, GivenBy, PodProblem, UserAnnotation};
+pub use pod::{Contradiction, GivenBy, PodProblem, UnaskedUse, UserAnnotation};
 
 /// The severity of a finding, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

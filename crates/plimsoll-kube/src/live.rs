@@ -12,6 +12,7 @@ mod evidence;
 mod follow;
 mod guard;
 mod health;
+mod narrow;
 mod pending;
 mod release;
 
@@ -36,6 +37,7 @@ pub use guard::{
     CreationVerdict, Errand, ErrandOutcome, Leadership, Run, SETTLE_AFTER, TOUCHED, Term,
 };
 pub use health::SILENT_AFTER;
+pub use narrow::narrow;
 pub use pending::PendingPod;
 pub use release::{Release, WaitsFor};
 
@@ -122,6 +124,12 @@ impl Watch {
 
     /// Follows what was learnt, in order. One batch costs the work on the nodes that it touches.
     pub fn observe(&mut self, core: &mut Core<'_>, observations: Vec<Observation>) {
+        self.load(core, observations);
+        self.judge_new(core);
+    }
+
+    /// Follows a part of the first lists. Pending pods are judged once all of them are known.
+    pub fn load(&mut self, core: &mut Core<'_>, observations: Vec<Observation>) {
         self.watching_since.get_or_insert(core.now());
         let mut affected = Affected::default();
         for observation in observations {
@@ -129,7 +137,6 @@ impl Watch {
         }
         self.follow(core, &affected);
         self.free_by_evidence(core);
-        self.judge_pending(core);
     }
 
     /// Ends the charge of a pod that vanished, on the word of an operator. Returns false if no such
@@ -294,7 +301,8 @@ impl Front for Watch {
         self.report_silence(core);
         self.free_by_evidence(core);
         self.attend_guard(core);
-        self.judge_pending(core);
+        self.judge_new(core);
+        self.judge_again(core);
     }
 
     fn handle(&mut self, core: &mut Core<'_>, event: Event) {

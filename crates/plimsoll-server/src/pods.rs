@@ -20,7 +20,7 @@ use plimsoll_core::steps::Vocabulary;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_engine::clock::Clock;
 use plimsoll_engine::engine::Engine;
-use plimsoll_engine::journal::MemoryJournal;
+use plimsoll_engine::journal::NoJournal;
 use plimsoll_kube::cluster::Reading;
 use plimsoll_kube::live::{Observation, Watch};
 
@@ -32,9 +32,24 @@ use crate::life::{Rebuilt, Service};
 use crate::schedulerlog::RequestLog;
 use crate::served::{FrontGauges, ServedFront};
 
-/// The rows that the journal in memory keeps between snapshots. The API server has the state; the
-/// journal only numbers what happened.
-const ROWS_PER_SNAPSHOT: usize = 4096;
+/// The most objects of the first lists that are observed together. The records of all of them at
+/// once would be larger than the ledger.
+const TOGETHER: usize = 4096;
+
+/// Splits the first lists. Nothing is known before them, so that nothing can have vanished.
+fn in_parts(learnt: Vec<Observation>) -> impl Iterator<Item = Vec<Observation>> {
+    let mut single = learnt.into_iter().flat_map(|observation| {
+        let (objects, other) = match observation {
+            Observation::Listed { objects, .. } => (objects, None),
+            other => (Vec::new(), Some(other)),
+        };
+        objects.into_iter().map(Observation::Applied).chain(other)
+    });
+    std::iter::from_fn(move || {
+        let part: Vec<Observation> = single.by_ref().take(TOGETHER).collect();
+        (!part.is_empty()).then_some(part)
+    })
+}
 
 /// The facts about a pod at the time of a decision.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +116,7 @@ pub fn service(
     reviewer: Arc<dyn Reviewer>,
     list: impl FnOnce() -> Result<Vec<Observation>> + Send + 'static,
     follow: impl FnOnce(Engine<Watch>) + Send + 'static,
-) -> Service<Watch, MemoryJournal> {
+) -> Service<Watch, NoJournal> {
     let shared = Shared {
         engine: OnceLock::new(),
         decisions: Arc::default(),
@@ -118,8 +133,12 @@ pub fn service(
         let learnt = list()?;
         let mut clock = Clock::after(Millis(0));
         let mut host = Host::new(Watch::new(reading), settings);
-        host.with(clock.now(), |watch, core| watch.observe(core, learnt));
-        Ok(Rebuilt { host, clock, journal: MemoryJournal::new(ROWS_PER_SNAPSHOT) })
+        for part in in_parts(learnt) {
+            host.with(clock.now(), |watch, core| watch.load(core, part));
+            // The lists are the beginning of the ledger, and nothing waits for their records.
+            drop((host.batch(), host.committed()));
+        }
+        Ok(Rebuilt { host, clock, journal: NoJournal })
     };
     Service {
         rebuild: Box::new(rebuild),

@@ -17,6 +17,8 @@ pub mod client;
 
 pub mod control_plane;
 
+pub mod simulated;
+
 pub mod objects;
 
 pub mod kubelet;

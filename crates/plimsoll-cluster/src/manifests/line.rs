@@ -1,5 +1,6 @@
 //! Objects that only the guard needs, such as the policy that keeps annotations honest.
 
+use plimsoll_kube::booking::ALLOCATED;
 use plimsoll_kube::hami::allocated::{BIND_PHASE, MIG_ALLOCATIONS, NODE, TIME};
 use plimsoll_kube::hami::vendor::VENDORS;
 use serde_json::{Value, json};
@@ -7,9 +8,6 @@ use serde_json::{Value, json};
 use super::{
     GUARD, HAMI_ACCOUNTS, Installation, LINE, LINE_ENFORCE, LINE_WARN, Manifest, clustered, labels,
 };
-
-/// The pod annotation that says which devices were booked.
-const ALLOCATED: &str = "plimsoll.dev/allocated";
 
 /// The prefix of the pod annotations by which NVIDIA's runtime gives devices to containers.
 const CDI: &str = "nvidia.cdi.k8s.io/";

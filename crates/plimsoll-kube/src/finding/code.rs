@@ -44,6 +44,7 @@ codes! {
     ClaimNodeUnknown = "claim-node-unknown",
     DeviceResourceUnknown = "device-resource-unknown",
     DeviceKindMissing = "device-kind-missing",
+    GpuWithoutRequest = "gpu-without-request",
     WorkloadCut = "workload-cut",
     ReplicasContradict = "replicas-contradict",
     CapacityContradiction = "capacity-contradiction",

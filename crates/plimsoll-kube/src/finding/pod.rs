@@ -61,6 +61,11 @@ pub enum PodProblem {
         pod: Name,
         resource: Name,
     },
+    /// The pod uses devices, or can, without asking for them.
+    GpuWithoutRequest {
+        pod: Name,
+        by: UnaskedUse,
+    },
     /// The workload needs more pods than are created.
     WorkloadCut {
         kind: WorkloadKind,
@@ -76,6 +81,17 @@ pub enum GivenBy {
     Annotation(&'static str),
     /// KAI's reservation pod of the pod's group.
     ReservationPod,
+}
+
+/// The way in which a container reaches devices that it did not ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnaskedUse {
+    /// The variable `NVIDIA_VISIBLE_DEVICES` with a literal value.
+    Variable { container: Name, value: Name },
+    /// An annotation that names devices of the container device interface.
+    Annotation { key: Name, value: Name },
+    /// Every device file of the node is there.
+    Privileged { container: Name },
 }
 
 /// The difference between a scheduler's annotation and the pod.
@@ -118,6 +134,7 @@ impl Describe for PodProblem {
             PodProblem::Claim(problem) => problem.code(),
             PodProblem::DeviceResourceUnknown { .. } => Code::DeviceResourceUnknown,
             PodProblem::DeviceKindMissing { .. } => Code::DeviceKindMissing,
+            PodProblem::GpuWithoutRequest { .. } => Code::GpuWithoutRequest,
             PodProblem::WorkloadCut { .. } => Code::WorkloadCut,
         }
     }
@@ -131,6 +148,7 @@ impl Describe for PodProblem {
             PodProblem::AnnotationContradicts { .. }
             | PodProblem::DeviceResourceUnknown { .. }
             | PodProblem::DeviceKindMissing { .. }
+            | PodProblem::GpuWithoutRequest { .. }
             | PodProblem::NodeUnknown { .. }
             | PodProblem::WorkloadCut { .. } => Severity::Warning,
             PodProblem::AnnotationByUser { .. } | PodProblem::GivenTwice { .. } => Severity::Note,
@@ -182,6 +200,12 @@ impl Describe for PodProblem {
             }
             PodProblem::DeviceKindMissing { .. } => {
                 "see why its node no longer lists the device; declare it, or remove the pod"
+            }
+            PodProblem::GpuWithoutRequest { by: UnaskedUse::Privileged { .. }, .. } => {
+                "run it without privileges, or let it request the devices that it uses"
+            }
+            PodProblem::GpuWithoutRequest { .. } => {
+                "let it request the devices that it uses; until then they are closed to new work"
             }
             PodProblem::WorkloadCut { .. } => "lower its replicas",
         };
@@ -239,6 +263,9 @@ impl fmt::Display for PodProblem {
                 "{pod} runs with {resource}, and its node lists no such device; what it holds is \
                  not counted"
             ),
+            PodProblem::GpuWithoutRequest { pod, by } => {
+                write!(out, "{pod} requests no device, but {by}")
+            }
             PodProblem::WorkloadCut { kind, name, missing, most } => write!(
                 out,
                 "{} {name} needs {missing} more pods; at most {most} are created in all",
@@ -254,6 +281,21 @@ impl fmt::Display for GivenBy {
             GivenBy::Annotation(key) => key,
             GivenBy::ReservationPod => "the reservation pod of its group",
         })
+    }
+}
+
+impl fmt::Display for UnaskedUse {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnaskedUse::Variable { container, value } => {
+                write!(out, "container {container} sets NVIDIA_VISIBLE_DEVICES={value}")
+            }
+            UnaskedUse::Annotation { key, value } => write!(out, "has annotation {key}={value}"),
+            UnaskedUse::Privileged { container } => write!(
+                out,
+                "container {container} is privileged, and reaches every device of the node"
+            ),
+        }
     }
 }
 

@@ -262,6 +262,7 @@ fn a_pending_pod_is_judged_and_charges_nothing() {
     cluster.pass(1);
     assert_eq!(cluster.host.next_numbers().record, before);
     cluster.apply(&with(pod("p0", "n1", "u0"), "/status/phase", json!("Succeeded")));
+    cluster.pass(1);
     let waiting = cluster.host.front().pending_pod(&id("p5", "u5")).expect("it is pending");
     assert!(!waiting.opinion.clone().expect("it was judged").to_string().contains("short"));
 }

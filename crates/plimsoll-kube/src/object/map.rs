@@ -1,4 +1,7 @@
 //! Maps of strings and of quantities, ordered by key. A duplicate key is an error.
+//!
+//! A cluster has hundreds of thousands of them with a few keys each. A `BTreeMap` reserves room for
+//! eleven pairs in its smallest node, which was most of the memory of a pod.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,47 +15,75 @@ use super::Scalar;
 
 /// Labels, annotations or a node selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StringMap(BTreeMap<String, String>);
+pub struct StringMap(SmallMap<Box<str>>);
+
+/// Pairs in the order of their keys, without room for more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SmallMap<V>(Box<[(Box<str>, V)]>);
+
+impl<V> Default for SmallMap<V> {
+    fn default() -> Self {
+        SmallMap(Box::default())
+    }
+}
+
+impl<V> SmallMap<V> {
+    fn get(&self, key: &str) -> Option<&V> {
+        let found = self.0.binary_search_by(|(known, _)| (**known).cmp(key));
+        found.ok().map(|at| &self.0[at].1)
+    }
+}
+
+impl<K: Into<Box<str>>, V> FromIterator<(K, V)> for SmallMap<V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        // Of equal keys the last one counts, as in every map.
+        let map: BTreeMap<Box<str>, V> =
+            pairs.into_iter().map(|(key, value)| (key.into(), value)).collect();
+        SmallMap(map.into_iter().collect())
+    }
+}
 
 impl StringMap {
     /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
+        self.0.get(key).map(|value| &**value)
     }
 
     /// Returns true if the key is present, even with an empty value.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+        self.0.get(key).is_some()
     }
 
     /// Iterates over all pairs, ordered by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.0.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
     /// Returns true if there are no pairs.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.0.is_empty()
     }
 }
 
 impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for StringMap {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> StringMap {
-        StringMap(pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+        let text = |value: V| value.into().into_boxed_str();
+        StringMap(pairs.into_iter().map(|(key, value)| (key.into(), text(value))).collect())
     }
 }
 
 impl<'de> Deserialize<'de> for StringMap {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<StringMap, D::Error> {
-        from.deserialize_map(UniqueKeys::<Text>(PhantomData))
-            .map(|map| StringMap(map.into_iter().map(|(key, Text(value))| (key, value)).collect()))
+        from.deserialize_map(UniqueKeys::<Text>(PhantomData)).map(|map| {
+            StringMap(map.into_iter().map(|(key, Text(value))| (key, value.into())).collect())
+        })
     }
 }
 
 /// Amounts by resource name. An unreadable amount is stored as its error, so that only a reader of
 /// this resource fails.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Resources(BTreeMap<String, Result<Quantity, QuantityError>>);
+pub struct Resources(SmallMap<Result<Quantity, QuantityError>>);
 
 impl Resources {
     /// Returns the amount of a resource, or why it is unreadable; `None` if it is not listed.
@@ -62,17 +93,17 @@ impl Resources {
 
     /// Returns true if the resource is listed, readable or not.
     pub fn contains_key(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.0.get(name).is_some()
     }
 
     /// Iterates over all resources, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Result<&Quantity, &QuantityError>)> {
-        self.0.iter().map(|(name, amount)| (name.as_str(), amount.as_ref()))
+        self.0.0.iter().map(|(name, amount)| (&**name, amount.as_ref()))
     }
 
     /// Returns true if no resource is listed.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.0.is_empty()
     }
 }
 
@@ -81,7 +112,7 @@ impl<K: Into<String>, V: AsRef<str>> FromIterator<(K, V)> for Resources {
         Resources(
             pairs
                 .into_iter()
-                .map(|(name, text)| (name.into(), Quantity::parse(text.as_ref())))
+                .map(|(name, text)| (name.into().into_boxed_str(), Quantity::parse(text.as_ref())))
                 .collect(),
         )
     }

@@ -1,6 +1,6 @@
 //! A pod: its containers' resources, its scheduling rules and its status.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{
     Affinity, Condition, ExtendedClaimStatus, Metadata, PodClaim, PodClaimStatus, Present,
@@ -125,6 +125,35 @@ pub struct Container {
     pub restart_policy: Option<String>,
     #[serde(deserialize_with = "nullable")]
     pub ports: Vec<ContainerPort>,
+    /// The literal value of `NVIDIA_VISIBLE_DEVICES`. Other variables are not kept.
+    #[serde(rename = "env", deserialize_with = "visible_devices")]
+    pub visible_devices: Option<String>,
+    #[serde(rename = "securityContext", deserialize_with = "privileged")]
+    pub is_privileged: bool,
+}
+
+fn visible_devices<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Variable {
+        #[serde(deserialize_with = "nullable")]
+        name: String,
+        value: Option<String>,
+    }
+    let variables: Vec<Variable> = nullable(from)?;
+    // Of several, the kubelet uses the last.
+    let last = variables.into_iter().rfind(|one| one.name == "NVIDIA_VISIBLE_DEVICES");
+    Ok(last.and_then(|one| one.value))
+}
+
+fn privileged<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct SecurityContext {
+        privileged: Option<bool>,
+    }
+    let context: SecurityContext = nullable(from)?;
+    Ok(context.privileged == Some(true))
 }
 
 impl Container {

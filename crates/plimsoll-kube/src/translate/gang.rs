@@ -31,6 +31,11 @@ const ANNOTATIONS: [(&str, PodGroupFlavor); 3] = [
     ("scheduling.volcano.sh/group-name", PodGroupFlavor::Volcano),
 ];
 
+/// Returns true if a pod names a group.
+pub(crate) fn is_grouped(pod: &Pod) -> bool {
+    named_by(pod).is_some()
+}
+
 /// Finds the group that a pod names, by its spec, a label or an annotation.
 pub(super) fn named_by(pod: &Pod) -> Option<GroupName> {
     let metadata = &pod.metadata;

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
-use plimsoll_api::device::{self, DeviceRow};
+use plimsoll_api::device::{self, DeviceRow, Health};
 use plimsoll_api::explanation::explanation;
 use plimsoll_api::offline::FindingRow;
 use plimsoll_api::rows::{
@@ -91,6 +91,9 @@ fn device_rows(ledger: &Ledger) -> Vec<DeviceRow> {
     let views = nodes.into_iter().filter_map(|id| Some((id, ledger.view(id)?)));
     let mut rows: Vec<DeviceRow> =
         views.flat_map(|(id, view)| device::devices_of(view, ledger.holdings_on(id))).collect();
+    // A device that the node no longer lists is kept for its holders. Without any, only this
+    // process remembers it.
+    rows.retain(|row| row.health != Health::Gone || !row.tenants.is_empty());
     for row in &mut rows {
         row.tenants
             .sort_by(|one, other| (&one.namespace, &one.pod).cmp(&(&other.namespace, &other.pod)));

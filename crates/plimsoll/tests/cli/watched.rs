@@ -1,5 +1,6 @@
 //! A live cluster on a real API server: the commands on it, and `plimsoll kube`.
 
+use std::fs;
 use std::time::Duration;
 
 use plimsoll_testbed::api::{Api, pod_path};
@@ -10,7 +11,7 @@ use plimsoll_testbed::objects::{self, GpuNode};
 use plimsoll_testbed::programs;
 use serde_json::{Value, json};
 
-use crate::tool::{piped, plimsoll};
+use crate::tool::{piped, plimsoll, root};
 use crate::watching::Watching;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -67,6 +68,80 @@ fn commands_on_a_live_cluster_answer_as_on_its_dump() {
     other.fails_with(&["there is no pod other/web-5"]);
 }
 
+/// Both are reported within two seconds, and are gone once their cause is.
+fn a_use_without_a_request_and_a_contradiction_are_found_in_time(
+    watching: &mut Watching,
+    admin: &Client,
+) {
+    let mut pod = objects::pod("unasked");
+    pod["spec"]["nodeName"] = json!("gpu-node");
+    let all = json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
+    pod["spec"]["containers"][0]["env"] = all;
+    admin.create(PODS, pod).expect("a pod");
+    let has = |code: &'static str| {
+        move |watching: &Watching| {
+            watching.text("/api/v1/findings").is_some_and(|found| found.contains(code))
+        }
+    };
+    let took = watching.until(Duration::from_secs(10), has("gpu-without-request"));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let held = ("unasked".to_owned(), "running".to_owned());
+    assert!(watching.holders().contains(&held), "{:?}", watching.holders());
+    let status = json!({"status": {"phase": "Succeeded"}});
+    admin.patch(&format!("{}/status", pod_path("default", "unasked")), status).expect("a status");
+    watching.until(Duration::from_secs(10), |watching| !has("gpu-without-request")(watching));
+
+    let label = |count: &str| {
+        let labels = json!({"metadata": {"labels": {"nvidia.com/gpu.count": count}}});
+        admin.patch("/api/v1/nodes/gpu-node", labels).expect("a label");
+    };
+    label("3");
+    let took = watching.until(Duration::from_secs(10), has("capacity-contradiction"));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    label("1");
+    watching.until(Duration::from_secs(10), |watching| !has("capacity-contradiction")(watching));
+}
+
+/// The metrics that the page about live clusters lists are served.
+fn documented_metrics_are_served(watching: &Watching) {
+    let page = fs::read_to_string(root().join("docs/kubernetes-live.md")).expect("the page");
+    let names =
+        page.lines().filter_map(|line| line.strip_prefix("| `plimsoll_")?.split('`').next());
+    let names: Vec<String> = names.map(|name| format!("plimsoll_{name}")).collect();
+    let served = watching.text("/metrics").expect("metrics");
+    assert!(names.len() > 4, "{names:?}");
+    for name in names {
+        assert!(served.contains(&format!("\n{name}")), "{name} is not served");
+    }
+}
+
+/// Every metric of the rules and of the dashboard is in the documentation, and every runbook is a
+/// section of a page.
+#[test]
+fn alerts_and_dashboard_of_a_cluster_use_documented_metrics_and_runbooks() {
+    let page = |name: &str| fs::read_to_string(root().join(name)).expect("a page");
+    let documented = page("docs/metrics.md") + &page("docs/kubernetes-live.md");
+    let rules = page("deploy/prometheus/alerts-cluster.yaml");
+    for text in [&rules, &page("deploy/grafana/plimsoll-cluster.json")] {
+        for (at, _) in text.match_indices("plimsoll_") {
+            let rest = &text[at..];
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            let name = rest[..end.unwrap_or(rest.len())].trim_end_matches("_bucket");
+            assert!(documented.contains(&format!("| `{name}` |")), "{name} is not documented");
+        }
+    }
+    let rules: Value = serde_saphyr::from_str(&rules).expect("YAML");
+    for rule in rules["groups"][0]["rules"].as_array().expect("rules") {
+        let runbook = rule["annotations"]["runbook"].as_str().expect("a runbook");
+        let (file, section) = runbook.split_once('#').unwrap_or((runbook, ""));
+        let text = page(file);
+        let headings =
+            text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+        let mut anchors = headings.map(|heading| heading.to_lowercase().replace(' ', "-"));
+        assert!(section.is_empty() || anchors.any(|anchor| anchor == section), "{runbook}");
+    }
+}
+
 #[test]
 fn a_watched_cluster_has_the_charges_that_its_objects_prove() {
     let Some(programs) = programs::find_or_skip("a_watched_cluster") else { return };
@@ -96,6 +171,9 @@ fn a_watched_cluster_has_the_charges_that_its_objects_prove() {
         found.contains("device-over-line") && found.contains("default/over")
     });
     assert!(took < Duration::from_secs(2), "{took:?}");
+
+    a_use_without_a_request_and_a_contradiction_are_found_in_time(&mut watching, &admin);
+    documented_metrics_are_served(&watching);
 
     // A forced deletion is no evidence; a reboot of the node is.
     admin.delete(&pod_path("default", "over")).expect("it is there");

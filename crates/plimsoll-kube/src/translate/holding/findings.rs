@@ -6,7 +6,7 @@ use plimsoll_core::device::Node;
 use plimsoll_core::units::{Bytes, Name};
 
 use crate::finding::{
-    ClaimProblem, Contradiction, Finding, GivenBy, PodProblem, Problem, UserAnnotation,
+    ClaimProblem, Contradiction, Finding, GivenBy, PodProblem, Problem, UnaskedUse, UserAnnotation,
 };
 use crate::hami::allocated::AllocatedError;
 use crate::hami::vendor::Vendor;
@@ -56,6 +56,10 @@ impl<'a> Findings<'a> {
     pub(super) fn device_resource_unknown(&mut self, resources: &[Name]) {
         let (pod, resources) = (self.name(), resources.to_vec());
         self.add(None, PodProblem::DeviceResourceUnknown { pod, resources });
+    }
+
+    pub(super) fn gpu_without_request(&mut self, by: UnaskedUse) {
+        self.add(None, PodProblem::GpuWithoutRequest { pod: self.name(), by });
     }
 
     /// Reports kinds of devices that the pod has claims on and its node does not list. A node whose

@@ -11,6 +11,7 @@ mod claim;
 mod findings;
 mod reserved;
 mod seating;
+mod unasked;
 mod unknown;
 
 use plimsoll_core::charge::{Activity, Holding, Stage};
@@ -32,6 +33,8 @@ use charges::{Names, charges};
 use claim::{Assignment, Claim, by_spec};
 use findings::Findings;
 
+pub(super) use unasked::found_pending;
+
 pub(super) use reserved::Reserved;
 pub(super) use seating::Seats;
 
@@ -52,6 +55,7 @@ pub fn holding(pod: &Pod, index: &Index) -> Option<Translation<Holding>> {
     let mut findings = Findings::new(pod, &node.name);
     let resources = unknown::resources(pod, &tenant.claims);
     unknown::charge(pod, node, index, &resources, &mut value.charges, &mut findings);
+    unasked::charge(pod, &tenant.claims, Cards { node }, &mut value.charges, &mut findings);
     findings.kinds_missing(&tenant.claims, node);
     findings.claims_without_devices(index);
     let findings = found.into_iter().chain(findings.found).collect();
@@ -75,8 +79,18 @@ pub(super) fn seat_tenants<'a>(
     claims.iter().map(|claims| claims.iter().map(ordinal).collect()).collect()
 }
 
-/// Returns false if a pod certainly has no claims on devices. Does not read its amounts.
+/// Returns false if a pod certainly holds no device.
 pub(crate) fn may_claim_devices(pod: &Pod) -> bool {
+    may_ask(pod) || unasked::names_devices(pod)
+}
+
+/// Returns false if a pod certainly holds no device and reaches none.
+pub(crate) fn concerns_devices(pod: &Pod) -> bool {
+    may_ask(pod) || unasked::may_use(pod)
+}
+
+/// Returns false if a pod certainly asks for no device. Does not read its amounts.
+fn may_ask(pod: &Pod) -> bool {
     let annotations = &pod.metadata.annotations;
     let is_annotated = || {
         [GPU_MEMORY, GPU_FRACTION].iter().any(|key| annotations.contains_key(key))

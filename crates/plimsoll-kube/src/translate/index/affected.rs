@@ -75,7 +75,7 @@ impl Touched {
     pub(super) fn pod(&mut self, known: &KnownPod) {
         self.affected.pods.insert(known.id.clone());
         let takes_part = match known.state {
-            PodState::Bound => known.may_claim_devices,
+            PodState::Bound => known.concerns_devices,
             PodState::Reservation => true,
             PodState::Finished | PodState::Gated | PodState::Pending => false,
         };

@@ -18,7 +18,7 @@ pub(super) struct KnownPod {
     pub(super) id: RequestId,
     pub(super) state: PodState,
     pub(super) group: Option<GroupName>,
-    pub(super) may_claim_devices: bool,
+    pub(super) concerns_devices: bool,
 }
 
 impl KnownPod {
@@ -27,7 +27,7 @@ impl KnownPod {
             id: id(&pod),
             state: PodState::from_pod(&pod),
             group: gang::named_by(&pod),
-            may_claim_devices: holding::may_claim_devices(&pod),
+            concerns_devices: holding::concerns_devices(&pod),
             pod,
             applied,
         }

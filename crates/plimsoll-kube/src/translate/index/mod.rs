@@ -246,7 +246,7 @@ impl Index {
 
     fn device_tenant(&self, rank: &Rank) -> Option<&Pod> {
         let known = self.pods.get(&rank.key)?;
-        known.may_claim_devices.then_some(&*known.pod)
+        known.concerns_devices.then_some(&*known.pod)
     }
 }
 

@@ -53,7 +53,8 @@ pub(super) fn request_as(id: RequestId, pod: &Pod, index: &Index) -> Translation
     let (gang, assumed) = membership.map_or((None, None), |one| (one.gang, one.assumed));
     not_considered.extend(assumed);
     let by_user = holding::written_by_user(pod).into_iter();
-    let findings = by_user.chain(claims::findings(pod, index)).collect();
+    let unasked = holding::found_pending(pod);
+    let findings = by_user.chain(unasked).chain(claims::findings(pod, index)).collect();
     Translation { value: PodRequest { request, gang, not_considered }, findings }
 }
 

@@ -11,6 +11,7 @@ mod incident;
 mod places;
 mod rules;
 mod shares;
+mod unasked;
 mod vendors;
 mod wild;
 mod workloads;
