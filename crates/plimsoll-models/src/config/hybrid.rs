@@ -1,5 +1,6 @@
 //! Hybrid models: the layers that keep a state of fixed size, and its size in vLLM.
 
+use plimsoll_core::units::Bytes;
 use serde_json::Value;
 
 use super::error::ConfigError;
@@ -39,9 +40,7 @@ pub fn with_states(
     if kinds.len() < count {
         return Err(ConfigError::invalid("layer_types", "a list with one entry per layer"));
     }
-    let bytes = elements(fields, state)?
-        .and_then(|elements| elements.checked_mul(ELEMENT_BYTES * PADDING))
-        .ok_or_else(|| ConfigError::invalid("hidden_size", "a possible size"))?;
+    let bytes = bytes(fields, state)?;
     Ok(attention.map(|layers| {
         let layer = |(attention, kind)| match kind {
             Kind::Attention => attention,
@@ -50,6 +49,29 @@ pub fn with_states(
         };
         layers.into_iter().zip(kinds).map(layer).collect()
     }))
+}
+
+/// Adds a state to the attention of all layers.
+pub fn beside_states(
+    fields: &Fields,
+    state: State,
+    attention: Sourced<Vec<Cache>>,
+) -> Result<Sourced<Vec<Cache>>, ConfigError> {
+    let state = Bytes::new(bytes(fields, state)?);
+    let beside = |layer| match layer {
+        Cache::Grouped { kv_heads, key_length, value_length, .. } => {
+            Cache::GroupedWithState { kv_heads, key_length, value_length, state }
+        }
+        other => other,
+    };
+    Ok(attention.map(|layers| layers.into_iter().map(beside).collect()))
+}
+
+/// Returns the upper bound of one state.
+fn bytes(fields: &Fields, state: State) -> Result<u64, ConfigError> {
+    elements(fields, state)?
+        .and_then(|elements| elements.checked_mul(ELEMENT_BYTES * PADDING))
+        .ok_or_else(|| ConfigError::invalid("hidden_size", "a possible size"))
 }
 
 /// Returns the kinds of the layers as the file lists them; `None` if it has no list, or one with an

@@ -22,6 +22,9 @@ pub fn read(fields: &Fields, count: usize) -> Result<Sourced<Vec<Cache>>, Config
         Layers::NoCache => Ok(Sourced::table(vec![Cache::None; count], "an encoder has no cache")),
         Layers::Latent => latent(fields, count),
         Layers::Blocks => blocks(fields, count),
+        Layers::Parallel(state) => attention(fields, rule, count)
+            .and_then(|attention| hybrid::beside_states(fields, state, attention)),
+        Layers::Marked => marked(fields, rule, count),
         Layers::Hybrid(state, kind) => {
             let attention = match kind {
                 Attention::Grouped => attention(fields, rule, count),
@@ -149,6 +152,27 @@ fn attention(
     }))
 }
 
+/// Returns the caches of a model whose layers with a window have heads of their own. vLLM pads the
+/// values of a head to the length of its key.
+fn marked(fields: &Fields, rule: Rule, count: usize) -> Result<Sourced<Vec<Cache>>, ConfigError> {
+    let field = "hybrid_layer_pattern";
+    let marks = fields.list(field)?.ok_or_else(|| ConfigError::missing(field))?;
+    if marks.len() < count {
+        return Err(ConfigError::invalid(field, "a list with one entry per layer"));
+    }
+    let windows = ["sliding_window", "sliding_window_size"];
+    let window = fields.first_number(&windows)?.map(|(window, _)| window);
+    let window = window.ok_or_else(|| ConfigError::missing("sliding_window"))?;
+    let kv_heads = fields.require("swa_num_key_value_heads")?;
+    let length = fields.require("swa_head_dim")?;
+    let windowed =
+        Cache::Grouped { kv_heads, key_length: length, value_length: length, window: Some(window) };
+    Ok(attention(fields, rule, count)?.map(|layers| {
+        let layers = layers.into_iter().zip(marks);
+        layers.map(|(full, mark)| if mark.as_u64() == Some(1) { windowed } else { full }).collect()
+    }))
+}
+
 /// The heads of layers with full attention, where they differ from those with a window.
 #[derive(Clone, Copy)]
 struct GlobalHeads {
@@ -198,9 +222,13 @@ fn windows(fields: &Fields, layers: Layers, count: usize) -> Result<Vec<Option<u
         return Ok(list);
     }
     match layers {
-        Layers::Full | Layers::Latent | Layers::NoCache | Layers::Blocks | Layers::Hybrid(..) => {
-            Ok(vec![None; count])
-        }
+        Layers::Full
+        | Layers::Latent
+        | Layers::NoCache
+        | Layers::Blocks
+        | Layers::Marked
+        | Layers::Parallel(_)
+        | Layers::Hybrid(..) => Ok(vec![None; count]),
         Layers::Sliding => Ok(vec![fields.number("sliding_window")?; count]),
         Layers::SlidingFrom => {
             let first = fields.require("max_window_layers")?;

@@ -21,6 +21,10 @@ fn bytes(config: &str) -> Result<(u64, u64, u64), String> {
                 sums.0 += 2 * (kv_lora_rank + rope_length) + indexer_length;
             }
             Cache::Recurrent { bytes } => sums.2 += bytes,
+            Cache::GroupedWithState { kv_heads, key_length, value_length, state } => {
+                sums.0 += 2 * kv_heads * (key_length + value_length);
+                sums.2 += state.get();
+            }
             Cache::Shared { .. } | Cache::None => {}
             other => panic!("no model type keeps {other:?}"),
         }
@@ -120,6 +124,12 @@ fn windows_and_shared_caches_are_read_for_each_layer() {
     assert_eq!(bytes(&olmo3), Ok((8 * 8 * 512, 24 * 8 * 512, 0)));
     let exaone = format!(r#"{},"sliding_window":null"#, grouped("exaone4", 30, 2048, 32, 8));
     assert_eq!(bytes(&exaone), Ok((30 * 8 * 256, 0, 0)));
+    let mimo = format!(
+        r#"{},"head_dim":192,"swa_head_dim":192,"swa_num_key_value_heads":8,"sliding_window":128,
+        "hybrid_layer_pattern":[0,1,1]"#,
+        grouped("mimo_v2_flash", 3, 4096, 64, 4)
+    );
+    assert_eq!(bytes(&mimo), Ok((4 * 768, 2 * 8 * 768, 0)));
     let gemma3n = format!(
         r#"{},"sliding_window":512,"num_kv_shared_layers":15,"intermediate_size":[8192,16384]"#,
         grouped("gemma3n_text", 35, 2048, 8, 2)
@@ -171,6 +181,14 @@ fn the_states_of_hybrids_are_read_with_their_padding() {
         grouped("jamba", 8, 4096, 32, 8)
     );
     assert_eq!(bytes(&jamba), Ok((8 * 512, 0, 7 * 2 * 4 * 8192 * (3 + 16))));
+
+    let falcon = format!(
+        r#"{},"head_dim":128,"mamba_n_heads":24,"mamba_d_head":128,"mamba_d_state":256,
+        "mamba_n_groups":1,"mamba_d_conv":4"#,
+        grouped("falcon_h1", 44, 3072, 12, 2)
+    );
+    let state = 2 * 4 * ((3072 + 2 * 256) * 3 + 3072 * 256);
+    assert_eq!(bytes(&falcon), Ok((44 * 2 * 512, 0, 44 * state)));
 
     let kimi = r#""model_type":"kimi_linear","num_hidden_layers":4,"kv_lora_rank":512,
         "qk_rope_head_dim":64,"linear_attn_config":{"full_attn_layers":[4],"kda_layers":[1,2,3],

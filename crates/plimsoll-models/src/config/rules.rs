@@ -60,6 +60,11 @@ pub enum Layers {
     Blocks,
     /// Attention in some layers, a state of fixed size in the others.
     Hybrid(State, Attention),
+    /// Attention beside a state of fixed size in every layer.
+    Parallel(State),
+    /// A window of `sliding_window` in the layers that `hybrid_layer_pattern` marks with 1, with
+    /// heads of their own (`swa_*`).
+    Marked,
 }
 
 /// The state of a hybrid's layers.
@@ -170,12 +175,20 @@ const RULES: &[(&str, HeadLength, Layers)] = &[
         HeadLength::Fixed(256),
         Layers::Hybrid(State::DeltaNet, Attention::Grouped),
     ),
+    ("falcon_h1", HeadLength::Required, Layers::Parallel(State::Mamba2)),
+    ("mimo_v2_flash", HeadLength::Required, Layers::Marked),
     // Encoders.
     ("bert", HeadLength::Divided, Layers::NoCache),
     ("modernbert", HeadLength::Divided, Layers::NoCache),
     ("roberta", HeadLength::Divided, Layers::NoCache),
     ("xlm-roberta", HeadLength::Divided, Layers::NoCache),
 ];
+
+/// Returns all model types that are listed.
+#[cfg(test)]
+pub(crate) fn model_types() -> Vec<&'static str> {
+    RULES.iter().map(|(name, _, _)| *name).collect()
+}
 
 /// Types whose layers with full attention have heads of another length than those with a window:
 /// `global_head_dim`, or this default.

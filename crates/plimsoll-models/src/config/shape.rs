@@ -99,6 +99,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config::rules;
+    use crate::estimate::estimate;
+    use crate::settings::{RuntimeKind, Settings};
     use crate::shape::Cache;
     use crate::source::Source;
 
@@ -198,15 +201,65 @@ mod tests {
     }
 
     proptest! {
+        /// Numbers that no model has: each field that decides a size is absent, small or enormous.
         #[test]
-        fn a_config_of_random_numbers_is_read_or_rejected_without_panic(numbers in prop::collection::vec(any::<u64>(), 9), kind in 0_usize..8) {
-            let kinds = ["llama", "mixtral", "qwen2", "qwen3_moe", "gemma2", "gpt_oss", "deepseek_v3", "llama4_text"];
-            let names = ["hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
-                "sliding_window", "num_local_experts", "head_dim", "attention_chunk_size"];
-            let fields: Vec<_> = names.iter().zip(numbers).map(|(name, number)| format!("\"{name}\":{number}")).collect();
-            let text = format!(r#"{{"torch_dtype":"float32","model_type":"{}","num_hidden_layers":4096,{}}}"#,
-                kinds[kind], fields.join(","));
-            let _ = read(text.as_bytes());
+        fn a_hostile_config_of_any_type_is_estimated_or_rejected_without_panic(
+            kind in prop::sample::select(rules::model_types()),
+            numbers in prop::collection::vec(prop::option::of((any::<u64>(), 0_u32..64)), NUMBERS.len()),
+            layers in 1_u64..=4096,
+            (gpus, context, parallel) in (1_u64..=8, 1_u64..1 << 40, 1_u64..1 << 16),
+        ) {
+            let given = NUMBERS.iter().zip(numbers).filter_map(|(name, number)| Some((name, number?)));
+            let given = given.map(|(name, (number, shift))| format!("\"{name}\":{}", number >> shift));
+            let fields: Vec<String> = given.collect();
+            let text = format!(
+                r#"{{"torch_dtype":"float32","model_type":"{kind}","num_hidden_layers":{layers},
+                "hybrid_layer_pattern":[0,1],"no_rope_layers":[0,1],{}"x":0}}"#,
+                fields.iter().map(|field| format!("{field},")).collect::<String>()
+            );
+            let Ok(shape) = read(text.as_bytes()) else { return Ok(()) };
+            let settings = Settings { gpus, parallel, ..Settings::new(RuntimeKind::Vllm, context) };
+            if let Ok(estimate) = estimate(&shape, &settings) {
+                let parts = estimate.all.named().into_iter().filter_map(|(_, part)| part.bytes);
+                let largest = parts.max();
+                prop_assert!(estimate.all.total.is_none_or(|total| Some(total) >= largest));
+            }
         }
     }
+
+    /// Fields with a number that decides the size of the weights, of a cache or of a state.
+    const NUMBERS: [&str; 32] = [
+        "hidden_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "intermediate_size",
+        "vocab_size",
+        "sliding_window",
+        "num_local_experts",
+        "num_experts",
+        "moe_intermediate_size",
+        "head_dim",
+        "attention_chunk_size",
+        "kv_lora_rank",
+        "qk_rope_head_dim",
+        "index_head_dim",
+        "max_window_layers",
+        "num_kv_shared_layers",
+        "swa_head_dim",
+        "swa_num_key_value_heads",
+        "linear_num_key_heads",
+        "linear_num_value_heads",
+        "linear_key_head_dim",
+        "linear_value_head_dim",
+        "linear_conv_kernel_dim",
+        "full_attention_interval",
+        "mamba_n_heads",
+        "mamba_d_head",
+        "mamba_d_state",
+        "mamba_n_groups",
+        "mamba_d_conv",
+        "mamba_expand",
+        "attn_layer_period",
+        "attn_layer_offset",
+    ];
 }

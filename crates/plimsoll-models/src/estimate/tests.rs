@@ -22,10 +22,23 @@ fn cache() -> impl Strategy<Value = Cache> {
             window,
         },
     );
+    let indexer = prop::sample::select(vec![0, 128]);
     let latent =
-        Just(Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length: 0, window: None });
+        (indexer.clone(), prop::option::of(1_u64..10_000)).prop_map(|(indexer_length, window)| {
+            Cache::Latent { kv_lora_rank: 512, rope_length: 64, indexer_length, window }
+        });
     let state = (0_u64..1 << 24).prop_map(|bytes| Cache::Recurrent { bytes });
-    prop_oneof![4 => grouped, 1 => latent, 1 => state, 1 => Just(Cache::None)]
+    let beside = (1_u64..=8, 0_u64..1 << 24).prop_map(|(kv_heads, bytes)| {
+        let state = Bytes::new(bytes);
+        Cache::GroupedWithState { kv_heads, key_length: 128, value_length: 64, state }
+    });
+    let ratio = prop::sample::select(vec![0, 4, 128]);
+    let compressed = (indexer, 1_u64..10_000, ratio).prop_map(|(indexer_length, window, ratio)| {
+        let state = Bytes::new(ratio * 4096);
+        Cache::Compressed { key_length: 512, window, ratio, indexer_length, state }
+    });
+    let none = Just(Cache::None);
+    prop_oneof![4 => grouped, 1 => latent, 1 => state, 1 => beside, 1 => compressed, 1 => none]
 }
 
 fn shape() -> impl Strategy<Value = Shape> {

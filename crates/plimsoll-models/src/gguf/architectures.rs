@@ -60,6 +60,12 @@ pub fn unserved(name: &str) -> Option<&'static str> {
     UNSERVED.iter().find(|(unserved, _)| *unserved == name).map(|(_, what)| *what)
 }
 
+/// Returns the names of all architectures with a row.
+#[cfg(test)]
+pub(crate) fn names() -> Vec<&'static str> {
+    ARCHITECTURES.iter().map(|row| row.name).collect()
+}
+
 const fn row(name: &'static str, caches: Rule) -> Architecture {
     Architecture {
         name,

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 
 use super::error::GgufError;
 use super::sample::{Sample, llama};
-use super::{header, shape, tensor};
+use super::{architectures, header, shape, tensor};
+use crate::estimate::estimate;
+use crate::settings::{RuntimeKind, Settings};
 use crate::shape::Cache;
 use crate::source::Source;
 
@@ -312,4 +314,75 @@ proptest! {
         let bytes = [b"GGUF\x03\0\0\0".to_vec(), bytes].concat();
         let _ = header::read(Cursor::new(bytes));
     }
+
+    /// Numbers that no model has: each key that decides a size is absent, small or enormous.
+    #[test]
+    fn a_hostile_header_of_any_architecture_is_estimated_or_rejected_without_panic(
+        architecture in prop::sample::select(architectures::names()),
+        numbers in prop::collection::vec(prop::option::of((any::<u32>(), 0_u32..32)), NUMBERS.len()),
+        layers in 1_u32..100,
+        marks in prop::collection::vec(any::<u8>(), 100),
+        (gpus, context, parallel) in (1_u64..=8, 1_u64..1 << 40, 1_u64..1 << 16),
+    ) {
+        let given = NUMBERS.iter().zip(numbers);
+        let given = given.filter_map(|(key, number)| Some((*key, number?)));
+        let given = given.map(|(key, (number, shift))| (key, number >> shift));
+        let numbers: Vec<(&str, u32)> = [("block_count", layers)].into_iter().chain(given).collect();
+        let marks: Vec<u32> = marks.iter().map(|mark| u32::from(*mark)).collect();
+        let sample = LISTS.iter().fold(Sample::with_numbers(architecture, &numbers), |sample, key| {
+            sample.list(&format!("{architecture}.{key}"), &marks)
+        });
+        let Ok(shape) = sample.shape() else { return Ok(()) };
+        for runtime in [RuntimeKind::LlamaCpp, RuntimeKind::Ollama] {
+            for flash_attention in [true, false] {
+                let settings = Settings { gpus, parallel, flash_attention, ..Settings::new(runtime, context) };
+                if let Ok(estimate) = estimate(&shape, &settings) {
+                    let parts = estimate.all.named().into_iter().filter_map(|(_, part)| part.bytes);
+                    let largest = parts.max();
+                    prop_assert!(estimate.all.total.is_none_or(|total| Some(total) >= largest));
+                }
+            }
+        }
+    }
 }
+
+/// Keys with a number that decides the size of a cache or of a buffer.
+const NUMBERS: [&str; 33] = [
+    "embedding_length",
+    "feed_forward_length",
+    "vocab_size",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.key_length_swa",
+    "attention.value_length_swa",
+    "attention.key_length_mla",
+    "attention.value_length_mla",
+    "attention.kv_lora_rank",
+    "attention.kv_lora_rank_swa",
+    "attention.sliding_window",
+    "attention.shared_kv_layers",
+    "attention.indexer.key_length",
+    "attention.indexer.top_k",
+    "attention.recurrent_layers",
+    "full_attention_interval",
+    "ssm.conv_kernel",
+    "ssm.inner_size",
+    "ssm.state_size",
+    "ssm.group_count",
+    "wkv.head_size",
+    "token_shift_count",
+    "shortconv.l_cache",
+    "kda.head_dim",
+    "expert_count",
+    "expert_used_count",
+    "expert_feed_forward_length",
+    "nextn_predict_layers",
+    "n_deepstack_layers",
+    "embedding_length_per_layer_input",
+];
+
+/// Keys with a list of one number per layer.
+const LISTS: [&str; 3] =
+    ["attention.sliding_window_pattern", "attention.compress_ratios", "attention.indexer.types"];
