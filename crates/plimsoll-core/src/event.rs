@@ -258,6 +258,11 @@ pub enum Operation {
     Dequeue(RequestId),
     /// Resets the failed starts of a request.
     ClearFailures(RequestId),
+    /// A holder of a model was evicted for another request.
+    Evicted {
+        model: Name,
+        at: Millis,
+    },
     Configure(Box<Settings>),
 }
 

@@ -21,10 +21,11 @@ mod retire;
 mod together;
 
 pub use cost::VictimOrder;
-pub use retire::{plan_retirement, retires_at};
-pub use together::gang_after_releases;
+pub use retire::{Displaceable, Endless, check_retirable, plan_retirement};
+pub use together::{gang_after_releases, gang_after_retirement};
 
 use cost::{Cost, Rules};
+pub(crate) use retire::can_retire;
 
 /// A placement that fits once some holders are released.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +42,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the promise of the plan's memory to a request that is pending since a time.
-    pub fn promise(self, since: Millis) -> Promise {
+    /// Returns the promise of the plan's memory, made at a time.
+    pub fn promise(self, made: Millis) -> Promise {
         let Plan { placement, charges, resources, after, retired, .. } = self;
-        Promise { placement, charges, resources, after, retired, since }
+        Promise { placement, charges, resources, after, retired, made }
     }
 }
 

@@ -17,8 +17,14 @@ pub struct Queue {
     pending: BTreeMap<Turn, PendingRequest>,
     turns: BTreeMap<RequestId, Turn>,
     failures: BTreeMap<RequestId, u32>,
+    /// The times at which models last lost a holder to another request.
+    evicted: BTreeMap<Name, Millis>,
     arrivals: u64,
 }
+
+/// The most models whose last eviction is remembered. Beyond it the oldest is forgotten; its model
+/// may then displace others too early once.
+const EVICTED_KEPT: usize = 1024;
 
 /// The position of a request in the queue; the least is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,13 +32,6 @@ pub(crate) struct Turn {
     speculative: bool,
     priority: std::cmp::Reverse<i32>,
     arrival: u64,
-}
-
-impl Turn {
-    /// Returns true if only age, or the shares of accounts, order the two.
-    pub(crate) fn has_same_priority(self, other: Turn) -> bool {
-        (self.speculative, self.priority) == (other.speculative, other.priority)
-    }
 }
 
 /// A request that is not placed yet.
@@ -177,6 +176,22 @@ impl Queue {
         self.failures.remove(request);
     }
 
+    /// Returns the time at which a holder of a model was last evicted for another request.
+    pub fn evicted_at(&self, model: &str) -> Option<Millis> {
+        self.evicted.get(model).copied()
+    }
+
+    /// Notes that a holder of a model was evicted for another request.
+    pub(crate) fn note_eviction(&mut self, model: Name, at: Millis) {
+        self.evicted.insert(model, at);
+        if self.evicted.len() > EVICTED_KEPT {
+            let oldest = self.evicted.iter().min_by_key(|(_, at)| **at);
+            if let Some(oldest) = oldest.map(|(model, _)| model.clone()) {
+                self.evicted.remove(&oldest);
+            }
+        }
+    }
+
     /// Iterates over the pending requests in turn.
     pub fn iter(&self) -> impl Iterator<Item = &PendingRequest> {
         self.pending.values()
@@ -211,6 +226,9 @@ pub struct QueueRows {
     pub pending: Vec<(u64, PendingRequest)>,
     /// Failed starts.
     pub failures: Vec<(RequestId, u32)>,
+    /// The last eviction of each model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evicted: Vec<(Name, Millis)>,
     /// Arrivals so far.
     pub arrivals: u64,
 }
@@ -223,6 +241,7 @@ impl Queue {
         QueueRows {
             pending: pending.map(|(turn, entry)| (turn.arrival, entry.clone())).collect(),
             failures: failures.map(|(id, failures)| (id.clone(), *failures)).collect(),
+            evicted: self.evicted.iter().map(|(model, at)| (model.clone(), *at)).collect(),
             arrivals: self.arrivals,
         }
     }
@@ -235,6 +254,7 @@ impl Queue {
             queue.insert(entry);
         }
         queue.failures.extend(rows.failures);
+        queue.evicted.extend(rows.evicted);
         queue.arrivals = rows.arrivals;
         queue
     }

@@ -42,6 +42,7 @@ mod retry;
 mod starts;
 
 use possible::Possible;
+use retirement::Evicted;
 
 /// The ledger, the queue and the settings. The other fields are caches.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +101,11 @@ impl Scheduler {
         let lifted = step.apply(event);
         step.start_queued(starts);
         step.retry_pending(lifted);
-        step.evict_retired();
+        // The next request in turn is promised retired holders before another one arrives. It ends,
+        // because each round stops a holder that runs.
+        while step.evict_retired() == Evicted::Some {
+            step.retry_pending(Lifted::from([Change::LoadFell]));
+        }
         step.start_queued(starts);
         step.check(checks);
         step.outcome
@@ -127,6 +132,7 @@ impl Scheduler {
                 self.queue.remove(request);
             }
             Operation::ClearFailures(request) => self.queue.clear_failures(request),
+            Operation::Evicted { model, at } => self.queue.note_eviction(model.clone(), *at),
             Operation::Configure(settings) => self.configure(Settings::clone(settings)),
         }
     }

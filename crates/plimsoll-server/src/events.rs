@@ -296,6 +296,7 @@ fn change_row<F: ServedFront>(operation: &Operation) -> ChangeRow {
         Operation::Enqueue(entry) => about("enqueue", Some(&entry.request.id), None),
         Operation::Dequeue(request) => about("dequeue", Some(request), None),
         Operation::ClearFailures(request) => about("clear_failures", Some(request), None),
+        Operation::Evicted { .. } => about("evicted", None, None),
         Operation::Configure(_) => about("configure", None, None),
     }
 }

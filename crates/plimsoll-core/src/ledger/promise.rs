@@ -21,7 +21,7 @@ pub struct Promise {
     /// Those of them that are retired for it (`evict::plan_retirement`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retired: Vec<RequestId>,
-    /// The time since when its request is pending.
+    /// The time at which it was made. The bound on the wait counts from here (`evict::retire`).
     #[serde(default)]
-    pub since: Millis,
+    pub made: Millis,
 }

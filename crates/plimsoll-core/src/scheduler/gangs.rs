@@ -103,8 +103,8 @@ impl Step<'_> {
         }
     }
 
-    /// Keeps a gang pending, with a promise to each member if the releases in progress will make
-    /// room for all.
+    /// Keeps a gang pending, with a promise to each member if releases in progress, or retired
+    /// holders if it is first in turn, will make room for all.
     fn keep_gang_pending(
         &mut self,
         gang: &Gang,
@@ -124,7 +124,7 @@ impl Step<'_> {
     /// Plans promises for a gang, unless enough of its members for the minimum have one that holds.
     /// Promises to fewer are useless and are withdrawn first.
     fn plan_gang(&mut self, gang: &Gang) -> Option<Vec<Option<Plan>>> {
-        let promised = gang.members.iter().filter(|member| self.promise_holds(&member.id)).count();
+        let promised = gang.members.iter().filter(|member| self.can_keep_promise(member)).count();
         if promised > 0 && promised >= gang.minimum as usize {
             return None;
         }
@@ -132,6 +132,17 @@ impl Step<'_> {
             self.withdraw_promise(&member.id);
         }
         let scheduler = &*self.scheduler;
-        evict::gang_after_releases(&scheduler.ledger, &scheduler.settings.policy, gang)
+        let after_releases =
+            evict::gang_after_releases(&scheduler.ledger, &scheduler.settings.policy, gang);
+        after_releases.or_else(|| scheduler.plan_gang_retirement(gang, self.now))
+    }
+
+    /// Returns true if the promise to a member holds and can still be fulfilled.
+    fn can_keep_promise(&self, member: &Request) -> bool {
+        let promise = self.scheduler.ledger.promise_to(&member.id);
+        let promise = promise.filter(|_| self.promise_holds(&member.id));
+        promise.is_some_and(|promise| {
+            promise.retired.is_empty() || self.scheduler.is_promise_possible(member, promise)
+        })
     }
 }

@@ -18,17 +18,17 @@ use crate::verdict::Table;
 
 impl Scheduler {
     /// Decides a request as if it were submitted now. Its own promise does not block it, nor, if
-    /// there is no other placement, the promises to requests of lower priority.
+    /// there is no other placement, the promises to requests behind it.
     pub(super) fn decide_for(&mut self, request: &Request) -> Decision {
-        let lower = self.lower_promises(request);
+        let behind = self.promises_behind(request);
         let Scheduler { ledger, memo, settings, .. } = self;
         let mut draft = Draft::new(ledger);
         draft.without_promise_to(&request.id);
         let decision = memo.decide_on(&draft, &settings.policy, request);
-        if decision.chosen().is_some() || lower.is_empty() {
+        if decision.chosen().is_some() || behind.is_empty() {
             return decision;
         }
-        for id in &lower {
+        for id in &behind {
             draft.without_promise_to(id);
         }
         memo.decide_on(&draft, &settings.policy, request)
@@ -73,7 +73,7 @@ impl Step<'_> {
         let decision = self.scheduler.decide_for(&request);
         if let Some(placement) = decision.placement().cloned() {
             self.outcome.decisions.push(decision);
-            self.withdraw_lower_promises(&request, &placement);
+            self.withdraw_promises_behind(&request, &placement);
             self.place(entry, &placement);
             return None;
         }
@@ -124,7 +124,7 @@ impl Step<'_> {
         let id = entry.request.id.clone();
         let promised_before = self.promised_after(&id);
         match plan {
-            Some(plan) => self.make_room(&id, plan, entry.since),
+            Some(plan) => self.make_room(&entry.request, plan),
             None if !self.promise_holds(&id) => self.withdraw_promise(&id),
             None => {}
         }

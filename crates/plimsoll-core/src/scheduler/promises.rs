@@ -5,39 +5,52 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::{Scheduler, Step};
+use crate::draft::Draft;
 use crate::evict::Plan;
 use crate::fit::Placement;
 use crate::ledger::Promise;
 use crate::queue::PendingRequest;
 use crate::request::{Request, RequestId};
-use crate::units::Millis;
 
 impl Scheduler {
-    /// Lists the promises to requests of lower priority, and to those of equal priority that the
-    /// guarantee of the request's account comes before. A promise does not reverse that order, so
-    /// that these do not block the request.
-    pub(super) fn lower_promises(&self, request: &Request) -> Vec<RequestId> {
-        let promised = self.ledger.promises().map(|(id, _)| id);
-        promised
-            .filter(|id| **id != request.id)
-            .filter(|id| {
-                let entry = self.queue.get(id);
-                entry.is_none_or(|entry| {
-                    let (theirs, own) = (entry.request.terms.priority, request.terms.priority);
-                    theirs < own || (theirs == own && self.outranks_by_guarantee(request, id))
-                })
-            })
-            .cloned()
-            .collect()
+    /// Lists the promises that do not block a request: those to requests of lower priority, and to
+    /// those that the guarantee of the request's account comes before, because a promise does not
+    /// reverse that order. Those of holders in use do not block a promise whose holders have gone:
+    /// they were planned beside it.
+    pub(super) fn promises_behind(&self, request: &Request) -> Vec<RequestId> {
+        let own = self.ledger.promise_to(&request.id);
+        let is_due = own.is_some_and(|own| !self.waits_for_retired(own));
+        let promised = self.ledger.promises().filter(|(id, _)| **id != request.id);
+        let behind = promised.filter(|(id, promise)| {
+            !self.is_ahead(id, request) || (is_due && self.is_equal_and_waits(id, promise, request))
+        });
+        behind.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Returns true if a placement fits now, beside the promises that block it.
+    fn is_admitted(&self, request: &Request, placement: &Placement) -> bool {
+        if self.ledger.admits(request, placement) {
+            return true;
+        }
+        let mut draft = Draft::new(&self.ledger);
+        draft.without_promise_to(&request.id);
+        self.promises_behind(request).iter().for_each(|id| draft.without_promise_to(id));
+        draft.place(request, placement).is_ok()
+    }
+
+    fn is_equal_and_waits(&self, id: &RequestId, promise: &Promise, request: &Request) -> bool {
+        let entry = self.queue.get(id);
+        entry.is_some_and(|entry| entry.request.terms.priority == request.terms.priority)
+            && self.waits_for_retired(promise)
     }
 }
 
 impl Step<'_> {
-    /// Withdraws the promises of lower priority that block a placement, and no more of them than
+    /// Withdraws the promises behind a request that block its placement, and no more of them than
     /// necessary: first those of its devices, then those of its node's resources, each the last in
     /// turn first.
-    pub(super) fn withdraw_lower_promises(&mut self, request: &Request, placement: &Placement) {
-        let mut lower = self.scheduler.lower_promises(request);
+    pub(super) fn withdraw_promises_behind(&mut self, request: &Request, placement: &Placement) {
+        let mut lower = self.scheduler.promises_behind(request);
         let promise_to = |id: &RequestId| self.scheduler.ledger.promise_to(id);
         let shares = self.scheduler.ledger.shares();
         // A promise also counts against the maximum of its account, wherever it is.
@@ -71,13 +84,13 @@ impl Step<'_> {
     /// any. This comes before the requests are tried: otherwise holders would be evicted for a
     /// request that fits where such a promise was.
     pub(super) fn withdraw_void_promises(&mut self) -> bool {
-        let Scheduler { ledger, queue, .. } = &*self.scheduler;
+        let scheduler = &*self.scheduler;
         let is_void = |id: &RequestId, promise: &Promise| {
             let is_admitted =
-                |entry: &PendingRequest| ledger.admits(&entry.request, &promise.placement);
-            !self.promise_holds(id) && !queue.get(id).is_some_and(is_admitted)
+                |entry: &PendingRequest| scheduler.is_admitted(&entry.request, &promise.placement);
+            !self.promise_holds(id) && !scheduler.queue.get(id).is_some_and(is_admitted)
         };
-        let promises = ledger.promises().filter(|(id, promise)| is_void(id, promise));
+        let promises = scheduler.ledger.promises().filter(|(id, promise)| is_void(id, promise));
         let void: Vec<RequestId> = promises.map(|(id, _)| id.clone()).collect();
         void.iter().for_each(|id| self.withdraw_promise(id));
         !void.is_empty()
@@ -101,21 +114,45 @@ impl Step<'_> {
         promise.map(|promise| promise.after.clone()).unwrap_or_default()
     }
 
-    /// Evicts the victims of a plan and promises their memory to a request that is pending since a
-    /// time.
-    pub(super) fn make_room(&mut self, id: &RequestId, plan: Plan, since: Millis) {
+    /// Evicts the victims of a plan and promises their memory to a request.
+    pub(super) fn make_room(&mut self, request: &Request, plan: Plan) {
+        let id = &request.id;
         if !plan.retired.is_empty() {
             self.withdraw_retirements_except(id);
         }
         for victim in &plan.victims {
-            self.stop(victim);
+            self.evict(victim);
         }
-        let promise = plan.promise(since);
+        if !plan.retired.is_empty() {
+            self.withdraw_promises_in_the_way(request, &plan);
+        }
+        let promise = plan.promise(self.now);
         let before = self.scheduler.ledger.promise_to(id);
         let moves = before.is_some_and(|before| before.placement != promise.placement);
         let promised = self.scheduler.ledger.promise(id, promise);
         if self.record_if_accepted(promised) && moves {
             self.promises_withdrawn += 1;
+        }
+    }
+}
+
+impl Step<'_> {
+    /// Withdraws the promises that a plan to retire holders ignores, as far as its placement needs
+    /// their memory or resources.
+    fn withdraw_promises_in_the_way(&mut self, request: &Request, plan: &Plan) {
+        let node = &plan.placement.node;
+        let promise = plan.clone().promise(self.now);
+        let mut lower = self.scheduler.promises_behind(request);
+        lower.retain(|other| {
+            let theirs = self.scheduler.ledger.promise_to(other);
+            theirs.is_some_and(|theirs| theirs.placement.node == *node)
+        });
+        lower.sort_by_key(|other| Reverse(self.scheduler.queue.turn(other)));
+        for other in lower {
+            if self.scheduler.is_promise_possible(request, &promise) {
+                return;
+            }
+            self.withdraw_promise(&other);
         }
     }
 }

@@ -1,103 +1,211 @@
-//! Retirement: the first pending request that it helps gets a promise of memory that is still in
-//! use; see `evict::retire` for the rule and its bound.
+//! Retirement: the first pending request, or gang, that it helps gets a promise of memory that is
+//! still in use; see `evict::retire` for the rule and its bound.
 
 use super::reclaim::Displacing;
 use super::{Scheduler, Step};
 use crate::charge::{Activity, Holding};
-use crate::evict::{self, Plan};
+use crate::draft::Draft;
+use crate::evict::{self, Displaceable, Plan};
+use crate::gang::Gang;
 use crate::ledger::Promise;
 use crate::request::{Request, RequestId};
 use crate::units::{Millis, Name};
+
+/// The result of evicting the retired holders that are idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evicted {
+    Some,
+    None,
+}
 
 impl Scheduler {
     /// Plans room for a request that does not fit now, for the scheduler to carry out and for
     /// what-if to show: by eviction if possible, else by retirement if it is first in turn.
     pub fn plan_room(&self, request: &Request, now: Millis) -> Option<Plan> {
-        self.plan_eviction(request, now).or_else(|| self.plan_retirement(request))
+        self.plan_eviction(request, now).or_else(|| self.plan_retirement(request, now))
     }
 
     /// Returns true if a holder is retired and takes no new work any more.
-    pub fn is_retired(&self, holder: &RequestId, now: Millis) -> bool {
-        let Some((_, promise)) = self.ledger.retired_for(holder) else { return false };
-        let holding = self.ledger.of_request(holder).map(|(_, holding)| holding);
-        let retires_at =
-            holding.and_then(|held| evict::retires_at(held, promise, self.settings.residency));
-        retires_at.is_some_and(|at| at <= now)
+    pub fn is_retired(&self, holder: &RequestId) -> bool {
+        self.ledger.retired_for(holder).is_some()
+    }
+
+    /// Returns the time until which a request does not displace holders of its own priority,
+    /// because its model was evicted less than a residency before; `None` if it does now.
+    pub fn displaces_from(&self, request: &Request, now: Millis) -> Option<Millis> {
+        let evicted_at = self.queue.evicted_at(request.terms.model.as_ref()?)?;
+        Some(evicted_at.after(self.settings.residency)).filter(|from| *from > now)
+    }
+
+    fn displaceable(&self, request: &Request, now: Millis) -> Displaceable {
+        match self.displaces_from(request, now) {
+            Some(_) => Displaceable::OnlyLower,
+            None => Displaceable::UpToEqual,
+        }
     }
 
     /// Plans an eviction. Nothing is evicted for a request on a node where another one, which is
     /// ahead of it, waits for retired holders.
     fn plan_eviction(&self, request: &Request, now: Millis) -> Option<Plan> {
-        let policy = &self.settings.policy;
-        let ahead = self.retirements().find(|(id, _)| self.is_ahead(id, request));
-        let kept: Option<&Name> = ahead.map(|(_, promise)| &promise.placement.node);
-        let is_evictable = |held: &Holding| {
-            kept != Some(&held.node) && self.check_evictable(held, request, now).is_ok()
-        };
+        let is_evictable = |held: &Holding| self.check_evictable(held, request, now).is_ok();
+        self.plan_eviction_of(request, now, is_evictable)
+    }
+
+    fn plan_eviction_of(
+        &self,
+        request: &Request,
+        now: Millis,
+        is_evictable: impl Fn(&Holding) -> bool,
+    ) -> Option<Plan> {
+        let kept = self.nodes_kept_from(request);
+        let is_evictable = |held: &Holding| !kept.contains(&&held.node) && is_evictable(held);
         let is_fair = |plan: &Plan| self.is_fair(request, plan, Displacing::Evict { now });
         let order = self.victim_order(request);
+        let policy = &self.settings.policy;
         evict::plan_room(&self.ledger, policy, request, order, is_evictable, is_fair)
     }
 
     /// Plans a retirement, unless a request that is ahead has one.
-    fn plan_retirement(&self, request: &Request) -> Option<Plan> {
-        let mut others = Vec::new();
-        for (id, _) in self.retirements().filter(|(id, _)| **id != request.id) {
+    fn plan_retirement(&self, request: &Request, now: Millis) -> Option<Plan> {
+        let others = self.retirements_to_replace(request)?;
+        let is_fair = |plan: &Plan| self.is_fair(request, plan, Displacing::Retire);
+        let displaceable = self.displaceable(request, now);
+        let kept = self.nodes_kept_from(request);
+        let can_retire = |held: &Holding| {
+            !kept.contains(&&held.node) && evict::can_retire(held, request, displaceable)
+        };
+        let policy = &self.settings.policy;
+        evict::plan_retirement(&self.ledger, policy, request, can_retire, &others, is_fair)
+    }
+
+    /// Returns the nodes on which nothing is displaced for a request, because one that is ahead
+    /// waits there for retired holders, or for their release. A holder that was displaced meanwhile
+    /// would let later requests take free memory of that promise in exchange for memory that is
+    /// still to be released.
+    fn nodes_kept_from(&self, request: &Request) -> Vec<&Name> {
+        let promises = self.ledger.promises().filter(|(id, promise)| {
+            !promise.retired.is_empty()
+                && !self.is_together(id, &request.id)
+                && self.is_ahead(id, request)
+        });
+        promises.map(|(_, promise)| &promise.placement.node).collect()
+    }
+
+    /// Plans the retirement of holders for a gang, unless a request that is ahead has one.
+    pub(super) fn plan_gang_retirement(
+        &self,
+        gang: &Gang,
+        now: Millis,
+    ) -> Option<Vec<Option<Plan>>> {
+        let first = gang.members.first()?;
+        let others = self.retirements_to_replace(first)?;
+        let is_fair = |plan: &Plan| self.is_fair(first, plan, Displacing::Retire);
+        let kept = self.nodes_kept_from(first);
+        let can_retire = |held: &Holding| {
+            let for_member =
+                |member: &Request| evict::can_retire(held, member, self.displaceable(member, now));
+            !kept.contains(&&held.node) && gang.members.iter().all(for_member)
+        };
+        let policy = &self.settings.policy;
+        evict::gang_after_retirement(&self.ledger, policy, gang, can_retire, &others, is_fair)
+    }
+
+    /// Returns the requests whose promises do not keep this one from a promise of retired holders:
+    /// those that have such a promise, and those behind it. `None` if one of the first kind
+    /// is ahead.
+    fn retirements_to_replace(&self, request: &Request) -> Option<Vec<RequestId>> {
+        let mut others = self.promises_behind(request);
+        for (id, _) in self.retirements().filter(|(id, _)| !self.is_together(id, &request.id)) {
             if self.is_ahead(id, request) {
                 return None;
             }
             others.push(id.clone());
         }
-        let is_fair = |plan: &Plan| self.is_fair(request, plan, Displacing::Retire);
-        evict::plan_retirement(&self.ledger, &self.settings.policy, request, &others, is_fair)
+        Some(others)
     }
 
-    /// Iterates over the promises that wait for retired holders that still run. There is at most
-    /// one (`Step::make_room`).
-    fn retirements(&self) -> impl Iterator<Item = (&RequestId, &Promise)> {
+    /// Iterates over the promises that wait for retired holders that still run. All of them are to
+    /// one request or one gang (`Step::make_room`).
+    pub(super) fn retirements(&self) -> impl Iterator<Item = (&RequestId, &Promise)> {
         self.ledger.promises().filter(|(_, promise)| self.waits_for_retired(promise))
     }
 
-    fn waits_for_retired(&self, promise: &Promise) -> bool {
+    pub(super) fn waits_for_retired(&self, promise: &Promise) -> bool {
         promise.retired.iter().any(|holder| self.running(holder).is_some())
     }
 
-    fn running(&self, holder: &RequestId) -> Option<&Holding> {
+    pub(super) fn running(&self, holder: &RequestId) -> Option<&Holding> {
         let holding = self.ledger.of_request(holder).map(|(_, holding)| holding);
         holding.filter(|holding| !holding.stage.is_releasing())
     }
 
-    /// Returns true if a pending request is tried before another one. A request that is not pending
-    /// yet comes after those of its priority.
-    fn is_ahead(&self, id: &RequestId, request: &Request) -> bool {
-        let Some(turn) = self.queue.turn(id) else { return false };
-        match self.queue.turn(&request.id) {
-            Some(other) if turn.has_same_priority(other) && !self.ledger.shares().is_empty() => {
-                *id != request.id && !self.outranks_by_guarantee(request, id)
+    /// Returns true if two requests are the same, or pending members of the same gang.
+    fn is_together(&self, one: &RequestId, other: &RequestId) -> bool {
+        let gang = |id: &RequestId| Some(&self.queue.get(id)?.gang.as_ref()?.name);
+        one == other || gang(one).is_some_and(|name| gang(other) == Some(name))
+    }
+
+    /// Returns true if a promise to a pending request is kept although another request wants its
+    /// memory: it has at least the same priority, and the guarantee of the other one's account does
+    /// not come before it. Age does not count: a promise once made is not moved by an older request
+    /// that could not use it then.
+    pub(super) fn is_ahead(&self, id: &RequestId, request: &Request) -> bool {
+        self.queue.get(id).is_some_and(|entry| {
+            let (theirs, own) = (entry.request.terms.priority, request.terms.priority);
+            theirs > own || (theirs == own && !self.outranks_by_guarantee(request, id))
+        })
+    }
+
+    /// Returns true if the request of a promise would fit once all holders have left that the
+    /// promise waits for. Otherwise its node was closed, or memory was lost to another process.
+    pub(super) fn is_promise_possible(&self, request: &Request, promise: &Promise) -> bool {
+        let Some(node) = self.ledger.node_id(&promise.placement.node) else { return false };
+        let mut draft = Draft::new(&self.ledger);
+        draft.without_releasing_on(node);
+        draft.without_promise_to(&request.id);
+        for holder in &promise.after {
+            if let Some((id, _)) = self.ledger.of_request(holder) {
+                draft.without(id);
             }
-            Some(other) => turn < other,
-            None => self.queue.get(id).is_some_and(|entry| {
-                let priority = entry.request.terms.priority;
-                priority > request.terms.priority
-                    || (priority == request.terms.priority
-                        && !self.outranks_by_guarantee(request, id))
-            }),
         }
+        draft.place(request, &promise.placement).is_ok()
+    }
+
+    fn is_idle(&self, holder: &RequestId) -> bool {
+        self.running(holder).is_some_and(is_idle)
     }
 }
 
+fn is_idle(holding: &Holding) -> bool {
+    matches!(holding.activity, Activity::Idle { .. })
+}
+
 impl Step<'_> {
-    /// Plans room for a pending request. A promise that holds is kept, unless all of its retired
-    /// holders still run and an eviction now makes room sooner.
+    /// Plans room for a pending request. A promise that holds is kept, unless it cannot be fulfilled
+    /// any more, or all of its retired holders still run, some in use, and others are idle.
     pub(super) fn plan_for(&self, request: &Request) -> Option<Plan> {
         let scheduler = &*self.scheduler;
-        if !self.promise_holds(&request.id) {
+        let promise = scheduler.ledger.promise_to(&request.id);
+        let Some(promise) = promise.filter(|_| self.promise_holds(&request.id)) else {
+            return scheduler.plan_room(request, self.now);
+        };
+        if promise.retired.is_empty()
+            || !promise.retired.iter().all(|holder| scheduler.running(holder).is_some())
+        {
+            return None;
+        }
+        if !scheduler.is_promise_possible(request, promise) {
             return scheduler.plan_room(request, self.now);
         }
-        let promise = scheduler.ledger.promise_to(&request.id)?;
-        let all_run = promise.retired.iter().all(|holder| scheduler.running(holder).is_some());
-        let can_move = all_run && !promise.retired.is_empty();
-        if can_move { scheduler.plan_eviction(request, self.now) } else { None }
+        if promise.retired.iter().all(|holder| scheduler.is_idle(holder)) {
+            return None;
+        }
+        let displaceable = scheduler.displaceable(request, self.now);
+        let can_go_now = |held: &Holding| {
+            scheduler.check_evictable(held, request, self.now).is_ok()
+                || (is_idle(held) && evict::can_retire(held, request, displaceable))
+        };
+        scheduler.plan_eviction_of(request, self.now, can_go_now)
     }
 
     /// Returns true if the promise to a request holds and all its holders are leaving.
@@ -109,7 +217,7 @@ impl Step<'_> {
 
     /// Evicts the retired holders of a promise, once all of them are idle: before that the eviction
     /// of some would make no room.
-    pub(super) fn evict_retired(&mut self) {
+    pub(super) fn evict_retired(&mut self) -> Evicted {
         let mut victims: Vec<RequestId> = Vec::new();
         for (_, promise) in self.scheduler.ledger.promises() {
             let running =
@@ -119,22 +227,25 @@ impl Step<'_> {
                 victims.extend(running.into_iter().cloned());
             }
         }
-        victims.iter().for_each(|victim| self.stop(victim));
+        victims.sort();
+        victims.dedup();
+        victims.iter().for_each(|victim| self.evict(victim));
+        if victims.is_empty() { Evicted::None } else { Evicted::Some }
     }
 
     fn can_evict_retired(&self, holder: &RequestId) -> bool {
         let scheduler = &*self.scheduler;
         let Some(holding) = scheduler.running(holder) else { return false };
-        let is_idle = matches!(holding.activity, Activity::Idle { .. });
         let residency = scheduler.settings.residency;
-        evict::evictable_since(holding, self.now, residency).is_ok()
-            || (is_idle && scheduler.is_retired(holder, self.now))
+        is_idle(holding) || evict::evictable_since(holding, self.now, residency).is_ok()
     }
 
-    /// Withdraws the promises of memory that is still in use, except that of one request.
+    /// Withdraws the promises of memory that is still in use, except that of one request and of its
+    /// gang.
     pub(super) fn withdraw_retirements_except(&mut self, request: &RequestId) {
-        let retirements = self.scheduler.retirements().map(|(id, _)| id.clone());
-        let others: Vec<RequestId> = retirements.filter(|id| id != request).collect();
+        let scheduler = &*self.scheduler;
+        let others = scheduler.retirements().filter(|(id, _)| !scheduler.is_together(id, request));
+        let others: Vec<RequestId> = others.map(|(id, _)| id.clone()).collect();
         others.iter().for_each(|id| self.withdraw_promise(id));
     }
 }

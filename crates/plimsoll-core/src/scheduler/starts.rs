@@ -7,7 +7,7 @@
 
 use super::{Scope, Step};
 use crate::charge::Stage;
-use crate::event::Effect;
+use crate::event::{Effect, Operation};
 use crate::fit::Placement;
 use crate::ledger::LedgerError;
 use crate::request::{Request, RequestId};
@@ -42,6 +42,18 @@ impl Step<'_> {
         let (request, generation) = (id.clone(), generation.0);
         self.answer_placed(id, node.clone());
         self.outcome.effects.push(Effect::Start { request, generation, node, charges });
+    }
+
+    /// Stops a holder for another request, and remembers its model (`Scheduler::displaces_from`).
+    pub(super) fn evict(&mut self, victim: &RequestId) {
+        let holding = self.scheduler.ledger.of_request(victim).map(|(_, holding)| holding);
+        let model = holding.and_then(|holding| holding.terms.model.clone());
+        if let Some(model) = model {
+            let at = self.now;
+            self.scheduler.queue.note_eviction(model.clone(), at);
+            self.outcome.operations.push(Operation::Evicted { model, at });
+        }
+        self.stop(victim);
     }
 
     /// Asks a holder to stop. Its charge stays until there is evidence of release.

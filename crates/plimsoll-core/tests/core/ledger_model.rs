@@ -223,9 +223,9 @@ impl Pair {
             }
             Verb::Promise { card, gib } => {
                 let charges = vec![charge(card.1, gib)];
-                let (after, retired, since) = (Vec::new(), Vec::new(), Millis(0));
+                let (after, retired, made) = (Vec::new(), Vec::new(), Millis(0));
                 let (placement, resources) = (placement(card), NodeNeed::default());
-                let promise = Promise { placement, charges, resources, after, retired, since };
+                let promise = Promise { placement, charges, resources, after, retired, made };
                 ledger.promise(&id(number), promise).ok()
             }
             Verb::Unpromise => ledger.unpromise(&id(number)),

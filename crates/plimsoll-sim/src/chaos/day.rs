@@ -324,8 +324,7 @@ impl Day {
     pub(super) fn check_desk(&mut self) {
         if self.server.is_up() {
             let view = self.server.view();
-            let found = invariants::disagreement(view, self.server_time())
-                .or_else(|| self.leases.contradicted(view));
+            let found = invariants::disagreement(view).or_else(|| self.leases.contradicted(view));
             let expired = self.leases.newly_expired(view);
             self.server.counters.add(Counter::LeasesExpired, expired);
             self.server.violations.extend(found);

@@ -12,7 +12,7 @@ use plimsoll_core::units::{Millis, Name};
 use plimsoll_slots::desk::{DeskView, ReservationState, Slot, SlotStage};
 
 /// Returns where reservations, slots and the ledger disagree.
-pub(crate) fn disagreement(view: DeskView<'_>, now: Millis) -> Option<String> {
+pub(crate) fn disagreement(view: DeskView<'_>) -> Option<String> {
     let ledger = view.scheduler().ledger();
     seat_without_slot(view)
         .or_else(|| view.slots().find_map(|slot| wrong_slot(view, slot)))
@@ -23,7 +23,7 @@ pub(crate) fn disagreement(view: DeskView<'_>, now: Millis) -> Option<String> {
             let unknown = requests.find(|id| view.slot(&id.name).is_none())?;
             Some(format!("{unknown} is held or pending and is no slot"))
         })
-        .or_else(|| pending_beside_room(view, now))
+        .or_else(|| pending_beside_room(view))
         .or_else(|| {
             let breaches = breach::audit(ledger);
             let differs = breaches.iter().any(|b| matches!(b, Breach::SumsDiffer { .. }));
@@ -63,7 +63,7 @@ fn wrong_slot(view: DeskView<'_>, slot: &Slot) -> Option<String> {
 
 /// Returns a reservation that is pending although a slot of its model has room or another one may
 /// be created.
-fn pending_beside_room(view: DeskView<'_>, now: Millis) -> Option<String> {
+fn pending_beside_room(view: DeskView<'_>) -> Option<String> {
     let mut reservations = view.reservations();
     reservations.find_map(|reservation| {
         if reservation.state != ReservationState::Pending {
@@ -74,7 +74,7 @@ fn pending_beside_room(view: DeskView<'_>, now: Millis) -> Option<String> {
         for slot in view.slots_of(&reservation.model) {
             if view.stage(slot).is_some_and(|stage| stage < SlotStage::Unknown) {
                 usable += 1;
-                let is_retired = view.scheduler().is_retired(&slot.request(), now);
+                let is_retired = view.scheduler().is_retired(&slot.request());
                 if view.active_requests(slot) < view.concurrency(slot) && !is_retired {
                     return Some(format!("{id} is pending beside {} with room", slot.id));
                 }

@@ -332,7 +332,7 @@ impl Desk {
         let Some(slot) = self.slots.get(id) else { return };
         let view = self.view(core.scheduler());
         let taken = view.active_requests(slot);
-        let is_retired = core.scheduler().is_retired(&slot.request(), core.now());
+        let is_retired = core.scheduler().is_retired(&slot.request());
         let limit = if is_retired { taken } else { view.concurrency(slot) };
         let occupancy = Occupancy { stage: view.stage(slot), taken, limit };
         self.slots.rank(id, occupancy);
@@ -340,15 +340,11 @@ impl Desk {
     }
 
     /// Ranks the slots that the core has retired since the last call, and those that it needs no
-    /// longer: retirement begins by time alone, and ends with the promise.
+    /// longer: retirement begins and ends with the promise.
     fn follow_retirement(&mut self, core: &Core<'_>) {
-        let scheduler = core.scheduler();
-        let promises = scheduler.ledger().promises();
-        let retired: BTreeSet<Name> = promises
-            .flat_map(|(_, promise)| &promise.retired)
-            .filter(|holder| scheduler.is_retired(holder, core.now()))
-            .map(|holder| holder.name.clone())
-            .collect();
+        let promises = core.ledger().promises();
+        let retired = promises.flat_map(|(_, promise)| &promise.retired);
+        let retired: BTreeSet<Name> = retired.map(|holder| holder.name.clone()).collect();
         let before = std::mem::replace(&mut self.retired, retired);
         let changed: Vec<Name> = before.symmetric_difference(&self.retired).cloned().collect();
         for slot in changed {

@@ -17,7 +17,7 @@ fn world(total: u32, per_namespace: u32) -> World {
     let config = DeskConfig { pending, ..DeskConfig::default() };
     let mut world = World::configured(Policy::spread(), config);
     world.model("m", "memory: 60GiB\nconcurrency: 2");
-    world.model("other", "memory: 60GiB");
+    world.model("other", "memory: 60GiB\neviction: never");
     world.runner("r", &[80]);
     world
 }

@@ -238,7 +238,7 @@ fn check_order(world: &World) -> Result<(), TestCaseError> {
         for slot in view.slots_of(&reservation.model) {
             if view.stage(slot).is_some_and(|stage| stage < SlotStage::Unknown) {
                 usable += 1;
-                let is_retired = view.scheduler().is_retired(&slot.request(), world.now());
+                let is_retired = view.scheduler().is_retired(&slot.request());
                 let has_room = view.active_requests(slot) < view.concurrency(slot);
                 prop_assert!(
                     !has_room || is_retired,
@@ -255,7 +255,7 @@ fn check_order(world: &World) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(tries(400))]
 
     #[test]
     fn the_desk_keeps_its_invariants_through_any_history(
@@ -295,4 +295,10 @@ fn leave(world: &mut World) -> Result<(), TestCaseError> {
     prop_assert!(world.host.scheduler().queue().is_empty());
     prop_assert_eq!(world.host.scheduler().ledger().holdings().count(), 0);
     Ok(())
+}
+
+/// Returns the number of cases to try: `cases`, times `PLIMSOLL_TRIES` for longer runs.
+pub(crate) fn tries(cases: u32) -> ProptestConfig {
+    let times = std::env::var("PLIMSOLL_TRIES").ok().and_then(|times| times.parse::<u32>().ok());
+    ProptestConfig { cases: cases * times.unwrap_or(1), ..ProptestConfig::default() }
 }

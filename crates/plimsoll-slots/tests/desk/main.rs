@@ -1,6 +1,7 @@
 //! The desk with runners that obey, dawdle, fail and fall silent.
 
 mod backlog;
+mod bound;
 mod cases;
 mod fairness;
 mod files;

@@ -37,11 +37,15 @@ impl World {
     }
 
     pub(crate) fn configured(policy: Policy, config: DeskConfig) -> World {
+        World::with_residency(policy, config, Timespan::ZERO)
+    }
+
+    pub(crate) fn with_residency(policy: Policy, config: DeskConfig, residency: Timespan) -> World {
         let settings = Settings {
             policy,
             serial_starts: true,
             telemetry_for: None,
-            residency: Timespan::ZERO,
+            residency,
             ..Settings::default()
         };
         let host = Host::new(Desk::new(config), settings);
