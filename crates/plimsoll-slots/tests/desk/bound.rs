@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::charge::Charge;
 use plimsoll_core::ledger::Promise;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::RequestId;
@@ -206,7 +207,7 @@ fn assert_first_is_promised(stream: &Stream, case: &Case) {
         });
         let charges = stays.flat_map(|(_, held)| &held.charges);
         let here = charges.filter(|charge| charge.on.contains(ordinal));
-        let held = here.filter_map(|charge| charge.bytes()).fold(Bytes::ZERO, Bytes::plus);
+        let held = here.filter_map(Charge::bytes).fold(Bytes::ZERO, Bytes::plus);
         held.get() + gib_per_gpu * GIB <= GPU * GIB
     });
     // Another request got its promise while the first one had to wait for the residency.
