@@ -106,8 +106,9 @@ pub(crate) fn can_retire(holding: &Holding, request: &Request, displaceable: Dis
         && (is_lower || displaceable == Displaceable::UpToEqual)
 }
 
-/// Plans room from holders that `can_retire` allows, with as few of them in use as possible, because each of those must end its work first. Ignores the promises to `others`.
-/// `accepts` judges a whole set of holders.
+/// Plans room from holders that `can_retire` allows, with as few of them in use as possible,
+/// because each of those must end its work first. Ignores the promises to `others`. `accepts`
+/// judges a whole set of holders.
 pub fn plan_retirement(
     ledger: &Ledger,
     policy: &Policy,

@@ -102,9 +102,11 @@ impl Scheduler {
         let is_fair = |plan: &Plan| self.is_fair(first, plan, Displacing::Retire);
         let kept = self.nodes_kept_from(first);
         let can_retire = |held: &Holding| {
-            let for_member =
-                |member: &Request| evict::can_retire(held, member, self.displaceable(member, now));
-            !kept.contains(&&held.node) && gang.members.iter().all(for_member)
+            !kept.contains(&&held.node)
+                && gang
+                    .members
+                    .iter()
+                    .all(|member| evict::can_retire(held, member, self.displaceable(member, now)))
         };
         let policy = &self.settings.policy;
         evict::gang_after_retirement(&self.ledger, policy, gang, can_retire, &others, is_fair)
@@ -181,8 +183,9 @@ fn is_idle(holding: &Holding) -> bool {
 }
 
 impl Step<'_> {
-    /// Plans room for a pending request. A promise that holds is kept, unless it cannot be fulfilled
-    /// any more, or all of its retired holders still run, some in use, and others are idle.
+    /// Plans room for a pending request. A promise that holds is kept, unless it cannot be
+    /// fulfilled any more, or all of its retired holders still run, some in use, and others are
+    /// idle.
     pub(super) fn plan_for(&self, request: &Request) -> Option<Plan> {
         let scheduler = &*self.scheduler;
         let promise = scheduler.ledger.promise_to(&request.id);
