@@ -18,6 +18,8 @@ mod reviewer;
 
 pub mod manifests;
 
+pub mod election;
+
 pub use access::{Access, Connection, Place};
 pub use error::ClusterError;
 pub use list::{Listing, list};
