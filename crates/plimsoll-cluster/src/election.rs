@@ -56,6 +56,8 @@ pub struct Candidate {
     /// Differs from that of every other process, also of an earlier one of the same pod.
     identity: String,
     timing: Timing,
+    /// The number of the first term, where there is no lease.
+    first: u32,
     seen: Option<Seen>,
     leading: Option<Leading>,
 }
@@ -74,9 +76,10 @@ struct Leading {
 }
 
 impl Candidate {
-    /// Creates a replica that has not looked at the lease yet.
-    pub fn new(identity: impl Into<String>, timing: Timing) -> Candidate {
-        Candidate { identity: identity.into(), timing, seen: None, leading: None }
+    /// Creates a replica that has not looked at the lease yet. `first` is larger than the number of
+    /// every term of a lease that was deleted.
+    pub fn new(identity: impl Into<String>, timing: Timing, first: u32) -> Candidate {
+        Candidate { identity: identity.into(), timing, first, seen: None, leading: None }
     }
 
     /// Returns the term in which this replica decides at this time; `None` if it must not decide.
@@ -100,7 +103,7 @@ impl Candidate {
         let Some(found) = found else {
             self.seen = None;
             self.leading = None;
-            return Some(Write::Create(self.claim(1)));
+            return Some(Write::Create(self.claim(self.first)));
         };
         let is_new = self.seen.as_ref().is_none_or(|seen| seen.observed != found);
         if is_new {

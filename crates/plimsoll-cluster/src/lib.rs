@@ -18,7 +18,17 @@ mod reviewer;
 
 pub mod manifests;
 
+mod single;
+
 pub mod election;
+
+pub mod lease;
+
+pub mod certificates;
+
+pub mod secret;
+
+pub mod registration;
 
 pub use access::{Access, Connection, Place};
 pub use error::ClusterError;

@@ -99,7 +99,7 @@ fn a_deleted_lease_ends_the_term() {
 }
 
 fn fixture() -> (Server, Candidate, Candidate) {
-    let candidate = |name: &str| Candidate::new(name, timing());
+    let candidate = |name: &str| Candidate::new(name, timing(), 1);
     (Server::default(), candidate("one"), candidate("two"))
 }
 
@@ -116,9 +116,15 @@ enum Way {
     /// The server has answered; the replica has not received it yet.
     Read(Option<Observed>),
     /// Sent and not yet at the server.
-    Writing { sent: Duration, write: Write },
+    Writing {
+        sent: Duration,
+        write: Write,
+    },
     /// Applied or rejected; the answer is under way. It may be lost.
-    Answered { sent: Duration, answer: Option<Observed> },
+    Answered {
+        sent: Duration,
+        answer: Option<Observed>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -181,7 +187,8 @@ impl World {
 #[test]
 fn two_candidates_never_lead_at_once_whatever_is_late_lost_or_handed_over() {
     let timing = Timing { lasts: 2 * SECOND, decides_for: SECOND, interval: SECOND };
-    let replica = |name: &str| Replica { candidate: Candidate::new(name, timing), way: Way::Idle };
+    let candidate = |name: &str| Candidate::new(name, timing, 1);
+    let replica = |name: &str| Replica { candidate: candidate(name), way: Way::Idle };
     let first =
         World { now: 0, server: Server::default(), replicas: [replica("one"), replica("two")] };
     let (mut known, mut open) = (HashSet::from([first.clone()]), vec![first]);

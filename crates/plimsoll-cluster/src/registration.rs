@@ -1,0 +1,150 @@
+//! The registration of the guard at the API server: webhooks, and the policy that applies where
+//! they do not answer.
+//!
+//! A Binding says nothing about its pod, so that a webhook that fails closed would hold back every
+//! pod of a guarded namespace while Plimsoll is down. Therefore the webhook fails open, and marks
+//! each Binding that it decided; an admission policy, which the API server evaluates itself, looks
+//! the pod up and rejects the Binding of a pod with devices that has no mark. The mark is a
+//! finalizer of the Binding, which is never stored.
+
+mod devices;
+mod objects;
+
+use serde_json::{Value, json};
+
+use crate::access::Connection;
+use crate::error::ClusterError;
+use crate::single::SingleError;
+
+pub use objects::{BINDINGS_PATH, Endpoint, PODS_PATH, REVIEWED, Registration};
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// The collections of the registration, in the order in which they are removed: the webhooks last,
+/// because the policy rejects what they do not mark.
+const COLLECTIONS: [&str; 3] = [
+    "validatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "mutatingwebhookconfigurations",
+];
+
+/// The presence of the registration at the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registered {
+    /// As it should be.
+    Current,
+    /// An administrator removed a part of it: no binding is held back. It is not added again
+    /// before the next term, so that removing it frees a cluster at once.
+    Removed,
+}
+
+impl Registration {
+    /// Creates or updates the registration: the webhooks first.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError`] if an object cannot be written; a missing right is named.
+    pub async fn apply(&self, connection: &Connection) -> Result<(), ClusterError> {
+        for (collection, object) in self.objects() {
+            apply(connection, collection, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Updates the certificates that are trusted, where the webhooks are registered.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError`] if an object cannot be read or written.
+    pub async fn refresh(&self, connection: &Connection) -> Result<Registered, ClusterError> {
+        let mut registered = Registered::Current;
+        for (collection, object) in self.objects() {
+            let path = path(collection, &object);
+            match connection.get(&path).await {
+                Ok(found) if is_as(&found, &object) => {}
+                Ok(_) => apply(connection, collection, object).await?,
+                Err(SingleError::NotFound) => registered = Registered::Removed,
+                Err(error) => return Err(failed(connection, error)),
+            }
+        }
+        Ok(registered)
+    }
+
+    /// Removes the registration. No binding is checked afterwards, in any namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError`] if an object cannot be deleted.
+    pub async fn remove(connection: &Connection) -> Result<(), ClusterError> {
+        for collection in COLLECTIONS {
+            for name in objects::names(collection) {
+                let path = format!("{ADMISSION}/{collection}/{name}");
+                connection.delete(&path).await.map_err(|error| failed(connection, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn path(collection: &str, object: &Value) -> String {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{ADMISSION}/{collection}/{name}")
+}
+
+/// Writes an object over another of its name. The last writer wins: only the leader registers.
+async fn apply(
+    connection: &Connection,
+    collection: &str,
+    mut object: Value,
+) -> Result<(), ClusterError> {
+    let at = path(collection, &object);
+    let mut outcome = Err(SingleError::Conflict);
+    for _ in 0..3 {
+        outcome = match connection.get(&at).await {
+            Ok(found) if is_as(&found, &object) => return Ok(()),
+            Ok(found) => {
+                object["metadata"]["resourceVersion"] =
+                    found["metadata"]["resourceVersion"].clone();
+                connection.replace(&at, &object).await
+            }
+            Err(SingleError::NotFound) => {
+                object["metadata"]["resourceVersion"] = json!(null);
+                connection.create(&format!("{ADMISSION}/{collection}"), &object).await
+            }
+            Err(error) => Err(error),
+        };
+        if !matches!(outcome, Err(SingleError::Conflict)) {
+            break;
+        }
+    }
+    outcome.map(drop).map_err(|error| failed(connection, error))
+}
+
+/// Returns whether an object has everything that is wanted. What the API server adds as defaults
+/// is no difference.
+fn is_as(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, value)| found.get(key).map_or(value.is_null(), |have| is_as(have, value))),
+        (Value::Array(found), Value::Array(wanted)) => {
+            found.len() == wanted.len()
+                && found.iter().zip(wanted).all(|(found, wanted)| is_as(found, wanted))
+        }
+        _ => found == wanted,
+    }
+}
+
+fn failed(connection: &Connection, error: SingleError) -> ClusterError {
+    match error {
+        SingleError::Other(error) => error,
+        other => ClusterError::Answer {
+            server: connection.server.clone(),
+            what: "register the guard".to_owned(),
+            why: other.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

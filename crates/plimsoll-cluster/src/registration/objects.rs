@@ -1,0 +1,195 @@
+//! The objects of the registration.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::devices::{may_need_devices, names_its_node};
+
+/// The mark of a Binding that the guard decided.
+pub const REVIEWED: &str = "plimsoll.dev/reviewed";
+
+/// The paths of the webhooks.
+pub const BINDINGS_PATH: &str = "/admission/bindings";
+pub const PODS_PATH: &str = "/admission/pods";
+
+/// The name of the objects of the registration.
+const NAME: &str = "plimsoll-guard";
+
+/// The name of the policy, which differs from that of the policy for annotations.
+const POLICY: &str = "plimsoll-guard-bindings";
+
+/// The time that the API server waits for an answer.
+const TIMEOUT_SECONDS: u32 = 5;
+
+/// The message for a pod with devices while Plimsoll does not answer.
+const WAITING: &str = "Plimsoll does not answer, and pods with devices in this namespace wait for it \
+    (label plimsoll.dev/line=enforce)";
+
+/// The address of the webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A Service of the cluster, on port 443.
+    Service { namespace: String, name: String },
+    /// A URL without path, outside the cluster.
+    Url(String),
+}
+
+/// The registration of one installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    pub endpoint: Endpoint,
+    /// The certificates to trust, in PEM.
+    pub trusted: String,
+    /// Plimsoll's own namespace, which cannot be guarded.
+    pub namespace: String,
+}
+
+/// Returns the names of the objects in a collection.
+pub(super) fn names(collection: &str) -> [&'static str; 1] {
+    match collection {
+        "mutatingwebhookconfigurations" => [NAME],
+        _ => [POLICY],
+    }
+}
+
+impl Registration {
+    /// Returns the objects with their collections, in the order in which they are applied.
+    pub(super) fn objects(&self) -> [(&'static str, Value); 3] {
+        [
+            ("mutatingwebhookconfigurations", self.webhooks()),
+            ("validatingadmissionpolicies", self.policy()),
+            ("validatingadmissionpolicybindings", policy_binding()),
+        ]
+    }
+
+    fn webhooks(&self) -> Value {
+        let bindings = rule(&["pods/binding", "bindings"]);
+        let asks = condition("asks-for-devices", &may_need_devices("object"));
+        let placed = condition("names-its-node", &names_its_node("object"));
+        let unplaced = condition("names-no-node", &format!("!({})", names_its_node("object")));
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": metadata(NAME),
+            "webhooks": [
+                self.webhook("bindings", BINDINGS_PATH, &["enforce", "warn"], "Ignore", &bindings, &[]),
+                // Nothing is decided later about a pod that names its node, so this one fails
+                // closed; the condition names exactly the pods that it is about.
+                self.webhook("placed-pods", PODS_PATH, &["enforce"], "Fail", &rule(&["pods"]), &[&asks, &placed]),
+                self.webhook("pods", PODS_PATH, &["enforce"], "Ignore", &rule(&["pods"]), &[&asks, &unplaced]),
+                self.webhook("warned-pods", PODS_PATH, &["warn"], "Ignore", &rule(&["pods"]), &[&asks]),
+            ],
+        })
+    }
+
+    fn webhook(
+        &self,
+        name: &str,
+        path: &str,
+        lines: &[&str],
+        on_failure: &str,
+        rule: &Value,
+        conditions: &[&Value],
+    ) -> Value {
+        let authority = STANDARD.encode(&self.trusted);
+        let client = match &self.endpoint {
+            Endpoint::Service { namespace, name } => json!({
+                "caBundle": authority,
+                "service": {"namespace": namespace, "name": name, "path": path, "port": 443},
+            }),
+            Endpoint::Url(url) => json!({
+                "caBundle": authority,
+                "url": format!("{}{path}", url.trim_end_matches('/')),
+            }),
+        };
+        json!({
+            "name": format!("{name}.guard.plimsoll.dev"),
+            "clientConfig": client,
+            "rules": [rule],
+            "namespaceSelector": self.namespaces(lines),
+            "failurePolicy": on_failure,
+            "matchPolicy": "Equivalent",
+            "matchConditions": conditions,
+            // A dry run books nothing.
+            "sideEffects": "NoneOnDryRun",
+            "admissionReviewVersions": ["v1"],
+            "timeoutSeconds": TIMEOUT_SECONDS,
+        })
+    }
+
+    /// Rejects a Binding without the mark if its pod could need devices. The pods of the namespace
+    /// are the parameters: the policy is evaluated for each of them.
+    fn policy(&self) -> Value {
+        let is_marked = format!(
+            "(has(object.metadata.finalizers) && object.metadata.finalizers.exists(f, f == '{REVIEWED}'))"
+        );
+        let needs_devices = may_need_devices("params");
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": metadata(POLICY),
+            "spec": {
+                "failurePolicy": "Fail",
+                "paramKind": {"apiVersion": "v1", "kind": "Pod"},
+                "matchConstraints": {
+                    "namespaceSelector": self.namespaces(&["enforce"]),
+                    "resourceRules": [rule(&["pods/binding", "bindings"])],
+                },
+                "validations": [{
+                    "expression": format!(
+                        "params == null || params.metadata.name != object.metadata.name \
+                         || {is_marked} || !({needs_devices})"
+                    ),
+                    "message": WAITING,
+                    "reason": "Forbidden",
+                }],
+            },
+        })
+    }
+
+    /// Selects guarded namespaces. The cluster's own and Plimsoll's can never be guarded: Plimsoll
+    /// must be able to start without itself.
+    fn namespaces(&self, lines: &[&str]) -> Value {
+        json!({"matchExpressions": [
+            {"key": "plimsoll.dev/line", "operator": "In", "values": lines},
+            {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": ["kube-system", self.namespace],
+            },
+        ]})
+    }
+}
+
+fn policy_binding() -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": metadata(POLICY),
+        "spec": {
+            "policyName": POLICY,
+            "validationActions": ["Deny"],
+            // All pods of the namespace of the Binding.
+            "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"},
+        },
+    })
+}
+
+fn metadata(name: &str) -> Value {
+    json!({"name": name, "labels": {"app.kubernetes.io/name": "plimsoll"}})
+}
+
+fn rule(resources: &[&str]) -> Value {
+    json!({
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": resources,
+        "scope": "Namespaced",
+    })
+}
+
+fn condition(name: &str, expression: &str) -> Value {
+    json!({"name": name, "expression": expression})
+}
