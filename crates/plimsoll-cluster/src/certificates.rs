@@ -32,16 +32,16 @@ const COMMON_NAME: &str = "plimsoll-guard";
 
 /// Keys and certificates as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Certificates {
+pub(crate) struct Certificates {
     /// The authorities that are trusted, oldest first.
-    pub authorities: Vec<Authority>,
-    pub server: ServerCertificate,
+    pub(crate) authorities: Vec<Authority>,
+    pub(crate) server: ServerCertificate,
 }
 
 /// An authority that signs server certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Authority {
-    pub certificate: String,
+pub(crate) struct Authority {
+    pub(crate) certificate: String,
     key: String,
     created: Timestamp,
     expires: Timestamp,
@@ -49,9 +49,9 @@ pub struct Authority {
 
 /// A served certificate with its key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerCertificate {
-    pub certificate: String,
-    pub key: String,
+pub(crate) struct ServerCertificate {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
     /// The certificate of the authority that signed it.
     signed_by: String,
     signed_at: Timestamp,
@@ -65,7 +65,7 @@ impl Certificates {
     /// # Errors
     ///
     /// Any error of the key generation.
-    pub fn new(names: &[String], now: Timestamp) -> Result<Certificates, rcgen::Error> {
+    pub(crate) fn new(names: &[String], now: Timestamp) -> Result<Certificates, rcgen::Error> {
         let authority = Authority::new(now)?;
         let server = authority.sign(names, now)?;
         Ok(Certificates { authorities: vec![authority], server })
@@ -77,7 +77,7 @@ impl Certificates {
     /// # Errors
     ///
     /// Any error of the key generation.
-    pub fn renewed(
+    pub(crate) fn renewed(
         &self,
         names: &[String],
         now: Timestamp,
@@ -102,7 +102,7 @@ impl Certificates {
     }
 
     /// Returns the certificates to trust, in PEM.
-    pub fn trusted(&self) -> String {
+    pub(crate) fn trusted(&self) -> String {
         self.authorities.iter().map(|authority| authority.certificate.as_str()).collect()
     }
 

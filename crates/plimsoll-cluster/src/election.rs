@@ -13,46 +13,46 @@ use std::time::Duration;
 
 /// The durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Timing {
+pub(crate) struct Timing {
     /// The time after which others may take the lease of a silent holder.
-    pub lasts: Duration,
+    pub(crate) lasts: Duration,
     /// The time after which a holder that could not renew stops deciding; shorter than `lasts`.
-    pub decides_for: Duration,
+    pub(crate) decides_for: Duration,
     /// The interval of renewals, and of looks at the lease of another.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
 }
 
 /// The content of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lease {
+pub(crate) struct Lease {
     /// The replica that decides; `None` after a clean hand-over.
-    pub holder: Option<String>,
-    pub lasts: Duration,
+    pub(crate) holder: Option<String>,
+    pub(crate) lasts: Duration,
     /// The number of times that the lease was taken.
-    pub transitions: u32,
+    pub(crate) transitions: u32,
 }
 
 /// A lease as it was read, with the version to replace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Observed {
-    pub version: String,
-    pub lease: Lease,
+pub(crate) struct Observed {
+    pub(crate) version: String,
+    pub(crate) lease: Lease,
 }
 
 /// A lease to write. The API server accepts it only where nothing was written in between.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Write {
+pub(crate) enum Write {
     Create(Lease),
     Replace { version: String, lease: Lease },
 }
 
 /// A period in which one replica decides. No two replicas have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Term(pub u32);
+pub(crate) struct Term(pub(crate) u32);
 
 /// One replica in an election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// Differs from that of every other process, also of an earlier one of the same pod.
     identity: String,
     timing: Timing,
@@ -78,28 +78,28 @@ struct Leading {
 impl Candidate {
     /// Creates a replica that has not looked at the lease yet. `first` is larger than the number of
     /// every term of a lease that was deleted.
-    pub fn new(identity: impl Into<String>, timing: Timing, first: u32) -> Candidate {
+    pub(crate) fn new(identity: impl Into<String>, timing: Timing, first: u32) -> Candidate {
         Candidate { identity: identity.into(), timing, first, seen: None, leading: None }
     }
 
     /// Returns the term in which this replica decides at this time; `None` if it must not decide.
-    pub fn term(&self, now: Duration) -> Option<Term> {
+    pub(crate) fn term(&self, now: Duration) -> Option<Term> {
         self.leading.filter(|leading| now < leading.until).map(|leading| leading.term)
     }
 
     /// Returns the time until which this replica decides without another renewal.
-    pub fn decides_until(&self) -> Option<Duration> {
+    pub(crate) fn decides_until(&self) -> Option<Duration> {
         self.leading.map(|leading| leading.until)
     }
 
     /// Returns the holder of the lease as it was last read.
-    pub fn holder(&self) -> Option<&str> {
+    pub(crate) fn holder(&self) -> Option<&str> {
         self.seen.as_ref().and_then(|seen| seen.observed.lease.holder.as_deref())
     }
 
     /// Notes the lease as it was read, at a time after the answer arrived, and returns what to
     /// write to lead. `None` for `found` means that there is no lease.
-    pub fn observe(&mut self, now: Duration, found: Option<Observed>) -> Option<Write> {
+    pub(crate) fn observe(&mut self, now: Duration, found: Option<Observed>) -> Option<Write> {
         let Some(found) = found else {
             self.seen = None;
             self.leading = None;
@@ -125,7 +125,7 @@ impl Candidate {
     }
 
     /// Notes that a write was accepted. `sent` is a time before it was sent.
-    pub fn accepted(&mut self, sent: Duration, now: Duration, written: Observed) {
+    pub(crate) fn accepted(&mut self, sent: Duration, now: Duration, written: Observed) {
         let until = sent + self.timing.decides_for;
         self.leading = Some(Leading { term: Term(written.lease.transitions), until });
         self.seen = Some(Seen { observed: written, since: now });
@@ -133,7 +133,7 @@ impl Candidate {
 
     /// Stops leading, and returns what to write so that another replica need not wait. `None` if
     /// this replica does not hold the lease.
-    pub fn resign(&mut self) -> Option<Write> {
+    pub(crate) fn resign(&mut self) -> Option<Write> {
         self.leading = None;
         let Observed { version, lease } = self.seen.take()?.observed;
         let is_own = lease.holder.as_deref() == Some(self.identity.as_str());

@@ -13,22 +13,22 @@ use crate::single::SingleError;
 
 /// The durations of the guard's lease: after a crash another replica decides within the first of
 /// them, plus the time that it takes to begin.
-pub const TIMING: Timing = Timing {
-    lasts: Duration::from_secs(10),
-    decides_for: Duration::from_secs(7),
+pub(crate) const TIMING: Timing = Timing {
+    lasts: Duration::from_secs(12),
+    decides_for: Duration::from_secs(9),
     interval: Duration::from_secs(1),
 };
 
 /// The right to decide, as it is known now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mandate {
-    pub term: Term,
+pub(crate) struct Mandate {
+    pub(crate) term: Term,
     /// The time after which this process must not decide without another renewal.
-    pub until: Instant,
+    pub(crate) until: Instant,
 }
 
 /// The lease of one installation, contended for by this process.
-pub struct LeaseKeeper {
+pub(crate) struct LeaseKeeper {
     connection: Connection,
     path: String,
     collection: String,
@@ -44,7 +44,7 @@ pub struct LeaseKeeper {
 impl LeaseKeeper {
     /// Creates a candidate for the lease `name` in a namespace. `identity` differs from that of
     /// every other process.
-    pub fn new(
+    pub(crate) fn new(
         connection: Connection,
         namespace: &str,
         name: &str,
@@ -67,7 +67,7 @@ impl LeaseKeeper {
 
     /// Contends for the lease, and publishes the mandate, until `stop` resolves. Then hands the
     /// lease over.
-    pub async fn run(
+    pub(crate) async fn run(
         mut self,
         mandate: watch::Sender<Option<Mandate>>,
         stop: impl Future<Output = ()>,

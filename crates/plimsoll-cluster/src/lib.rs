@@ -20,15 +20,19 @@ pub mod manifests;
 
 mod single;
 
-pub mod election;
+mod election;
 
-pub mod lease;
+mod lease;
 
-pub mod certificates;
+mod certificates;
 
-pub mod secret;
+mod secret;
 
 pub mod registration;
+
+mod errands;
+
+pub mod guard;
 
 pub use access::{Access, Connection, Place};
 pub use error::ClusterError;

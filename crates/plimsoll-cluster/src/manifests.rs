@@ -20,6 +20,10 @@ pub const LINE: &str = "plimsoll.dev/line";
 pub const LINE_ENFORCE: &str = "enforce";
 pub const LINE_WARN: &str = "warn";
 
+/// The label of the pod that decides, which the service of the webhooks selects: a replica that
+/// does not decide is no endpoint.
+pub const LEADER: (&str, &str) = ("plimsoll.dev/role", "leader");
+
 /// The port of the HTTP API, and that of the webhooks.
 pub const API_PORT: u16 = 8443;
 pub const WEBHOOK_PORT: u16 = 9443;

@@ -6,6 +6,10 @@
 //! each Binding that it decided; an admission policy, which the API server evaluates itself, looks
 //! the pod up and rejects the Binding of a pod with devices that has no mark. The mark is a
 //! finalizer of the Binding, which is never stored.
+//!
+//! The policy knows a pod some milliseconds after its creation. Therefore the webhook for the
+//! creation of pods with devices fails closed: none is created while Plimsoll is down. What is left
+//! is a pod that is created and bound within those milliseconds, with a crash in between.
 
 mod devices;
 mod objects;
@@ -16,17 +20,10 @@ use crate::access::Connection;
 use crate::error::ClusterError;
 use crate::single::SingleError;
 
-pub use objects::{BINDINGS_PATH, Endpoint, PODS_PATH, REVIEWED, Registration};
+pub(crate) use objects::REGISTRATION;
+pub use objects::{Endpoint, Registration};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-
-/// The collections of the registration, in the order in which they are removed: the webhooks last,
-/// because the policy rejects what they do not mark.
-const COLLECTIONS: [&str; 3] = [
-    "validatingadmissionpolicybindings",
-    "validatingadmissionpolicies",
-    "mutatingwebhookconfigurations",
-];
 
 /// The presence of the registration at the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +73,9 @@ impl Registration {
     ///
     /// [`ClusterError`] if an object cannot be deleted.
     pub async fn remove(connection: &Connection) -> Result<(), ClusterError> {
-        for collection in COLLECTIONS {
-            for name in objects::names(collection) {
-                let path = format!("{ADMISSION}/{collection}/{name}");
-                connection.delete(&path).await.map_err(|error| failed(connection, error))?;
-            }
+        for (collection, name) in REGISTRATION.iter().rev() {
+            let path = format!("{ADMISSION}/{collection}/{name}");
+            connection.delete(&path).await.map_err(|error| failed(connection, error))?;
         }
         Ok(())
     }

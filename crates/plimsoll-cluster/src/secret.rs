@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 5;
 /// # Errors
 ///
 /// [`ClusterError`] if the Secret cannot be read or written.
-pub async fn current_certificates(
+pub(crate) async fn current_certificates(
     connection: &Connection,
     namespace: &str,
     name: &str,
@@ -47,7 +47,7 @@ pub async fn current_certificates(
             ClusterError::Answer { server: connection.server.clone(), what, why: error.to_string() }
         })?;
         let Some(next) = made else {
-            return Ok(stored.expect("what was made anew is not nothing"));
+            return Ok(stored.expect("what is made first is not nothing"));
         };
         let written = match found {
             Some(object) => connection.replace(&path, &with_state(object, &next)).await,

@@ -77,8 +77,12 @@ const RESOURCES: &[(&str, &str, Kind, &[&str])] = &[
 
 /// The resources that `plimsoll kube` watches in the whole cluster, as group and plural.
 pub(crate) fn watched() -> impl Iterator<Item = (&'static str, &'static str)> {
-    RESOURCES.iter().map(|(group, plural, ..)| (*group, *plural))
+    let objects = RESOURCES.iter().map(|(group, plural, ..)| (*group, *plural));
+    objects.chain([("", NAMESPACES)])
 }
+
+/// The resource whose labels say how bindings are checked. A dump needs none.
+const NAMESPACES: &str = "namespaces";
 
 /// The versions of dynamic resource allocation, newest first.
 const DRA: &[&str] = &["v1", "v1beta2", "v1beta1"];
@@ -121,6 +125,9 @@ pub(crate) async fn served_for_watch(
 ) -> Result<Vec<Resource>, ClusterError> {
     let mut resources = served(connection).await?;
     resources.retain(|resource| resource.content != Content::Objects(Kind::BindRequest));
+    let content = Content::Objects(Kind::Namespace);
+    let version = "v1".to_owned();
+    resources.insert(0, Resource { group: "", version, plural: NAMESPACES, content });
     resources.push(Resource {
         group: "coordination.k8s.io",
         version: "v1".to_owned(),

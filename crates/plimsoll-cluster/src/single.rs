@@ -16,7 +16,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A request for a single object that was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub enum SingleError {
+pub(crate) enum SingleError {
     #[error("there is no such object")]
     NotFound,
     /// The object has another version or another uid, or exists already.

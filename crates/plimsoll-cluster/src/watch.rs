@@ -1,5 +1,7 @@
 //! A cluster, followed: lists first, then watches, and a list again after a watch was lost.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{AsyncBufReadExt, StreamExt};
@@ -35,6 +37,27 @@ pub struct Position {
     version: String,
 }
 
+/// The state of the watches: a watch that was lost hides changes until everything is listed again.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    lost: Arc<AtomicUsize>,
+}
+
+impl Sight {
+    /// Returns true while every watch is open.
+    pub fn is_clear(&self) -> bool {
+        self.lost.load(Ordering::SeqCst) == 0
+    }
+
+    fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn regain(&self) {
+        self.lost.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Lists everything once. Returns what was learnt, and from where to follow each resource.
 pub async fn start(
     connection: &Connection,
@@ -57,31 +80,45 @@ pub async fn start(
 }
 
 /// Follows one resource until `send` fails, which it does when the receiver has gone.
-pub async fn follow<S, F, E>(connection: Connection, position: Position, mut send: S)
+pub async fn follow<S, F, E>(connection: Connection, position: Position, sight: Sight, mut send: S)
 where
     S: FnMut(Vec<Observation>) -> F,
     F: Future<Output = Result<(), E>>,
 {
     let Position { resource, mut version } = position;
-    let mut wait = FIRST_RETRY;
     loop {
         match watch(&connection, &resource, &mut version, &mut send).await {
-            Ended::ByServer => wait = FIRST_RETRY,
+            Ended::ByServer => {}
             Ended::Receiver => return,
             Ended::Lost(why) => {
+                sight.lose();
                 tracing::warn!(resource = resource.name(), why, "watch lost; listing again");
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(LAST_RETRY);
-                match list(&connection, &resource).await {
-                    Ok((observations, listed)) => {
-                        version = listed;
-                        if send(observations).await.is_err() {
-                            return;
-                        }
-                    }
-                    Err(error) => tracing::warn!(%error, "cannot list"),
+                let observations = list_again(&connection, &resource, &mut version).await;
+                if send(observations).await.is_err() {
+                    return;
                 }
+                sight.regain();
             }
+        }
+    }
+}
+
+/// Lists a resource after a pause, and again until it succeeds.
+async fn list_again(
+    connection: &Connection,
+    resource: &Resource,
+    version: &mut String,
+) -> Vec<Observation> {
+    let mut wait = FIRST_RETRY;
+    loop {
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LAST_RETRY);
+        match list(connection, resource).await {
+            Ok((observations, listed)) => {
+                *version = listed;
+                return observations;
+            }
+            Err(error) => tracing::warn!(%error, "cannot list"),
         }
     }
 }

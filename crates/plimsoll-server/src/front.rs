@@ -127,7 +127,10 @@ impl Socket {
 }
 
 /// Allows HTTP/1 only: HTTP/2 has no timeout for slow request headers.
-fn tuned<A>(server: Server<SocketAddr, A>, header_timeout: Duration) -> Server<SocketAddr, A> {
+pub(crate) fn tuned<A>(
+    server: Server<SocketAddr, A>,
+    header_timeout: Duration,
+) -> Server<SocketAddr, A> {
     let mut server = server.http1_only();
     server
         .http_builder()

@@ -3,11 +3,18 @@
 //! The routes have the shapes of the standalone server where they mean the same. Decisions are
 //! opinions: other schedulers place the pods.
 
+mod admission;
 mod alerts;
 mod gauges;
+mod guarding;
 mod routes;
+mod webhook;
 
 use std::sync::{Arc, OnceLock};
+
+pub use admission::REVIEWED;
+pub use guarding::{GuardCounters, Leads};
+pub use webhook::{BINDINGS, PODS, WebhookCertificate, WebhookServer, WebhookStop};
 
 use anyhow::Result;
 use axum::http::StatusCode;
@@ -107,12 +114,21 @@ impl PodsState {
     }
 }
 
+/// The part of a server that only the guard has.
+#[derive(Clone, Debug)]
+pub struct Guarding {
+    /// Plimsoll's own namespace, which cannot be guarded.
+    pub namespace: Name,
+    pub counters: GuardCounters,
+}
+
 /// Returns the server of a cluster. `list` lists everything once, on a blocking thread, while the
 /// server answers that it is not ready; `follow` is called with the running engine. `reviewer` is
 /// asked about callers.
 pub fn service(
     reading: Reading,
     settings: Settings,
+    guarding: Option<Guarding>,
     reviewer: Arc<dyn Reviewer>,
     list: impl FnOnce() -> Result<Vec<Observation>> + Send + 'static,
     follow: impl FnOnce(Engine<Watch>) + Send + 'static,
@@ -129,10 +145,14 @@ pub fn service(
         state.0.feed.observer(),
         Box::<alerts::AlertLog>::default(),
     ];
+    let watch = match &guarding {
+        Some(guarding) => Watch::new(reading).with_own_namespace(guarding.namespace.clone()),
+        None => Watch::new(reading),
+    };
     let rebuild = move || {
         let learnt = list()?;
         let mut clock = Clock::after(Millis(0));
-        let mut host = Host::new(Watch::new(reading), settings);
+        let mut host = Host::new(watch, settings);
         for part in in_parts(learnt) {
             host.with(clock.now(), |watch, core| watch.load(core, part));
             // The lists are the beginning of the ledger, and nothing waits for their records.
@@ -149,7 +169,11 @@ pub fn service(
             follow(engine);
             Ok(routes::routes(state, guard))
         }),
-        counters: Box::new(|_| ()),
+        counters: Box::new(move |registry| {
+            if let Some(guarding) = guarding {
+                guarding.counters.register(registry);
+            }
+        }),
         data: None,
         reviewer: Some(reviewer),
     }

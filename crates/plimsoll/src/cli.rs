@@ -24,7 +24,7 @@ pub(crate) use client::{
 };
 pub(crate) use cluster::{ClusterArgs, DevicesArgs, Invocation};
 pub(crate) use estimate::EstimateArgs;
-pub(crate) use kube::{KubeArgs, KubeCommand, ManifestsArgs};
+pub(crate) use kube::{KubeArgs, KubeCommand, ManifestsArgs, UninstallGuardArgs};
 pub(crate) use runner::{LogFormat, RunnerArgs};
 pub(crate) use serve::ServeArgs;
 

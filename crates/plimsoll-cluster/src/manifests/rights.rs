@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{GUARD, Installation, Manifest, NAME, Part, clustered};
+use crate::registration::REGISTRATION;
 use crate::served::{NODE_LEASES, watched};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -51,14 +52,21 @@ fn reading() -> Vec<Value> {
     rules
 }
 
+/// The rules for pods that wait for a node, and for the registration. Rights to create cannot be
+/// limited to a name. The registration names pods as parameters, which takes the right to get them.
 fn guarding() -> Vec<Value> {
-    let mut webhook = rule(
-        "admissionregistration.k8s.io",
-        &["mutatingwebhookconfigurations"],
-        &["get", "patch", "update"],
-    );
-    webhook["resourceNames"] = json!([GUARD]);
-    vec![rule("", &["pods"], &["get", "patch"]), webhook]
+    let mut rules = vec![rule("", &["pods"], &["get", "patch"])];
+    for (resource, name) in REGISTRATION {
+        let group = "admissionregistration.k8s.io";
+        let mut changes = rule(group, &[resource], &["get", "update", "delete"]);
+        changes["resourceNames"] = json!([name]);
+        rules.extend([rule(group, &[resource], &["create"]), changes]);
+    }
+    // The registration belongs to this role, and is deleted with it.
+    let mut owner = rule(RBAC, &["clusterroles"], &["get"]);
+    owner["resourceNames"] = json!([GUARD]);
+    rules.push(owner);
+    rules
 }
 
 /// The rules for the guard's own objects. Rights to create cannot be limited to a name.

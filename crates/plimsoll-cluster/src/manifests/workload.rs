@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{API_PORT, GUARD, Installation, Manifest, NAME, Part, WEBHOOK_PORT, labels};
+use super::{API_PORT, GUARD, Installation, LEADER, Manifest, NAME, Part, WEBHOOK_PORT, labels};
 
 pub(super) fn of(installation: &Installation) -> Vec<Manifest> {
     let mut manifests = vec![
@@ -12,13 +12,13 @@ pub(super) fn of(installation: &Installation) -> Vec<Manifest> {
         },
         Manifest {
             why: "Its HTTP API, for callers with a token of the cluster.",
-            object: service(installation, NAME, API_PORT, "api"),
+            object: service(installation, NAME, API_PORT, "api", &labels()),
         },
     ];
     if installation.part == Part::Guard {
         manifests.push(Manifest {
-            why: "Its webhooks, for the API server.",
-            object: service(installation, GUARD, WEBHOOK_PORT, "webhook"),
+            why: "Its webhooks, for the API server: the replica that decides labels its pod.",
+            object: service(installation, GUARD, WEBHOOK_PORT, "webhook", &leader()),
         });
     }
     manifests
@@ -98,13 +98,26 @@ fn container(installation: &Installation) -> Value {
     })
 }
 
-fn service(installation: &Installation, name: &str, target: u16, port: &str) -> Value {
+/// Returns the labels of the pod that decides.
+fn leader() -> Value {
+    let mut labels = labels();
+    labels[LEADER.0] = json!(LEADER.1);
+    labels
+}
+
+fn service(
+    installation: &Installation,
+    name: &str,
+    target: u16,
+    port: &str,
+    selector: &Value,
+) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": installation.namespaced(name),
         "spec": {
-            "selector": labels(),
+            "selector": selector,
             "ports": [{"name": port, "port": 443, "targetPort": target}],
         },
     })

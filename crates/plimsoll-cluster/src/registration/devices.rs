@@ -1,4 +1,4 @@
-//! Expressions about pods, in the language of admission (CEL).
+//! An expression about pods, in the language of admission (CEL).
 
 use plimsoll_kube::kai;
 
@@ -19,14 +19,5 @@ pub(super) fn may_need_devices(pod: &str) -> String {
         "(has({pod}.metadata.annotations) && {pod}.metadata.annotations.exists(k, k in [{annotations}])) \
          || (has({pod}.spec.resourceClaims) && {pod}.spec.resourceClaims.size() > 0) \
          || {main} || (has({pod}.spec.initContainers) && {init})"
-    )
-}
-
-/// Returns an expression that is true if a pod names its node. The kubelet's mirror pods do, and
-/// show what runs already.
-pub(super) fn names_its_node(pod: &str) -> String {
-    format!(
-        "has({pod}.spec.nodeName) && {pod}.spec.nodeName != '' \
-         && !('system:nodes' in request.userInfo.groups)"
     )
 }

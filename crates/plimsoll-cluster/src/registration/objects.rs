@@ -2,22 +2,23 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use plimsoll_kube::line::LINE_LABEL;
+use plimsoll_server::pods::{BINDINGS, PODS, REVIEWED};
 use serde_json::{Value, json};
 
-use super::devices::{may_need_devices, names_its_node};
-
-/// The mark of a Binding that the guard decided.
-pub const REVIEWED: &str = "plimsoll.dev/reviewed";
-
-/// The paths of the webhooks.
-pub const BINDINGS_PATH: &str = "/admission/bindings";
-pub const PODS_PATH: &str = "/admission/pods";
-
-/// The name of the objects of the registration.
-const NAME: &str = "plimsoll-guard";
+use super::devices::may_need_devices;
+use crate::manifests::GUARD;
 
 /// The name of the policy, which differs from that of the policy for annotations.
 const POLICY: &str = "plimsoll-guard-bindings";
+
+/// The objects as collection and name, in the order in which they are applied: the webhooks first,
+/// because the policy rejects what they do not mark.
+pub(crate) const REGISTRATION: [(&str, &str); 3] = [
+    ("mutatingwebhookconfigurations", GUARD),
+    ("validatingadmissionpolicies", POLICY),
+    ("validatingadmissionpolicybindings", POLICY),
+];
 
 /// The time that the API server waits for an answer.
 const TIMEOUT_SECONDS: u32 = 5;
@@ -43,42 +44,32 @@ pub struct Registration {
     pub trusted: String,
     /// Plimsoll's own namespace, which cannot be guarded.
     pub namespace: String,
-}
-
-/// Returns the names of the objects in a collection.
-pub(super) fn names(collection: &str) -> [&'static str; 1] {
-    match collection {
-        "mutatingwebhookconfigurations" => [NAME],
-        _ => [POLICY],
-    }
+    /// The uid of the ClusterRole of the installation: the cluster deletes the registration with
+    /// it. `None` where the guard was not installed by its manifests.
+    pub owner: Option<String>,
 }
 
 impl Registration {
     /// Returns the objects with their collections, in the order in which they are applied.
     pub(super) fn objects(&self) -> [(&'static str, Value); 3] {
-        [
-            ("mutatingwebhookconfigurations", self.webhooks()),
-            ("validatingadmissionpolicies", self.policy()),
-            ("validatingadmissionpolicybindings", policy_binding()),
-        ]
+        let [webhooks, policy, binding] = REGISTRATION.map(|(collection, _)| collection);
+        [(webhooks, self.webhooks()), (policy, self.policy()), (binding, self.policy_binding())]
     }
 
     fn webhooks(&self) -> Value {
         let bindings = rule(&["pods/binding", "bindings"]);
         let asks = condition("asks-for-devices", &may_need_devices("object"));
-        let placed = condition("names-its-node", &names_its_node("object"));
-        let unplaced = condition("names-no-node", &format!("!({})", names_its_node("object")));
+        let pods = rule(&["pods"]);
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
-            "metadata": metadata(NAME),
+            "metadata": self.metadata(GUARD),
             "webhooks": [
-                self.webhook("bindings", BINDINGS_PATH, &["enforce", "warn"], "Ignore", &bindings, &[]),
-                // Nothing is decided later about a pod that names its node, so this one fails
-                // closed; the condition names exactly the pods that it is about.
-                self.webhook("placed-pods", PODS_PATH, &["enforce"], "Fail", &rule(&["pods"]), &[&asks, &placed]),
-                self.webhook("pods", PODS_PATH, &["enforce"], "Ignore", &rule(&["pods"]), &[&asks, &unplaced]),
-                self.webhook("warned-pods", PODS_PATH, &["warn"], "Ignore", &rule(&["pods"]), &[&asks]),
+                self.webhook("bindings", BINDINGS, &["enforce", "warn"], "Ignore", &bindings, &[]),
+                // Closed, because the policy sees a pod only some milliseconds after its creation:
+                // a scheduler can be faster. The condition names the pods that it is about.
+                self.webhook("pods", PODS, &["enforce"], "Fail", &pods, &[&asks]),
+                self.webhook("warned-pods", PODS, &["warn"], "Ignore", &pods, &[&asks]),
             ],
         })
     }
@@ -128,7 +119,7 @@ impl Registration {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicy",
-            "metadata": metadata(POLICY),
+            "metadata": self.metadata(POLICY),
             "spec": {
                 "failurePolicy": "Fail",
                 "paramKind": {"apiVersion": "v1", "kind": "Pod"},
@@ -148,11 +139,41 @@ impl Registration {
         })
     }
 
+    fn policy_binding(&self) -> Value {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": self.metadata(POLICY),
+            "spec": {
+                "policyName": POLICY,
+                "validationActions": ["Deny"],
+                // All pods of the namespace of the Binding.
+                "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"},
+            },
+        })
+    }
+
+    fn metadata(&self, name: &str) -> Value {
+        let owner = self.owner.as_ref().map(|uid| {
+            json!([{
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "name": GUARD,
+                "uid": uid,
+            }])
+        });
+        json!({
+            "name": name,
+            "labels": {"app.kubernetes.io/name": "plimsoll"},
+            "ownerReferences": owner,
+        })
+    }
+
     /// Selects guarded namespaces. The cluster's own and Plimsoll's can never be guarded: Plimsoll
     /// must be able to start without itself.
     fn namespaces(&self, lines: &[&str]) -> Value {
         json!({"matchExpressions": [
-            {"key": "plimsoll.dev/line", "operator": "In", "values": lines},
+            {"key": LINE_LABEL, "operator": "In", "values": lines},
             {
                 "key": "kubernetes.io/metadata.name",
                 "operator": "NotIn",
@@ -160,24 +181,6 @@ impl Registration {
             },
         ]})
     }
-}
-
-fn policy_binding() -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata(POLICY),
-        "spec": {
-            "policyName": POLICY,
-            "validationActions": ["Deny"],
-            // All pods of the namespace of the Binding.
-            "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"},
-        },
-    })
-}
-
-fn metadata(name: &str) -> Value {
-    json!({"name": name, "labels": {"app.kubernetes.io/name": "plimsoll"}})
 }
 
 fn rule(resources: &[&str]) -> Value {

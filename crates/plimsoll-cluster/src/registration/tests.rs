@@ -7,6 +7,7 @@ fn registration() -> Registration {
         endpoint: Endpoint::Url("https://127.0.0.1:9443/".into()),
         trusted: "PEM".into(),
         namespace: "gpu-system".into(),
+        owner: None,
     }
 }
 
@@ -20,7 +21,7 @@ fn only_labelled_namespaces_are_ever_called_for() {
         .map(|one| &one["namespaceSelector"])
         .collect();
     selectors.push(&policy["spec"]["matchConstraints"]["namespaceSelector"]);
-    assert_eq!(selectors.len(), 5);
+    assert_eq!(selectors.len(), 4);
     for selector in selectors {
         let expressions = &selector["matchExpressions"];
         assert_eq!(expressions[0]["key"], "plimsoll.dev/line");
@@ -31,14 +32,14 @@ fn only_labelled_namespaces_are_ever_called_for() {
 }
 
 #[test]
-fn only_pods_with_devices_that_name_their_node_fail_closed() {
+fn only_the_creation_of_pods_with_devices_fails_closed() {
     let [(_, webhooks), ..] = registration().objects();
     let webhooks = webhooks["webhooks"].as_array().expect("a list");
     let closed: Vec<&Value> =
         webhooks.iter().filter(|one| one["failurePolicy"] == "Fail").collect();
     assert_eq!(closed.len(), 1);
     assert_eq!(closed[0]["rules"][0]["resources"], json!(["pods"]));
-    assert_eq!(closed[0]["matchConditions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(closed[0]["matchConditions"].as_array().map(Vec::len), Some(1));
     assert_eq!(closed[0]["clientConfig"]["url"], "https://127.0.0.1:9443/admission/pods");
 }
 

@@ -24,6 +24,14 @@ pub fn load(certificate: &Certificate) -> Result<Arc<ServerConfig>> {
     }
 }
 
+/// Converts a certificate with its chain and its key from PEM.
+pub(crate) fn from_pem(certificate: &str, key: &str) -> Result<Arc<ServerConfig>> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect();
+    let chain = chain.context("invalid certificate of the webhooks")?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
+    config(chain, key.context("invalid key of the webhooks")?)
+}
+
 fn config(
     certificates: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

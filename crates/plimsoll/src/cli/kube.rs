@@ -9,8 +9,9 @@ use super::{LogFormat, Plain};
 
 pub(super) const EXAMPLES: &str = "Examples:\n  plimsoll kube --kubeconfig ~/.kube/config\n  \
 plimsoll kube manifests | kubectl apply -f -\n  \
+plimsoll kube --guard --webhook-url https://192.0.2.7:9443\n  \
 plimsoll kube --listen 0.0.0.0:8443 --token-file token --tls-cert cert.pem --tls-key key.pem\n\n\
-It only reads: nothing is written to the cluster. Without --kubeconfig the rules of kubectl apply; in a pod, its\n\
+Without --guard it only reads: nothing is written to the cluster. Without --kubeconfig the rules of kubectl apply; in a pod, its\n\
 service account is used. Options override the configuration file.\n\n\
 Exit codes: 0 shut down on request; 2 error.";
 
@@ -59,6 +60,46 @@ pub(crate) struct KubeArgs {
     /// Judge without regard to how much nodes advertise of this resource
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub(crate) ignore_resource: Vec<String>,
+    #[command(flatten)]
+    pub(crate) guard: GuardArgs,
+}
+
+/// The guard.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Guard")]
+pub(crate) struct GuardArgs {
+    /// Check every binding in namespaces with the label plimsoll.dev/line=enforce or warn
+    #[arg(long)]
+    pub(crate) guard: bool,
+    /// Plimsoll's own namespace, for the lease and the certificates [default: that of the pod, else
+    /// plimsoll]
+    #[arg(short, long, value_name = "NAME", requires = "guard", value_parser = namespace)]
+    pub(crate) namespace: Option<String>,
+    /// The address to listen on for the API server
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9443")]
+    pub(crate) webhook_listen: String,
+    /// The URL at which the API server reaches this process, outside the cluster [default: the
+    /// service plimsoll-guard]
+    #[arg(long, value_name = "URL", requires = "guard", value_parser = webhook_url)]
+    pub(crate) webhook_url: Option<String>,
+    /// A certificate for the webhooks, rotated by others [default: made and rotated here]
+    #[arg(long, value_name = "PEM", value_hint = ValueHint::FilePath, requires_all = ["guard", "webhook_key", "webhook_ca"])]
+    pub(crate) webhook_cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "PEM", value_hint = ValueHint::FilePath, requires = "webhook_cert")]
+    pub(crate) webhook_key: Option<PathBuf>,
+    /// The authority that signed it, which the API server is to trust
+    #[arg(long, value_name = "PEM", value_hint = ValueHint::FilePath, requires = "webhook_cert")]
+    pub(crate) webhook_ca: Option<PathBuf>,
+}
+
+/// Parses a URL without path: API servers call webhooks by HTTPS only.
+fn webhook_url(text: &str) -> Result<String, String> {
+    let host = text.trim_end_matches('/').strip_prefix("https://");
+    match host.filter(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("the URL is https://HOST:PORT, without a path".to_owned()),
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -66,6 +107,25 @@ pub(crate) enum KubeCommand {
     /// Print the objects that install `plimsoll kube` in a cluster
     #[command(after_help = MANIFESTS)]
     Manifests(ManifestsArgs),
+    /// Remove the webhooks and the policy of the guard: no binding is checked afterwards
+    #[command(after_help = UNINSTALL)]
+    UninstallGuard(UninstallGuardArgs),
+}
+
+const UNINSTALL: &str = "Examples:\n  plimsoll kube uninstall-guard\n  \
+plimsoll kube uninstall-guard --kubeconfig ~/.kube/config\n\n\
+Pods run on, and labels of namespaces stay. A replica that runs registers them again when it begins to lead: stop the\n\
+replicas too.\n\n\
+Exit codes: 0 removed, or not there; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct UninstallGuardArgs {
+    /// The kubeconfig [default: as kubectl]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: the current context]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
 }
 
 const MANIFESTS: &str = "Examples:\n  plimsoll kube manifests --image registry.example/plimsoll:0.1.0 | kubectl apply -f -\n  \

@@ -1,12 +1,14 @@
 //! `plimsoll kube`: watches a cluster.
 
+mod guard;
 mod manifests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cluster::watch::{self as cluster_watch, Position};
+use plimsoll_cluster::guard::Guard;
+use plimsoll_cluster::watch::{self as cluster_watch, Position, Sight};
 use plimsoll_cluster::{Access, ClusterReviewer, Connection, Place};
 use plimsoll_core::units::Name;
 use plimsoll_engine::engine::{Engine, NoAnswer};
@@ -25,6 +27,9 @@ use crate::output::{Outcome, Verbosity};
 /// The time limit for remaining tasks after the shutdown.
 const LEFTOVERS: Duration = Duration::from_millis(200);
 
+/// The time for the guard to answer what is in flight, and to hand its lease over.
+const HAND_OVER: Duration = Duration::from_secs(8);
+
 /// The pause before a report is repeated to a busy engine.
 const BUSY: Duration = Duration::from_millis(10);
 
@@ -32,6 +37,7 @@ const BUSY: Duration = Duration::from_millis(10);
 pub(super) fn run(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
     match &args.command {
         Some(KubeCommand::Manifests(args)) => manifests::run(args),
+        Some(KubeCommand::UninstallGuard(args)) => guard::uninstall(args),
         None => watch(args, verbosity),
     }
 }
@@ -53,10 +59,19 @@ fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    tracing::info!(
-        api_server = connection.server(),
-        "watching a cluster; nothing is written to it"
-    );
+    let guard = guard::settings(args, &connection)?;
+    let api_server = connection.server();
+    match &guard {
+        None => tracing::info!(api_server, "watching a cluster; nothing is written to it"),
+        Some(_) => tracing::info!(api_server, "watching and guarding a cluster"),
+    }
+    let guarding = guard.as_ref().map(guard::guarding);
+    let guard = guard.map(|settings| {
+        let counters = guarding.as_ref().map(|guarding| guarding.counters.clone());
+        let prepared = Guard::prepare(connection.clone(), settings, counters.unwrap_or_default());
+        runtime.block_on(prepared)
+    });
+    let guard = guard.transpose()?;
     let (positions, found) = std::sync::mpsc::channel::<Vec<Position>>();
     let (lister, handle) = (connection.clone(), runtime.handle().clone());
     let list = move || {
@@ -66,10 +81,20 @@ fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
         Ok(learnt)
     };
     let reviewer = Arc::new(ClusterReviewer::new(connection.clone()));
-    let follow = move |engine| follow(&connection, &engine, found.try_iter().flatten());
-    let service = pods::service(reading(args), config.settings.clone(), reviewer, list, follow);
+    let (handed, ending) = std::sync::mpsc::channel();
+    let follow = move |engine| {
+        let sight = Sight::default();
+        follow(&connection, &engine, &sight, found.try_iter().flatten());
+        // The receiver is used after the server has ended.
+        let _ = handed.send(guard.map(|guard| guard.start(engine, sight)));
+    };
+    let settings = config.settings.clone();
+    let service = pods::service(reading(args), settings, guarding, reviewer, list, follow);
     let lived =
         runtime.block_on(life::live(config.http, config.log, None, || reload(&options), service));
+    if let Ok(Some(guard)) = ending.try_recv() {
+        let _ = runtime.block_on(async { tokio::time::timeout(HAND_OVER, guard).await });
+    }
     runtime.shutdown_timeout(LEFTOVERS);
     lived.map(|()| Outcome::Fine)
 }
@@ -78,12 +103,13 @@ fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
 fn follow(
     connection: &Connection,
     engine: &Engine<Watch>,
+    sight: &Sight,
     positions: impl Iterator<Item = Position>,
 ) {
     for position in positions {
         let engine = engine.clone();
         let send = move |learnt| report(engine.clone(), learnt);
-        tokio::spawn(cluster_watch::follow(connection.clone(), position, send));
+        tokio::spawn(cluster_watch::follow(connection.clone(), position, sight.clone(), send));
     }
 }
 

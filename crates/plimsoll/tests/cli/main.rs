@@ -7,6 +7,7 @@ mod docs;
 mod errors;
 mod estimate;
 mod golden;
+mod guarded;
 mod incident;
 mod installed;
 mod manifests;

@@ -13,13 +13,13 @@ use super::super::Watch;
 use super::leadership::Term;
 use super::message::NotNow;
 use super::{CreationReview, CreationVerdict, Guard, Run};
-use crate::booking::{DECISION, TERM};
+use crate::booking::{ALLOCATED, DECISION, TERM};
 use crate::line::Line;
 use crate::object::Pod;
 use crate::translate::pod_id;
 
 /// The longest time that the API server may be configured to wait for the answer to a creation.
-pub const CREATION_TIMEOUT: Millis = Millis(10_000);
+pub const CREATION_TIMEOUT: Millis = Millis(5_000);
 
 /// The time after which a creation that was admitted and not seen has failed: the API server gives
 /// a request up after one minute, and the watch is at most [`super::BLIND_AFTER`] behind.
@@ -97,7 +97,10 @@ impl Watch {
         let unknown = || NotCreated::NotNow(NotNow::NodeUnknown { node: node.clone() });
         let admitted = self.admit(core, term, asked, node, run).ok_or_else(unknown)?;
         self.guard.forget_rejection(&id);
-        let annotations = admitted.map_err(NotCreated::Rejected)?;
+        let mut annotations = admitted.map_err(NotCreated::Rejected)?;
+        // The policy for annotations takes the pod's creator for the author of what an answer adds,
+        // and lets only the guard's account write a booking. The charge needs none.
+        annotations.remove(ALLOCATED);
         if let Some((holding, _)) = core.ledger().of_request(&id) {
             let until = Millis(core.now().0.saturating_add(GIVEN_UP_AFTER.0));
             self.guard.creations.insert(id, OpenCreation { generation: holding.0, until });

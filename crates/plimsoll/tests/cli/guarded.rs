@@ -1,0 +1,6 @@
+//! The guard on a real API server: `plimsoll kube --guard` with the rights of its account.
+
+mod clients;
+mod cluster;
+mod replicas;
+mod scheduler;
