@@ -116,7 +116,7 @@ fn a_range_runs_a_command_for_each_number() {
 #[test]
 fn every_fact_of_a_node_and_a_device_can_be_said_and_changed() {
     let text = "node n1 choice=plugin missing=0 unschedulable=no cpu=500m memory=64GiB pods=110 taint=a=b:NoSchedule label.z=y
-device n1 0 kind=NVIDIA uuid=GPU-* model=A100 memory=40960MiB source=nvml reserve=1GiB cap=30GiB cores=100 slots=4 sharing=mps:4 numa=1 mode=mps health=healthy cordoned=no links=1:50
+device n1 0 kind=NVIDIA uuid=GPU-* model=A100 memory=40960MiB source=nvml reserve=1GiB cap=30GiB cores=100 slots=4 sharing=mps:4 numa=1 board=7 mode=mps health=healthy cordoned=no links=1:50
 device n1 1 memory=40960MiB slices=a100-40gb
 submit a/p 1GiB cores=50% slots=2 type=a100 not-type=h100 uuid=GPU-0 not-uuid=GPU-9 mode=mps tolerate=a cpu=250m memory=1GiB pods=1 select=z=y any=z prefer=10:z=y nodes=spread devices=pack weights=1:1:1
 update n1 unschedulable=yes

@@ -87,6 +87,9 @@ impl Mask {
             if let Identity::Uuid(uuid) = &mut device.identity {
                 self.hide("GPU", uuid);
             }
+            if let Some(board) = &mut device.board {
+                self.hide("board", board);
+            }
             if let Some(model) = &mut device.model {
                 self.hide("model", model);
             }
