@@ -271,6 +271,9 @@ impl<'a> Trial<'a> {
         self.fit_with_all_checks(container, role, need, target)
     }
 
+    /// Out of line, so that `Target::fit` is inlined where nearly all devices are judged.
+    #[cold]
+    #[inline(never)]
     fn fit_with_all_checks(
         &self,
         container: usize,

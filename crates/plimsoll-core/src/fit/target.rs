@@ -97,6 +97,7 @@ impl Target<'_> {
 
     /// Creates the reason for a device with tenants that is wanted whole.
     #[cold]
+    #[inline(never)]
     fn exclusive(&self) -> Reason {
         match (&self.device.memory.total, self.device.sharing) {
             (Capacity::Unknown { missing }, Sharing::Tokens { .. }) => {
