@@ -36,6 +36,44 @@ const MUTANTS: &[Mutant] = &[
             &["-p", "plimsoll-sim", "--test", "properties", "a2_models_planned"],
         ],
     },
+    // A pod that is seen unchanged and without a node counts as proof that its binding failed.
+    Mutant {
+        name: "fence",
+        file: "crates/plimsoll-kube/src/live/guard/open.rs",
+        becomes: "let is_later = seen.is_some_and(|seen| seen >= open.fence);",
+        must_fail: &[&["-p", "plimsoll-kube", "--lib", "a_pod_seen_later_without_a_node"]],
+    },
+    // Admitted bindings do not carry the version of the pod.
+    Mutant {
+        name: "version-precondition",
+        file: "crates/plimsoll-kube/src/live/guard/binding.rs",
+        becomes: "Line::Enforce => None.or_else(|| version.text.is_empty().then(String::new)),",
+        must_fail: &[
+            &["-p", "plimsoll-kube", "--lib", "an_admitted_binding_carries_uid_version"],
+            &["-p", "plimsoll-sim", "--test", "guarded", "no_card_is_over_its_line"],
+        ],
+    },
+    // A new leader touches nothing.
+    Mutant {
+        name: "touch-on-takeover",
+        file: "crates/plimsoll-kube/src/live/guard/leadership.rs",
+        becomes: ".filter(|pod| is_touchable(pod) && pod.metadata.name.is_empty())",
+        must_fail: &[
+            &["-p", "plimsoll-kube", "--lib", "only_a_leader_that_touched_listed"],
+            &["-p", "plimsoll-sim", "--test", "guarded", "no_card_is_over_its_line"],
+        ],
+    },
+    // A binding that is not seen in time is given up without a touch.
+    Mutant {
+        name: "touch-to-settle",
+        file: "crates/plimsoll-kube/src/live/guard/open.rs",
+        becomes: "let gone = self.guard.open.remove(&id).map(|open| (id.clone(), open.generation)); \
+                  let _ = version; self.guard.refuted.extend(gone);",
+        must_fail: &[
+            &["-p", "plimsoll-kube", "--lib", "a_binding_that_is_not_seen_is_touched"],
+            &["-p", "plimsoll-sim", "--test", "guarded", "no_card_is_over_its_line"],
+        ],
+    },
     // An account may hold more than its maximum.
     Mutant {
         name: "account-maximum",

@@ -14,6 +14,7 @@ mod guard;
 mod health;
 mod narrow;
 mod pending;
+mod record;
 mod release;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,10 +40,12 @@ pub use guard::{
 pub use health::SILENT_AFTER;
 pub use narrow::narrow;
 pub use pending::PendingPod;
+pub use record::{HoldersRecord, RecordKeeping, RecordedHolder};
 pub use release::{Release, WaitsFor};
 
 use guard::Guard;
 use health::NodeHealth;
+use record::Records;
 use release::Departed;
 
 /// One thing that was learnt about the cluster.
@@ -82,6 +85,7 @@ pub struct Watch {
     findings: BTreeMap<FindingKey, Vec<Finding>>,
     watching_since: Option<Millis>,
     guard: Guard,
+    records: Records,
     topics: BTreeSet<Topic>,
 }
 
@@ -118,6 +122,7 @@ impl Watch {
             findings: BTreeMap::new(),
             watching_since: None,
             guard: Guard::default(),
+            records: Records::default(),
             topics: BTreeSet::new(),
         }
     }
@@ -303,6 +308,7 @@ impl Front for Watch {
         self.attend_guard(core);
         self.judge_new(core);
         self.judge_again(core);
+        self.write_records(core.ledger());
     }
 
     fn handle(&mut self, core: &mut Core<'_>, event: Event) {

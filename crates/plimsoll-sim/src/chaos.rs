@@ -14,7 +14,7 @@
 //!
 //! Time is virtual and randomness comes from the seed: the same seed gives the same day.
 
-mod random;
+pub(crate) mod random;
 
 mod counters;
 

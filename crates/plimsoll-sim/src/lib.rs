@@ -8,6 +8,7 @@
 
 pub mod chaos;
 pub mod fixture;
+pub mod guarded;
 pub mod scenario;
 pub mod simulation;
 pub mod witness;

@@ -86,3 +86,79 @@ impl Step<'_> {
         promised
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::account::{Quota, Share, Shares};
+    use crate::charge::Stage;
+    use crate::device::{Device, Node, Source};
+    use crate::event::{Answer, Event, Settings};
+    use crate::request::{Amount, Need, Shape, Spec, Terms};
+    use crate::units::{Bytes, Millis};
+
+    fn request(name: &str, gib: u64) -> Request {
+        let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
+        let spec = Spec::of(vec![Shape::single("app", need)]).into();
+        Request { id: RequestId::new("team", name), spec, terms: Terms::default() }
+    }
+
+    fn scheduler(settings: Settings) -> Scheduler {
+        let mut scheduler = Scheduler::new(settings);
+        for name in ["n", "m"] {
+            let device = Device::new("NVIDIA", Bytes::gib(25), Source::Declared);
+            let devices = if name == "n" { vec![device] } else { Vec::new() };
+            let node = Box::new(Node { devices, ..Node::new(name) });
+            let _ = scheduler.step(Millis(1), Event::Node { node });
+        }
+        scheduler
+    }
+
+    fn admit(scheduler: &mut Scheduler, request: &Request, node: &str) -> Vec<Answer> {
+        let event = Event::Admit { request: request.clone(), node: node.into() };
+        scheduler.step(Millis(9), event).answers
+    }
+
+    #[test]
+    fn an_admitted_request_is_charged_once_and_stays_on_its_node() {
+        let mut scheduler = scheduler(Settings::default());
+        let web = request("web", 20);
+        let placed = vec![Answer::Placed { request: web.id.clone(), node: "n".into() }];
+        assert_eq!(admit(&mut scheduler, &web, "n"), placed);
+        assert_eq!(admit(&mut scheduler, &web, "n"), placed);
+        let stages: Vec<Stage> =
+            scheduler.ledger().holdings().map(|(_, holding)| holding.stage).collect();
+        assert_eq!(stages, [Stage::Sent]);
+        let reason = RejectedCall::AlreadyOn { node: "n".into() };
+        let elsewhere = vec![Answer::Rejected { request: web.id.clone(), reason }];
+        assert_eq!(admit(&mut scheduler, &web, "m"), elsewhere);
+        let other = admit(&mut scheduler, &request("other", 6), "n");
+        assert!(
+            matches!(&other[..], [Answer::Rejected { reason: RejectedCall::NoPlacement(_), .. }]),
+            "{other:?}"
+        );
+        let _ = admit(&mut scheduler, &request("third", 1), "gone");
+        assert_eq!(scheduler.ledger().holdings().count(), 1);
+    }
+
+    #[test]
+    fn neither_a_promise_nor_a_share_rejects_the_binding_of_another_scheduler() {
+        let maximum = Quota { memory: Some(Bytes::gib(1)), devices: None };
+        let share = Share { maximum, ..Share::default() };
+        let accounts = BTreeMap::from([("team".into(), share)]);
+        let accounts = Shares::try_from(accounts).expect("one account with a maximum");
+        let mut scheduler = scheduler(Settings { accounts, ..Settings::default() });
+        let _ = admit(&mut scheduler, &request("leaves", 20), "n");
+        let leaves = RequestId::new("team", "leaves");
+        let _ = scheduler.step(Millis(9), Event::Withdraw { request: leaves });
+        let mut waits = request("waits", 25);
+        waits.id.account = "other".into();
+        let _ = scheduler.step(Millis(9), Event::Submit { request: waits, deadline: None });
+        assert_eq!(scheduler.ledger().promises().len(), 1, "all memory is promised");
+        let web = request("web", 5);
+        let placed = vec![Answer::Placed { request: web.id.clone(), node: "n".into() }];
+        assert_eq!(admit(&mut scheduler, &web, "n")[..1], placed);
+    }
+}

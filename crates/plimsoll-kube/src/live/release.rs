@@ -73,7 +73,7 @@ pub(super) struct Departed {
     pub(super) node: Name,
     pub(super) heard: Millis,
     since: Millis,
-    of: Millis,
+    pub(super) of: Millis,
     boot: Option<Name>,
     mirror: Option<String>,
     /// The last version in which it was seen, or at which a binding was admitted for it.
@@ -101,8 +101,19 @@ pub(super) fn original(id: &RequestId) -> RequestId {
 }
 
 /// Returns the identity under which a pod is kept once it vanished.
-fn kept(id: &RequestId) -> RequestId {
+pub(super) fn kept(id: &RequestId) -> RequestId {
     RequestId { name: format!("{}{MARK}{}", id.name, id.uid).into(), ..id.clone() }
+}
+
+/// Returns the time for which the kubelet of a pod that vanished must be heard.
+pub(super) fn settles_after(pod: Option<&Pod>) -> Millis {
+    let grace = pod.and_then(|pod| {
+        let grace = pod.metadata.deletion_grace_period_seconds;
+        // A forced deletion states no time, but the kubelet may give the pod its own.
+        grace.max(pod.spec.termination_grace_period_seconds)
+    });
+    let grace = grace.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(DEFAULT_GRACE);
+    Millis(grace.saturating_add(SETTLING).saturating_mul(1000))
 }
 
 impl Watch {
@@ -200,26 +211,30 @@ impl Watch {
         let mut pod = pod.clone();
         pod.spec.node_name = Some(node.to_string());
         self.guard.close(&id);
-        let grace = pod.metadata.deletion_grace_period_seconds;
-        // A forced deletion states no time, but the kubelet may give the pod its own.
-        let grace = grace.max(pod.spec.termination_grace_period_seconds);
-        let grace = grace.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(DEFAULT_GRACE);
-        let departed = Departed {
-            boot: self.health.get(&node).and_then(|health| health.boot.clone()),
-            node,
-            heard: Millis(0),
-            since: now,
-            of: Millis(grace.saturating_add(SETTLING).saturating_mul(1000)),
-            mirror: pod.metadata.annotations.get(MIRROR).map(str::to_owned),
-            revision: pod.metadata.revision(),
-        };
-        self.releases.insert(id.clone(), departed.release());
-        self.departed.insert(id.clone(), departed);
+        let boot = self.health.get(&node).and_then(|health| health.boot.clone());
+        let departed = self.depart(now, id.clone(), node, boot, settles_after(Some(&pod)));
+        departed.mirror = pod.metadata.annotations.get(MIRROR).map(str::to_owned);
+        departed.revision = pod.metadata.revision();
         pod.metadata.name = kept(&id).name.to_string();
         pod.metadata.deletion_timestamp.get_or_insert_default();
         let changes =
             [Change::Removed(reference.clone()), Change::Applied(Object::Pod(pod.into()))];
         merge(affected, self.index.update(changes));
+    }
+
+    /// Records that a pod vanished from a node, which must be heard for a time.
+    pub(super) fn depart(
+        &mut self,
+        now: Millis,
+        id: RequestId,
+        node: Name,
+        boot: Option<Name>,
+        of: Millis,
+    ) -> &mut Departed {
+        let heard = Millis(0);
+        let departed = Departed { boot, node, heard, since: now, of, mirror: None, revision: None };
+        self.releases.insert(id.clone(), departed.release());
+        self.departed.entry(id).insert_entry(departed).into_mut()
     }
 
     /// Forgets that a mirror pod vanished when the kubelet shows the same static pod again.

@@ -14,6 +14,9 @@ pub(crate) struct ChaosArgs {
     /// The seed of the first day; each following day adds one
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Simulate the guard of a Kubernetes cluster instead of the standalone server
+    #[arg(long)]
+    pub(crate) cluster: bool,
     /// The number of days to simulate [default: 100, or unlimited with --events]
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<NonZeroU64>,

@@ -3,6 +3,7 @@
 mod apply;
 mod audit;
 mod chaos;
+mod chaos_cluster;
 mod decisions;
 mod devices;
 mod estimate;
@@ -62,6 +63,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Renew(args) => renew::run(args, verbosity),
         Command::Release(args) => release::run(args, verbosity),
         Command::Top(args) => top::run(args, cli.color, verbosity),
+        Command::Chaos(args) if args.cluster => chaos_cluster::run(args, verbosity),
         Command::Chaos(args) => chaos::run(args, verbosity),
         Command::Estimate(args) => estimate::run(args),
         Command::Completions { shell } => setup::completions(*shell),

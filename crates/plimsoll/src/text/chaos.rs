@@ -2,6 +2,7 @@
 
 use plimsoll_api::offline::{ChaosFindingRow, ChaosOutput};
 use plimsoll_sim::chaos::Counter;
+use plimsoll_sim::guarded::GuardedCounts;
 
 use super::count;
 use super::page::{BAD, FAINT, GOOD, PLAIN, Page};
@@ -12,6 +13,18 @@ pub(crate) fn chaos(page: &mut Page, output: &ChaosOutput) {
         let number = output.counts.get(name).copied().unwrap_or_default();
         page.line(0, &format!("{number:>14}  {description}"));
     }
+    outcome(page, output);
+}
+
+/// Prints the counts of a guarded cluster, and every violated invariant.
+pub(crate) fn cluster(page: &mut Page, output: &ChaosOutput, counts: &GuardedCounts) {
+    for (name, number) in counts.rows() {
+        page.line(0, &format!("{number:>14}  {}", name.replace('_', " ")));
+    }
+    outcome(page, output);
+}
+
+fn outcome(page: &mut Page, output: &ChaosOutput) {
     page.styled(0, FAINT, &format!("fingerprint {}", output.fingerprint));
     for finding in &output.findings {
         violation(page, finding);

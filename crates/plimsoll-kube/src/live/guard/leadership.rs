@@ -138,14 +138,14 @@ impl Watch {
         let unbound: Vec<(RequestId, Version)> = self
             .index
             .applied_pods()
-            .filter(|pod| is_touchable(pod))
+            .filter(|pod| is_touchable(pod)) // mutant: touch-on-takeover
             .filter(|pod| self.line(pod.metadata.namespace_or_default()) == Line::Enforce)
             .filter_map(|pod| Some((pod_id(pod), Version::of_pod(pod)?)))
             .collect();
         let left = unbound.iter().map(|(id, version)| (id.clone(), version.revision)).collect();
         self.guard.progress = Progress::Touching { term, left };
         for (id, version) in unbound {
-            self.guard.touch(&id, version); // mutant: touch-on-takeover
+            self.guard.touch(&id, version);
         }
         self.list_when_touched();
     }

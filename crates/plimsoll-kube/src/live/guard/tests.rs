@@ -13,6 +13,9 @@ use crate::cluster::Reading;
 use crate::live::{Kind, Observation};
 use crate::read::Object;
 
+mod creation;
+mod record;
+
 /// A guard on a cluster, with the objects as an API server has them.
 struct Rig {
     host: Host<Watch>,
@@ -411,62 +414,6 @@ fn a_repeated_rejection_is_no_record() {
     assert_eq!(rig.host.next_numbers().record, records);
 }
 
-fn creation(pod: &Value) -> CreationReview {
-    CreationReview { namespace: "a".into(), pod: typed_pod(pod), run: Run::Real }
-}
-
-#[test]
-fn a_pod_created_with_a_node_is_decided_where_its_binding_would_be() {
-    let mut rig = Rig::leading(&[card()]);
-    let mut allowed = Vec::new();
-    for at in 0..5 {
-        let mut pod = pod(&format!("p{at}"), "n1", "");
-        pod["metadata"].as_object_mut().expect("metadata").remove("uid");
-        let verdict = rig.with(|watch, core| watch.review_creation(core, &creation(&pod)));
-        match verdict {
-            CreationVerdict::Allowed { annotations, .. } => allowed.push(annotations),
-            CreationVerdict::Rejected { message } => {
-                assert!(message.contains("a/p4: needs 8000 MiB on n1"), "{message}");
-            }
-            CreationVerdict::Unavailable { message } => panic!("{message}"),
-        }
-    }
-    assert_eq!((allowed.len(), rig.holders().len()), (4, 4));
-    // Its own charge replaces the provisional one when it is seen.
-    let created = with(
-        at(500, pod("p0", "n1", "u0")),
-        "/metadata/annotations",
-        json!({"gpu-memory": "8000", ALLOCATED: allowed[0][ALLOCATED], DECISION: allowed[0][DECISION],
-            crate::booking::TERM: allowed[0][crate::booking::TERM]}),
-    );
-    rig.see(&created);
-    assert_eq!(rig.holders()[0], ("a/p0".into(), "running"));
-    assert_eq!(rig.holders().len(), 4);
-    // The others were never written.
-    rig.pass(60);
-    assert_eq!(rig.holders().len(), 4);
-    rig.pass(60);
-    assert_eq!(rig.holders(), [("a/p0".into(), "running")]);
-}
-
-#[test]
-fn a_share_without_a_token_is_warned_of_unless_kai_serves_it() {
-    let mut rig = Rig::leading(&[card()]);
-    let warnings = |rig: &mut Rig, pod: &Value| match rig
-        .with(|watch, core| watch.review_creation(core, &creation(pod)))
-    {
-        CreationVerdict::Allowed { warnings, .. } => warnings,
-        other => panic!("{other:?}"),
-    };
-    let share = pod("p", "", "");
-    assert!(warnings(&mut rig, &share)[0].contains("add nvidia.com/gpu: 1"));
-    let of_kai = with(share.clone(), "/spec/schedulerName", json!("kai-scheduler"));
-    assert_eq!(warnings(&mut rig, &of_kai), Vec::<String>::new());
-    let with_token =
-        with(share, "/spec/containers/0/resources", json!({"limits": {"nvidia.com/gpu": 1}}));
-    assert_eq!(warnings(&mut rig, &with_token), Vec::<String>::new());
-}
-
 #[test]
 fn a_pod_is_charged_on_its_booked_card_with_at_least_what_it_asks() {
     let mut two = card();
@@ -493,4 +440,34 @@ fn a_pod_is_charged_on_its_booked_card_with_at_least_what_it_asks() {
         .map(|charge| (charge.on.clone(), charge.bytes().map(|bytes| bytes.get() >> 20)))
         .collect();
     assert_eq!(charges, [(vec![1], Some(8000)), (vec![1], Some(9000))]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #[test]
+    fn c1_of_64_bindings_for_the_last_place_exactly_one_is_admitted(
+        order in Just((0..64_u64).collect::<Vec<_>>()).prop_shuffle(),
+        seen in prop::collection::vec(0..64_usize, 0..16),
+    ) {
+        let held: Vec<Value> =
+            (0..3).map(|at| self::at(at, pod(&format!("h{at}"), "n1", &format!("h{at}")))).collect();
+        let pods: Vec<Value> = (0..64).map(|at| pending(&format!("p{at}"), 10 + at)).collect();
+        let mut rig = Rig::leading(&[&[card()], &held[..], &pods[..]].concat());
+        let mut admitted = Vec::new();
+        for (turn, position) in order.iter().enumerate() {
+            let name = format!("p{position}");
+            if is_admitted(&rig.bind(&binding(&name, "n1"))) {
+                admitted.push(name);
+            }
+            // Events of other pods, and of the winner, arrive in between.
+            if seen.contains(&turn) {
+                rig.see(&held[turn % 3]);
+                if let Some(winner) = admitted.first() {
+                    rig.see(&self::at(1000, pod(winner, "n1", &format!("u-{winner}"))));
+                }
+            }
+        }
+        prop_assert_eq!(admitted.len(), 1);
+        prop_assert_eq!(rig.holders().len(), 4);
+    }
 }

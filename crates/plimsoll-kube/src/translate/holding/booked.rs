@@ -19,7 +19,12 @@ use super::findings::Findings;
 
 /// Merges the booking into the claims. What another scheduler's annotation says about a claim goes
 /// first: its device plugin obeys that.
-pub(super) fn add(pod: &Pod, cards: Cards<'_>, claims: &mut [Claim], findings: &mut Findings<'_>) {
+pub(super) fn add(
+    pod: &Pod,
+    cards: Cards<'_>,
+    claims: &mut Vec<Claim>,
+    findings: &mut Findings<'_>,
+) {
     let Some(text) = pod.metadata.annotations.get(ALLOCATED) else { return };
     let booking = match Booking::decode(text) {
         Ok(booking) => booking,
@@ -32,7 +37,7 @@ pub(super) fn add(pod: &Pod, cards: Cards<'_>, claims: &mut [Claim], findings: &
         let (node, written) = (cards.node.name.clone(), quoted(&booking.node));
         return findings.contradicts(Contradiction::OtherNode { node, written });
     }
-    for (position, (_, container)) in in_start_order(&pod.spec).enumerate() {
+    for (position, (role, container)) in in_start_order(&pod.spec).enumerate() {
         let devices = booking.containers.get(&container.name).into_iter().flatten();
         for device in devices {
             let open = claims.iter_mut().find(|claim| {
@@ -40,8 +45,23 @@ pub(super) fn add(pod: &Pod, cards: Cards<'_>, claims: &mut [Claim], findings: &
                     && *claim.kind == *device.kind
                     && claim.allocation.is_none()
             });
-            if let Some(claim) = open {
-                apply(device, cards, claim, findings);
+            match open {
+                Some(claim) => apply(device, cards, claim, findings),
+                None => {
+                    let lane = claims.iter().filter(|claim| claim.container == position).count();
+                    let mut claim = Claim {
+                        container: position,
+                        role,
+                        lane,
+                        kind: device.kind.as_str().into(),
+                        assignment: Assignment::Unknown,
+                        need: None,
+                        allocation: None,
+                        slots: 0,
+                    };
+                    apply(device, cards, &mut claim, findings);
+                    claims.push(claim);
+                }
             }
         }
     }
