@@ -263,7 +263,6 @@ impl<'a> Trial<'a> {
         if input.ready
             && self.own.is_empty()
             && self.spare.is_none()
-            && !need.selector.alone
             && !need.selector.filters_devices()
         {
             return target.fit(role, need);

@@ -38,8 +38,8 @@ pub(crate) struct FitInput {
     pub slots_free: u32,
     /// Index into the node's sorted list of kinds.
     pub kind: u16,
-    /// Healthy, not cordoned, not closed, not stale, and not divided into equal shares: the checks
-    /// of these can be skipped.
+    /// Healthy, not cordoned, not closed, not stale, not divided into equal shares, and no die of a
+    /// card: the checks of these can be skipped.
     pub ready: bool,
     pub closed: bool,
     /// The capacity is known.
@@ -63,7 +63,8 @@ impl FitInput {
         };
         let works = device.health == Health::Healthy
             && !device.cordoned
-            && device.sharing != Sharing::EqualShares;
+            && device.sharing != Sharing::EqualShares
+            && device.board.is_none();
         FitInput {
             usable: room.usable.unwrap_or(Bytes::ZERO),
             load: room.load(),
