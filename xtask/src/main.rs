@@ -12,6 +12,10 @@ mod reasons;
 
 mod outputs;
 
+mod picture;
+
+mod deb;
+
 mod control_plane;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +28,9 @@ usage: cargo run -p xtask -- <chore>
 
   tidy              check the rules that neither compiler nor linter knows (also run by cargo test)
   reasons           write docs/reasons.md from the reasons of the core
-  outputs           update the output of commands in pages from the golden files
+  outputs           update the output of commands in pages from the golden files, and the picture
+  picture           draw docs/picture.svg, the output of a command, from a run of it
+  deb [PROGRAM]     build a Debian package of the program, or of a program that was built before
   mutants [NAME…]   change marked lines one at a time, and check that tests fail
   goldens FOLDER    write the header of every golden model, as sparse files of the real size
   judge [cpu|vulkan|table]
@@ -57,7 +63,12 @@ fn run() -> Result<()> {
     match (chore.as_deref(), rest.as_slice()) {
         (Some("tidy"), []) => tidy::run(&workspace()),
         (Some("reasons"), []) => reasons::run(&workspace()),
-        (Some("outputs"), []) => outputs::run(&workspace()),
+        (Some("outputs"), []) => {
+            outputs::run(&workspace()).and_then(|()| picture::run(&workspace()))
+        }
+        (Some("picture"), []) => picture::run(&workspace()),
+        (Some("deb"), []) => deb::run(&workspace()),
+        (Some("deb"), [program]) => deb::package(&workspace(), Path::new(program)),
         (Some("mutants"), names) => mutants::run(&workspace(), names),
         (Some("goldens"), [folder]) => goldens::run(Path::new(folder)),
         (Some("judge"), args) => judge::run(&workspace(), args),

@@ -114,6 +114,10 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
             rejections.register(registry);
         }),
         data: Some(config.data.clone()),
+        announce: match fleet {
+            Fleet::Real => |_| (),
+            Fleet::Simulated => demo::print_hints,
+        },
         reviewer: None,
     }
 }

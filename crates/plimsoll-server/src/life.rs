@@ -42,6 +42,8 @@ pub struct Service<F: ServedFront, J> {
     pub(crate) routes: CreateRoutes<F>,
     /// Registers the counters of the front end.
     pub(crate) counters: Box<dyn FnOnce(&mut Registry) + Send>,
+    /// Called with the server's address once it is ready.
+    pub(crate) announce: fn(&str),
     /// The data directory, whose size is a metric; `None` without one.
     pub(crate) data: Option<PathBuf>,
     /// Whom to ask about callers with tokens of a cluster; `None` without a cluster.
@@ -95,6 +97,7 @@ pub async fn live<F: ServedFront, J: Journal>(
         tokio::spawn(socket.serve(routes, &http.limits, counted.clone(), handle.clone())?);
     let data = service.data.as_deref().map(|data| data.display().to_string());
     tracing::info!(%url, data, "listening");
+    let announce = service.announce;
     let (engine, thread, router) = tokio::select! {
         started = start(service, log, &guard, counted) => started?,
         () = signals.end() => return Ok(()),
@@ -104,6 +107,7 @@ pub async fn live<F: ServedFront, J: Journal>(
     if engine.write(|_, _| ()).await.is_ok() {
         gate.open(router);
         tracing::info!("ready");
+        announce(&url);
     }
     loop {
         tokio::select! {

@@ -174,6 +174,7 @@ pub fn service(
                 guarding.counters.register(registry);
             }
         }),
+        announce: |_| (),
         data: None,
         reviewer: Some(reviewer),
     }

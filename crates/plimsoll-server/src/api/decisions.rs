@@ -35,6 +35,7 @@ pub(crate) struct Wanted {
     /// Only those about this model.
     model: Option<String>,
     /// The most rows: 500 by default, at most 5000. A page of very large rows ends earlier.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 5000)]
     limit: Option<String>,
     /// Only those before this one: the list goes back in time. `Link: rel="next"` has it.
     after: Option<String>,

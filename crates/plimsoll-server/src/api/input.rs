@@ -149,6 +149,7 @@ const ROWS_MOST: usize = 5000;
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
     /// The most rows: 500 by default, at most 5000.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 5000)]
     pub(crate) limit: Option<String>,
     /// Only rows after this one; the `Link: rel="next"` header has it.
     pub(crate) after: Option<String>,

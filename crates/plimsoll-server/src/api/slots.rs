@@ -27,6 +27,7 @@ pub(crate) struct Wanted {
     /// Only those on this runner.
     runner_id: Option<String>,
     /// The most rows: 500 by default, at most 5000.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 5000)]
     limit: Option<String>,
     /// Only rows after this one; the `Link: rel="next"` header has it.
     after: Option<String>,

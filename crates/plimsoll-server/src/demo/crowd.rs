@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::units::Timespan;
 use plimsoll_slots::desk::{ClientName, NewReservation, ReservationId, ReservationStatus};
+use plimsoll_slots::lease::Lease;
 
 use super::Chance;
 use crate::SlotEngine as Engine;
@@ -24,6 +25,17 @@ const TASTES: [(&str, u64); 9] = [
 
 /// The period of the waves in demand for one model.
 const WAVE: Duration = Duration::from_secs(24);
+
+/// Models with one reservation from the beginning to the end. The second does not fit beside the
+/// first, so that something is always pending.
+pub(super) const RESIDENTS: [&str; 2] = ["safety-filter", "video-studio"];
+
+/// Returns the reservation of a resident.
+pub(super) fn resident(model: &str) -> NewReservation {
+    let client = ClientName { namespace: "support".to_string(), name: model.to_string() };
+    let (client, lease) = (Some(client), Some(Lease::Off));
+    NewReservation { client, lease, ..NewReservation::of_model(model) }
+}
 
 /// Reservations before the waves begin, with their times in milliseconds: several small, short
 /// ones, then a large one, which evicts others.
@@ -63,6 +75,17 @@ struct Guest {
 }
 
 impl Crowd {
+    /// Reserves for the residents.
+    pub(super) async fn settle(engine: &Engine) -> Result<(), NoAnswer> {
+        engine
+            .write(|desk, core| {
+                for model in RESIDENTS {
+                    desk.reserve(core, resident(model)).expect("the demo declares its models");
+                }
+            })
+            .await
+    }
+
     /// Some come, some leave.
     pub(super) async fn act(
         &mut self,

@@ -17,5 +17,6 @@ mod replay;
 mod scenario;
 mod tool;
 mod transcript;
+mod tutorial;
 mod watched;
 mod watching;

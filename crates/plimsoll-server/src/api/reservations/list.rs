@@ -28,6 +28,7 @@ pub(crate) struct Wanted {
     /// Only those with this status, or `open` (the default), `ended` or `all`.
     status: Option<String>,
     /// The most rows: 500 by default, at most 5000.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 5000)]
     limit: Option<String>,
     /// Only rows after this one; the `Link: rel="next"` header has it.
     after: Option<String>,
