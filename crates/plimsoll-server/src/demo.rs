@@ -132,7 +132,7 @@ mod tests {
         let mut host = Host::new(Desk::new(DeskConfig::default()), settings);
         let mut at = now();
         host.with(at, |desk, core| {
-            models().into_iter().for_each(|model| desk.declare_model(core, model))
+            models().into_iter().for_each(|model| desk.declare_model(core, model));
         });
         let mut runners = rig::fleet(at);
         for runner in &mut runners {
