@@ -136,9 +136,9 @@ fn callers_have_the_rights_that_the_cluster_gives_them(watching: &Watching, admi
     let devices = "/api/v1/devices".to_owned();
     let (page, metrics) = ("/openapi.json".to_owned(), "/metrics".to_owned());
     for (method, path, user, status, part) in [
-        ("GET", &web, None, 401, "a valid token is required"),
-        ("GET", &gone, None, 401, "a valid token is required"),
-        ("GET", &web, Some("unknown"), 401, "a valid token is required"),
+        ("GET", &web, None, 401, "no token was sent"),
+        ("GET", &gone, None, 401, "no token was sent"),
+        ("GET", &web, Some("unknown"), 401, "no token was sent"),
         ("GET", &web, Some("guest"), 403, "guest may not get pods team-a/web"),
         ("GET", &gone, Some("guest"), 403, "guest may not get pods team-a/gone"),
         ("GET", &web, Some("alice"), 200, "\"status\""),
@@ -152,7 +152,7 @@ fn callers_have_the_rights_that_the_cluster_gives_them(watching: &Watching, admi
         ("GET", &metrics, Some("bob"), 403, "bob may not get /metrics"),
         ("GET", &metrics, Some("admin"), 200, "plimsoll_build_info"),
         ("GET", &page, Some("guest"), 200, "openapi"),
-        ("GET", &page, None, 401, "a valid token is required"),
+        ("GET", &page, None, 401, "no token was sent"),
     ] {
         let token = user.map(token);
         let (found, body) = watching.ask(method, path, token.as_deref());
