@@ -138,7 +138,7 @@ fn callers_have_the_rights_that_the_cluster_gives_them(watching: &Watching, admi
     for (method, path, user, status, part) in [
         ("GET", &web, None, 401, "no token was sent"),
         ("GET", &gone, None, 401, "no token was sent"),
-        ("GET", &web, Some("unknown"), 401, "no token was sent"),
+        ("GET", &web, Some("unknown"), 401, "the token is unknown"),
         ("GET", &web, Some("guest"), 403, "guest may not get pods team-a/web"),
         ("GET", &gone, Some("guest"), 403, "guest may not get pods team-a/gone"),
         ("GET", &web, Some("alice"), 200, "\"status\""),
