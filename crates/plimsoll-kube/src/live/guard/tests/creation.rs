@@ -27,7 +27,7 @@ fn a_pod_created_with_a_node_is_decided_where_its_binding_would_be() {
     let created = with(
         at(500, pod("p0", "n1", "u0")),
         "/metadata/annotations",
-        json!({"gpu-memory": "8000", ALLOCATED: allowed[0][ALLOCATED], DECISION: allowed[0][DECISION],
+        json!({"gpu-memory": "8000", DECISION: allowed[0][DECISION],
             crate::booking::TERM: allowed[0][crate::booking::TERM]}),
     );
     rig.see(&created);
