@@ -8,6 +8,7 @@ use crate::draft::Draft;
 use crate::evict::{self, Displaceable, Plan};
 use crate::gang::Gang;
 use crate::ledger::Promise;
+use crate::queue::PendingRequest;
 use crate::request::{Request, RequestId};
 use crate::units::{Millis, Name};
 
@@ -58,37 +59,63 @@ impl Scheduler {
         is_evictable: impl Fn(&Holding) -> bool,
     ) -> Option<Plan> {
         let kept = self.nodes_kept_from(request);
-        let is_evictable = |held: &Holding| !kept.contains(&&held.node) && is_evictable(held);
+        let is_evictable = |held: &Holding| !is_on_any(held, &kept) && is_evictable(held);
         let is_fair = |plan: &Plan| self.is_fair(request, plan, Displacing::Evict { now });
         let order = self.victim_order(request);
         let policy = &self.settings.policy;
         evict::plan_room(&self.ledger, policy, request, order, is_evictable, is_fair)
     }
 
-    /// Plans a retirement, unless a request that is ahead has one.
+    /// Plans a retirement, unless a request that is ahead has one, or is to have the next one.
     fn plan_retirement(&self, request: &Request, now: Millis) -> Option<Plan> {
         let others = self.retirements_to_replace(request)?;
+        let plan = self.retire_beside(request, now, &others)?;
+        (!self.is_next_for_another(request, now)).then_some(plan)
+    }
+
+    /// Returns true if an earlier pending request has no promise only because of promises to
+    /// others. It must get the next retirement: a later request would take it whenever an earlier
+    /// promise has just ended on a part of the devices, and a request for several devices would
+    /// wait for ever.
+    fn is_next_for_another(&self, request: &Request, now: Millis) -> bool {
+        let promised: Vec<RequestId> = self.ledger.promises().map(|(id, _)| id.clone()).collect();
+        let is_earlier = |entry: &&PendingRequest| entry.request.id != request.id;
+        let earlier = self.queue.iter().take_while(is_earlier).filter(|entry| {
+            entry.request.terms.priority >= request.terms.priority
+                && entry.gang.is_none()
+                && entry.may_try(now)
+                && self.ledger.promise_to(&entry.request.id).is_none()
+                && !self.outranks_by_guarantee(request, &entry.request.id)
+        });
+        let mut candidates = earlier.map(|entry| &entry.request);
+        candidates.any(|earlier| self.retire_beside(earlier, now, &promised).is_some())
+    }
+
+    /// Plans a retirement as if there were no promises to `others`.
+    fn retire_beside(&self, request: &Request, now: Millis, others: &[RequestId]) -> Option<Plan> {
         let is_fair = |plan: &Plan| self.is_fair(request, plan, Displacing::Retire);
         let displaceable = self.displaceable(request, now);
         let kept = self.nodes_kept_from(request);
-        let can_retire = |held: &Holding| {
-            !kept.contains(&&held.node) && evict::can_retire(held, request, displaceable)
+        let is_kept = |held: &Holding| {
+            kept.iter().any(|(id, node)| !others.contains(id) && **node == held.node)
         };
+        let can_retire =
+            |held: &Holding| !is_kept(held) && evict::can_retire(held, request, displaceable);
         let policy = &self.settings.policy;
-        evict::plan_retirement(&self.ledger, policy, request, can_retire, &others, is_fair)
+        evict::plan_retirement(&self.ledger, policy, request, can_retire, others, is_fair)
     }
 
     /// Returns the nodes on which nothing is displaced for a request, because one that is ahead
     /// waits there for retired holders, or for their release. A holder that was displaced meanwhile
     /// would let later requests take free memory of that promise in exchange for memory that is
     /// still to be released.
-    fn nodes_kept_from(&self, request: &Request) -> Vec<&Name> {
+    fn nodes_kept_from(&self, request: &Request) -> Vec<(&RequestId, &Name)> {
         let promises = self.ledger.promises().filter(|(id, promise)| {
             !promise.retired.is_empty()
                 && !self.is_together(id, &request.id)
                 && self.is_ahead(id, request)
         });
-        promises.map(|(_, promise)| &promise.placement.node).collect()
+        promises.map(|(id, promise)| (id, &promise.placement.node)).collect()
     }
 
     /// Plans the retirement of holders for a gang, unless a request that is ahead has one.
@@ -102,7 +129,7 @@ impl Scheduler {
         let is_fair = |plan: &Plan| self.is_fair(first, plan, Displacing::Retire);
         let kept = self.nodes_kept_from(first);
         let can_retire = |held: &Holding| {
-            !kept.contains(&&held.node)
+            !is_on_any(held, &kept)
                 && gang
                     .members
                     .iter()
@@ -176,6 +203,10 @@ impl Scheduler {
     fn is_idle(&self, holder: &RequestId) -> bool {
         self.running(holder).is_some_and(is_idle)
     }
+}
+
+fn is_on_any(holding: &Holding, kept: &[(&RequestId, &Name)]) -> bool {
+    kept.iter().any(|(_, node)| **node == holding.node)
 }
 
 fn is_idle(holding: &Holding) -> bool {

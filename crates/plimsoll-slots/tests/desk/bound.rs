@@ -219,6 +219,12 @@ fn assert_first_is_promised(stream: &Stream, case: &Case) {
     );
 }
 
+fn highest_priority_held(stream: &Stream) -> i32 {
+    let view = stream.world.view();
+    let held = view.scheduler().ledger().holdings().map(|(_, held)| held.terms.priority);
+    held.max().unwrap_or(i32::MIN)
+}
+
 fn run(case: &Case) -> usize {
     let mut stream = stream(case);
     let mut watch = Watch::default();
@@ -263,7 +269,18 @@ fn run(case: &Case) -> usize {
         let served = stream.seats().filter_map(|(id, since)| Some((id, since? + case.hold)));
         ends.extend(served);
         watch.check(&stream, case, &ends, longest, urgent);
-        assert!(now < limit, "{} large requests are never served", waiting.len());
+        if now >= limit {
+            // Holders of a higher priority are never retired, so that these waits have no bound.
+            let highest = highest_priority_held(&stream);
+            let bounded = waiting.iter().filter(|(_, large)| large.priority >= highest);
+            let pending = || -> Vec<String> {
+                let view = stream.world.view();
+                let pending = view.scheduler().queue().iter();
+                pending.map(|entry| format!("{}: {}", entry.request.id, entry.reason)).collect()
+            };
+            assert_eq!(bounded.count(), 0, "requests are never served: {:?}", pending());
+            break;
+        }
     }
     watch.promises
 }
