@@ -80,7 +80,7 @@ fn discovery(path: &str) -> Option<Response> {
 
 fn list(store: &Store, path: &Path, query: Query<'_>) -> Response {
     let limit = query.number("limit").filter(|limit| *limit > 0);
-    match store.list(path, limit, query.get("continue")) {
+    match store.list(path, limit, query.get("continue").filter(|rest| !rest.is_empty())) {
         Ok(page) => text(StatusCode::OK, render(path, &page)),
         Err(_) => expired(),
     }

@@ -31,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a merge patch without an effect keeps the version", an_empty_patch_keeps_the_version),
     ("the kubelet stand-in reports as told", the_kubelet_reports_as_told),
     ("a watch continues where a list ends", a_watch_continues_where_a_list_ends),
+    ("a watch shows what follows a list", a_watch_shows_what_follows_a_list),
     ("a graceful deletion waits for the kubelet", a_graceful_deletion_waits_for_the_kubelet),
     ("a list in pages is complete", a_list_in_pages_is_complete),
     ("a name is created once", a_name_is_created_once),
@@ -272,6 +273,19 @@ fn a_watch_continues_where_a_list_ends(api: &dyn Api) {
     let deleted: u64 = version(&seen[3].object).parse().expect("a version");
     let added: u64 = version(&seen[1].object).parse().expect("a version");
     assert!(deleted > added, "deleted at {deleted}, added at {added}");
+}
+
+fn a_watch_shows_what_follows_a_list(api: &dyn Api) {
+    let (path, _) = one_pod(api, "followed");
+    let list = api.get(&pods("followed")).expect("a list");
+    let mut watch = api.watch(&pods("followed"), version(&list)).expect("a watch");
+    let changed = api.patch(&path, json!({"metadata": {"labels": {"a": "b"}}})).expect("a patch");
+    let created = api.create(&pods("followed"), objects::pod("other")).expect("another pod");
+    let seen = events(&mut *watch, 2);
+    let kinds: Vec<_> = seen.iter().map(|event| (event.kind, version(&event.object))).collect();
+    let wanted =
+        [(WatchEventKind::Modified, version(&changed)), (WatchEventKind::Added, version(&created))];
+    assert_eq!(kinds, wanted);
 }
 
 fn a_graceful_deletion_waits_for_the_kubelet(api: &dyn Api) {

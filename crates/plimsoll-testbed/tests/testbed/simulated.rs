@@ -23,6 +23,7 @@ const NOT_SIMULATED: &[&str] = &[
     "a lease has one winner",
     "status and spec are written apart",
     "the kubelet stand-in reports as told",
+    "a watch continues where a list ends",
     "a graceful deletion waits for the kubelet",
 ];
 
