@@ -4,8 +4,8 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use super::{clean, fitted, paint};
-use crate::text::Page;
 use crate::text::live::{decision, gpu, queue, reservation};
+use crate::text::{Detail, Page};
 use crate::top::state::{State, View};
 use plimsoll_api::rows::Time;
 
@@ -56,12 +56,12 @@ pub(super) fn details(state: &State, now: Time) -> Vec<Line<'static>> {
         }
         View::Decisions => {
             if let Some(row) = fleet.decisions.get(at) {
-                decision::decision(&mut page, row, now);
+                decision::decision(&mut page, row, now, Detail::Nearest);
             }
         }
         View::Slots => {
             if let Some(row) = fleet.slots().get(at) {
-                reservation::slot(&mut page, row, now);
+                reservation::slot(&mut page, row, now, reservation::Lines::All);
             }
         }
     }
