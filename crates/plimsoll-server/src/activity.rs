@@ -134,10 +134,15 @@ impl ActivityWatch {
         let was_online = before.is_some_and(|before| before.is_online);
         // An agent that has just registered is silent until its first heartbeat.
         let session = before.filter(|before| before.session == seen.session);
+        let is_overdue = desk.silent_since(&runner.id).is_some_and(|since| since < at);
         let connection = match (was_online, seen.is_online, session) {
             (_, true, None) => Some(ActivityKind::RunnerJoined),
             (false, true, Some(_)) => Some(ActivityKind::RunnerBack),
             (true, false, Some(_)) => Some(ActivityKind::RunnerSilent),
+            // After a restart of the server nothing is known of it but its registration.
+            (false, false, None) if is_overdue && before.is_none() => {
+                Some(ActivityKind::RunnerSilent)
+            }
             _ => None,
         };
         let intake = match before.map_or(Intake::Open, |before| before.intake) {
@@ -152,7 +157,7 @@ impl ActivityWatch {
         let is_new_session = session.is_none() && !seen.is_online;
         let kept = before.map(|before| before.session).filter(|_| is_new_session);
         let seen = RunnerSeen { session: kept.unwrap_or(seen.session), ..seen };
-        let seen = match is_new_session && before.is_none() {
+        let seen = match is_new_session && before.is_none() && !is_overdue {
             true => None,
             false => Some(seen),
         };

@@ -331,7 +331,7 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("policy: best", &["policy", "best", "pack-nodes"]),
             ("limits: {bdy: 1}", &["bdy", "line 1"]),
             ("limits: {body: 0}", &["limits.body"]),
-            ("limits: {body: 1GB}", &["1GB", "line 1"]),
+            ("limits: {body: 1 gig}", &["1 gig", "line 1"]),
             ("schedulerlog: {max: 1}", &["max", "line 1"]),
             ("schedulerlog: {max_pods: 0}", &["max_pods is 0", "at least 1"]),
             ("policy: pack\npolicy: spread", &["duplicate key policy"]),

@@ -12,7 +12,7 @@ const MODELS: &str = r#"
   runtime: {command: {argv: [sh, -c, "echo hello from the model; exec sleep 600"]}}
   memory: 10GiB
 - name: broken
-  runtime: {command: {argv: [sh, -c, "echo no weights found; exit 3"]}}
+  runtime: {command: {argv: [/no/such/program]}}
   memory: 1Gi
 - name: huge
   runtime: {command: {argv: [sh, -c, "exec sleep 600"]}}
