@@ -60,8 +60,8 @@ fn answer(agent: &Agent, request: &LogRequest) -> LogAnswer {
     }
 }
 
-/// Reads from an offset on, or the last lines; at most [`MAX_LOG_BYTES`]. A log that is shorter than
-/// the offset was rotated, and is read from its start.
+/// Reads from an offset on, or the last lines; at most [`MAX_LOG_BYTES`]. A log that is shorter
+/// than the offset was rotated, and is read from its start.
 fn read(path: &Path, from: Option<u64>, lines: u32) -> io::Result<LogAnswer> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -1,4 +1,4 @@
-//! What happened to slots and runners: one line of the log each, and a bounded list for clients.
+//! Events of slots and runners: one line of the log each, and a bounded list for clients.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -16,7 +16,7 @@ use crate::near;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Contexts {
-    /// The one that commands use.
+    /// The server that commands use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) current: Option<String>,
     pub(crate) contexts: BTreeMap<String, NamedServer>,

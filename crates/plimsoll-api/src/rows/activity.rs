@@ -1,4 +1,4 @@
-//! What happened to slots and runners, for people.
+//! Events of slots and runners, for people.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -21,7 +21,7 @@ pub(crate) struct Wanted {
     limit: Option<String>,
 }
 
-/// What happened to slots and runners, oldest first
+/// Lists events of slots and runners, oldest first
 ///
 /// The server keeps the latest 5000 rows since its start. Journal records are at `/api/v1/events`.
 #[utoipa::path(get, path = "/api/v1/activity", operation_id = "list_activity", tag = "events", params(Wanted), responses(

@@ -55,7 +55,7 @@ pub(super) fn clauses<'a>(
 /// The width of the labels of lines.
 pub(super) const LABEL: usize = "not evictable".len();
 
-/// Returns the lines other than the one that repeats the request.
+/// Returns the lines except what the request needs.
 pub(super) fn without_needs(rows: &[ClauseRow]) -> impl Iterator<Item = &ClauseRow> {
     rows.iter().filter(|row| row.topic != ClauseTopic::Needs)
 }

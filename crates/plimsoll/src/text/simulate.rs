@@ -149,11 +149,11 @@ fn bars(page: &mut Page, devices: &[DeviceRow], names: Names) {
         return;
     }
     page.heading("Load");
-    // Offline nothing starts: what is placed here and what runs are drawn alike.
-    let load = |device: &DeviceRow| Load { starting: Bytes::ZERO, ..Load::new(device) };
     let mut groups: Vec<(Load, String, Vec<&DeviceRow>)> = Vec::new();
     for device in devices {
-        let (load, remarks) = (load(device), remarks(device));
+        // Offline nothing starts: what is placed here and what runs are drawn alike.
+        let load = Load { starting: Bytes::ZERO, ..Load::new(device) };
+        let remarks = remarks(device);
         let is_alike = |group: &&mut (Load, String, Vec<&DeviceRow>)| {
             names == Names::Some
                 && devices.len() > LISTED

@@ -239,7 +239,7 @@ impl State {
                 self.to_do = is_confirmed.then_some(action);
                 self.notice = (!is_confirmed).then(|| "cancelled".to_string());
             }
-            Mode::Normal if self.log.is_some() && is_back(key.code) => self.log = None,
+            Mode::Normal if self.log.is_some() && leaves_output(key.code) => self.log = None,
             Mode::Normal => return self.command(key.code),
         }
         true
@@ -405,7 +405,7 @@ impl State {
     }
 }
 
-/// Returns whether a key leaves the output of a slot.
-fn is_back(code: KeyCode) -> bool {
+/// Returns whether a key closes the output of a slot.
+fn leaves_output(code: KeyCode) -> bool {
     matches!(code, KeyCode::Enter | KeyCode::Esc | KeyCode::Char('l'))
 }

@@ -1,5 +1,5 @@
-//! The latest decisions of a server. Equal ones about a slot share a line with their count and span:
-//! a pending slot is decided again at every change, mostly with the same answer.
+//! The latest decisions of a server. Equal ones about a slot share a line with count and span: a
+//! pending slot is decided again at every change, mostly with the same answer.
 
 use plimsoll_api::rows::{DecisionRow, Time};
 

@@ -1,4 +1,4 @@
-//! What happened to slots and runners. Alike events share a line with their count and span.
+//! Events of slots and runners. Alike events share a line with their count and span.
 
 use plimsoll_api::rows::{ActivityRow, Time};
 

@@ -66,18 +66,19 @@ fn status(runner: &RunnerRow, now: Time) -> (Style, String) {
 
 /// Prints one bar per GPU, with the name of its runner if there are several.
 fn bars(page: &mut Page, rows: &[RunnerStatus]) {
-    let gpus = || rows.iter().flat_map(|row| row.gpus.iter().map(move |gpu| (&row.runner, gpu)));
+    let gpus: Vec<(&RunnerRow, &GpuRow)> =
+        rows.iter().flat_map(|row| row.gpus.iter().map(move |gpu| (&row.runner, gpu))).collect();
     let name = |(runner, gpu): (&RunnerRow, &GpuRow)| match rows.len() {
         1 => gpu.index.to_string(),
         _ => format!("{} {}", runner.runner_id, gpu.index),
     };
-    let names = gpus().map(|gpu| name(gpu).chars().count()).max().unwrap_or(0);
+    let names = gpus.iter().map(|gpu| name(*gpu).chars().count()).max().unwrap_or(0);
     let bar = |(runner, gpu): (&RunnerRow, &GpuRow)| load::Bar {
         name: format!("{:names$}  {}", name((runner, gpu)), short(&gpu.device.uuid)),
         load: Load::new(&gpu.device),
         remarks: remarks(gpu),
     };
-    let bars: Vec<load::Bar> = gpus().map(bar).collect();
+    let bars: Vec<load::Bar> = gpus.into_iter().map(bar).collect();
     if !bars.is_empty() {
         page.heading("Load");
         load::bars(page, &bars);
