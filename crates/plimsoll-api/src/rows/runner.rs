@@ -67,18 +67,14 @@ named! {
 
 named! {
     /// The readiness of a runner for new slots.
+    #[derive(Default)]
     Intake {
+        #[default]
         Open = "open",
         /// It gets no new slots, and keeps those that it has.
         Cordoned = "cordoned",
         /// It gets no new slots; those that it has are stopped when they are idle.
         Draining = "draining",
-    }
-}
-
-impl Default for Intake {
-    fn default() -> Intake {
-        Intake::Open
     }
 }
 
