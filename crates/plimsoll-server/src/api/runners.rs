@@ -90,7 +90,7 @@ pub(crate) async fn cordon(
     State(app): State<AppState>,
     Path(id): Path<String>,
 ) -> Answer<Json<RunnerRow>> {
-    maintain(&app, id, |desk, core, id| desk.cordon_runner(core, id)).await
+    maintain(&app, id, Desk::cordon_runner).await
 }
 
 /// Opens a runner to new slots
@@ -103,7 +103,7 @@ pub(crate) async fn uncordon(
     State(app): State<AppState>,
     Path(id): Path<String>,
 ) -> Answer<Json<RunnerRow>> {
-    maintain(&app, id, |desk, core, id| desk.uncordon_runner(core, id)).await
+    maintain(&app, id, Desk::uncordon_runner).await
 }
 
 /// Closes a runner to new slots, and stops those that it has
