@@ -138,15 +138,18 @@ fn drain(args: &DrainArgs) -> Result<Outcome> {
     let body = DrainBody { deadline: args.deadline };
     let row = change(&client, &args.name, "drain", &body)?;
     output::text(&format!("draining runner {}: {} left\n", args.name, count(row.slots, "slot")))?;
+    if args.no_wait {
+        return Ok(Outcome::Fine);
+    }
     let mut last = None;
-    while !args.no_wait {
+    loop {
         let row: RunnerStatus = client.named(Kind::Runner, &args.name)?;
         if row.runner.slots == 0 {
             let name = &args.name;
             output::text(&format!(
                 "drained runner {name}; it stays closed until `plimsoll runners uncordon {name}`\n"
             ))?;
-            break;
+            return Ok(Outcome::Fine);
         }
         let progress = progress(&client, &row.runner)?;
         if last.as_ref() != Some(&progress) {
@@ -162,7 +165,6 @@ fn drain(args: &DrainArgs) -> Result<Outcome> {
         }
         std::thread::sleep(EVERY);
     }
-    Ok(Outcome::Fine)
 }
 
 /// Formats what is left on a runner: `slot-3 busy (2 reservations), slot-4 releasing`.
