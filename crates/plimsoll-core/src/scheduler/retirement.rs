@@ -95,12 +95,11 @@ impl Scheduler {
     fn retire_beside(&self, request: &Request, now: Millis, others: &[RequestId]) -> Option<Plan> {
         let is_fair = |plan: &Plan| self.is_fair(request, plan, Displacing::Retire);
         let displaceable = self.displaceable(request, now);
-        let kept = self.nodes_kept_from(request);
-        let is_kept = |held: &Holding| {
-            kept.iter().any(|(id, node)| !others.contains(id) && **node == held.node)
+        let mut kept = self.nodes_kept_from(request);
+        kept.retain(|(id, _)| !others.contains(id));
+        let can_retire = |held: &Holding| {
+            !is_on_any(held, &kept) && evict::can_retire(held, request, displaceable)
         };
-        let can_retire =
-            |held: &Holding| !is_kept(held) && evict::can_retire(held, request, displaceable);
         let policy = &self.settings.policy;
         evict::plan_retirement(&self.ledger, policy, request, can_retire, others, is_fair)
     }
